@@ -1,0 +1,55 @@
+# PYTHON is any Python >= 3.10; where it has torch >= 2.11 it is used as it is. USE_CUDA, FORCE_CUDA,
+# TORCH_CUDA_ARCH_LIST, MAX_JOBS, CXX and CUDA_HOME steer the build: see tools/build.py.
+PYTHON ?= python3
+python = "$$(cat build/python)"
+lint = .venv-lint/bin
+
+export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
+
+.PHONY: help setup build test demo report format lint clean
+help:
+	@echo "make setup    a Python with torch and the test tools"
+	@echo "make build    the two libraries in torch_reductions/"
+	@echo "make test     all set-up, every compile check, the test suite"
+	@echo "make demo     all set-up, then every rung timed on this machine, and demo.png"
+	@echo "make report   the CPU seconds of each compile"
+	@echo "make format   formats the sources;  make lint   checks format, style and types"
+	@echo "make clean    removes what was built, but not .venv"
+
+setup:
+	@$(PYTHON) tools/environment.py
+
+build: setup
+	@$(python) tools/build.py
+
+test: setup
+	@$(python) tools/build.py check
+	@$(python) -m pytest
+
+demo: build
+	@$(python) -m torch_reductions demo
+
+report:
+	@$(python) tools/build.py report
+
+.venv-lint/made-for: requirements-lint.txt
+	@$(PYTHON) -m venv --clear .venv-lint
+	@$(lint)/pip install -q --disable-pip-version-check -r requirements-lint.txt
+	@cp requirements-lint.txt $@
+
+cpp_files = $(shell find csrc tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+
+format: .venv-lint/made-for
+	@$(lint)/clang-format -i $(cpp_files)
+	@$(lint)/ruff check --fix
+	@$(lint)/ruff format
+
+lint: setup .venv-lint/made-for
+	@$(lint)/clang-format --dry-run -Werror $(cpp_files)
+	@$(lint)/ruff check
+	@$(lint)/ruff format --check
+	@$(lint)/mypy --python-executable $(python)
+
+clean:
+	rm -rf build torch_reductions/*.so demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis .venv-lint
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

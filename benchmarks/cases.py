@@ -1,0 +1,159 @@
+"""What is measured, and what it must reach: data only, read by reduce.py and by readme.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "int32": 4, "int64": 8}
+
+
+@dataclass(frozen=True)
+class Case:
+    function: str
+    shape: tuple[int, ...]
+    dim: int | None
+    dtype: str = "float32"
+    share: float | None = None  # of the read ceiling, at least
+    at_most_us: float | None = None
+    against_cub: bool = False  # must be faster than CUB in the same run
+    ratio: float | None = None  # torch's time over ours, at least
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.elements * BYTES[self.dtype]
+
+    @property
+    def length(self) -> int:
+        """How many elements each result is made of."""
+        return self.elements if self.dim is None else self.shape[self.dim]
+
+    @property
+    def shape_text(self) -> str:
+        return "x".join(map(str, self.shape))
+
+    @property
+    def dim_text(self) -> str:
+        return "all" if self.dim is None else str(self.dim)
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.function, self.shape_text, self.dim_text, self.dtype
+
+    @property
+    def name(self) -> str:
+        shape = size_text(self.shape[0]) if len(self.shape) == 1 else self.shape_text
+        return f"{self.function} {shape} {'all' if self.dim is None else f'dim {self.dim}'} {self.dtype}"
+
+    @property
+    def must(self) -> str:
+        """What this case must reach, in words."""
+        parts = [f"{self.share:.0%} of read"] if self.share else []
+        parts += [f"{self.at_most_us} us"] if self.at_most_us else []
+        parts += ["CUB"] if self.against_cub else []
+        parts += [f"{self.ratio} x torch"] if self.ratio else []
+        return ", ".join(parts) or "torch"
+
+
+def size_text(n: int) -> str:
+    """1048576 as 2^20."""
+    return f"2^{n.bit_length() - 1}" if n & (n - 1) == 0 else str(n)
+
+
+# The speed that the production rung owes on one H200, cold cache.
+CUDA_TABLE = [
+    Case("sum", (2**30,), None, share=0.98),
+    Case("sum", (2**28,), None, share=0.98),
+    Case("sum", (2**24,), None, share=0.92),
+    Case("sum", (2**20,), None, at_most_us=7.9, against_cub=True),
+    Case("sum", (2**16,), None, at_most_us=6.0, against_cub=True),
+    Case("sum", (4096, 4096), 1, share=0.97),
+    Case("sum", (4096, 4096), 0, share=0.90),
+    Case("sum", (65536, 1000), 1, share=0.97),
+    Case("sum", (4194304, 8), 1, share=0.95),
+    Case("sum", (1048576, 2), 1, share=0.97),
+    Case("sum", (1048576, 2), 0, share=0.75),
+    Case("sum", (1048576, 33), 1, share=0.97),
+    Case("sum", (1048576, 33), 0, share=0.85),
+    Case("sum", (1048576, 200), 1, share=0.90),
+    Case("sum", (1048576, 500), 1, share=0.90),
+    Case("sum", (128, 4096, 4095), 1, share=0.96),
+    Case("sum", (16, 2**24), 1, share=0.98),
+    Case("sum", (3, 1000003), 1, share=0.80),
+    Case("sum", (2**27,), None, "int32", share=0.95),
+    Case("sum", (2**28,), None, "bfloat16", share=0.98),
+    Case("sum", (65536, 1000), 1, "bfloat16", share=0.93),
+    Case("argmax", (4194304, 8), 1, share=0.85),
+    Case("argmax", (4096, 4096), 0, share=0.80),
+]
+
+# The ratios to torch on the CPU, with two threads.
+CPU_TABLE = [
+    Case("sum", (2**20,), None, ratio=0.95),
+    Case("sum", (2**22,), None, ratio=0.95),
+    Case("sum", (2**24,), None, ratio=0.95),
+    Case("sum", (2**26,), None, ratio=0.95),
+    Case("sum", (4096, 4096), 1, ratio=0.9),
+    Case("sum", (4096, 4096), 0, ratio=1.8),
+    Case("sum", (1048576, 8), 1, ratio=4),
+    Case("argmax", (2**24,), None, ratio=4),
+]
+
+ELEMENTS = 2**26  # about as many in each case of the sweep: far beyond the L2
+SHORT_ROWS = (2, 3, 4, 5, 7, 8, 16, 31, 32, 33, 64, 100, 128, 129)
+LONG_ROWS = (200, 256, 333, 500, 512, 1000, 1003, 2048, 4096, 32768)
+COLUMNS = (1, 2, 3, 4, 8, 16, 33, 64, 100, 128, 1000, 4096)
+
+
+def rows(function: str, length: int, dtype: str = "float32") -> Case:
+    return Case(function, (ELEMENTS // length, length), 1, dtype)
+
+
+def columns(function: str, count: int, dtype: str = "float32") -> Case:
+    return Case(function, (ELEMENTS // count, count), 0, dtype)
+
+
+def cuda_sweep() -> Iterator[Case]:
+    """Where nothing is owed but to be no slower than torch."""
+    for power in range(10, 31, 2):
+        yield Case("sum", (2**power,), None)
+    for length in SHORT_ROWS + LONG_ROWS:
+        yield rows("sum", length)
+    for count in COLUMNS:
+        yield columns("sum", count)
+    for dtype in ("bfloat16", "float16", "int32", "int64", "int8", "float64"):
+        yield Case("sum", (2**20,), None, dtype)
+        yield Case("sum", (ELEMENTS,), None, dtype)
+        for length in (8, 33, 128, 1003, 4096):
+            yield rows("sum", length, dtype)
+        for count in (2, 33, 1000):
+            yield columns("sum", count, dtype)
+    for function in ("amax", "argmax", "prod", "mean"):
+        yield Case(function, (2**16,), None)
+        yield Case(function, (2**28,), None)
+        for length in (8, 33, 1000, 4096):
+            yield rows(function, length)
+        for count in (2, 33, 4096):
+            yield columns(function, count)
+    for function in ("amax", "argmax"):
+        yield rows(function, 1003, "bfloat16")
+        yield columns(function, 33, "bfloat16")
+        yield rows(function, 1000, "int64")
+
+
+def cpu_sweep() -> Iterator[Case]:
+    for power in (10, 16):
+        yield Case("sum", (2**power,), None)
+    for dtype in ("bfloat16", "float64", "int32", "int8"):
+        yield Case("sum", (2**22,), None, dtype)
+        yield Case("sum", (2048, 2048), 1, dtype)
+        yield Case("sum", (2048, 2048), 0, dtype)
+    for function in ("amax", "argmax", "prod", "mean"):
+        yield Case(function, (2**22,), None)
+        yield Case(function, (2048, 2048), 1)
+        yield Case(function, (2048, 2048), 0)

@@ -1,0 +1,71 @@
+// Element types as plain C++ storage, the same on both devices, and what each accumulates in.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#ifdef __CUDACC__
+#define HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#define HOST_DEVICE inline
+#endif
+
+namespace torch_reductions {
+
+enum class Dtype : int { float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64, boolean };
+inline constexpr int kDtypes = 10;
+
+// Two bytes of storage; the arithmetic is float's. Each device converts them in its own way.
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+
+// float for float16, bfloat16 and float32; double for float64; int64, wrapping, for every integer and bool.
+template <class T>
+using Accumulator =
+    std::conditional_t<std::is_same_v<T, double>, double, std::conditional_t<std::is_integral_v<T>, int64_t, float>>;
+
+constexpr int size_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::float64:
+    case Dtype::int64: return 8;
+    case Dtype::float32:
+    case Dtype::int32: return 4;
+    case Dtype::float16:
+    case Dtype::bfloat16:
+    case Dtype::int16: return 2;
+    default: return 1;
+  }
+}
+
+template <class T>
+struct Tag {
+  using type = T;
+};
+
+// body(Tag<T>()) with the storage type of dtype; bool is read as the bytes 0 and 1.
+template <class Body>
+void with_storage(Dtype dtype, Body&& body) {
+  switch (dtype) {
+    case Dtype::float16: return body(Tag<Half>());
+    case Dtype::bfloat16: return body(Tag<BFloat16>());
+    case Dtype::float32: return body(Tag<float>());
+    case Dtype::float64: return body(Tag<double>());
+    case Dtype::int8: return body(Tag<int8_t>());
+    case Dtype::uint8:
+    case Dtype::boolean: return body(Tag<uint8_t>());
+    case Dtype::int16: return body(Tag<int16_t>());
+    case Dtype::int32: return body(Tag<int32_t>());
+    case Dtype::int64: return body(Tag<int64_t>());
+  }
+}
+
+// bfloat16 is the upper half of a float; rounding is to nearest, ties to even, and a NaN stays a NaN.
+HOST_DEVICE uint16_t bfloat16_bits(uint32_t float_bits) {
+  if ((float_bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;
+  return uint16_t((float_bits + 0x7fffu + (float_bits >> 16 & 1)) >> 16);
+}
+
+}  // namespace torch_reductions

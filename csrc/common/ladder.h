@@ -1,0 +1,67 @@
+// Every rung of every family: the one table that the libraries, Python, the tests and the benchmarks read.
+//
+// A rung's number is the number of its file, and is stored in exported models: it never changes and is never used
+// again. 0 is "auto". A file with a parameter takes the numbers after its own.
+#pragma once
+#include <cstddef>
+
+#include "args.h"
+
+namespace torch_reductions {
+
+enum Devices : unsigned { kCpu = 1, kCuda = 2 };
+
+struct Rung {
+  int number;
+  const char* name;
+  unsigned devices;    // of Devices
+  int min_arch;        // the least compute capability, 75 for 7.5
+  unsigned functions;  // one bit a Function
+  unsigned dtypes;     // one bit a Dtype
+  const char* order;   // of operations: what decides the bits
+  const char* idea;
+  bool emulated;  // can the CPU emulator run it?
+};
+
+constexpr unsigned bit(Function function) { return 1u << int(function); }
+constexpr unsigned bit(Dtype dtype) { return 1u << int(dtype); }
+inline constexpr unsigned kAllFunctions = (1u << kReduceFunctions) - 1, kAllDtypes = (1u << kDtypes) - 1;
+inline constexpr unsigned kFolds =
+    bit(Function::sum) | bit(Function::prod) | bit(Function::mean) | bit(Function::amax) | bit(Function::amin);
+inline constexpr unsigned kTextbookDtypes =
+    bit(Dtype::int32) | bit(Dtype::int64) | bit(Dtype::float32) | bit(Dtype::float64);
+
+// clang-format off
+inline constexpr Rung kReduceLadder[] = {
+    {10, "sequential", kCpu, 0, kAllFunctions, kAllDtypes, "left to right", "one loop over the elements: the textbook's check", false},
+    {20, "threaded", kCpu, 0, kAllFunctions, kAllDtypes, "one part a thread", "each thread folds a part, one thread folds the parts", false},
+    {30, "neighbored_divergent", kCuda, 75, kFolds, kTextbookDtypes, "tree of the block size", "even threads add their neighbour: half of each warp idles", true},
+    {40, "neighbored_compact", kCuda, 75, kFolds, kTextbookDtypes, "tree of the block size", "the same pairs, the working threads packed into whole warps", true},
+    {50, "interleaved_pairs", kCuda, 75, kFolds, kTextbookDtypes, "halves of the block", "the stride halves, so that neighbours read neighbours", true},
+    {60, "unrolled_blocks_2", kCuda, 75, kFolds, kTextbookDtypes, "2 blocks, then halves", "each thread first adds 2 blocks of data", true},
+    {61, "unrolled_blocks_4", kCuda, 75, kFolds, kTextbookDtypes, "4 blocks, then halves", "each thread first adds 4 blocks of data", true},
+    {62, "unrolled_blocks_8", kCuda, 75, kFolds, kTextbookDtypes, "8 blocks, then halves", "each thread first adds 8 blocks of data", true},
+    {70, "unrolled_last_warp", kCuda, 75, kFolds, kTextbookDtypes, "8 blocks, then halves", "8 blocks, and the last warp without block barriers", true},
+    {80, "unrolled_complete", kCuda, 75, kFolds, kTextbookDtypes, "8 blocks, then halves", "the whole loop unrolled by a template on the block size", true},
+    {90, "shared_divergent", kCuda, 75, kFolds, kTextbookDtypes, "tree of the block size", "in shared memory, interleaved addresses, divergent warps", true},
+    {100, "shared_bank_conflicts", kCuda, 75, kFolds, kTextbookDtypes, "tree of the block size", "packed threads whose strided addresses share banks", true},
+    {110, "shared_sequential", kCuda, 75, kFolds, kTextbookDtypes, "halves of the block", "sequential addresses: no bank conflict", true},
+    {120, "shared_first_add", kCuda, 75, kFolds, kTextbookDtypes, "2 blocks, then halves", "the first addition happens while loading", true},
+    {130, "shared_last_warp", kCuda, 75, kFolds, kTextbookDtypes, "2 blocks, then halves", "the last warp unrolled, a template on the block size", true},
+    {140, "warp_shuffle", kCuda, 75, kFolds, kTextbookDtypes, "grid stride, then halves", "registers and shuffles instead of shared memory", true},
+    {150, "single_pass", kCuda, 75, kFolds, kTextbookDtypes, "grid stride, then halves", "a ticket: the last block folds the partials, one launch", true},
+    {160, "cub", kCuda, 75, bit(Function::sum) | bit(Function::amax), kTextbookDtypes, "CUB's own", "CUB's DeviceReduce: the ruler", false},
+    {170, "ordered", kCpu | kCuda, 75, kAllFunctions, kAllDtypes, "Fold(length)", "one order that the length alone decides: the same bits everywhere", true},
+};
+// clang-format on
+inline constexpr int kReduceAuto = 170;
+
+// How many rungs of a ladder a device has.
+template <size_t N>
+constexpr int count(const Rung (&ladder)[N], Devices device) {
+  int n = 0;
+  for (const Rung& rung : ladder) n += (rung.devices & device) != 0;
+  return n;
+}
+
+}  // namespace torch_reductions

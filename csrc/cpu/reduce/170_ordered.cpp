@@ -1,0 +1,175 @@
+// ordered
+// Changes: the order of operations is a function of the length alone (shared by every rung called auto).
+// Costs:   shuffles: in the first-level cache up to 2.6 times a sum in any order, from memory nothing.
+// Gains:   the same bits for any layout, processor and number of threads, and on the GPU.
+// Order:   Fold(length), docs/order.md.
+// Needs:   any processor; AVX2 and AVX-512 are used where they are.
+// See:     ordered_kernels.h, the vector code; this file cuts a call into strips for the threads.
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "ladder.h"
+#include "ordered.h"
+#include "output.h"
+
+namespace torch_reductions::cpu {
+namespace {
+
+const OrderedKernels& choose_kernels() {
+#ifdef __x86_64__
+  const char* limit = std::getenv("TORCH_REDUCTIONS_CPU");
+  const auto allowed = [&](const char* capability) { return limit == nullptr || std::strcmp(limit, capability) == 0; };
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512 && allowed("avx512")) return ordered_avx512;
+  if (avx2 && (allowed("avx2") || allowed("avx512"))) return ordered_avx2;
+#endif
+  return ordered_baseline;
+}
+
+const OrderedKernels& kernels() {
+  static const OrderedKernels& chosen = choose_kernels();
+  return chosen;
+}
+
+constexpr int64_t kGrain = 32768;         // elements that are worth a thread, as in torch
+constexpr int64_t kFarBytes = 4 << 20;    // beyond the second-level caches
+constexpr int64_t kShort = 64;            // rows of argmax shorter than this are taken as columns
+constexpr int64_t kTasksPerThread = 8;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The blocks that a length is cut into: tiles of one power of two, then the binary digits of what is left. One tile of
+// the whole length is no cut.
+struct Cut {
+  int64_t length, tile;
+
+  int64_t tiles() const { return length / tile; }
+  int64_t count() const { return tiles() + std::popcount(uint64_t(length % tile)); }
+
+  // The elements [begin, begin + size) of block b.
+  std::pair<int64_t, int64_t> block(int64_t b) const {
+    if (b < tiles()) return {b * tile, tile};
+    int64_t begin = tiles() * tile, rest = length % tile;
+    for (;; b--) {
+      const int64_t size = std::bit_floor(uint64_t(rest));
+      if (b == tiles()) return {begin, size};
+      begin += size, rest -= size;
+    }
+  }
+};
+
+template <class Op>
+void merge(typename Op::Value* left, const typename Op::Value* right, int64_t count) {
+  for (int64_t i = 0; i < count; i++) left[i] = Op::combine(left[i], right[i]);
+}
+
+// folds[block][output] becomes Fold(length) in folds[0]: a tree for each digit of the number of tiles, and the digits
+// of the tiles and of the rest from left to right.
+template <class Op>
+void merge_blocks(const Cut& cut, typename Op::Value* folds, int64_t outputs) {
+  const int64_t tiles = cut.tiles();
+  const auto row = [&](int64_t block) { return folds + block * outputs; };
+  for (int64_t half = 1; 2 * half <= tiles; half *= 2) {
+    for (int64_t b = 0; b + 2 * half <= tiles; b += 2 * half) merge<Op>(row(b), row(b + half), outputs);
+  }
+  for (int64_t b = std::bit_floor(uint64_t(tiles)); b > 0 && b < tiles; b += std::bit_floor(uint64_t(tiles - b))) {
+    merge<Op>(row(0), row(b), outputs);
+  }
+  for (int64_t b = std::max<int64_t>(tiles, 1); b < cut.count(); b++) merge<Op>(row(0), row(b), outputs);
+}
+
+// A call as strips of outputs: each is one task, or one a block where there are too few for the threads.
+struct Plan {
+  const ReduceArgs& args;
+  bool columns;
+  int64_t width, strips;  // of each outer index
+
+  explicit Plan(const ReduceArgs& args) : args(args) {
+    const bool short_argmax = args.function >= Function::argmax && args.length < kShort;
+    columns = args.inner > 1 && (args.length_stride != 1 || short_argmax) &&
+              (args.inner_stride <= args.length_stride || short_argmax);
+    width = columns ? kStrip : std::clamp(2 * kGrain / args.length / 16 * 16, int64_t(1), kStrip);
+    strips = ceil_div(args.inner, width);
+  }
+
+  int64_t tasks() const { return args.outer * strips; }
+  int64_t elements() const { return args.outer * args.inner * args.length; }
+
+  // Into blocks of at least kGrain elements, until every thread has its tasks; or into one.
+  Cut cut(int threads) const {
+    const int64_t wanted = kTasksPerThread * threads, least = std::max<int64_t>(kGrain / std::min(width, args.inner), 1);
+    if (threads == 1 || elements() <= kGrain || tasks() >= wanted) return {args.length, args.length};
+    int64_t tile = std::bit_floor(uint64_t(args.length));
+    while (tile / 2 >= least && tasks() * (args.length / tile) < wanted) tile /= 2;
+    return {args.length, tile};
+  }
+
+  // The outputs [first, first + outputs) of a task; element `begin` of each is where its run starts.
+  int64_t outputs(int64_t task) const { return std::min(width, args.inner - task % strips * width); }
+  int64_t first(int64_t task) const { return task / strips * args.inner + task % strips * width; }
+  Strip strip(int64_t task, int64_t begin, int64_t length) const {
+    const int64_t offset = task / strips * args.outer_stride + task % strips * width * args.inner_stride +
+                           begin * args.length_stride;
+    return {static_cast<const char*>(args.input) + offset * size_of(args.input_dtype), outputs(task), length,
+            args.inner_stride, args.length_stride, begin, columns,
+            elements() * size_of(args.input_dtype) > kFarBytes};
+  }
+};
+
+template <class Op>
+void run(const ReduceArgs& args, const Threads& threads) {
+  using Value = typename Op::Value;
+  const FoldStrip fold = kernels().fold[int(args.function)][int(args.input_dtype)];
+  const Plan plan(args);
+  const Cut cut = plan.cut(threads.count);
+  const int64_t outputs = args.outer * args.inner, tasks = plan.tasks(), blocks = cut.count();
+
+  if (blocks == 1) {
+    const auto body = [&](int64_t begin, int64_t end) {
+      Value folds[kStrip];
+      for (int64_t task = begin; task < end; task++) {
+        fold(plan.strip(task, 0, args.length), folds);
+        write(args, plan.first(task), plan.outputs(task), folds);
+      }
+    };
+    if (tasks == 1 || threads.count == 1 || plan.elements() <= kGrain) return body(0, tasks);
+    return threads.parallel_for(0, tasks, std::max<int64_t>(kGrain * tasks / plan.elements(), 1), body);
+  }
+
+  const auto folds = std::make_unique_for_overwrite<Value[]>(blocks * outputs);
+  threads.parallel_for(0, tasks * blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+      const int64_t task = i / blocks, block = i % blocks;
+      const auto [first, length] = cut.block(block);
+      fold(plan.strip(task, first, length), &folds[block * outputs + plan.first(task)]);
+    }
+  });
+  merge_blocks<Op>(cut, folds.get(), outputs);
+  write(args, 0, outputs, folds.get());
+}
+
+}  // namespace
+
+const char* cpu_capability() { return kernels().capability; }
+
+void ordered(const ReduceArgs& args, const Threads& threads) {
+  ReduceArgs view = args;
+  if (view.inner == 1) std::swap(view.outer, view.inner), std::swap(view.outer_stride, view.inner_stride);
+  with_storage(view.input_dtype, [&](auto storage) {
+    with_operator<typename decltype(storage)::type>(view.function, [&](auto op) {
+      using Op = typename decltype(op)::type;
+      if (view.length > 0) return run<Op>(view, threads);
+      const typename Op::Value* nothing = nullptr;
+      write(view, 0, view.outer * view.inner, nothing);
+    });
+  });
+}
+
+}  // namespace torch_reductions::cpu

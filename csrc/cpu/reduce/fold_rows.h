@@ -1,0 +1,37 @@
+// What the two textbook rungs share: contiguous rows, folded from left to right.
+#pragma once
+#include "ladder.h"
+#include "output.h"
+
+namespace torch_reductions::cpu {
+
+// One element as an operator's value.
+template <class Op, class S>
+typename Op::Value value_of(S element, int64_t index, bool flipped) {
+  using Value = typename Op::Value;
+  if constexpr (std::is_arithmetic_v<Value>) {
+    return Value(widen(element));
+  } else {
+    const auto value = decltype(Value::value)(widen(element));
+    return {flipped ? flip(value) : value, index};
+  }
+}
+
+// The elements [begin, end) of a row, from left to right.
+template <class Op, class S>
+typename Op::Value fold_part(const S* row, int64_t begin, int64_t end, bool flipped) {
+  typename Op::Value total = Op::identity();
+  for (int64_t k = begin; k < end; k++) total = Op::combine(total, value_of<Op>(row[k], k, flipped));
+  return total;
+}
+
+// body(Tag<Op>(), rows) with the operator of the function and the input as its storage type.
+template <class Body>
+void with_rows(const ReduceArgs& args, Body&& body) {
+  with_storage(args.input_dtype, [&](auto storage) {
+    using S = typename decltype(storage)::type;
+    with_operator<S>(args.function, [&](auto op) { body(op, static_cast<const S*>(args.input)); });
+  });
+}
+
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,517 @@
+// The vector code of `ordered`, in GCC's vectors of any width: each ordered_*.cpp compiles it for one processor.
+//
+// All of it has internal linkage and calls nothing of std::, so that the linker cannot mix the processors up. The
+// operators are those of operators.h, written so that one text serves scalars and vectors.
+#pragma once
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "../../common/operators.h"  // Indexed, and no function of it
+#include "convert.h"
+#include "ordered.h"
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+namespace torch_reductions::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+template <class A>
+struct VectorOf {
+  typedef A Type __attribute__((vector_size(kVectorBytes)));
+};
+template <class A>
+using Vector = typename VectorOf<A>::Type;
+template <class A>
+using Mask = Vector<std::conditional_t<sizeof(A) == 4, int32_t, int64_t>>;
+template <class A>
+constexpr int kLanes = kVectorBytes / int(sizeof(A));
+
+constexpr int log2(int n) { return n == 1 ? 0 : 1 + log2(n / 2); }
+
+template <class A>
+ALWAYS_INLINE Vector<A> load(const A* p) {
+  Vector<A> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <class A>
+ALWAYS_INLINE void store(A* p, Vector<A> v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+
+template <class A>
+ALWAYS_INLINE Vector<A> splat(A x) {
+  return x - Vector<A>{};  // x - 0 is x, -0 too
+}
+
+// ---------------------------------------------------------------- operators: T is an A or a vector of them
+
+template <class A>
+struct SumOf {
+  static constexpr A identity = std::is_floating_point_v<A> ? A(-0.0) : A(0);
+  template <class T>
+  static ALWAYS_INLINE T combine(T left, T right) {
+    return left + right;
+  }
+};
+
+template <class A>
+struct ProdOf {
+  static constexpr A identity = 1;
+  template <class T>
+  static ALWAYS_INLINE T combine(T left, T right) {
+    return left * right;
+  }
+};
+
+template <class A>
+constexpr A kInfinity = A(__builtin_inf());
+template <>
+constexpr int32_t kInfinity<int32_t> = INT32_MAX;
+template <>
+constexpr int64_t kInfinity<int64_t> = INT64_MAX;
+
+// beats(x, best) is what argmax asks, x coming later: NaN is the extreme, and the first one stays.
+template <class A>
+struct MaxOf {
+  static constexpr A identity = std::is_floating_point_v<A> ? -kInfinity<A> : -kInfinity<A> - 1;
+  template <class T>
+  static ALWAYS_INLINE T combine(T left, T right) {
+    if constexpr (std::is_floating_point_v<A>) return (right > left) | (right != right) ? right : left;
+    else return right > left ? right : left;
+  }
+  template <class T>
+  static ALWAYS_INLINE auto beats(T x, T best) {
+    if constexpr (std::is_floating_point_v<A>) return (x > best) | ((x != x) & (best == best));
+    else return x > best;
+  }
+};
+
+template <class A>
+struct MinOf {
+  static constexpr A identity = kInfinity<A>;
+  template <class T>
+  static ALWAYS_INLINE T combine(T left, T right) {
+    if constexpr (std::is_floating_point_v<A>) return (right < left) | (right != right) ? right : left;
+    else return right < left ? right : left;
+  }
+  template <class T>
+  static ALWAYS_INLINE auto beats(T x, T best) {
+    if constexpr (std::is_floating_point_v<A>) return (x < best) | ((x != x) & (best == best));
+    else return x < best;
+  }
+};
+
+// ---------------------------------------------------------------- W vectors to the vector of their W totals
+
+// The first levels pair lanes inside 16 bytes, where a shuffle is cheap; the last ones pair the 16 bytes. Lane i of the
+// even (odd) operand is this lane of the 2 W lanes of a and b; after all levels the totals stand in order.
+template <class A>
+constexpr int source(int level, int odd, int i) {
+  constexpr int kLanesOf16 = 16 / sizeof(A), kInside = log2(kLanesOf16);
+  const int unit = level <= kInside ? 1 : kLanesOf16, group = level <= kInside ? kLanesOf16 : kLanes<A>;
+  const int first = i / group * group, place = (i - first) / unit, half = group / unit / 2;
+  return (place < half ? 0 : kLanes<A>) + first + (2 * (place % half) + odd) * unit + i % unit;
+}
+
+template <class A, int kLevel, int kOdd, std::size_t... i>
+ALWAYS_INLINE Vector<A> pick(Vector<A> a, Vector<A> b, std::index_sequence<i...>) {
+#ifdef __clang__
+  return __builtin_shufflevector(a, b, source<A>(kLevel, kOdd, i)...);
+#else
+  return __builtin_shuffle(a, b, Mask<A>{source<A>(kLevel, kOdd, i)...});
+#endif
+}
+
+template <class Op, class A, int kLevel>
+ALWAYS_INLINE Vector<A> pair(Vector<A> a, Vector<A> b) {
+  constexpr auto kAll = std::make_index_sequence<kLanes<A>>();
+  return Op::combine(pick<A, kLevel, 0>(a, b, kAll), pick<A, kLevel, 1>(a, b, kAll));
+}
+
+// 2^kLevel vectors, `step` elements apart. With kPart the lanes that are not kept count as missing.
+template <class Op, class A, int kLevel = log2(kLanes<A>), bool kPart = false>
+ALWAYS_INLINE Vector<A> totals(const A* p, int64_t step, Mask<A> keep = Mask<A>{}) {
+  if constexpr (kLevel > 0) {
+    const Vector<A> a = totals<Op, A, kLevel - 1, kPart>(p, step, keep);
+    const Vector<A> b = totals<Op, A, kLevel - 1, kPart>(p + (1 << (kLevel - 1)) * step, step, keep);
+    return pair<Op, A, kLevel>(a, b);
+  } else if constexpr (kPart) {
+    return keep ? load(p) : splat(Op::identity);
+  } else {
+    return load(p);
+  }
+}
+
+// The balanced tree over the lanes of one vector.
+template <class Op, class A, int kLevel = log2(kLanes<A>)>
+ALWAYS_INLINE A across(Vector<A> v) {
+  if constexpr (kLevel == 0) {
+    return v[0];
+  } else {
+    constexpr int kThis = log2(kLanes<A>) - kLevel + 1;
+    return across<Op, A, kLevel - 1>(pair<Op, A, kThis>(v, v));
+  }
+}
+
+// ---------------------------------------------------------------- one run of contiguous elements
+
+constexpr int kBlock = 4096;  // a power of every W, and at least W^3
+constexpr int kAhead = 4096;  // bytes
+
+ALWAYS_INLINE void prefetch(const void* p, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(p) + i, 0, 2);
+}
+
+// The balanced tree over kN elements: the totals of W, the totals of W of these, and so on.
+template <class Op, class A, int kN = kBlock>
+A block(const A* p, bool far = false) {
+  constexpr int W = kLanes<A>;
+  if constexpr (kN == W) {
+    return across<Op, A>(load(p));
+  } else {
+    alignas(64) A t[kN / W];
+    for (int i = 0; i < kN / W; i += W) {
+      if (far) prefetch(reinterpret_cast<const char*>(p + i * W) + kAhead, W * W * sizeof(A));
+      store(t + i, totals<Op, A>(p + i * W, W));
+    }
+    return block<Op, A, kN / W>(t);
+  }
+}
+
+template <class Op, class A, int kN>
+ALWAYS_INLINE A tree(const A* p) {
+  if constexpr (kN == 1) return *p;
+  else return Op::combine(tree<Op, A, kN / 2>(p), tree<Op, A, kN / 2>(p + kN / 2));
+}
+
+// acc ∘ the blocks of the lowest digits of n, below 2 kN.
+template <class Op, class A, int kN>
+ALWAYS_INLINE A digits(A acc, const A* p, int n) {
+  if (n & kN) acc = Op::combine(acc, tree<Op, A, kN>(p)), p += kN;
+  if constexpr (kN > 1) acc = digits<Op, A, kN / 2>(acc, p, n);
+  return acc;
+}
+
+// acc ∘ the blocks of n's digits, n < kBlock: those from W on are digits of the n / W totals.
+template <class Op, class A>
+A fold_short(A acc, const A* p, int n) {
+  constexpr int W = kLanes<A>;
+  if (n >= W) {
+    alignas(64) A t[kBlock / W];
+    const int vectors = n / W;
+    if (vectors >= W) {
+      for (int i = 0; i < vectors; i += W) {
+        const int at = i + W <= vectors ? i : vectors - W;  // the last ones overlap, with the same bits
+        store(t + at, totals<Op, A>(p + at * W, W));
+      }
+    } else {
+      for (int i = 0; i < vectors; i++) t[i] = across<Op, A>(load(p + i * W));
+    }
+    acc = fold_short<Op, A>(acc, t, vectors);
+    p += vectors * W;
+  }
+  return digits<Op, A, W / 2>(acc, p, n % W);
+}
+
+// The elements [k, k + n) of a row as contiguous accumulators: the input itself where it is that already.
+template <class A, class S>
+ALWAYS_INLINE const A* contiguous(const S* row, int64_t stride, int64_t k, int64_t n, A* buffer) {
+  if constexpr (std::is_same_v<A, S>) {
+    if (stride == 1) return row + k;
+  }
+  widen(row + k * stride, stride, n, buffer);
+  return buffer;
+}
+
+template <class Op, class A, class S>
+A fold_row(const S* row, int64_t stride, int64_t n, bool far) {
+  alignas(64) A buffer[kBlock];
+  A waiting[64], acc = Op::identity;
+  const int64_t blocks = n / kBlock;
+  for (int64_t b = 0; b < blocks; b++) {
+    A value = block<Op, A>(contiguous<A>(row, stride, b * kBlock, kBlock, buffer), far);
+    int level = 0;
+    for (int64_t c = b; c & 1; c >>= 1) value = Op::combine(waiting[level++], value);
+    waiting[level] = value;
+  }
+  for (int level = 63; level >= 0; level--) {
+    if (blocks >> level & 1) acc = Op::combine(acc, waiting[level]);
+  }
+  const int rest = int(n % kBlock);
+  return fold_short<Op, A>(acc, contiguous<A>(row, stride, n - rest, rest, buffer), rest);
+}
+
+// ---------------------------------------------------------------- W short rows at once
+
+// n < W * W elements of each of W rows; reads up to W - 1 elements beyond the end of a row.
+template <class Op, class A>
+ALWAYS_INLINE Vector<A> fold_rows(const A* p, int64_t step, int n) {
+  constexpr int W = kLanes<A>;
+  Vector<A> waiting[log2(W) + 1], acc = splat(Op::identity);
+  const int vectors = n / W;
+  for (int i = 0; i < vectors; i++) {
+    Vector<A> value = totals<Op, A>(p + i * W, step);
+    int level = 0;
+    for (int c = i; c & 1; c >>= 1) value = Op::combine(waiting[level++], value);
+    waiting[level] = value;
+  }
+  for (int level = log2(W); level >= 0; level--) {
+    if (vectors >> level & 1) acc = Op::combine(acc, waiting[level]);
+  }
+  p += vectors * W;
+  Mask<A> lane;
+  for (int i = 0; i < W; i++) lane[i] = i;
+  for (int digit = W / 2; digit > 0; digit /= 2) {
+    if ((n & digit) == 0) continue;
+    acc = Op::combine(acc, totals<Op, A, log2(W), true>(p, step, lane < digit));
+    p += digit;
+  }
+  return acc;
+}
+
+template <class Op, class A, class S>
+void fold_strip_of_rows(const Strip& s, A* folds) {
+  constexpr int W = kLanes<A>;
+  const S* input = static_cast<const S*>(s.input);
+  if (s.length >= W * W || s.outputs < W) {
+    for (int64_t j = 0; j < s.outputs; j++) {
+      folds[j] = fold_row<Op, A>(input + j * s.output_stride, s.length_stride, s.length, s.far);
+    }
+    return;
+  }
+  alignas(64) A buffer[W * W * W + W];
+  const int n = int(s.length);
+  for (int64_t i = 0; i < s.outputs; i += W) {
+    const int64_t j = i + W <= s.outputs ? i : s.outputs - W;  // the last ones overlap, with the same bits
+    const S* rows = input + j * s.output_stride;
+    if constexpr (std::is_same_v<A, S>) {
+      const bool reads_inside = n % W == 0 || (s.outputs - W - j) * s.output_stride >= W - 1;
+      if (s.length_stride == 1 && reads_inside) {
+        if (s.far) prefetch(reinterpret_cast<const char*>(rows) + kAhead, W * n * sizeof(A));
+        store(folds + j, fold_rows<Op, A>(rows, s.output_stride, n));
+        continue;
+      }
+    }
+    if (s.length_stride == 1 && s.output_stride == n) {
+      widen(rows, 1, W * n, buffer);
+    } else {
+      for (int r = 0; r < W; r++) widen(rows + r * s.output_stride, s.length_stride, n, buffer + r * n);
+    }
+    store(folds + j, fold_rows<Op, A>(buffer, n, n));
+  }
+}
+
+// ---------------------------------------------------------------- columns
+
+constexpr int kRows = 8;  // read at once
+
+// Rows of a strip as accumulators; a vector may be read from every multiple of W below the number of columns.
+template <class A, class S>
+struct Panel {
+  const Strip& strip;
+  A (&buffer)[kRows * kStrip];
+  int64_t step;
+
+  ALWAYS_INLINE const A* rows(int64_t k, int64_t n) {
+    const Strip& s = strip;
+    const S* input = static_cast<const S*>(s.input) + k * s.length_stride;
+    if constexpr (std::is_same_v<A, S>) {
+      // A strip narrower than a vector is read beyond its end, where that still lies inside the whole.
+      const bool reads_inside = s.outputs >= kLanes<A> || (s.length - k - n) * s.length_stride >= kLanes<A> - s.outputs;
+      if (s.output_stride == 1 && reads_inside) {
+        step = s.length_stride;
+        return input;
+      }
+    }
+    step = kStrip;
+    for (int64_t r = 0; r < n; r++) widen(input + r * s.length_stride, s.output_stride, s.outputs, buffer + r * kStrip);
+    return buffer;
+  }
+};
+
+// The first column of each vector of a strip: the last vector overlaps the one before, with the same bits.
+template <class A>
+ALWAYS_INLINE int64_t column(int64_t i, int64_t columns) {
+  constexpr int W = kLanes<A>;
+  return columns < W ? 0 : i + W <= columns ? i : columns - W;
+}
+
+template <class A>
+ALWAYS_INLINE void store_columns(A* output, int64_t j, int64_t columns, Vector<A> v) {
+  if (columns >= kLanes<A>) return store(output + j, v);
+  for (int64_t i = 0; i < columns; i++) output[i] = v[i];
+}
+
+// The balanced tree down kN rows.
+template <class Op, class A, int kN>
+ALWAYS_INLINE Vector<A> down(const A* p, int64_t step) {
+  if constexpr (kN == 1) return load(p);
+  else return Op::combine(down<Op, A, kN / 2>(p, step), down<Op, A, kN / 2>(p + kN / 2 * step, step));
+}
+
+template <class Op, class A, int kN>
+ALWAYS_INLINE Vector<A> digits_down(Vector<A> acc, const A* p, int64_t step, int64_t n) {
+  if (n & kN) acc = Op::combine(acc, down<Op, A, kN>(p, step)), p += kN * step;
+  if constexpr (kN > 1) acc = digits_down<Op, A, kN / 2>(acc, p, step, n);
+  return acc;
+}
+
+template <class Op, class A, class S>
+void fold_strip_of_columns(const Strip& s, A* folds) {
+  constexpr int W = kLanes<A>;
+  alignas(64) A buffer[kRows * kStrip], waiting[48][kStrip];
+  Panel<A, S> panel{s, buffer, 0};
+  const int64_t blocks = s.length / kRows, rest = s.length % kRows;
+  for (int64_t b = 0; b < blocks; b++) {
+    const A* p = panel.rows(b * kRows, kRows);
+    const int levels = __builtin_ctzll(~b);
+    for (int64_t i = 0; i < s.outputs; i += W) {
+      Vector<A> value = down<Op, A, kRows>(p + column<A>(i, s.outputs), panel.step);
+      for (int level = 0; level < levels; level++) value = Op::combine(load(waiting[level] + i), value);
+      store(waiting[levels] + i, value);
+    }
+  }
+  const A* p = panel.rows(blocks * kRows, rest);
+  for (int64_t i = 0; i < s.outputs; i += W) {
+    const int64_t j = column<A>(i, s.outputs);
+    Vector<A> acc = splat(Op::identity);
+    for (int level = 47; level >= 0; level--) {
+      if (blocks >> level & 1) acc = Op::combine(acc, load(waiting[level] + i));
+    }
+    store_columns(folds, j, s.outputs, digits_down<Op, A, kRows / 2>(acc, p + j, panel.step, rest));
+  }
+}
+
+// ---------------------------------------------------------------- argmax and argmin
+
+template <class Op, class A>
+ALWAYS_INLINE A flipped_for_min(A x) {
+  if constexpr (std::is_same_v<Op, MaxOf<A>>) return x;
+  else if constexpr (std::is_floating_point_v<A>) return -x;
+  else return ~x;
+}
+
+// Where the extreme of these n elements first stands.
+template <class A>
+int find(const A* p, int n, A extreme) {
+  constexpr int kChunk = 64;
+  int from = 0;
+  for (; from + kChunk <= n; from += kChunk) {
+    int found = 0;
+    for (int i = from; i < from + kChunk; i++) found |= (p[i] == extreme) | ((p[i] != p[i]) & (extreme != extreme));
+    if (found) break;
+  }
+  while (from < n - 1 && !(p[from] == extreme || (p[from] != p[from] && extreme != extreme))) from++;
+  return from;
+}
+
+template <class Op, class A, class S>
+void arg_strip_of_rows(const Strip& s, Indexed<A>* folds) {
+  alignas(64) A buffer[kBlock];
+  for (int64_t j = 0; j < s.outputs; j++) {
+    const S* row = static_cast<const S*>(s.input) + j * s.output_stride;
+    Indexed<A> best{Op::identity, s.index};  // right if every element is the identity
+    for (int64_t k = 0; k < s.length; k += kBlock) {
+      const int n = int(s.length - k < kBlock ? s.length - k : kBlock);
+      const A* p = contiguous<A>(row, s.length_stride, k, n, buffer);
+      const A extreme = n == kBlock ? block<Op, A>(p, s.far) : fold_short<Op, A>(Op::identity, p, n);
+      if (Op::beats(extreme, best.value)) best = {extreme, s.index + k + find(p, n, extreme)};
+    }
+    folds[j] = {flipped_for_min<Op>(best.value), best.index};
+  }
+}
+
+template <class Op, class A, class S>
+void arg_strip_of_columns(const Strip& s, Indexed<A>* folds) {
+  using Index = std::conditional_t<sizeof(A) == 4, int32_t, int64_t>;  // as wide as a value
+  constexpr int W = kLanes<A>;
+  constexpr int64_t kPart = int64_t(1) << 30;  // rows that an Index can count
+  alignas(64) A buffer[kRows * kStrip], value[kStrip];
+  alignas(64) Index index[kStrip];
+  Panel<A, S> panel{s, buffer, 0};
+  for (int64_t part = 0; part < s.length; part += kPart) {
+    const int64_t end = s.length - part < kPart ? s.length : part + kPart;
+    for (int64_t i = 0; i < kStrip; i++) value[i] = Op::identity, index[i] = 0;
+    for (int64_t k = part; k < end; k += kRows) {
+      const int64_t n = end - k < kRows ? end - k : kRows;
+      const A* p = panel.rows(k, n);
+      for (int64_t i = 0; i < s.outputs; i += W) {
+        const A* from = p + column<A>(i, s.outputs);
+        Vector<A> best = load(value + i);
+        Mask<A> at = load(index + i);
+        for (int64_t r = 0; r < n; r++) {
+          const Vector<A> x = load(from + r * panel.step);
+          const auto take = Op::beats(x, best);
+          best = take ? x : best;
+          at = take ? splat(Index(k - part + r)) : at;
+        }
+        store(value + i, best);
+        store(index + i, at);
+      }
+    }
+    for (int64_t j = 0; j < s.outputs; j++) {
+      const int64_t vector = j / W * W, i = vector + j - column<A>(vector, s.outputs);
+      const Indexed<A> best{flipped_for_min<Op>(value[i]), s.index + part + index[i]};
+      if (part == 0 || MaxOf<A>::beats(best.value, folds[j].value)) folds[j] = best;
+    }
+  }
+}
+
+// ---------------------------------------------------------------- the table
+
+template <class Op, class A, class S>
+void fold_strip(const Strip& strip, void* folds) {
+  if (strip.columns) fold_strip_of_columns<Op, A, S>(strip, static_cast<A*>(folds));
+  else fold_strip_of_rows<Op, A, S>(strip, static_cast<A*>(folds));
+}
+
+template <class Op, class A, class S>
+void arg_strip(const Strip& strip, void* folds) {
+  if (strip.columns) arg_strip_of_columns<Op, A, S>(strip, static_cast<Indexed<A>*>(folds));
+  else arg_strip_of_rows<Op, A, S>(strip, static_cast<Indexed<A>*>(folds));
+}
+
+// int64 is summed as uint64, in place: the same bits.
+template <class S>
+constexpr void add_storage(OrderedKernels& kernels, Dtype dtype) {
+  using A = std::conditional_t<std::is_integral_v<S>, uint64_t, Accumulator<S>>;  // unsigned, because it wraps
+  using C = std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) <= 4, int32_t, int64_t>, A>;
+  using Summed = std::conditional_t<std::is_same_v<S, int64_t>, uint64_t, S>;
+  const auto set = [&](Function function, FoldStrip fold) { kernels.fold[int(function)][int(dtype)] = fold; };
+  set(Function::sum, fold_strip<SumOf<A>, A, Summed>);
+  set(Function::mean, fold_strip<SumOf<A>, A, Summed>);
+  set(Function::prod, fold_strip<ProdOf<A>, A, Summed>);
+  set(Function::amax, fold_strip<MaxOf<C>, C, S>);
+  set(Function::amin, fold_strip<MinOf<C>, C, S>);
+  set(Function::argmax, arg_strip<MaxOf<C>, C, S>);
+  set(Function::argmin, arg_strip<MinOf<C>, C, S>);
+}
+
+constexpr OrderedKernels make_kernels(const char* capability) {
+  OrderedKernels kernels{capability, {}};
+  add_storage<Half>(kernels, Dtype::float16);
+  add_storage<BFloat16>(kernels, Dtype::bfloat16);
+  add_storage<float>(kernels, Dtype::float32);
+  add_storage<double>(kernels, Dtype::float64);
+  add_storage<int8_t>(kernels, Dtype::int8);
+  add_storage<uint8_t>(kernels, Dtype::uint8);
+  add_storage<int16_t>(kernels, Dtype::int16);
+  add_storage<int32_t>(kernels, Dtype::int32);
+  add_storage<int64_t>(kernels, Dtype::int64);
+  add_storage<uint8_t>(kernels, Dtype::boolean);
+  return kernels;
+}
+
+}  // namespace
+}  // namespace torch_reductions::cpu

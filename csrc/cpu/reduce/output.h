@@ -1,0 +1,55 @@
+// An operator for every function, and its value as an element of the output: what the rungs on the CPU share.
+#pragma once
+#include <type_traits>
+
+#include "../../common/args.h"
+#include "../../common/operators.h"
+#include "convert.h"
+
+namespace torch_reductions::cpu {
+
+// What amax, amin, argmax and argmin compare: any integer as it is, half types as float.
+template <class S>
+using Comparable =
+    std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) <= 4, int32_t, int64_t>, Accumulator<S>>;
+
+// body(Tag<Op>()) with the operator of the function. argmin is argmax of flipped values.
+template <class S, class Body>
+void with_operator(Function function, Body&& body) {
+  switch (function) {
+    case Function::sum:
+    case Function::mean: return body(Tag<Sum<Accumulator<S>>>());
+    case Function::prod: return body(Tag<Prod<Accumulator<S>>>());
+    case Function::amax: return body(Tag<Max<Comparable<S>>>());
+    case Function::amin: return body(Tag<Min<Comparable<S>>>());
+    case Function::argmax:
+    case Function::argmin: return body(Tag<ArgMax<Comparable<S>>>());
+  }
+}
+
+// The outputs [first, first + count): a mean is divided, half types are rounded, once. A fold of no elements is 0, or 1.
+template <class A>
+void write(const ReduceArgs& args, int64_t first, int64_t count, const A* folds) {
+  const auto value = [&](int64_t i) {
+    const A fold = args.length > 0 ? folds[i] : A(args.function == Function::prod ? 1 : 0);
+    if constexpr (std::is_floating_point_v<A>) return args.function == Function::mean ? fold / A(args.length) : fold;
+    else return fold;
+  };
+  with_storage(args.output_dtype, [&](auto storage) {
+    using S = typename decltype(storage)::type;
+    S* output = static_cast<S*>(args.output) + first;
+    for (int64_t i = 0; i < count; i++) {
+      if constexpr (std::is_same_v<S, Half>) output[i].bits = half_bits(float(value(i)));
+      else if constexpr (std::is_same_v<S, BFloat16>) output[i].bits = bfloat16_bits(bit_cast<uint32_t>(float(value(i))));
+      else output[i] = args.output_dtype == Dtype::boolean ? S(value(i) != A(0)) : S(value(i));
+    }
+  });
+}
+
+template <class A>
+void write(const ReduceArgs& args, int64_t first, int64_t count, const Indexed<A>* folds) {
+  int64_t* output = static_cast<int64_t*>(args.output) + first;
+  for (int64_t i = 0; i < count; i++) output[i] = folds[i].index;
+}
+
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,58 @@
+// The one place where a kernel is launched, and what a launch needs from PyTorch's side.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace torch_reductions::cuda {
+
+inline void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // a launch error is not sticky: the next call starts clean
+  throw std::runtime_error(std::string("torch_reductions: CUDA error in ") + what + ": " + cudaGetErrorString(error));
+}
+
+// Stream, memory and device of one call. ops/ implements workspace() with torch's allocator.
+class Context {
+ public:
+  Context(int device, cudaStream_t stream) : device(device), stream(stream) {}
+  virtual ~Context() = default;
+
+  // Garbage, 256-byte aligned, given back in stream order when the call returns.
+  virtual void* workspace(size_t bytes) = 0;
+
+  // `count` counters that are 0, and that every kernel leaves at 0. Right under graph capture, and with several streams.
+  unsigned* tickets(int64_t count);
+
+  const int device;
+  const cudaStream_t stream;
+};
+
+int multiprocessors(int device);  // cached
+
+#if defined(__CUDACC__) || defined(CUDA_ON_CPU)
+// More than 48 KB of dynamic shared memory is asked for first.
+template <class... Parameters>
+void allow_shared([[maybe_unused]] void (*kernel)(Parameters...), [[maybe_unused]] size_t bytes) {
+#ifdef __CUDACC__
+  if (bytes > 48 * 1024)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)), "cudaFuncSetAttribute");
+#endif
+}
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+            Arguments... arguments) {
+#ifdef __CUDACC__
+  kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
+  check(cudaGetLastError(), "a kernel launch");
+#else  // the emulator of tests/ runs the same kernels on the CPU
+  emulator::launch(kernel, grid, block, shared_bytes, stream, static_cast<Parameters>(arguments)...);
+#endif
+}
+#endif
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,63 @@
+// What one thread does: elements out of loaded words, and balanced trees over registers.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "../../common/operators.h"
+#include "memory.cuh"
+
+namespace torch_reductions::cuda {
+
+__host__ __device__ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
+
+// f(0) ... f(N - 1), each with a constant: unrolled before anything is placed, so arrays that it indexes stay in registers.
+template <int N, class F>
+__device__ __forceinline__ void each(F f) {
+  if constexpr (N > 0) {
+    each<N - 1>(f);
+    f(std::integral_constant<int, N - 1>{});
+  }
+}
+
+// The balanced tree over N = 2^k values.
+template <class Op, int N>
+__device__ __forceinline__ typename Op::Value tree(const typename Op::Value* x) {
+  if constexpr (N == 1) return x[0];
+  else return Op::combine(tree<Op, N / 2>(x), tree<Op, N / 2>(x + N / 2));
+}
+
+// The type in registers: float for the half types, 32-bit integers for the small ones.
+template <class T>
+using Native = std::conditional_t<std::is_integral_v<T>, std::conditional_t<sizeof(T) == 8, int64_t, int32_t>,
+                                  Accumulator<T>>;
+
+// Element i of the words, i a constant after unrolling.
+template <class T>
+__device__ __forceinline__ Native<T> element(const uint32_t* words, int i) {
+  if constexpr (std::is_same_v<T, float>) return __uint_as_float(words[i]);
+  else if constexpr (std::is_same_v<T, double>) return __hiloint2double(int(words[2 * i + 1]), int(words[2 * i]));
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return __uint_as_float(i & 1 ? words[i / 2] & 0xffff0000u : words[i / 2] << 16);
+  else if constexpr (std::is_same_v<T, Half>) return half_to_float(uint16_t(words[i / 2] >> 16 * (i & 1)));
+  else if constexpr (sizeof(T) == 8) return int64_t(uint64_t(words[2 * i + 1]) << 32 | words[2 * i]);
+  else if constexpr (sizeof(T) == 4) return int32_t(words[i]);
+  else if constexpr (sizeof(T) == 2) return T(words[i / 2] >> 16 * (i & 1));
+  else return T(words[i / 4] >> 8 * (i & 3));
+}
+
+// words[0 .. 3] = the 16 bytes that begin `bytes` < 16 into the 32 bytes of words. Sub: are elements smaller than a word?
+template <bool Sub>
+__device__ __forceinline__ void realign(uint32_t (&words)[8], int bytes) {
+#pragma unroll
+  for (int i = 0; i < 6; i++) words[i] = bytes & 8 ? words[i + 2] : words[i];
+#pragma unroll
+  for (int i = 0; i < 5; i++) words[i] = bytes & 4 ? words[i + 1] : words[i];
+  if constexpr (Sub) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) words[i] = __funnelshift_r(words[i], words[i + 1], (bytes & 3) * 8);
+  }
+}
+
+}  // namespace torch_reductions::cuda

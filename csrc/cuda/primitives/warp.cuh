@@ -1,0 +1,99 @@
+// What 32 lanes do together: trees and digits by xor steps.
+//
+// DIGITS. Fold(n) is one value for each set bit of n (digit k is a block of 2^k elements) and a left fold of them from
+// the highest down. Digits, never a partial fold, are what a piece of work hands on. In an xor step the lane at position
+// n, the first one past the end, receives at step k just the block that is digit k, where bit k of n is set: one
+// primitive serves lanes, warps, tiles and chunks.
+#pragma once
+#include "thread.cuh"
+
+namespace torch_reductions::cuda {
+
+inline constexpr unsigned kFullWarp = 0xffffffffu;
+
+template <class V>
+__device__ __forceinline__ V shuffle(V v, int lane) {
+  return __shfl_sync(kFullWarp, v, lane);
+}
+template <class A, class I>
+__device__ __forceinline__ Indexed<A, I> shuffle(Indexed<A, I> v, int lane) {
+  return {shuffle(v.value, lane), shuffle(v.index, lane)};
+}
+template <class V>
+__device__ __forceinline__ V shuffle_xor(V v, int mask) {
+  return __shfl_xor_sync(kFullWarp, v, mask);
+}
+template <class A, class I>
+__device__ __forceinline__ Indexed<A, I> shuffle_xor(Indexed<A, I> v, int mask) {
+  return {shuffle_xor(v.value, mask), shuffle_xor(v.index, mask)};
+}
+
+// A lane's own block and its sibling's, in the order of the elements.
+template <class Op>
+__device__ __forceinline__ typename Op::Value join(bool own_is_right, typename Op::Value own,
+                                                   typename Op::Value other) {
+  if constexpr (Op::commutes) return Op::combine(own, other);
+  else return Op::combine(own_is_right ? other : own, own_is_right ? own : other);
+}
+
+template <class Op>
+__device__ __forceinline__ typename Op::Value xor_step(typename Op::Value v, int bit, int lane) {
+  return join<Op>(lane >> bit & 1, v, shuffle_xor(v, 1 << bit));
+}
+
+// Reduce-scatter: G values a lane become G / 2; then lane bit `bit` is the lowest bit of the values' index.
+template <class Op, int G>
+__device__ __forceinline__ void exchange_halves(typename Op::Value (&q)[8], int bit, int lane) {
+  const bool upper = lane >> bit & 1;
+#pragma unroll
+  for (int i = 0; i < G / 2; i++) {
+    const typename Op::Value even = q[2 * i], odd = q[2 * i + 1];
+    q[i] = join<Op>(upper, upper ? odd : even, shuffle_xor(upper ? even : odd, 1 << bit));
+  }
+}
+
+// 8 groups of 32 lane values: lane l then holds the total of group l & 7. 9 shuffles instead of 40.
+template <class Op>
+__device__ __forceinline__ typename Op::Value group_totals(const typename Op::Value (&groups)[8], int lane) {
+  typename Op::Value q[8];
+#pragma unroll
+  for (int i = 0; i < 8; i++) q[i] = groups[i];
+  exchange_halves<Op, 8>(q, 0, lane);
+  exchange_halves<Op, 4>(q, 1, lane);
+  exchange_halves<Op, 2>(q, 2, lane);
+  return xor_step<Op>(xor_step<Op>(q[0], 3, lane), 4, lane);
+}
+
+// The total of 8 groups of 32 lane values, in every lane.
+template <class Op>
+__device__ __forceinline__ typename Op::Value unit_total(const typename Op::Value (&groups)[8], int lane) {
+  typename Op::Value v = group_totals<Op>(groups, lane);
+#pragma unroll
+  for (int k = 0; k < 3; k++) v = xor_step<Op>(v, k, lane);
+  return v;
+}
+
+// The digits of m values held one a lane, bits 0 ... Steps - 1: right in the lanes that equal m modulo 2^Steps.
+// Returns the block of all 2^Steps lanes.
+template <class Op, int Steps>
+__device__ __forceinline__ typename Op::Value lane_digits(typename Op::Value v, int m, typename Op::Value (&digit)[Steps],
+                                                          int lane) {
+#pragma unroll
+  for (int k = 0; k < Steps; k++) {
+    const typename Op::Value other = shuffle_xor(v, 1 << k);
+    digit[k] = m >> k & 1 ? other : Op::identity();
+    v = join<Op>(lane >> k & 1, v, other);
+  }
+  return v;
+}
+
+// base ∘ digit[Steps - 1] ∘ ... ∘ digit[0]
+template <class Op, int Steps>
+__device__ __forceinline__ typename Op::Value fold_digits(typename Op::Value base,
+                                                          const typename Op::Value (&digit)[Steps]) {
+#pragma unroll
+  for (int k = Steps - 1; k >= 0; k--) base = Op::combine(base, digit[k]);
+  return base;
+}
+
+}  // namespace torch_reductions::cuda

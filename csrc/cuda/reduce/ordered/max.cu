@@ -1,0 +1,11 @@
+// amax and amin of every type.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void ordered_max(const ReduceArgs& args, Context& context) {
+  with_storage(args.input_dtype, [&]<class T>(Tag<T>) { Plan<T, MaxOf<T>>(args, context).run(); });
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,11 @@
+// Ordered products of every type.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void ordered_prod(const ReduceArgs& args, Context& context) {
+  with_storage(args.input_dtype, [&]<class T>(Tag<T>) { Plan<T, ProdOf<T>>(args, context).run(); });
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,11 @@
+// Ordered sums and means of every type.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void ordered_sum(const ReduceArgs& args, Context& context) {
+  with_storage(args.input_dtype, [&]<class T>(Tag<T>) { Plan<T, SumOf<T>>(args, context).run(); });
+}
+
+}  // namespace torch_reductions::cuda

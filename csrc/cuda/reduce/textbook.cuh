@@ -1,0 +1,180 @@
+// What the textbook's rungs share: how rows are cut into blocks, the passes until one value a row is left, and the end.
+//
+// The input is [outer, length] in contiguous rows. A pass turns [outer, length] into [outer, parts]: block b reduces
+// part b % parts of row b / parts and writes partials[b]. The next pass takes the partials for its rows.
+#pragma once
+#include <algorithm>
+#include <stdexcept>
+
+#include "../../common/operators.h"
+#include "ladder.h"
+
+namespace torch_reductions::cuda {
+
+inline constexpr int kMaxThreads = 512;  // four such blocks fit on an SM: some work while others wait at a barrier
+inline constexpr int64_t kMaxBlocks = 0x7fffffff;
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// body(Tag<T>(), Tag<Op>()) for the types and operators of the textbook's rungs.
+template <class Body>
+void with_operator(const ReduceArgs& args, Body body) {
+  auto with_type = [&]<class T>(Tag<T> type) {
+    using A = Accumulator<T>;
+    switch (args.function) {
+      case Function::sum:
+      case Function::mean: return body(type, Tag<Sum<A>>());
+      case Function::prod: return body(type, Tag<Prod<A>>());
+      case Function::amax: return body(type, Tag<Max<A>>());
+      case Function::amin: return body(type, Tag<Min<A>>());
+      default: throw std::invalid_argument("torch_reductions: this rung has no argmax and no argmin");
+    }
+  };
+  switch (args.input_dtype) {
+    case Dtype::int32: return with_type(Tag<int32_t>());
+    case Dtype::int64: return with_type(Tag<int64_t>());
+    case Dtype::float32: return with_type(Tag<float>());
+    case Dtype::float64: return with_type(Tag<double>());
+    default: throw std::invalid_argument("torch_reductions: this rung takes int32, int64, float32 and float64");
+  }
+}
+
+// How a rung cuts a row: `each` elements a thread, in blocks of 64 threads for short rows and up to 512 for long ones.
+struct Cut {
+  int each = 1;
+  int growth = 2;                  // the next block size is so many times the last one
+  int64_t max_parts = kMaxBlocks;  // a kernel with a grid-stride loop needs no more blocks than fill the device
+
+  int threads(int64_t length) const {
+    int threads = 64;
+    while (threads < kMaxThreads && int64_t(threads) * each < length) threads *= growth;
+    return threads;
+  }
+  int64_t parts(int64_t length) const {
+    return std::min(ceil_div(length, int64_t(threads(length)) * each), max_parts);
+  }
+};
+
+// Where the results go, and the last step of each.
+template <class A>
+struct Output {
+  void* data;
+  Dtype dtype;
+  A divisor;  // the length for a mean, else 1
+
+  __device__ void store(int64_t row, A value) const {
+    if constexpr (std::is_floating_point_v<A>) {
+      static_cast<A*>(data)[row] = value / divisor;
+    } else {
+      switch (dtype) {
+        case Dtype::boolean: static_cast<uint8_t*>(data)[row] = value != 0; break;
+        case Dtype::uint8: static_cast<uint8_t*>(data)[row] = uint8_t(value); break;
+        case Dtype::int8: static_cast<int8_t*>(data)[row] = int8_t(value); break;
+        case Dtype::int16: static_cast<int16_t*>(data)[row] = int16_t(value); break;
+        case Dtype::int32: static_cast<int32_t*>(data)[row] = int32_t(value); break;
+        default: static_cast<int64_t*>(data)[row] = value;
+      }
+    }
+  }
+};
+
+template <class A>
+Output<A> output_of(const ReduceArgs& args, int64_t first_row = 0) {
+  char* data = static_cast<char*>(args.output) + first_row * size_of(args.output_dtype);
+  return {data, args.output_dtype, A(args.function == Function::mean ? args.length : 1)};
+}
+
+template <class A>
+__global__ void finish_kernel(const A* values, A empty, Output<A> output, int64_t rows) {
+  const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row < rows) output.store(row, values != nullptr ? values[row] : empty);
+}
+
+// Writes one value a row to the output; of rows without elements (no values) 0, 1 for a product, NaN for a mean.
+template <class A>
+void finish(const ReduceArgs& args, Context& context, const A* values) {
+  const A empty = args.function == Function::prod ? 1 : 0;
+  launch(finish_kernel<A>, ceil_div(args.outer, 256), 256, 0, context.stream, values, empty, output_of<A>(args),
+         args.outer);
+}
+
+template <class A>
+A* workspace(Context& context, int64_t count) {
+  return static_cast<A*>(context.workspace(size_t(count) * sizeof(A)));
+}
+
+// One launch of a rung's kernel.
+template <class Op, class T>
+struct Pass {
+  T* rows;                       // [blocks / parts, length]
+  typename Op::Value* partials;  // [blocks / parts, parts]
+  int64_t length;
+  unsigned parts, blocks;
+  int threads;
+};
+
+// Runs one pass, in several launches where one grid cannot hold the blocks. Gives the partials; length is their number.
+template <class Op, class T, class Launch>
+typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const Cut& cut, Context& context,
+                             Launch launch_pass) {
+  const int64_t parts = cut.parts(length), step = kMaxBlocks / parts;
+  auto* partials = workspace<typename Op::Value>(context, outer * parts);
+  for (int64_t row = 0; row < outer; row += step) {
+    const int64_t blocks = std::min(step, outer - row) * parts;
+    launch_pass(Pass<Op, T>{rows + row * length, partials + row * parts, length, unsigned(parts), unsigned(blocks),
+                            cut.threads(length)});
+  }
+  length = parts;
+  return partials;
+}
+
+// The rungs in shared memory and registers: the first pass reads the input, the others the partials of the one before.
+template <class Launch>
+void reduce_in_passes(const ReduceArgs& args, Context& context, const Cut& cut, Launch launch_pass) {
+  with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+    using A = typename Op::Value;
+    int64_t length = args.length;
+    const A* values = nullptr;
+    if (length > 0) {
+      values = run_pass<Op>(static_cast<const T*>(args.input), args.outer, length, cut, context, launch_pass);
+      while (length > 1) values = run_pass<Op>(values, args.outer, length, cut, context, launch_pass);
+    }
+    finish(args, context, values);
+  });
+}
+
+template <class T, class A>
+__global__ void convert_kernel(const T* input, A* output, int64_t count) {
+  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) output[i] = A(input[i]);
+}
+
+// The rungs that work in place: the input is first copied to a workspace, as accumulators.
+template <class Launch>
+void reduce_in_place(const ReduceArgs& args, Context& context, const Cut& cut, Launch launch_pass) {
+  with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+    using A = typename Op::Value;
+    int64_t length = args.length;
+    A* values = nullptr;
+    if (length > 0) {
+      const int64_t count = args.outer * length;
+      values = workspace<A>(context, count);
+      launch(convert_kernel<T, A>, ceil_div(count, 256), 256, 0, context.stream, args.input, values, count);
+      while (length > 1) values = run_pass<Op>(values, args.outer, length, cut, context, launch_pass);
+    }
+    finish<A>(args, context, values);
+  });
+}
+
+// What this block reduces: `size` elements from `begin` on, at most `span` of them.
+struct Part {
+  int64_t begin;
+  int size;
+};
+
+__device__ inline Part part_of_block(int64_t length, unsigned parts, int span) {
+  const int64_t row = blockIdx.x / parts, skipped = int64_t(blockIdx.x % parts) * span, left = length - skipped;
+  return {row * length + skipped, left < span ? int(left) : span};
+}
+
+}  // namespace torch_reductions::cuda

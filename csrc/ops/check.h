@@ -1,0 +1,91 @@
+// Argument checks. Python raises the exact exception types before these; here every one is a RuntimeError.
+#pragma once
+#include <torch/headeronly/core/ScalarType.h>
+#include <torch/headeronly/util/Exception.h>
+
+#include <bitset>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <string>
+
+#include "../common/ladder.h"
+
+namespace torch_reductions {
+
+inline constexpr int kMaxDims = 64;  // torch's own limit for a list of dims
+
+using DimSet = std::bitset<kMaxDims>;
+
+inline constexpr const char* kFunctionNames[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
+inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int8",
+                                              "uint8",   "int16",    "int32",   "int64",   "bool"};
+static_assert(std::size(kFunctionNames) == kReduceFunctions && std::size(kDtypeNames) == kDtypes);
+
+inline int64_t wrap_dim(int64_t dim, int64_t ndim) {
+  const int64_t count = ndim > 0 ? ndim : 1;  // a tensor without dimensions takes 0 and -1
+  STD_TORCH_CHECK(dim >= -count && dim < count, "Dimension out of range (expected to be in range of [", -count, ", ",
+                  count - 1, "], but got ", dim, ")");
+  return dim < 0 ? dim + count : dim;
+}
+
+// No dim at all means every dim, as in torch.
+inline DimSet dim_set(std::span<const int64_t> dims, int64_t ndim) {
+  STD_TORCH_CHECK(ndim <= kMaxDims, "input has ", ndim, " dimensions; only tensors with up to 64 are supported");
+  DimSet set;
+  for (const int64_t dim : dims) {
+    const int64_t wrapped = wrap_dim(dim, ndim);
+    STD_TORCH_CHECK(!set[wrapped], "dim ", wrapped, " appears multiple times in the list of dims");
+    set[wrapped] = true;
+  }
+  return dims.empty() ? ~DimSet() : set;
+}
+
+inline Dtype dtype_of(torch::headeronly::ScalarType type, const char* argument) {
+  using torch::headeronly::ScalarType;
+  switch (type) {
+    case ScalarType::Half: return Dtype::float16;
+    case ScalarType::BFloat16: return Dtype::bfloat16;
+    case ScalarType::Float: return Dtype::float32;
+    case ScalarType::Double: return Dtype::float64;
+    case ScalarType::Char: return Dtype::int8;
+    case ScalarType::Byte: return Dtype::uint8;
+    case ScalarType::Short: return Dtype::int16;
+    case ScalarType::Int: return Dtype::int32;
+    case ScalarType::Long: return Dtype::int64;
+    case ScalarType::Bool: return Dtype::boolean;
+    default:
+      STD_TORCH_CHECK(false, argument, " is ", torch::headeronly::toString(type),
+                      "; supported are float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 and bool");
+  }
+}
+
+inline torch::headeronly::ScalarType scalar_type_of(Dtype dtype) {
+  using torch::headeronly::ScalarType;
+  static constexpr ScalarType kTypes[] = {ScalarType::Half, ScalarType::BFloat16, ScalarType::Float, ScalarType::Double,
+                                          ScalarType::Char, ScalarType::Byte,     ScalarType::Short, ScalarType::Int,
+                                          ScalarType::Long, ScalarType::Bool};
+  static_assert(std::size(kTypes) == kDtypes);
+  return kTypes[int(dtype)];
+}
+
+// The number of the rung that runs, after auto is replaced. Fails where the device has no such rung, or where the rung
+// lacks the function or the type.
+template <size_t N>
+int check_variant(const Rung (&ladder)[N], int64_t variant, int auto_variant, Devices device, Function function,
+                  Dtype dtype) {
+  if (variant == 0) variant = auto_variant;
+  const auto runs = [&](const Rung& rung) {
+    return rung.devices & device && rung.functions & bit(function) && rung.dtypes & bit(dtype);
+  };
+  std::string names;
+  for (const Rung& rung : ladder) {
+    if (!runs(rung)) continue;
+    if (rung.number == variant) return rung.number;
+    names += std::string(", ") + rung.name + " (" + std::to_string(rung.number) + ")";
+  }
+  STD_TORCH_CHECK(false, "variant ", variant, " does not run ", kFunctionNames[int(function)], " of ",
+                  kDtypeNames[int(dtype)], " on ", device == kCuda ? "cuda" : "cpu", "; choose from auto (0)", names);
+}
+
+}  // namespace torch_reductions

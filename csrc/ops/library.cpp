@@ -1,0 +1,71 @@
+// What the library offers: the schema of every operator, and what Python asks of it without PyTorch.
+#include <torch/csrc/stable/library.h>
+
+#include <string>
+#include <string_view>
+
+#include "../common/ladder.h"
+#include "../cpu/reduce/ladder.h"
+#include "check.h"
+
+STABLE_TORCH_LIBRARY(torch_reductions, m) {
+  m.def("sum(Tensor input, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, int variant=0) -> Tensor");
+  m.def("prod(Tensor input, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, int variant=0) -> Tensor");
+  m.def("mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, int variant=0) -> Tensor");
+  m.def("amax(Tensor input, int[1] dim=[], bool keepdim=False, *, int variant=0) -> Tensor");
+  m.def("amin(Tensor input, int[1] dim=[], bool keepdim=False, *, int variant=0) -> Tensor");
+  m.def("argmax(Tensor input, int? dim=None, bool keepdim=False, *, int variant=0) -> Tensor");
+  m.def("argmin(Tensor input, int? dim=None, bool keepdim=False, *, int variant=0) -> Tensor");
+}
+
+namespace torch_reductions {
+namespace {
+
+// The names of the bits that are set, with commas between them.
+template <class Names>
+std::string join(unsigned bits, const Names& names) {
+  std::string text;
+  for (const char* name : names) {
+    if (bits & 1) text += (text.empty() ? "" : ",") + std::string(name);
+    bits >>= 1;
+  }
+  return text;
+}
+
+template <size_t N>
+std::string lines(const Rung (&ladder)[N]) {
+  static constexpr const char* kDevices[] = {"cpu", "cuda"};
+  std::string text;
+  for (const Rung& rung : ladder) {
+    text += std::to_string(rung.number) + '|' + rung.name + '|' + join(rung.devices, kDevices) + '|' +
+            std::to_string(rung.min_arch) + '|' + join(rung.functions, kFunctionNames) + '|' +
+            join(rung.dtypes, kDtypeNames) + '|' + rung.order + '|' + rung.idea + '|' + (rung.emulated ? "1" : "0") +
+            '\n';
+  }
+  return text;
+}
+
+}  // namespace
+}  // namespace torch_reductions
+
+#define STRING_(x) #x
+#define STRING(x) STRING_(x)
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+// One line a rung: number|name|devices|min_arch|functions|dtypes|order|idea|emulated. Empty for an unknown family.
+EXPORT const char* torch_reductions_ladder(const char* family) {
+  static const std::string reduce = torch_reductions::lines(torch_reductions::kReduceLadder);
+  return std::string_view(family) == "reduce" ? reduce.c_str() : "";
+}
+
+// What was decided when this library was compiled.
+EXPORT const char* torch_reductions_build() {
+#if defined(__clang__)
+  return "clang " __clang_version__ ", C++ " STRING(__cplusplus) ", libtorch target " STRING(TORCH_TARGET_VERSION);
+#else
+  return "gcc " __VERSION__ ", C++ " STRING(__cplusplus) ", libtorch target " STRING(TORCH_TARGET_VERSION);
+#endif
+}
+
+// The instruction set that `ordered` uses on this processor.
+EXPORT const char* torch_reductions_cpu_capability() { return torch_reductions::cpu::cpu_capability(); }

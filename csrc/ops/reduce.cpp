@@ -1,0 +1,187 @@
+// The seven reductions on one device: this file is compiled into _C for the CPU and, with USE_CUDA, into _C_cuda.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "check.h"
+#include "tensor.h"
+
+#ifdef USE_CUDA
+#include <torch/csrc/stable/accelerator.h>
+
+#include "../cuda/reduce/ladder.h"
+#else
+#include "../cpu/reduce/ladder.h"
+#endif
+
+namespace torch_reductions {
+namespace {
+
+using torch::headeronly::ScalarType;
+
+#ifdef USE_CUDA
+constexpr Devices kDevice = kCuda;
+
+class TorchContext : public cuda::Context {
+ public:
+  TorchContext(const Tensor& input, int device) : Context(device, current_stream(device)), like_(input) {}
+
+  void* workspace(size_t bytes) override {
+    Dims shape;
+    shape.push(int64_t(bytes), 1);
+    kept_.push_back(empty(shape, Dtype::uint8, like_));
+    return kept_.back().mutable_data_ptr();
+  }
+
+ private:
+  static cudaStream_t current_stream(int device) {
+    void* stream;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
+    return cudaStream_t(stream);
+  }
+
+  const Tensor& like_;
+  std::vector<Tensor> kept_;
+};
+
+bool run(int64_t variant, const ReduceArgs& args, const Tensor& input) {
+  const int device = input.get_device_index();
+  const torch::stable::accelerator::DeviceGuard guard(device);
+  TorchContext context(input, device);
+  return cuda::reduce(variant, args, context);
+}
+#else
+constexpr Devices kDevice = kCpu;
+
+void parallel_for(int64_t begin, int64_t end, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+  torch::stable::parallel_for(begin, end, grain, body);
+}
+
+bool run(int64_t variant, const ReduceArgs& args, const Tensor&) {
+  return cpu::reduce(variant, args, {int(torch::stable::get_num_threads()), parallel_for});
+}
+#endif
+
+bool is_float(Dtype dtype) { return dtype <= Dtype::float64; }
+
+// What the input is cast to first, where `ordered` does not do it on the way, and what the result is.
+struct Types {
+  Dtype input, output;
+};
+
+bool is_ordered(int64_t variant) { return variant == 0 || variant == kReduceAuto; }
+
+Types types_of(Function function, Dtype input, const std::optional<ScalarType>& requested, int64_t variant) {
+  const bool mean = function == Function::mean;
+  if (!requested) {
+    STD_TORCH_CHECK(!mean || is_float(input), "mean(): could not infer output dtype. Input dtype must be either a "
+                    "floating point or complex dtype. Got: ", torch::headeronly::toString(scalar_type_of(input)));
+    return {input, is_float(input) ? input : Dtype::int64};
+  }
+  const Dtype output = dtype_of(*requested, "dtype");
+  STD_TORCH_CHECK(!mean || is_float(output), "mean(): could not infer output dtype. Optional dtype must be either a "
+                  "floating point or complex dtype. Got: ", torch::headeronly::toString(*requested));
+  const bool widens = output == Dtype::float32 && (input == Dtype::float16 || input == Dtype::bfloat16);
+  const bool truncates = !is_float(input) && !is_float(output) && output != Dtype::boolean;
+  return {is_ordered(variant) && (widens || truncates) ? input : output, output};
+}
+
+double of_no_elements(Function function) {
+  if (function == Function::mean) return std::numeric_limits<double>::quiet_NaN();
+  return function == Function::prod ? 1 : 0;
+}
+
+// The rungs of the textbook take contiguous rows, and sum integers into int64: the rest is done here, around them.
+Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepdim, Types types, int64_t variant) {
+  const int rung = check_variant(kReduceLadder, variant, kReduceAuto, kDevice, function, types.input);
+  const bool any_layout = is_ordered(rung);
+  const bool narrow = !any_layout && !is_float(types.output) && function <= Function::mean;
+  const Dtype output_dtype = narrow ? Dtype::int64 : types.output;
+
+  Dims shape = reduced_shape(input, reduced, keepdim);
+  Tensor output = empty(shape, output_dtype, input);
+  const int64_t results = output.numel();
+  if (results > 0) {
+    const int64_t elements = input.numel();
+    if (elements == 0) return torch::stable::fill_(output, of_no_elements(function));
+    if (scalar_type_of(types.input) != input.scalar_type()) input = torch::stable::to(input, scalar_type_of(types.input));
+    std::optional<View> view = view_of(input, reduced);
+    if (!view || (!any_layout && !view->is_contiguous_rows())) {
+      input = contiguous_rows(input, reduced);
+      view = View{.outer = results, .length = elements / results, .outer_stride = elements / results};
+    }
+    const ReduceArgs args{function,           types.input,         output_dtype,     input.const_data_ptr(),
+                          output.mutable_data_ptr(), view->outer, view->length, view->inner,
+                          view->outer_stride, view->length_stride, view->inner_stride};
+    STD_TORCH_CHECK(run(rung, args, input), "variant ", variant, " is in the table and not in this library");
+  }
+  return narrow && types.output != Dtype::int64 ? torch::stable::to(output, scalar_type_of(types.output)) : output;
+}
+
+using OptionalDims = std::optional<std::vector<int64_t>>;
+
+template <Function function>
+Tensor fold(const Tensor& input, OptionalDims dim, bool keepdim, std::optional<ScalarType> dtype, int64_t variant) {
+  const DimSet reduced = dim_set(dim ? std::span<const int64_t>(*dim) : std::span<const int64_t>(), input.dim());
+  const Types types = types_of(function, dtype_of(input.scalar_type(), "input"), dtype, variant);
+  return reduce(function, input, reduced, keepdim, types, variant);
+}
+
+// An extreme of no elements does not exist.
+void check_nonempty(Function function, const Tensor& input, const DimSet& reduced, bool dim_given) {
+  if (input.numel() > 0) return;
+  const char* name = kFunctionNames[int(function)];
+  STD_TORCH_CHECK(dim_given, name, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                  "reduction dim with the 'dim' argument.");
+  const auto sizes = sizes_of(input);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    STD_TORCH_CHECK(!reduced[i] || sizes[i] > 0, name, "(): Expected reduction dim ", i, " to have non-zero size.");
+  }
+}
+
+template <Function function>
+Tensor extreme(const Tensor& input, std::vector<int64_t> dim, bool keepdim, int64_t variant) {
+  const DimSet reduced = dim_set(dim, input.dim());
+  check_nonempty(function, input, reduced, !dim.empty());
+  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  return reduce(function, input, reduced, keepdim, {dtype, dtype}, variant);
+}
+
+template <Function function>
+Tensor arg_extreme(const Tensor& input, std::optional<int64_t> dim, bool keepdim, int64_t variant) {
+  const DimSet reduced = dim_set(dim ? std::span<const int64_t>(&*dim, 1) : std::span<const int64_t>(), input.dim());
+  check_nonempty(function, input, reduced, dim.has_value());
+  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  STD_TORCH_CHECK(dtype != Dtype::boolean, kFunctionNames[int(function)], "(): does not support bool input");
+  return reduce(function, input, reduced, keepdim, {dtype, Dtype::int64}, variant);
+}
+
+void register_kernels(torch::stable::detail::StableLibrary& m) {
+  m.impl("sum", TORCH_BOX(&fold<Function::sum>));
+  m.impl("prod", TORCH_BOX(&fold<Function::prod>));
+  m.impl("mean", TORCH_BOX(&fold<Function::mean>));
+  m.impl("amax", TORCH_BOX(&extreme<Function::amax>));
+  m.impl("amin", TORCH_BOX(&extreme<Function::amin>));
+  m.impl("argmax", TORCH_BOX(&arg_extreme<Function::argmax>));
+  m.impl("argmin", TORCH_BOX(&arg_extreme<Function::argmin>));
+}
+
+}  // namespace
+}  // namespace torch_reductions
+
+#ifdef USE_CUDA
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
+
+#ifdef TORCH_REDUCTIONS_ARCHS
+// The architectures that this library was compiled for, as setup.py names them.
+extern "C" __attribute__((visibility("default"))) const char* torch_reductions_cuda_archs() {
+  return TORCH_REDUCTIONS_ARCHS;
+}
+#endif
+#else
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { torch_reductions::register_kernels(m); }
+#endif

@@ -1,0 +1,128 @@
+// A tensor seen as [outer, length, inner] with strides, and the few things that kernels ask of PyTorch.
+#pragma once
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "check.h"
+
+namespace torch_reductions {
+
+using torch::stable::Tensor;
+
+inline std::span<const int64_t> sizes_of(const Tensor& tensor) {
+  const auto sizes = tensor.sizes();
+  return {sizes.data(), sizes.size()};
+}
+
+inline std::span<const int64_t> strides_of(const Tensor& tensor) {
+  const auto strides = tensor.strides();
+  return {strides.data(), strides.size()};
+}
+
+// Sizes and strides of at most 64 dimensions, without an allocation.
+struct Dims {
+  int64_t sizes[kMaxDims], strides[kMaxDims];
+  int count = 0;
+
+  void push(int64_t size, int64_t stride) {
+    sizes[count] = size;
+    strides[count++] = stride;
+  }
+  // A size of 1 says nothing, and a dimension that continues the one before is merged into it.
+  void merge(int64_t size, int64_t stride) {
+    if (size == 1) return;
+    if (count > 0 && strides[count - 1] == size * stride) {
+      sizes[count - 1] *= size;
+      strides[count - 1] = stride;
+    } else {
+      push(size, stride);
+    }
+  }
+};
+
+// Like torch.empty, without the dispatcher's boxing.
+inline Tensor empty(Dims& dims, Dtype dtype, const Tensor& like) {
+  int64_t stride = 1;
+  for (int i = dims.count; i-- > 0;) {
+    dims.strides[i] = stride;
+    stride *= dims.sizes[i] > 0 ? dims.sizes[i] : 1;
+  }
+  int32_t device_type, device_index;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(like.get(), &device_index));
+  const auto code = torch::stable::detail::to<int32_t>(torch::stable::detail::from(scalar_type_of(dtype)));
+  AtenTensorHandle handle;
+  TORCH_ERROR_CODE_CHECK(
+      aoti_torch_empty_strided(dims.count, dims.sizes, dims.strides, code, device_type, device_index, &handle));
+  return Tensor(handle);
+}
+
+// The shape that is left when the dims in `reduced` are.
+inline Dims reduced_shape(const Tensor& input, const DimSet& reduced, bool keepdim) {
+  Dims shape;
+  const auto sizes = sizes_of(input);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!reduced[i]) shape.push(sizes[i], 0);
+    else if (keepdim) shape.push(1, 0);
+  }
+  return shape;
+}
+
+struct View {
+  int64_t outer = 1, length = 1, inner = 1;
+  int64_t outer_stride = 0, length_stride = 1, inner_stride = 1;
+
+  bool is_contiguous_rows() const {
+    return inner == 1 && (length == 1 || length_stride == 1) && (outer == 1 || outer_stride == length);
+  }
+};
+
+// The kept and the reduced dims are merged apart, wherever they stand: the kept ones give the order of the output, the
+// reduced ones the order of the elements. None where more than two strides are kept, or more than one is reduced.
+inline std::optional<View> view_of(const Tensor& input, const DimSet& reduced) {
+  const auto sizes = sizes_of(input), strides = strides_of(input);
+  Dims kept, folded;
+  for (size_t i = 0; i < sizes.size(); ++i) (reduced[i] ? folded : kept).merge(sizes[i], strides[i]);
+  if (kept.count > 2 || folded.count > 1) return std::nullopt;
+
+  View view;
+  if (folded.count == 1) {
+    view.length = folded.sizes[0];
+    view.length_stride = folded.strides[0];
+  }
+  if (kept.count == 2) {
+    view.outer = kept.sizes[0];
+    view.outer_stride = kept.strides[0];
+    view.inner = kept.sizes[1];
+    view.inner_stride = kept.strides[1];
+  } else if (kept.count == 1 && (view.length == 1 || kept.strides[0] < view.length_stride)) {  // columns
+    view.inner = kept.sizes[0];
+    view.inner_stride = kept.strides[0];
+    if (view.length == 1) view.length_stride = view.inner;
+  } else if (kept.count == 1) {  // rows
+    view.outer = kept.sizes[0];
+    view.outer_stride = kept.strides[0];
+  }
+  return view;
+}
+
+// The same elements as contiguous rows: a copy, unless the permuted tensor is contiguous as it is.
+inline Tensor contiguous_rows(const Tensor& input, const DimSet& reduced) {
+  const auto sizes = sizes_of(input), strides = strides_of(input);
+  Dims permuted;
+  for (const bool rows : {false, true}) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (reduced[i] == rows) permuted.push(sizes[i], strides[i]);
+    }
+  }
+  AtenTensorHandle handle;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_as_strided(input.get(), permuted.sizes, permuted.strides, &handle));
+  return torch::stable::contiguous(Tensor(handle));
+}
+
+}  // namespace torch_reductions

@@ -1,0 +1,224 @@
+"""On a GPU: graphs, streams, devices, and one launch that the host does not wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from helpers import DTYPES, FUNCTIONS, LADDER, assert_same_bits, call, needs_cuda, needs_two_gpus, table, takes
+
+import torch_reductions as tr
+
+pytestmark = needs_cuda
+Capture = Callable[[Callable[[], torch.Tensor]], tuple[torch.cuda.CUDAGraph, torch.Tensor]]
+
+# One of each family of layouts: a single value, few long rows, many short rows, wide and narrow columns, batches.
+LAYOUTS: list[tuple[tuple[int, ...], int | None]] = [
+    *[((n,), None) for n in (1, 100, 5000, 2**16, 2**20 + 3, 2**24)],
+    *[(shape, 1) for shape in [(3, 1000003), (16, 2**18), (500, 5000), (4096, 1000)]],
+    *[(shape, 1) for shape in [(65536, 33), (2**18, 8), (2**18, 2)]],
+    *[(shape, 0) for shape in [(1000003, 3), (2**18, 8), (4096, 4096), (33, 65536), (2, 2**18), (5000, 200)]],
+    *[((64, 300, 77), 1), ((64, 300, 77), 2), ((7, 20000, 5), 1)],
+]
+
+
+def whole_numbers(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randint(-8, 9, shape, device="cuda").to(dtype)
+
+
+@pytest.fixture
+def graph_of() -> Iterator[Capture]:
+    """Captures a call on a side stream, as torch.cuda.graph asks."""
+
+    def capture(body: Callable[[], torch.Tensor]) -> tuple[torch.cuda.CUDAGraph, torch.Tensor]:
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            output = body()
+        return graph, output
+
+    yield capture
+    torch.cuda.synchronize()
+
+
+@table("shape dim", LAYOUTS)
+@pytest.mark.parametrize("function", ["sum", "amax", "argmax"])
+def test_graph_replayed(function: str, shape: tuple[int, ...], dim: int | None, graph_of: Capture) -> None:
+    """Three times, each with another input."""
+    x = torch.randn(shape, device="cuda")
+    graph, output = graph_of(lambda: call(function, x, dim))
+    for _ in range(3):
+        x.normal_()
+        expected = call(function, x, dim)
+        graph.replay()
+        assert_same_bits(output, expected)
+
+
+@pytest.mark.parametrize("rung", [n for n in LADDER if "cuda" in LADDER[n].devices])
+def test_graph_of_every_rung(rung: str, graph_of: Capture) -> None:
+    x = whole_numbers((100003,))
+    graph, output = graph_of(lambda: tr.sum(x, variant=rung))
+    for _ in range(3):
+        x.copy_(whole_numbers((100003,)))
+        graph.replay()
+        assert output.item() == x.double().sum().item()
+
+
+def test_many_calls_in_one_graph(graph_of: Capture) -> None:
+    """Each finds the counters of the grid as the one before left them."""
+    x = torch.randn(2**20 + 3, device="cuda")
+    graph, output = graph_of(lambda: torch.stack([tr.sum(x[i:]) for i in range(20)]))
+    for _ in range(3):
+        x.normal_()
+        graph.replay()
+        assert_same_bits(output, torch.stack([tr.sum(x[i:]) for i in range(20)]))
+
+
+@table("shape dim", LAYOUTS)
+def test_two_streams_at_once(shape: tuple[int, ...], dim: int | None) -> None:
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    inputs = [torch.randn(shape, device="cuda") for _ in streams]
+    expected = [call("sum", x, dim) for x in inputs]
+    torch.cuda.synchronize()
+    results: list[list[torch.Tensor]] = [[], []]
+    for _ in range(50):
+        for stream, x, found in zip(streams, inputs, results, strict=True):
+            with torch.cuda.stream(stream):
+                found.append(call("sum", x, dim))
+    torch.cuda.synchronize()
+    for found, right in zip(results, expected, strict=True):
+        assert all(torch.equal(y, right) for y in found)
+
+
+@table("shape dim", LAYOUTS)
+def test_replay_beside_eager_calls(shape: tuple[int, ...], dim: int | None, graph_of: Capture) -> None:
+    x, y = (torch.randn(shape, device="cuda") for _ in range(2))
+    right_x, right_y = call("sum", x, dim), call("sum", y, dim)
+    graph, output = graph_of(lambda: call("sum", x, dim))
+    side, main = torch.cuda.Stream(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    found, kept = [], []
+    for _ in range(50):
+        with torch.cuda.stream(side):
+            graph.replay()
+            kept.append(output.clone())
+        with torch.cuda.stream(main):
+            found.append(call("sum", y, dim))
+    torch.cuda.synchronize()
+    assert all(torch.equal(y, right_y) for y in found)
+    assert all(torch.equal(y, right_x) for y in kept)
+
+
+def test_two_graphs_replayed_at_once(graph_of: Capture) -> None:
+    inputs = [torch.randn(2**22 + 1, device="cuda") for _ in range(2)]
+    graphs = [graph_of(lambda x=x: tr.sum(x)) for x in inputs]
+    expected = [tr.sum(x) for x in inputs]
+    streams = [torch.cuda.Stream() for _ in inputs]
+    torch.cuda.synchronize()
+    for _ in range(50):
+        for stream, (graph, _) in zip(streams, graphs, strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+    torch.cuda.synchronize()
+    for (_, output), right in zip(graphs, expected, strict=True):
+        assert_same_bits(output, right)
+
+
+def test_side_stream_after_record_stream() -> None:
+    """The input is freed while the side stream still reads it: the allocator waits, the sum is right."""
+    side = torch.cuda.Stream()
+    for _ in range(20):
+        x = whole_numbers((2**22,))
+        expected = x.double().sum().item()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            x.record_stream(side)
+            y = tr.sum(x)
+        del x
+        torch.full((2**22,), 9.0, device="cuda")
+        torch.cuda.current_stream().wait_stream(side)
+        assert y.item() == expected
+
+
+def test_a_failed_capture_leaves_the_next_call_right() -> None:
+    x = torch.randn(2**20 + 3, device="cuda")
+    expected = tr.sum(x)
+    with pytest.raises(RuntimeError), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        tr.sum(x).item()  # a synchronisation, which a capture forbids
+    torch.cuda.synchronize()
+    for _ in range(3):
+        assert_same_bits(tr.sum(x), expected)
+
+
+def test_a_bad_call_within_a_capture(graph_of: Capture) -> None:
+    """The error is raised, the capture goes on, and both the graph and the next call are right."""
+    x = torch.randn(2**20 + 3, device="cuda")
+
+    def body() -> torch.Tensor:
+        with pytest.raises(IndexError):
+            tr.sum(x, 5)
+        return tr.sum(x)
+
+    graph, output = graph_of(body)
+    graph.replay()
+    assert_same_bits(output, tr.sum(x))
+
+
+@table("function shape dim", [(f, *layout) for f in FUNCTIONS for layout in LAYOUTS])
+def test_one_launch(function: str, shape: tuple[int, ...], dim: int | None) -> None:
+    """auto is one kernel, and neither a copy nor a memset beside it."""
+    x = torch.randn(shape, device="cuda")
+    call(function, x, dim)
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        call(function, x, dim)
+        torch.cuda.synchronize()
+    work = [e.name for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    assert len(work) == 1, work
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_no_host_synchronisation(function: str, dtype: str) -> None:
+    if not takes(function, dtype):
+        pytest.skip(f"torch has no {function} of {dtype}")
+    inputs = [(whole_numbers(shape, getattr(torch, dtype)), dim) for shape, dim in LAYOUTS]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for x, dim in inputs:
+            for rung in ["auto", *tr.variants(function, "cuda")]:
+                if rung == "auto" or dtype in LADDER[rung].dtypes:
+                    call(function, x, dim, variant=rung)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("rung", [n for n in LADDER if "cuda" in LADDER[n].devices])
+def test_the_input_is_unchanged(rung: str) -> None:
+    """The textbook reduces in place: here in a workspace."""
+    for shape in [(100003,), (300, 777)]:
+        x = torch.randn(shape, device="cuda")
+        before = x.clone()
+        tr.sum(x, variant=rung)
+        tr.sum(x, -1, variant=rung)
+        assert_same_bits(x, before)
+
+
+def test_many_rows() -> None:
+    """More rows than a grid's second and third dimension hold."""
+    for shape, dim in [((2**17 + 3, 5), 1), ((5, 2**17 + 3), 0), ((2**17 + 3, 3, 2), 1), ((2, 3, 2**17 + 3), 1)]:
+        x = whole_numbers(shape)
+        assert torch.equal(tr.sum(x, dim), x.sum(dim))
+
+
+@needs_two_gpus
+def test_second_device() -> None:
+    """The tensor's device counts, not the current one, and the current one stays."""
+    for first, second in [("cuda:0", "cuda:1"), ("cuda:1", "cuda:0")]:
+        torch.cuda.set_device(first)
+        x = torch.randn(2**20 + 3, device=second)
+        y = tr.sum(x)
+        assert y.device == x.device and torch.cuda.current_device() == torch.device(first).index
+        assert_same_bits(y, tr.sum(x.cpu()))
+    torch.cuda.set_device(0)

@@ -1,0 +1,144 @@
+"""Bad input: the type that torch raises, and a message that names the argument and what would be right."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from helpers import DEVICES, FOLDS, FUNCTIONS, INDICES, needs_cuda
+
+import torch_reductions as tr
+
+Call = Callable[..., Any]
+EXTREMES = ["amax", "amin", *INDICES]
+SEVERAL = ["sum", "mean", "amax", "amin"]  # torch's prod takes no list, ours does
+
+# functions, what is wrong (f is torch.sum or tr.sum), what the message must say
+BAD: dict[str, tuple[list[str], Callable[[Call, torch.Tensor], Any], str]] = {
+    "dim too large": (FUNCTIONS, lambda f, x: f(x, 2), r"dim.*\[-2, 1\].*2"),
+    "dim too small": (FUNCTIONS, lambda f, x: f(x, -3), r"dim.*\[-2, 1\].*-3"),
+    "dim of a scalar": (FUNCTIONS, lambda f, x: f(x[0, 0], 1), r"dim.*\[-1, 0\].*1"),
+    "one dim of several": (SEVERAL, lambda f, x: f(x, (0, 5)), r"dim.*\[-2, 1\].*5"),
+    "a dim twice": (SEVERAL, lambda f, x: f(x, (0, 0)), r"dim.*0.*(twice|multiple|once)"),
+    "a dim twice, once negative": (SEVERAL, lambda f, x: f(x, (1, -1)), r"dim.*1.*(twice|multiple|once)"),
+    "dim a string": (FUNCTIONS, lambda f, x: f(x, "0"), r"dim.*int.*str"),
+    "dim a float": (FUNCTIONS, lambda f, x: f(x, 1.0), r"dim.*int.*float"),
+    "dim a list of strings": (FUNCTIONS, lambda f, x: f(x, ["0"]), r"dim.*int.*(str|list)"),
+    "dim several": (INDICES, lambda f, x: f(x, (0, 1)), r"dim.*int.*tuple"),
+    "keepdim a string": (FUNCTIONS, lambda f, x: f(x, 0, "yes"), r"keepdim.*bool.*str"),
+    "input a list": (FUNCTIONS, lambda f, x: f([1.0, 2.0]), r"input.*Tensor.*list"),
+    "input an array": (FUNCTIONS, lambda f, x: f(x.numpy()), r"input.*Tensor.*ndarray"),
+    "no input": (FUNCTIONS, lambda f, x: f(), r"input"),
+    "an unknown argument": (FUNCTIONS, lambda f, x: f(x, axes=1), r"axes"),
+    "dtype a string": (["sum", "prod", "mean"], lambda f, x: f(x, dtype="float32"), r"dtype.*torch\.dtype.*str"),
+    "dtype where there is none": (EXTREMES, lambda f, x: f(x, dtype=torch.float32), r"dtype"),
+    "mean of integers": (["mean"], lambda f, x: f(x.int()), r"(?i)dtype.*float.*int"),
+    "mean of bool": (["mean"], lambda f, x: f(x.bool()), r"(?i)dtype.*float.*bool"),
+    "mean to an integer": (["mean"], lambda f, x: f(x, dtype=torch.int64), r"(?i)dtype.*float.*int64"),
+    "argmax of bool": (INDICES, lambda f, x: f(x.bool()), r"bool"),
+    "extreme of nothing": (EXTREMES, lambda f, x: f(x[:0]), r"dim"),
+    "extreme of an empty dim": (EXTREMES, lambda f, x: f(x[:0], 0), r"dim.* 0.*(non-zero|empty|no elements)"),
+    "extreme of an empty dim, negative": (
+        EXTREMES,
+        lambda f, x: f(x[:, :0], -1),
+        r"dim.* -?1.*(non-zero|empty|no elements)",
+    ),
+    "float8": (FUNCTIONS, lambda f, x: f(x.to(torch.float8_e4m3fn)), r"(?i)float8_e4m3fn.*float32"),
+}
+CASES = [(name, function) for name, (functions, _, _) in BAD.items() for function in functions]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("name", "function"), CASES)
+def test_bad_input(name: str, function: str, device: str, capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.arange(12.0).reshape(3, 4) + 1
+    x = x if name == "input an array" else x.to(device)
+    _, wrong, message = BAD[name]
+    with pytest.raises(Exception) as torchs:
+        wrong(getattr(torch, function), x)
+    with pytest.raises(torchs.type, match=f"(?s){message}") as ours:
+        wrong(getattr(tr, function), x)
+    assert ours.type is torchs.type
+    assert_unharmed(function, capfd)
+
+
+def assert_unharmed(function: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing was printed, and the next call works."""
+    assert getattr(tr, function)(torch.tensor([2.0, 2.0]), 0).item() in (0, 2, 4)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("variant", ["fastest", "", "Ordered", "cub "])
+def test_unknown_variant_lists_those_that_exist(
+    function: str, device: str, variant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError, match="variant") as error:
+        getattr(tr, function)(torch.ones(4, device=device), variant=variant)
+    assert repr(variant) in str(error.value)
+    for name in ["auto", *tr.variants(function, device)]:
+        assert name in str(error.value)
+    assert_unharmed(function, capfd)
+
+
+@pytest.mark.parametrize("function", FOLDS)
+def test_variant_of_another_device(function: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A CUDA rung on a CPU tensor: the message lists what the CPU has."""
+    with pytest.raises(ValueError, match=r"(?s)variant.*warp_shuffle.*cpu.*sequential.*threaded.*ordered"):
+        getattr(tr, function)(torch.ones(4), variant="warp_shuffle")
+    assert_unharmed(function, capfd)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("variant", [3, None, ["auto"]])
+def test_variant_of_a_wrong_type(function: str, variant: object) -> None:
+    with pytest.raises(TypeError, match=r"(?s)variant.*str"):
+        getattr(tr, function)(torch.ones(4), variant=variant)
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", ["bool", "float16"])
+def test_rung_without_the_dtype(name: str) -> None:
+    """The textbook's rungs have four types: the message names them."""
+    with pytest.raises((NotImplementedError, ValueError), match=f"(?s)warp_shuffle.*{name}.*int32.*float64"):
+        tr.sum(torch.ones(4, dtype=getattr(torch, name), device="cuda"), variant="warp_shuffle")
+
+
+UNSUPPORTED: dict[str, Callable[[], torch.Tensor]] = {
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "sparse_csr": lambda: torch.eye(3).to_sparse_csr(),
+    "complex64": lambda: torch.ones(3, dtype=torch.complex64),
+    "complex128": lambda: torch.ones(3, dtype=torch.complex128),
+    "mkldnn": lambda: torch.eye(3).to_mkldnn(),
+    "quantized": lambda: torch.quantize_per_tensor(torch.eye(3), 1.0, 0, torch.qint8),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_tensors(name: str, function: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = UNSUPPORTED[name]()
+    with pytest.raises(NotImplementedError, match=f"(?i){function}"):
+        getattr(tr, function)(x, 0)
+    assert_unharmed(function, capfd)
+
+
+@pytest.mark.parametrize("call", ["operator", "function"])
+def test_unknown_number_of_a_rung(call: str) -> None:
+    """An exported model may hold the number of a rung that this device does not have."""
+    x = torch.ones(4)
+    with pytest.raises((RuntimeError, ValueError), match=r"variant.*(7|140)"):
+        torch.ops.torch_reductions.sum(x, variant=7 if call == "operator" else 140)
+    assert torch.ops.torch_reductions.sum(x, variant=0).item() == 4
+
+
+@pytest.mark.parametrize("wrong", [("product", "cpu"), ("sum", "tpu")])
+def test_variants_of_what_does_not_exist(wrong: tuple[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"(?s)(sum.*argmin|cpu.*cuda)"):
+        tr.variants(*wrong)

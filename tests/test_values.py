@@ -1,0 +1,173 @@
+"""Every rung gives the right values: as close to the exact ones as torch's, and integers exactly."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from helpers import (
+    CHAINS,
+    DEVICES,
+    DTYPES,
+    FLOATS,
+    FUNCTIONS,
+    INTEGERS,
+    VIEWS,
+    as_view,
+    base_shape,
+    call,
+    cases,
+    dims_of,
+    random,
+    table,
+    takes,
+    torch_call,
+)
+
+import torch_reductions as tr
+
+LENGTHS = [0, 1, 31, 32, 33, 1023, 1024, 1025, 10007, 2**20 + 3]
+LONG, LONG_DTYPES = (2**20 + 3,), ["float32", "bfloat16", "int32", "uint8"]
+SHAPES = [(n,) for n in LENGTHS] + [(), (0, 3), (3, 0), (33, 65), (3, 1025), (1025, 3), (5, 33, 7), (3, 5, 4, 9)]
+
+
+@dataclass
+class Case:
+    """A call, what torch makes of it, and how far from the exact value the result may be."""
+
+    x: torch.Tensor
+    where: tuple[Any, bool]
+    expected: torch.Tensor | type[Exception]
+    exact: torch.Tensor | None = None
+    allowed: torch.Tensor | None = None
+    chain: torch.Tensor | None = None  # what is allowed on top where the additions form one long chain
+
+
+@functools.lru_cache(maxsize=1)
+def bundle(function: str, dtype: str, shape: tuple[int, ...], device: str) -> list[Case]:
+    """Every layout and dim of a shape; one layout where the tensor is large."""
+    result = []
+    keepdim = False
+    n = torch.Size(shape).numel()
+    for view in VIEWS if 0 < n < 2**15 and shape else ["contiguous"]:
+        base = random(base_shape(shape, view), dtype, device)
+        if function == "prod" and dtype != "bool":  # odd integers; floats whose product is about 1
+            base = base | 1 if dtype in INTEGERS else ((base * 32 - 1) / max(1, n) ** 0.5).exp()
+        for dim in dims_of(function, len(shape)):
+            keepdim = not keepdim
+            x = as_view(base, shape, view)
+            try:
+                expected = torch_call(function, x, dim, keepdim)
+            except (IndexError, RuntimeError) as error:  # the extreme of no elements
+                result.append(Case(x, (dim, keepdim), type(error)))
+                continue
+            result.append(Case(x, (dim, keepdim), expected))
+            if x.is_floating_point() and function in ("sum", "prod", "mean"):
+                bound(function, result[-1])
+    return result
+
+
+def bound(function: str, case: Case) -> None:
+    """Twice torch's error, one rounding of the result, and for a product, in any order, one for each element."""
+    x, expected = case.x.cpu().double(), case.expected
+    case.exact = torch_call(function, x, *case.where)
+    error = (expected.cpu().double() - case.exact).abs()
+    unit = (2.0**-53 if case.x.dtype == torch.float64 else 2.0**-24) * x.numel() / max(1, expected.numel())
+    rounding = torch.finfo(case.x.dtype).eps * case.exact.abs()
+    case.allowed = rounding + (2 * error.max() if error.numel() else 0)
+    if function == "prod":
+        case.allowed += unit * case.exact.abs()
+    case.chain = unit * torch_call(function, x.abs(), *case.where)
+
+
+@table(
+    "function rung dtype shape device",
+    sorted(
+        ((*c[:3], shape, c[3]) for c in cases() for shape in SHAPES if shape != LONG or c[2] in LONG_DTYPES),
+        key=lambda row: (row[0], *row[2:]),
+    ),
+)
+def test_values(function: str, rung: str, dtype: str, shape: tuple[int, ...], device: str) -> None:
+    """Integers and extremes exactly; the error of a float at most twice torch's."""
+    for case in bundle(function, dtype, shape, device):
+        expected = case.expected
+        if not isinstance(expected, torch.Tensor):
+            with pytest.raises(expected):
+                call(function, case.x, *case.where, variant=rung)
+            continue
+        before = case.x.clone()
+        actual = call(function, case.x, *case.where, variant=rung)
+        assert (actual.shape, actual.dtype, actual.device) == (expected.shape, expected.dtype, expected.device)
+        assert torch.equal(case.x, before), "the input was changed"
+        if case.exact is None:
+            assert torch.equal(actual, expected)
+            continue
+        allowed = case.allowed + case.chain if rung in CHAINS else case.allowed
+        error = (actual.cpu().double() - case.exact).abs()
+        right = (error <= allowed) | (actual.cpu().isnan() & case.exact.isnan())
+        assert right.all(), f"{case.where}: off by {error.max():.3g}, where {allowed.max():.3g} is allowed"
+
+
+@table("function rung dtype n device", [(*c[:3], n, c[3]) for c in cases(["sum", "prod"], FLOATS) for n in LENGTHS])
+def test_no_element_is_lost(function: str, rung: str, dtype: str, n: int, device: str) -> None:
+    """Small whole numbers, so that every order gives the exact value, and one lost element another."""
+    x = torch.randint(-1, 2, (n,)) if function == "sum" else torch.randint(2, (n,)) * 2 - 1
+    x = x.to(device, getattr(torch, dtype))
+    expected = torch_call(function, x.cpu().double()).to(x.dtype)
+    assert call(function, x, variant=rung).item() == expected.item()
+    if function == "prod" and n:
+        x[n - 1] = 0
+        assert call(function, x, variant=rung).item() == 0
+
+
+@table("function rung dtype device", cases(dtypes=FLOATS))
+def test_special_values(function: str, rung: str, dtype: str, device: str) -> None:
+    """NaN wins, infinities meet, zeros of both signs tie: as in torch."""
+    rows = random((64, 37), dtype, device)
+    special = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0])
+    rows[torch.arange(60) % 64, torch.randint(37, (60,))] = special.repeat(12).to(rows)
+    rows[5:10] = special.repeat(8)[:37].to(rows)
+    rows[10:12] = float("nan")
+    for dim in (None, 0, 1):
+        expected = torch_call(function, rows, dim)
+        torch.testing.assert_close(call(function, rows, dim, variant=rung), expected, equal_nan=True)
+
+
+@table(
+    "function rung dtype out device",
+    [(*c[:3], out, c[3]) for c in cases(["sum", "prod", "mean"]) for out in DTYPES if takes(c[0], out)],
+)
+def test_dtype_argument(function: str, rung: str, dtype: str, out: str, device: str) -> None:
+    """The input is cast first, as torch does it: fractions are cut off, integers wrap."""
+    kind, wanted = getattr(torch, dtype), getattr(torch, out)
+    fits = dtype not in INTEGERS or out in FLOATS  # whole numbers and quarters whose sums and products are exact
+    values = torch.randint(-9, 10, (32, 8)) / 4 if function != "prod" else 2.0 ** torch.randint(-1, 2, (32, 8))
+    x = (values if fits else random((32, 8), dtype)).to(device, kind)
+    exactly = {"rtol": 0, "atol": 0} if function != "mean" else {}
+    for dim in (None, 0, 1):
+        expected = torch_call(function, x, dim, dtype=wanted)
+        actual = call(function, x, dim, variant=rung, dtype=wanted)
+        torch.testing.assert_close(actual, expected, equal_nan=True, **exactly)
+
+
+@table("function dtype device", [(f, d, device) for device in DEVICES for f in FUNCTIONS for d in DTYPES])
+def test_opinfo(function: str, dtype: str, device: str) -> None:
+    """torch's own samples for its own functions."""
+    pytest.importorskip("expecttest", reason="torch's samples need expecttest")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    op = next(op for op in op_db if op.name == function)
+    kind = getattr(torch, dtype)
+    if kind not in op.supported_dtypes(device):
+        pytest.skip(f"torch has no {function} of {dtype} on {device}")
+    count = 0
+    for samples in (op.sample_inputs, op.reference_inputs):
+        for sample in samples(device, kind):
+            expected = op.op(sample.input, *sample.args, **sample.kwargs)
+            actual = getattr(tr, function)(sample.input, *sample.args, **sample.kwargs)
+            torch.testing.assert_close(actual, expected, equal_nan=True)
+            count += 1
+    assert count

@@ -1,0 +1,179 @@
+"""python -m torch_reductions {doctor, variants, explain, bench, demo}"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+
+from . import __version__
+from .library import CPU_LIBRARY, CUDA_LIBRARY, FAMILIES, REBUILD, Rung, build_info, has_cuda, ladder
+
+SOURCES = Path(__file__).resolve().parent.parent / "csrc"
+
+
+def find_nvcc() -> str:
+    """The CUDA compiler and its version, or an empty text."""
+    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    places = [Path(home) / "bin" / "nvcc" for home in [*homes, "/usr/local/cuda"]]
+    found = next((str(path) for path in places if path.exists()), None) or shutil.which("nvcc")
+    if not found:
+        return ""
+    done = subprocess.run([found, "--version"], capture_output=True, text=True)
+    version = re.search(r"release (\d+\.\d+)", done.stdout)
+    return f"{version[1] if version else 'of unknown version'}, {found}"
+
+
+def runs_on(archs: str, capability: tuple[int, int]) -> bool:
+    """Whether a library that was compiled for these architectures ("8.0;9.0a+PTX") holds code for a GPU."""
+    for arch in archs.split(";"):
+        match = re.fullmatch(r"(\d+)\.(\d)([af]?)(\+PTX)?", arch)
+        if not match:
+            continue
+        built = int(match[1]), int(match[2])
+        same_major = built[0] == capability[0] and built[1] <= capability[1]
+        if built == capability or same_major and not match[3] or match[4] and built <= capability:
+            return True
+    return False
+
+
+def problems(info: dict[str, str]) -> list[str]:
+    """What is missing, and what to do about it."""
+    found = []
+    if not torch.version.cuda:
+        found.append("This torch has no CUDA: tensors stay on the CPU. Install a torch with CUDA, then `make setup`.")
+    elif not has_cuda():
+        found.append(f"torch has CUDA {torch.version.cuda}, but {CUDA_LIBRARY.name} is missing: {REBUILD}.")
+    elif not torch.cuda.is_available():
+        found.append("There is no CUDA device that torch can use: look at `nvidia-smi` and CUDA_VISIBLE_DEVICES.")
+    else:
+        archs = info.get("cuda architectures", "")
+        for i in range(torch.cuda.device_count()):
+            major, minor = torch.cuda.get_device_capability(i)
+            if archs and not runs_on(archs, (major, minor)):
+                found.append(f"cuda:{i} is {major}.{minor}, but the kernels are for {archs}: `make setup` on this machine.")
+    return found
+
+
+def doctor(argv: Sequence[str]) -> int:
+    """Versions, libraries, devices, what is missing and what to do."""
+    argparse.ArgumentParser("python -m torch_reductions doctor", description=doctor.__doc__).parse_args(argv)
+    info = build_info()
+    rows = [
+        ("torch_reductions", f"{__version__}, {Path(__file__).parent}"),
+        ("torch", f"{torch.__version__}, {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'no CUDA'}"),
+        ("python", f"{platform.python_version()}, {sys.executable}"),
+        ("nvcc", find_nvcc() or "not found"),
+        ("cpu library", f"{CPU_LIBRARY} (loaded)"),
+        ("cuda library", f"{CUDA_LIBRARY} ({'loaded' if has_cuda() else 'there' if CUDA_LIBRARY.exists() else 'missing'})"),
+        *info.items(),
+        ("cpu", f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"),
+    ]
+    for i in range(torch.cuda.device_count()):
+        major, minor = torch.cuda.get_device_capability(i)
+        rows.append((f"cuda:{i}", f"{torch.cuda.get_device_name(i)}, {major}.{minor}"))
+    for name, value in rows:
+        print(f"{name:<20}{value}")
+    for problem in problems(info) or ["Nothing is missing."]:
+        print(f"\n{problem}")
+    return 0
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    lines = [list(row) for row in rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def functions_of(rung: Rung) -> str:
+    every = {name for other in ladder("reduce") for name in other.functions}
+    return "all" if set(rung.functions) == every else " ".join(rung.functions)
+
+
+def variants(argv: Sequence[str]) -> int:
+    """The ladder: every way of computing the functions, from the simplest to the fastest, which is what auto runs."""
+    parser = argparse.ArgumentParser("python -m torch_reductions variants", description=variants.__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="only those of this device")
+    device = parser.parse_args(argv).device
+    rows = [("number", "variant", "devices", "functions", "order of operations", "idea")]
+    for family in FAMILIES:
+        for rung in ladder(family):
+            if device is None or device in rung.devices:
+                where = " ".join(rung.devices)
+                rows.append((str(rung.number), rung.name, where, functions_of(rung), rung.order, rung.idea))
+    print(table(rows))
+    return 0
+
+
+def source_of(rung: Rung, device: str, family: str) -> Path | None:
+    """NNN_idea.cu; the file of a parameter, 060_unrolled_blocks.cu, for those that only differ in it."""
+    for number in (rung.number, rung.number // 10 * 10):
+        for path in sorted((SOURCES / device / family).glob(f"{number:03d}_*")):
+            if rung.name.startswith(path.stem[4:]):
+                return path
+    return None
+
+
+def explain(argv: Sequence[str]) -> int:
+    """What one variant does and changes: the table's row, and the head of its source."""
+    parser = argparse.ArgumentParser("python -m torch_reductions explain", description=explain.__doc__)
+    parser.add_argument("name", help="a name that `variants` prints")
+    name = parser.parse_args(argv).name
+    found = [(family, rung) for family in FAMILIES for rung in ladder(family) if rung.name == name]
+    if not found:
+        names = ", ".join(rung.name for family in FAMILIES for rung in ladder(family))
+        parser.error(f"there is no variant {name!r}; choose from {names}")
+    for family, rung in found:
+        print(f"{rung.name} ({family} {rung.number}): {rung.idea}")
+        print(f"order of operations: {rung.order}")
+        print(f"{', '.join(rung.devices)}; {', '.join(rung.functions)}; {', '.join(rung.dtypes)}")
+        for device in rung.devices:
+            path = source_of(rung, device, family)
+            if path is None:  # an installed package has no sources
+                continue
+            print(f"\n{path.relative_to(SOURCES.parent)}")
+            for line in path.read_text().splitlines():
+                if not line.startswith("//"):
+                    break
+                print(line.removeprefix("//").removeprefix(" "))
+    return 0
+
+
+def bench(argv: Sequence[str]) -> int:
+    """Times the variants on one input."""
+    from .bench import bench as run
+
+    return run(argv)
+
+
+def demo(argv: Sequence[str]) -> int:
+    """Runs, checks and times every variant, and draws demo.png."""
+    from .bench import demo as run
+
+    return run(argv)
+
+
+COMMANDS = {command.__name__: command for command in (doctor, variants, explain, bench, demo)}
+
+
+def main(argv: Sequence[str]) -> int:
+    help = "\n".join(f"  {name:<10}{str(command.__doc__).splitlines()[0]}" for name, command in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        "python -m torch_reductions", epilog=f"commands:\n{help}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", choices=COMMANDS, help="what to do; --help after it tells more")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    args = parser.parse_args(argv)
+    return COMMANDS[args.command](args.arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

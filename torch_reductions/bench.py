@@ -1,0 +1,378 @@
+"""`python -m torch_reductions demo` and `bench`: every rung, timed and checked, on the devices at hand."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import torch
+
+import torch_reductions as tr
+
+from .timing import Timing, bytes_moved, timer
+
+FUNCTIONS = ("sum", "prod", "mean", "amax", "amin", "argmax", "argmin")
+EXACT = ("amax", "amin", "argmax", "argmin")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reduction that every rung is to do."""
+
+    function: str
+    shape: tuple[int, ...]
+    dim: int | None
+    dtype: torch.dtype
+
+    @property
+    def title(self) -> str:
+        shape = " × ".join(map(str, self.shape))
+        if len(self.shape) == 1 and self.shape[0].bit_count() == 1:
+            shape = "2" + str(self.shape[0].bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        over = "over everything" if self.dim is None else f"along dim {self.dim}"
+        return f"{self.function} of {shape} {str(self.dtype).removeprefix('torch.')}, {over}"
+
+    def data(self, device: str) -> torch.Tensor:
+        generator = torch.Generator(device).manual_seed(0)
+        x = torch.empty(self.shape, dtype=self.dtype, device=device)
+        if self.dtype == torch.bool:
+            return x.random_(0, 2, generator=generator)
+        if not x.is_floating_point():
+            return x.random_(-100, 100, generator=generator)
+        if self.function == "prod":  # a product that stays near 1
+            length = prod(self.shape) if self.dim is None else self.shape[self.dim]
+            return x.normal_(0, length**-0.5, generator=generator).exp_()
+        return x.normal_(generator=generator)
+
+    def call(self, x: torch.Tensor, variant: str | None) -> Callable[[], torch.Tensor]:
+        """Ours by that variant; torch's for None."""
+        function = getattr(torch if variant is None else tr, self.function)
+        options: dict[str, object] = {} if variant is None else {"variant": variant}
+        if self.dim is not None:
+            options["dim"] = self.dim
+        return lambda: function(x, **options)
+
+    def is_right(self, x: torch.Tensor, result: torch.Tensor) -> bool:
+        """Integers, maxima and their places exactly; else to a millionth of the sum of the absolute values."""
+        if self.function in EXACT or not x.is_floating_point():
+            return torch.equal(result, self.call(x, None)())
+        wide = x.double()
+        expected = self.call(wide, None)()
+        scale = expected.abs() if self.function == "prod" else self.call(wide.abs(), None)()
+        allowed = scale * (1e-12 if x.dtype == torch.float64 else 1e-6) + expected.abs() * torch.finfo(x.dtype).eps
+        if self.function == "prod":
+            allowed = allowed * 100  # each of the factors' roundings stays
+        return bool(((result.double() - expected).abs() <= allowed).all())
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one rung did with one problem."""
+
+    device: str
+    problem: Problem
+    variant: str
+    timing: Timing
+    gb_per_s: float
+    ratio: float | None  # torch's time over this one's; None for what is not a reduction
+    right: bool
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
+        right = "" if self.ratio is None else "yes" if self.right else "NO"
+        return self.variant, f"{self.timing.median:,.1f}", number(self.gb_per_s), ratio, right
+
+
+DEMO = [
+    Problem("sum", (2**24,), None, torch.int32),
+    Problem("sum", (4096, 4096), None, torch.float32),
+    Problem("sum", (4096, 4096), 1, torch.float32),
+]
+HEADINGS = ("variant", "time (us)", "GB/s", "x torch", "right")
+
+
+def devices_at_hand() -> list[str]:
+    if torch.cuda.is_available() and not tr.has_cuda():
+        print("torch sees a GPU, but the CUDA kernels are not built: `python -m torch_reductions doctor` says why.")
+    return ["cpu", "cuda"] if torch.cuda.is_available() and tr.has_cuda() else ["cpu"]
+
+
+def device_title(device: str) -> str:
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def rungs(problem: Problem, device: str, chosen: Sequence[str] = ()) -> list[str]:
+    return [name for name in tr.variants(problem.function, device) if not chosen or name in chosen]
+
+
+def measure(
+    problem: Problem, device: str, variants: Sequence[str], seconds: float, step: Callable[[str], None]
+) -> list[Line]:
+    """The copy ceiling, torch, and each variant, every one of them taking turns with torch."""
+    x = problem.data(device)
+    harness = timer(device)
+    copy, copy_bytes = harness.copy_call(x)
+    torch_call = problem.call(x, None)
+    nbytes = bytes_moved(x, torch_call())
+    times = harness.compare({"copy": copy, "torch": torch_call}, seconds)
+    lines = [
+        Line(device, problem, "copy", times["copy"], times["copy"].gb_per_s(copy_bytes), None, True),
+        Line(device, problem, "torch", times["torch"], times["torch"].gb_per_s(nbytes), 1.0, True),
+    ]
+    for variant in variants:
+        call = problem.call(x, variant)
+        try:
+            right = problem.is_right(x, call())
+        except NotImplementedError as error:  # this rung lacks the type
+            step(f"{device} {variant}: {error}")
+            continue
+        times = harness.compare({variant: call, "torch": torch_call}, seconds)
+        ours = times[variant]
+        lines.append(
+            Line(device, problem, variant, ours, ours.gb_per_s(nbytes), times["torch"].median / ours.median, right)
+        )
+        step(f"{device} {problem.title}: {variant}")
+    return lines
+
+
+def run(problems: Sequence[Problem], devices: Sequence[str], chosen: Sequence[str], seconds: float) -> list[Line]:
+    work = [(problem, device, rungs(problem, device, chosen)) for device in devices for problem in problems]
+    lines = []
+    with progress(sum(len(variants) for _, _, variants in work), quiet=True) as step:
+        for problem, device, variants in work:
+            lines += measure(problem, device, variants, seconds, step)
+    return lines
+
+
+@contextmanager
+def progress(total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """A function to call after each of `total` steps: a bar where rich and a terminal are there, else plain lines.
+
+    quiet: the bar says what was done last; without a bar a line appears only when another tenth is done.
+    """
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ModuleNotFoundError:
+        print("rich is not installed: no progress bar (pip install rich).")
+        console = None
+    else:
+        console = Console()
+    if console is not None and console.is_terminal:
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        # Refreshed between measurements only: a thread of its own would disturb them.
+        with Progress(*columns, console=console, auto_refresh=False, transient=quiet) as bar:
+            task = bar.add_task("warming up", total=total)
+            bar.refresh()
+
+            def advance(text: str) -> None:
+                if not quiet:
+                    bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+                bar.update(task, advance=1, description=text if quiet else "", refresh=True)
+
+            yield advance
+        return
+    done = 0
+
+    def count(text: str) -> None:
+        nonlocal done
+        done += 1
+        if not quiet or done == total or 10 * done // total > 10 * (done - 1) // total:
+            print(f"[{done}/{total}] {text}", flush=True)
+
+    yield count
+
+
+def print_lines(lines: Sequence[Line]) -> None:
+    for device, problem in dict.fromkeys((line.device, line.problem) for line in lines):
+        title = f"{device_title(device)}: {problem.title}"
+        rows = [line for line in lines if (line.device, line.problem) == (device, problem)]
+        try:
+            from rich.box import SIMPLE_HEAD
+            from rich.console import Console
+            from rich.table import Table
+        except ModuleNotFoundError:
+            print(f"\n{title}\n{HEADINGS[0]:24}" + "".join(f"{heading:>12}" for heading in HEADINGS[1:]))
+            for line in rows:
+                print(f"{line.cells[0]:24}" + "".join(f"{cell:>12}" for cell in line.cells[1:]))
+            continue
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for i, heading in enumerate(HEADINGS):
+            table.add_column(heading, justify="right" if i else "left", no_wrap=True)
+        for line in rows:
+            style = "bold red" if not line.right else "dim" if line.variant in ("copy", "torch") else ""
+            table.add_row(*line.cells, style=style)
+        console = Console(highlight=False)
+        console.print(f"\n[bold]{title}[/bold]", soft_wrap=True)
+        console.print(table)
+
+
+def draw(lines: Sequence[Line], path: Path) -> bool:
+    """The picture: one row of panels a device, one column a problem, a bar a rung, the copy ceiling as a line."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        print(f"matplotlib is not installed: no picture (pip install matplotlib), {path} is not written.")
+        return False
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    ink, faint, ours, best, peer, wrong = "#24292f", "#8c959f", "#7fa8d9", "#1f5fa8", "#b8bec6", "#cf222e"
+    devices = list(dict.fromkeys(line.device for line in lines))
+    problems = list(dict.fromkeys(line.problem for line in lines))
+    bars = [max(len(select(lines, device, problem)) - 1 for problem in problems) for device in devices]
+    with pyplot.rc_context({"font.size": 9, "text.color": ink, "axes.labelcolor": ink, "font.family": "DejaVu Sans"}):
+        figure, axes = pyplot.subplots(
+            len(devices),
+            len(problems),
+            figsize=(1.6 + 4.0 * len(problems), 1.9 + 0.9 * len(devices) + 0.27 * sum(bars)),
+            gridspec_kw={"height_ratios": [count + 1 for count in bars]},
+            squeeze=False,
+            sharex="row",
+            layout="constrained",
+        )
+        figure.patch.set_facecolor("white")
+        for row, device in enumerate(devices):
+            here = [line for line in lines if line.device == device]
+            limit = 1.18 * max(line.gb_per_s for line in here)
+            names = [name for name in dict.fromkeys(line.variant for line in here) if name != "copy"]
+            for column, problem in enumerate(problems):
+                panel = axes[row][column]
+                chosen = select(lines, device, problem)
+                reductions = [line for line in chosen if line.variant != "copy"]
+                ceiling = next(line.gb_per_s for line in chosen if line.variant == "copy")
+                right = [line for line in reductions if line.right and line.variant != "torch"]
+                fastest = max(right, key=lambda line: line.gb_per_s, default=None)
+                for line in reductions:
+                    place = names.index(line.variant)
+                    colour = peer if line.variant == "torch" else best if line is fastest else ours
+                    panel.barh(place, line.gb_per_s, height=0.72, color=colour if line.right else wrong)
+                    # Behind the bar; inside where the ceiling's line would strike the number through.
+                    inside = line.gb_per_s < ceiling < line.gb_per_s + 0.12 * limit and line.right
+                    panel.text(
+                        line.gb_per_s + (-0.012 if inside else 0.012) * limit,
+                        place,
+                        number(line.gb_per_s) if line.right else f"{number(line.gb_per_s)}  wrong",
+                        ha="right" if inside else "left",
+                        va="center",
+                        fontsize=8,
+                        color=("white" if inside else ink) if line.right else wrong,
+                    )
+                panel.axvline(ceiling, color=ink, linestyle=(0, (4, 3)), linewidth=1.1)
+                middle = (len(names) - 1) / 2
+                where = {"ha": "left", "va": "center", "rotation": 90, "fontsize": 8}
+                panel.text(ceiling + 0.01 * limit, middle, f"copy {number(ceiling)}", color=faint, **where)
+                panel.set_xlim(0, limit)
+                panel.set_ylim(len(names) - 0.4, -0.6)
+                panel.set_yticks(range(len(names)), names if column == 0 else [""] * len(names))
+                panel.xaxis.set_major_locator(MaxNLocator(5))
+                panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))
+                panel.tick_params(length=0, colors=ink)
+                panel.spines[["top", "right", "left"]].set_visible(False)
+                panel.spines["bottom"].set_color(faint)
+                panel.grid(axis="x", color="#eaeef2", linewidth=0.8)
+                panel.set_axisbelow(True)
+                panel.set_title(problem.title if row == 0 else "", fontsize=9.5, loc="left", pad=8)
+                panel.set_xlabel("GB/s (input and output, each once)" if row == len(devices) - 1 else "")
+            axes[row][0].set_ylabel(device_title(device), fontsize=10, fontweight="bold", labelpad=10)
+        figure.align_ylabels()
+        figure.suptitle(
+            "torch_reductions: every way to reduce, against the copy ceiling",
+            fontsize=13,
+            fontweight="bold",
+            x=0.01,
+            ha="left",
+        )
+        keys: list[Patch | Line2D] = [
+            Patch(color=ours, label="a rung of the ladder"),
+            Patch(color=best, label="the fastest rung"),
+            Patch(color=peer, label="torch"),
+            Line2D([], [], color=ink, linestyle=(0, (4, 3)), linewidth=1.1, label="copy ceiling (read + write)"),
+        ]
+        if not all(line.right for line in lines):
+            keys.append(Patch(color=wrong, label="wrong result"))
+        figure.legend(handles=keys, loc="outside lower right", ncols=len(keys), frameon=False)
+        figure.savefig(path, dpi=150)
+        pyplot.close(figure)
+    return True
+
+
+def number(gb_per_s: float) -> str:
+    return f"{gb_per_s:,.0f}" if gb_per_s >= 100 else f"{gb_per_s:.3g}"
+
+
+def select(lines: Sequence[Line], device: str, problem: Problem) -> list[Line]:
+    return [line for line in lines if (line.device, line.problem) == (device, problem)]
+
+
+def conclude(lines: Sequence[Line]) -> int:
+    wrong = [line for line in lines if not line.right]
+    for line in wrong:
+        print(f"WRONG: {line.variant} on {line.device}: {line.problem.title}")
+    return int(bool(wrong))
+
+
+def demo(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser("python -m torch_reductions demo", description="Every rung on every device.")
+    parser.add_argument("--output", type=Path, default=Path("demo.png"), help="the picture (default: demo.png)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for each rung and problem")
+    options = parser.parse_args(argv)
+    lines = run(DEMO, devices_at_hand(), (), options.seconds)
+    print_lines(lines)
+    if draw(lines, options.output):
+        print(f"\nThe picture is {options.output}")
+    return conclude(lines)
+
+
+def bench(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser("python -m torch_reductions bench", description="The rungs on one input.")
+    parser.add_argument("function", nargs="?", default="sum", choices=FUNCTIONS)
+    parser.add_argument("--shape", default="4096x4096", help="such as 16777216 or 4096x4096")
+    parser.add_argument("--dim", type=int, default=None, help="the dimension that is reduced (default: all)")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
+    parser.add_argument("--variant", action="append", default=[], help="default: every rung of the device")
+    parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for each rung")
+    options = parser.parse_args(argv)
+    dtype = getattr(torch, options.dtype, None)
+    if not isinstance(dtype, torch.dtype):
+        parser.error(f"--dtype {options.dtype}: torch has no such dtype")
+    try:
+        shape = tuple(int(size) for size in options.shape.split("x"))
+    except ValueError:
+        parser.error(f"--shape {options.shape}: write it as 4096x4096")
+    problem = Problem(options.function, shape, options.dim, dtype)
+    devices = options.device or devices_at_hand()
+    for variant in options.variant:
+        known = [name for device in devices for name in tr.variants(options.function, device)]
+        if variant not in known:
+            parser.error(f"--variant {variant}: {options.function} has {', '.join(dict.fromkeys(known))}")
+    lines = run([problem], devices, options.variant, options.seconds)
+    print_lines(lines)
+    return conclude(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`demo` or `bench`, and what follows them on the command line."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    commands = {"demo": demo, "bench": bench}
+    if not arguments or arguments[0] not in commands:
+        print("usage: python -m torch_reductions {demo,bench} [--help]", file=sys.stderr)
+        return 2
+    return commands[arguments[0]](arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

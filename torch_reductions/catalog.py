@@ -1,0 +1,94 @@
+"""One record a public function: what tests, benchmarks and the README's tables go through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from . import reduce
+from .library import Rung, dtype_name, ladder
+
+__all__ = ["INPUTS", "OPERATORS", "Input", "Operator", "Rung", "ladder"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor by its recipe: shape, how it lies in memory, seed."""
+
+    shape: tuple[int, ...]
+    layout: str = "contiguous"  # transposed, sliced, expanded
+    seed: int = 0
+
+    def tensor(self, dtype: torch.dtype, device: str = "cpu") -> Tensor:
+        """Integers of the type's range, bools, or floats of both signs."""
+        generator = torch.Generator().manual_seed(self.seed)
+        shape = {
+            "contiguous": self.shape,
+            "transposed": self.shape[::-1],
+            "sliced": (*self.shape[:-1], 2 * self.shape[-1]) if self.shape else (),
+            "expanded": (1, *self.shape[1:]) if self.shape else (),
+        }[self.layout]
+        if dtype.is_floating_point:
+            values = torch.randn(shape, generator=generator).to(device, dtype)
+        elif dtype == torch.bool:
+            values = torch.randint(2, shape, generator=generator).to(device, dtype)
+        else:
+            info = torch.iinfo(dtype)
+            values = torch.randint(info.min, info.max, shape, generator=generator, dtype=dtype).to(device)
+        if self.layout == "transposed":
+            return values.permute(*range(values.ndim)[::-1])
+        if self.layout == "sliced" and self.shape:
+            return values[..., ::2]
+        return values.expand(self.shape)
+
+
+LAYOUTS = ("contiguous", "transposed", "sliced", "expanded")
+SHAPES = ((), (1,), (33,), (1025,), (2**20 + 3,), (33, 65), (1025, 3), (5, 33, 7), (3, 5, 4, 9))
+EMPTY = ((0,), (0, 3), (3, 0))
+INPUTS = tuple(Input(shape, layout) for shape in SHAPES for layout in (LAYOUTS if len(shape) > 1 else LAYOUTS[:1]))
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A public function, what torch calls the same, and what it is tried on."""
+
+    name: str
+    family: str
+    function: Callable[..., Tensor]
+    reference: Callable[..., Tensor]
+    dtypes: tuple[torch.dtype, ...]
+    several_dims: bool
+    inputs: tuple[Input, ...]
+
+    def rungs(self, dtype: torch.dtype, device: str) -> Iterator[Rung]:
+        """The rungs that compute this function of the type on the device."""
+        for rung in ladder(self.family):
+            if device in rung.devices and self.name in rung.functions and dtype_name(dtype) in rung.dtypes:
+                yield rung
+
+
+def torch_prod(input: Tensor, dim: reduce.Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    """torch.prod, of several dims too: one after another, the last one first."""
+    dims = [dim] if isinstance(dim, int) else list(dim or range(input.ndim))
+    if not dims:
+        return torch.prod(input, dtype=dtype)
+    for d in sorted((d % max(input.ndim, 1) for d in dims), reverse=True):
+        input = torch.prod(input, d, keepdim, dtype=dtype)
+    return input
+
+
+_WITH_EMPTY = (*INPUTS, *(Input(shape) for shape in EMPTY))
+_NUMBERS = (*reduce.FLOATS, *reduce.INTEGERS)
+
+OPERATORS = (
+    Operator("sum", "reduce", reduce.sum, torch.sum, reduce.DTYPES, True, _WITH_EMPTY),
+    Operator("prod", "reduce", reduce.prod, torch_prod, reduce.DTYPES, True, _WITH_EMPTY),
+    Operator("mean", "reduce", reduce.mean, torch.mean, reduce.FLOATS, True, _WITH_EMPTY),
+    Operator("amax", "reduce", reduce.amax, torch.amax, reduce.DTYPES, True, INPUTS),
+    Operator("amin", "reduce", reduce.amin, torch.amin, reduce.DTYPES, True, INPUTS),
+    Operator("argmax", "reduce", reduce.argmax, torch.argmax, _NUMBERS, False, INPUTS),
+    Operator("argmin", "reduce", reduce.argmin, torch.argmin, _NUMBERS, False, INPUTS),
+)

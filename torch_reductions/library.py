@@ -1,0 +1,310 @@
+"""The two compiled libraries, their ladder of variants, and what PyTorch must know of an operator beside its kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+MIN_TORCH = (2, 11)
+FAMILIES = ("reduce",)
+DEVICES = ("cpu", "cuda")
+NAMESPACE = "torch_reductions"
+
+CPU_LIBRARY = Path(__file__).with_name("_C.so")
+CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
+
+REBUILD = (
+    "rebuild with a CUDA toolkit and a torch that has CUDA: `USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make setup`;"
+    " `python -m torch_reductions doctor` tells what is missing"
+)
+
+
+# --- Loading -----------------------------------------------------------------------------------------------------------
+
+
+def _load() -> ctypes.CDLL:
+    """Registers the operators. The CUDA kernels come from a second library, because they need a torch with CUDA."""
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    if version < MIN_TORCH:
+        raise ImportError(f"torch_reductions needs torch >= 2.11, but this is torch {torch.__version__}: upgrade torch")
+    if not CPU_LIBRARY.exists():
+        raise ImportError(f"{CPU_LIBRARY} is missing: build it by `make setup` in the checkout, or by `pip install .`")
+    torch.ops.load_library(str(CPU_LIBRARY))
+    if torch.version.cuda and CUDA_LIBRARY.exists():
+        torch.ops.load_library(str(CUDA_LIBRARY))
+    return ctypes.CDLL(str(CPU_LIBRARY))
+
+
+_library = _load()
+
+
+def _text(library: ctypes.CDLL, function: str, *args: bytes) -> str:
+    """What a `const char* function(...)` of a library says; empty where the library has no such function."""
+    call = getattr(library, function, None)
+    if call is None:
+        return ""
+    call.restype = ctypes.c_char_p
+    return str(call(*args).decode())
+
+
+def has_cuda() -> bool:
+    """Whether the CUDA kernels are loaded: they were built, and torch has CUDA."""
+    return str(CUDA_LIBRARY) in torch.ops.loaded_libraries
+
+
+def no_cuda_message() -> str:
+    """Why a CUDA tensor cannot be worked on here, and what to do."""
+    if not CUDA_LIBRARY.exists():
+        return f"torch_reductions was built without CUDA ({CUDA_LIBRARY} is missing), but input is a CUDA tensor; {REBUILD}"
+    return f"torch_reductions has CUDA kernels, but this torch {torch.__version__} has no CUDA; install one that has"
+
+
+def build_info() -> dict[str, str]:
+    """Facts of the compiled libraries: compiler, the CPU's instruction set in use, the architectures of the CUDA half."""
+    info = {
+        "build": _text(_library, "torch_reductions_build"),
+        "cpu capability": _text(_library, "torch_reductions_cpu_capability"),
+    }
+    if has_cuda():
+        info["cuda architectures"] = _text(ctypes.CDLL(str(CUDA_LIBRARY)), "torch_reductions_cuda_archs")
+    return info
+
+
+# --- The ladder --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One way of computing a family of functions; `csrc/common/ladder.h` holds the table."""
+
+    number: int
+    name: str
+    devices: tuple[str, ...]
+    min_arch: int
+    functions: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    order: str
+    idea: str
+    emulated: bool
+
+
+def _rung(line: str) -> Rung:
+    number, name, devices, min_arch, functions, dtypes, order, idea, emulated = line.split("|")
+    lists = (tuple(field.split(",")) for field in (devices, functions, dtypes))
+    on, of, types = lists
+    return Rung(int(number), name, on, int(min_arch), of, types, order, idea, emulated == "1")
+
+
+@functools.cache
+def ladder(family: str) -> tuple[Rung, ...]:
+    """The rungs of a family, as the library holds them."""
+    if family not in FAMILIES:
+        raise ValueError(f"family is {family!r}; it must be one of {', '.join(FAMILIES)}")
+    return tuple(_rung(line) for line in _text(_library, "torch_reductions_ladder", family.encode()).splitlines())
+
+
+@functools.cache
+def rungs(function: str) -> tuple[Rung, ...]:
+    """Every rung that computes `function`, on any device."""
+    found = tuple(rung for family in FAMILIES for rung in ladder(family) if function in rung.functions)
+    if not found:
+        known = dict.fromkeys(name for family in FAMILIES for rung in ladder(family) for name in rung.functions)
+        raise ValueError(f"function is {function!r}; it must be one of {', '.join(known)}")
+    return found
+
+
+def variants(function: str, device: str = "cpu") -> list[str]:
+    """Names that ``variant=`` takes for a function on a device, beside ``"auto"``, from the simplest to the fastest.
+
+    Needs no GPU: the names come from the table that the kernels are compiled with.
+
+    Args:
+        function: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"``, ``"amin"``, ``"argmax"`` or ``"argmin"``.
+        device: ``"cpu"`` or ``"cuda"``.
+
+    Raises:
+        ValueError: the function or the device does not exist.
+
+    >>> variants("sum")
+    ['sequential', 'threaded', 'ordered']
+    """
+    if device not in DEVICES:
+        raise ValueError(f"device is {device!r}; it must be one of {', '.join(DEVICES)}")
+    return [rung.name for rung in rungs(function) if device in rung.devices]
+
+
+def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) -> None:
+    """Raises where no rung of that number computes the function of the dtype on the device."""
+    if variant == 0:
+        return
+    name = next((rung.name for rung in rungs(function) if rung.number == variant), None)
+    shown = repr(variant if name is None else name)
+    if name is None or device in DEVICES and name not in variants(function, device):
+        # A rung that exists and lacks the function is another mistake than a name that does not exist.
+        others = [rung.name for family in FAMILIES for rung in ladder(family) if rung.number == variant]
+        if name is None and others and device in DEVICES:
+            raise NotImplementedError(f"variant {others[0]!r} does not compute {function}; {_choice(function, device)}")
+        raise ValueError(f"variant {shown} does not exist for {function} on {device}; {_choice(function, device)}")
+    rung = next(rung for rung in rungs(function) if rung.number == variant)
+    if dtype_name(dtype) not in rung.dtypes:
+        raise NotImplementedError(
+            f"variant {shown} does not compute {function} of {dtype_name(dtype)}, only of {', '.join(rung.dtypes)}; "
+            "'auto' takes every type"
+        )
+
+
+def _choice(function: str, device: str) -> str:
+    names = variants(function, device) if device in DEVICES else [rung.name for rung in rungs(function)]
+    return f"choose from {', '.join(map(repr, ['auto', *names]))}"
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """torch.float32 -> float32"""
+    return str(dtype).removeprefix("torch.")
+
+
+# --- Operators ---------------------------------------------------------------------------------------------------------
+
+# (input, *args, **options) -> what the operator would raise, or the output without values.
+Check = Callable[..., None]
+Fake = Callable[..., Tensor]
+# (run, batch size, input with the batch as its first dim, *args, **options) -> output with the batch as its first dim.
+Batch = Callable[..., Tensor]
+Save = Callable[..., None]  # (ctx, output, input, *args, **options)
+Backward = Callable[[Any, Tensor], "Tensor | None"]  # (ctx, grad of the output) -> grad of the input
+
+
+class Operator:
+    """An operator and its rules: checks, fake kernel, gradient, vmap, autocast. Calling it takes the shortest way.
+
+    The rules see the operator's own arguments, `input` first; `variant` is the rung's number. `autocast` names the
+    device types where autocast makes float32 of half precision.
+    """
+
+    def __init__(
+        self, name: str, *, check: Check, fake: Fake, batch: Batch, save: Save, backward: Backward, autocast: Sequence[str]
+    ) -> None:
+        self.name, self.check, self.batch, self.save, self.backward = name, check, batch, save, backward
+        self.op = getattr(getattr(torch.ops, NAMESPACE), name).default
+        self.numbers = {"auto": 0} | {rung.name: rung.number for rung in rungs(name)}
+        qualified = f"{NAMESPACE}::{name}"
+        torch.library.register_fake(qualified, fake)
+        torch.library.register_vmap(qualified, self._vmap)
+        _registrations.impl(name, self._autograd, "Autograd", with_keyset=True)
+        for device in autocast:
+            _registrations.impl(name, functools.partial(self._autocast, device), f"Autocast{device.upper()}")
+        if not has_cuda():
+            _registrations.impl(name, _no_cuda, "CUDA")
+
+    def __call__(self, input: Tensor, *args: Any, variant: str = "auto", **options: Any) -> Tensor:
+        """The public way: a variant's name, and exceptions of the types that torch raises."""
+        if variant != "auto":
+            options["variant"] = self._number(input, variant)
+        if torch.compiler.is_compiling():  # the fake kernel checks
+            return self.op(input, *args, **options)  # type: ignore[no-any-return]
+        try:
+            return self.run(input, *args, **options)
+        except RuntimeError as error:
+            failure = error
+        # The kernels check everything, but know RuntimeError alone: what was wrong is found out after the fact.
+        self.check(input, *args, **options)
+        raise failure
+
+    def run(self, input: Tensor, *args: Any, **options: Any) -> Tensor:
+        """The operator itself, by the way that is right under whatever transforms are active."""
+        if torch.compiler.is_compiling():
+            return self.op(input, *args, **options)  # type: ignore[no-any-return]
+        if torch._C._are_functorch_transforms_active():
+            # torch.func cannot look into an Autograd kernel.
+            return _Transformed.apply(self, input, args, options)  # type: ignore[no-any-return, no-untyped-call]
+        if type(input) is Tensor and not (input.requires_grad and torch.is_grad_enabled()) and forward_ad._current_level < 0:
+            with torch._C._AutoDispatchBelowAutograd():  # nothing to record: spares the way through Python's autograd
+                return self.op(input, *args, **options)  # type: ignore[no-any-return]
+        return self.op(input, *args, **options)  # type: ignore[no-any-return]
+
+    def _number(self, input: Tensor, variant: str) -> int:
+        if not isinstance(variant, str):
+            raise TypeError(f"{self.name}(): argument 'variant' must be str, not {type(variant).__name__}")
+        number = self.numbers.get(variant)
+        if number is None:
+            known = {rung.name for family in FAMILIES for rung in ladder(family)}
+            kind = NotImplementedError if variant in known else ValueError
+            problem = f"does not compute {self.name}" if variant in known else "does not exist"
+            device = input.device.type if isinstance(input, Tensor) else "cpu"
+            raise kind(f"variant {variant!r} {problem}; {_choice(self.name, device)}")
+        return number
+
+    def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Tensor:
+        """torch.library.register_autograd, but for tangents, which that drops without a word."""
+        if torch._VF._unpack_dual(input, level=0)[1] is not None:
+            raise NotImplementedError(f"{self.name}(): forward-mode differentiation (jvp) is not implemented; use backward mode")
+        if input.requires_grad and torch.is_grad_enabled():
+            return _Recorded.apply(self, keyset, input, args, options)  # type: ignore[no-any-return, no-untyped-call]
+        return self._below_autograd(keyset, input, *args, **options)
+
+    def _below_autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Tensor:
+        with torch._C._AutoDispatchBelowAutograd():
+            return self.op.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)  # type: ignore[no-any-return]
+
+    def _vmap(self, info: Any, in_dims: tuple[Any, ...], input: Tensor, *args: Any, **options: Any) -> Any:
+        return self.batch(self.run, info.batch_size, input.movedim(in_dims[0], 0), *args, **options), 0
+
+    def _autocast(self, device: str, input: Tensor, *args: Any, **options: Any) -> Tensor:
+        key = getattr(torch._C.DispatchKey, f"Autocast{device.upper()}")
+        if options.get("dtype") is None and input.dtype in (torch.float16, torch.bfloat16):
+            options["dtype"] = torch.float32  # as torch's own: the kernel widens on the way, nothing is copied
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+            return self.op(input, *args, **options)  # type: ignore[no-any-return]
+
+
+class _Recorded(torch.autograd.Function):
+    """An operator whose gradient is asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, operator: Operator, keyset: Any, input: Tensor, args: Any, options: Any) -> Tensor:  # type: ignore[override]
+        output = operator._below_autograd(keyset, input, *args, **options)
+        ctx.operator = operator
+        operator.save(ctx, output, input, *args, **options)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        return None, None, ctx.operator.backward(ctx, grad), None, None
+
+
+class _Transformed(torch.autograd.Function):
+    """An operator under torch.func. Without a jvp, so that forward mode raises."""
+
+    @staticmethod
+    def forward(operator: Operator, input: Tensor, args: tuple[Any, ...], options: dict[str, Any]) -> Tensor:  # type: ignore[override]
+        return operator.op(input, *args, **options)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # type: ignore[override]
+        operator, input, args, options = inputs
+        ctx.operator = operator
+        operator.save(ctx, output, input, *args, **options)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        return None, ctx.operator.backward(ctx, grad), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, operator: Operator, input: Tensor, args: Any, options: Any) -> Any:  # type: ignore[override]
+        return operator._vmap(info, in_dims[1:], input, *args, **options)
+
+
+def _no_cuda(*args: Any, **options: Any) -> Tensor:
+    raise RuntimeError(no_cuda_message())
+
+
+_registrations = torch.library.Library(NAMESPACE, "IMPL")

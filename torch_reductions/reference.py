@@ -1,0 +1,136 @@
+"""The order of operations, executed as docs/order.md defines it: slow, and right to the bit.
+
+Every operation is one elementwise torch operation in the accumulator's type: float32 for float16, bfloat16 and float32,
+float64 for float64, int64, wrapping, for integers and bool. A level of the tree is combined at once, for all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+Dim = int | Sequence[int] | None
+Values = tuple[Tensor, ...]  # the parts of an element, each [rows, elements]: a value, or a value and its index
+Combine = Callable[[Values, Values], Values]
+
+
+def block(combine: Combine, x: Values) -> Values:
+    """B: the balanced tree over 2^k elements, a level at a time."""
+    while x[0].shape[1] > 1:
+        x = combine(tuple(part[:, 0::2] for part in x), tuple(part[:, 1::2] for part in x))
+    return x
+
+
+def fold(combine: Combine, x: Values) -> Values:
+    """Fold(n): the blocks that n's binary digits give, the largest first, from left to right."""
+    n, start = x[0].shape[1], 0
+    value: Values | None = None
+    for k in reversed(range(n.bit_length())):
+        if n >> k & 1:
+            b = block(combine, tuple(part[:, start : start + 2**k] for part in x))
+            start += 2**k
+            value = b if value is None else combine(value, b)
+    assert value is not None, "a fold of no elements"
+    return value
+
+
+def add(left: Values, right: Values) -> Values:
+    return (left[0] + right[0],)
+
+
+def multiply(left: Values, right: Values) -> Values:
+    return (left[0] * right[0],)
+
+
+def larger(left: Values, right: Values) -> Values:
+    """NaN wins; of equal values the left one stays."""
+    return (torch.where((right[0] > left[0]) | (right[0] != right[0]), right[0], left[0]),)
+
+
+def smaller(left: Values, right: Values) -> Values:
+    return (torch.where((right[0] < left[0]) | (right[0] != right[0]), right[0], left[0]),)
+
+
+def first_larger(left: Values, right: Values) -> Values:
+    """The left one comes first, so it stays where both are equal or NaN."""
+    take = (right[0] > left[0]) | (right[0] != right[0]) & (left[0] == left[0])
+    return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
+
+
+def first_smaller(left: Values, right: Values) -> Values:
+    take = (right[0] < left[0]) | (right[0] != right[0]) & (left[0] == left[0])
+    return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
+
+
+def accumulator(dtype: torch.dtype) -> torch.dtype:
+    if not dtype.is_floating_point:
+        return torch.int64
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def rows_of(input: Tensor, dim: Dim, keepdim: bool) -> tuple[Tensor, list[int]]:
+    """The reduced elements of each result as a row, in the accumulator's type, and the shape of the results."""
+    ndim = max(input.ndim, 1)
+    dims = [dim] if isinstance(dim, int) else list(dim or range(input.ndim))
+    reduced = sorted(d % ndim for d in dims if input.ndim)
+    kept = [d for d in range(input.ndim) if d not in reduced]
+    results, length = [input.shape[d] for d in kept], 1
+    for d in reduced:
+        length *= input.shape[d]
+    count = 1
+    for size in results:
+        count *= size
+    rows = input.permute([*kept, *reduced]).reshape(count, length)
+    shape = [1 if d in reduced else input.shape[d] for d in range(input.ndim)] if keepdim else results
+    return rows.to(accumulator(input.dtype)), shape
+
+
+def _fold(input: Tensor, dim: Dim, keepdim: bool, dtype: torch.dtype | None, combine: Combine, empty: float) -> Tensor:
+    result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
+    rows, shape = rows_of(input.to(dtype or input.dtype), dim, keepdim)
+    if 0 in rows.shape:
+        return torch.full(shape, empty, dtype=result)
+    return fold(combine, (rows,))[0].to(result).reshape(shape)
+
+
+def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    return _fold(input, dim, keepdim, dtype, add, 0)
+
+
+def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    return _fold(input, dim, keepdim, dtype, multiply, 1)
+
+
+def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    """Fold(n) / n: one division, in the accumulator's type, before the result is rounded."""
+    rows, shape = rows_of(input.to(dtype or input.dtype), dim, keepdim)
+    if 0 in rows.shape:
+        return torch.full(shape, torch.nan, dtype=dtype or input.dtype)
+    (total,) = fold(add, (rows,))
+    return (total / torch.full_like(total, rows.shape[1])).to(dtype or input.dtype).reshape(shape)
+
+
+def amax(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
+    rows, shape = rows_of(input, dim, keepdim)
+    return fold(larger, (rows,))[0].to(input.dtype).reshape(shape)
+
+
+def amin(input: Tensor, dim: Dim = (), keepdim: bool = False) -> Tensor:
+    rows, shape = rows_of(input, dim, keepdim)
+    return fold(smaller, (rows,))[0].to(input.dtype).reshape(shape)
+
+
+def _first(input: Tensor, dim: int | None, keepdim: bool, combine: Combine) -> Tensor:
+    rows, shape = rows_of(input, dim, keepdim)
+    indices = torch.arange(rows.shape[1]).expand_as(rows)
+    return fold(combine, (rows, indices))[1].reshape(shape)
+
+
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    return _first(input, dim, keepdim, first_larger)
+
+
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    return _first(input, dim, keepdim, first_smaller)

@@ -1,0 +1,217 @@
+"""The one harness: every time that this project reports is taken here.
+
+CUDA: each sample is one call between two events, with a cold cache: before it another buffer, eight times the L2, is
+*read*, so that neither the input nor dirty lines are left. That read keeps the GPU busy for longer than the host needs
+to queue the call, so a sample never holds host time. CPU: `perf_counter` around enough calls to fill 0.2 ms.
+
+On both, everything that is compared takes turns in one loop, in a random order in each round, so that clocks and
+neighbours disturb all alike; the median is reported, with the 20th and 80th percentile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+import torch
+
+from .library import CUDA_LIBRARY, has_cuda
+
+Call = Callable[[], object]
+
+MOST_SAMPLES = 1000
+SETTLED = 0.002  # the median's standard error, as a share of the median, at which sampling ends
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Microseconds of one call."""
+
+    median: float
+    p20: float
+    p80: float
+    samples: int
+
+    def gb_per_s(self, nbytes: int) -> float:
+        return nbytes / self.median / 1e3
+
+    @classmethod
+    def of(cls, samples: list[float]) -> Timing:
+        if len(samples) == 1:
+            return cls(samples[0], samples[0], samples[0], 1)
+        fifths = statistics.quantiles(samples, n=5, method="inclusive")
+        return cls(statistics.median(samples), fifths[0], fifths[3], len(samples))
+
+    @property
+    def settled(self) -> bool:
+        return self.samples >= 20 and (self.p80 - self.p20) / self.samples**0.5 < 2 * SETTLED * self.median
+
+
+def bytes_moved(*tensors: torch.Tensor) -> int:
+    """What a reduction must move: its input once and its output once."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+class Timer:
+    """Times calls against each other; `timer(device)` gives the one of a device."""
+
+    def compare(self, calls: Mapping[str, Call], seconds: float = 0.5) -> dict[str, Timing]:
+        """The times of `calls`, interleaved, until all have settled or `seconds` have passed (one turn at least)."""
+        samples: dict[str, list[float]] = {name: [] for name in calls}
+        self.warm_up(calls)
+        deadline = time.perf_counter() + seconds
+        while True:
+            for name, microseconds in self.sample(calls):
+                samples[name].append(microseconds)
+            timings = {name: Timing.of(taken) for name, taken in samples.items()}
+            enough = all(timing.settled or timing.samples >= MOST_SAMPLES for timing in timings.values())
+            if enough or time.perf_counter() > deadline:
+                return timings
+
+    def copy_call(self, source: torch.Tensor) -> tuple[Call, int]:
+        """torch's own copy of `source`, the copy ceiling, and the bytes that it reads and writes."""
+        target = torch.empty_like(source)
+        return lambda: target.copy_(source), 2 * bytes_moved(source)
+
+    def warm_up(self, calls: Mapping[str, Call]) -> None:
+        raise NotImplementedError
+
+    def sample(self, calls: Mapping[str, Call]) -> list[tuple[str, float]]:
+        raise NotImplementedError
+
+
+class CpuTimer(Timer):
+    """Wall time; how many calls make up one sample is found in the warm-up."""
+
+    def __init__(self) -> None:
+        self.repeats: dict[str, int] = {}
+
+    def warm_up(self, calls: Mapping[str, Call]) -> None:
+        for name, call in calls.items():
+            first = self.wall(call, 1)  # the first call also pays for what is made once
+            once = first if first > 20_000 else self.wall(call, 1)
+            self.repeats[name] = max(1, min(100, round(200 / max(once, 1))))
+
+    def sample(self, calls: Mapping[str, Call]) -> list[tuple[str, float]]:
+        order = random.sample(list(calls), len(calls))
+        return [(name, self.wall(calls[name], self.repeats[name])) for name in order]
+
+    @staticmethod
+    def wall(call: Call, repeats: int) -> float:
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        return (time.perf_counter() - start) / repeats * 1e6
+
+
+class CudaTimer(Timer):
+    """Device time of single calls, cold cache."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
+        with torch.cuda.device(device):
+            self.read = read_kernel()
+            self.sink = torch.zeros(4, dtype=torch.int32, device=device)
+            self.other = torch.empty(max(8 * l2_bytes, 1 << 28), dtype=torch.uint8, device=device).random_()
+            for _ in range(100):  # the clocks rise
+                self.flush()
+            torch.cuda.synchronize()
+        self.fastest: dict[int, list[tuple[int, int, str]]] = {}
+
+    def flush(self) -> None:
+        self.read(self.other, self.other.numel(), 512, 4, "plain", self.sink)
+
+    def compare(self, calls: Mapping[str, Call], seconds: float = 0.5) -> dict[str, Timing]:
+        with torch.cuda.device(self.device):
+            return super().compare(calls, seconds)
+
+    def warm_up(self, calls: Mapping[str, Call]) -> None:
+        for call in calls.values():
+            call()
+            call()
+        torch.cuda.synchronize()
+
+    def sample(self, calls: Mapping[str, Call], rounds: int = 10) -> list[tuple[str, float]]:
+        """Ten rounds without a synchronisation between them: the host stays ahead."""
+        pending = []
+        for _ in range(rounds):
+            for name in random.sample(list(calls), len(calls)):
+                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                self.flush()
+                start.record()
+                calls[name]()
+                end.record()
+                pending.append((name, start, end))
+        torch.cuda.synchronize()
+        return [(name, start.elapsed_time(end) * 1e3) for name, start, end in pending]
+
+    def read_calls(self, memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
+        """The three fastest ways to only read the first `nbytes` bytes of `memory`, found in one short trial.
+
+        Put them into the comparison itself: the best of their medians is the read ceiling of that run.
+        """
+        if nbytes > memory.numel() * memory.element_size():
+            raise ValueError(f"cannot read {nbytes} bytes of {tuple(memory.shape)} {memory.dtype}")
+
+        def call(way: tuple[int, int, str]) -> Call:
+            threads, loads, policy = way
+            return lambda: self.read(memory, nbytes, threads, loads, policy, self.sink)
+
+        if nbytes not in self.fastest:
+            ways = {str(way): way for way in product((128, 256, 512), (1, 2, 4, 8), POLICIES)}
+            calls = {name: call(way) for name, way in ways.items()}
+            with torch.cuda.device(self.device):
+                self.warm_up(calls)
+                trial: dict[str, list[float]] = {name: [] for name in ways}
+                for name, microseconds in self.sample(calls, rounds=5):
+                    trial[name].append(microseconds)
+            ranked = sorted(ways, key=lambda name: statistics.median(trial[name]))
+            self.fastest[nbytes] = [ways[name] for name in ranked[:3]]
+        return {f"read {way[0]} threads, {way[1]} loads, {way[2]}": call(way) for way in self.fastest[nbytes]}
+
+    def host_time(self, calls: Mapping[str, Call], rounds: int = 40, repeats: int = 100) -> dict[str, Timing]:
+        """What a call costs the host: many in a row without synchronisation. Few enough to fit the launch queue."""
+        samples: dict[str, list[float]] = {name: [] for name in calls}
+        with torch.cuda.device(self.device):
+            self.warm_up(calls)
+            for _ in range(rounds):
+                for name in random.sample(list(calls), len(calls)):
+                    samples[name].append(CpuTimer.wall(calls[name], repeats))
+                    torch.cuda.synchronize()
+        return {name: Timing.of(taken) for name, taken in samples.items()}
+
+
+@cache
+def timer(device: str | torch.device) -> Timer:
+    device = torch.device(device)
+    return CudaTimer(device) if device.type == "cuda" else CpuTimer()
+
+
+POLICIES = {"plain": 0, "evict first": 1, "L2 only": 2}
+Read = Callable[[torch.Tensor, int, int, int, str, torch.Tensor], None]
+
+
+@cache
+def read_kernel() -> Read:
+    """csrc/cuda/measure/read_ceiling.cu as a Python function, without any torch header between them."""
+    if not has_cuda():
+        raise RuntimeError("CUDA cannot be timed: `python -m torch_reductions doctor` says what is missing")
+    function = ctypes.CDLL(str(CUDA_LIBRARY)).torch_reductions_read
+    pointer, number = ctypes.c_void_p, ctypes.c_int
+    function.argtypes = [pointer, ctypes.c_longlong, number, number, number, pointer, pointer]
+    function.restype = number
+
+    def read(memory: torch.Tensor, nbytes: int, threads: int, loads: int, policy: str, sink: torch.Tensor) -> None:
+        stream = torch.cuda.current_stream().cuda_stream
+        error = function(memory.data_ptr(), nbytes, threads, loads, POLICIES[policy], sink.data_ptr(), stream)
+        if error:
+            raise RuntimeError(f"torch_reductions_read failed: {nbytes} bytes, {threads} threads, {loads} loads")
+
+    return read
