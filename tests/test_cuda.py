@@ -142,13 +142,19 @@ def test_side_stream_after_record_stream() -> None:
 
 
 def test_a_failed_capture_leaves_the_next_call_right() -> None:
-    x = torch.randn(2**20 + 3, device="cuda")
-    expected = tr.sum(x)
-    with pytest.raises(RuntimeError), torch.cuda.graph(torch.cuda.CUDAGraph()):
-        tr.sum(x).item()  # a synchronisation, which a capture forbids
-    torch.cuda.synchronize()
-    for _ in range(3):
-        assert_same_bits(tr.sum(x), expected)
+    """In a process of its own: torch's random generator does not survive a capture that fails."""
+    printed = run_python("""
+        import torch, torch_reductions as tr
+        x = torch.randn(2**20 + 3, device="cuda")
+        expected = tr.sum(x)
+        try:
+            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                tr.sum(x).item()  # a synchronisation, which a capture forbids
+        except RuntimeError:
+            torch.cuda.synchronize()
+            print([torch.equal(tr.sum(x), expected) for _ in range(3)])
+    """)
+    assert printed.split() == ["[True,", "True,", "True]"]
 
 
 def test_a_bad_call_within_a_capture(graph_of: Capture) -> None:

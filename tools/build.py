@@ -328,7 +328,7 @@ def make_plan(decision: Decision) -> Plan:
         stamps = [cxx_stamp]
         if source.suffix == ".cu":
             assert nvcc is not None
-            host = ["-ccbin", cxx[0]] if decision.cxx != "g++" else []
+            host = ["-ccbin", [word for word in cxx if word[0] != "-"][-1]] if decision.cxx != "g++" else []
             command = [str(nvcc.path), *host, *NVCC_FLAGS, *flags, *gencode(archs)]
             stamps.append(nvcc_stamp)
         else:
@@ -425,8 +425,9 @@ def jobs(env: Mapping[str, str]) -> int:
         if not env["MAX_JOBS"].isdigit() or int(env["MAX_JOBS"]) < 1:
             raise BuildError(f"MAX_JOBS={env['MAX_JOBS']!r} is no positive number")
         return int(env["MAX_JOBS"])
-    memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, min(len(os.sched_getaffinity(0)), memory >> 30))  # a file with CUB takes about 1 GiB
+    available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    gigabytes = int(available[1]) >> 20 if available else 1
+    return max(1, min(len(os.sched_getaffinity(0)), gigabytes))  # a large file takes about 1 GiB
 
 
 def depends_on(step: Step) -> list[Path]:

@@ -59,7 +59,7 @@ def problems(info: dict[str, str]) -> list[str]:
         for i in range(torch.cuda.device_count()):
             major, minor = torch.cuda.get_device_capability(i)
             if archs and not runs_on(archs, (major, minor)):
-                found.append(f"cuda:{i} is {major}.{minor}, but the kernels are for {archs}: `make setup` on this machine.")
+                found.append(f"cuda:{i} is {major}.{minor}, but the kernels are for {archs}: run `make setup` here.")
     return found
 
 
@@ -67,13 +67,14 @@ def doctor(argv: Sequence[str]) -> int:
     """Versions, libraries, devices, what is missing and what to do."""
     argparse.ArgumentParser("python -m torch_reductions doctor", description=doctor.__doc__).parse_args(argv)
     info = build_info()
+    state = "loaded" if has_cuda() else "there, not loaded" if CUDA_LIBRARY.exists() else "missing"
     rows = [
         ("torch_reductions", f"{__version__}, {Path(__file__).parent}"),
         ("torch", f"{torch.__version__}, {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'no CUDA'}"),
         ("python", f"{platform.python_version()}, {sys.executable}"),
         ("nvcc", find_nvcc() or "not found"),
         ("cpu library", f"{CPU_LIBRARY} (loaded)"),
-        ("cuda library", f"{CUDA_LIBRARY} ({'loaded' if has_cuda() else 'there' if CUDA_LIBRARY.exists() else 'missing'})"),
+        ("cuda library", f"{CUDA_LIBRARY} ({state})"),
         *info.items(),
         ("cpu", f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"),
     ]
@@ -90,7 +91,8 @@ def doctor(argv: Sequence[str]) -> int:
 def table(rows: Iterable[Sequence[str]]) -> str:
     lines = [list(row) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    return "\n".join("  ".join(line).rstrip() for line in padded)
 
 
 def functions_of(rung: Rung) -> str:

@@ -70,7 +70,9 @@ class Operator:
                 yield rung
 
 
-def torch_prod(input: Tensor, dim: reduce.Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+def torch_prod(
+    input: Tensor, dim: reduce.Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Tensor:
     """torch.prod, of several dims too: one after another, the last one first."""
     dims = [dim] if isinstance(dim, int) else list(dim or range(input.ndim))
     if not dims:

@@ -1,4 +1,4 @@
-"""The two compiled libraries, their ladder of variants, and what PyTorch must know of an operator beside its kernels."""
+"""The two compiled libraries, their ladder of variants, and what PyTorch must know of an operator beside kernels."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ CPU_LIBRARY = Path(__file__).with_name("_C.so")
 CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
 
 REBUILD = (
-    "rebuild with a CUDA toolkit and a torch that has CUDA: `USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make setup`;"
-    " `python -m torch_reductions doctor` tells what is missing"
+    "rebuild with a CUDA toolkit and a torch that has CUDA: "
+    "`USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make setup`; `python -m torch_reductions doctor` tells what is "
+    "missing"
 )
 
 
-# --- Loading -----------------------------------------------------------------------------------------------------------
+# --- Loading --------------------------------------------------------------------------------------------------------
 
 
 def _load() -> ctypes.CDLL:
@@ -64,12 +65,14 @@ def has_cuda() -> bool:
 def no_cuda_message() -> str:
     """Why a CUDA tensor cannot be worked on here, and what to do."""
     if not CUDA_LIBRARY.exists():
-        return f"torch_reductions was built without CUDA ({CUDA_LIBRARY} is missing), but input is a CUDA tensor; {REBUILD}"
+        return (
+            f"input is a CUDA tensor, but torch_reductions was built without CUDA: {CUDA_LIBRARY} is missing; {REBUILD}"
+        )
     return f"torch_reductions has CUDA kernels, but this torch {torch.__version__} has no CUDA; install one that has"
 
 
 def build_info() -> dict[str, str]:
-    """Facts of the compiled libraries: compiler, the CPU's instruction set in use, the architectures of the CUDA half."""
+    """Facts of the compiled libraries: compiler, the CPU's instruction set in use, the GPUs compiled for."""
     info = {
         "build": _text(_library, "torch_reductions_build"),
         "cpu capability": _text(_library, "torch_reductions_cpu_capability"),
@@ -79,7 +82,7 @@ def build_info() -> dict[str, str]:
     return info
 
 
-# --- The ladder --------------------------------------------------------------------------------------------------------
+# --- The ladder -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -142,29 +145,27 @@ def variants(function: str, device: str = "cpu") -> list[str]:
     return [rung.name for rung in rungs(function) if device in rung.devices]
 
 
+def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
+    """The exception for a name or number that `function` does not have on the device; it lists those that exist."""
+    names = variants(function, device) if device in DEVICES else [rung.name for rung in rungs(function)]
+    choice = f"choose from {', '.join(map(repr, ['auto', *names]))}"
+    known = {key: rung.name for family in FAMILIES for rung in ladder(family) for key in (rung.number, rung.name)}
+    if variant not in known or known[variant] in (rung.name for rung in rungs(function)):
+        name = known.get(variant, variant)
+        return ValueError(f"variant {name!r} does not exist for {function} on {device}; {choice}")
+    return NotImplementedError(f"variant {known[variant]!r} does not compute {function}; {choice}")
+
+
 def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) -> None:
     """Raises where no rung of that number computes the function of the dtype on the device."""
     if variant == 0:
         return
-    name = next((rung.name for rung in rungs(function) if rung.number == variant), None)
-    shown = repr(variant if name is None else name)
-    if name is None or device in DEVICES and name not in variants(function, device):
-        # A rung that exists and lacks the function is another mistake than a name that does not exist.
-        others = [rung.name for family in FAMILIES for rung in ladder(family) if rung.number == variant]
-        if name is None and others and device in DEVICES:
-            raise NotImplementedError(f"variant {others[0]!r} does not compute {function}; {_choice(function, device)}")
-        raise ValueError(f"variant {shown} does not exist for {function} on {device}; {_choice(function, device)}")
-    rung = next(rung for rung in rungs(function) if rung.number == variant)
+    rung = next((rung for rung in rungs(function) if rung.number == variant), None)
+    if rung is None or device in DEVICES and device not in rung.devices:
+        raise wrong_variant(function, variant, device)
     if dtype_name(dtype) not in rung.dtypes:
-        raise NotImplementedError(
-            f"variant {shown} does not compute {function} of {dtype_name(dtype)}, only of {', '.join(rung.dtypes)}; "
-            "'auto' takes every type"
-        )
-
-
-def _choice(function: str, device: str) -> str:
-    names = variants(function, device) if device in DEVICES else [rung.name for rung in rungs(function)]
-    return f"choose from {', '.join(map(repr, ['auto', *names]))}"
+        types = f"only of {', '.join(rung.dtypes)}; 'auto' takes every type"
+        raise NotImplementedError(f"variant {rung.name!r} does not compute {function} of {dtype_name(dtype)}, {types}")
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -172,7 +173,7 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-# --- Operators ---------------------------------------------------------------------------------------------------------
+# --- Operators ------------------------------------------------------------------------------------------------------
 
 # (input, *args, **options) -> what the operator would raise, or the output without values.
 Check = Callable[..., None]
@@ -191,10 +192,20 @@ class Operator:
     """
 
     def __init__(
-        self, name: str, *, check: Check, fake: Fake, batch: Batch, save: Save, backward: Backward, autocast: Sequence[str]
+        self,
+        name: str,
+        *,
+        check: Check,
+        fake: Fake,
+        batch: Batch,
+        save: Save,
+        backward: Backward,
+        autocast: Sequence[str],
     ) -> None:
         self.name, self.check, self.batch, self.save, self.backward = name, check, batch, save, backward
-        self.op = getattr(getattr(torch.ops, NAMESPACE), name).default
+        overload = getattr(getattr(torch.ops, NAMESPACE), name).default
+        self.op: Callable[..., Tensor] = overload
+        self.redispatch: Callable[..., Tensor] = overload.redispatch
         self.numbers = {"auto": 0} | {rung.name: rung.number for rung in rungs(name)}
         qualified = f"{NAMESPACE}::{name}"
         torch.library.register_fake(qualified, fake)
@@ -210,7 +221,7 @@ class Operator:
         if variant != "auto":
             options["variant"] = self._number(input, variant)
         if torch.compiler.is_compiling():  # the fake kernel checks
-            return self.op(input, *args, **options)  # type: ignore[no-any-return]
+            return self.op(input, *args, **options)
         try:
             return self.run(input, *args, **options)
         except RuntimeError as error:
@@ -222,38 +233,38 @@ class Operator:
     def run(self, input: Tensor, *args: Any, **options: Any) -> Tensor:
         """The operator itself, by the way that is right under whatever transforms are active."""
         if torch.compiler.is_compiling():
-            return self.op(input, *args, **options)  # type: ignore[no-any-return]
+            return self.op(input, *args, **options)
         if torch._C._are_functorch_transforms_active():
             # torch.func cannot look into an Autograd kernel.
-            return _Transformed.apply(self, input, args, options)  # type: ignore[no-any-return, no-untyped-call]
-        if type(input) is Tensor and not (input.requires_grad and torch.is_grad_enabled()) and forward_ad._current_level < 0:
-            with torch._C._AutoDispatchBelowAutograd():  # nothing to record: spares the way through Python's autograd
-                return self.op(input, *args, **options)  # type: ignore[no-any-return]
-        return self.op(input, *args, **options)  # type: ignore[no-any-return]
+            result: Tensor = _Transformed.apply(self, input, args, options)  # type: ignore[no-untyped-call]
+            return result
+        eager = type(input) is Tensor and forward_ad._current_level < 0
+        if eager and not (input.requires_grad and torch.is_grad_enabled()):
+            with torch._C._AutoDispatchBelowAutograd():  # spares the way through the Autograd kernel, which is Python
+                return self.op(input, *args, **options)
+        return self.op(input, *args, **options)
 
     def _number(self, input: Tensor, variant: str) -> int:
         if not isinstance(variant, str):
             raise TypeError(f"{self.name}(): argument 'variant' must be str, not {type(variant).__name__}")
-        number = self.numbers.get(variant)
-        if number is None:
-            known = {rung.name for family in FAMILIES for rung in ladder(family)}
-            kind = NotImplementedError if variant in known else ValueError
-            problem = f"does not compute {self.name}" if variant in known else "does not exist"
-            device = input.device.type if isinstance(input, Tensor) else "cpu"
-            raise kind(f"variant {variant!r} {problem}; {_choice(self.name, device)}")
-        return number
+        if variant not in self.numbers:
+            raise wrong_variant(self.name, variant, input.device.type if isinstance(input, Tensor) else "cpu")
+        return self.numbers[variant]
 
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Tensor:
         """torch.library.register_autograd, but for tangents, which that drops without a word."""
-        if torch._VF._unpack_dual(input, level=0)[1] is not None:
-            raise NotImplementedError(f"{self.name}(): forward-mode differentiation (jvp) is not implemented; use backward mode")
+        if _may_be_dual(input) and torch._VF._unpack_dual(input, level=0)[1] is not None:
+            raise NotImplementedError(
+                f"{self.name}(): forward-mode gradients (jvp) are not implemented; use backward mode"
+            )
         if input.requires_grad and torch.is_grad_enabled():
-            return _Recorded.apply(self, keyset, input, args, options)  # type: ignore[no-any-return, no-untyped-call]
+            result: Tensor = _Recorded.apply(self, keyset, input, args, options)  # type: ignore[no-untyped-call]
+            return result
         return self._below_autograd(keyset, input, *args, **options)
 
     def _below_autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Tensor:
         with torch._C._AutoDispatchBelowAutograd():
-            return self.op.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)  # type: ignore[no-any-return]
+            return self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], input: Tensor, *args: Any, **options: Any) -> Any:
         return self.batch(self.run, info.batch_size, input.movedim(in_dims[0], 0), *args, **options), 0
@@ -263,21 +274,21 @@ class Operator:
         if options.get("dtype") is None and input.dtype in (torch.float16, torch.bfloat16):
             options["dtype"] = torch.float32  # as torch's own: the kernel widens on the way, nothing is copied
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
-            return self.op(input, *args, **options)  # type: ignore[no-any-return]
+            return self.op(input, *args, **options)
 
 
 class _Recorded(torch.autograd.Function):
     """An operator whose gradient is asked for."""
 
     @staticmethod
-    def forward(ctx: Any, operator: Operator, keyset: Any, input: Tensor, args: Any, options: Any) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, operator: Operator, keyset: Any, input: Tensor, args: Any, options: Any) -> Tensor:
         output = operator._below_autograd(keyset, input, *args, **options)
         ctx.operator = operator
         operator.save(ctx, output, input, *args, **options)
         return output
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return None, None, ctx.operator.backward(ctx, grad), None, None
 
 
@@ -285,22 +296,28 @@ class _Transformed(torch.autograd.Function):
     """An operator under torch.func. Without a jvp, so that forward mode raises."""
 
     @staticmethod
-    def forward(operator: Operator, input: Tensor, args: tuple[Any, ...], options: dict[str, Any]) -> Tensor:  # type: ignore[override]
-        return operator.op(input, *args, **options)  # type: ignore[no-any-return]
+    def forward(operator: Operator, input: Tensor, args: tuple[Any, ...], options: dict[str, Any]) -> Tensor:
+        return operator.op(input, *args, **options)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # type: ignore[override]
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         operator, input, args, options = inputs
         ctx.operator = operator
         operator.save(ctx, output, input, *args, **options)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return None, ctx.operator.backward(ctx, grad), None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, operator: Operator, input: Tensor, args: Any, options: Any) -> Any:  # type: ignore[override]
+    def vmap(info: Any, in_dims: Any, operator: Operator, input: Tensor, args: Any, options: Any) -> Any:
         return operator._vmap(info, in_dims[1:], input, *args, **options)
+
+
+def _may_be_dual(input: Tensor) -> bool:
+    """Whether a tangent is worth looking for, which takes longer than a small sum."""
+    wrapped = type(input) is not Tensor or torch._C._functorch.is_functorch_wrapped_tensor(input)
+    return wrapped or forward_ad._current_level >= 0
 
 
 def _no_cuda(*args: Any, **options: Any) -> Tensor:

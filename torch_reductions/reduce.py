@@ -10,6 +10,7 @@ layout and in every batch. Where several dims are reduced, their elements follow
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,23 +31,25 @@ FOLDS = ("sum", "prod", "mean")
 INDICES = ("argmax", "argmin")
 
 
-# --- What is right -----------------------------------------------------------------------------------------------------
+# --- What is right --------------------------------------------------------------------------------------------------
 
 
-def _dims(function: str, dim: Dim, ndim: int) -> list[int]:
-    """The dims from 0 on, sorted; all of them where none is named."""
-    dims = [dim] if isinstance(dim, int) else list(dim or ())
+def _wrap(dim: Dim, ndim: int) -> list[int]:
+    """The dims counted from 0, sorted; all of them where none is named."""
+    dims = [dim] if isinstance(dim, int) else dim or range(ndim)
+    return sorted(d % max(ndim, 1) for d in dims)
+
+
+def _check_dims(function: str, dim: Dim, ndim: int) -> None:
     last = max(ndim, 1) - 1  # a tensor without dims takes 0 and -1
-    wrapped: list[int] = []
-    for d in dims:
+    for d in [dim] if isinstance(dim, int) else dim or ():
         if not -last - 1 <= d <= last:
             message = f"Dimension out of range (expected to be in range of [{-last - 1}, {last}], but got {d})"
             raise IndexError(f"{function}(): argument 'dim': {message}")
-        d = d + last + 1 if d < 0 else d
-        if d in wrapped:
+    dims = _wrap(dim, ndim)
+    for d, following in itertools.pairwise(dims):
+        if d == following:
             raise RuntimeError(f"{function}(): argument 'dim': dim {d} appears multiple times in the list of dims")
-        wrapped.append(d)
-    return sorted(wrapped if dims else range(ndim))
 
 
 def _is_int(value: object) -> bool:
@@ -76,7 +79,9 @@ def _check_types(function: str, input: object, dim: object, keepdim: object, dty
 
 def _check_supported(function: str, argument: str, dtype: torch.dtype) -> None:
     if dtype not in DTYPES:
-        right = "take its real and imaginary parts apart" if dtype.is_complex else "convert it, for instance to torch.float32"
+        right = (
+            "take real and imaginary parts apart" if dtype.is_complex else "convert it, for instance to torch.float32"
+        )
         raise NotImplementedError(
             f'"{function}" not implemented for {argument} of type {dtype_name(dtype)}; {right}. '
             f"Supported are {', '.join(map(dtype_name, DTYPES))}"
@@ -85,7 +90,8 @@ def _check_supported(function: str, argument: str, dtype: torch.dtype) -> None:
 
 def _result(function: str, input: Tensor, dim: Dim, keepdim: bool, dtype: torch.dtype | None) -> Tensor:
     """The result without its values, or the exception that torch raises."""
-    dims = _dims(function, dim, input.ndim)
+    _check_dims(function, dim, input.ndim)
+    dims = _wrap(dim, input.ndim)
     if function not in FOLDS and any(_is_int(size) and size == 0 for size in input.shape):
         if dim is None or dim == () or dim == []:
             message = f"{function}(): Expected reduction dim to be specified for input.numel() == 0."
@@ -115,7 +121,12 @@ def _result(function: str, input: Tensor, dim: Dim, keepdim: bool, dtype: torch.
 
 
 def _check(
-    function: str, input: Tensor, dim: Dim = None, keepdim: bool = False, dtype: torch.dtype | None = None, variant: int = 0
+    function: str,
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    dtype: torch.dtype | None = None,
+    variant: int = 0,
 ) -> None:
     """Raises what torch raises for these arguments, if anything; called when the operator has failed."""
     _check_types(function, input, dim, keepdim, dtype)
@@ -133,13 +144,18 @@ def _check(
 
 
 def _fake(
-    function: str, input: Tensor, dim: Dim = None, keepdim: bool = False, dtype: torch.dtype | None = None, variant: int = 0
+    function: str,
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    dtype: torch.dtype | None = None,
+    variant: int = 0,
 ) -> Tensor:
     check_variant(function, variant, dtype or input.dtype, input.device.type)
     return _result(function, input, dim, keepdim, dtype)
 
 
-# --- vmap --------------------------------------------------------------------------------------------------------------
+# --- vmap -----------------------------------------------------------------------------------------------------------
 
 
 def _batch(
@@ -153,18 +169,18 @@ def _batch(
 ) -> Tensor:
     """The same dims of every example, one further on."""
     ndim = input.ndim - 1
+    _check_dims(function, dim, ndim)
     if ndim == 0:  # an example is one element, whose dim no dim names
-        _dims(function, dim, 0)
         return run(input.unsqueeze(1), 1 if function in INDICES else [1], **options)
     if function not in INDICES:
-        return run(input, [d + 1 for d in _dims(function, dim, ndim)], keepdim, **options)
+        return run(input, [d + 1 for d in _wrap(dim, ndim)], keepdim, **options)
     if dim is not None:
-        return run(input, _dims(function, dim, ndim)[0] + 1, keepdim, **options)
+        return run(input, _wrap(dim, ndim)[0] + 1, keepdim, **options)
     flat = run(input.flatten(1), 1, **options)
     return flat.reshape(batch_size, *[1] * ndim) if keepdim else flat
 
 
-# --- Gradients ---------------------------------------------------------------------------------------------------------
+# --- Gradients ------------------------------------------------------------------------------------------------------
 
 
 def _expand(ctx: Any, result: Tensor) -> Tensor:
@@ -175,17 +191,17 @@ def _expand(ctx: Any, result: Tensor) -> Tensor:
     return result.expand(ctx.shape)
 
 
-def _save_shape(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **options: Any) -> None:
+def _save_shape(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **_: Any) -> None:
     ctx.shape, ctx.dtype, ctx.keepdim = input.shape, input.dtype, keepdim
-    ctx.dims = sorted(d % input.ndim for d in ([dim] if isinstance(dim, int) else dim or range(input.ndim)) if input.ndim)
+    ctx.dims = _wrap(dim, input.ndim) if input.ndim else []
 
 
-def _save_input(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **options: Any) -> None:
+def _save_input(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **_: Any) -> None:
     _save_shape(ctx, output, input, dim, keepdim)
     ctx.save_for_backward(input)
 
 
-def _save_both(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **options: Any) -> None:
+def _save_both(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **_: Any) -> None:
     _save_shape(ctx, output, input, dim, keepdim)
     ctx.save_for_backward(input, output)
 
@@ -199,8 +215,8 @@ def _sum_backward(ctx: Any, grad: Tensor) -> Tensor:
 
 
 def _mean_backward(ctx: Any, grad: Tensor) -> Tensor:
-    count = math.prod(ctx.shape[d] for d in ctx.dims)
-    return (_expand(ctx, grad) / count).to(ctx.dtype)
+    grad = _expand(ctx, grad) / math.prod(ctx.shape[d] for d in ctx.dims)
+    return grad.to(ctx.dtype)
 
 
 def _exclusive_cumprod(x: Tensor) -> Tensor:
@@ -218,11 +234,13 @@ def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
     rows = moved.reshape(*(ctx.shape[d] for d in kept), math.prod(ctx.shape[d] for d in ctx.dims))
     others = _exclusive_cumprod(rows) * _exclusive_cumprod(rows.flip(-1)).flip(-1)
     back = others.reshape(moved.shape).permute([order.index(d) for d in range(len(order))])
-    return (_expand(ctx, grad) * back).to(ctx.dtype)
+    grad = _expand(ctx, grad) * back
+    return grad.to(ctx.dtype)
 
 
 def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
     """Equal elements share the gradient evenly; no element equals NaN, whose gradient is NaN therefore."""
+    input: Tensor
     input, output = ctx.saved_tensors
     equal = input == _expand(ctx, output)
     return _expand(ctx, grad) * equal / equal.sum(ctx.dims, keepdim=True)
@@ -232,14 +250,21 @@ def _no_backward(ctx: Any, grad: Tensor) -> None:
     return None
 
 
-# --- The functions -----------------------------------------------------------------------------------------------------
+# --- The functions --------------------------------------------------------------------------------------------------
 
 
 def _operator(
     name: str, save: Callable[..., None], backward: Callable[[Any, Tensor], Tensor | None], autocast: Sequence[str] = ()
 ) -> Operator:
-    bound = {rule.__name__[1:]: functools.partial(rule, name) for rule in (_check, _fake, _batch)}
-    return Operator(name, **bound, save=save, backward=backward, autocast=autocast)
+    return Operator(
+        name,
+        check=functools.partial(_check, name),
+        fake=functools.partial(_fake, name),
+        batch=functools.partial(_batch, name),
+        save=save,
+        backward=backward,
+        autocast=autocast,
+    )
 
 
 _sum = _operator("sum", _save_shape, _sum_backward, autocast=["cuda"])

@@ -76,17 +76,16 @@ struct Indexed {
   I index;
 };
 
-// The first index of the largest value; NaN counts as the largest. It commutes: the index decides between equals.
+// The first index of the largest value; NaN counts as the largest. left stands before right, so that a tie keeps left
+// without a look at the indices; but for the identity, whose index lies beyond all.
 template <class A, class I = int64_t>
 struct ArgMax {
   using Value = Indexed<A, I>;
-  static constexpr bool commutes = true;
-  static HOST_DEVICE Value identity() { return {kLeast<A>, kMost<I>}; }
+  static constexpr bool commutes = false;
+  static HOST_DEVICE Value identity() { return {Max<A>::identity(), kMost<I>}; }
   static HOST_DEVICE Value combine(Value left, Value right) {
-    const bool right_nan = is_nan(right.value), left_nan = is_nan(left.value);
-    const bool same = right.value == left.value || (right_nan && left_nan);
-    const bool take = same ? right.index < left.index : right_nan || right.value > left.value;
-    return take ? right : left;
+    const bool larger = !(right.value <= left.value) && !is_nan(left.value);  // or right is the first NaN
+    return larger || left.index > right.index ? right : left;
   }
 };
 

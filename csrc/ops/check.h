@@ -78,14 +78,16 @@ int check_variant(const Rung (&ladder)[N], int64_t variant, int auto_variant, De
   const auto runs = [&](const Rung& rung) {
     return rung.devices & device && rung.functions & bit(function) && rung.dtypes & bit(dtype);
   };
+  for (const Rung& rung : ladder) {
+    if (rung.number == variant && runs(rung)) return rung.number;
+  }
   std::string names;
   for (const Rung& rung : ladder) {
-    if (!runs(rung)) continue;
-    if (rung.number == variant) return rung.number;
-    names += std::string(", ") + rung.name + " (" + std::to_string(rung.number) + ")";
+    if (runs(rung)) names += std::string(", ") + rung.name + " (" + std::to_string(rung.number) + ")";
   }
   STD_TORCH_CHECK(false, "variant ", variant, " does not run ", kFunctionNames[int(function)], " of ",
                   kDtypeNames[int(dtype)], " on ", device == kCuda ? "cuda" : "cpu", "; choose from auto (0)", names);
+  return 0;  // not reached
 }
 
 }  // namespace torch_reductions

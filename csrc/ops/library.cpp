@@ -26,7 +26,7 @@ template <class Names>
 std::string join(unsigned bits, const Names& names) {
   std::string text;
   for (const char* name : names) {
-    if (bits & 1) text += (text.empty() ? "" : ",") + std::string(name);
+    if (bits & 1) text.append(text.empty() ? "" : ",").append(name);
     bits >>= 1;
   }
   return text;

@@ -78,13 +78,17 @@ bool is_ordered(int64_t variant) { return variant == 0 || variant == kReduceAuto
 Types types_of(Function function, Dtype input, const std::optional<ScalarType>& requested, int64_t variant) {
   const bool mean = function == Function::mean;
   if (!requested) {
-    STD_TORCH_CHECK(!mean || is_float(input), "mean(): could not infer output dtype. Input dtype must be either a "
-                    "floating point or complex dtype. Got: ", torch::headeronly::toString(scalar_type_of(input)));
+    STD_TORCH_CHECK(!mean || is_float(input),
+                    "mean(): could not infer output dtype. Input dtype must be either a "
+                    "floating point or complex dtype. Got: ",
+                    torch::headeronly::toString(scalar_type_of(input)));
     return {input, is_float(input) ? input : Dtype::int64};
   }
   const Dtype output = dtype_of(*requested, "dtype");
-  STD_TORCH_CHECK(!mean || is_float(output), "mean(): could not infer output dtype. Optional dtype must be either a "
-                  "floating point or complex dtype. Got: ", torch::headeronly::toString(*requested));
+  STD_TORCH_CHECK(!mean || is_float(output),
+                  "mean(): could not infer output dtype. Optional dtype must be either a "
+                  "floating point or complex dtype. Got: ",
+                  torch::headeronly::toString(*requested));
   const bool widens = output == Dtype::float32 && (input == Dtype::float16 || input == Dtype::bfloat16);
   const bool truncates = !is_float(input) && !is_float(output) && output != Dtype::boolean;
   return {is_ordered(variant) && (widens || truncates) ? input : output, output};
@@ -105,18 +109,28 @@ Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepd
   Dims shape = reduced_shape(input, reduced, keepdim);
   Tensor output = empty(shape, output_dtype, input);
   const int64_t results = output.numel();
-  if (results > 0) {
-    const int64_t elements = input.numel();
-    if (elements == 0) return torch::stable::fill_(output, of_no_elements(function));
-    if (scalar_type_of(types.input) != input.scalar_type()) input = torch::stable::to(input, scalar_type_of(types.input));
+  const int64_t elements = input.numel();
+  if (results > 0 && elements == 0) {
+    torch::stable::fill_(output, of_no_elements(function));
+  } else if (results > 0) {
+    const ScalarType type = scalar_type_of(types.input);
+    if (type != input.scalar_type()) input = torch::stable::to(input, type);
     std::optional<View> view = view_of(input, reduced);
     if (!view || (!any_layout && !view->is_contiguous_rows())) {
       input = contiguous_rows(input, reduced);
       view = View{.outer = results, .length = elements / results, .outer_stride = elements / results};
     }
-    const ReduceArgs args{function,           types.input,         output_dtype,     input.const_data_ptr(),
-                          output.mutable_data_ptr(), view->outer, view->length, view->inner,
-                          view->outer_stride, view->length_stride, view->inner_stride};
+    const ReduceArgs args{.function = function,
+                          .input_dtype = types.input,
+                          .output_dtype = output_dtype,
+                          .input = input.const_data_ptr(),
+                          .output = output.mutable_data_ptr(),
+                          .outer = view->outer,
+                          .length = view->length,
+                          .inner = view->inner,
+                          .outer_stride = view->outer_stride,
+                          .length_stride = view->length_stride,
+                          .inner_stride = view->inner_stride};
     STD_TORCH_CHECK(run(rung, args, input), "variant ", variant, " is in the table and not in this library");
   }
   return narrow && types.output != Dtype::int64 ? torch::stable::to(output, scalar_type_of(types.output)) : output;
@@ -135,7 +149,8 @@ Tensor fold(const Tensor& input, OptionalDims dim, bool keepdim, std::optional<S
 void check_nonempty(Function function, const Tensor& input, const DimSet& reduced, bool dim_given) {
   if (input.numel() > 0) return;
   const char* name = kFunctionNames[int(function)];
-  STD_TORCH_CHECK(dim_given, name, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+  STD_TORCH_CHECK(dim_given, name,
+                  "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
                   "reduction dim with the 'dim' argument.");
   const auto sizes = sizes_of(input);
   for (size_t i = 0; i < sizes.size(); ++i) {

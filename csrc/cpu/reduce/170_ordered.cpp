@@ -1,5 +1,5 @@
 // ordered
-// Changes: the order of operations is a function of the length alone (shared by every rung called auto).
+// Changes: the order of operations is a function of the length alone. This is what auto runs.
 // Costs:   shuffles: in the first-level cache up to 2.6 times a sum in any order, from memory nothing.
 // Gains:   the same bits for any layout, processor and number of threads, and on the GPU.
 // Order:   Fold(length), docs/order.md.
@@ -104,7 +104,8 @@ struct Plan {
 
   // Into blocks of at least kGrain elements, until every thread has its tasks; or into one.
   Cut cut(int threads) const {
-    const int64_t wanted = kTasksPerThread * threads, least = std::max<int64_t>(kGrain / std::min(width, args.inner), 1);
+    const int64_t wanted = kTasksPerThread * threads;
+    const int64_t least = std::max<int64_t>(kGrain / std::min(width, args.inner), 1);
     if (threads == 1 || elements() <= kGrain || tasks() >= wanted) return {args.length, args.length};
     int64_t tile = std::bit_floor(uint64_t(args.length));
     while (tile / 2 >= least && tasks() * (args.length / tile) < wanted) tile /= 2;

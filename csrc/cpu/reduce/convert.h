@@ -48,6 +48,13 @@ inline uint16_t half_bits(float x) {
 template <class A, class S>
 __attribute__((noinline)) void widen(const S* input, int64_t stride, int64_t n, A* output) {
   if (stride == 1) {
+#ifdef __AVX512F__
+    if constexpr (std::is_same_v<S, Half>) {
+      for (; n >= 16; n -= 16, input += 16, output += 16) {
+        _mm512_storeu_ps(output, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(input))));
+      }
+    }
+#endif
 #ifdef __F16C__
     if constexpr (std::is_same_v<S, Half>) {
       for (; n >= 8; n -= 8, input += 8, output += 8) {

@@ -116,9 +116,11 @@ struct MinOf {
 
 // The first levels pair lanes inside 16 bytes, where a shuffle is cheap; the last ones pair the 16 bytes. Lane i of the
 // even (odd) operand is this lane of the 2 W lanes of a and b; after all levels the totals stand in order.
+constexpr int kInOrder = 0;  // not a level: all neighbours of a, then of b, dearer to shuffle
 template <class A>
 constexpr int source(int level, int odd, int i) {
   constexpr int kLanesOf16 = 16 / sizeof(A), kInside = log2(kLanesOf16);
+  if (level == kInOrder) return 2 * i + odd;
   const int unit = level <= kInside ? 1 : kLanesOf16, group = level <= kInside ? kLanesOf16 : kLanes<A>;
   const int first = i / group * group, place = (i - first) / unit, half = group / unit / 2;
   return (place < half ? 0 : kLanes<A>) + first + (2 * (place % half) + odd) * unit + i % unit;
@@ -240,7 +242,8 @@ A fold_row(const S* row, int64_t stride, int64_t n, bool far) {
   A waiting[64], acc = Op::identity;
   const int64_t blocks = n / kBlock;
   for (int64_t b = 0; b < blocks; b++) {
-    A value = block<Op, A>(contiguous<A>(row, stride, b * kBlock, kBlock, buffer), far);
+    const A* p = contiguous<A>(row, stride, b * kBlock, kBlock, buffer);
+    A value = block<Op, A>(p, far && p != buffer);
     int level = 0;
     for (int64_t c = b; c & 1; c >>= 1) value = Op::combine(waiting[level++], value);
     waiting[level] = value;
@@ -280,6 +283,22 @@ ALWAYS_INLINE Vector<A> fold_rows(const A* p, int64_t step, int n) {
   return acc;
 }
 
+// W rows of n = 2^k < W elements that follow one another: n whole vectors.
+template <class Op, class A, int kVectors>
+ALWAYS_INLINE Vector<A> fold_packed_rows(const A* p) {
+  if constexpr (kVectors == 1) return load(p);
+  else return pair<Op, A, kInOrder>(fold_packed_rows<Op, A, kVectors / 2>(p),
+                                    fold_packed_rows<Op, A, kVectors / 2>(p + kVectors / 2 * kLanes<A>));
+}
+
+template <class Op, class A>
+ALWAYS_INLINE Vector<A> fold_w_rows(const A* p, int64_t step, int n) {
+  if constexpr (kLanes<A> > 8) if (n == 8 && step == 8) return fold_packed_rows<Op, A, 8>(p);
+  if constexpr (kLanes<A> > 4) if (n == 4 && step == 4) return fold_packed_rows<Op, A, 4>(p);
+  if constexpr (kLanes<A> > 2) if (n == 2 && step == 2) return fold_packed_rows<Op, A, 2>(p);
+  return fold_rows<Op, A>(p, step, n);
+}
+
 template <class Op, class A, class S>
 void fold_strip_of_rows(const Strip& s, A* folds) {
   constexpr int W = kLanes<A>;
@@ -299,7 +318,7 @@ void fold_strip_of_rows(const Strip& s, A* folds) {
       const bool reads_inside = n % W == 0 || (s.outputs - W - j) * s.output_stride >= W - 1;
       if (s.length_stride == 1 && reads_inside) {
         if (s.far) prefetch(reinterpret_cast<const char*>(rows) + kAhead, W * n * sizeof(A));
-        store(folds + j, fold_rows<Op, A>(rows, s.output_stride, n));
+        store(folds + j, fold_w_rows<Op, A>(rows, s.output_stride, n));
         continue;
       }
     }
@@ -308,7 +327,7 @@ void fold_strip_of_rows(const Strip& s, A* folds) {
     } else {
       for (int r = 0; r < W; r++) widen(rows + r * s.output_stride, s.length_stride, n, buffer + r * n);
     }
-    store(folds + j, fold_rows<Op, A>(buffer, n, n));
+    store(folds + j, fold_w_rows<Op, A>(buffer, n, n));
   }
 }
 
@@ -425,7 +444,7 @@ void arg_strip_of_rows(const Strip& s, Indexed<A>* folds) {
     for (int64_t k = 0; k < s.length; k += kBlock) {
       const int n = int(s.length - k < kBlock ? s.length - k : kBlock);
       const A* p = contiguous<A>(row, s.length_stride, k, n, buffer);
-      const A extreme = n == kBlock ? block<Op, A>(p, s.far) : fold_short<Op, A>(Op::identity, p, n);
+      const A extreme = n == kBlock ? block<Op, A>(p, s.far && p != buffer) : fold_short<Op, A>(Op::identity, p, n);
       if (Op::beats(extreme, best.value)) best = {extreme, s.index + k + find(p, n, extreme)};
     }
     folds[j] = {flipped_for_min<Op>(best.value), best.index};

@@ -27,7 +27,8 @@ void with_operator(Function function, Body&& body) {
   }
 }
 
-// The outputs [first, first + count): a mean is divided, half types are rounded, once. A fold of no elements is 0, or 1.
+// The outputs [first, first + count): a mean is divided, half types are rounded, once. A fold of no elements is 0 or,
+// for prod, 1.
 template <class A>
 void write(const ReduceArgs& args, int64_t first, int64_t count, const A* folds) {
   const auto value = [&](int64_t i) {
@@ -39,9 +40,10 @@ void write(const ReduceArgs& args, int64_t first, int64_t count, const A* folds)
     using S = typename decltype(storage)::type;
     S* output = static_cast<S*>(args.output) + first;
     for (int64_t i = 0; i < count; i++) {
-      if constexpr (std::is_same_v<S, Half>) output[i].bits = half_bits(float(value(i)));
-      else if constexpr (std::is_same_v<S, BFloat16>) output[i].bits = bfloat16_bits(bit_cast<uint32_t>(float(value(i))));
-      else output[i] = args.output_dtype == Dtype::boolean ? S(value(i) != A(0)) : S(value(i));
+      const A x = value(i);
+      if constexpr (std::is_same_v<S, Half>) output[i].bits = half_bits(float(x));
+      else if constexpr (std::is_same_v<S, BFloat16>) output[i].bits = bfloat16_bits(bit_cast<uint32_t>(float(x)));
+      else output[i] = args.output_dtype == Dtype::boolean ? S(x != A(0)) : S(x);
     }
   });
 }

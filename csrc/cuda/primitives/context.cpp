@@ -17,40 +17,64 @@ int multiprocessors(int device) {
 
 namespace {
 
-constexpr int64_t kTickets = 16384;
+constexpr int64_t kTickets = 16384, kWords = 1 << 17;
 
-// One array for each (device, stream), zeroed when it is made and never given back: a counter that wraps around to 0 by
-// itself needs nothing else. Streams that run at once have arrays of their own.
-unsigned* stream_tickets(int device, cudaStream_t stream) {
+// What a stream's launches share: zeroed when it is made and never given back. Counters wrap around to 0 by themselves,
+// and the words of a board carry the number of their launch. Streams that run at once have states of their own.
+struct StreamState {
+  uint64_t launch[2];
+  uint64_t words[kWords];
+  unsigned tickets[kTickets];
+};
+
+StreamState* stream_state(int device, cudaStream_t stream) {
   static std::mutex mutex;
-  static std::map<std::pair<int, cudaStream_t>, unsigned*> known;
+  static std::map<std::pair<int, cudaStream_t>, StreamState*> known;
   std::lock_guard<std::mutex> lock(mutex);
-  unsigned*& tickets = known[{device, stream}];
-  if (tickets == nullptr) {
+  StreamState*& state = known[{device, stream}];
+  if (state == nullptr) {
     // cudaMalloc while another stream captures would break that capture unless this thread asks for the relaxed mode.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
     void* memory = nullptr;
-    cudaError_t error = cudaMalloc(&memory, kTickets * sizeof(unsigned));
-    if (error == cudaSuccess) error = cudaMemsetAsync(memory, 0, kTickets * sizeof(unsigned), stream);
+    cudaError_t error = cudaMalloc(&memory, sizeof(StreamState));
+    if (error == cudaSuccess) error = cudaMemsetAsync(memory, 0, sizeof(StreamState), stream);
     cudaThreadExchangeStreamCaptureMode(&mode);
     if (error != cudaSuccess && memory != nullptr) cudaFree(memory);
-    check(error, "cudaMalloc of the tickets");
-    tickets = static_cast<unsigned*>(memory);
+    check(error, "cudaMalloc of a stream's state");
+    state = static_cast<StreamState*>(memory);
   }
-  return tickets;
+  return state;
+}
+
+bool capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+// A graph may be replayed on any stream, beside the one that captured it: it carries memory of its own, which it zeroes
+// each time. So does what is too large for the stream's state.
+void* zeroed(Context& context, size_t bytes) {
+  void* memory = context.workspace(bytes);
+  check(cudaMemsetAsync(memory, 0, bytes, context.stream), "cudaMemsetAsync");
+  return memory;
 }
 
 }  // namespace
 
 unsigned* Context::tickets(int64_t count) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-  // A graph may be replayed on any stream, beside this one: it carries counters of its own and zeroes them each time.
-  if (status == cudaStreamCaptureStatusNone && count <= kTickets) return stream_tickets(device, stream);
-  void* memory = workspace(size_t(count) * sizeof(unsigned));
-  check(cudaMemsetAsync(memory, 0, size_t(count) * sizeof(unsigned), stream), "cudaMemsetAsync of the tickets");
-  return static_cast<unsigned*>(memory);
+  if (count <= kTickets && !capturing(stream)) return stream_state(device, stream)->tickets;
+  return static_cast<unsigned*>(zeroed(*this, size_t(count) * sizeof(unsigned)));
+}
+
+Board Context::board(int64_t words) {
+  if (words <= kWords && !capturing(stream)) {
+    StreamState* state = stream_state(device, stream);
+    return {state->launch, state->words};
+  }
+  auto* memory = static_cast<uint64_t*>(zeroed(*this, size_t(words + 2) * sizeof(uint64_t)));
+  return {memory, memory + 2};
 }
 
 }  // namespace torch_reductions::cuda

@@ -1,25 +1,66 @@
-// What the blocks of a grid do together.
+// What the blocks of a grid hand to one another: tagged values.
+//
+// A value is published as 8-byte words, each a half of payload and a half of tag, so that one store makes it visible
+// with its flag: no fence, no counter, and the block that publishes does not wait. Who waits for the values of others
+// must have been scheduled after them: the block of the last part. The tag is the number of the launch,
+// which lives in device memory beside the words (a captured graph would freeze an argument): what earlier launches left
+// never matches, so nothing is ever cleared.
 #pragma once
+#include <cstring>
+
+#include "launch.h"
 #include "memory.cuh"
 
 namespace torch_reductions::cuda {
 
-// True in the block that comes last of `count` to this ticket, which is then 0 again. The whole block calls it, after
-// its threads wrote to global memory what the last block reads.
-__device__ __forceinline__ bool arrive_last(unsigned* ticket, unsigned count) {
-  __shared__ unsigned before;
-  __syncthreads();
-  if (threadIdx.x == 0) before = increment_wrapping(ticket, count - 1);
-  __syncthreads();
-  return before == count - 1;
+template <class V>
+inline constexpr int kTaggedWords = sizeof(V) / 4;  // that a value of type V takes
+
+// The tag of this launch: every block asks before it publishes or reads.
+__device__ __forceinline__ unsigned launch_tag(const Board& board) {
+  return unsigned(load_relaxed(board.launch)) + 1;
 }
 
-// The same for one warp.
-__device__ __forceinline__ bool arrive_last_warp(unsigned* ticket, unsigned count) {
-  unsigned before = 0;
-  __syncwarp();
-  if ((threadIdx.x & 31) == 0) before = increment_wrapping(ticket, count - 1);
-  return __shfl_sync(0xffffffffu, before, 0) == count - 1;
+template <class V>
+__device__ __forceinline__ void publish(uint64_t* word, const V& value, unsigned tag) {
+  uint32_t payload[kTaggedWords<V>];
+  memcpy(payload, &value, sizeof(V));
+#pragma unroll
+  for (int i = 0; i < kTaggedWords<V>; i++) store_relaxed(word + i, uint64_t(tag) << 32 | payload[i]);
+}
+
+// Waits for N values, value i at word(i) where wanted(i): all of them are asked for at once.
+template <int N, class V, class Word, class Wanted>
+__device__ __forceinline__ void await(V (&values)[N], Word word, Wanted wanted, unsigned tag) {
+  bool missing;
+  do {
+    missing = false;
+    uint64_t got[N][kTaggedWords<V>];
+#pragma unroll
+    for (int i = 0; i < N; i++)
+      if (wanted(i)) {
+#pragma unroll
+        for (int k = 0; k < kTaggedWords<V>; k++) got[i][k] = load_relaxed(word(i) + k);
+      }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+      if (wanted(i)) {
+        uint32_t payload[kTaggedWords<V>];
+#pragma unroll
+        for (int k = 0; k < kTaggedWords<V>; k++) {
+          missing |= unsigned(got[i][k] >> 32) != tag;
+          payload[k] = uint32_t(got[i][k]);
+        }
+        memcpy(&values[i], payload, sizeof(V));
+      }
+  } while (missing);
+}
+
+// Called by one thread of each block that reads, once it has all that it waits for; the last of `readers` opens the board
+// for the next launch.
+__device__ __forceinline__ void leave(const Board& board, unsigned readers, unsigned tag) {
+  unsigned* const left = reinterpret_cast<unsigned*>(board.launch + 1);
+  if (readers == 1 || atomicInc(left, readers - 1) == readers - 1) store_relaxed(board.launch, tag);
 }
 
 }  // namespace torch_reductions::cuda

@@ -15,6 +15,12 @@ inline void check(cudaError_t error, const char* what) {
   throw std::runtime_error(std::string("torch_reductions: CUDA error in ") + what + ": " + cudaGetErrorString(error));
 }
 
+// Where the blocks of one launch leave values for one another (grid.cuh).
+struct Board {
+  uint64_t* launch;  // the number of the launch, and in the next word how many readers have left it
+  uint64_t* words;   // whatever earlier launches left
+};
+
 // Stream, memory and device of one call. ops/ implements workspace() with torch's allocator.
 class Context {
  public:
@@ -26,6 +32,9 @@ class Context {
 
   // `count` counters that are 0, and that every kernel leaves at 0. Right under graph capture, and with several streams.
   unsigned* tickets(int64_t count);
+
+  // A board of `words` words, in the same sense.
+  Board board(int64_t words);
 
   const int device;
   const cudaStream_t stream;

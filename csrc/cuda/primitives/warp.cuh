@@ -41,35 +41,38 @@ __device__ __forceinline__ typename Op::Value xor_step(typename Op::Value v, int
   return join<Op>(lane >> bit & 1, v, shuffle_xor(v, 1 << bit));
 }
 
-// Reduce-scatter: G values a lane become G / 2; then lane bit `bit` is the lowest bit of the values' index.
-template <class Op, int G>
-__device__ __forceinline__ void exchange_halves(typename Op::Value (&q)[8], int bit, int lane) {
+// Reduce-scatter: N of the values a lane become N / 2; then lane bit `bit` is the lowest bit of the values' index.
+template <class Op, int N, int G>
+__device__ __forceinline__ void exchange_halves(typename Op::Value (&q)[G], int bit, int lane) {
   const bool upper = lane >> bit & 1;
 #pragma unroll
-  for (int i = 0; i < G / 2; i++) {
+  for (int i = 0; i < N / 2; i++) {
     const typename Op::Value even = q[2 * i], odd = q[2 * i + 1];
     q[i] = join<Op>(upper, upper ? odd : even, shuffle_xor(upper ? even : odd, 1 << bit));
   }
 }
 
-// 8 groups of 32 lane values: lane l then holds the total of group l & 7. 9 shuffles instead of 40.
-template <class Op>
-__device__ __forceinline__ typename Op::Value group_totals(const typename Op::Value (&groups)[8], int lane) {
-  typename Op::Value q[8];
+// G = 4 or 8 groups of 32 lane values: lane l then holds the total of group l % G. 9 shuffles instead of 40.
+template <class Op, int G>
+__device__ __forceinline__ typename Op::Value group_totals(const typename Op::Value (&groups)[G], int lane) {
+  typename Op::Value q[G];
 #pragma unroll
-  for (int i = 0; i < 8; i++) q[i] = groups[i];
-  exchange_halves<Op, 8>(q, 0, lane);
-  exchange_halves<Op, 4>(q, 1, lane);
-  exchange_halves<Op, 2>(q, 2, lane);
-  return xor_step<Op>(xor_step<Op>(q[0], 3, lane), 4, lane);
+  for (int i = 0; i < G; i++) q[i] = groups[i];
+  if constexpr (G == 8) exchange_halves<Op, 8>(q, 0, lane);
+  exchange_halves<Op, 4>(q, log2_of(G) - 2, lane);
+  exchange_halves<Op, 2>(q, log2_of(G) - 1, lane);
+  typename Op::Value v = q[0];
+#pragma unroll
+  for (int k = log2_of(G); k < 5; k++) v = xor_step<Op>(v, k, lane);
+  return v;
 }
 
-// The total of 8 groups of 32 lane values, in every lane.
-template <class Op>
-__device__ __forceinline__ typename Op::Value unit_total(const typename Op::Value (&groups)[8], int lane) {
+// The total of G groups of 32 lane values, in every lane.
+template <class Op, int G>
+__device__ __forceinline__ typename Op::Value unit_total(const typename Op::Value (&groups)[G], int lane) {
   typename Op::Value v = group_totals<Op>(groups, lane);
 #pragma unroll
-  for (int k = 0; k < 3; k++) v = xor_step<Op>(v, k, lane);
+  for (int k = 0; k < log2_of(G); k++) v = xor_step<Op>(v, k, lane);
   return v;
 }
 

@@ -8,13 +8,14 @@ namespace torch_reductions::cuda {
 
 // A run is at most 2^kLogMaxRun elements: each level of its binary counter waits in registers.
 template <class S, int V>
-inline constexpr int kLogMaxRun = V * sizeof(typename S::Value) <= 4    ? 12
+inline constexpr int kLogMaxRun = S::E == 1                                      ? 9
+                                  : V * sizeof(typename S::Value) <= 4  ? 12
                                   : V * sizeof(typename S::Value) <= 8  ? 11
                                   : V * sizeof(typename S::Value) <= 16 ? 9
                                                                         : 8;
 // What a thread loads at once.
 template <class S, int V>
-inline constexpr int kLogBatch = V * sizeof(typename S::Value) > 8 ? 3 : 4;
+inline constexpr int kLogBatch = S::E == 1 ? 2 : V * sizeof(typename S::Value) > 8 ? 3 : 4;
 
 // Results are numbered [outer, inner] and taken V at a time ("a group"); steps are in bytes.
 struct Columns {
@@ -30,28 +31,88 @@ struct Columns {
 
 // How the work is cut: a block takes `width` groups and 2^log_height runs of 2^log_run elements of each; `chunks` blocks
 // one after the other cover the length.
-template <class Value>
 struct Cut {
   int width, log_height, log_run, log_last_run;  // log_last_run: of the runs over the chunks' totals
-  unsigned chunks;
-  Value *totals, *digits;  // [tile][chunk][width * V], [tile][log_run + log_height][width * V]
-  unsigned* tickets;       // one a tile
+  unsigned tiles, chunks;
+  Board board;  // where there are several chunks: [tile][chunk][width * V]
 };
 
 // v[0 .. V) folded over 2^Log elements.
-template <class S, int V, int Log>
-__device__ __forceinline__ void column_block(const S& source, typename S::Value (&v)[V], const char* p, int64_t step,
-                                             int64_t index, uint64_t policy) {
+template <int V, int Log, class T, class Op>
+__device__ __forceinline__ void column_block(const Input<T, Op>& source, typename Op::Value (&v)[V], const char* p,
+                                             int64_t step, int64_t index) {
   constexpr int R = 1 << Log;
-  uint32_t words[R][(V * S::kBytes + 3) / 4];
+  uint32_t words[R][(V * sizeof(T) + 3) / 4];
 #pragma unroll
-  for (int i = 0; i < R; i++) load_words<V * S::kBytes>(words[i], p + i * step, policy);
+  for (int i = 0; i < R; i++) load_words<V * sizeof(T)>(words[i], p + i * step);
 #pragma unroll
   for (int e = 0; e < V; e++) {
-    typename S::Value x[R];
+    typename Op::Value x[R];
 #pragma unroll
     for (int i = 0; i < R; i++) x[i] = source.value(words[i], e, index + i);
-    v[e] = tree<typename S::Op, R>(x);
+    v[e] = tree<Op, R>(x);
+  }
+}
+// The same of published totals; p is then an offset in bytes from the board's words.
+template <int V, int Log, class Op>
+__device__ __forceinline__ void column_block(const Published<Op>& source, typename Op::Value (&v)[V], const char* p,
+                                             int64_t step, int64_t) {
+  typename Op::Value x[1 << Log];
+  await(x, [&](int i) { return reinterpret_cast<const uint64_t*>(p + i * step); }, [](int) { return true; }, source.tag);
+  v[0] = tree<Op, 1 << Log>(x);
+}
+
+// Columns of 4-byte elements whose rows are not aligned: a warp takes 128 neighbouring columns of a row by aligned 16-byte
+// loads, and shifts them across lanes. Four bytes a lane would touch a fifth sector in every 128 bytes.
+template <class T, class Operator>
+struct Shifted : Input<T, Operator> {
+  int column, columns;  // the thread's first of 4, and how many the row has
+};
+template <int V, int Log, class T, class Op>
+__device__ __forceinline__ void column_block(const Shifted<T, Op>& source, typename Op::Value (&v)[V], const char* p,
+                                             int64_t step, int64_t index) {
+  static_assert(V == 4 && sizeof(T) == 4 && Log <= 3);
+  constexpr int R = 1 << Log;
+  const int lane = threadIdx.x & 31;
+  const auto shift_of = [](const char* row) { return int(reinterpret_cast<uintptr_t>(row) & 15); };
+  uint32_t words[R][8], over = 0;
+#pragma unroll
+  for (int i = 0; i < R; i++) {
+    const char* row = p + i * step;
+    uint32_t own[4] = {};
+    if (source.column - (shift_of(row) >> 2) < source.columns) load_words<16>(own, row - shift_of(row));
+#pragma unroll
+    for (int k = 0; k < 4; k++) words[i][k] = own[k];
+  }
+  {  // what lane 31 needs from beyond the warp's vectors: lane 4 i + k loads word k of row i
+    const int k = lane & 3;
+    const char* row = p + (lane >> 2) * step + (31 - lane) * 16;
+    const int beyond = 4 - (shift_of(row) >> 2) + k;  // columns after lane 31's first
+    if (lane < 4 * R && k < shift_of(row) >> 2 && source.column + (31 - lane) * 4 + beyond < source.columns) {
+      uint32_t word[1];
+      load_words<4>(word, row - shift_of(row) + 16 + 4 * k);
+      over = word[0];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < R; i++) {
+    const int shift = shift_of(p + i * step);
+    if (shift != 0) {  // uniform in the warp
+#pragma unroll
+      for (int k = 0; k < 3; k++) {
+        const uint32_t next = __shfl_down_sync(kFullWarp, words[i][k], 1), last = __shfl_sync(kFullWarp, over, 4 * i + k);
+        words[i][4 + k] = lane == 31 ? last : next;
+      }
+      words[i][7] = 0;
+      realign<false>(words[i], shift);
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < V; e++) {
+    typename Op::Value x[R];
+#pragma unroll
+    for (int i = 0; i < R; i++) x[i] = source.value(words[i], e, index + i);
+    v[e] = tree<Op, R>(x);
   }
 }
 
@@ -80,15 +141,15 @@ __device__ __forceinline__ void put(Value* to, const Value (&v)[V]) {
 // The digits below 2^(Log + 1) of a run that is not complete.
 template <class S, int V, int Log>
 __device__ __forceinline__ void column_tail(const S& source, typename S::Value* digit, int pitch, const char* p, int n,
-                                            int64_t step, int64_t index, uint64_t policy) {
+                                            int64_t step, int64_t index) {
   if (n >> Log & 1) {
     typename S::Value v[V];
-    column_block<S, V, Log>(source, v, p, step, index, policy);
+    column_block<V, Log>(source, v, p, step, index);
     put<typename S::Value, V>(digit + Log * pitch, v);
     p += step << Log;
     index += 1 << Log;
   }
-  if constexpr (Log > 0) column_tail<S, V, Log - 1>(source, digit, pitch, p, n, step, index, policy);
+  if constexpr (Log > 0) column_tail<S, V, Log - 1>(source, digit, pitch, p, n, step, index);
 }
 
 // One block folds n elements of `width` groups; p is this thread's group at the block's first element. Afterwards
@@ -97,7 +158,7 @@ __device__ __forceinline__ void column_tail(const S& source, typename S::Value* 
 template <int V, class S>
 __device__ __forceinline__ void column_fold(const S& source, const char* p, int64_t step, int64_t n, int64_t index,
                                             int width, int log_height, int log_run, typename S::Value* table,
-                                            typename S::Value* digit, uint64_t policy) {
+                                            typename S::Value* digit) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   constexpr int LogR = kLogBatch<S, V>, Levels = kLogMaxRun<S, V> - LogR + 1;
@@ -112,7 +173,7 @@ __device__ __forceinline__ void column_fold(const S& source, const char* p, int6
     Value wait[Levels][V];
     for (int r = 0; r < count >> LogR; r++) {
       Value v[V];
-      column_block<S, V, LogR>(source, v, p, step, index, policy);
+      column_block<V, LogR>(source, v, p, step, index);
       push<Op, V, Levels>(wait, v, r);
       p += step << LogR;
       index += 1 << LogR;
@@ -125,7 +186,7 @@ __device__ __forceinline__ void column_fold(const S& source, const char* p, int6
     // What is left of a run that is not complete; or a complete one shorter than a batch, whose digit is its total.
     if (!complete || log_run < LogR)
       column_tail<S, V, LogR - 1>(source, complete ? table + (y - log_run) * pitch + column : digit + column, pitch, p,
-                                  count & ((1 << LogR) - 1), step, index, policy);
+                                  count & ((1 << LogR) - 1), step, index);
   }
   __syncthreads();
   for (int k = 0; k <= log_height; k++) {  // the tree over the complete runs
@@ -145,22 +206,28 @@ __device__ __forceinline__ void column_fold(const S& source, const char* p, int6
   }
 }
 
-// The totals that other blocks left are columns too. Not inlined: every input type of an operator shares it.
+// The totals that other blocks publish are columns too. Not inlined: every input type of an operator shares it.
 template <class Op>
-__device__ __noinline__ void fold_column_totals(const typename Op::Value* totals, int64_t pitch, int64_t n, int width,
-                                                int log_height, int log_run, typename Op::Value* table,
-                                                typename Op::Value* digit, uint64_t policy) {
-  column_fold<1>(Totals<Op>(), reinterpret_cast<const char*>(totals), pitch * int64_t(sizeof(typename Op::Value)), n, 0,
-                 width, log_height, log_run, table, digit, policy);
+__device__ __noinline__ void fold_published_columns(const uint64_t* words, int64_t step, unsigned tag, int64_t n,
+                                                    int width, int log_height, int log_run, typename Op::Value* table,
+                                                    typename Op::Value* digit) {
+  column_fold<1>(Published<Op>{nullptr, tag}, reinterpret_cast<const char*>(words), step, n, 0, width, log_height,
+                 log_run, table, digit);
 }
 
 template <class S, int V>
-__global__ void __launch_bounds__(512) columns(S source, Columns columns, Output out, Cut<typename S::Value> cut,
-                                               bool stream) {
+inline constexpr int kColumnThreads = V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
+
+// A block takes a chunk of a tile. Where there are several chunks it publishes its totals, and the block of the last one
+// waits for all of them, folds them, and its own digits if its chunk is ragged.
+template <class S, int V>
+__global__ void __launch_bounds__(kColumnThreads<S, V>) columns(S source, Columns columns, Output out, Cut cut) {
   using Op = typename S::Op;
   using Value = typename S::Value;
+  constexpr int Words = kTaggedWords<Value>;
   extern __shared__ uint4 memory[];
   const unsigned tile = blockIdx.x / cut.chunks, chunk = blockIdx.x - tile * cut.chunks;
+  const unsigned tag = cut.chunks > 1 ? launch_tag(cut.board) : 0;
   const int pitch = cut.width * V, log_chunk = cut.log_run + cut.log_height;
   Value* const table = reinterpret_cast<Value*>(memory);
   Value* const digit = table + (pitch << cut.log_height);
@@ -168,47 +235,66 @@ __global__ void __launch_bounds__(512) columns(S source, Columns columns, Output
   const int64_t group = int64_t(tile) * cut.width + x;
   const bool inside = group < columns.groups;
   const char* p = columns.group(inside ? group : columns.groups - 1);  // beyond the last group: the last one again
-  const uint64_t policy = cache_policy(stream);
   const int64_t start = int64_t(chunk) << log_chunk, full = int64_t(1) << log_chunk;
-  int64_t n = columns.length - start < full ? columns.length - start : full;
-
+  const int64_t left = columns.length - start, n = left < full ? left : full;
+  const int64_t whole = columns.length >> log_chunk;
+  uint64_t* const board = cut.board.words + int64_t(tile) * whole * pitch * Words;
+  if (cut.chunks > 1 && threadIdx.x * 4 < pitch * Words) prefetch(board + int64_t(chunk) * pitch * Words + threadIdx.x * 4);
   column_fold<V>(source, p + start * columns.length_bytes, columns.length_bytes, n, start, cut.width, cut.log_height,
-                 cut.log_run, table, digit, policy);
+                 cut.log_run, table, digit);
+  const auto fold_own = [&](Value v, int column) {
+    for (int k = log_chunk; k >= 0; k--)
+      if (n >> k & 1) v = Op::combine(v, digit[k * pitch + column]);
+    return v;
+  };
   if (cut.chunks == 1) {
     if (y == 0 && inside)
 #pragma unroll
-      for (int e = 0; e < V; e++) {
-        Value v = Op::identity();
-        for (int k = log_chunk; k >= 0; k--)
-          if (n >> k & 1) v = Op::combine(v, digit[k * pitch + x * V + e]);
-        out.store<Op>(group * V + e, v);
-      }
+      for (int e = 0; e < V; e++) out.store<Op>(group * V + e, fold_own(Op::identity(), x * V + e));
     return;
   }
 
-  Value* totals = cut.totals + int64_t(tile) * cut.chunks * pitch;
-  Value* digits = cut.digits + int64_t(tile) * log_chunk * pitch;
-  if (n == full) {
-    for (int i = threadIdx.x; i < pitch; i += blockDim.x) totals[int64_t(chunk) * pitch + i] = digit[log_chunk * pitch + i];
-  } else {
-    for (int i = threadIdx.x; i < log_chunk * pitch; i += blockDim.x)
-      if (n >> i / pitch & 1) digits[i] = digit[i];
-  }
-  if (!arrive_last(cut.tickets + tile, cut.chunks)) return;
-  n = columns.length >> log_chunk;
+  if (n == full)
+    for (int i = threadIdx.x; i < pitch; i += blockDim.x)
+      publish(board + (int64_t(chunk) * pitch + i) * Words, digit[log_chunk * pitch + i], tag);
+  if (chunk + 1 < cut.chunks) return;
+
+  Value* const last = digit + (log_chunk + 1) * pitch;  // the digits of the folded totals
 #pragma unroll 1
   for (int e = 0; e < V; e++) {  // a thread takes every column of its group in turn
-    fold_column_totals<Op>(totals + x * V + e, pitch, n, cut.width, cut.log_height, cut.log_last_run, table, digit, policy);
+    fold_published_columns<Op>(board + (x * V + e) * Words, int64_t(pitch) * Words * 8, tag, whole, cut.width,
+                               cut.log_height, cut.log_last_run, table, last);
+    if (e == V - 1 && threadIdx.x == blockDim.x - 1) leave(cut.board, cut.tiles, tag);
     if (y == 0 && inside) {
       Value v = Op::identity();
       for (int k = cut.log_last_run + cut.log_height; k >= 0; k--)
-        if (n >> k & 1) v = Op::combine(v, digit[k * cut.width + x]);
-      for (int k = log_chunk - 1; k >= 0; k--)
-        if (columns.length >> k & 1)
-          v = Op::combine(v, load_one(Totals<Op>(), reinterpret_cast<const char*>(digits + k * pitch + x * V + e), 0, policy));
-      out.store<Op>(group * V + e, v);
+        if (whole >> k & 1) v = Op::combine(v, last[k * cut.width + x]);
+      out.store<Op>(group * V + e, n < full ? fold_own(v, x * V + e) : v);
     }
     __syncthreads();
+  }
+}
+
+// Many columns whose rows are not aligned: a block a tile of 128 columns of one outer index, all of the length.
+template <class T, class Op>
+__global__ void __launch_bounds__(256, 2)
+    shifted_columns(Input<T, Op> input, const char* data, Output out, int64_t outer_bytes, int64_t length_bytes,
+                    int64_t length, int64_t inner, unsigned tiles_of_row, Cut cut) {
+  using Value = typename Op::Value;
+  extern __shared__ uint4 memory[];
+  constexpr int pitch = 128;
+  Value* const table = reinterpret_cast<Value*>(memory);
+  Value* const digit = table + (pitch << cut.log_height);
+  const unsigned outer = blockIdx.x / tiles_of_row, tile = blockIdx.x - outer * tiles_of_row;
+  const int lane = threadIdx.x & 31, left = int(inner - int64_t(tile) * pitch < pitch ? inner - int64_t(tile) * pitch : pitch);
+  const Shifted<T, Op> source{input, lane * 4, left};
+  const char* p = data + outer * outer_bytes + (int64_t(tile) * pitch + lane * 4) * int64_t(sizeof(T));
+  column_fold<4>(source, p, length_bytes, length, 0, 32, cut.log_height, cut.log_run, table, digit);
+  for (int column = threadIdx.x; column < left; column += blockDim.x) {
+    Value v = Op::identity();
+    for (int k = cut.log_run + cut.log_height; k >= 0; k--)
+      if (length >> k & 1) v = Op::combine(v, digit[k * pitch + column]);
+    out.store<Op>(outer * inner + int64_t(tile) * pitch + column, v);
   }
 }
 

@@ -29,9 +29,11 @@ struct IsIndexed<Indexed<A, I>> : std::true_type {};
 template <class Op>
 inline constexpr bool kExtreme = !std::is_same_v<Op, Sum<typename Op::Value>> && !std::is_same_v<Op, Prod<typename Op::Value>>;
 
-// The input: elements of type T. min and argmin read their elements flipped and store them flipped back.
-template <class T, class Operator>
+// The input: elements of type T. min and argmin read their elements flipped and store them flipped back. Groups: the
+// vectors that a thread loads at once (rows.cuh).
+template <class T, class Operator, int Groups = 8>
 struct Input {
+  static constexpr int kGroups = Groups;
   using Op = Operator;
   using Value = typename Op::Value;
   static constexpr int kBytes = sizeof(T), E = 16 / kBytes;
@@ -48,28 +50,24 @@ struct Input {
   }
 };
 
-// Totals that blocks of the same launch left behind: values of the accumulator type.
+// Totals that blocks of the same launch publish: folded like elements, a word or more each.
 template <class Operator>
-struct Totals {
+struct Published {
   using Op = Operator;
   using Value = typename Op::Value;
-  static constexpr int kBytes = sizeof(Value), E = 16 / kBytes;
-
-  __device__ __forceinline__ Value value(const uint32_t* words, int i, int64_t) const {
-    Value v;
-    memcpy(&v, words + i * (kBytes / 4), kBytes);
-    return v;
-  }
+  static constexpr int kGroups = 8, E = 1;
+  const uint64_t* words;
+  unsigned tag;
 };
 
 template <class S>
 inline constexpr int kLogE = log2_of(S::E);
 
-// One element, or `none` where not valid.
+// The element at p, which stands at `index` of its row.
 template <class S>
-__device__ __forceinline__ typename S::Value load_one(const S& source, const char* p, int64_t index, uint64_t policy) {
+__device__ __forceinline__ typename S::Value load_one(const S& source, const char* p, int64_t index) {
   uint32_t words[(S::kBytes + 3) / 4];
-  load_words<S::kBytes>(words, p, policy);
+  load_words<S::kBytes>(words, p);
   return source.value(words, 0, index);
 }
 
@@ -94,21 +92,34 @@ struct Output {
       default: static_cast<uint8_t*>(data)[i] = uint8_t(x);
     }
   }
+  // Flipped back, and divided for a mean.
+  template <class Op>
+  __device__ __forceinline__ typename Op::Value finish(typename Op::Value v) const {
+    if constexpr (kExtreme<Op>) return flipped ? flip(v) : v;
+    else if constexpr (std::is_floating_point_v<typename Op::Value>) return divisor != 0 ? v / typename Op::Value(divisor) : v;
+    else return v;
+  }
   template <class Op>
   __device__ __forceinline__ void store(int64_t i, typename Op::Value v) const {
     using Value = typename Op::Value;
-    if constexpr (IsIndexed<Value>::value) {
-      static_cast<int64_t*>(data)[i] = int64_t(v.index);
-    } else {
-      if constexpr (kExtreme<Op>) v = flipped ? flip(v) : v;
-      if constexpr (std::is_integral_v<Value>) {
-        store_integer(i, v);
-      } else {
-        if (divisor != 0) v = v / Value(divisor);
-        if constexpr (std::is_same_v<Value, double>) static_cast<double*>(data)[i] = v;
-        else store_float(i, v);
+    if constexpr (IsIndexed<Value>::value) static_cast<int64_t*>(data)[i] = int64_t(v.index);
+    else if constexpr (std::is_integral_v<Value>) store_integer(i, finish<Op>(v));
+    else if constexpr (std::is_same_v<Value, double>) static_cast<double*>(data)[i] = finish<Op>(v);
+    else store_float(i, finish<Op>(v));
+  }
+
+  // The first n <= N of v, from i on; n is a power of two and divides i.
+  template <class Op, int N>
+  __device__ __forceinline__ void store_many(int64_t i, const typename Op::Value* v, int n) const {
+    if constexpr (std::is_same_v<typename Op::Value, float> && N == 2) {
+      if (n == 2 && dtype == Dtype::float32) {
+        static_cast<float2*>(data)[i / 2] = make_float2(finish<Op>(v[0]), finish<Op>(v[1]));
+        return;
       }
     }
+#pragma unroll
+    for (int k = 0; k < N; k++)
+      if (k < n) store<Op>(i + k, v[k]);
   }
 };
 

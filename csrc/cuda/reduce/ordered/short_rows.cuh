@@ -1,12 +1,15 @@
 // Short rows that follow one another in memory: a block stages many of them in shared memory, as they are, by 16-byte
-// loads, and folds them from there: a thread a row up to 128 elements, a warp a row up to 1024.
+// loads, and folds them from there: a thread a row up to 128 elements, 8 or 16 lanes a row up to 512.
 #pragma once
 #include "elements.cuh"
 
 namespace torch_reductions::cuda {
 
-inline constexpr int kShortThreads = 256, kStageBytes = 32768;
-inline constexpr int kThreadRow = 128, kWarpRow = 1024;  // the longest row of a thread, of a warp
+inline constexpr int kShortThreads = 256;
+inline constexpr int kThreadRow = 128, kLanesRow = 512;  // the longest row of a thread, of several lanes
+
+template <bool Lanes>
+inline constexpr int kStageBytes = Lanes ? 32768 : 16384;
 
 // Padding after every 128 bytes, one word (two for elements of eight bytes): threads that read at a stride of a power of
 // two meet different banks.
@@ -51,40 +54,36 @@ struct Staged {
   }
 };
 
-// A row of the warp, 2^Log elements a lane.
+// A row of 2^Log lanes, 32 elements each; right in the lane that the row ends in, `sub` being the lane's number in it.
 template <int Log, class S>
-__device__ __forceinline__ typename S::Value warp_fold(const Staged<S>& row, int length, int lane) {
+__device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, int length, int sub) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  const int blocks = length >> Log, rest = length & ((1 << Log) - 1);
-  Value digit[5], v = Op::identity();
-  if (lane < blocks) v = row.template block<Log>(lane << Log);
-  const Value all = lane_digits<Op, 5>(v, blocks, digit, lane);
-  Value folded = shuffle(fold_digits<Op>(blocks == 32 ? all : Op::identity(), digit), blocks & 31);
-  if (rest > 0) {  // uniform: the last few elements, one a lane
-    v = lane < rest ? row.at((blocks << Log) + lane) : Op::identity();
-    lane_digits<Op, 5>(v, rest, digit, lane);
-    folded = shuffle(fold_digits<Op>(folded, digit), rest);
-  }
-  return folded;
+  const int blocks = length >> 5;
+  Value digit[Log], v = Op::identity();
+  if (sub < blocks) v = row.template block<5>(sub << 5);
+  const Value all = lane_digits<Op, Log>(v, blocks, digit, sub);
+  v = fold_digits<Op>(blocks == 1 << Log ? all : Op::identity(), digit);
+  if (sub == blocks) v = row.template fold<4>(v, blocks << 5, length & 31);
+  return v;
 }
 
-template <class S, bool WarpRow>
+template <class S, bool Lanes>
 __global__ void __launch_bounds__(kShortThreads) short_rows(S source, const char* data, Output out, int64_t rows,
-                                                            int length, int rows_per_block, bool stream) {
+                                                            int length, int rows_per_block) {
   extern __shared__ uint4 memory[];
   char* const shared = reinterpret_cast<char*>(memory);
   const int64_t first = int64_t(blockIdx.x) * rows_per_block;
   const int count = int(rows - first < rows_per_block ? rows - first : rows_per_block);
   const char* p = data + first * length * S::kBytes;
   const int shift = int(reinterpret_cast<uintptr_t>(p) & 15), end = shift + count * length * S::kBytes;
-  constexpr int Loads = kStageBytes / 16 / kShortThreads;
-  const uint64_t policy = cache_policy(stream);
+  constexpr int Loads = kStageBytes<Lanes> / 16 / kShortThreads;
+  const uint64_t policy = evict_first();
   uint32_t words[Loads][4];
 #pragma unroll
   for (int j = 0; j < Loads; j++) {
     const int at = (j * kShortThreads + int(threadIdx.x)) * 16;
-    load_words<16>(words[j], p - shift + at, policy, at < end);
+    load16(words[j], p - shift + at, policy, at < end);
   }
 #pragma unroll
   for (int j = 0; j < Loads; j++) {
@@ -101,20 +100,51 @@ __global__ void __launch_bounds__(kShortThreads) short_rows(S source, const char
     }
   }
   __syncthreads();
-  if constexpr (!WarpRow) {
+  using Op = typename S::Op;
+  if constexpr (!Lanes) {
     for (int i = threadIdx.x; i < count; i += kShortThreads) {
       const Staged<S> row{shared, shift + i * length * S::kBytes, source};
-      out.store<typename S::Op>(first + i, row.template fold<log2_of(kThreadRow)>(S::Op::identity(), 0, length));
+      out.store<Op>(first + i, row.template fold<log2_of(kThreadRow)>(Op::identity(), 0, length));
     }
   } else {
-    const int lane = threadIdx.x & 31;
-    for (int i = threadIdx.x >> 5; i < count; i += kShortThreads / 32) {
-      const Staged<S> row{shared, shift + i * length * S::kBytes, source};
-      const typename S::Value v = length <= 256   ? warp_fold<3>(row, length, lane)
-                                  : length <= 512 ? warp_fold<4>(row, length, lane)
-                                                  : warp_fold<5>(row, length, lane);
-      if (lane == 0) out.store<typename S::Op>(first + i, v);
+    const int log_lanes = length <= 256 ? 3 : 4, sub = threadIdx.x & ((1 << log_lanes) - 1);
+    const int ends_in = length >> 5 & ((1 << log_lanes) - 1);
+    for (int base = 0; base < count; base += kShortThreads >> log_lanes) {  // uniform: every lane takes part
+      const int i = base + int(threadIdx.x >> log_lanes);
+      const Staged<S> row{shared, shift + (i < count ? i : 0) * length * S::kBytes, source};
+      const typename S::Value v = log_lanes == 3 ? lanes_fold<3>(row, length, sub) : lanes_fold<4>(row, length, sub);
+      if (i < count && sub == ends_in) out.store<Op>(first + i, v);
     }
+  }
+}
+
+// Aligned rows of 2^k elements that share a vector with others: nothing to stage, a thread folds inside its vectors.
+template <class S>
+__global__ void __launch_bounds__(kShortThreads) vector_rows(S source, const char* data, Output out, int64_t vectors,
+                                                             int log_length) {
+  using Op = typename S::Op;
+  constexpr int Loads = 2, LogE = kLogE<S>;
+  const int64_t first = int64_t(blockIdx.x) * kShortThreads * Loads + threadIdx.x;
+  const uint64_t policy = evict_first();
+  uint32_t words[Loads][4];
+#pragma unroll
+  for (int j = 0; j < Loads; j++)
+    load16(words[j], data + (first + j * kShortThreads) * 16, policy, first + j * kShortThreads < vectors);
+#pragma unroll
+  for (int j = 0; j < Loads; j++) {
+    const int64_t vector = first + j * kShortThreads;
+    if (vector >= vectors) return;
+    typename S::Value x[S::E];
+#pragma unroll
+    for (int i = 0; i < S::E; i++) x[i] = source.value(words[j], i, i & ((1 << log_length) - 1));
+#pragma unroll
+    for (int k = 0; k < LogE; k++)
+      if (k < log_length) {  // uniform
+#pragma unroll
+        for (int i = 0; i < S::E >> (k + 1); i++) x[i] = Op::combine(x[2 * i], x[2 * i + 1]);
+      }
+    const int count = S::E >> log_length;
+    out.store_many<Op, S::E / 2>(vector * count, x, count);
   }
 }
 
