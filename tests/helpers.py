@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,7 @@ def assert_same_bits(actual: torch.Tensor, expected: torch.Tensor, what: object 
 def run_python(code: str, **environment: str) -> str:
     """The standard output of a fresh process."""
     result = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", textwrap.dedent(code)],
         cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,

@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from helpers import DTYPES, FUNCTIONS, LADDER, assert_same_bits, call, needs_cuda, needs_two_gpus, table, takes
+from helpers import (
+    DTYPES,
+    FUNCTIONS,
+    LADDER,
+    assert_same_bits,
+    call,
+    needs_cuda,
+    needs_two_gpus,
+    run_python,
+    table,
+    takes,
+)
 
 import torch_reductions as tr
 

@@ -15,7 +15,7 @@ inline constexpr int kLogMaxRun = S::E == 1                                     
                                                                         : 8;
 // What a thread loads at once.
 template <class S, int V>
-inline constexpr int kLogBatch = S::E == 1 ? 2 : V * sizeof(typename S::Value) > 8 ? 3 : 4;
+inline constexpr int kLogBatch = S::E == 1 || sizeof(typename S::Value) == 16 ? 2 : V * sizeof(typename S::Value) > 8 ? 3 : 4;
 
 // Results are numbered [outer, inner] and taken V at a time ("a group"); steps are in bytes.
 struct Columns {
@@ -189,6 +189,23 @@ __device__ __forceinline__ void column_fold(const S& source, const char* p, int6
                                   count & ((1 << LogR) - 1), step, index);
   }
   __syncthreads();
+  if (log_height <= 5) {  // uniform: a lane a run, the digits by xor steps
+    const int run = threadIdx.x & ((1 << log_height) - 1), group = threadIdx.x >> log_height;
+    const bool inside = group < width;
+#pragma unroll
+    for (int e = 0; e < V; e++) {
+      Value* const to = digit + log_run * pitch + group * V + e;
+      Value v = inside && run < whole ? table[run * pitch + group * V + e] : Op::identity();
+      for (int k = 0; k < log_height; k++) {
+        const Value other = shuffle_xor(v, 1 << k);
+        if (inside && (whole >> k & 1) && run == (whole & ((1 << log_height) - 1))) to[k * pitch] = other;
+        v = join<Op>(run >> k & 1, v, other);
+      }
+      if (inside && whole >> log_height && run == 0) to[log_height * pitch] = v;
+    }
+    __syncthreads();
+    return;
+  }
   for (int k = 0; k <= log_height; k++) {  // the tree over the complete runs
     const int size = 1 << k;
     if ((whole >> k & 1) && y == whole >> (k + 1) << (k + 1)) {

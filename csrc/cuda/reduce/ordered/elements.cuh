@@ -26,6 +26,15 @@ struct IsIndexed : std::false_type {};
 template <class A, class I>
 struct IsIndexed<Indexed<A, I>> : std::true_type {};
 
+// body(Tag<T>()) with the type that the kernels of dtype are compiled for.
+template <class Body>
+void with_kernel_type(Dtype dtype, Body&& body) {
+  if (dtype == Dtype::int8) body(Tag<uint8_t>());
+  else with_storage(dtype, [&]<class T>(Tag<T>) {
+    if constexpr (!std::is_same_v<T, int8_t>) body(Tag<T>());
+  });
+}
+
 template <class Op>
 inline constexpr bool kExtreme = !std::is_same_v<Op, Sum<typename Op::Value>> && !std::is_same_v<Op, Prod<typename Op::Value>>;
 
@@ -38,10 +47,12 @@ struct Input {
   using Value = typename Op::Value;
   static constexpr int kBytes = sizeof(T), E = 16 / kBytes;
   bool flipped;
+  int sign;  // of bytes: 128 where they are signed, else 0 (one kernel serves both)
 
   // Element i of the words, which stands at `index` of its row.
   __device__ __forceinline__ Value value(const uint32_t* words, int i, [[maybe_unused]] int64_t index) const {
-    const Native<T> x = element<T>(words, i);
+    Native<T> x = element<T>(words, i);
+    if constexpr (kBytes == 1) x = (x ^ sign) - sign;
     if constexpr (IsIndexed<Value>::value)
       return {flipped ? flip(x) : x, decltype(Value::index)(index)};
     else if constexpr (kExtreme<Op>)

@@ -5,7 +5,7 @@
 namespace torch_reductions::cuda {
 
 void ordered_max(const ReduceArgs& args, Context& context) {
-  with_storage(args.input_dtype, [&]<class T>(Tag<T>) { Plan<T, MaxOf<T>>(args, context).run(); });
+  with_kernel_type(args.input_dtype, [&]<class T>(Tag<T>) { Plan<T, MaxOf<T>>(args, context).run(); });
 }
 
 }  // namespace torch_reductions::cuda

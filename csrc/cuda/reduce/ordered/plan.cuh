@@ -19,15 +19,16 @@ class Plan {
 
   // Only what pays is instantiated; columns<1> serves every other case.
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
-  static constexpr bool kPairs = std::is_same_v<Op, SumOf<T>>;             // two columns
+  static constexpr bool kSum = std::is_same_v<Op, SumOf<T>>;
+  static constexpr bool kPairs = kSum && sizeof(Value) == 4;               // two columns
   static constexpr bool kShifted = kPairs && sizeof(T) == 4;               // many columns, rows not aligned
-  static constexpr int kVector = sizeof(T) < 4 && (kPairs || std::is_same_v<Op, MaxOf<T>>) ? 4 / sizeof(T) : 1;  // small types, a word a lane
+  static constexpr int kVector = sizeof(T) < 4 && (kSum || std::is_same_v<Op, MaxOf<T>>) ? 4 / sizeof(T) : 1;  // small types, a word a lane
 
  public:
   Plan(const ReduceArgs& args, Context& context)
       : args_(args), context_(context), sms_(multiprocessors(context.device)) {
     const bool flipped = args.function == Function::amin || args.function == Function::argmin;
-    source_ = {flipped};
+    source_ = {flipped, args.input_dtype == Dtype::int8 ? 128 : 0};
     out_ = {args.output, args.output_dtype, flipped, args.function == Function::mean ? args.length : 0};
   }
 
@@ -77,7 +78,7 @@ class Plan {
   template <bool Lanes>
   void short_rows(int64_t rows) {
     const int64_t row_bytes = args_.length * int64_t(sizeof(T));
-    const int64_t at_once = Lanes ? kShortThreads >> (args_.length <= 256 ? 3 : 4) : 8;  // rows, best a multiple of it
+    const int64_t at_once = Lanes ? kShortThreads >> log_lanes(int(args_.length)) : 8;  // rows, best a multiple of it
     int64_t per_block = (kStageBytes<Lanes> - 16) / row_bytes;
     if (per_block >= at_once) per_block -= per_block % at_once;
     per_block = std::max<int64_t>(1, std::min(per_block, ceil_div(rows, sms_)));
@@ -92,15 +93,15 @@ class Plan {
 
   void warp_rows(int64_t rows) {
     launch(&cuda::warp_rows<ByWarps>, unsigned(ceil_div(rows, kRowThreads / 32)), kRowThreads, 0, context_.stream,
-           ByWarps{source_.flipped}, this->rows(), out_, rows, int(args_.length));
+           ByWarps{source_.flipped, source_.sign}, this->rows(), out_, rows, int(args_.length));
   }
 
-  // Tiles of 1 to 32 units, one a warp at least: the largest that still gives every multiprocessor several.
+  // Tiles of 8 to 32 units, one a warp at least: the largest that still gives every multiprocessor several.
   template <int C>
   void split_rows(int64_t rows, int64_t length) {
     constexpr int LogUnit = kLogUnit<S, C>;
     const auto tiles_of = [&](int log_tile) { return rows * ceil_div(length, int64_t(1) << log_tile); };
-    int log_tile = LogUnit + 5;
+    int log_tile = LogUnit + (sizeof(T) < 4 ? 4 : 5);
     while (log_tile > LogUnit + 3 && tiles_of(log_tile) < sms_ * 16) log_tile--;
     // Many rows need no split; and the last block folds at most 2^kLogMaxUnits units of totals.
     while (log_tile < LogUnit + kLogMaxUnits &&

@@ -291,8 +291,13 @@ struct Split {
   Board board;           // where there are several tiles: [row][tile, then digit][C]
 };
 
+// Blocks a multiprocessor: as many as leave a unit's loads and values in registers.
 template <class S, int C>
-__global__ void __launch_bounds__(kRowThreads, C * sizeof(typename S::Value) <= 4 ? 3 : 2)
+inline constexpr int kSplitBlocks = C * sizeof(typename S::Value) == 4 ? (S::E > 4 ? 4 : 3)
+                                    : C == 1 && std::is_same_v<typename S::Value, int64_t> ? 3 : 2;
+
+template <class S, int C>
+__global__ void __launch_bounds__(kRowThreads, kSplitBlocks<S, C>)
     split_rows(S source, Rows rows, Output out, Split split) {
   using Op = typename S::Op;
   using Value = typename S::Value;

@@ -54,16 +54,20 @@ struct Staged {
   }
 };
 
-// A row of 2^Log lanes, 32 elements each; right in the lane that the row ends in, `sub` being the lane's number in it.
-template <int Log, class S>
+// A row takes 8 or 16 lanes, 32 elements each.
+__device__ __host__ __forceinline__ int log_lanes(int length) { return length < 256 ? 3 : 4; }
+
+// The fold of a row; right in the lane that the row ends in, `sub` being the lane's number in it. With 8 lanes the fourth
+// xor step brings another row's total, which no digit takes: the row is shorter than 8 * 32.
+template <class S>
 __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, int length, int sub) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   const int blocks = length >> 5;
-  Value digit[Log], v = Op::identity();
+  Value digit[4], v = Op::identity();
   if (sub < blocks) v = row.template block<5>(sub << 5);
-  const Value all = lane_digits<Op, Log>(v, blocks, digit, sub);
-  v = fold_digits<Op>(blocks == 1 << Log ? all : Op::identity(), digit);
+  const Value all = lane_digits<Op, 4>(v, blocks, digit, sub);
+  v = fold_digits<Op>(blocks == 16 ? all : Op::identity(), digit);
   if (sub == blocks) v = row.template fold<4>(v, blocks << 5, length & 31);
   return v;
 }
@@ -107,12 +111,11 @@ __global__ void __launch_bounds__(kShortThreads) short_rows(S source, const char
       out.store<Op>(first + i, row.template fold<log2_of(kThreadRow)>(Op::identity(), 0, length));
     }
   } else {
-    const int log_lanes = length <= 256 ? 3 : 4, sub = threadIdx.x & ((1 << log_lanes) - 1);
-    const int ends_in = length >> 5 & ((1 << log_lanes) - 1);
-    for (int base = 0; base < count; base += kShortThreads >> log_lanes) {  // uniform: every lane takes part
-      const int i = base + int(threadIdx.x >> log_lanes);
+    const int lanes = 1 << log_lanes(length), sub = threadIdx.x & (lanes - 1), ends_in = length >> 5 & (lanes - 1);
+    for (int base = 0; base < count; base += kShortThreads / lanes) {  // uniform: every lane takes part
+      const int i = base + int(threadIdx.x) / lanes;
       const Staged<S> row{shared, shift + (i < count ? i : 0) * length * S::kBytes, source};
-      const typename S::Value v = log_lanes == 3 ? lanes_fold<3>(row, length, sub) : lanes_fold<4>(row, length, sub);
+      const typename S::Value v = lanes_fold(row, length, sub);
       if (i < count && sub == ends_in) out.store<Op>(first + i, v);
     }
   }
