@@ -59,9 +59,11 @@ def test_bad_input(name: str, function: str, device: str, capfd: pytest.CaptureF
     _, wrong, message = BAD[name]
     with pytest.raises(Exception) as torchs:
         wrong(getattr(torch, function), x)
-    with pytest.raises(torchs.type, match=f"(?s){message}") as ours:
+    # torch before 2.13 reads strings as the names of dimensions.
+    expected = TypeError if name in ("dim a string", "dim a list of strings") else torchs.type
+    with pytest.raises(expected, match=f"(?s){message}") as ours:
         wrong(getattr(tr, function), x)
-    assert ours.type is torchs.type
+    assert ours.type is expected
     assert_unharmed(function, capfd)
 
 
@@ -104,7 +106,7 @@ def test_variant_of_a_wrong_type(function: str, variant: object) -> None:
 @pytest.mark.parametrize("name", ["bool", "float16"])
 def test_rung_without_the_dtype(name: str) -> None:
     """The textbook's rungs have four types: the message names them."""
-    with pytest.raises((NotImplementedError, ValueError), match=f"(?s)warp_shuffle.*{name}.*int32.*float64"):
+    with pytest.raises((NotImplementedError, ValueError), match=f"(?s)warp_shuffle.*{name}.*float32.*int64"):
         tr.sum(torch.ones(4, dtype=getattr(torch, name), device="cuda"), variant="warp_shuffle")
 
 

@@ -1,23 +1,40 @@
-"""The README's examples run."""
+"""The documents: their examples run, their links lead somewhere, their ladder is the ladder."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
-import torch
-from helpers import ROOT
+from helpers import LADDER, ROOT
 
-README = (ROOT / "README.md").read_text() if (ROOT / "README.md").exists() else ""
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
+BLOCKS = [
+    pytest.param(block, id=f"{page.stem}-{i}")
+    for page in PAGES
+    for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+]
 
 
-def test_there_are_examples() -> None:
-    assert BLOCKS
+def test_the_readme_has_examples() -> None:
+    assert len([block for block in BLOCKS if str(block.id).startswith("README")]) >= 4
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+@pytest.mark.parametrize("block", BLOCKS)
 def test_example(block: str) -> None:
-    if "cuda" in block and not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    exec(compile(block, "README.md", "exec"), {"__name__": "__readme__"})
+    exec(compile(block, "example", "exec"), {"__name__": "__example__"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_and_files(page: Path) -> None:
+    """Every relative link, and every path of a source that is written out in full."""
+    text = page.read_text()
+    links = [page.parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
+    files = [ROOT / file for file in re.findall(r"`((?:csrc|torch_reductions|tests|tools|benchmarks)/[\w./]+)`", text)]
+    assert [str(path) for path in links + files if not path.exists()] == []
+
+
+def test_ladder() -> None:
+    text = (ROOT / "docs" / "ladder.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
+    assert rows == [(str(rung.number), name) for name, rung in LADDER.items()]

@@ -267,7 +267,11 @@ class Operator:
             return self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
 
     def _vmap(self, info: Any, in_dims: tuple[Any, ...], input: Tensor, *args: Any, **options: Any) -> Any:
-        return self.batch(self.run, info.batch_size, input.movedim(in_dims[0], 0), *args, **options), 0
+        from torch._subclasses.fake_tensor import FakeTensor
+
+        # Dynamo of torch 2.11 comes here with fake tensors, and knows no autograd.Function under vmap.
+        run = self.op if isinstance(input, FakeTensor) else self.run
+        return self.batch(run, info.batch_size, input.movedim(in_dims[0], 0), *args, **options), 0
 
     def _autocast(self, device: str, input: Tensor, *args: Any, **options: Any) -> Tensor:
         key = getattr(torch._C.DispatchKey, f"Autocast{device.upper()}")

@@ -38,9 +38,9 @@ const OrderedKernels& kernels() {
   return chosen;
 }
 
-constexpr int64_t kGrain = 32768;         // elements that are worth a thread, as in torch
-constexpr int64_t kFarBytes = 4 << 20;    // beyond the second-level caches
-constexpr int64_t kShort = 64;            // rows of argmax shorter than this are taken as columns
+constexpr int64_t kGrain = 32768;       // elements that are worth a thread, as in torch
+constexpr int64_t kFarBytes = 4 << 20;  // beyond the second-level caches
+constexpr int64_t kShort = 64;          // rows of argmax shorter than this are taken as columns
 constexpr int64_t kTasksPerThread = 8;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -116,10 +116,15 @@ struct Plan {
   int64_t outputs(int64_t task) const { return std::min(width, args.inner - task % strips * width); }
   int64_t first(int64_t task) const { return task / strips * args.inner + task % strips * width; }
   Strip strip(int64_t task, int64_t begin, int64_t length) const {
-    const int64_t offset = task / strips * args.outer_stride + task % strips * width * args.inner_stride +
-                           begin * args.length_stride;
-    return {static_cast<const char*>(args.input) + offset * size_of(args.input_dtype), outputs(task), length,
-            args.inner_stride, args.length_stride, begin, columns,
+    const int64_t offset =
+        task / strips * args.outer_stride + task % strips * width * args.inner_stride + begin * args.length_stride;
+    return {static_cast<const char*>(args.input) + offset * size_of(args.input_dtype),
+            outputs(task),
+            length,
+            args.inner_stride,
+            args.length_stride,
+            begin,
+            columns,
             elements() * size_of(args.input_dtype) > kFarBytes};
   }
 };

@@ -6,12 +6,12 @@ namespace torch_reductions::cpu {
 
 // Neighbouring outputs, and the same run of elements of each; strides in elements.
 struct Strip {
-  const void* input;         // the first element of the run, for the first output
-  int64_t outputs, length;   // 1 to kStrip, at least 1
+  const void* input;        // the first element of the run, for the first output
+  int64_t outputs, length;  // 1 to kStrip, at least 1
   int64_t output_stride, length_stride;
-  int64_t index;             // of the run's first element
-  bool columns;              // vectors hold neighbouring outputs, not the elements of one
-  bool far;                  // the input comes from memory: ask for it ahead
+  int64_t index;  // of the run's first element
+  bool columns;   // vectors hold neighbouring outputs, not the elements of one
+  bool far;       // the input comes from memory: ask for it ahead
 };
 inline constexpr int64_t kStrip = 512;
 

@@ -123,7 +123,7 @@ constexpr int source(int level, int odd, int i) {
   if (level == kInOrder) return 2 * i + odd;
   const int unit = level <= kInside ? 1 : kLanesOf16, group = level <= kInside ? kLanesOf16 : kLanes<A>;
   const int first = i / group * group, place = (i - first) / unit, half = group / unit / 2;
-  return (place < half ? 0 : kLanes<A>) + first + (2 * (place % half) + odd) * unit + i % unit;
+  return (place < half ? 0 : kLanes<A>)+first + (2 * (place % half) + odd) * unit + i % unit;
 }
 
 template <class A, int kLevel, int kOdd, std::size_t... i>
@@ -287,15 +287,19 @@ ALWAYS_INLINE Vector<A> fold_rows(const A* p, int64_t step, int n) {
 template <class Op, class A, int kVectors>
 ALWAYS_INLINE Vector<A> fold_packed_rows(const A* p) {
   if constexpr (kVectors == 1) return load(p);
-  else return pair<Op, A, kInOrder>(fold_packed_rows<Op, A, kVectors / 2>(p),
-                                    fold_packed_rows<Op, A, kVectors / 2>(p + kVectors / 2 * kLanes<A>));
+  else
+    return pair<Op, A, kInOrder>(fold_packed_rows<Op, A, kVectors / 2>(p),
+                                 fold_packed_rows<Op, A, kVectors / 2>(p + kVectors / 2 * kLanes<A>));
 }
 
 template <class Op, class A>
 ALWAYS_INLINE Vector<A> fold_w_rows(const A* p, int64_t step, int n) {
-  if constexpr (kLanes<A> > 8) if (n == 8 && step == 8) return fold_packed_rows<Op, A, 8>(p);
-  if constexpr (kLanes<A> > 4) if (n == 4 && step == 4) return fold_packed_rows<Op, A, 4>(p);
-  if constexpr (kLanes<A> > 2) if (n == 2 && step == 2) return fold_packed_rows<Op, A, 2>(p);
+  if constexpr (kLanes<A> > 8)
+    if (n == 8 && step == 8) return fold_packed_rows<Op, A, 8>(p);
+  if constexpr (kLanes<A> > 4)
+    if (n == 4 && step == 4) return fold_packed_rows<Op, A, 4>(p);
+  if constexpr (kLanes<A> > 2)
+    if (n == 2 && step == 2) return fold_packed_rows<Op, A, 2>(p);
   return fold_rows<Op, A>(p, step, n);
 }
 

@@ -11,7 +11,8 @@ int multiprocessors(int device) {
   static std::map<int, int> known;
   std::lock_guard<std::mutex> lock(mutex);
   int& count = known[device];
-  if (count == 0) check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  if (count == 0)
+    check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
   return count;
 }
 

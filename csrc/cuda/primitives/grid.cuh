@@ -17,9 +17,7 @@ template <class V>
 inline constexpr int kTaggedWords = sizeof(V) / 4;  // that a value of type V takes
 
 // The tag of this launch: every block asks before it publishes or reads.
-__device__ __forceinline__ unsigned launch_tag(const Board& board) {
-  return unsigned(load_relaxed(board.launch)) + 1;
-}
+__device__ __forceinline__ unsigned launch_tag(const Board& board) { return unsigned(load_relaxed(board.launch)) + 1; }
 
 template <class V>
 __device__ __forceinline__ void publish(uint64_t* word, const V& value, unsigned tag) {

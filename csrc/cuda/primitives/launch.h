@@ -48,7 +48,8 @@ template <class... Parameters>
 void allow_shared([[maybe_unused]] void (*kernel)(Parameters...), [[maybe_unused]] size_t bytes) {
 #ifdef __CUDACC__
   if (bytes > 48 * 1024)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)), "cudaFuncSetAttribute");
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
+          "cudaFuncSetAttribute");
 #endif
 }
 

@@ -30,8 +30,8 @@ __device__ __forceinline__ typename Op::Value tree(const typename Op::Value* x) 
 
 // The type in registers: float for the half types, 32-bit integers for the small ones.
 template <class T>
-using Native = std::conditional_t<std::is_integral_v<T>, std::conditional_t<sizeof(T) == 8, int64_t, int32_t>,
-                                  Accumulator<T>>;
+using Native =
+    std::conditional_t<std::is_integral_v<T>, std::conditional_t<sizeof(T) == 8, int64_t, int32_t>, Accumulator<T>>;
 
 // Element i of the words, i a constant after unrolling.
 template <class T>

@@ -79,8 +79,8 @@ __device__ __forceinline__ typename Op::Value unit_total(const typename Op::Valu
 // The digits of m values held one a lane, bits 0 ... Steps - 1: right in the lanes that equal m modulo 2^Steps.
 // Returns the block of all 2^Steps lanes.
 template <class Op, int Steps>
-__device__ __forceinline__ typename Op::Value lane_digits(typename Op::Value v, int m, typename Op::Value (&digit)[Steps],
-                                                          int lane) {
+__device__ __forceinline__ typename Op::Value lane_digits(typename Op::Value v, int m,
+                                                          typename Op::Value (&digit)[Steps], int lane) {
 #pragma unroll
   for (int k = 0; k < Steps; k++) {
     const typename Op::Value other = shuffle_xor(v, 1 << k);

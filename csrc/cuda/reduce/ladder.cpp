@@ -13,10 +13,22 @@ struct Launcher {
 };
 
 constexpr Launcher kLaunchers[] = {
-    {30, neighbored_divergent}, {40, neighbored_compact},     {50, interleaved_pairs},   {60, unrolled_blocks_2},
-    {61, unrolled_blocks_4},    {62, unrolled_blocks_8},      {70, unrolled_last_warp},  {80, unrolled_complete},
-    {90, shared_divergent},     {100, shared_bank_conflicts}, {110, shared_sequential},  {120, shared_first_add},
-    {130, shared_last_warp},    {140, warp_shuffle},          {150, single_pass},        {160, cub_reduce},
+    {30, neighbored_divergent},
+    {40, neighbored_compact},
+    {50, interleaved_pairs},
+    {60, unrolled_blocks_2},
+    {61, unrolled_blocks_4},
+    {62, unrolled_blocks_8},
+    {70, unrolled_last_warp},
+    {80, unrolled_complete},
+    {90, shared_divergent},
+    {100, shared_bank_conflicts},
+    {110, shared_sequential},
+    {120, shared_first_add},
+    {130, shared_last_warp},
+    {140, warp_shuffle},
+    {150, single_pass},
+    {160, cub_reduce},
     {170, ordered},
 };
 

@@ -50,9 +50,7 @@ struct Cut {
     while (threads < kMaxThreads && int64_t(threads) * each < length) threads *= growth;
     return threads;
   }
-  int64_t parts(int64_t length) const {
-    return std::min(ceil_div(length, int64_t(threads(length)) * each), max_parts);
-  }
+  int64_t parts(int64_t length) const { return std::min(ceil_div(length, int64_t(threads(length)) * each), max_parts); }
 };
 
 // Where the results go, and the last step of each.

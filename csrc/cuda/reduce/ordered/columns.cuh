@@ -8,14 +8,16 @@ namespace torch_reductions::cuda {
 
 // A run is at most 2^kLogMaxRun elements: each level of its binary counter waits in registers.
 template <class S, int V>
-inline constexpr int kLogMaxRun = S::E == 1                                      ? 9
+inline constexpr int kLogMaxRun = S::E == 1                             ? 9
                                   : V * sizeof(typename S::Value) <= 4  ? 12
                                   : V * sizeof(typename S::Value) <= 8  ? 11
                                   : V * sizeof(typename S::Value) <= 16 ? 9
                                                                         : 8;
 // What a thread loads at once.
 template <class S, int V>
-inline constexpr int kLogBatch = S::E == 1 || sizeof(typename S::Value) == 16 ? 2 : V * sizeof(typename S::Value) > 8 ? 3 : 4;
+inline constexpr int kLogBatch = S::E == 1 || sizeof(typename S::Value) == 16 ? 2
+                                 : V * sizeof(typename S::Value) > 8          ? 3
+                                                                              : 4;
 
 // Results are numbered [outer, inner] and taken V at a time ("a group"); steps are in bytes.
 struct Columns {
@@ -58,7 +60,8 @@ template <int V, int Log, class Op>
 __device__ __forceinline__ void column_block(const Published<Op>& source, typename Op::Value (&v)[V], const char* p,
                                              int64_t step, int64_t) {
   typename Op::Value x[1 << Log];
-  await(x, [&](int i) { return reinterpret_cast<const uint64_t*>(p + i * step); }, [](int) { return true; }, source.tag);
+  await(
+      x, [&](int i) { return reinterpret_cast<const uint64_t*>(p + i * step); }, [](int) { return true; }, source.tag);
   v[0] = tree<Op, 1 << Log>(x);
 }
 
@@ -100,7 +103,8 @@ __device__ __forceinline__ void column_block(const Shifted<T, Op>& source, typen
     if (shift != 0) {  // uniform in the warp
 #pragma unroll
       for (int k = 0; k < 3; k++) {
-        const uint32_t next = __shfl_down_sync(kFullWarp, words[i][k], 1), last = __shfl_sync(kFullWarp, over, 4 * i + k);
+        const uint32_t next = __shfl_down_sync(kFullWarp, words[i][k], 1),
+                       last = __shfl_sync(kFullWarp, over, 4 * i + k);
         words[i][4 + k] = lane == 31 ? last : next;
       }
       words[i][7] = 0;
@@ -256,7 +260,8 @@ __global__ void __launch_bounds__(kColumnThreads<S, V>) columns(S source, Column
   const int64_t left = columns.length - start, n = left < full ? left : full;
   const int64_t whole = columns.length >> log_chunk;
   uint64_t* const board = cut.board.words + int64_t(tile) * whole * pitch * Words;
-  if (cut.chunks > 1 && threadIdx.x * 4 < pitch * Words) prefetch(board + int64_t(chunk) * pitch * Words + threadIdx.x * 4);
+  if (cut.chunks > 1 && threadIdx.x * 4 < pitch * Words)
+    prefetch(board + int64_t(chunk) * pitch * Words + threadIdx.x * 4);
   column_fold<V>(source, p + start * columns.length_bytes, columns.length_bytes, n, start, cut.width, cut.log_height,
                  cut.log_run, table, digit);
   const auto fold_own = [&](Value v, int column) {
@@ -303,7 +308,8 @@ __global__ void __launch_bounds__(256, 2)
   Value* const table = reinterpret_cast<Value*>(memory);
   Value* const digit = table + (pitch << cut.log_height);
   const unsigned outer = blockIdx.x / tiles_of_row, tile = blockIdx.x - outer * tiles_of_row;
-  const int lane = threadIdx.x & 31, left = int(inner - int64_t(tile) * pitch < pitch ? inner - int64_t(tile) * pitch : pitch);
+  const int lane = threadIdx.x & 31,
+            left = int(inner - int64_t(tile) * pitch < pitch ? inner - int64_t(tile) * pitch : pitch);
   const Shifted<T, Op> source{input, lane * 4, left};
   const char* p = data + outer * outer_bytes + (int64_t(tile) * pitch + lane * 4) * int64_t(sizeof(T));
   column_fold<4>(source, p, length_bytes, length, 0, 32, cut.log_height, cut.log_run, table, digit);

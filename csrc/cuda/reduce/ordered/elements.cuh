@@ -30,13 +30,15 @@ struct IsIndexed<Indexed<A, I>> : std::true_type {};
 template <class Body>
 void with_kernel_type(Dtype dtype, Body&& body) {
   if (dtype == Dtype::int8) body(Tag<uint8_t>());
-  else with_storage(dtype, [&]<class T>(Tag<T>) {
-    if constexpr (!std::is_same_v<T, int8_t>) body(Tag<T>());
-  });
+  else
+    with_storage(dtype, [&]<class T>(Tag<T>) {
+      if constexpr (!std::is_same_v<T, int8_t>) body(Tag<T>());
+    });
 }
 
 template <class Op>
-inline constexpr bool kExtreme = !std::is_same_v<Op, Sum<typename Op::Value>> && !std::is_same_v<Op, Prod<typename Op::Value>>;
+inline constexpr bool kExtreme =
+    !std::is_same_v<Op, Sum<typename Op::Value>> && !std::is_same_v<Op, Prod<typename Op::Value>>;
 
 // The input: elements of type T. min and argmin read their elements flipped and store them flipped back. Groups: the
 // vectors that a thread loads at once (rows.cuh).
@@ -53,10 +55,8 @@ struct Input {
   __device__ __forceinline__ Value value(const uint32_t* words, int i, [[maybe_unused]] int64_t index) const {
     Native<T> x = element<T>(words, i);
     if constexpr (kBytes == 1) x = (x ^ sign) - sign;
-    if constexpr (IsIndexed<Value>::value)
-      return {flipped ? flip(x) : x, decltype(Value::index)(index)};
-    else if constexpr (kExtreme<Op>)
-      return flipped ? flip(x) : x;
+    if constexpr (IsIndexed<Value>::value) return {flipped ? flip(x) : x, decltype(Value::index)(index)};
+    else if constexpr (kExtreme<Op>) return flipped ? flip(x) : x;
     else return Value(x);
   }
 };
@@ -107,7 +107,8 @@ struct Output {
   template <class Op>
   __device__ __forceinline__ typename Op::Value finish(typename Op::Value v) const {
     if constexpr (kExtreme<Op>) return flipped ? flip(v) : v;
-    else if constexpr (std::is_floating_point_v<typename Op::Value>) return divisor != 0 ? v / typename Op::Value(divisor) : v;
+    else if constexpr (std::is_floating_point_v<typename Op::Value>)
+      return divisor != 0 ? v / typename Op::Value(divisor) : v;
     else return v;
   }
   template <class Op>

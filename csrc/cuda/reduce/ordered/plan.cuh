@@ -20,9 +20,10 @@ class Plan {
   // Only what pays is instantiated; columns<1> serves every other case.
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
   static constexpr bool kSum = std::is_same_v<Op, SumOf<T>>;
-  static constexpr bool kPairs = kSum && sizeof(Value) == 4;               // two columns
-  static constexpr bool kShifted = kPairs && sizeof(T) == 4;               // many columns, rows not aligned
-  static constexpr int kVector = sizeof(T) < 4 && (kSum || std::is_same_v<Op, MaxOf<T>>) ? 4 / sizeof(T) : 1;  // small types, a word a lane
+  static constexpr bool kPairs = kSum && sizeof(Value) == 4;  // two columns
+  static constexpr bool kShifted = kPairs && sizeof(T) == 4;  // many columns, rows not aligned
+  static constexpr int kVector =
+      sizeof(T) < 4 && (kSum || std::is_same_v<Op, MaxOf<T>>) ? 4 / sizeof(T) : 1;  // small types, a word a lane
 
  public:
   Plan(const ReduceArgs& args, Context& context)
@@ -45,7 +46,8 @@ class Plan {
         if (packed && rows > 1 && args_.length <= kThreadRow) return short_rows<false>(rows);
         if (packed && rows >= sms_ && args_.length <= kLanesRow) return short_rows<true>(rows);
         if (args_.length > 32 || rows <= sms_) {
-          if (args_.length <= int64_t(32) << kLogUnit<ByWarps, 1> && (rows >= sms_ * 8 || args_.length < 1 << kLogUnit<S, 1>))
+          if (args_.length <= int64_t(32) << kLogUnit<ByWarps, 1> &&
+              (rows >= sms_ * 8 || args_.length < 1 << kLogUnit<S, 1>))
             return warp_rows(rows);
           return split_rows<1>(rows, args_.length);
         }
@@ -172,8 +174,13 @@ class Plan {
     const int last_levels = chunks > 1 ? cut.log_last_run + cut.log_height + 1 : 0;
     const size_t bytes = size_t(pitch) * ((1 << cut.log_height) + log_chunk + 1 + last_levels) * sizeof(Value);
     const unsigned threads = unsigned(ceil_div(width << cut.log_height, 32) * 32);
-    const Columns where{data(), args_.outer * args_.inner / V, args_.inner / V, args_.outer_stride * size,
-                        args_.inner_stride * size * V, args_.length_stride * size, args_.length};
+    const Columns where{data(),
+                        args_.outer * args_.inner / V,
+                        args_.inner / V,
+                        args_.outer_stride * size,
+                        args_.inner_stride * size * V,
+                        args_.length_stride * size,
+                        args_.length};
     allow_shared(&cuda::columns<S, V>, bytes);
     launch(&cuda::columns<S, V>, unsigned(tiles * chunks), threads, bytes, context_.stream, source_, where, out_, cut);
   }

@@ -24,8 +24,8 @@ inline constexpr int kLogUnit = 5 + log2_of(kGroups<S>) + kLogVector<S, C>;  // 
 // are aligned ones that hold at least one of the rows; where the rows are not aligned, vectors are shifted across lanes.
 // What lies past n is garbage, and never reaches a digit.
 template <int C, class T, class Op, int G>
-__device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typename Op::Value (&q)[C][G], const char* tile,
-                                          int64_t first, int n, int lane, int64_t index) {
+__device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typename Op::Value (&q)[C][G],
+                                          const char* tile, int64_t first, int n, int lane, int64_t index) {
   using S = Input<T, Op, G>;
   constexpr int Groups = kGroups<S>, PerVector = 1 << kLogVector<S, C>;
   const char* p = tile + first * C * S::kBytes;
@@ -35,8 +35,7 @@ __device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typenam
   const uint64_t policy = evict_first();
   uint32_t words[Groups][4];
 #pragma unroll
-  for (int j = 0; j < Groups; j++)
-    load16(words[j], aligned + (j * 32 + lane) * 16, policy, (j * 32 + lane) * 16 < end);
+  for (int j = 0; j < Groups; j++) load16(words[j], aligned + (j * 32 + lane) * 16, policy, (j * 32 + lane) * 16 < end);
   if (shift != 0) {  // uniform in the warp
     uint32_t over[4];
     load16(over, aligned + kUnitBytes<S>, policy, lane == 0 && kUnitBytes<S> < end);
@@ -70,14 +69,16 @@ __device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typenam
 
 // The same of published totals, [row][C].
 template <int C, class Op>
-__device__ __forceinline__ void load_unit(const Published<Op>& source, typename Op::Value (&q)[C][kGroups<Published<Op>>],
-                                          const char*, int64_t first, int n, int lane, int64_t) {
+__device__ __forceinline__ void load_unit(const Published<Op>& source,
+                                          typename Op::Value (&q)[C][kGroups<Published<Op>>], const char*,
+                                          int64_t first, int n, int lane, int64_t) {
   constexpr int Words = kTaggedWords<typename Op::Value>;
   const uint64_t* words = source.words + first * C * Words;
 #pragma unroll
   for (int c = 0; c < C; c++)
-    await(q[c], [&](int j) { return words + ((j * 32 + lane) * C + c) * Words; },
-          [&](int j) { return j * 32 + lane < n; }, source.tag);
+    await(
+        q[c], [&](int j) { return words + ((j * 32 + lane) * C + c) * Words; },
+        [&](int j) { return j * 32 + lane < n; }, source.tag);
 }
 
 // The digits of the r rows from `first` on, less than a unit, whose vectors are in q.
@@ -262,8 +263,9 @@ __device__ __forceinline__ typename Op::Value fold_few(const Published<Op>& sour
   Value x[8], digit[5];
 #pragma unroll
   for (int i = 0; i < 8; i++) x[i] = Op::identity();
-  await(x, [&](int i) { return source.words + ((lane * 8 + i) * C + c) * kTaggedWords<Value>; },
-        [&](int i) { return lane * 8 + i < n; }, source.tag);
+  await(
+      x, [&](int i) { return source.words + ((lane * 8 + i) * C + c) * kTaggedWords<Value>; },
+      [&](int i) { return lane * 8 + i < n; }, source.tag);
   const int lanes = n >> 3;
   const Value all = lane_digits<Op, 5>(tree<Op, 8>(x), lanes, digit, lane);
   Value v = fold_digits<Op>(lanes == 32 ? all : Op::identity(), digit);
@@ -293,8 +295,9 @@ struct Split {
 
 // Blocks a multiprocessor: as many as leave a unit's loads and values in registers.
 template <class S, int C>
-inline constexpr int kSplitBlocks = C * sizeof(typename S::Value) == 4 ? (S::E > 4 ? 4 : 3)
-                                    : C == 1 && std::is_same_v<typename S::Value, int64_t> ? 3 : 2;
+inline constexpr int kSplitBlocks = C * sizeof(typename S::Value) == 4                     ? (S::E > 4 ? 4 : 3)
+                                    : C == 1 && std::is_same_v<typename S::Value, int64_t> ? 3
+                                                                                           : 2;
 
 template <class S, int C>
 __global__ void __launch_bounds__(kRowThreads, kSplitBlocks<S, C>)
@@ -351,7 +354,8 @@ __global__ void __launch_bounds__(kRowThreads, kSplitBlocks<S, C>)
     if (c < C) v = fold_set_digits<Op>(v, shared.digit[c], whole, kMaxDigits);
   }
   if (threadIdx.x == blockDim.x - 1) leave(split.board, split.rows, tag);
-  if (c < C) out.store<Op>(int64_t(row) * C + c, fold_set_digits<Op>(v, shared.ragged[c], split.length, split.log_tile));
+  if (c < C)
+    out.store<Op>(int64_t(row) * C + c, fold_set_digits<Op>(v, shared.ragged[c], split.length, split.log_tile));
 }
 
 }  // namespace torch_reductions::cuda

@@ -73,8 +73,8 @@ __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, in
 }
 
 template <class S, bool Lanes>
-__global__ void __launch_bounds__(kShortThreads) short_rows(S source, const char* data, Output out, int64_t rows,
-                                                            int length, int rows_per_block) {
+__global__ void __launch_bounds__(kShortThreads)
+    short_rows(S source, const char* data, Output out, int64_t rows, int length, int rows_per_block) {
   extern __shared__ uint4 memory[];
   char* const shared = reinterpret_cast<char*>(memory);
   const int64_t first = int64_t(blockIdx.x) * rows_per_block;
@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(kShortThreads) short_rows(S source, const char
 
 // Aligned rows of 2^k elements that share a vector with others: nothing to stage, a thread folds inside its vectors.
 template <class S>
-__global__ void __launch_bounds__(kShortThreads) vector_rows(S source, const char* data, Output out, int64_t vectors,
-                                                             int log_length) {
+__global__ void __launch_bounds__(kShortThreads)
+    vector_rows(S source, const char* data, Output out, int64_t vectors, int log_length) {
   using Op = typename S::Op;
   constexpr int Loads = 2, LogE = kLogE<S>;
   const int64_t first = int64_t(blockIdx.x) * kShortThreads * Loads + threadIdx.x;
