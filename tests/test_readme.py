@@ -31,6 +31,7 @@ def test_links_and_files(page: Path) -> None:
     text = page.read_text()
     links = [page.parent / link for link in re.findall(r"\]\((?!https?:)([^)#]+)", text)]
     files = [ROOT / file for file in re.findall(r"`((?:csrc|torch_reductions|tests|tools|benchmarks)/[\w./]+)`", text)]
+    files += [ROOT / "csrc/cuda/reduce" / file for file in re.findall(r"`(ordered/\w+\.\w+)`", text)]
     assert [str(path) for path in links + files if not path.exists()] == []
 
 

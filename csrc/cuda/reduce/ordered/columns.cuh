@@ -1,5 +1,5 @@
-// Any other layout: a thread takes V neighbouring results and a run of 2^k elements of each, at any strides; the runs of
-// a block are merged in shared memory, those of several blocks by the last of them to arrive.
+// Any other layout: a thread takes V neighbouring results and a run of 2^k elements of each, at any strides; the runs
+// of a block are merged in shared memory, those of several blocks by the last of them to arrive.
 #pragma once
 #include "../../primitives/grid.cuh"
 #include "elements.cuh"
@@ -31,8 +31,8 @@ struct Columns {
   }
 };
 
-// How the work is cut: a block takes `width` groups and 2^log_height runs of 2^log_run elements of each; `chunks` blocks
-// one after the other cover the length.
+// How the work is cut: a block takes `width` groups and 2^log_height runs of 2^log_run elements of each; `chunks`
+// blocks one after the other cover the length.
 struct Cut {
   int width, log_height, log_run, log_last_run;  // log_last_run: of the runs over the chunks' totals
   unsigned tiles, chunks;
@@ -63,61 +63,6 @@ __device__ __forceinline__ void column_block(const Published<Op>& source, typena
   await(
       x, [&](int i) { return reinterpret_cast<const uint64_t*>(p + i * step); }, [](int) { return true; }, source.tag);
   v[0] = tree<Op, 1 << Log>(x);
-}
-
-// Columns of 4-byte elements whose rows are not aligned: a warp takes 128 neighbouring columns of a row by aligned 16-byte
-// loads, and shifts them across lanes. Four bytes a lane would touch a fifth sector in every 128 bytes.
-template <class T, class Operator>
-struct Shifted : Input<T, Operator> {
-  int column, columns;  // the thread's first of 4, and how many the row has
-};
-template <int V, int Log, class T, class Op>
-__device__ __forceinline__ void column_block(const Shifted<T, Op>& source, typename Op::Value (&v)[V], const char* p,
-                                             int64_t step, int64_t index) {
-  static_assert(V == 4 && sizeof(T) == 4 && Log <= 3);
-  constexpr int R = 1 << Log;
-  const int lane = threadIdx.x & 31;
-  const auto shift_of = [](const char* row) { return int(reinterpret_cast<uintptr_t>(row) & 15); };
-  uint32_t words[R][8], over = 0;
-#pragma unroll
-  for (int i = 0; i < R; i++) {
-    const char* row = p + i * step;
-    uint32_t own[4] = {};
-    if (source.column - (shift_of(row) >> 2) < source.columns) load_words<16>(own, row - shift_of(row));
-#pragma unroll
-    for (int k = 0; k < 4; k++) words[i][k] = own[k];
-  }
-  {  // what lane 31 needs from beyond the warp's vectors: lane 4 i + k loads word k of row i
-    const int k = lane & 3;
-    const char* row = p + (lane >> 2) * step + (31 - lane) * 16;
-    const int beyond = 4 - (shift_of(row) >> 2) + k;  // columns after lane 31's first
-    if (lane < 4 * R && k < shift_of(row) >> 2 && source.column + (31 - lane) * 4 + beyond < source.columns) {
-      uint32_t word[1];
-      load_words<4>(word, row - shift_of(row) + 16 + 4 * k);
-      over = word[0];
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < R; i++) {
-    const int shift = shift_of(p + i * step);
-    if (shift != 0) {  // uniform in the warp
-#pragma unroll
-      for (int k = 0; k < 3; k++) {
-        const uint32_t next = __shfl_down_sync(kFullWarp, words[i][k], 1),
-                       last = __shfl_sync(kFullWarp, over, 4 * i + k);
-        words[i][4 + k] = lane == 31 ? last : next;
-      }
-      words[i][7] = 0;
-      realign<false>(words[i], shift);
-    }
-  }
-#pragma unroll
-  for (int e = 0; e < V; e++) {
-    typename Op::Value x[R];
-#pragma unroll
-    for (int i = 0; i < R; i++) x[i] = source.value(words[i], e, index + i);
-    v[e] = tree<Op, R>(x);
-  }
 }
 
 // The binary counter: value number n arrives, merges with the waiting ones while the bit is set, then waits. Recursion,
@@ -157,8 +102,8 @@ __device__ __forceinline__ void column_tail(const S& source, typename S::Value* 
 }
 
 // One block folds n elements of `width` groups; p is this thread's group at the block's first element. Afterwards
-// (synchronised) digit[k * pitch + column] is digit k of that column wherever bit k of n is set. table: a value for each
-// thread and column.
+// (synchronised) digit[k * pitch + column] is digit k of that column wherever bit k of n is set. table: a value for
+// each thread and column.
 template <int V, class S>
 __device__ __forceinline__ void column_fold(const S& source, const char* p, int64_t step, int64_t n, int64_t index,
                                             int width, int log_height, int log_run, typename S::Value* table,
@@ -239,8 +184,8 @@ __device__ __noinline__ void fold_published_columns(const uint64_t* words, int64
 template <class S, int V>
 inline constexpr int kColumnThreads = V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
 
-// A block takes a chunk of a tile. Where there are several chunks it publishes its totals, and the block of the last one
-// waits for all of them, folds them, and its own digits if its chunk is ragged.
+// A block takes a chunk of a tile. Where there are several chunks it publishes its totals, and the block of the last
+// one waits for all of them, folds them, and its own digits if its chunk is ragged.
 template <class S, int V>
 __global__ void __launch_bounds__(kColumnThreads<S, V>) columns(S source, Columns columns, Output out, Cut cut) {
   using Op = typename S::Op;
@@ -294,30 +239,6 @@ __global__ void __launch_bounds__(kColumnThreads<S, V>) columns(S source, Column
       out.store<Op>(group * V + e, n < full ? fold_own(v, x * V + e) : v);
     }
     __syncthreads();
-  }
-}
-
-// Many columns whose rows are not aligned: a block a tile of 128 columns of one outer index, all of the length.
-template <class T, class Op>
-__global__ void __launch_bounds__(256, 2)
-    shifted_columns(Input<T, Op> input, const char* data, Output out, int64_t outer_bytes, int64_t length_bytes,
-                    int64_t length, int64_t inner, unsigned tiles_of_row, Cut cut) {
-  using Value = typename Op::Value;
-  extern __shared__ uint4 memory[];
-  constexpr int pitch = 128;
-  Value* const table = reinterpret_cast<Value*>(memory);
-  Value* const digit = table + (pitch << cut.log_height);
-  const unsigned outer = blockIdx.x / tiles_of_row, tile = blockIdx.x - outer * tiles_of_row;
-  const int lane = threadIdx.x & 31,
-            left = int(inner - int64_t(tile) * pitch < pitch ? inner - int64_t(tile) * pitch : pitch);
-  const Shifted<T, Op> source{input, lane * 4, left};
-  const char* p = data + outer * outer_bytes + (int64_t(tile) * pitch + lane * 4) * int64_t(sizeof(T));
-  column_fold<4>(source, p, length_bytes, length, 0, 32, cut.log_height, cut.log_run, table, digit);
-  for (int column = threadIdx.x; column < left; column += blockDim.x) {
-    Value v = Op::identity();
-    for (int k = cut.log_run + cut.log_height; k >= 0; k--)
-      if (length >> k & 1) v = Op::combine(v, digit[k * pitch + column]);
-    out.store<Op>(outer * inner + int64_t(tile) * pitch + column, v);
   }
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "../../primitives/launch.h"
-#include "columns.cuh"
-#include "rows.cuh"
+#include "long_rows.cuh"
+#include "shifted_columns.cuh"
 #include "short_rows.cuh"
 
 namespace torch_reductions::cuda {

@@ -11,8 +11,8 @@ inline constexpr int kThreadRow = 128, kLanesRow = 512;  // the longest row of a
 template <bool Lanes>
 inline constexpr int kStageBytes = Lanes ? 32768 : 16384;
 
-// Padding after every 128 bytes, one word (two for elements of eight bytes): threads that read at a stride of a power of
-// two meet different banks.
+// Padding after every 128 bytes, one word (two for elements of eight bytes): threads that read at a stride of a power
+// of two meet different banks.
 template <int Bytes>
 __device__ __host__ __forceinline__ constexpr int padded(int byte) {
   return byte + (byte >> 7 << (Bytes == 8 ? 3 : 2));
@@ -57,8 +57,8 @@ struct Staged {
 // A row takes 8 or 16 lanes, 32 elements each.
 __device__ __host__ __forceinline__ int log_lanes(int length) { return length < 256 ? 3 : 4; }
 
-// The fold of a row; right in the lane that the row ends in, `sub` being the lane's number in it. With 8 lanes the fourth
-// xor step brings another row's total, which no digit takes: the row is shorter than 8 * 32.
+// The fold of a row; right in the lane that the row ends in, `sub` being the lane's number in it. With 8 lanes the
+// fourth xor step brings another row's total, which no digit takes: the row is shorter than 8 * 32.
 template <class S>
 __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, int length, int sub) {
   using Op = typename S::Op;
