@@ -43,7 +43,7 @@ class Problem:
         if self.dtype == torch.bool:
             return x.random_(0, 2, generator=generator)
         if not x.is_floating_point():
-            return x.random_(-100, 100, generator=generator)
+            return x.random_(0 if self.dtype == torch.uint8 else -100, 100, generator=generator)
         if self.function == "prod":  # a product that stays near 1
             length = prod(self.shape) if self.dim is None else self.shape[self.dim]
             return x.normal_(0, length**-0.5, generator=generator).exp_()

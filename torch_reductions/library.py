@@ -206,10 +206,11 @@ class Operator:
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
         self.op: Callable[..., Tensor] = overload
         self.redispatch: Callable[..., Tensor] = overload.redispatch
+        self.takes_list = not name.startswith("arg")  # of dims
         self.numbers = {"auto": 0} | {rung.name: rung.number for rung in rungs(name)}
         qualified = f"{NAMESPACE}::{name}"
         torch.library.register_fake(qualified, fake)
-        torch.library.register_vmap(qualified, self._vmap)
+        torch.library.register_vmap(qualified, functools.partial(self._vmap, self.op))
         _registrations.impl(name, self._autograd, "Autograd", with_keyset=True)
         for device in autocast:
             _registrations.impl(name, functools.partial(self._autocast, device), f"Autocast{device.upper()}")
@@ -221,14 +222,19 @@ class Operator:
         if variant != "auto":
             options["variant"] = self._number(input, variant)
         if torch.compiler.is_compiling():  # the fake kernel checks
+            if self.takes_list and args and isinstance(args[0], int):
+                args = ([args[0]], *args[1:])  # a symbolic int is no list to the schema
             return self.op(input, *args, **options)
         try:
             return self.run(input, *args, **options)
         except RuntimeError as error:
             failure = error
         # The kernels check everything, but know RuntimeError alone: what was wrong is found out after the fact.
-        self.check(input, *args, **options)
-        raise failure
+        try:
+            self.check(input, *args, **options)
+            raise failure
+        finally:
+            del failure  # its traceback holds this frame, and that the input
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Tensor:
         """The operator itself, by the way that is right under whatever transforms are active."""
@@ -266,11 +272,7 @@ class Operator:
         with torch._C._AutoDispatchBelowAutograd():
             return self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
 
-    def _vmap(self, info: Any, in_dims: tuple[Any, ...], input: Tensor, *args: Any, **options: Any) -> Any:
-        from torch._subclasses.fake_tensor import FakeTensor
-
-        # Dynamo of torch 2.11 comes here with fake tensors, and knows no autograd.Function under vmap.
-        run = self.op if isinstance(input, FakeTensor) else self.run
+    def _vmap(self, run: Any, info: Any, in_dims: tuple[Any, ...], input: Tensor, *args: Any, **options: Any) -> Any:
         return self.batch(run, info.batch_size, input.movedim(in_dims[0], 0), *args, **options), 0
 
     def _autocast(self, device: str, input: Tensor, *args: Any, **options: Any) -> Tensor:
@@ -315,7 +317,7 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, operator: Operator, input: Tensor, args: Any, options: Any) -> Any:
-        return operator._vmap(info, in_dims[1:], input, *args, **options)
+        return operator._vmap(operator.run, info, in_dims[1:], input, *args, **options)
 
 
 def _may_be_dual(input: Tensor) -> bool:

@@ -1,6 +1,6 @@
 // ordered
 // Changes: the order of operations is a function of the length alone. This is what auto runs.
-// Costs:   shuffles: in the first-level cache up to 2.6 times a sum in any order, from memory nothing.
+// Costs:   shuffles: they show in the first-level cache, and not where the elements come from memory.
 // Gains:   the same bits for any layout, processor and number of threads, and on the GPU.
 // Order:   Fold(length), docs/order.md.
 // Needs:   any processor; AVX2 and AVX-512 are used where they are.
@@ -22,7 +22,9 @@ namespace {
 const OrderedKernels& choose_kernels() {
 #ifdef __x86_64__
   const char* limit = std::getenv("TORCH_REDUCTIONS_CPU");
-  const auto allowed = [&](const char* capability) { return limit == nullptr || std::strcmp(limit, capability) == 0; };
+  const auto allowed = [&](const char* capability) { 
+    return limit == nullptr || *limit == '\0' || std::strcmp(limit, capability) == 0;
+  };
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

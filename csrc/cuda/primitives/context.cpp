@@ -1,10 +1,20 @@
 #include <map>
 #include <mutex>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "launch.h"
 
 namespace torch_reductions::cuda {
+
+void fail(const char* message) { throw std::runtime_error(std::string("torch_reductions: ") + message); }
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // a launch error is not sticky: the next call starts clean
+  fail((std::string("CUDA error in ") + what + ": " + cudaGetErrorString(error)).c_str());
+}
 
 int multiprocessors(int device) {
   static std::mutex mutex;
@@ -28,11 +38,14 @@ struct StreamState {
   unsigned tickets[kTickets];
 };
 
+// Null where the device has no memory left outside torch's allocator.
 StreamState* stream_state(int device, cudaStream_t stream) {
   static std::mutex mutex;
-  static std::map<std::pair<int, cudaStream_t>, StreamState*> known;
+  static std::map<std::pair<int, unsigned long long>, StreamState*> known;
+  unsigned long long id = 0;  // not the handle: one handle stands for the default streams of all threads
+  check(cudaStreamGetId(stream, &id), "cudaStreamGetId");
   std::lock_guard<std::mutex> lock(mutex);
-  StreamState*& state = known[{device, stream}];
+  StreamState*& state = known[{device, id}];
   if (state == nullptr) {
     // cudaMalloc while another stream captures would break that capture unless this thread asks for the relaxed mode.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
@@ -40,8 +53,13 @@ StreamState* stream_state(int device, cudaStream_t stream) {
     void* memory = nullptr;
     cudaError_t error = cudaMalloc(&memory, sizeof(StreamState));
     if (error == cudaSuccess) error = cudaMemsetAsync(memory, 0, sizeof(StreamState), stream);
-    cudaThreadExchangeStreamCaptureMode(&mode);
+    const cudaError_t restored = cudaThreadExchangeStreamCaptureMode(&mode);
     if (error != cudaSuccess && memory != nullptr) cudaFree(memory);
+    check(restored, "cudaThreadExchangeStreamCaptureMode");
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return nullptr;
+    }
     check(error, "cudaMalloc of a stream's state");
     state = static_cast<StreamState*>(memory);
   }
@@ -65,15 +83,14 @@ void* zeroed(Context& context, size_t bytes) {
 }  // namespace
 
 unsigned* Context::tickets(int64_t count) {
-  if (count <= kTickets && !capturing(stream)) return stream_state(device, stream)->tickets;
+  if (count <= kTickets && !capturing(stream))
+    if (StreamState* state = stream_state(device, stream)) return state->tickets;
   return static_cast<unsigned*>(zeroed(*this, size_t(count) * sizeof(unsigned)));
 }
 
 Board Context::board(int64_t words) {
-  if (words <= kWords && !capturing(stream)) {
-    StreamState* state = stream_state(device, stream);
-    return {state->launch, state->words};
-  }
+  if (words <= kWords && !capturing(stream))
+    if (StreamState* state = stream_state(device, stream)) return {state->launch, state->words};
   auto* memory = static_cast<uint64_t*>(zeroed(*this, size_t(words + 2) * sizeof(uint64_t)));
   return {memory, memory + 2};
 }

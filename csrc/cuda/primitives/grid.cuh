@@ -1,10 +1,10 @@
 // What the blocks of a grid hand to one another: tagged values.
 //
 // A value is published as 8-byte words, each a half of payload and a half of tag, so that one store makes it visible
-// with its flag: no fence, no counter, and the block that publishes does not wait. Who waits for the values of others
-// must have been scheduled after them: the block of the last part. The tag is the number of the launch,
-// which lives in device memory beside the words (a captured graph would freeze an argument): what earlier launches left
-// never matches, so nothing is ever cleared.
+// with its flag: no fence, no counter, and the block that publishes does not wait. Only blocks of a higher index wait,
+// and blocks start in the order of their index. The tag is the number of the launch, which lives in device memory beside
+// the words (a captured graph would freeze an argument): what earlier launches left does not match for 2^32 launches, so
+// nothing is ever cleared.
 #pragma once
 #include <cstring>
 
@@ -17,7 +17,10 @@ template <class V>
 inline constexpr int kTaggedWords = sizeof(V) / 4;  // that a value of type V takes
 
 // The tag of this launch: every block asks before it publishes or reads.
-__device__ __forceinline__ unsigned launch_tag(const Board& board) { return unsigned(load_relaxed(board.launch)) + 1; }
+__device__ __forceinline__ unsigned launch_tag(const Board& board) {
+  const unsigned tag = unsigned(load_relaxed(board.launch)) + 1;
+  return tag == 0 ? 1 : tag;  // 0 is the tag of words that nobody has written
+}
 
 template <class V>
 __device__ __forceinline__ void publish(uint64_t* word, const V& value, unsigned tag) {

@@ -4,16 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 namespace torch_reductions::cuda {
 
-inline void check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  cudaGetLastError();  // a launch error is not sticky: the next call starts clean
-  throw std::runtime_error(std::string("torch_reductions: CUDA error in ") + what + ": " + cudaGetErrorString(error));
-}
+// Throw std::runtime_error. Declared here, defined in context.cpp: <string> would cost each kernel file a second.
+[[noreturn]] void fail(const char* message);
+void check(cudaError_t error, const char* what);
 
 // Where the blocks of one launch leave values for one another (grid.cuh).
 struct Board {
@@ -43,19 +39,11 @@ class Context {
 int multiprocessors(int device);  // cached
 
 #if defined(__CUDACC__) || defined(CUDA_ON_CPU)
-// More than 48 KB of dynamic shared memory is asked for first.
-template <class... Parameters>
-void allow_shared([[maybe_unused]] void (*kernel)(Parameters...), [[maybe_unused]] size_t bytes) {
-#ifdef __CUDACC__
-  if (bytes > 48 * 1024)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
-          "cudaFuncSetAttribute");
-#endif
-}
-
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, size_t shared_bytes, cudaStream_t stream,
             Arguments... arguments) {
+  if (blocks > INT32_MAX) fail("more than 2^31 - 1 blocks in one launch");
+  const dim3 grid{unsigned(blocks)}, block{threads};
 #ifdef __CUDACC__
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
   check(cudaGetLastError(), "a kernel launch");

@@ -65,14 +65,14 @@ void reduce_type(const ReduceArgs& args, Context& context) {
 
 void cub_reduce(const ReduceArgs& args, Context& context) {
   if (args.function != Function::sum && args.function != Function::amax) {
-    throw std::invalid_argument("torch_reductions: the rung cub has sum and amax only");
+    fail("the rung cub has sum and amax only");
   }
   switch (args.input_dtype) {
     case Dtype::int32: return reduce_type<int32_t>(args, context);
     case Dtype::int64: return reduce_type<int64_t>(args, context);
     case Dtype::float32: return reduce_type<float>(args, context);
     case Dtype::float64: return reduce_type<double>(args, context);
-    default: throw std::invalid_argument("torch_reductions: this rung takes int32, int64, float32 and float64");
+    default: fail("this rung takes int32, int64, float32 and float64");
   }
 }
 

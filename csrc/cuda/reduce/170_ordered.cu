@@ -34,7 +34,7 @@ void ordered(const ReduceArgs& args, Context& context) {
   const int64_t count = args.outer * args.inner;
   if (count == 0) return;
   if (args.length == 0)
-    return launch(&fill, unsigned((count + 255) / 256), 256, 0, context.stream, args.output, args.output_dtype, count,
+    return launch(&fill, (count + 255) / 256, 256, 0, context.stream, args.output, args.output_dtype, count,
                   args.function);
   switch (args.function) {
     case Function::sum:

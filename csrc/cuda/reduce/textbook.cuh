@@ -4,7 +4,6 @@
 // part b % parts of row b / parts and writes partials[b]. The next pass takes the partials for its rows.
 #pragma once
 #include <algorithm>
-#include <stdexcept>
 
 #include "../../common/operators.h"
 #include "ladder.h"
@@ -27,7 +26,7 @@ void with_operator(const ReduceArgs& args, Body body) {
       case Function::prod: return body(type, Tag<Prod<A>>());
       case Function::amax: return body(type, Tag<Max<A>>());
       case Function::amin: return body(type, Tag<Min<A>>());
-      default: throw std::invalid_argument("torch_reductions: this rung has no argmax and no argmin");
+      default: fail("this rung has no argmax and no argmin");
     }
   };
   switch (args.input_dtype) {
@@ -35,7 +34,7 @@ void with_operator(const ReduceArgs& args, Body body) {
     case Dtype::int64: return with_type(Tag<int64_t>());
     case Dtype::float32: return with_type(Tag<float>());
     case Dtype::float64: return with_type(Tag<double>());
-    default: throw std::invalid_argument("torch_reductions: this rung takes int32, int64, float32 and float64");
+    default: fail("this rung takes int32, int64, float32 and float64");
   }
 }
 

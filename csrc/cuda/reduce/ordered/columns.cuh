@@ -1,5 +1,5 @@
 // Any other layout: a thread takes V neighbouring results and a run of 2^k elements of each, at any strides; the runs
-// of a block are merged in shared memory, those of several blocks by the last of them to arrive.
+// of a block are merged in shared memory, those of several blocks by the last of them.
 #pragma once
 #include "../../primitives/grid.cuh"
 #include "elements.cuh"
@@ -8,7 +8,7 @@ namespace torch_reductions::cuda {
 
 // A run is at most 2^kLogMaxRun elements: each level of its binary counter waits in registers.
 template <class S, int V>
-inline constexpr int kLogMaxRun = S::E == 1                             ? 9
+inline constexpr int kLogMaxRun = S::E == 1 ? 10
                                   : V * sizeof(typename S::Value) <= 4  ? 12
                                   : V * sizeof(typename S::Value) <= 8  ? 11
                                   : V * sizeof(typename S::Value) <= 16 ? 9

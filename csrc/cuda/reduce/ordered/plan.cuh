@@ -20,8 +20,9 @@ class Plan {
   // Only what pays is instantiated; columns<1> serves every other case.
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
   static constexpr bool kSum = std::is_same_v<Op, SumOf<T>>;
-  static constexpr bool kPairs = kSum && sizeof(Value) == 4;  // two columns
-  static constexpr bool kShifted = kPairs && sizeof(T) == 4;  // many columns, rows not aligned
+  // Two columns: sums, and the extremes of float32.
+  static constexpr bool kPairs = kSum ? sizeof(T) >= 2 && !std::is_same_v<T, int16_t> : std::is_same_v<T, float> && kExtreme<Op>;
+  static constexpr bool kShifted = std::is_same_v<T, float> && kSum;  // many columns, rows not aligned
   static constexpr int kVector =
       sizeof(T) < 4 && (kSum || std::is_same_v<Op, MaxOf<T>>) ? 4 / sizeof(T) : 1;  // small types, a word a lane
 
@@ -43,7 +44,8 @@ class Plan {
         const bool in_vectors = args_.length > 1 && (args_.length & (args_.length - 1)) == 0 && args_.length <= S::E &&
                                 rows % (S::E / args_.length) == 0 && reinterpret_cast<uintptr_t>(args_.input) % 16 == 0;
         if (packed && in_vectors && rows > 1) return vector_rows(rows);
-        if (packed && rows > 1 && args_.length <= kThreadRow) return short_rows<false>(rows);
+        if (packed && rows > 1 && args_.length <= kThreadRow && (args_.length * sizeof(T) <= 512 || rows < sms_))
+          return short_rows<false>(rows);
         if (packed && rows >= sms_ && args_.length <= kLanesRow) return short_rows<true>(rows);
         if (args_.length > 32 || rows <= sms_) {
           if (args_.length <= int64_t(32) << kLogUnit<ByWarps, 1> &&
@@ -73,7 +75,7 @@ class Plan {
  private:
   void vector_rows(int64_t rows) {
     const int64_t vectors = rows * args_.length / S::E;
-    launch(&cuda::vector_rows<S>, unsigned(ceil_div(vectors, kShortThreads * 2)), kShortThreads, 0, context_.stream,
+    launch(&cuda::vector_rows<S>, ceil_div(vectors, kShortThreads * 2), kShortThreads, 0, context_.stream,
            source_, data(), out_, vectors, log2_of(int(args_.length)));
   }
 
@@ -85,7 +87,7 @@ class Plan {
     if (per_block >= at_once) per_block -= per_block % at_once;
     per_block = std::max<int64_t>(1, std::min(per_block, ceil_div(rows, sms_)));
     const size_t bytes = padded<sizeof(T)>(int(per_block * row_bytes) + 16) + 16;
-    launch(&cuda::short_rows<S, Lanes>, unsigned(ceil_div(rows, per_block)), kShortThreads, bytes, context_.stream,
+    launch(&cuda::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream,
            source_, data(), out_, rows, int(args_.length), int(per_block));
   }
 
@@ -94,7 +96,7 @@ class Plan {
   }
 
   void warp_rows(int64_t rows) {
-    launch(&cuda::warp_rows<ByWarps>, unsigned(ceil_div(rows, kRowThreads / 32)), kRowThreads, 0, context_.stream,
+    launch(&cuda::warp_rows<ByWarps>, ceil_div(rows, kRowThreads / 32), kRowThreads, 0, context_.stream,
            ByWarps{source_.flipped, source_.sign}, this->rows(), out_, rows, int(args_.length));
   }
 
@@ -112,11 +114,10 @@ class Plan {
       log_tile++;
     const int warps = std::min(kRowThreads / 32, 1 << (log_tile - LogUnit));
     const int64_t tiles = ceil_div(length, int64_t(1) << log_tile);
-    if (rows * tiles > INT32_MAX) throw std::runtime_error("torch_reductions: more than 2^31 tiles");
     Split split{length, log_tile, unsigned(rows), unsigned(tiles), {}};
     if (tiles > 1) split.board = context_.board(rows * (tiles + log_tile) * C * kTaggedWords<Value>);
     Rows where = C == 1 ? this->rows() : Rows{data(), 1, args_.outer_stride * int64_t(sizeof(T)), 0};
-    launch(&cuda::split_rows<S, C>, unsigned(rows * tiles + (tiles > 1 ? rows : 0)), unsigned(warps * 32), 0,
+    launch(&cuda::split_rows<S, C>, rows * tiles + (tiles > 1 ? rows : 0), unsigned(warps * 32), 0,
            context_.stream, source_, where, out_, split);
   }
 
@@ -128,7 +129,7 @@ class Plan {
     const int64_t groups = args_.outer * args_.inner / V, length = args_.length;
     // The widest tile, of 128 to 32 columns, that still gives every multiprocessor one.
     int64_t width = std::min<int64_t>(groups, 128);
-    while (width * V > 32 && width % 2 == 0 && ceil_div(groups, width) < sms_ * 9 / 10) width /= 2;
+    while (width * V > 32 && ceil_div(groups, width) < sms_ * 9 / 10) width = ceil_div(width, 2);
     for (;; width = ceil_div(width, 2)) {
       Cut cut{};
       while (width << (cut.log_height + 1) <= kColumnThreads<S, V> && int64_t(1) << (LogR + cut.log_height) < length)
@@ -141,8 +142,10 @@ class Plan {
       while (cut.log_run > LogR && tiles * chunks() < sms_ * 9 / 10) cut.log_run--;
       while (cut.log_run > 0 && int64_t(1) << (cut.log_run + cut.log_height - 1) >= length) cut.log_run--;
       while (int64_t(1) << (cut.log_last_run + cut.log_height) < chunks()) cut.log_last_run++;
-      // A narrower tile is a taller block, whose last one folds more chunks.
-      if (cut.log_last_run > kLogMaxRun<Published<Op>, 1> && width > 1) continue;
+      // A narrower tile is a taller block, whose last one folds more chunks, and takes less shared memory.
+      const bool too_many = cut.log_last_run > kLogMaxRun<Published<Op>, 1>;
+      if (width > 1 && (too_many || shared_bytes(cut, int(width), V) > 48 * 1024)) continue;
+      if (too_many) fail("a dimension of more than 2^38 elements");
       return launch_columns<V>(cut, int(width), tiles, chunks());
     }
   }
@@ -164,15 +167,18 @@ class Plan {
            unsigned(tiles_of_row), cut);
   }
 
+  static size_t shared_bytes(const Cut& cut, int width, int vector) {
+    const int levels = cut.log_run + cut.log_height + 1, last_levels = cut.log_last_run + cut.log_height + 1;
+    return size_t(width) * (vector * ((1 << cut.log_height) + levels) + last_levels) * sizeof(Value);
+  }
+
   template <int V>
   void launch_columns(Cut cut, int width, int64_t tiles, int64_t chunks) {
     const int64_t size = sizeof(T);
-    if (tiles * (chunks + 1) > INT32_MAX) throw std::runtime_error("torch_reductions: more than 2^31 tiles");
     cut.width = width, cut.tiles = unsigned(tiles), cut.chunks = unsigned(chunks);
     const int pitch = width * V, log_chunk = cut.log_run + cut.log_height;
     if (chunks > 1) cut.board = context_.board(tiles * pitch * chunks * kTaggedWords<Value>);
-    const int last_levels = chunks > 1 ? cut.log_last_run + cut.log_height + 1 : 0;
-    const size_t bytes = size_t(pitch) * ((1 << cut.log_height) + log_chunk + 1 + last_levels) * sizeof(Value);
+    const size_t bytes = shared_bytes(cut, width, V);
     const unsigned threads = unsigned(ceil_div(width << cut.log_height, 32) * 32);
     const Columns where{data(),
                         args_.outer * args_.inner / V,
@@ -181,8 +187,7 @@ class Plan {
                         args_.inner_stride * size * V,
                         args_.length_stride * size,
                         args_.length};
-    allow_shared(&cuda::columns<S, V>, bytes);
-    launch(&cuda::columns<S, V>, unsigned(tiles * chunks), threads, bytes, context_.stream, source_, where, out_, cut);
+    launch(&cuda::columns<S, V>, tiles * chunks, threads, bytes, context_.stream, source_, where, out_, cut);
   }
 
   const char* data() const { return static_cast<const char*>(args_.input); }
