@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from helpers import LADDER, ROOT
@@ -21,8 +23,10 @@ def test_the_readme_has_examples() -> None:
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_example(block: str) -> None:
-    exec(compile(block, "example", "exec"), {"__name__": "__example__"})
+def test_example(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("example")  # a module that can be imported by its name: torch.compile does
+    monkeypatch.setitem(sys.modules, "example", module)
+    exec(compile(block, "example", "exec"), module.__dict__)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

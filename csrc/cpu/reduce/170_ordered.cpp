@@ -22,7 +22,7 @@ namespace {
 const OrderedKernels& choose_kernels() {
 #ifdef __x86_64__
   const char* limit = std::getenv("TORCH_REDUCTIONS_CPU");
-  const auto allowed = [&](const char* capability) { 
+  const auto allowed = [&](const char* capability) {
     return limit == nullptr || *limit == '\0' || std::strcmp(limit, capability) == 0;
   };
   __builtin_cpu_init();

@@ -82,8 +82,8 @@ extern "C" __attribute__((visibility("default"))) int torch_reductions_read(cons
   const int64_t vectors = bytes / 16, in_block = int64_t(threads) * loads;
   const int64_t blocks = vectors == 0 ? 1 : (vectors + in_block - 1) / in_block;
   try {
-    launch(kernel, blocks, unsigned(threads), 0, static_cast<cudaStream_t>(stream),
-           static_cast<const uint4*>(p), vectors, int(bytes % 16), static_cast<uint4*>(sink));
+    launch(kernel, blocks, unsigned(threads), 0, static_cast<cudaStream_t>(stream), static_cast<const uint4*>(p),
+           vectors, int(bytes % 16), static_cast<uint4*>(sink));
   } catch (const std::exception&) {
     return 1;
   }

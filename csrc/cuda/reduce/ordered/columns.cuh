@@ -8,7 +8,7 @@ namespace torch_reductions::cuda {
 
 // A run is at most 2^kLogMaxRun elements: each level of its binary counter waits in registers.
 template <class S, int V>
-inline constexpr int kLogMaxRun = S::E == 1 ? 10
+inline constexpr int kLogMaxRun = S::E == 1                             ? 10
                                   : V * sizeof(typename S::Value) <= 4  ? 12
                                   : V * sizeof(typename S::Value) <= 8  ? 11
                                   : V * sizeof(typename S::Value) <= 16 ? 9

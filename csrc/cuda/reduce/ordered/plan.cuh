@@ -20,8 +20,8 @@ class Plan {
   // Only what pays is instantiated; columns<1> serves every other case.
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
   static constexpr bool kSum = std::is_same_v<Op, SumOf<T>>;
-  // Two columns: sums, and the extremes of float32.
-  static constexpr bool kPairs = kSum ? sizeof(T) >= 2 && !std::is_same_v<T, int16_t> : std::is_same_v<T, float> && kExtreme<Op>;
+  // Two columns: sums, and all of float32.
+  static constexpr bool kPairs = std::is_same_v<T, float> || (kSum && sizeof(T) >= 2 && !std::is_same_v<T, int16_t>);
   static constexpr bool kShifted = std::is_same_v<T, float> && kSum;  // many columns, rows not aligned
   static constexpr int kVector =
       sizeof(T) < 4 && (kSum || std::is_same_v<Op, MaxOf<T>>) ? 4 / sizeof(T) : 1;  // small types, a word a lane
@@ -75,8 +75,8 @@ class Plan {
  private:
   void vector_rows(int64_t rows) {
     const int64_t vectors = rows * args_.length / S::E;
-    launch(&cuda::vector_rows<S>, ceil_div(vectors, kShortThreads * 2), kShortThreads, 0, context_.stream,
-           source_, data(), out_, vectors, log2_of(int(args_.length)));
+    launch(&cuda::vector_rows<S>, ceil_div(vectors, kShortThreads * 2), kShortThreads, 0, context_.stream, source_,
+           data(), out_, vectors, log2_of(int(args_.length)));
   }
 
   template <bool Lanes>
@@ -87,8 +87,8 @@ class Plan {
     if (per_block >= at_once) per_block -= per_block % at_once;
     per_block = std::max<int64_t>(1, std::min(per_block, ceil_div(rows, sms_)));
     const size_t bytes = padded<sizeof(T)>(int(per_block * row_bytes) + 16) + 16;
-    launch(&cuda::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream,
-           source_, data(), out_, rows, int(args_.length), int(per_block));
+    launch(&cuda::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream, source_,
+           data(), out_, rows, int(args_.length), int(per_block));
   }
 
   Rows rows() const {
@@ -117,8 +117,8 @@ class Plan {
     Split split{length, log_tile, unsigned(rows), unsigned(tiles), {}};
     if (tiles > 1) split.board = context_.board(rows * (tiles + log_tile) * C * kTaggedWords<Value>);
     Rows where = C == 1 ? this->rows() : Rows{data(), 1, args_.outer_stride * int64_t(sizeof(T)), 0};
-    launch(&cuda::split_rows<S, C>, rows * tiles + (tiles > 1 ? rows : 0), unsigned(warps * 32), 0,
-           context_.stream, source_, where, out_, split);
+    launch(&cuda::split_rows<S, C>, rows * tiles + (tiles > 1 ? rows : 0), unsigned(warps * 32), 0, context_.stream,
+           source_, where, out_, split);
   }
 
   // As many runs as the length feeds, 32 results or more side by side, and no more chunks than it takes to keep every
@@ -129,7 +129,7 @@ class Plan {
     const int64_t groups = args_.outer * args_.inner / V, length = args_.length;
     // The widest tile, of 128 to 32 columns, that still gives every multiprocessor one.
     int64_t width = std::min<int64_t>(groups, 128);
-    while (width * V > 32 && ceil_div(groups, width) < sms_ * 9 / 10) width = ceil_div(width, 2);
+    while (width * V >= 64 && ceil_div(groups, width) < sms_ * 9 / 10) width = ceil_div(width, 2);
     for (;; width = ceil_div(width, 2)) {
       Cut cut{};
       while (width << (cut.log_height + 1) <= kColumnThreads<S, V> && int64_t(1) << (LogR + cut.log_height) < length)
