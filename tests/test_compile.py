@@ -245,3 +245,21 @@ for i in range(5):
 print("right")
 """
     assert "right" in run_python(code)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_dim_is_an_argument_of_the_compiled_function(function: str) -> None:
+    """The second dim is symbolic: an int that is no list."""
+    x = torch.randn(2, 3, 4, 5)
+    compiled = torch.compile(lambda t, d: getattr(tr, function)(t, d), fullgraph=True, backend="eager")
+    for dim in (2, 3, -1):
+        assert torch.equal(compiled(x, dim), getattr(tr, function)(x, dim))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_vmap_of_the_operator_itself(function: str) -> None:
+    """As an exported graph calls it."""
+    x = torch.randn(3, 4, 5)
+    operator = getattr(torch.ops.torch_reductions, function)
+    dims = ([],) if function in ("amax", "amin") else ()
+    assert torch.equal(torch.vmap(lambda t: operator(t, *dims))(x), torch.stack([operator(t, *dims) for t in x]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -144,3 +146,17 @@ def test_unknown_number_of_a_rung(call: str) -> None:
 def test_variants_of_what_does_not_exist(wrong: tuple[str, str]) -> None:
     with pytest.raises(ValueError, match=r"(?s)(sum.*argmin|cpu.*cuda)"):
         tr.variants(*wrong)
+
+
+def test_a_failed_call_lets_go_of_its_input() -> None:
+    """At once, without the garbage collector: who catches an error wants the memory back."""
+    gc.disable()
+    try:
+        x = torch.ones(10)
+        alive = weakref.ref(x)
+        with pytest.raises(IndexError):
+            tr.sum(x, 5)
+        del x
+        assert alive() is None
+    finally:
+        gc.enable()
