@@ -176,7 +176,7 @@ class Plan {
   void launch_columns(Cut cut, int width, int64_t tiles, int64_t chunks) {
     const int64_t size = sizeof(T);
     cut.width = width, cut.tiles = unsigned(tiles), cut.chunks = unsigned(chunks);
-    const int pitch = width * V, log_chunk = cut.log_run + cut.log_height;
+    const int64_t pitch = int64_t(width) * V;
     if (chunks > 1) cut.board = context_.board(tiles * pitch * chunks * kTaggedWords<Value>);
     const size_t bytes = shared_bytes(cut, width, V);
     const unsigned threads = unsigned(ceil_div(width << cut.log_height, 32) * 32);
