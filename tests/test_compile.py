@@ -12,6 +12,7 @@ from helpers import DEVICES, FOLDS, FUNCTIONS, assert_same_bits, call, needs_cud
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import forward_ad
 from torch.func import grad, jacrev, jvp, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_reductions as tr
 
@@ -75,6 +76,36 @@ def test_compile_with_variant_and_dtype(rung: str) -> None:
     options = {"dtype": torch.float32, "variant": rung}
     compiled = torch.compile(lambda t: tr.sum(t, **options), fullgraph=True, backend="aot_eager")
     assert_same_bits(compiled(x), tr.sum(x, **options))
+
+
+BAD: dict[str, tuple[type[Exception], Function, str]] = {
+    "complex": (NotImplementedError, lambda t: tr.sum(t.to(torch.complex64)), "complex64"),
+    "float8": (NotImplementedError, lambda t: tr.amax(t.to(torch.float8_e5m2)), "float8_e5m2"),
+    "dtype": (NotImplementedError, lambda t: tr.prod(t, 0, dtype=torch.complex64), "complex64"),
+    "no such variant": (ValueError, lambda t: tr.sum(t, variant="fastest"), "fastest.*ordered"),
+    "variant of CUDA": (ValueError, lambda t: tr.amax(t, variant="warp_shuffle"), "warp_shuffle.*ordered"),
+    "variant of another": (NotImplementedError, lambda t: tr.argmax(t, variant="cub"), "cub.*argmax.*ordered"),
+    "variant a number": (TypeError, lambda t: tr.sum(t, variant=3), "variant.*str"),
+    "dim a string": (TypeError, lambda t: tr.sum(t, "0"), "dim.*int.*str"),
+    "dim a bool": (TypeError, lambda t: tr.argmax(t, True), "dim.*int.*True"),
+    "keepdim a number": (TypeError, lambda t: tr.mean(t, 0, 1), "keepdim.*bool"),
+    "dim too large": (IndexError, lambda t: tr.sum(t, 7), "dim.*7"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_compiled(name: str) -> None:
+    """The exception of eager mode; with fullgraph that of Dynamo, which says ours."""
+    error, function, message = BAD[name]
+    with pytest.raises(error, match=f"(?s){message}") as eager:
+        function(torch.ones(3, 4))
+    assert eager.type is error
+    with pytest.raises(error, match=f"(?s){message}") as compiled:
+        torch.compile(function, backend="eager")(torch.ones(3, 4))
+    assert compiled.type is error
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=f"(?s){message}"):
+        torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3, 4))
 
 
 # torch.export and opcheck
@@ -263,3 +294,23 @@ def test_vmap_of_the_operator_itself(function: str) -> None:
     operator = getattr(torch.ops.torch_reductions, function)
     dims = ([],) if function in ("amax", "amin") else ()
     assert torch.equal(torch.vmap(lambda t: operator(t, *dims))(x), torch.stack([operator(t, *dims) for t in x]))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_symbolic_dim_without_dynamo(function: str) -> None:
+    """make_fx hands over a SymInt, which torch makes an int of, too."""
+    x = torch.randn(3, 4)
+    calls: list[Function] = [lambda t: getattr(tr, function)(t, t.shape[0] - 2)]
+    if function in FOLDS:
+        calls.append(lambda t: getattr(tr, function)(t, (t.shape[0] - 2,)))
+    for reduce in calls:
+        assert_same_bits(make_fx(reduce, tracing_mode="symbolic")(x)(x), getattr(tr, function)(x, 1))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_jit_trace(function: str) -> None:
+    """The operator stands in the graph where gradients are recorded, too."""
+    x = torch.randn(3, 4, requires_grad=True)
+    traced = torch.jit.trace(lambda t: getattr(tr, function)(t, 1), (x,))
+    assert f"torch_reductions::{function}" in str(traced.graph)
+    assert_same_bits(traced(x), getattr(tr, function)(x, 1))

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from helpers import DEVICES, FOLDS, FUNCTIONS, INDICES, needs_cuda
@@ -29,13 +30,23 @@ BAD: dict[str, tuple[list[str], Callable[[Call, torch.Tensor], Any], str]] = {
     "dim a string": (FUNCTIONS, lambda f, x: f(x, "0"), r"dim.*int.*str"),
     "dim a float": (FUNCTIONS, lambda f, x: f(x, 1.0), r"dim.*int.*float"),
     "dim a list of strings": (FUNCTIONS, lambda f, x: f(x, ["0"]), r"dim.*int.*(str|list)"),
+    "dim a bool": (FUNCTIONS, lambda f, x: f(x, True), r"dim.*int.*True"),
+    "dim a list of bool": (FUNCTIONS, lambda f, x: f(x, [True]), r"dim.*int.*True"),
+    "dim a set": (FUNCTIONS, lambda f, x: f(x, {0}), r"dim.*int.*\{0\} of type set"),
+    "dim a range": (FUNCTIONS, lambda f, x: f(x, range(1)), r"dim.*int.*range"),
+    "dim bytes": (FUNCTIONS, lambda f, x: f(x, b"0"), r"dim.*int.*bytes"),
+    "dim an array": (FUNCTIONS, lambda f, x: f(x, np.array([1, 0])), r"dim.*int.*ndarray"),
+    "dim a tensor of floats": (FUNCTIONS, lambda f, x: f(x, torch.tensor(1.0)), r"dim.*int.*Tensor"),
     "dim several": (INDICES, lambda f, x: f(x, (0, 1)), r"dim.*int.*tuple"),
     "keepdim a string": (FUNCTIONS, lambda f, x: f(x, 0, "yes"), r"keepdim.*bool.*str"),
+    "keepdim a number": (FUNCTIONS, lambda f, x: f(x, 0, 1), r"keepdim.*bool.*1 of type int"),
+    "keepdim None": (FUNCTIONS, lambda f, x: f(x, 0, None), r"keepdim.*bool.*None"),
     "input a list": (FUNCTIONS, lambda f, x: f([1.0, 2.0]), r"input.*Tensor.*list"),
     "input an array": (FUNCTIONS, lambda f, x: f(x.numpy()), r"input.*Tensor.*ndarray"),
     "no input": (FUNCTIONS, lambda f, x: f(), r"input"),
     "an unknown argument": (FUNCTIONS, lambda f, x: f(x, axes=1), r"axes"),
     "dtype a string": (["sum", "prod", "mean"], lambda f, x: f(x, dtype="float32"), r"dtype.*torch\.dtype.*str"),
+    "dtype a number": (["sum", "prod", "mean"], lambda f, x: f(x, dtype=6), r"dtype.*torch\.dtype.*6"),
     "dtype where there is none": (EXTREMES, lambda f, x: f(x, dtype=torch.float32), r"dtype"),
     "mean of integers": (["mean"], lambda f, x: f(x.int()), r"(?i)dtype.*float.*int"),
     "mean of bool": (["mean"], lambda f, x: f(x.bool()), r"(?i)dtype.*float.*bool"),
@@ -67,6 +78,43 @@ def test_bad_input(name: str, function: str, device: str, capfd: pytest.CaptureF
         wrong(getattr(tr, function), x)
     assert ours.type is expected
     assert_unharmed(function, capfd)
+
+
+# functions, dims and types that are not Python's own, and that torch takes
+GOOD: dict[str, tuple[list[str], Callable[[Call, torch.Tensor], Any]]] = {
+    "dim of numpy": (FUNCTIONS, lambda f, x: f(x, np.int64(1))),
+    "dim a small one of numpy": (FUNCTIONS, lambda f, x: f(x, np.int8(-1))),
+    "dims of numpy": (SEVERAL, lambda f, x: f(x, (np.int64(0), np.int32(1)))),
+    "dim a tensor": (FUNCTIONS, lambda f, x: f(x, torch.tensor(1))),
+    "dims a size": (SEVERAL, lambda f, x: f(x, torch.Size([1]))),
+    "dtype of Python": (["sum", "prod", "mean"], lambda f, x: f(x, 0, dtype=float)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [(name, function) for name, (functions, _) in GOOD.items() for function in functions]
+)
+def test_types_that_torch_takes(name: str, function: str) -> None:
+    x = torch.arange(12.0).reshape(3, 4) + 1
+    actual, expected = (GOOD[name][1](getattr(by, function), x) for by in (tr, torch))
+    assert actual.dtype == expected.dtype
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_names_of_numpy_are_refused(function: str) -> None:
+    """README: no axis, keepdims and out; never taken for something else."""
+    for options in ({"axis": 0}, {"dim": 0, "keepdims": True}, {"dim": 0, "out": torch.empty(4)}):
+        with pytest.raises(TypeError, match=list(options)[-1]):
+            getattr(tr, function)(torch.ones(3, 4), **options)
+
+
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad], ids=["vmap", "grad"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_wrong_types_under_transforms(function: str, transform: Any) -> None:
+    for dim in ("0", True, [True], {0}, 1.0):
+        with pytest.raises(TypeError, match=r"dim.*int"):
+            transform(lambda t, d=dim: getattr(tr, function)(t, d))(torch.ones(3, 4))
 
 
 def assert_unharmed(function: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +166,8 @@ UNSUPPORTED: dict[str, Callable[[], torch.Tensor]] = {
     "complex64": lambda: torch.ones(3, dtype=torch.complex64),
     "complex128": lambda: torch.ones(3, dtype=torch.complex128),
     "mkldnn": lambda: torch.eye(3).to_mkldnn(),
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)]),
+    "jagged": lambda: torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged),
     "quantized": lambda: torch.quantize_per_tensor(torch.eye(3), 1.0, 0, torch.qint8),
 }
 
@@ -128,8 +178,10 @@ def test_unsupported_tensors(name: str, function: str, capfd: pytest.CaptureFixt
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         x = UNSUPPORTED[name]()
-    with pytest.raises(NotImplementedError, match=f"(?i){function}"):
-        getattr(tr, function)(x, 0)
+    right = "to_padded_tensor" if x.is_nested else ""
+    for dims in ((), (0,), (-1,)):
+        with pytest.raises(NotImplementedError, match=f"(?is){function}.*{right}"):
+            getattr(tr, function)(x, *dims)
     assert_unharmed(function, capfd)
 
 

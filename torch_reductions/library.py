@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn import Parameter
 
 MIN_TORCH = (2, 11)
 FAMILIES = ("reduce",)
@@ -107,22 +108,30 @@ def _rung(line: str) -> Rung:
     return Rung(int(number), name, on, int(min_arch), of, types, order, idea, emulated == "1")
 
 
-@functools.cache
+# Read once, into plain tables: torch.compile cannot look into a foreign function, not even to raise an error.
+_LADDERS = {
+    family: tuple(map(_rung, _text(_library, "torch_reductions_ladder", family.encode()).splitlines()))
+    for family in FAMILIES
+}
+_ALL_RUNGS = tuple(rung for family in FAMILIES for rung in _LADDERS[family])
+_RUNGS = {
+    function: tuple(rung for rung in _ALL_RUNGS if function in rung.functions)
+    for function in dict.fromkeys(name for rung in _ALL_RUNGS for name in rung.functions)
+}
+
+
 def ladder(family: str) -> tuple[Rung, ...]:
     """The rungs of a family, as the library holds them."""
-    if family not in FAMILIES:
+    if family not in _LADDERS:
         raise ValueError(f"family is {family!r}; it must be one of {', '.join(FAMILIES)}")
-    return tuple(_rung(line) for line in _text(_library, "torch_reductions_ladder", family.encode()).splitlines())
+    return _LADDERS[family]
 
 
-@functools.cache
 def rungs(function: str) -> tuple[Rung, ...]:
     """Every rung that computes `function`, on any device."""
-    found = tuple(rung for family in FAMILIES for rung in ladder(family) if function in rung.functions)
-    if not found:
-        known = dict.fromkeys(name for family in FAMILIES for rung in ladder(family) for name in rung.functions)
-        raise ValueError(f"function is {function!r}; it must be one of {', '.join(known)}")
-    return found
+    if function not in _RUNGS:
+        raise ValueError(f"function is {function!r}; it must be one of {', '.join(_RUNGS)}")
+    return _RUNGS[function]
 
 
 def variants(function: str, device: str = "cpu") -> list[str]:
@@ -149,7 +158,7 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
     """The exception for a name or number that `function` does not have on the device; it lists those that exist."""
     names = variants(function, device) if device in DEVICES else [rung.name for rung in rungs(function)]
     choice = f"choose from {', '.join(map(repr, ['auto', *names]))}"
-    known = {key: rung.name for family in FAMILIES for rung in ladder(family) for key in (rung.number, rung.name)}
+    known = {key: rung.name for rung in _ALL_RUNGS for key in (rung.number, rung.name)}
     if variant not in known or known[variant] in (rung.name for rung in rungs(function)):
         name = known.get(variant, variant)
         return ValueError(f"variant {name!r} does not exist for {function} on {device}; {choice}")
@@ -168,6 +177,13 @@ def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) 
         raise NotImplementedError(f"variant {rung.name!r} does not compute {function} of {dtype_name(dtype)}, {types}")
 
 
+def wrong_type(function: str, argument: str, right: str, value: object) -> TypeError:
+    """The exception for an argument of a type that torch refuses; a long value is cut."""
+    return TypeError(
+        f"{function}(): argument '{argument}' must be {right}, not {value!r:.60} of type {type(value).__name__}"
+    )
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """torch.float32 -> float32"""
     return str(dtype).removeprefix("torch.")
@@ -183,18 +199,22 @@ Batch = Callable[..., Tensor]
 Save = Callable[..., None]  # (ctx, output, input, *args, **options)
 Backward = Callable[[Any, Tensor], "Tensor | None"]  # (ctx, grad of the output) -> grad of the input
 
+PLAIN = (Tensor, Parameter)  # types whose torch functions nobody overrides
+
 
 class Operator:
     """An operator and its rules: checks, fake kernel, gradient, vmap, autocast. Calling it takes the shortest way.
 
-    The rules see the operator's own arguments, `input` first; `variant` is the rung's number. `autocast` names the
-    device types where autocast makes float32 of half precision.
+    The rules see the operator's own arguments, `input` first; `variant` is the rung's number. `supports` raises where
+    there is no kernel for the kind of tensor, `check` where anything is wrong. `autocast` names the device types where
+    autocast makes float32 of half precision.
     """
 
     def __init__(
         self,
         name: str,
         *,
+        supports: Check,
         check: Check,
         fake: Fake,
         batch: Batch,
@@ -202,11 +222,12 @@ class Operator:
         backward: Backward,
         autocast: Sequence[str],
     ) -> None:
-        self.name, self.check, self.batch, self.save, self.backward = name, check, batch, save, backward
+        self.name, self.supports, self.check, self.batch = name, supports, check, batch
+        self.save, self.backward = save, backward
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
         self.op: Callable[..., Tensor] = overload
+        self.call: Callable[..., Tensor] = overload.op  # the same, a Python frame less
         self.redispatch: Callable[..., Tensor] = overload.redispatch
-        self.takes_list = not name.startswith("arg")  # of dims
         self.numbers = {"auto": 0} | {rung.name: rung.number for rung in rungs(name)}
         qualified = f"{NAMESPACE}::{name}"
         torch.library.register_fake(qualified, fake)
@@ -217,13 +238,12 @@ class Operator:
         if not has_cuda():
             _registrations.impl(name, _no_cuda, "CUDA")
 
-    def __call__(self, input: Tensor, *args: Any, variant: str = "auto", **options: Any) -> Tensor:
+    def __call__(self, variant: str, input: Tensor, *args: Any, **options: Any) -> Tensor:
         """The public way: a variant's name, and exceptions of the types that torch raises."""
         if variant != "auto":
             options["variant"] = self._number(input, variant)
-        if torch.compiler.is_compiling():  # the fake kernel checks
-            if self.takes_list and args and isinstance(args[0], int):
-                args = ([args[0]], *args[1:])  # a symbolic int is no list to the schema
+        if torch.compiler.is_compiling():
+            self.supports(input, *args, **options)  # the fake kernel checks the rest, but what it raises is wrapped
             return self.op(input, *args, **options)
         try:
             return self.run(input, *args, **options)
@@ -238,21 +258,27 @@ class Operator:
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Tensor:
         """The operator itself, by the way that is right under whatever transforms are active."""
-        if torch.compiler.is_compiling():
-            return self.op(input, *args, **options)
         if torch._C._are_functorch_transforms_active():
             # torch.func cannot look into an Autograd kernel.
             result: Tensor = _Transformed.apply(self, input, args, options)  # type: ignore[no-untyped-call]
             return result
-        eager = type(input) is Tensor and forward_ad._current_level < 0
-        if eager and not (input.requires_grad and torch.is_grad_enabled()):
-            with torch._C._AutoDispatchBelowAutograd():  # spares the way through the Autograd kernel, which is Python
-                return self.op(input, *args, **options)
-        return self.op(input, *args, **options)
+        if (
+            type(input) not in PLAIN
+            or forward_ad._current_level >= 0
+            or torch._C._is_torch_function_mode_enabled()
+            or torch._C._is_tracing()  # torch.jit would write down the Function instead of the operator
+        ):
+            return self.op(input, *args, **options)
+        # Spares the way through the dispatcher to the Autograd kernel, which is Python.
+        if input.requires_grad and torch.is_grad_enabled():
+            result = _Recorded.apply(self, self._below_autograd, input, args, options)  # type: ignore[no-untyped-call]
+            return result
+        with torch._C._AutoDispatchBelowAutograd():
+            return self.call(input, *args, **options)
 
     def _number(self, input: Tensor, variant: str) -> int:
         if not isinstance(variant, str):
-            raise TypeError(f"{self.name}(): argument 'variant' must be str, not {type(variant).__name__}")
+            raise wrong_type(self.name, "variant", "str", variant)
         if variant not in self.numbers:
             raise wrong_variant(self.name, variant, input.device.type if isinstance(input, Tensor) else "cpu")
         return self.numbers[variant]
@@ -263,14 +289,19 @@ class Operator:
             raise NotImplementedError(
                 f"{self.name}(): forward-mode gradients (jvp) are not implemented; use backward mode"
             )
+        redispatch = functools.partial(self._redispatch, keyset & torch._C._after_autograd_keyset)
         if input.requires_grad and torch.is_grad_enabled():
-            result: Tensor = _Recorded.apply(self, keyset, input, args, options)  # type: ignore[no-untyped-call]
+            result: Tensor = _Recorded.apply(self, redispatch, input, args, options)  # type: ignore[no-untyped-call]
             return result
-        return self._below_autograd(keyset, input, *args, **options)
+        return redispatch(input, *args, **options)
 
-    def _below_autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Tensor:
+    def _redispatch(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Tensor:
         with torch._C._AutoDispatchBelowAutograd():
-            return self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
+            return self.redispatch(keyset, input, *args, **options)
+
+    def _below_autograd(self, input: Tensor, *args: Any, **options: Any) -> Tensor:
+        with torch._C._AutoDispatchBelowAutograd():
+            return self.call(input, *args, **options)
 
     def _vmap(self, run: Any, info: Any, in_dims: tuple[Any, ...], input: Tensor, *args: Any, **options: Any) -> Any:
         return self.batch(run, info.batch_size, input.movedim(in_dims[0], 0), *args, **options), 0
@@ -284,11 +315,11 @@ class Operator:
 
 
 class _Recorded(torch.autograd.Function):
-    """An operator whose gradient is asked for."""
+    """An operator whose gradient is asked for; `run` computes it below autograd."""
 
     @staticmethod
-    def forward(ctx: Any, operator: Operator, keyset: Any, input: Tensor, args: Any, options: Any) -> Tensor:
-        output = operator._below_autograd(keyset, input, *args, **options)
+    def forward(ctx: Any, operator: Operator, run: Any, input: Tensor, args: Any, options: Any) -> Tensor:
+        output: Tensor = run(input, *args, **options)
         ctx.operator = operator
         operator.save(ctx, output, input, *args, **options)
         return output

@@ -9,16 +9,19 @@ layout and in every batch. Where several dims are reduced, their elements follow
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
+import numbers
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .library import DEVICES, Operator, check_variant, dtype_name, has_cuda, no_cuda_message
+from .library import DEVICES, PLAIN, Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
 
 __all__ = ["amax", "amin", "argmax", "argmin", "mean", "prod", "sum"]
 
@@ -27,6 +30,7 @@ Dim = int | Sequence[int] | None
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 DTYPES = (*FLOATS, *INTEGERS, torch.bool)
+PYTHON_TYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 FOLDS = ("sum", "prod", "mean")
 INDICES = ("argmax", "argmin")
 
@@ -38,6 +42,11 @@ def _wrap(dim: Dim, ndim: int) -> list[int]:
     """The dims counted from 0, sorted; all of them where none is named."""
     dims = [dim] if isinstance(dim, int) else dim or range(ndim)
     return sorted(d % max(ndim, 1) for d in dims)
+
+
+def _names_none(dim: Dim) -> bool:
+    """Whether no dim is named, which stands for all."""
+    return dim is None or dim == () or dim == []
 
 
 def _check_dims(function: str, dim: Dim, ndim: int) -> None:
@@ -52,31 +61,6 @@ def _check_dims(function: str, dim: Dim, ndim: int) -> None:
             raise RuntimeError(f"{function}(): argument 'dim': dim {d} appears multiple times in the list of dims")
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _check_types(function: str, input: object, dim: object, keepdim: object, dtype: object) -> None:
-    def wrong(argument: str, right: str, value: object) -> TypeError:
-        return TypeError(f"{function}(): argument '{argument}' must be {right}, not {type(value).__name__}")
-
-    if not isinstance(input, Tensor):
-        raise wrong("input", "Tensor", input)
-    if function in INDICES:
-        if dim is not None and not _is_int(dim):
-            raise wrong("dim", "int or None", dim)
-    elif isinstance(dim, Sequence) and not isinstance(dim, str):
-        for d in dim:
-            if not _is_int(d):
-                raise wrong("dim", "int or a sequence of int, not of another type", d)
-    elif dim is not None and not _is_int(dim):
-        raise wrong("dim", "int, a sequence of int, or None", dim)
-    if not isinstance(keepdim, bool):
-        raise wrong("keepdim", "bool", keepdim)
-    if dtype is not None and not isinstance(dtype, torch.dtype):
-        raise wrong("dtype", "torch.dtype", dtype)
-
-
 def _check_supported(function: str, argument: str, dtype: torch.dtype) -> None:
     if dtype not in DTYPES:
         right = (
@@ -88,22 +72,47 @@ def _check_supported(function: str, argument: str, dtype: torch.dtype) -> None:
         )
 
 
+def _supports(
+    function: str,
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    dtype: torch.dtype | None = None,
+    variant: int = 0,
+) -> None:
+    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
+    if not isinstance(input, Tensor):
+        raise wrong_type(function, "input", "Tensor", input)
+    kind = None
+    if input.is_nested:
+        kind, right = "nested", "input.to_padded_tensor(padding)"
+    elif input.is_quantized:
+        kind, right = "quantized", "input.dequantize()"
+    elif input.layout != torch.strided:
+        kind, right = str(input.layout).removeprefix("torch."), "input.to_dense()"
+    if kind:
+        raise NotImplementedError(f"{function}(): input is a {kind} tensor, which is not implemented; pass {right}")
+    if input.device.type not in (*DEVICES, "meta"):
+        raise NotImplementedError(f"{function}(): input is on {input.device}; move it to a CPU or CUDA device")
+    _check_supported(function, "input", input.dtype)
+    if dtype is not None:
+        _check_supported(function, "dtype", dtype)
+    check_variant(function, variant, dtype or input.dtype, input.device.type)
+
+
 def _result(function: str, input: Tensor, dim: Dim, keepdim: bool, dtype: torch.dtype | None) -> Tensor:
     """The result without its values, or the exception that torch raises."""
     _check_dims(function, dim, input.ndim)
     dims = _wrap(dim, input.ndim)
-    if function not in FOLDS and any(_is_int(size) and size == 0 for size in input.shape):
-        if dim is None or dim == () or dim == []:
+    if function not in FOLDS and any(type(size) is int and size == 0 for size in input.shape):
+        if _names_none(dim):
             message = f"{function}(): Expected reduction dim to be specified for input.numel() == 0."
             if function in INDICES:
                 raise IndexError(message)
             raise RuntimeError(f"{message} Specify the reduction dim with the 'dim' argument.")
         for d in dims:
-            if _is_int(input.shape[d]) and input.shape[d] == 0:
+            if type(input.shape[d]) is int and input.shape[d] == 0:
                 raise IndexError(f"{function}(): Expected reduction dim {d} to have non-zero size.")
-    _check_supported(function, "input", input.dtype)
-    if dtype is not None:
-        _check_supported(function, "dtype", dtype)
     if function == "mean" and (dtype or input.dtype) not in FLOATS:
         argument, wrong = ("Input", input.dtype) if dtype is None else ("Optional", dtype)
         raise RuntimeError(
@@ -129,18 +138,11 @@ def _check(
     variant: int = 0,
 ) -> None:
     """Raises what torch raises for these arguments, if anything; called when the operator has failed."""
-    _check_types(function, input, dim, keepdim, dtype)
-    if input.layout != torch.strided or input.is_quantized:
-        kind = "quantized" if input.is_quantized else str(input.layout).removeprefix("torch.")
-        right = "input.dequantize()" if input.is_quantized else "input.to_dense()"
-        raise NotImplementedError(f"{function}(): input is a {kind} tensor, which is not implemented; pass {right}")
-    if input.device.type not in (*DEVICES, "meta"):
-        raise NotImplementedError(f"{function}(): input is on {input.device}; move it to a CPU or CUDA device")
+    _supports(function, input, dim, keepdim, dtype, variant)
     # Nothing is allocated for the result, however large: a meta tensor stands for the input.
     _result(function, torch.empty_like(input, device="meta"), dim, keepdim, dtype)
     if input.is_cuda and not has_cuda():
         raise RuntimeError(no_cuda_message())
-    check_variant(function, variant, dtype or input.dtype, input.device.type)
 
 
 def _fake(
@@ -151,7 +153,7 @@ def _fake(
     dtype: torch.dtype | None = None,
     variant: int = 0,
 ) -> Tensor:
-    check_variant(function, variant, dtype or input.dtype, input.device.type)
+    _supports(function, input, dim, keepdim, dtype, variant)
     return _result(function, input, dim, keepdim, dtype)
 
 
@@ -185,20 +187,18 @@ def _batch(
 
 def _expand(ctx: Any, result: Tensor) -> Tensor:
     """The result, or its gradient, at every element that it was made of."""
-    if not ctx.keepdim:
-        for d in ctx.dims:
+    if not ctx.keepdim and result.ndim > 0:  # without dims it expands as it is
+        for d in _reduced(ctx):
             result = result.unsqueeze(d)
     return result.expand(ctx.shape)
 
 
+def _reduced(ctx: Any) -> list[int]:
+    return _wrap(ctx.dim, len(ctx.shape)) if len(ctx.shape) else []
+
+
 def _save_shape(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **_: Any) -> None:
-    ctx.shape, ctx.dtype, ctx.keepdim = input.shape, input.dtype, keepdim
-    ctx.dims = _wrap(dim, input.ndim) if input.ndim else []
-
-
-def _save_input(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **_: Any) -> None:
-    _save_shape(ctx, output, input, dim, keepdim)
-    ctx.save_for_backward(input)
+    ctx.shape, ctx.dtype, ctx.dim, ctx.keepdim = input.shape, input.dtype, dim, keepdim
 
 
 def _save_both(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **_: Any) -> None:
@@ -215,27 +215,48 @@ def _sum_backward(ctx: Any, grad: Tensor) -> Tensor:
 
 
 def _mean_backward(ctx: Any, grad: Tensor) -> Tensor:
-    grad = _expand(ctx, grad) / math.prod(ctx.shape[d] for d in ctx.dims)
+    grad = _expand(ctx, grad) / math.prod(ctx.shape[d] for d in _reduced(ctx))
     return grad.to(ctx.dtype)
+
+
+def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
+    """torch's rules, infinities and NaN included: the product over the element, or, where an element of the tensor is
+    zero, the product of those before times the product of those after."""
+    input: Tensor
+    input, output = ctx.saved_tensors
+    if input.ndim == 0:
+        return grad.to(ctx.dtype)
+    precise = torch.float64 if torch.float64 in (ctx.dtype, grad.dtype) else torch.float32
+    zeros = int((input == 0).sum()) if _has_values(input) else 1
+    if zeros == 0:
+        others = _expand(ctx, output).to(precise) / input.to(precise)
+    elif zeros > 1 and _names_none(ctx.dim) and not torch.is_grad_enabled():
+        return torch.zeros_like(input)
+    else:
+        dims = _reduced(ctx)
+        order = [*(d for d in range(input.ndim) if d not in dims), *dims]
+        moved = input.to(precise).permute(order)
+        rows = moved.flatten(input.ndim - len(dims))
+        others = _exclusive_cumprod(rows) * _exclusive_cumprod(rows.flip(-1)).flip(-1)
+        others = others.reshape(moved.shape).permute([order.index(d) for d in range(input.ndim)])
+    return (_expand(ctx, grad) * others).to(ctx.dtype)
+
+
+def _has_values(input: Tensor) -> bool:
+    """Whether a decision may be made by its values: nothing traces, transforms or captures it, as torch asks, too."""
+    return (
+        type(input) in PLAIN
+        and not input.is_meta
+        and not torch._C._functorch.is_functorch_wrapped_tensor(input)
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch.compiler.is_compiling()
+        and not (input.is_cuda and torch.cuda.is_current_stream_capturing())
+    )
 
 
 def _exclusive_cumprod(x: Tensor) -> Tensor:
     """The product of the elements before each."""
-    return torch.cat([torch.ones_like(x[..., :1]), x[..., :-1].cumprod(-1)], -1)
-
-
-def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """The product of all other elements, those before times those after: no division, so zeros are no exception."""
-    (input,) = ctx.saved_tensors
-    kept = [d for d in range(len(ctx.shape)) if d not in ctx.dims]
-    order = [*kept, *ctx.dims]
-    precise = torch.float64 if torch.float64 in (ctx.dtype, grad.dtype) else torch.float32
-    moved = input.to(precise).permute(order)
-    rows = moved.reshape(*(ctx.shape[d] for d in kept), math.prod(ctx.shape[d] for d in ctx.dims))
-    others = _exclusive_cumprod(rows) * _exclusive_cumprod(rows.flip(-1)).flip(-1)
-    back = others.reshape(moved.shape).permute([order.index(d) for d in range(len(order))])
-    grad = _expand(ctx, grad) * back
-    return grad.to(ctx.dtype)
+    return torch.cat([torch.ones_like(x[..., :1]), x[..., :-1]], -1).cumprod(-1)
 
 
 def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -243,7 +264,7 @@ def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
     input: Tensor
     input, output = ctx.saved_tensors
     equal = input == _expand(ctx, output)
-    return _expand(ctx, grad) * equal / equal.sum(ctx.dims, keepdim=True)
+    return _expand(ctx, grad) * equal / equal.sum(_reduced(ctx), keepdim=True)
 
 
 def _no_backward(ctx: Any, grad: Tensor) -> None:
@@ -258,6 +279,7 @@ def _operator(
 ) -> Operator:
     return Operator(
         name,
+        supports=functools.partial(_supports, name),
         check=functools.partial(_check, name),
         fake=functools.partial(_fake, name),
         batch=functools.partial(_batch, name),
@@ -268,12 +290,49 @@ def _operator(
 
 
 _sum = _operator("sum", _save_shape, _sum_backward, autocast=["cuda"])
-_prod = _operator("prod", _save_input, _prod_backward, autocast=["cuda", "cpu"])
+_prod = _operator("prod", _save_both, _prod_backward, autocast=["cuda", "cpu"])
 _mean = _operator("mean", _save_shape, _mean_backward)
 _amax = _operator("amax", _save_both, _extreme_backward)
 _amin = _operator("amin", _save_both, _extreme_backward)
 _argmax = _operator("argmax", _save_nothing, _no_backward)
 _argmin = _operator("argmin", _save_nothing, _no_backward)
+
+
+def _dim(function: str, dim: object) -> int:
+    """An int as torch takes it: numpy's and a tensor's too, but no bool."""
+    if isinstance(dim, (numbers.Integral, torch.SymInt, Tensor)) and not isinstance(dim, bool):
+        with contextlib.suppress(TypeError):
+            return index(dim)
+    raise wrong_type(
+        function, "dim", "int or None" if function in INDICES else "int, a list or tuple of int, or None", dim
+    )
+
+
+def _dims(function: str, dim: Any) -> Any:
+    """The dims as the schema names them, which itself would take True for 1, or a set for a list."""
+    if type(dim) is int:  # a symbolic one, which torch.compile makes, is no list to the schema
+        return [dim] if function not in INDICES and torch.compiler.is_compiling() else dim
+    if dim is None:
+        return None
+    if isinstance(dim, (list, tuple)) and function not in INDICES:
+        return [d if type(d) is int else _dim(function, d) for d in dim]
+    return _dim(function, dim)
+
+
+def _call(
+    operator: Operator, variant: str, input: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Calls an operator with arguments of the types that torch takes; its schema takes more."""
+    dim = _dims(operator.name, dim)
+    if type(keepdim) is not bool:
+        raise wrong_type(operator.name, "keepdim", "bool", keepdim)
+    if dtype is None:
+        return operator(variant, input, dim, keepdim)
+    if isinstance(dtype, type):
+        dtype = PYTHON_TYPES.get(dtype, dtype)
+    if not isinstance(dtype, torch.dtype):
+        raise wrong_type(operator.name, "dtype", "torch.dtype", dtype)
+    return operator(variant, input, dim, keepdim, dtype=dtype)
 
 
 def sum(
@@ -296,7 +355,7 @@ def sum(
         RuntimeError: a dim appears twice, or a CUDA tensor meets a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: there is no such variant for the device.
-        NotImplementedError: input is complex, sparse or quantized, or the variant lacks its type.
+        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type.
 
     Order of operations: Fold(n), see :mod:`torch_reductions.reduce`; pairwise, so the error grows as :math:`\log_2 n`
     (Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
@@ -304,7 +363,7 @@ def sum(
     >>> sum(torch.tensor([[1, 2], [3, 4]]), 1)
     tensor([3, 7])
     """
-    return _sum(input, dim, keepdim, dtype=dtype, variant=variant)
+    return _call(_sum, variant, input, dim, keepdim, dtype)
 
 
 def prod(
@@ -325,13 +384,14 @@ def prod(
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`sum`.
 
-    Order of operations: Fold(n), see :mod:`torch_reductions.reduce`. The gradient multiplies the product before an
-    element with the product after it, so that zeros need no exception (Blelloch, *Prefix Sums and Their Applications*).
+    Order of operations: Fold(n), see :mod:`torch_reductions.reduce`. The gradient is torch's, infinities and NaN
+    included: the product over the element; where the tensor has a zero, the product before an element times the product
+    after it (Blelloch, *Prefix Sums and Their Applications*).
 
     >>> prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), (0, 1))
     tensor(24.)
     """
-    return _prod(input, dim, keepdim, dtype=dtype, variant=variant)
+    return _call(_prod, variant, input, dim, keepdim, dtype)
 
 
 def mean(
@@ -358,7 +418,7 @@ def mean(
     >>> mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
     tensor([2., 3.])
     """
-    return _mean(input, dim, keepdim, dtype=dtype, variant=variant)
+    return _call(_mean, variant, input, dim, keepdim, dtype)
 
 
 def amax(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = "auto") -> Tensor:
@@ -384,7 +444,7 @@ def amax(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = 
     >>> amax(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
     tensor([2., 4.])
     """
-    return _amax(input, () if dim is None else dim, keepdim, variant=variant)
+    return _call(_amax, variant, input, () if dim is None else dim, keepdim)
 
 
 def amin(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = "auto") -> Tensor:
@@ -408,7 +468,7 @@ def amin(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = 
     >>> amin(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
     tensor([1., 3.])
     """
-    return _amin(input, () if dim is None else dim, keepdim, variant=variant)
+    return _call(_amin, variant, input, () if dim is None else dim, keepdim)
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, variant: str = "auto") -> Tensor:
@@ -434,7 +494,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, vari
     >>> argmax(torch.tensor([[1.0, 2.0], [4.0, 4.0]]), 1)
     tensor([1, 0])
     """
-    return _argmax(input, dim, keepdim, variant=variant)
+    return _call(_argmax, variant, input, dim, keepdim)
 
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, variant: str = "auto") -> Tensor:
@@ -458,4 +518,4 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, vari
     >>> argmin(torch.tensor([[2.0, 1.0], [4.0, 4.0]]), 1)
     tensor([1, 0])
     """
-    return _argmin(input, dim, keepdim, variant=variant)
+    return _call(_argmin, variant, input, dim, keepdim)

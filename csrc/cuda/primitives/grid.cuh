@@ -30,35 +30,42 @@ __device__ __forceinline__ void publish(uint64_t* word, const V& value, unsigned
   for (int i = 0; i < kTaggedWords<V>; i++) store_relaxed(word + i, uint64_t(tag) << 32 | payload[i]);
 }
 
-// Waits for N values, value i at word(i) where wanted(i): all of them are asked for at once.
-template <int N, class V, class Word, class Wanted>
-__device__ __forceinline__ void await(V (&values)[N], Word word, Wanted wanted, unsigned tag) {
-  bool missing;
-  do {
-    missing = false;
-    uint64_t got[N][kTaggedWords<V>];
+// Asks once for N values, value i at word(i), all at the same time: no load stands behind a condition, or each would wait
+// for the one before. Have they all arrived?
+//
+// Callers fold inside the loop that asks: a kernel that starts cold fetches the instructions of the fold while the values
+// are on their way, and not after.
+template <int N, class V, class Word>
+__device__ __forceinline__ bool arrived(V (&values)[N], Word word, unsigned tag) {
+  uint64_t got[N][kTaggedWords<V>];
 #pragma unroll
-    for (int i = 0; i < N; i++)
-      if (wanted(i)) {
+  for (int i = 0; i < N; i++)
 #pragma unroll
-        for (int k = 0; k < kTaggedWords<V>; k++) got[i][k] = load_relaxed(word(i) + k);
-      }
+    for (int k = 0; k < kTaggedWords<V>; k++) got[i][k] = load_relaxed(word(i) + k);
+  bool all = true;
 #pragma unroll
-    for (int i = 0; i < N; i++)
-      if (wanted(i)) {
-        uint32_t payload[kTaggedWords<V>];
+  for (int i = 0; i < N; i++) {
+    uint32_t payload[kTaggedWords<V>];
 #pragma unroll
-        for (int k = 0; k < kTaggedWords<V>; k++) {
-          missing |= unsigned(got[i][k] >> 32) != tag;
-          payload[k] = uint32_t(got[i][k]);
-        }
-        memcpy(&values[i], payload, sizeof(V));
-      }
-  } while (missing);
+    for (int k = 0; k < kTaggedWords<V>; k++) {
+      all &= unsigned(got[i][k] >> 32) == tag;
+      payload[k] = uint32_t(got[i][k]);
+    }
+    memcpy(&values[i], payload, sizeof(V));
+  }
+  return all;
 }
 
-// Called by one thread of each block that reads, once it has all that it waits for; the last of `readers` opens the board
-// for the next launch.
+// Between two rounds of asking: the longer the wait so far, the longer the pause, or the waiting warps keep the L2 from
+// those that they wait for.
+__device__ __forceinline__ void pause([[maybe_unused]] int rounds) {
+#ifndef CUDA_ON_CPU
+  __nanosleep(rounds < 64 ? rounds * 16 : 1024);
+#endif
+}
+
+// Called once for each of `readers` that wait, when they have all that they wait for; the last one opens the board for
+// the next launch.
 __device__ __forceinline__ void leave(const Board& board, unsigned readers, unsigned tag) {
   unsigned* const left = reinterpret_cast<unsigned*>(board.launch + 1);
   if (readers == 1 || atomicInc(left, readers - 1) == readers - 1) store_relaxed(board.launch, tag);

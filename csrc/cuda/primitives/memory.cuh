@@ -20,17 +20,19 @@ __device__ __forceinline__ uint64_t evict_first() {
 #if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800
 #define LOAD_HINT ".L2::cache_hint"
 #define LOAD_POLICY ", %6"
+#define WHOLE_POLICY ", %5"
 #else
 #define LOAD_HINT ""
 #define LOAD_POLICY ""
+#define WHOLE_POLICY ""
 #endif
 
 // The 16 bytes at p, or zeros where not valid. p is aligned.
 __device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[maybe_unused]] uint64_t policy,
                                        bool valid) {
 #ifdef CUDA_ON_CPU
-  for (uint32_t& word : words) word = 0;
-  if (valid) memcpy(words, __builtin_assume_aligned(p, 16), 16);
+  const uint4 w = valid ? *static_cast<const uint4*>(p) : uint4{};
+  words[0] = w.x, words[1] = w.y, words[2] = w.z, words[3] = w.w;
 #else
   asm volatile(
       "{\n\t.reg .pred q;\n\tsetp.ne.b32 q, %5, 0;\n\t"
@@ -40,8 +42,21 @@ __device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[ma
       : "l"(p), "r"(int(valid)), "l"(policy));
 #endif
 }
+
+// The same, where every lane's are there.
+__device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[maybe_unused]] uint64_t policy) {
+#ifdef CUDA_ON_CPU
+  const uint4 w = *static_cast<const uint4*>(p);
+  words[0] = w.x, words[1] = w.y, words[2] = w.z, words[3] = w.w;
+#else
+  asm volatile("ld.global.L1::no_allocate" LOAD_HINT ".v4.u32 {%0, %1, %2, %3}, [%4]" WHOLE_POLICY ";"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "l"(p), "l"(policy));
+#endif
+}
 #undef LOAD_HINT
 #undef LOAD_POLICY
+#undef WHOLE_POLICY
 
 // The Bytes (1, 2, 4, 8 or 16) at p, which is aligned to them.
 template <int Bytes>
@@ -69,7 +84,7 @@ __device__ __forceinline__ void prefetch([[maybe_unused]] const void* p) {
 __device__ __forceinline__ uint64_t load_relaxed(const uint64_t* p) {
   uint64_t value;
 #ifdef CUDA_ON_CPU
-  value = __atomic_load_n(p, __ATOMIC_RELAXED);
+  value = emulator::load_relaxed(p);
 #else
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
 #endif
@@ -77,7 +92,7 @@ __device__ __forceinline__ uint64_t load_relaxed(const uint64_t* p) {
 }
 __device__ __forceinline__ void store_relaxed(uint64_t* p, uint64_t value) {
 #ifdef CUDA_ON_CPU
-  __atomic_store_n(p, value, __ATOMIC_RELAXED);
+  emulator::store_relaxed(p, value);
 #else
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
 #endif

@@ -12,6 +12,15 @@ namespace torch_reductions::cuda {
 
 __host__ __device__ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
 
+// The highest set bit of n, which is not 0.
+__device__ __forceinline__ int highest_bit(uint64_t n) {
+#ifdef CUDA_ON_CPU
+  return 63 - __builtin_clzll(n);
+#else
+  return 63 - __clzll(int64_t(n));
+#endif
+}
+
 // f(0) ... f(N - 1), each with a constant: unrolled before anything is placed, so arrays that it indexes stay in registers.
 template <int N, class F>
 __device__ __forceinline__ void each(F f) {
@@ -26,6 +35,23 @@ template <class Op, int N>
 __device__ __forceinline__ typename Op::Value tree(const typename Op::Value* x) {
   if constexpr (N == 1) return x[0];
   else return Op::combine(tree<Op, N / 2>(x), tree<Op, N / 2>(x + N / 2));
+}
+
+// The binary counter, of V columns at once: value number n arrives, merges with the waiting ones while the bit is set, then
+// waits; after n values wait[k] holds digit k of n wherever bit k is set. Recursion, because a loop with a break would put
+// wait[] into local memory.
+template <class Op, int V, int Levels, int Level = 0>
+__device__ __forceinline__ void push(typename Op::Value (&wait)[Levels][V], typename Op::Value (&v)[V], int n) {
+  if constexpr (Level < Levels) {
+    if (n >> Level & 1) {
+#pragma unroll
+      for (int e = 0; e < V; e++) v[e] = Op::combine(wait[Level][e], v[e]);
+      push<Op, V, Levels, Level + 1>(wait, v, n);
+    } else {
+#pragma unroll
+      for (int e = 0; e < V; e++) wait[Level][e] = v[e];
+    }
+  }
 }
 
 // The type in registers: float for the half types, 32-bit integers for the small ones.

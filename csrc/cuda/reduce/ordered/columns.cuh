@@ -1,28 +1,32 @@
-// Any other layout: a thread takes V neighbouring results and a run of 2^k elements of each, at any strides; the runs
-// of a block are merged in shared memory, those of several blocks by the last of them.
+// Any layout: a thread takes V neighbouring results and a run of 2^k elements of each; the runs of a block are merged in
+// shared memory. Where rows are aligned and wide, a warp takes 32 words of them through a ring in shared memory, which
+// keeps more bytes on the way than registers can.
 #pragma once
-#include "../../primitives/grid.cuh"
-#include "elements.cuh"
+#include "../../primitives/async.cuh"
+#include "split.cuh"
 
 namespace torch_reductions::cuda {
 
 // A run is at most 2^kLogMaxRun elements: each level of its binary counter waits in registers.
 template <class S, int V>
-inline constexpr int kLogMaxRun = S::E == 1                             ? 10
-                                  : V * sizeof(typename S::Value) <= 4  ? 12
+inline constexpr int kLogMaxRun = V * sizeof(typename S::Value) <= 4    ? 12
                                   : V * sizeof(typename S::Value) <= 8  ? 11
                                   : V * sizeof(typename S::Value) <= 16 ? 9
                                                                         : 8;
-// What a thread loads at once.
-template <class S, int V>
-inline constexpr int kLogBatch = S::E == 1 || sizeof(typename S::Value) == 16 ? 2
-                                 : V * sizeof(typename S::Value) > 8          ? 3
-                                                                              : 4;
+// A warp's stage of the ring is 2 KB: so many rows of 32 groups of V.
+inline constexpr int kStages = 3, kStageBytesOfWarp = 2048;
+
+// The rows that a thread folds at once: those of a stage, or as many as it can load into registers.
+template <class S, int V, bool Staged>
+inline constexpr int kLogBatch = Staged                              ? log2_of(kStageBytesOfWarp / 32 / (V * S::kBytes))
+                                 : sizeof(typename S::Value) == 16   ? 2
+                                 : V * sizeof(typename S::Value) > 8 ? 3
+                                                                     : 4;
 
 // Results are numbered [outer, inner] and taken V at a time ("a group"); steps are in bytes.
 struct Columns {
   const char* data;
-  int64_t groups, inner, outer_bytes, inner_bytes, length_bytes, length;
+  int64_t groups, inner, outer_bytes, inner_bytes, length_bytes;
 
   __device__ __forceinline__ const char* group(int64_t g) const {
     if (inner == groups) return data + g * inner_bytes;
@@ -31,17 +35,15 @@ struct Columns {
   }
 };
 
-// How the work is cut: a block takes `width` groups and 2^log_height runs of 2^log_run elements of each; `chunks`
-// blocks one after the other cover the length.
+// A block takes `width` groups and 2^log_height runs of 2^log_run elements of each.
 struct Cut {
-  int width, log_height, log_run, log_last_run;  // log_last_run: of the runs over the chunks' totals
-  unsigned tiles, chunks;
-  Board board;  // where there are several chunks: [tile][chunk][width * V]
+  int width, log_height, log_run;
+  unsigned strips;  // blocks side by side
 };
 
 // v[0 .. V) folded over 2^Log elements.
-template <int V, int Log, class T, class Op>
-__device__ __forceinline__ void column_block(const Input<T, Op>& source, typename Op::Value (&v)[V], const char* p,
+template <int V, int Log, class T, class Op, int G>
+__device__ __forceinline__ void column_block(const Input<T, Op, G>& source, typename Op::Value (&v)[V], const char* p,
                                              int64_t step, int64_t index) {
   constexpr int R = 1 << Log;
   uint32_t words[R][(V * sizeof(T) + 3) / 4];
@@ -53,31 +55,6 @@ __device__ __forceinline__ void column_block(const Input<T, Op>& source, typenam
 #pragma unroll
     for (int i = 0; i < R; i++) x[i] = source.value(words[i], e, index + i);
     v[e] = tree<Op, R>(x);
-  }
-}
-// The same of published totals; p is then an offset in bytes from the board's words.
-template <int V, int Log, class Op>
-__device__ __forceinline__ void column_block(const Published<Op>& source, typename Op::Value (&v)[V], const char* p,
-                                             int64_t step, int64_t) {
-  typename Op::Value x[1 << Log];
-  await(
-      x, [&](int i) { return reinterpret_cast<const uint64_t*>(p + i * step); }, [](int) { return true; }, source.tag);
-  v[0] = tree<Op, 1 << Log>(x);
-}
-
-// The binary counter: value number n arrives, merges with the waiting ones while the bit is set, then waits. Recursion,
-// because a loop with a break would put wait[] into local memory.
-template <class Op, int V, int Levels, int Level = 0>
-__device__ __forceinline__ void push(typename Op::Value (&wait)[Levels][V], typename Op::Value (&v)[V], int n) {
-  if constexpr (Level < Levels) {
-    if (n >> Level & 1) {
-#pragma unroll
-      for (int e = 0; e < V; e++) v[e] = Op::combine(wait[Level][e], v[e]);
-      push<Op, V, Levels, Level + 1>(wait, v, n);
-    } else {
-#pragma unroll
-      for (int e = 0; e < V; e++) wait[Level][e] = v[e];
-    }
   }
 }
 
@@ -101,43 +78,65 @@ __device__ __forceinline__ void column_tail(const S& source, typename S::Value* 
   if constexpr (Log > 0) column_tail<S, V, Log - 1>(source, digit, pitch, p, n, step, index);
 }
 
-// One block folds n elements of `width` groups; p is this thread's group at the block's first element. Afterwards
-// (synchronised) digit[k * pitch + column] is digit k of that column wherever bit k of n is set. table: a value for
-// each thread and column.
-template <int V, class S>
-__device__ __forceinline__ void column_fold(const S& source, const char* p, int64_t step, int64_t n, int64_t index,
-                                            int width, int log_height, int log_run, typename S::Value* table,
-                                            typename S::Value* digit) {
-  using Op = typename S::Op;
-  using Value = typename S::Value;
-  constexpr int LogR = kLogBatch<S, V>, Levels = kLogMaxRun<S, V> - LogR + 1;
-  const int y = threadIdx.x / width, column = (threadIdx.x - y * width) * V, pitch = width * V;
-  const int whole = int(n >> log_run);  // complete runs
-  if (y < 1 << log_height) {
-    const int64_t first = int64_t(y) << log_run;
-    const int64_t left = n - first;
-    const int count = left <= 0 ? 0 : left < 1 << log_run ? int(left) : 1 << log_run;
-    p += first * step;
-    index += first;
-    Value wait[Levels][V];
-    for (int r = 0; r < count >> LogR; r++) {
-      Value v[V];
-      column_block<V, LogR>(source, v, p, step, index);
-      push<Op, V, Levels>(wait, v, r);
-      p += step << LogR;
-      index += 1 << LogR;
-    }
-    const bool complete = count == 1 << log_run;
-    each<Levels>([&](auto l) {
-      if (count >> (LogR + l.value) & 1)
-        put<Value, V>(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
-    });
-    // What is left of a run that is not complete; or a complete one shorter than a batch, whose digit is its total.
-    if (!complete || log_run < LogR)
-      column_tail<S, V, LogR - 1>(source, complete ? table + (y - log_run) * pitch + column : digit + column, pitch, p,
-                                  count & ((1 << LogR) - 1), step, index);
+// The batches of a run, one after the other: from memory, or (Staged) from the warp's ring in shared memory.
+template <class S, int V, bool Staged>
+struct Batches {
+  __device__ __forceinline__ Batches(const char*, int64_t, int, int, char*) {}
+  __device__ __forceinline__ void next(const S& source, typename S::Value (&v)[V], const char* p, int64_t step,
+                                       int64_t index) {
+    column_block<V, kLogBatch<S, V, false>>(source, v, p, step, index);
   }
-  __syncthreads();
+};
+
+template <class S, int V>
+struct Batches<S, V, true> {
+  static constexpr int kLane = V * S::kBytes, kRow = 32 * kLane, kVectors = kRow / 16;  // bytes; vectors of a row
+  static constexpr int kLogRows = kLogBatch<S, V, true>;
+  const char* from;  // this lane's first vector of the next batch that is asked for
+  char* ring;
+  int64_t step;
+  int left, slot = 0;  // the batches still to ask for, and the stage that is read next
+  int own;             // this lane's group in a row; beyond the last one, the last one again
+  bool valid;
+
+  // p: lane 0's group of the first row; groups: how many of the 32 lanes' groups exist.
+  __device__ __forceinline__ Batches(const char* p, int64_t step, int batches, int groups, char* ring)
+      : ring(ring), step(step), left(batches) {
+    const int lane = threadIdx.x & 31;
+    from = p + lane / kVectors * step + lane % kVectors * 16;
+    own = (lane < groups ? lane : groups - 1) * kLane;
+    valid = lane % kVectors * 16 < groups * kLane;
+    for (int i = 0; i + 1 < kStages; i++) ask(i);
+  }
+  __device__ __forceinline__ void ask(int stage) {
+    if (left > 0) {
+      left--;
+      const int lane = threadIdx.x & 31;
+      if (valid) {
+#pragma unroll
+        for (int i = 0; i < kStageBytesOfWarp / 512; i++)
+          copy_async(ring + stage * kStageBytesOfWarp + (i * 32 + lane) * 16, from + i * (32 / kVectors) * step);
+      }
+      from += step << kLogRows;
+    }
+    commit_copies();  // an empty group too: await_copies counts them
+  }
+  __device__ __forceinline__ void next(const S& source, typename S::Value (&v)[V], const char*, int64_t,
+                                       int64_t index) {
+    await_copies<kStages - 2>();
+    __syncwarp();
+    ask(slot == 0 ? kStages - 1 : slot - 1);  // into the stage that every lane has read by now
+    column_block<V, kLogRows>(source, v, ring + slot * kStageBytesOfWarp + own, kRow, index);
+    slot = slot + 1 == kStages ? 0 : slot + 1;
+  }
+};
+
+// The totals of `whole` runs of each of `width` columns, table[run * pitch + column], become digits log_run and up.
+template <int V, class Op>
+__device__ __forceinline__ void merge_runs(typename Op::Value* table, typename Op::Value* digit, int width,
+                                           int log_height, int log_run, int whole) {
+  using Value = typename Op::Value;
+  const int y = threadIdx.x / width, column = (threadIdx.x - y * width) * V, pitch = width * V;
   if (log_height <= 5) {  // uniform: a lane a run, the digits by xor steps
     const int run = threadIdx.x & ((1 << log_height) - 1), group = threadIdx.x >> log_height;
     const bool inside = group < width;
@@ -155,7 +154,7 @@ __device__ __forceinline__ void column_fold(const S& source, const char* p, int6
     __syncthreads();
     return;
   }
-  for (int k = 0; k <= log_height; k++) {  // the tree over the complete runs
+  for (int k = 0; k <= log_height; k++) {
     const int size = 1 << k;
     if ((whole >> k & 1) && y == whole >> (k + 1) << (k + 1)) {
 #pragma unroll
@@ -172,73 +171,95 @@ __device__ __forceinline__ void column_fold(const S& source, const char* p, int6
   }
 }
 
-// The totals that other blocks publish are columns too. Not inlined: every input type of an operator shares it.
-template <class Op>
-__device__ __noinline__ void fold_published_columns(const uint64_t* words, int64_t step, unsigned tag, int64_t n,
-                                                    int width, int log_height, int log_run, typename Op::Value* table,
-                                                    typename Op::Value* digit) {
-  column_fold<1>(Published<Op>{nullptr, tag}, reinterpret_cast<const char*>(words), step, n, 0, width, log_height,
-                 log_run, table, digit);
-}
-
-template <class S, int V>
-inline constexpr int kColumnThreads = V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
-
-// A block takes a chunk of a tile. Where there are several chunks it publishes its totals, and the block of the last
-// one waits for all of them, folds them, and its own digits if its chunk is ragged.
-template <class S, int V>
-__global__ void __launch_bounds__(kColumnThreads<S, V>) columns(S source, Columns columns, Output out, Cut cut) {
+// One block folds n elements of `width` groups; p is this thread's group at the block's first element. Staged: a warp a
+// run of 32 groups side by side, of which `groups` exist. Afterwards (synchronised) digit[k * pitch + column] is digit k of that column wherever bit k
+// of n is set. table: a value for each thread and column; digits follow it.
+template <int V, bool Staged, class S>
+__device__ __forceinline__ typename S::Value* column_fold(const S& source, const char* p, int64_t step, int64_t n,
+                                                          int64_t index, int groups, const Cut& cut, uint4* memory) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  constexpr int Words = kTaggedWords<Value>;
-  extern __shared__ uint4 memory[];
-  const unsigned tile = blockIdx.x / cut.chunks, chunk = blockIdx.x - tile * cut.chunks;
-  const unsigned tag = cut.chunks > 1 ? launch_tag(cut.board) : 0;
-  const int pitch = cut.width * V, log_chunk = cut.log_run + cut.log_height;
+  constexpr int LogR = kLogBatch<S, V, Staged>, Levels = kLogMaxRun<S, V> - LogR + 1;
+  const int log_run = cut.log_run;
+  const int y = threadIdx.x / cut.width, column = (threadIdx.x - y * cut.width) * V, pitch = cut.width * V;
+  const int whole = int(n >> log_run);  // complete runs
   Value* const table = reinterpret_cast<Value*>(memory);
   Value* const digit = table + (pitch << cut.log_height);
-  const int y = threadIdx.x / cut.width, x = threadIdx.x - y * cut.width;
-  const int64_t group = int64_t(tile) * cut.width + x;
+  const auto finish_run = [&](Value(&wait)[Levels][V], int count) {
+    const bool complete = count == 1 << log_run;
+    each<Levels>([&](auto l) {
+      if (count >> (LogR + l.value) & 1)
+        put<Value, V>(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
+    });
+    // What is left of a run that is not complete; or a complete one shorter than a batch, whose digit is its total.
+    if (!complete || log_run < LogR)
+      column_tail<S, V, LogR - 1>(source, complete ? table + y * pitch + column - log_run * pitch : digit + column,
+                                  pitch, p, count & ((1 << LogR) - 1), step, index);
+  };
+  if (Staged || y < 1 << cut.log_height) {  // every warp of a ring has a run
+    Value wait[Levels][V];
+    const int64_t first = int64_t(y) << log_run;
+    const int64_t left = n - first;
+    const int count = left <= 0 ? 0 : left < 1 << log_run ? int(left) : 1 << log_run;
+    p += first * step;
+    index += first;
+    const int lane = threadIdx.x & 31;
+    Batches<S, V, Staged> batches(p - (lane < groups ? lane : groups - 1) * (V * S::kBytes), step, count >> LogR,
+                                  groups,
+                                  reinterpret_cast<char*>(memory) + (threadIdx.x >> 5) * (kStages * kStageBytesOfWarp));
+    for (int r = 0; r < count >> LogR; r++) {
+      Value v[V];
+      batches.next(source, v, p, step, index);
+      push<Op, V>(wait, v, r);
+      p += step << LogR;
+      index += 1 << LogR;
+    }
+    if constexpr (Staged) __syncthreads();  // the ring becomes the table
+    finish_run(wait, count);
+  }
+  __syncthreads();
+  merge_runs<V, Op>(table, digit, cut.width, cut.log_height, log_run, whole);
+  return digit;
+}
+
+template <class S, int V, bool Staged>
+inline constexpr int kColumnThreads = !Staged && S::kBytes >= 4 && V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
+
+// A block takes a chunk (a tile of the lines) of a strip.
+template <class S, int V, bool Staged>
+__global__ void __launch_bounds__(kColumnThreads<S, V, Staged>)
+    columns(S source, Columns columns, Output out, Cut cut, Split split) {
+  using Op = typename S::Op;
+  using Value = typename S::Value;
+  extern __shared__ uint4 memory[];
+  const bool several = split.tiles > 1;
+  const unsigned tag = several ? launch_tag(split.board) : 0, workers = cut.strips * split.tiles;
+  if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers, tag);
+  const unsigned tile = blockIdx.x / cut.strips, strip = blockIdx.x - tile * cut.strips;  // strips side by side in time
+  const int y = threadIdx.x / cut.width, x = threadIdx.x - y * cut.width, pitch = cut.width * V;
+  const int64_t group = int64_t(strip) * cut.width + x, left_groups = columns.groups - int64_t(strip) * cut.width;
   const bool inside = group < columns.groups;
   const char* p = columns.group(inside ? group : columns.groups - 1);  // beyond the last group: the last one again
-  const int64_t start = int64_t(chunk) << log_chunk, full = int64_t(1) << log_chunk;
-  const int64_t left = columns.length - start, n = left < full ? left : full;
-  const int64_t whole = columns.length >> log_chunk;
-  uint64_t* const board = cut.board.words + int64_t(tile) * whole * pitch * Words;
-  if (cut.chunks > 1 && threadIdx.x * 4 < pitch * Words)
-    prefetch(board + int64_t(chunk) * pitch * Words + threadIdx.x * 4);
-  column_fold<V>(source, p + start * columns.length_bytes, columns.length_bytes, n, start, cut.width, cut.log_height,
-                 cut.log_run, table, digit);
-  const auto fold_own = [&](Value v, int column) {
-    for (int k = log_chunk; k >= 0; k--)
-      if (n >> k & 1) v = Op::combine(v, digit[k * pitch + column]);
-    return v;
-  };
-  if (cut.chunks == 1) {
+  const int64_t start = int64_t(tile) << split.log_tile, full = int64_t(1) << split.log_tile;
+  const int64_t left = split.length - start, n = left < full ? left : full;
+  const int groups = left_groups < 32 ? int(left_groups) : 32;
+  const Value* const digit = column_fold<V, Staged>(source, p + start * columns.length_bytes, columns.length_bytes, n,
+                                                    start, groups, cut, memory);
+  if (!several) {
     if (y == 0 && inside)
 #pragma unroll
-      for (int e = 0; e < V; e++) out.store<Op>(group * V + e, fold_own(Op::identity(), x * V + e));
+      for (int e = 0; e < V; e++)
+        out.store<Op>(group * V + e, fold_set_digits<Op>(Op::identity(), digit + x * V + e, n, pitch));
     return;
   }
-
-  if (n == full)
-    for (int i = threadIdx.x; i < pitch; i += blockDim.x)
-      publish(board + (int64_t(chunk) * pitch + i) * Words, digit[log_chunk * pitch + i], tag);
-  if (chunk + 1 < cut.chunks) return;
-
-  Value* const last = digit + (log_chunk + 1) * pitch;  // the digits of the folded totals
-#pragma unroll 1
-  for (int e = 0; e < V; e++) {  // a thread takes every column of its group in turn
-    fold_published_columns<Op>(board + (x * V + e) * Words, int64_t(pitch) * Words * 8, tag, whole, cut.width,
-                               cut.log_height, cut.log_last_run, table, last);
-    if (e == V - 1 && threadIdx.x == blockDim.x - 1) leave(cut.board, cut.tiles, tag);
-    if (y == 0 && inside) {
-      Value v = Op::identity();
-      for (int k = cut.log_last_run + cut.log_height; k >= 0; k--)
-        if (whole >> k & 1) v = Op::combine(v, last[k * cut.width + x]);
-      out.store<Op>(group * V + e, n < full ? fold_own(v, x * V + e) : v);
-    }
-    __syncthreads();
+  const int existing = left_groups < cut.width ? int(left_groups) * V : pitch;
+  if (n == full) {
+    for (int i = threadIdx.x; i < existing; i += blockDim.x)
+      publish_total(split, int64_t(strip) * pitch + i, tile, digit[split.log_tile * pitch + i], tag);
+  } else {
+    for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set))
+      for (int i = threadIdx.x; i < existing; i += blockDim.x)
+        publish_digit(split, int64_t(strip) * pitch + i, highest_bit(set), digit[highest_bit(set) * pitch + i], tag);
   }
 }
 

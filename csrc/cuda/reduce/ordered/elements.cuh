@@ -42,7 +42,7 @@ inline constexpr bool kExtreme =
 
 // The input: elements of type T. min and argmin read their elements flipped and store them flipped back. Groups: the
 // vectors that a thread loads at once (rows.cuh).
-template <class T, class Operator, int Groups = 8>
+template <class T, class Operator, int Groups = 4>
 struct Input {
   static constexpr int kGroups = Groups;
   using Op = Operator;
@@ -59,16 +59,6 @@ struct Input {
     else if constexpr (kExtreme<Op>) return flipped ? flip(x) : x;
     else return Value(x);
   }
-};
-
-// Totals that blocks of the same launch publish: folded like elements, a word or more each.
-template <class Operator>
-struct Published {
-  using Op = Operator;
-  using Value = typename Op::Value;
-  static constexpr int kGroups = 8, E = 1;
-  const uint64_t* words;
-  unsigned tag;
 };
 
 template <class S>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../../primitives/launch.h"
+#include "few_columns.cuh"
 #include "long_rows.cuh"
 #include "shifted_columns.cuh"
 #include "short_rows.cuh"
@@ -17,14 +18,10 @@ class Plan {
   using ByWarps = Input<T, Op, sizeof(T) < 4 ? 4 : 8>;  // small types: more warps, to hide their arithmetic
   using Value = typename Op::Value;
 
-  // Only what pays is instantiated; columns<1> serves every other case.
+  // Only what pays is instantiated; columns<S, 1, false> serves every other case.
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
-  static constexpr bool kSum = std::is_same_v<Op, SumOf<T>>;
-  // Two columns: sums, and all of float32.
-  static constexpr bool kPairs = std::is_same_v<T, float> || (kSum && sizeof(T) >= 2 && !std::is_same_v<T, int16_t>);
-  static constexpr bool kShifted = std::is_same_v<T, float> && kSum;  // many columns, rows not aligned
-  static constexpr int kVector =
-      sizeof(T) < 4 && (kSum || std::is_same_v<Op, MaxOf<T>>) ? 4 / sizeof(T) : 1;  // small types, a word a lane
+  static constexpr bool kShifted = std::is_same_v<T, float> && std::is_same_v<Op, SumOf<T>>;
+  static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results a lane in the ring: a word or more
 
  public:
   Plan(const ReduceArgs& args, Context& context)
@@ -35,44 +32,69 @@ class Plan {
   }
 
   void run() {
-    const bool contiguous = args_.length_stride == 1 || args_.length == 1;
-    const int64_t rows = args_.outer * args_.inner;
     if constexpr (!kLongIndex) {
-      if (contiguous) {
-        const bool packed = (args_.inner == 1 || args_.inner_stride == args_.length) &&
-                            (args_.outer == 1 || args_.outer_stride == args_.length * args_.inner);
-        const bool in_vectors = args_.length > 1 && (args_.length & (args_.length - 1)) == 0 && args_.length <= S::E &&
-                                rows % (S::E / args_.length) == 0 && reinterpret_cast<uintptr_t>(args_.input) % 16 == 0;
-        if (packed && in_vectors && rows > 1) return vector_rows(rows);
-        if (packed && rows > 1 && args_.length <= kThreadRow && (args_.length * sizeof(T) <= 512 || rows < sms_))
-          return short_rows<false>(rows);
-        if (packed && rows >= sms_ && args_.length <= kLanesRow) return short_rows<true>(rows);
-        if (args_.length > 32 || rows <= sms_) {
-          if (args_.length <= int64_t(32) << kLogUnit<ByWarps, 1> &&
-              (rows >= sms_ * 8 || args_.length < 1 << kLogUnit<S, 1>))
-            return warp_rows(rows);
-          return split_rows<1>(rows, args_.length);
-        }
-      }
-      if constexpr (kPairs)
-        if (args_.inner == 2 && args_.inner_stride == 1 && args_.length_stride == 2 && args_.length >= 1024)
-          return split_rows<2>(args_.outer, args_.length);
-      if constexpr (kShifted)
-        if (args_.inner_stride == 1 && args_.inner >= 256 && args_.inner % 32 != 0 && args_.length >= 256 &&
-            rows >= 128 * sms_)
-          return shifted_columns();
-      if constexpr (kVector > 1) {
-        const bool vectors = args_.inner_stride == 1 && args_.inner % kVector == 0 &&
-                             args_.length_stride % kVector == 0 &&
-                             (args_.outer == 1 || args_.outer_stride % kVector == 0) &&
-                             reinterpret_cast<uintptr_t>(args_.input) % (kVector * sizeof(T)) == 0;
-        if (vectors && rows >= 64 * kVector) return columns<kVector>();
+      if (args_.length_stride == 1 || args_.length == 1) {
+        if (rows_of_memory()) return;
+      } else if (args_.inner_stride == 1 && args_.inner > 1) {
+        if (columns_of_memory()) return;
       }
     }
-    columns<1>();
+    columns<1, false>();
   }
 
  private:
+  // The length is contiguous.
+  bool rows_of_memory() {
+    const int64_t rows = args_.outer * args_.inner, length = args_.length;
+    const bool packed = (args_.inner == 1 || args_.inner_stride == length) &&
+                        (args_.outer == 1 || args_.outer_stride == length * args_.inner);
+    const bool in_vectors =
+        length > 1 && (length & (length - 1)) == 0 && length <= S::E && rows % (S::E / length) == 0 && aligned(0);
+    if (packed && in_vectors && rows > 1) vector_rows(rows);
+    else if (packed && rows > 1 && length <= kThreadRow && (length * sizeof(T) <= 512 || rows < sms_))
+      short_rows<false>(rows);
+    else if (packed && rows >= sms_ && length <= kLanesRow) short_rows<true>(rows);
+    else if (length <= 32 && rows > sms_) return false;
+    else if (length <= 1 << kLogUnit<ByWarps> && (rows >= sms_ * 8 || length < 1 << kLogUnit<S>)) warp_rows(rows);
+    else if (whole_tiles(rows)) return true;
+    else if (length <= 32 << kLogUnit<ByWarps> && rows >= sms_ * 8) warp_rows(rows);
+    else split_rows<ByWarps, false>(rows);
+    return true;
+  }
+
+  // Values of eight bytes need more loads on the way for the same number of registers.
+  bool whole_tiles(int64_t rows) {
+    if constexpr (IsIndexed<Value>::value) return false;
+    else return split_rows<std::conditional_t<sizeof(Value) == 4, S, ByWarps>, true>(rows);
+  }
+
+  // Neighbouring results are contiguous.
+  bool columns_of_memory() {
+    const int64_t inner = args_.inner, length = args_.length, row_bytes = inner * int64_t(sizeof(T));
+    if (args_.length_stride == inner && row_bytes <= kFewBytes && length * row_bytes >= 8192) {
+      few_columns();
+      return true;
+    }
+    const int64_t groups = args_.outer * inner / kVector;
+    if constexpr (sizeof(T) <= 4)
+      if (aligned(args_.length_stride) && (args_.outer == 1 || aligned(args_.outer_stride)) && row_bytes % 16 == 0 &&
+          (args_.outer == 1 || inner % (32 * kVector) == 0) && groups >= 32 && length >= 256) {
+        columns<kVector, true>();
+        return true;
+      }
+    if constexpr (kShifted)
+      if (inner >= 256 && inner % 32 != 0 && length >= 256 && args_.outer * inner >= 128 * sms_) {
+        shifted_columns();
+        return true;
+      }
+    return false;
+  }
+
+  // Do a step of `stride` elements and the input's own address keep vectors aligned?
+  bool aligned(int64_t stride) const {
+    return reinterpret_cast<uintptr_t>(args_.input) % 16 == 0 && stride * int64_t(sizeof(T)) % 16 == 0;
+  }
+
   void vector_rows(int64_t rows) {
     const int64_t vectors = rows * args_.length / S::E;
     launch(&cuda::vector_rows<S>, ceil_div(vectors, kShortThreads * 2), kShortThreads, 0, context_.stream, source_,
@@ -100,53 +122,82 @@ class Plan {
            ByWarps{source_.flipped, source_.sign}, this->rows(), out_, rows, int(args_.length));
   }
 
-  // Tiles of 8 to 32 units, one a warp at least: the largest that still gives every multiprocessor several.
-  template <int C>
-  void split_rows(int64_t rows, int64_t length) {
-    constexpr int LogUnit = kLogUnit<S, C>;
-    const auto tiles_of = [&](int log_tile) { return rows * ceil_div(length, int64_t(1) << log_tile); };
-    int log_tile = LogUnit + (sizeof(T) < 4 ? 4 : 5);
-    while (log_tile > LogUnit + 3 && tiles_of(log_tile) < sms_ * 16) log_tile--;
-    // Many rows need no split; and the last block folds at most 2^kLogMaxUnits units of totals.
-    while (log_tile < LogUnit + kLogMaxUnits &&
-           ((rows >= sms_ * 8 && length > int64_t(1) << log_tile) ||
-            length >> log_tile > int64_t(1) << (kLogMaxUnits + kLogUnit<Published<Op>, 1>)))
-      log_tile++;
-    const int warps = std::min(kRowThreads / 32, 1 << (log_tile - LogUnit));
-    const int64_t tiles = ceil_div(length, int64_t(1) << log_tile);
-    Split split{length, log_tile, unsigned(rows), unsigned(tiles), {}};
-    if (tiles > 1) split.board = context_.board(rows * (tiles + log_tile) * C * kTaggedWords<Value>);
-    Rows where = C == 1 ? this->rows() : Rows{data(), 1, args_.outer_stride * int64_t(sizeof(T)), 0};
-    launch(&cuda::split_rows<S, C>, rows * tiles + (tiles > 1 ? rows : 0), unsigned(warps * 32), 0, context_.stream,
-           source_, where, out_, split);
+  // Sets the tiles and the board of `lines` lines.
+  Split split(int64_t length, int log_tile, int64_t lines) {
+    Split split{length, log_tile, unsigned(lines), unsigned(ceil_div(length, int64_t(1) << log_tile)), {}};
+    if (lines > UINT32_MAX) fail("more than 2^32 results");
+    if (split.tiles > 1) split.board = context_.board(lines * split.words_of_line() * kTaggedWords<Value>);
+    return split;
   }
 
-  // As many runs as the length feeds, 32 results or more side by side, and no more chunks than it takes to keep every
+  // A block a tile of one unit a warp, or more where there are many; or of a whole row where rows are many.
+  template <class Source, bool Whole>
+  bool split_rows(int64_t rows) {
+    const int64_t length = args_.length;
+    const auto tiles_of = [&](int log_tile) { return rows * ceil_div(length, int64_t(1) << log_tile); };
+    int log_warps = kLogRowWarps, log_units = 3;
+    const auto log_tile = [&] { return kLogUnit<Source> + log_warps + log_units; };
+    while (log_units > 0 && tiles_of(log_tile()) < sms_ * 8) log_units--;
+    while (log_units < kLogWarpUnits && rows >= sms_ * 8 && length > int64_t(1) << log_tile()) log_units++;
+    while (log_units + log_warps > 0 && length <= int64_t(1) << (log_tile() - 1))
+      (log_units > 0 ? log_units : log_warps)--;
+    const int64_t tile = int64_t(1) << log_tile();
+    if (Whole &&
+        !(length % tile == 0 && aligned(args_.outer_stride) && (args_.inner == 1 || aligned(args_.inner_stride))))
+      return false;
+    const Split split = this->split(length, log_tile(), rows);
+    const unsigned threads = 32u << log_warps;
+    launch(&cuda::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
+           Source{source_.flipped, source_.sign}, this->rows(), out_, log_tile() - log_warps, split);
+    return true;
+  }
+
+  // A block a tile of 2^k rows of all columns: about 64 KB where there is enough for every multiprocessor, by steps of as
+  // many runs as threads can take.
+  void few_columns() {
+    const int64_t size = sizeof(T), inner = args_.inner;
+    FewCut cut{int(inner), 0, 0};
+    const auto log_step = [&] { return log2_of(few_rows(sizeof(T))) + cut.log_height; };
+    while (inner << (cut.log_height + 1) <= kFewThreads && int64_t(1) << log_step() < args_.length) cut.log_height++;
+    const auto tiles = [&](int log_tile) { return args_.outer * ceil_div(args_.length, int64_t(1) << log_tile); };
+    while (cut.log_steps < kLogMaxSteps && int64_t(1) << (log_step() + cut.log_steps) < args_.length &&
+           tiles(log_step() + cut.log_steps + 1) >= sms_ * 8)
+      cut.log_steps++;
+    const int log_tile = log_step() + cut.log_steps;
+    const Split split = this->split(args_.length, log_tile, args_.outer * inner);
+    const unsigned threads = unsigned(ceil_div(inner << cut.log_height, 32) * 32);
+    const size_t staged = cut.stage_bytes(size) + (inner << cut.log_height) * sizeof(Value),
+                 ragged = inner * ((1 << cut.log_height) + log_tile + 1) * sizeof(Value);
+    launch(&cuda::few_columns<S>, args_.outer * split.tiles + split.readers(threads), threads, std::max(staged, ragged),
+           context_.stream, source_, data(), args_.outer_stride * size, out_, cut, split);
+  }
+
+  // As many runs as the length feeds, 32 results or more side by side, and no more tiles than it takes to keep every
   // multiprocessor busy.
-  template <int V>
+  template <int V, bool Staged>
   void columns() {
-    constexpr int LogR = kLogBatch<S, V>;
+    constexpr int LogR = kLogBatch<S, V, Staged>;
     const int64_t groups = args_.outer * args_.inner / V, length = args_.length;
-    // The widest tile, of 128 to 32 columns, that still gives every multiprocessor one.
-    int64_t width = std::min<int64_t>(groups, 128);
-    while (width * V >= 64 && ceil_div(groups, width) < sms_ * 9 / 10) width = ceil_div(width, 2);
+    Cut cut{};
+    // The widest strip, of 128 to 32 columns, that still gives every multiprocessor one.
+    int64_t width = Staged ? 32 : std::min<int64_t>(groups, 128);
+    while (!Staged && width * V >= 64 && ceil_div(groups, width) < sms_ * 9 / 10) width = ceil_div(width, 2);
     for (;; width = ceil_div(width, 2)) {
-      Cut cut{};
-      while (width << (cut.log_height + 1) <= kColumnThreads<S, V> && int64_t(1) << (LogR + cut.log_height) < length)
+      cut.log_height = 0;
+      while (width << (cut.log_height + 1) <= kColumnThreads<S, V, Staged> &&
+             int64_t(1) << (LogR + cut.log_height) < length)
         cut.log_height++;
-      if (cut.log_height == 0) width = std::min<int64_t>(groups, 256);
-      const int64_t tiles = ceil_div(groups, width);
-      // The longest runs whose chunks still fill the multiprocessors once.
-      const auto chunks = [&] { return ceil_div(length, int64_t(1) << (cut.log_run + cut.log_height)); };
+      if (!Staged && cut.log_height == 0) width = std::min<int64_t>(groups, 256);
+      cut.width = int(width), cut.strips = unsigned(ceil_div(groups, width));
+      // The longest runs whose tiles still fill the multiprocessors once.
+      const auto tiles = [&] { return ceil_div(length, int64_t(1) << (cut.log_run + cut.log_height)); };
       cut.log_run = kLogMaxRun<S, V>;
-      while (cut.log_run > LogR && tiles * chunks() < sms_ * 9 / 10) cut.log_run--;
+      while (cut.log_run > LogR && cut.strips * tiles() < sms_ * 9 / 10) cut.log_run--;
       while (cut.log_run > 0 && int64_t(1) << (cut.log_run + cut.log_height - 1) >= length) cut.log_run--;
-      while (int64_t(1) << (cut.log_last_run + cut.log_height) < chunks()) cut.log_last_run++;
-      // A narrower tile is a taller block, whose last one folds more chunks, and takes less shared memory.
-      const bool too_many = cut.log_last_run > kLogMaxRun<Published<Op>, 1>;
-      if (width > 1 && (too_many || shared_bytes(cut, int(width), V) > 48 * 1024)) continue;
-      if (too_many) fail("a dimension of more than 2^38 elements");
-      return launch_columns<V>(cut, int(width), tiles, chunks());
+      const size_t bytes = shared_bytes(cut, V, Staged);
+      // A narrower strip takes less shared memory; of a ring, fewer warps do.
+      if (width > 1 && bytes > 48 * 1024 && !Staged) continue;
+      return launch_columns<V, Staged>(cut, bytes);
     }
   }
 
@@ -154,40 +205,37 @@ class Plan {
   void shifted_columns() {
     using Source = Shifted<T, Op>;
     Cut cut{};
-    cut.width = 32, cut.chunks = 1;
+    cut.width = 32;
     while (cut.log_height < 3 && int64_t(8) << cut.log_height < args_.length) cut.log_height++;
-    cut.log_run = kLogBatch<Source, 4>;
+    cut.log_run = kLogBatch<Source, 4, false>;
     while (int64_t(1) << (cut.log_run + cut.log_height) < args_.length) cut.log_run++;
-    if (cut.log_run > kLogMaxRun<Source, 4>) return columns<1>();
+    if (cut.log_run > kLogMaxRun<Source, 4>) return columns<1, false>();
     const int64_t tiles_of_row = ceil_div(args_.inner, 128), size = sizeof(T);
-    cut.tiles = unsigned(args_.outer * tiles_of_row);
     const size_t bytes = size_t(128) * ((1 << cut.log_height) + cut.log_run + cut.log_height + 1) * sizeof(Value);
-    launch(&cuda::shifted_columns<T, Op>, cut.tiles, unsigned(32 << cut.log_height), bytes, context_.stream, source_,
-           data(), out_, args_.outer_stride * size, args_.length_stride * size, args_.length, args_.inner,
-           unsigned(tiles_of_row), cut);
+    launch(&cuda::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << cut.log_height), bytes,
+           context_.stream, source_, data(), out_, args_.outer_stride * size, args_.length_stride * size, args_.length,
+           args_.inner, unsigned(tiles_of_row), cut);
   }
 
-  static size_t shared_bytes(const Cut& cut, int width, int vector) {
-    const int levels = cut.log_run + cut.log_height + 1, last_levels = cut.log_last_run + cut.log_height + 1;
-    return size_t(width) * (vector * ((1 << cut.log_height) + levels) + last_levels) * sizeof(Value);
+  static size_t shared_bytes(const Cut& cut, int vector, bool staged) {
+    const int values = (1 << cut.log_height) + cut.log_run + cut.log_height + 1;  // of a column: the table, its digits
+    const size_t merged = size_t(cut.width) * vector * values * sizeof(Value);
+    return staged ? std::max(merged, size_t(kStages * kStageBytesOfWarp) << cut.log_height) : merged;
   }
 
-  template <int V>
-  void launch_columns(Cut cut, int width, int64_t tiles, int64_t chunks) {
+  template <int V, bool Staged>
+  void launch_columns(const Cut& cut, size_t bytes) {
     const int64_t size = sizeof(T);
-    cut.width = width, cut.tiles = unsigned(tiles), cut.chunks = unsigned(chunks);
-    const int64_t pitch = int64_t(width) * V;
-    if (chunks > 1) cut.board = context_.board(tiles * pitch * chunks * kTaggedWords<Value>);
-    const size_t bytes = shared_bytes(cut, width, V);
-    const unsigned threads = unsigned(ceil_div(width << cut.log_height, 32) * 32);
+    const Split split = this->split(args_.length, cut.log_run + cut.log_height, args_.outer * args_.inner);
+    const unsigned threads = unsigned(ceil_div(cut.width << cut.log_height, 32) * 32);
     const Columns where{data(),
                         args_.outer * args_.inner / V,
                         args_.inner / V,
                         args_.outer_stride * size,
                         args_.inner_stride * size * V,
-                        args_.length_stride * size,
-                        args_.length};
-    launch(&cuda::columns<S, V>, tiles * chunks, threads, bytes, context_.stream, source_, where, out_, cut);
+                        args_.length_stride * size};
+    launch(&cuda::columns<S, V, Staged>, int64_t(cut.strips) * split.tiles + split.readers(threads), threads, bytes,
+           context_.stream, source_, where, out_, cut, split);
   }
 
   const char* data() const { return static_cast<const char*>(args_.input); }

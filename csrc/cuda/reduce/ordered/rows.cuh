@@ -1,36 +1,32 @@
 // Rows in registers: 16-byte loads at any alignment, a warp a row.
 //
-// A unit is what a warp loads at once: kGroups groups of 32 vectors of 16 bytes. With C columns (1 or 2; the innermost
-// dimension of [length, C]) an element is a row of C, and C results are folded side by side.
+// A unit is what a warp loads at once: kGroups groups of 32 vectors of 16 bytes.
 #pragma once
-#include "../../primitives/grid.cuh"
 #include "elements.cuh"
 
 namespace torch_reductions::cuda {
 
-inline constexpr int kRowThreads = 256;
+inline constexpr int kRowThreads = 256;  // of warp_rows
 
 template <class S>
 inline constexpr int kGroups = S::kGroups;
 template <class S>
 inline constexpr int kUnitBytes = kGroups<S> * 512;
 
-template <class S, int C>
-inline constexpr int kLogVector = S::E == 1 ? 0 : kLogE<S> - log2_of(C);  // rows of C in a vector
-template <class S, int C>
-inline constexpr int kLogUnit = 5 + log2_of(kGroups<S>) + kLogVector<S, C>;  // and in a unit
+template <class S>
+inline constexpr int kLogUnit = 5 + log2_of(kGroups<S>) + kLogE<S>;  // elements
 
-// The n rows of C that begin at row `first` of a tile; q[c][j] is the tree of column c over vector j * 32 + lane. Loads
-// are aligned ones that hold at least one of the rows; where the rows are not aligned, vectors are shifted across
-// lanes. What lies past n is garbage, and never reaches a digit.
-template <int C, class T, class Op, int G>
-__device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typename Op::Value (&q)[C][G],
-                                          const char* tile, int64_t first, int n, int lane, int64_t index) {
+// The n elements from number `first` of a tile on; q[j] is the tree over vector j * 32 + lane. Loads are aligned ones
+// that hold at least one of the elements; where the elements are not aligned, vectors are shifted across lanes. What
+// lies past n is garbage, and never reaches a digit.
+template <class T, class Op, int G>
+__device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typename Op::Value (&q)[G], const char* tile,
+                                          int64_t first, int n, int lane, int64_t index) {
   using S = Input<T, Op, G>;
-  constexpr int Groups = kGroups<S>, PerVector = 1 << kLogVector<S, C>;
-  const char* p = tile + first * C * S::kBytes;
+  constexpr int Groups = kGroups<S>;
+  const char* p = tile + first * S::kBytes;
   index += first;
-  const int shift = int(reinterpret_cast<uintptr_t>(p) & 15), end = n * C * S::kBytes + shift;  // in bytes
+  const int shift = int(reinterpret_cast<uintptr_t>(p) & 15), end = n * S::kBytes + shift;  // in bytes
   const char* aligned = p - shift;
   const uint64_t policy = evict_first();
   uint32_t words[Groups][4];
@@ -56,41 +52,23 @@ __device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typenam
   }
 #pragma unroll
   for (int j = 0; j < Groups; j++) {
+    typename Op::Value x[S::E];
 #pragma unroll
-    for (int c = 0; c < C; c++) {
-      typename Op::Value x[PerVector];
-#pragma unroll
-      for (int i = 0; i < PerVector; i++)
-        x[i] = source.value(words[j], i * C + c, index + (j * 32 + lane) * PerVector + i);
-      q[c][j] = tree<Op, PerVector>(x);
-    }
+    for (int i = 0; i < S::E; i++) x[i] = source.value(words[j], i, index + (j * 32 + lane) * S::E + i);
+    q[j] = tree<Op, S::E>(x);
   }
 }
 
-// The same of published totals, [row][C].
-template <int C, class Op>
-__device__ __forceinline__ void load_unit(const Published<Op>& source,
-                                          typename Op::Value (&q)[C][kGroups<Published<Op>>], const char*,
-                                          int64_t first, int n, int lane, int64_t) {
-  constexpr int Words = kTaggedWords<typename Op::Value>;
-  const uint64_t* words = source.words + first * C * Words;
-#pragma unroll
-  for (int c = 0; c < C; c++)
-    await(
-        q[c], [&](int j) { return words + ((j * 32 + lane) * C + c) * Words; },
-        [&](int j) { return j * 32 + lane < n; }, source.tag);
-}
-
-// The digits of the r rows from `first` on, less than a unit, whose vectors are in q.
-template <class S, int C>
+// The digits of r elements, less than a unit, whose vectors are in q.
+template <class S>
 struct Tail {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  static constexpr int kVector = kLogVector<S, C>, kLogGroups = log2_of(kGroups<S>);
-  Value group[kLogGroups], vector[5], row[kVector + (kVector == 0)];
-  int group_lane, lane_lane;  // group[] is right in the one, vector[] and row[] in the other
+  static constexpr int kVector = kLogE<S>, kLogGroups = log2_of(kGroups<S>);
+  Value group[kLogGroups], vector[5], last[kVector];
+  int group_lane, lane_lane;  // group[] is right in the one, vector[] and last[] in the other
 
-  // p points at the column's own element of the first row, which stands at `index`.
+  // p points at the first element, which stands at `index`.
   __device__ __forceinline__ Tail(const S& source, const Value (&q)[kGroups<S>], const char* p, int r, int lane,
                                   int64_t index) {
     group_lane = r >> (5 + kVector), lane_lane = r >> kVector & 31;
@@ -104,25 +82,23 @@ struct Tail {
       if (j == group_lane) v = other;
     }
     lane_digits<Op, 5>(v, lane_lane, vector, lane);
-    if constexpr (kVector > 0)
-      each<kVector>([&](auto k) {
-        row[k.value] = Op::identity();
-        if (r >> k.value & 1) {
-          const int first = r >> (k.value + 1) << (k.value + 1);
-          Value x[1 << k.value];
+    each<kVector>([&](auto k) {
+      last[k.value] = Op::identity();
+      if (r >> k.value & 1) {
+        const int first = r >> (k.value + 1) << (k.value + 1);
+        Value x[1 << k.value];
 #pragma unroll
-          for (int i = 0; i < 1 << k.value; i++)
-            x[i] = load_one(source, p + (first + i) * C * S::kBytes, index + first + i);
-          row[k.value] = tree<Op, 1 << k.value>(x);
-        }
-      });
+        for (int i = 0; i < 1 << k.value; i++) x[i] = load_one(source, p + (first + i) * S::kBytes, index + first + i);
+        last[k.value] = tree<Op, 1 << k.value>(x);
+      }
+    });
   }
 
   // base ∘ digits, in every lane.
   __device__ __forceinline__ Value onto(Value base) const {
     base = shuffle(fold_digits<Op>(base, group), group_lane);
     base = fold_digits<Op>(base, vector);
-    each<kVector>([&](auto k) { base = Op::combine(base, row[kVector - 1 - k.value]); });
+    each<kVector>([&](auto k) { base = Op::combine(base, last[kVector - 1 - k.value]); });
     return shuffle(base, lane_lane);
   }
 
@@ -130,7 +106,7 @@ struct Tail {
     if (lane == group_lane) each<kLogGroups>([&](auto k) { digit[kVector + 5 + k.value] = group[k.value]; });
     if (lane == lane_lane) {
       each<5>([&](auto k) { digit[kVector + k.value] = vector[k.value]; });
-      each<kVector>([&](auto k) { digit[k.value] = row[k.value]; });
+      each<kVector>([&](auto k) { digit[k.value] = last[k.value]; });
     }
   }
 };
@@ -152,7 +128,7 @@ template <class S>
 __global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Output out, int64_t count, int length) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  constexpr int LogUnit = kLogUnit<S, 1>;
+  constexpr int LogUnit = kLogUnit<S>;
   const int lane = threadIdx.x & 31;
   const int64_t i = int64_t(blockIdx.x) * (kRowThreads / 32) + (threadIdx.x >> 5);
   if (i >= count) return;
@@ -161,10 +137,10 @@ __global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Ou
   Value mine = Op::identity(), folded = Op::identity();
   for (int u = 0; u << LogUnit < length; u++) {
     const int first = u << LogUnit, n = length - first;
-    Value q[1][kGroups<S>];
-    load_unit<1>(source, q, p, first, n, lane, 0);
+    Value q[kGroups<S>];
+    load_unit(source, q, p, first, n, lane, 0);
     if (u < units) {
-      const Value v = unit_total<Op>(q[0], lane);
+      const Value v = unit_total<Op>(q, lane);
       if (lane == u) mine = v;
     }
     if ((u + 1) << LogUnit >= length) {  // the last one: all totals, then the ragged unit's digits
@@ -173,7 +149,7 @@ __global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Ou
         const Value all = lane_digits<Op, 5>(mine, units, digit, lane);
         folded = shuffle(fold_digits<Op>(units == 32 ? all : folded, digit), units & 31);
       }
-      if (u == units) folded = Tail<S, 1>(source, q[0], p + first * S::kBytes, n, lane, first).onto(folded);
+      if (u == units) folded = Tail<S>(source, q, p + first * S::kBytes, n, lane, first).onto(folded);
     }
   }
   if (lane == 0) out.store<Op>(i, folded);

@@ -67,18 +67,14 @@ __global__ void __launch_bounds__(256, 2)
   using Value = typename Op::Value;
   extern __shared__ uint4 memory[];
   constexpr int pitch = 128;
-  Value* const table = reinterpret_cast<Value*>(memory);
-  Value* const digit = table + (pitch << cut.log_height);
   const unsigned outer = blockIdx.x / tiles_of_row, tile = blockIdx.x - outer * tiles_of_row;
   const int lane = threadIdx.x & 31,
             left = int(inner - int64_t(tile) * pitch < pitch ? inner - int64_t(tile) * pitch : pitch);
   const Shifted<T, Op> source{input, lane * 4, left};
   const char* p = data + outer * outer_bytes + (int64_t(tile) * pitch + lane * 4) * int64_t(sizeof(T));
-  column_fold<4>(source, p, length_bytes, length, 0, 32, cut.log_height, cut.log_run, table, digit);
+  const Value* const digit = column_fold<4, false>(source, p, length_bytes, length, 0, 32, cut, memory);
   for (int column = threadIdx.x; column < left; column += blockDim.x) {
-    Value v = Op::identity();
-    for (int k = cut.log_run + cut.log_height; k >= 0; k--)
-      if (length >> k & 1) v = Op::combine(v, digit[k * pitch + column]);
+    const Value v = fold_set_digits<Op>(Op::identity(), digit + column, length, pitch);
     out.store<Op>(outer * inner + int64_t(tile) * pitch + column, v);
   }
 }
