@@ -16,9 +16,16 @@ namespace torch_reductions::cuda {
 template <class V>
 inline constexpr int kTaggedWords = sizeof(V) / 4;  // that a value of type V takes
 
-// The tag of this launch: every block asks before it publishes or reads.
-__device__ __forceinline__ unsigned launch_tag(const Board& board) {
-  const unsigned tag = unsigned(load_relaxed(board.launch)) + 1;
+// The number of this launch, of which a block makes its tag when it needs it. A block may ask at its start: nothing waits
+// for the answer before launch_tag.
+__device__ __forceinline__ uint64_t launch_number(const Board& board) { return load_relaxed(board.launch); }
+
+__device__ __forceinline__ unsigned launch_tag(uint64_t number) {
+  unsigned tag = unsigned(number);
+#ifndef CUDA_ON_CPU
+  asm volatile("" : "+r"(tag));  // or the compiler would add, and wait, where the number was asked for
+#endif
+  tag++;
   return tag == 0 ? 1 : tag;  // 0 is the tag of words that nobody has written
 }
 
@@ -30,30 +37,32 @@ __device__ __forceinline__ void publish(uint64_t* word, const V& value, unsigned
   for (int i = 0; i < kTaggedWords<V>; i++) store_relaxed(word + i, uint64_t(tag) << 32 | payload[i]);
 }
 
+// What a reader waits for: words whose tag has these bits. Of a rehearsal the mask is 0, and anything will do.
+struct Awaited {
+  unsigned tag, mask;
+};
+
 // Asks once for N values, value i at word(i), all at the same time: no load stands behind a condition, or each would wait
 // for the one before. Have they all arrived?
-//
-// Callers fold inside the loop that asks: a kernel that starts cold fetches the instructions of the fold while the values
-// are on their way, and not after.
 template <int N, class V, class Word>
-__device__ __forceinline__ bool arrived(V (&values)[N], Word word, unsigned tag) {
+__device__ __forceinline__ bool arrived(V (&values)[N], Word word, Awaited awaited) {
   uint64_t got[N][kTaggedWords<V>];
 #pragma unroll
   for (int i = 0; i < N; i++)
 #pragma unroll
     for (int k = 0; k < kTaggedWords<V>; k++) got[i][k] = load_relaxed(word(i) + k);
-  bool all = true;
+  unsigned differ = 0;
 #pragma unroll
   for (int i = 0; i < N; i++) {
     uint32_t payload[kTaggedWords<V>];
 #pragma unroll
     for (int k = 0; k < kTaggedWords<V>; k++) {
-      all &= unsigned(got[i][k] >> 32) == tag;
+      differ |= (unsigned(got[i][k] >> 32) ^ awaited.tag) & awaited.mask;
       payload[k] = uint32_t(got[i][k]);
     }
     memcpy(&values[i], payload, sizeof(V));
   }
-  return all;
+  return differ == 0;
 }
 
 // Between two rounds of asking: the longer the wait so far, the longer the pause, or the waiting warps keep the L2 from

@@ -83,7 +83,7 @@ void single_pass(const ReduceArgs& args, Context& context) {
     // One launch, but for more rows than a grid has blocks.
     for (int64_t row = 0; row < args.outer; row += step) {
       const T* rows = static_cast<const T*>(args.input) + row * args.length;
-      const int64_t blocks = std::min(step, args.outer - row) * parts;
+      const int64_t blocks = min(step, args.outer - row) * parts;
       launch(single_pass_kernel<Op, T>, unsigned(blocks), cut.threads(args.length), 0, context.stream, rows,
              partials + row * parts, tickets + row, output_of<A>(args, row), args.length, parts);
     }

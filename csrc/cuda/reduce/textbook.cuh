@@ -3,7 +3,6 @@
 // The input is [outer, length] in contiguous rows. A pass turns [outer, length] into [outer, parts]: block b reduces
 // part b % parts of row b / parts and writes partials[b]. The next pass takes the partials for its rows.
 #pragma once
-#include <algorithm>
 
 #include "../../common/operators.h"
 #include "ladder.h"
@@ -49,7 +48,7 @@ struct Cut {
     while (threads < kMaxThreads && int64_t(threads) * each < length) threads *= growth;
     return threads;
   }
-  int64_t parts(int64_t length) const { return std::min(ceil_div(length, int64_t(threads(length)) * each), max_parts); }
+  int64_t parts(int64_t length) const { return min(ceil_div(length, int64_t(threads(length)) * each), max_parts); }
 };
 
 // Where the results go, and the last step of each.
@@ -117,7 +116,7 @@ typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const Cut&
   const int64_t parts = cut.parts(length), step = kMaxBlocks / parts;
   auto* partials = workspace<typename Op::Value>(context, outer * parts);
   for (int64_t row = 0; row < outer; row += step) {
-    const int64_t blocks = std::min(step, outer - row) * parts;
+    const int64_t blocks = min(step, outer - row) * parts;
     launch_pass(Pass<Op, T>{rows + row * length, partials + row * parts, length, unsigned(parts), unsigned(blocks),
                             cut.threads(length)});
   }

@@ -227,14 +227,14 @@ inline constexpr int kColumnThreads = !Staged && S::kBytes >= 4 && V * sizeof(ty
 
 // A block takes a chunk (a tile of the lines) of a strip.
 template <class S, int V, bool Staged>
-__global__ void __launch_bounds__(kColumnThreads<S, V, Staged>)
+__global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
     columns(S source, Columns columns, Output out, Cut cut, Split split) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   extern __shared__ uint4 memory[];
   const bool several = split.tiles > 1;
-  const unsigned tag = several ? launch_tag(split.board) : 0, workers = cut.strips * split.tiles;
-  if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers, tag);
+  const unsigned workers = cut.strips * split.tiles;
+  if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
   const unsigned tile = blockIdx.x / cut.strips, strip = blockIdx.x - tile * cut.strips;  // strips side by side in time
   const int y = threadIdx.x / cut.width, x = threadIdx.x - y * cut.width, pitch = cut.width * V;
   const int64_t group = int64_t(strip) * cut.width + x, left_groups = columns.groups - int64_t(strip) * cut.width;
@@ -252,6 +252,7 @@ __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>)
         out.store<Op>(group * V + e, fold_set_digits<Op>(Op::identity(), digit + x * V + e, n, pitch));
     return;
   }
+  const unsigned tag = launch_tag(launch_number(split.board));
   const int existing = left_groups < cut.width ? int(left_groups) * V : pitch;
   if (n == full) {
     for (int i = threadIdx.x; i < existing; i += blockDim.x)

@@ -40,6 +40,18 @@ template <class Op>
 inline constexpr bool kExtreme =
     !std::is_same_v<Op, Sum<typename Op::Value>> && !std::is_same_v<Op, Prod<typename Op::Value>>;
 
+// flip() by an exclusive or with these bits, of the value or of its upper half: a branch would keep the compiler from
+// asking for the next elements early.
+template <class A>
+inline constexpr uint32_t kFlip = std::is_floating_point_v<A> ? 0x80000000u : 0xffffffffu;
+
+__device__ __forceinline__ float flip_by(uint32_t bits, float x) { return __uint_as_float(__float_as_uint(x) ^ bits); }
+__device__ __forceinline__ int32_t flip_by(uint32_t bits, int32_t x) { return x ^ int32_t(bits); }
+__device__ __forceinline__ int64_t flip_by(uint32_t bits, int64_t x) { return x ^ int64_t(int32_t(bits)); }
+__device__ __forceinline__ double flip_by(uint32_t bits, double x) {
+  return __hiloint2double(__double2hiint(x) ^ int(bits), __double2loint(x));
+}
+
 // The input: elements of type T. min and argmin read their elements flipped and store them flipped back. Groups: the
 // vectors that a thread loads at once (rows.cuh).
 template <class T, class Operator, int Groups = 4>
@@ -48,15 +60,15 @@ struct Input {
   using Op = Operator;
   using Value = typename Op::Value;
   static constexpr int kBytes = sizeof(T), E = 16 / kBytes;
-  bool flipped;
-  int sign;  // of bytes: 128 where they are signed, else 0 (one kernel serves both)
+  uint32_t flip;  // kFlip or 0
+  int sign;       // of bytes: 128 where they are signed, else 0 (one kernel serves both)
 
   // Element i of the words, which stands at `index` of its row.
   __device__ __forceinline__ Value value(const uint32_t* words, int i, [[maybe_unused]] int64_t index) const {
     Native<T> x = element<T>(words, i);
     if constexpr (kBytes == 1) x = (x ^ sign) - sign;
-    if constexpr (IsIndexed<Value>::value) return {flipped ? flip(x) : x, decltype(Value::index)(index)};
-    else if constexpr (kExtreme<Op>) return flipped ? flip(x) : x;
+    if constexpr (IsIndexed<Value>::value) return {flip_by(flip, x), decltype(Value::index)(index)};
+    else if constexpr (kExtreme<Op>) return flip_by(flip, x);
     else return Value(x);
   }
 };

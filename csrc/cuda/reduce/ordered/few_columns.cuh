@@ -43,6 +43,13 @@ __device__ __forceinline__ typename Op::Value fold_runs(const typename Op::Value
   return v;
 }
 
+// The ragged tile, straight from memory. Not inlined: it is rare, and would take registers from the rest.
+template <class S>
+__device__ __noinline__ const typename S::Value* fold_ragged_columns(S source, const char* p, int64_t row_bytes,
+                                                                     int64_t n, int64_t index, Cut cut, uint4* memory) {
+  return column_fold<1, false>(source, p, row_bytes, n, index, 32, cut, memory);
+}
+
 // The first tiles * outer blocks fold a tile each; data is the first of `outer` parts that lie outer_bytes apart.
 template <class S>
 __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   ? 4
@@ -55,8 +62,7 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
   extern __shared__ uint4 memory[];
   const unsigned workers = split.lines / cut.columns * split.tiles;
   const bool several = split.tiles > 1;
-  const unsigned tag = several ? launch_tag(split.board) : 0;
-  if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers, tag);
+  if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
   const unsigned outer = blockIdx.x / split.tiles, tile = blockIdx.x - outer * split.tiles;
   const int64_t start = int64_t(tile) << split.log_tile, row_bytes = int64_t(cut.columns) * S::kBytes;
   const int64_t left = split.length - start, full = int64_t(1) << split.log_tile, line = int64_t(outer) * cut.columns;
@@ -65,10 +71,10 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
 
   if (left < full) [[unlikely]] {  // the ragged tile, straight from memory
     Cut whole{cut.columns, cut.log_height, split.log_tile - cut.log_height, 0};
-    const Value* const digit =
-        column_fold<1, false>(source, p + x * S::kBytes, row_bytes, left, start, 32, whole, memory);
+    const Value* const digit = fold_ragged_columns(source, p + x * S::kBytes, row_bytes, left, start, whole, memory);
     if (t >= cut.columns) return;
     if (several) {
+      const unsigned tag = launch_tag(launch_number(split.board));
       for (uint64_t set = left; set != 0; set ^= uint64_t(1) << highest_bit(set))
         publish_digit(split, line + t, highest_bit(set), digit[highest_bit(set) * cut.columns + t], tag);
     } else {
@@ -111,15 +117,21 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
       const int own = x * S::kBytes + shift;  // in the run; its last elements may lie behind the padding
       const char* run = stage + y * (run_bytes + padding);
       const int64_t index = start + (int64_t(step) * height + y) * Rows;
-      Value v[Rows];
+      Value parts[log2_of(Rows) - 3][1], v[1];
+#pragma unroll 1
+      for (int first = 0; first < Rows; first += 16) {
+        Value batch[16];
 #pragma unroll
-      for (int i = 0; i < Rows; i++) {
-        const int at = own + i * int(row_bytes);
-        uint32_t word[(S::kBytes + 3) / 4];
-        load_words<S::kBytes>(word, run + at + (at >= run_bytes ? padding : 0));
-        v[i] = source.value(word, 0, index + i);
+        for (int i = 0; i < 16; i++) {
+          const int at = own + (first + i) * int(row_bytes);
+          uint32_t word[(S::kBytes + 3) / 4];
+          load_words<S::kBytes>(word, run + at + (at >= run_bytes ? padding : 0));
+          batch[i] = source.value(word, 0, index + first + i);
+        }
+        v[0] = tree<Op, 16>(batch);
+        push<Op, 1>(parts, v, first / 16);
       }
-      table[(x << cut.log_height) + y] = tree<Op, Rows>(v);
+      table[(x << cut.log_height) + y] = v[0];  // of all batches: their number is a power of two
     }
     __syncthreads();
     Value v[1] = {fold_runs<Op>(table, cut)};
@@ -129,7 +141,7 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
   if (column >= cut.columns || (t & ((1 << log_lanes) - 1)) != 0) return;
   each<kLogMaxSteps + 1>([&](auto k) {
     if (k.value != cut.log_steps) return;
-    if (several) publish_total(split, line + column, tile, wait[k.value][0], tag);
+    if (several) publish_total(split, line + column, tile, wait[k.value][0], launch_tag(launch_number(split.board)));
     else out.store<Op>(line + column, wait[k.value][0]);
   });
 }

@@ -6,8 +6,9 @@
 
 namespace torch_reductions::cuda {
 
-inline constexpr int kLogRowWarps = 3;   // of a block, at most
-inline constexpr int kLogWarpUnits = 8;  // units of a warp, at most
+inline constexpr int kLogRowWarps = 3;    // of a block, at most
+inline constexpr int kLogWarpUnits = 8;   // units of a warp, at most
+inline constexpr int kLogWholeUnits = 5;  // of a whole tile: a lane keeps each
 
 template <class Value>
 struct BlockFold {
@@ -70,7 +71,7 @@ __device__ __forceinline__ typename S::Value fold_whole_tile(const S& source, co
   index += (int64_t(warp) << log_span) + lane * S::E;
   p += (int64_t(warp) << log_span) * S::kBytes + lane * 16;
   const uint64_t policy = evict_first();
-  Value wait[kLogWarpUnits + 1][1], v[1];
+  Value mine = Op::identity();  // lane u: the total of unit u
   for (int u = 0; u < units; u++) {
     uint32_t words[kGroups<S>][4];
 #pragma unroll
@@ -83,12 +84,14 @@ __device__ __forceinline__ typename S::Value fold_whole_tile(const S& source, co
       for (int i = 0; i < S::E; i++) x[i] = source.value(words[j], i, index + j * 32 * S::E + i);
       q[j] = tree<Op, S::E>(x);
     }
-    v[0] = unit_total<Op>(q, lane);
-    push<Op, 1>(wait, v, u);  // leaves the total of all units in v
+    const Value v = unit_total<Op>(q, lane);
+    if (lane == u) mine = v;
     p += kUnitBytes<S>;
     index += 1 << LogUnit;
   }
-  if (lane == 0) shared.total[warp] = v[0];
+#pragma unroll 1
+  for (int k = 0; 1 << k < units; k++) mine = xor_step<Op>(mine, k, lane);
+  if (lane == 0) shared.total[warp] = mine;
   __syncthreads();
   Value total = lane < blockDim.x >> 5 ? shared.total[lane] : Op::identity();
 #pragma unroll
@@ -99,7 +102,7 @@ __device__ __forceinline__ typename S::Value fold_whole_tile(const S& source, co
 // Blocks a multiprocessor: as many as keep all in registers.
 template <class S, bool Whole>
 inline constexpr int kRowBlocks = sizeof(typename S::Value) == 4   ? (Whole ? 5 : 3)
-                                  : sizeof(typename S::Value) == 8 ? (Whole ? 3 : 2)
+                                  : sizeof(typename S::Value) == 8 ? (Whole ? 5 : 2)
                                                                    : 1;
 
 // The first split.lines * split.tiles blocks fold a tile each. Whole: the length is a number of tiles, all aligned.
@@ -111,9 +114,10 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
   __shared__ BlockFold<Value> shared;
   const unsigned workers = split.lines * split.tiles;
   const bool several = split.tiles > 1;
-  const unsigned tag = several ? launch_tag(split.board) : 0;
-  if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers, tag);
-  const unsigned row = blockIdx.x / split.tiles, tile = blockIdx.x - row * split.tiles;
+  if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
+  uint64_t number = 0;
+  if (several && threadIdx.x < 32) number = launch_number(split.board);
+  const unsigned row = split.lines == 1 ? 0 : blockIdx.x / split.tiles, tile = blockIdx.x - row * split.tiles;
   const int64_t start = int64_t(tile) << split.log_tile, left = split.length - start,
                 full = int64_t(1) << split.log_tile, n = left < full ? left : full;
   const char* const p = rows.row(row) + start * S::kBytes;
@@ -124,10 +128,10 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
   if (k >= 32) return;
   if (Whole || n == full) {
     if (k > 0) return;
-    if (several) publish_total(split, row, tile, total, tag);
+    if (several) publish_total(split, row, tile, total, launch_tag(number));
     else out.store<Op>(row, total);
   } else if (several) {
-    if (k < split.log_tile && n >> k & 1) publish_digit(split, row, k, shared.digit[k], tag);
+    if (k < split.log_tile && n >> k & 1) publish_digit(split, row, k, shared.digit[k], launch_tag(number));
   } else if (k == 0) {
     out.store<Op>(row, fold_set_digits<Op>(Op::identity(), shared.digit, n));
   }

@@ -1,6 +1,5 @@
 // Which ordered kernel runs, and how it is cut. None of this changes a bit of the result.
 #pragma once
-#include <algorithm>
 
 #include "../../primitives/launch.h"
 #include "few_columns.cuh"
@@ -27,7 +26,7 @@ class Plan {
   Plan(const ReduceArgs& args, Context& context)
       : args_(args), context_(context), sms_(multiprocessors(context.device)) {
     const bool flipped = args.function == Function::amin || args.function == Function::argmin;
-    source_ = {flipped, args.input_dtype == Dtype::int8 ? 128 : 0};
+    source_ = {flipped ? kFlip<Native<T>> : 0, args.input_dtype == Dtype::int8 ? 128 : 0};
     out_ = {args.output, args.output_dtype, flipped, args.function == Function::mean ? args.length : 0};
   }
 
@@ -62,10 +61,9 @@ class Plan {
     return true;
   }
 
-  // Values of eight bytes need more loads on the way for the same number of registers.
   bool whole_tiles(int64_t rows) {
     if constexpr (IsIndexed<Value>::value) return false;
-    else return split_rows<std::conditional_t<sizeof(Value) == 4, S, ByWarps>, true>(rows);
+    else return split_rows<S, true>(rows);
   }
 
   // Neighbouring results are contiguous.
@@ -107,7 +105,7 @@ class Plan {
     const int64_t at_once = Lanes ? kShortThreads >> log_lanes(int(args_.length)) : 8;  // rows, best a multiple of it
     int64_t per_block = (kStageBytes<Lanes> - 16) / row_bytes;
     if (per_block >= at_once) per_block -= per_block % at_once;
-    per_block = std::max<int64_t>(1, std::min(per_block, ceil_div(rows, sms_)));
+    per_block = max(int64_t(1), min(per_block, ceil_div(rows, sms_)));
     const size_t bytes = padded<sizeof(T)>(int(per_block * row_bytes) + 16) + 16;
     launch(&cuda::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream, source_,
            data(), out_, rows, int(args_.length), int(per_block));
@@ -119,7 +117,7 @@ class Plan {
 
   void warp_rows(int64_t rows) {
     launch(&cuda::warp_rows<ByWarps>, ceil_div(rows, kRowThreads / 32), kRowThreads, 0, context_.stream,
-           ByWarps{source_.flipped, source_.sign}, this->rows(), out_, rows, int(args_.length));
+           ByWarps{source_.flip, source_.sign}, this->rows(), out_, rows, int(args_.length));
   }
 
   // Sets the tiles and the board of `lines` lines.
@@ -130,15 +128,17 @@ class Plan {
     return split;
   }
 
-  // A block a tile of one unit a warp, or more where there are many; or of a whole row where rows are many.
+  // A block a tile, as large a one as leaves three or more a multiprocessor; or a whole row where rows are many.
   template <class Source, bool Whole>
   bool split_rows(int64_t rows) {
     const int64_t length = args_.length;
     const auto tiles_of = [&](int log_tile) { return rows * ceil_div(length, int64_t(1) << log_tile); };
-    int log_warps = kLogRowWarps, log_units = 3;
+    int log_warps = kLogRowWarps, log_units = sizeof(T) < 4 ? 3 : 4;
     const auto log_tile = [&] { return kLogUnit<Source> + log_warps + log_units; };
-    while (log_units > 0 && tiles_of(log_tile()) < sms_ * 8) log_units--;
-    while (log_units < kLogWarpUnits && rows >= sms_ * 8 && length > int64_t(1) << log_tile()) log_units++;
+    while (log_units > 0 && tiles_of(log_tile()) < sms_ * 3) log_units--;
+    while (log_units < (Whole ? kLogWholeUnits : kLogWarpUnits) && rows >= sms_ * 8 &&
+           length > int64_t(1) << log_tile())
+      log_units++;
     while (log_units + log_warps > 0 && length <= int64_t(1) << (log_tile() - 1))
       (log_units > 0 ? log_units : log_warps)--;
     const int64_t tile = int64_t(1) << log_tile();
@@ -148,7 +148,7 @@ class Plan {
     const Split split = this->split(length, log_tile(), rows);
     const unsigned threads = 32u << log_warps;
     launch(&cuda::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
-           Source{source_.flipped, source_.sign}, this->rows(), out_, log_tile() - log_warps, split);
+           Source{source_.flip, source_.sign}, this->rows(), out_, log_tile() - log_warps, split);
     return true;
   }
 
@@ -168,7 +168,7 @@ class Plan {
     const unsigned threads = unsigned(ceil_div(inner << cut.log_height, 32) * 32);
     const size_t staged = cut.stage_bytes(size) + (inner << cut.log_height) * sizeof(Value),
                  ragged = inner * ((1 << cut.log_height) + log_tile + 1) * sizeof(Value);
-    launch(&cuda::few_columns<S>, args_.outer * split.tiles + split.readers(threads), threads, std::max(staged, ragged),
+    launch(&cuda::few_columns<S>, args_.outer * split.tiles + split.readers(threads), threads, max(staged, ragged),
            context_.stream, source_, data(), args_.outer_stride * size, out_, cut, split);
   }
 
@@ -180,19 +180,20 @@ class Plan {
     const int64_t groups = args_.outer * args_.inner / V, length = args_.length;
     Cut cut{};
     // The widest strip, of 128 to 32 columns, that still gives every multiprocessor one.
-    int64_t width = Staged ? 32 : std::min<int64_t>(groups, 128);
+    int64_t width = Staged ? 32 : min(groups, int64_t(128));
     while (!Staged && width * V >= 64 && ceil_div(groups, width) < sms_ * 9 / 10) width = ceil_div(width, 2);
     for (;; width = ceil_div(width, 2)) {
       cut.log_height = 0;
       while (width << (cut.log_height + 1) <= kColumnThreads<S, V, Staged> &&
              int64_t(1) << (LogR + cut.log_height) < length)
         cut.log_height++;
-      if (!Staged && cut.log_height == 0) width = std::min<int64_t>(groups, 256);
+      if (!Staged && cut.log_height == 0) width = min(groups, int64_t(256));
       cut.width = int(width), cut.strips = unsigned(ceil_div(groups, width));
       // The longest runs whose tiles still fill the multiprocessors once.
       const auto tiles = [&] { return ceil_div(length, int64_t(1) << (cut.log_run + cut.log_height)); };
       cut.log_run = kLogMaxRun<S, V>;
-      while (cut.log_run > LogR && cut.strips * tiles() < sms_ * 9 / 10) cut.log_run--;
+      const int64_t fill = sms_ * 9 / 10 * (1024 / kColumnThreads<S, V, false>);
+      while (cut.log_run > LogR && cut.strips * tiles() < (Staged ? sms_ * 9 / 10 : fill)) cut.log_run--;
       while (cut.log_run > 0 && int64_t(1) << (cut.log_run + cut.log_height - 1) >= length) cut.log_run--;
       const size_t bytes = shared_bytes(cut, V, Staged);
       // A narrower strip takes less shared memory; of a ring, fewer warps do.
@@ -220,7 +221,7 @@ class Plan {
   static size_t shared_bytes(const Cut& cut, int vector, bool staged) {
     const int values = (1 << cut.log_height) + cut.log_run + cut.log_height + 1;  // of a column: the table, its digits
     const size_t merged = size_t(cut.width) * vector * values * sizeof(Value);
-    return staged ? std::max(merged, size_t(kStages * kStageBytesOfWarp) << cut.log_height) : merged;
+    return staged ? max(merged, size_t(kStages * kStageBytesOfWarp) << cut.log_height) : merged;
   }
 
   template <int V, bool Staged>

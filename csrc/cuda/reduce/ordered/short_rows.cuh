@@ -52,6 +52,29 @@ struct Staged {
     if constexpr (Log > 0) base = fold<Log - 1>(base, i, n);
     return base;
   }
+  // Blocks of 16 in a loop, the n <= 16 first ones from element `first` on: their digits in wait[]. Returns the block of
+  // all of them where n is a power of two. Unrolled, they would be most of the family's code and of its compile time.
+  template <int Levels>
+  __device__ __forceinline__ typename S::Value blocks(typename S::Value (&wait)[Levels][1], int first, int n) const {
+    typename S::Value v[1] = {S::Op::identity()};
+#pragma unroll 1
+    for (int b = 0; b < n; b++) {
+      v[0] = block<4>(first + (b << 4));
+      push<typename S::Op, 1>(wait, v, b);
+    }
+    return v[0];
+  }
+  // The fold of a row of n <= kThreadRow elements.
+  __device__ __forceinline__ typename S::Value fold_row(int n) const {
+    constexpr int Levels = log2_of(kThreadRow) - 3;
+    typename S::Value wait[Levels][1], all = S::Op::identity();
+    blocks(wait, 0, n >> 4);
+    each<Levels>([&](auto k) {
+      constexpr int Level = Levels - 1 - k.value;
+      if (n >> (4 + Level) & 1) all = S::Op::combine(all, wait[Level][0]);
+    });
+    return fold<3>(all, n & ~15, n & 15);
+  }
 };
 
 // A row takes 8 or 16 lanes, 32 elements each.
@@ -63,12 +86,15 @@ template <class S>
 __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, int length, int sub) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  const int blocks = length >> 5;
-  Value digit[4], v = Op::identity();
-  if (sub < blocks) v = row.template block<5>(sub << 5);
-  const Value all = lane_digits<Op, 4>(v, blocks, digit, sub);
-  v = fold_digits<Op>(blocks == 16 ? all : Op::identity(), digit);
-  if (sub == blocks) v = row.template fold<4>(v, blocks << 5, length & 31);
+  const int lanes = length >> 5, rest = length & 31;  // the whole lanes, and what the one after them takes
+  Value digit[4], halves[2][1];
+  const Value own = row.blocks(halves, sub << 5, sub < lanes ? 2 : sub == lanes ? rest >> 4 : 0);
+  const Value all = lane_digits<Op, 4>(sub < lanes ? own : Op::identity(), lanes, digit, sub);
+  Value v = fold_digits<Op>(lanes == 16 ? all : Op::identity(), digit);
+  if (sub == lanes) {
+    if (rest & 16) v = Op::combine(v, own);
+    v = row.template fold<3>(v, length & ~15, rest & 15);
+  }
   return v;
 }
 
@@ -108,7 +134,7 @@ __global__ void __launch_bounds__(kShortThreads)
   if constexpr (!Lanes) {
     for (int i = threadIdx.x; i < count; i += kShortThreads) {
       const Staged<S> row{shared, shift + i * length * S::kBytes, source};
-      out.store<Op>(first + i, row.template fold<log2_of(kThreadRow)>(Op::identity(), 0, length));
+      out.store<Op>(first + i, row.fold_row(length));
     }
   } else {
     const int lanes = 1 << log_lanes(length), sub = threadIdx.x & (lanes - 1), ends_in = length >> 5 & (lanes - 1);

@@ -6,8 +6,9 @@
 
 namespace torch_reductions::cuda {
 
-inline constexpr int kWarpReads = 256;  // tiles that one warp folds: 8 neighbours a lane
-inline constexpr int kLogWarpReads = 8;
+// A reading warp folds so many tiles at once, so many neighbours a lane.
+inline constexpr int kLogLaneReads = 3, kLogWarpReads = 5 + kLogLaneReads;
+inline constexpr int kLaneReads = 1 << kLogLaneReads, kWarpReads = 1 << kLogWarpReads;
 inline constexpr int kMaxDigits = 40;
 
 struct Split {
@@ -54,90 +55,97 @@ __device__ __forceinline__ typename Op::Value fold_set_digits(typename Op::Value
   return base;
 }
 
-// The n <= 256 totals from `words` on, 8 neighbours a lane: x[i] is number lane * 8 + i, or the identity past the end.
-// Has the whole warp got all of them?
+// The n <= kWarpReads totals from `words` on: x[i] is number lane * kLaneReads + i, or the identity past the end. Has the
+// whole warp got all of them?
 template <class Op>
-__device__ __forceinline__ bool totals_arrived(typename Op::Value (&x)[8], const uint64_t* words, int n, unsigned tag,
-                                               int lane) {
+__device__ __forceinline__ bool totals_arrived(typename Op::Value (&x)[kLaneReads], const uint64_t* words, int n,
+                                               Awaited awaited, int lane) {
+  const int first = lane * kLaneReads;
   const bool all = arrived(
-      x, [&](int i) { return words + (lane * 8 + i < n ? lane * 8 + i : n - 1) * kTaggedWords<typename Op::Value>; },
-      tag);
+      x, [&](int i) { return words + (first + i < n ? first + i : n - 1) * kTaggedWords<typename Op::Value>; },
+      awaited);
 #pragma unroll
-  for (int i = 0; i < 8; i++)
-    if (lane * 8 + i >= n) x[i] = Op::identity();
+  for (int i = 0; i < kLaneReads; i++)
+    if (first + i >= n) x[i] = Op::identity();
   return __all_sync(kFullWarp, all);
 }
 
-// Digits 0, 1 and 2 of n values of which 8 stand in each lane; right in the lane that n ends in.
+// The digits below kLogLaneReads of n values of which kLaneReads stand in each lane; right in the lane that n ends in.
 template <class Op>
-__device__ __forceinline__ void digits_in_lane(const typename Op::Value (&x)[8], int n,
-                                               typename Op::Value (&digit)[3]) {
-  digit[2] = tree<Op, 4>(x);
-  digit[1] = n & 4 ? tree<Op, 2>(x + 4) : tree<Op, 2>(x);
-  digit[0] = n & 4 ? (n & 2 ? x[6] : x[4]) : (n & 2 ? x[2] : x[0]);
+__device__ __forceinline__ void digits_in_lane(const typename Op::Value (&x)[kLaneReads], int n,
+                                               typename Op::Value (&digit)[kLogLaneReads]) {
+  each<kLogLaneReads>([&](auto k) {
+    constexpr int Size = 1 << k.value;
+    digit[k.value] = tree<Op, Size>(x);
+#pragma unroll
+    for (int first = 2 * Size; first < kLaneReads; first += 2 * Size)
+      if ((n & (kLaneReads - 1)) >> (k.value + 1) == first / (2 * Size)) digit[k.value] = tree<Op, Size>(x + first);
+  });
 }
 
 // base ∘ the ragged tile's digits, one a lane.
 template <class Op>
 __device__ __forceinline__ typename Op::Value fold_ragged(typename Op::Value base, const uint64_t* digits, int log_tile,
-                                                          int64_t length, unsigned tag, int lane) {
+                                                          int64_t length, Awaited awaited, int lane) {
   unsigned set = unsigned(length) & ((1u << log_tile) - 1);
   if (set == 0) return base;
   typename Op::Value mine[1];
   const int from = lane < log_tile && set >> lane & 1 ? lane : highest_bit(set);  // any digit that is there
-  while (!arrived(mine, [&](int) { return digits + from * kTaggedWords<typename Op::Value>; }, tag)) {
+  while (!arrived(mine, [&](int) { return digits + from * kTaggedWords<typename Op::Value>; }, awaited)) {
   }
   __syncwarp();
   for (; set != 0; set ^= 1u << highest_bit(set)) base = Op::combine(base, shuffle(mine[0], highest_bit(set)));
   return base;
 }
 
-// The fold of a line of at most 256 whole tiles, by a warp.
+// The fold of a line of at most kWarpReads whole tiles, by a warp.
 template <class Op>
 __device__ __forceinline__ typename Op::Value fold_line_by_warp(const uint64_t* words, int64_t length, int log_tile,
-                                                                unsigned tag) {
+                                                                Awaited awaited) {
   using Value = typename Op::Value;
-  const int lane = threadIdx.x & 31, n = int(length >> log_tile), lanes = n >> 3;
+  const int lane = threadIdx.x & 31, n = int(length >> log_tile), lanes = n >> kLogLaneReads;
   Value v = Op::identity();
   if (n > 0) {
-    Value x[8], digit[5], low[3];
-    for (int rounds = 0;; pause(rounds++)) {
-      const bool all = totals_arrived<Op>(x, words, n, tag, lane);
-      v = lane_digits<Op, 5>(tree<Op, 8>(x), lanes, digit, lane);
+    Value x[kLaneReads], digit[5], low[kLogLaneReads];
+    for (int asked = 0;; pause(asked++)) {
+      const bool all = totals_arrived<Op>(x, words, n, awaited, lane);
+      v = lane_digits<Op, 5>(tree<Op, kLaneReads>(x), lanes, digit, lane);
       v = fold_digits<Op>(lanes == 32 ? v : Op::identity(), digit);
       digits_in_lane<Op>(x, n, low);
 #pragma unroll
-      for (int k = 2; k >= 0; k--)
+      for (int k = kLogLaneReads - 1; k >= 0; k--)
         if (n >> k & 1) v = Op::combine(v, low[k]);
       v = shuffle(v, lanes & 31);
       if (all) break;
     }
   }
-  return fold_ragged<Op>(v, words + n * kTaggedWords<Value>, log_tile, length, tag, lane);
+  return fold_ragged<Op>(v, words + n * kTaggedWords<Value>, log_tile, length, awaited, lane);
 }
 
 // The same of any number of tiles, by a block of 2^log_warps warps at least; right in its first warp.
 template <class Op>
 __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t* words, int64_t length, int log_tile,
-                                                                 unsigned tag, int log_warps) {
+                                                                 Awaited awaited, int log_warps) {
   using Value = typename Op::Value;
   __shared__ Value total[32], digit[kMaxDigits];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = 1 << log_warps,
             log_round = kLogWarpReads + log_warps;
-  const int64_t whole = length >> log_tile;
+  const int64_t tiles = length >> log_tile;
+  const int64_t whole =
+      awaited.mask == 0 && tiles >> log_round ? int64_t(1) << log_round : tiles;  // rehearse one round
   for (int64_t round = 0; round << log_round < whole; round++) {
     const int64_t first = (round << log_round) + warp * kWarpReads, left = whole - first;
     if (warp < warps && left > 0) {
-      const int n = left < kWarpReads ? int(left) : kWarpReads, lanes = n >> 3;
-      Value x[8], steps[5], low[3];
-      for (int rounds = 0;; pause(rounds++)) {
-        const bool all = totals_arrived<Op>(x, words + first * kTaggedWords<Value>, n, tag, lane);
-        const Value v = lane_digits<Op, 5>(tree<Op, 8>(x), lanes, steps, lane);
+      const int n = left < kWarpReads ? int(left) : kWarpReads, lanes = n >> kLogLaneReads;
+      Value x[kLaneReads], steps[5], low[kLogLaneReads];
+      for (int asked = 0;; pause(asked++)) {
+        const bool all = totals_arrived<Op>(x, words + first * kTaggedWords<Value>, n, awaited, lane);
+        const Value v = lane_digits<Op, 5>(tree<Op, kLaneReads>(x), lanes, steps, lane);
         if (lane == 0) total[warp] = v;
         if (lane == lanes) {  // of the ragged warp only
           digits_in_lane<Op>(x, n, low);
-          each<3>([&](auto k) { digit[k.value] = low[k.value]; });
-          each<5>([&](auto k) { digit[3 + k.value] = steps[k.value]; });
+          each<kLogLaneReads>([&](auto k) { digit[k.value] = low[k.value]; });
+          each<5>([&](auto k) { digit[kLogLaneReads + k.value] = steps[k.value]; });
         }
         if (all) break;
       }
@@ -164,31 +172,50 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
   Value v = Op::identity();
   if (warp == 0) {
     v = fold_set_digits<Op>(v, digit, whole);
-    v = fold_ragged<Op>(v, words + whole * kTaggedWords<Value>, log_tile, length, tag, lane);
+    v = fold_ragged<Op>(v, words + tiles * kTaggedWords<Value>, log_tile, length, awaited, lane);
   }
+  __syncthreads();  // for the next call
   return v;
 }
 
-// What block number `reader` of the readers does.
+// Folds a line, and stores it. fold(awaited): the fold, right in the thread that is `first`.
+//
+// Everything is done twice. The first time is a rehearsal that waits for nothing and folds whatever is there, while the
+// tiles are still on their way: a kernel that starts cold fetches its instructions from memory, and without a rehearsal
+// the reader would fetch them one after the other when the last total has come.
+template <class Op, class Fold>
+__device__ __forceinline__ void read_line(const Split& split, const Output& out, unsigned line, bool first, Fold fold) {
+  const unsigned tag = launch_tag(launch_number(split.board));
+#pragma unroll 1
+  for (unsigned mask = 0;; mask = ~0u) {
+    const typename Op::Value v = fold(Awaited{tag, mask});
+    if (first) {
+      if (mask != 0) leave(split.board, split.lines, tag);
+      out.store<Op>(line, v);
+    }
+    if (mask != 0) return;
+  }
+}
+
+// What block number `reader` of the readers does. A function of its own: its code is apart from the hot path of the
+// kernels that call it.
 template <class Op>
-__device__ __forceinline__ void read_lines(const Split& split, const Output& out, unsigned reader, unsigned tag) {
+__device__ __noinline__ void read_lines(Split split, Output out, unsigned reader) {
   using Value = typename Op::Value;
   const unsigned lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
-  unsigned line = reader;
-  Value v;
   if (split.by_warps()) {
-    line = reader * warps + warp;
+    const unsigned line = reader * warps + warp;
     if (line >= split.lines) return;
-    v = fold_line_by_warp<Op>(line_words<Value>(split, line), split.length, split.log_tile, tag);
+    const uint64_t* const words = line_words<Value>(split, line);
+    read_line<Op>(split, out, line, lane == 0,
+                  [&](Awaited awaited) { return fold_line_by_warp<Op>(words, split.length, split.log_tile, awaited); });
   } else {
     int log_warps = 0;
     while (2u << log_warps <= warps) log_warps++;
-    v = fold_line_by_block<Op>(line_words<Value>(split, line), split.length, split.log_tile, tag, log_warps);
-    if (warp > 0) return;
-  }
-  if (lane == 0) {
-    leave(split.board, split.lines, tag);
-    out.store<Op>(line, v);
+    const uint64_t* const words = line_words<Value>(split, reader);
+    read_line<Op>(split, out, reader, threadIdx.x == 0, [&](Awaited awaited) {
+      return fold_line_by_block<Op>(words, split.length, split.log_tile, awaited, log_warps);
+    });
   }
 }
 
