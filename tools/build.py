@@ -339,8 +339,11 @@ def make_plan(decision: Decision) -> Plan:
                 command += [*TORCH_FLAGS, "-isystem", str(torch.path / "include")]
                 stamps.append(torch_stamp)
         command += [*depend, "-c", str(source), "-o", str(output)]
-        # The shell's own `times` tells the CPU seconds of the compiler and its children.
-        timed = f"{shlex.join(command)} && times > {shlex.quote(f'{output}.times')}"
+        # The shell's own `times` tells the CPU seconds of the compiler and its children; the messages are kept, because
+        # not all that matter are warnings (tests/test_gates.py).
+        log = shlex.quote(f"{output}.log")
+        timed = f"{{ {shlex.join(command)} && times > {shlex.quote(f'{output}.times')}; }} > {log} 2>&1; "
+        timed += f"code=$?; cat {log}; exit $code"
         kind = "NVCC" if source.suffix == ".cu" else "CXX"
         plan.steps.append(Step(kind, output, (source,), timed, tuple(stamps)))
         return output

@@ -70,11 +70,19 @@ HOST_DEVICE double flip(double x) { return -x; }
 HOST_DEVICE int64_t flip(int64_t x) { return ~x; }
 
 // A value and where it stood.
-template <class A, class I = int64_t>
+template <class A, class I = int64_t, bool Padded = (sizeof(A) > sizeof(I))>
 struct Indexed {
   A value;
   I index;
 };
+#ifdef CUDA_ON_CPU
+// The emulator tells reads of what nobody has written. Here the padding is a member, so that a copy of a value is none.
+template <class A, class I>
+struct Indexed<A, I, true> {
+  A value;
+  I index, padding = 0;
+};
+#endif
 
 // The first index of the largest value; NaN counts as the largest. left stands before right, so that a tie keeps left
 // without a look at the indices; but for the identity, whose index lies beyond all.

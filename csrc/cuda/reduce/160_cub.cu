@@ -2,7 +2,8 @@
 // Costs:   two launches and a workspace; seconds of compilation a type, so only sum and amax.
 // Gains:   vector loads, several loads in flight and block sizes chosen for the type and the device.
 // Order:   CUB's own: it depends on the device and on CUB's version.
-// Needs:   compute capability 7.5. CUB bounds the registers of its segmented kernel: int64 amax spills one.
+// Needs:   compute capability 7.5.
+// Local:   DeviceSegmentedReduceKernel (8 bytes): CUB bounds its registers, and int64 amax spills a pair.
 // See:     NVIDIA CCCL, cub::DeviceReduce (one row) and cub::DeviceSegmentedReduce (several: one block a row).
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>

@@ -109,7 +109,7 @@ struct Output {
   template <class Op>
   __device__ __forceinline__ typename Op::Value finish(typename Op::Value v) const {
     if constexpr (kExtreme<Op>) return flipped ? flip(v) : v;
-    else if constexpr (std::is_floating_point_v<typename Op::Value>)
+    else if constexpr (std::is_floating_point_v<typename Op::Value> && std::is_same_v<Op, Sum<typename Op::Value>>)
       return divisor != 0 ? v / typename Op::Value(divisor) : v;
     else return v;
   }

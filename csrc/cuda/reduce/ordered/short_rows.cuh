@@ -166,12 +166,12 @@ __global__ void __launch_bounds__(kShortThreads)
     typename S::Value x[S::E];
 #pragma unroll
     for (int i = 0; i < S::E; i++) x[i] = source.value(words[j], i, i & ((1 << log_length) - 1));
+    each<LogE>([&](auto k) {       // a loop over k would not be unrolled where E is 16
+      if (k.value < log_length) {  // uniform
 #pragma unroll
-    for (int k = 0; k < LogE; k++)
-      if (k < log_length) {  // uniform
-#pragma unroll
-        for (int i = 0; i < S::E >> (k + 1); i++) x[i] = Op::combine(x[2 * i], x[2 * i + 1]);
+        for (int i = 0; i < S::E >> (k.value + 1); i++) x[i] = Op::combine(x[2 * i], x[2 * i + 1]);
       }
+    });
     const int count = S::E >> log_length;
     out.store_many<Op, S::E / 2>(vector * count, x, count);
   }

@@ -1,5 +1,6 @@
 // A line (the elements of one result) that several blocks share: each publishes the total of a tile of it, the block of
 // the ragged tile its digits, and more blocks, the last ones of the grid, wait for them and fold them.
+// Local:   read_lines (220 bytes): off the hot path; the kernels' registers are chosen for the workers.
 #pragma once
 #include "../../primitives/grid.cuh"
 #include "elements.cuh"
@@ -78,8 +79,10 @@ __device__ __forceinline__ void digits_in_lane(const typename Op::Value (&x)[kLa
     constexpr int Size = 1 << k.value;
     digit[k.value] = tree<Op, Size>(x);
 #pragma unroll
-    for (int first = 2 * Size; first < kLaneReads; first += 2 * Size)
-      if ((n & (kLaneReads - 1)) >> (k.value + 1) == first / (2 * Size)) digit[k.value] = tree<Op, Size>(x + first);
+    for (int first = 2 * Size; first < kLaneReads; first += 2 * Size) {
+      const typename Op::Value other = tree<Op, Size>(x + first);  // not behind the condition: x would be indexed
+      if ((n & (kLaneReads - 1)) >> (k.value + 1) == first / (2 * Size)) digit[k.value] = other;
+    }
   });
 }
 

@@ -1,0 +1,462 @@
+"""Static gates on the kernels: registers, local memory and instructions of the objects that `build.py check` made.
+
+Nothing is compiled here: cuobjdump and nvdisasm read the objects for 9.0a. A function that uses local memory, be it for
+spilled registers or for an array that is indexed at run time, must be named in the comment at the top of its file or of
+the .cu that is compiled, with the most bytes it may use and the reason:
+
+    // Local:   read_lines (224 bytes): it is off the hot path, and the kernels keep their registers for the workers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tools import build
+
+ROOT = build.ROOT
+ARCH = "9.0a"
+NVCC = "13.0"  # whose numbers the registers and the bytes are: another release may well allocate differently
+ONE_ARCH = ["-arch", f"sm_{ARCH.replace('.', '')}"]
+SOURCES = build.sources("cuda/**/*.cu")
+ORDERED = [source for source in SOURCES if source.parent.name == "ordered"]
+REGISTERS = 65536  # of a multiprocessor
+
+# Of the production kernels: threads of a block, and by the bytes of a value how many registers a thread may have and
+# how many blocks a multiprocessor must then hold. What needs more than __launch_bounds__ allows is local memory.
+Budget = tuple[int, dict[int, tuple[int, int]]]
+BUDGETS: dict[str, Budget] = {
+    "split_rows": (256, {4: (80, 3), 8: (128, 2), 16: (192, 1)}),
+    "split_rows-whole": (256, {4: (48, 5), 8: (48, 5)}),
+    "warp_rows": (256, {4: (64, 4), 8: (80, 3), 16: (80, 3)}),
+    "short_rows": (256, {4: (32, 8), 8: (32, 8), 16: (56, 4)}),
+    "short_rows-lanes": (256, {4: (40, 6), 8: (48, 5), 16: (48, 5)}),
+    "vector_rows": (256, {4: (48, 5), 8: (48, 5), 16: (32, 8)}),
+    "few_columns": (256, {4: (64, 4), 8: (80, 3), 16: (128, 2)}),
+    "columns": (512, {4: (112, 1), 8: (128, 1), 16: (128, 1)}),  # 64 where the launch bounds say 1024 threads
+    "columns-staged": (512, {4: (112, 1), 8: (128, 1)}),
+    "shifted_columns": (256, {4: (128, 2)}),
+}
+FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged"}  # what the kernel's last argument says
+
+# The instructions that a design rests on.
+VECTOR_LOAD = r"LDG\.E\S*\.128\b"
+PUBLISH = r"STG\.E\.64\.STRONG\.GPU"
+ASYNC_COPY = [r"LDGSTS\.E\S*\.128\b", r"LDGDEPBAR", r"DEPBAR\.LE"]
+INSTRUCTIONS = {
+    "read_only": [VECTOR_LOAD],
+    "split_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY"],
+    "split_rows-whole": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY"],
+    "warp_rows": [VECTOR_LOAD, r"SHFL\.BFLY"],
+    "short_rows": [VECTOR_LOAD],
+    "short_rows-lanes": [VECTOR_LOAD, r"SHFL\.BFLY"],
+    "vector_rows": [VECTOR_LOAD],
+    "few_columns": [VECTOR_LOAD, PUBLISH, r"STS\.128"],
+    "columns": [PUBLISH],
+    "columns-staged": [*ASYNC_COPY, PUBLISH],
+    "shifted_columns": [VECTOR_LOAD, r"SHFL\.DOWN"],
+    "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
+}
+FENCE = r"MEMBAR|CCTL|FENCE"  # a tagged value needs none
+DIVISION = 24  # instructions: that far behind its reciprocal a division multiplies and adds
+
+
+# --- Reading what the tools print -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Usage:
+    registers: int
+    local: int  # bytes
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel's own code, or that of a function that it calls: ptxas keeps a copy for each kernel."""
+
+    kernel: str
+    callee: str  # "" for the kernel's own code
+    code: tuple[str, ...]  # "LDG.E.128 R4, desc[UR4][R2.64]"; no predicates
+
+
+def usages(text: str) -> dict[str, Usage]:
+    """By mangled names, of what `cuobjdump -res-usage` prints."""
+    found = re.findall(r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", text)
+    return {name: Usage(int(registers), int(stack) + int(local)) for name, registers, stack, local in found}
+
+
+def functions(text: str) -> list[Function]:
+    """Of what `nvdisasm -c` prints."""
+    starts = re.compile(r"\t\.section\t\.text\.(\S+?),|(\$\S+):$")
+    instruction = re.compile(r" +/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\w+ +)?(\S.*?) *;")
+    found: list[tuple[str, str, list[str]]] = []
+    for line in text.splitlines():
+        if start := starts.match(line):
+            kernel = start[1] or found[-1][0]
+            found.append((kernel, start[2].rsplit("$", 1)[1] if start[2] else "", []))
+        elif (match := instruction.match(line)) and found:
+            found[-1][2].append(match[1])
+    return [Function(kernel, callee, tuple(code)) for kernel, callee, code in found]
+
+
+def local_bytes(code: Iterable[str]) -> int:
+    """The bytes of local memory at constant offsets from the stack pointer; 1 where all are indexed at run time."""
+    touched, used = set[int](), False
+    for line in code:
+        if match := re.match(r"(?:STL|LDL)(\S*) (.*)", line):
+            used = True
+            size = re.search(r"\.[US]?(8|16|64|128)\b", match[1])
+            if at := re.search(r"\[R1(?:\+(0x[0-9a-f]+))?\]", match[2]):
+                first = int(at[1] or "0", 16)
+                touched.update(range(first, first + (int(size[1]) // 8 if size else 4)))
+    return max(len(touched), int(used))
+
+
+def missing(code: Sequence[str], patterns: Iterable[str]) -> list[str]:
+    return [pattern for pattern in patterns if not any(re.match(pattern, line) for line in code)]
+
+
+def fused(code: Iterable[str]) -> list[str]:
+    """The fused multiply-adds that belong to no division."""
+    found, since = [], DIVISION + 1
+    for line in code:
+        since = 0 if line.startswith("MUFU.RCP") else since + 1
+        if re.match("[FD]FMA", line) and since > DIVISION:
+            found.append(line)
+    return found
+
+
+def complaint(line: str) -> bool:
+    return re.search(r"\bwarning\b|\(C75\d\d\)", line) is not None
+
+
+def demangle(names: Iterable[str]) -> dict[str, str]:
+    """Without namespaces, result and parameters: split_rows<Input<float, Sum<float>, 8>, false>"""
+    names = list(names)
+    done = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True)
+    plain = {}
+    for name, text in zip(names, done.stdout.splitlines(), strict=True):
+        text = re.sub(r"\(anonymous namespace\)::|\b[a-z_]+::|\bcub::\w+::", "", text).removeprefix("void ")
+        depth = end = 0
+        while end < len(text) and (text[end] != "(" or depth > 0):
+            depth += {"<": 1, ">": -1}.get(text[end], 0)
+            end += 1
+        plain[name] = text[:end].split("::")[-1] if "<" not in text[:end] else text[:end]
+    return plain
+
+
+def plain_name(function: str) -> str:
+    """CUB_300001::DeviceReduceKernel<...> -> DeviceReduceKernel"""
+    return function.split("<")[0].split("::")[-1]
+
+
+def kernel_name(kernel: str) -> str:
+    """split_rows<Input<float, Sum<float>, 4>, true> -> split_rows-whole"""
+    name = plain_name(kernel)
+    return f"{name}-{FLAGS[name]}" if name in FLAGS and kernel.endswith(", true>") else name
+
+
+def value_bytes(kernel: str) -> int:
+    """Of the operator's value; an argmax has an index in it."""
+    size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8}
+    operator = re.search(r"\b(?:Sum|Prod|Max|ArgMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
+    assert operator, kernel
+    value = size[operator[1]]
+    return value if not operator[2] else 2 * max(value, size[operator[2]])
+
+
+def excuses(text: str) -> dict[str, int]:
+    """The functions, and their bytes of local memory, that the comment at the top of a source names with a reason."""
+    top = re.match(r"(?://[^\n]*\n)*", text)
+    found = re.findall(r"^// Local: +(\w+) \((\d+) bytes\): +\S", top[0] if top else "", re.MULTILINE)
+    return {name: int(size) for name, size in found}
+
+
+def over_budget(name: str, size: int, registers: int, budgets: Mapping[str, Budget] = BUDGETS) -> str:
+    if name not in budgets or size not in budgets[name][1]:
+        return f"{name} with values of {size} bytes has no budget"
+    allowed = budgets[name][1][size][0]
+    return f"{name} with values of {size} bytes: {registers} registers, not {allowed}" if registers > allowed else ""
+
+
+# --- The objects of this build ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Object:
+    """The kernels of one source, by their demangled names."""
+
+    usage: dict[str, Usage]
+    functions: tuple[Function, ...]  # () where nothing asks for the code
+
+
+def tool(name: str) -> str:
+    nvcc = re.search(r"\S+/bin(?=/nvcc$)", (ROOT / build.BUILD / "nvcc.stamp").read_text(), re.MULTILINE)
+    found = shutil.which(name, path=f"{nvcc[0] if nvcc else ''}:{os.environ['PATH']}")
+    if not found:
+        pytest.skip(f"no {name}, which reads the objects (a part of the CUDA toolkit; c++filt is of binutils)")
+    return found
+
+
+def output_of(*command: str | Path, cwd: Path | None = None) -> str:
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True, cwd=cwd).stdout
+
+
+def needs_measured_nvcc() -> None:
+    release = (ROOT / build.BUILD / "nvcc.stamp").read_text().split()[0]
+    if release != NVCC:
+        pytest.skip(f"the numbers are those of nvcc {NVCC}, and this is {release}")
+
+
+def listing(source: Path, path: Path) -> str:
+    """The instructions of an object. They take seconds to print, so build/sass keeps them until the next compile."""
+    kept = ROOT / build.BUILD / "sass" / f"{source}.sass"
+    if not kept.exists() or kept.stat().st_mtime_ns <= path.stat().st_mtime_ns:
+        with tempfile.TemporaryDirectory() as folder:
+            output_of(tool("cuobjdump"), *ONE_ARCH, "-xelf", "all", path, cwd=Path(folder))
+            (cubin,) = Path(folder).glob("*.cubin")
+            text = output_of(tool("nvdisasm"), "-ndf", "-c", cubin)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(".part")
+        part.write_text(text)
+        part.replace(kept)
+    return kept.read_text()
+
+
+def read_object(source: Path, path: Path) -> Object:
+    """The usage of every kernel, and the code of all of them if a table asks for it or one has local memory."""
+    usage = usages(output_of(tool("cuobjdump"), *ONE_ARCH, "-res-usage", path))
+    wanted = source.parent.name in ("ordered", "measure") or any(item.local for item in usage.values())
+    code = functions(listing(source, path)) if wanted else []
+    plain = demangle({*usage, *(name for item in code for name in (item.kernel, item.callee))})
+    assert len({plain[name] for name in usage}) == len(usage)
+    return Object(
+        {plain[name]: item for name, item in usage.items()},
+        tuple(Function(plain[item.kernel], plain[item.callee], item.code) for item in code),
+    )
+
+
+@pytest.fixture(scope="session")
+def objects() -> dict[Path, Object]:
+    if not (ROOT / build.BUILD / "build.ninja").exists():
+        pytest.skip("nothing was built here: python tools/build.py check")
+    if ARCH not in {arch.removesuffix("+PTX") for arch in build.planned_archs()}:
+        pytest.skip(f"the gates are for {ARCH}; this build is for {' '.join(build.planned_archs()) or 'the CPU alone'}")
+    outputs = {source: ROOT / output for source, output in build.planned() if "all_archs" not in output.parts}
+    there = [source for source in SOURCES if source in outputs and outputs[source].exists()]
+    if there != SOURCES:
+        pytest.skip("not every CUDA source is compiled: python tools/build.py check")
+    for name in ("cuobjdump", "nvdisasm", "c++filt"):
+        tool(name)
+    by_size = sorted(SOURCES, key=lambda source: -outputs[source].stat().st_size)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return dict(zip(by_size, pool.map(lambda source: read_object(source, outputs[source]), by_size), strict=True))
+
+
+@cache
+def files_of(function: str) -> tuple[Path, ...]:
+    """The headers that define a kernel or device function of that name."""
+    definition = re.compile(rf"__(?:global|device)__[^;{{]*?\b{function}\(")
+    return tuple(path for path in build.sources("cuda/**/*.cuh") if definition.search((ROOT / path).read_text()))
+
+
+@cache
+def excuses_of(path: Path) -> dict[str, int]:
+    return excuses((ROOT / path).read_text())
+
+
+def name_of(path: Path) -> str:
+    return path.stem
+
+
+# --- The gates --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=name_of)
+def test_local_memory_has_a_reason(objects: dict[Path, Object], source: Path) -> None:
+    needs_measured_nvcc()
+    most: dict[str, tuple[int, str]] = {}
+    for item in objects[source].functions:
+        function, used = plain_name(item.callee or item.kernel), local_bytes(item.code)
+        most[function] = max(most.get(function, (0, "")), (used, item.kernel))
+    wrong = []
+    for function, (used, kernel) in most.items():
+        where = (source, *files_of(function))
+        allowed = max(excuses_of(path).get(function, 0) for path in where)
+        if used > allowed:
+            wrong.append(f"{function}: {used} bytes in {kernel}; {where[-1]} gives a reason for {allowed}")
+    assert wrong == []
+    seen = {item.kernel for item in objects[source].functions if local_bytes(item.code)}
+    assert {kernel for kernel, usage in objects[source].usage.items() if usage.local} <= seen
+
+
+def test_no_reason_is_out_of_date(objects: dict[Path, Object]) -> None:
+    needs_measured_nvcc()
+    every = [item for found in objects.values() for item in found.functions]
+    there = {plain_name(item.callee or item.kernel) for item in every if local_bytes(item.code)}
+    files = [*SOURCES, *build.sources("cuda/**/*.cuh")]
+    assert [f"{path}: {name}" for path in files for name in excuses_of(path) if name not in there] == []
+
+
+def test_no_local_memory_on_any_architecture(objects: dict[Path, Object]) -> None:
+    """Of the files that are compiled for all of them."""
+    needs_measured_nvcc()
+    outputs = [(source, ROOT / output) for source, output in build.planned() if "all_archs" in output.parts]
+    found = []
+    for source, output in outputs:
+        for part in output_of(tool("cuobjdump"), "-res-usage", output).split("arch = ")[1:]:
+            local = [name for name, usage in usages(part).items() if usage.local]
+            found += [f"{source} for {part.split()[0]}: {name}" for name in demangle(local).values()]
+    assert outputs and found == []
+
+
+@pytest.mark.parametrize("source", ORDERED, ids=name_of)
+def test_registers_are_within_their_budget(objects: dict[Path, Object], source: Path) -> None:
+    needs_measured_nvcc()
+    kernels = objects[source].usage.items()
+    wrong = {over_budget(kernel_name(name), value_bytes(name), usage.registers) for name, usage in kernels}
+    assert sorted(wrong - {""}) == []
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_budgets_let_the_blocks_run(name: str) -> None:
+    threads, budgets = BUDGETS[name]
+    assert all(registers % 8 == 0 for registers, _ in budgets.values())  # they are given out so
+    assert all(registers * threads * blocks <= REGISTERS for registers, blocks in budgets.values())
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_instructions_are_there(objects: dict[Path, Object], name: str) -> None:
+    every = [item for found in objects.values() for item in found.functions]
+    code = {
+        f"{item.kernel} {item.callee}": item.code
+        for item in every
+        if name == (plain_name(item.callee) if item.callee else kernel_name(item.kernel))
+    }
+    assert code  # or the table names a function that is no more
+    wrong = {function: missing(lines, INSTRUCTIONS[name]) for function, lines in code.items()}
+    assert {function: patterns for function, patterns in wrong.items() if patterns} == {}
+
+
+@pytest.mark.parametrize("source", ORDERED, ids=name_of)
+def test_nothing_is_fused_or_fenced(objects: dict[Path, Object], source: Path) -> None:
+    own = [item for item in objects[source].functions if not item.callee.startswith("__cuda")]  # a division is a call
+    assert own
+    assert {item.kernel: lines for item in own if (lines := fused(item.code))} == {}
+    assert {item.kernel for item in own if any(re.match(FENCE, line) for line in item.code)} == set()
+
+
+def test_the_compiler_said_nothing(objects: dict[Path, Object]) -> None:
+    """Warnings are errors; but that it serialises wgmma (C7510 and its like) ptxas only mentions."""
+    logs = [ROOT / f"{output}.log" for source, output in build.planned() if source in objects]
+    if not all(path.exists() for path in logs):
+        pytest.skip("the build kept no messages of the compiler")
+    assert [line for path in logs for line in path.read_text().splitlines() if complaint(line)] == []
+
+
+# --- That the gates can fail ------------------------------------------------------------------------------------------
+
+KERNEL, CALLEE = "_Z4rowsIfEvPf", "_Z10read_linesIfEvPf"
+USAGE = f"""
+Resource usage:
+ Common:
+  GLOBAL:0
+ Function {KERNEL}:
+  REG:80 STACK:48 SHARED:1504 LOCAL:0 CONSTANT[0]:640 TEXTURE:0 SURFACE:0 SAMPLER:0
+ Function _Z4fillPv:
+  REG:12 STACK:0 SHARED:0 LOCAL:0 CONSTANT[0]:556 TEXTURE:0 SURFACE:0 SAMPLER:0
+"""
+CODE = f"""
+\t.section\t.text.{KERNEL},"ax",@progbits
+\t.align\t128
+        .type           {KERNEL},@function
+.text.{KERNEL}:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/              @!P0 LDG.E.NA.128 R12, desc[UR4][R2.64] ;
+        /*0020*/                   STL [R1+0x24], R0 ;
+.L_x_1:
+        /*0030*/               @P2 STL.64 [R1+0x20], R4 ;
+        /*0040*/                   LDL.LU R10, [R1+0x24] ;
+        /*0050*/                   MUFU.RCP R3, R4 ;
+        /*0060*/                   FFMA R5, R3, -R4, 1 ;
+        /*0070*/                   EXIT ;
+${KERNEL}${CALLEE}:
+        /*0080*/                   LDG.E.64.STRONG.GPU R2, desc[UR8][R24.64] ;
+        /*0090*/                   LDL R2, [R53] ;
+        /*00a0*/                   RET.REL.NODEC R76 `({KERNEL}) ;
+"""
+
+
+def test_usage_is_read() -> None:
+    assert usages(USAGE) == {KERNEL: Usage(80, 48), "_Z4fillPv": Usage(12, 0)}
+
+
+def test_code_is_read() -> None:
+    kernel, callee = functions(CODE)
+    assert (kernel.kernel, kernel.callee, len(kernel.code)) == (KERNEL, "", 8)
+    assert (callee.kernel, callee.callee, len(callee.code)) == (KERNEL, CALLEE, 3)
+    assert kernel.code[1] == "LDG.E.NA.128 R12, desc[UR4][R2.64]"
+
+
+def test_spills_are_found() -> None:
+    kernel, callee = functions(CODE)
+    assert local_bytes(kernel.code) == 8  # 0x20 to 0x27
+    assert local_bytes(callee.code) == 1
+    assert local_bytes(kernel.code[:2]) == 0
+
+
+def test_missing_instructions_are_found() -> None:
+    kernel, callee = functions(CODE)
+    assert missing(kernel.code, [VECTOR_LOAD]) == []
+    assert missing(kernel.code, [VECTOR_LOAD, *ASYNC_COPY]) == ASYNC_COPY
+    assert missing(callee.code, [VECTOR_LOAD, PUBLISH]) == [VECTOR_LOAD, PUBLISH]
+
+
+def test_fused_multiply_adds_are_found() -> None:
+    kernel, _ = functions(CODE)
+    assert fused(kernel.code) == []
+    assert fused(["MUFU.RCP R3, R4", *["MOV R0, R1"] * DIVISION, "FFMA R5, R3, R4, R5"]) == ["FFMA R5, R3, R4, R5"]
+    assert fused(["DFMA R4, R2, R2, R4"]) == ["DFMA R4, R2, R2, R4"]
+
+
+def test_complaints_are_found() -> None:
+    assert complaint("ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized")
+    assert complaint('w.cu(2): warning #177-D: variable "unused" was declared but never referenced')
+    assert not complaint("ptxas info    : 0 bytes gmem")
+
+
+def test_registers_over_budget_are_found() -> None:
+    assert over_budget("split_rows", 4, 80) == ""
+    assert over_budget("split_rows", 4, 81) == "split_rows with values of 4 bytes: 81 registers, not 80"
+    assert "has no budget" in over_budget("split_rows-whole", 16, 8) and "has no budget" in over_budget("new", 4, 8)
+
+
+def test_reasons_are_read() -> None:
+    comment = "// Changes: this.\n// Local:   rows (8 bytes): they are cold,\n//          and few.\n"
+    assert excuses(comment + "#include <x>\n// Local:   other (8 bytes): too late\n") == {"rows": 8}
+    assert excuses("// Local:   rows (8 bytes):\n// Local:   rows: no size\n// Local: no (8 bytes)\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "size"),
+    [
+        ("split_rows<Input<float, Sum<float>, 4>, true>", "split_rows-whole", 4),
+        ("columns<Input<short, Max<int>, 4>, 2, false>", "columns", 4),
+        ("warp_rows<Input<BFloat16, ArgMax<float, unsigned int>, 4> >", "warp_rows", 8),
+        ("few_columns<Input<double, ArgMax<double, unsigned int>, 4> >", "few_columns", 16),
+        ("columns<Input<int, ArgMax<int, long>, 4>, 1, false>", "columns", 16),
+        ("shifted_columns<float, Sum<float> >", "shifted_columns", 4),
+    ],
+)
+def test_kernels_are_named(kernel: str, name: str, size: int) -> None:
+    assert (kernel_name(kernel), value_bytes(kernel)) == (name, size)
