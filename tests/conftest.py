@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from helpers import EMULATED
 
 
 def pytest_report_header() -> list[str]:
@@ -15,6 +16,12 @@ def pytest_report_header() -> list[str]:
         gpus.append(f"cuda:{i} {torch.cuda.get_device_name(i)}, capability {major}.{minor}")
     cpu = f"cpu {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
     return [f"torch {torch.__version__}", f"devices: {'; '.join([cpu, *gpus]) if gpus else cpu + '; no CUDA device'}"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if EMULATED in config.stash:
+        terminalreporter.write_sep("=", "CUDA kernels on the CPU")
+        terminalreporter.write_line(config.stash[EMULATED])
 
 
 @pytest.fixture(autouse=True)

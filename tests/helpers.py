@@ -28,6 +28,8 @@ DTYPES = [*FLOATS, *INTEGERS, "bool"]
 LADDER = {rung.name: rung for rung in catalog.ladder("reduce")}
 CHAINS = ["sequential", "threaded"]  # long chains of additions: their error grows with the length
 
+EMULATED = pytest.StashKey[str]()  # what the tests of the emulator covered, for the last line of a run
+
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 needs_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="no second CUDA device")
 

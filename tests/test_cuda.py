@@ -53,6 +53,13 @@ def graph_of() -> Iterator[Capture]:
     torch.cuda.synchronize()
 
 
+def test_conversions_in_ptx() -> None:
+    """Every half, and sums of two that round: as on the CPU, with which the emulator compares the plain bodies."""
+    every = torch.arange(2**16).to(torch.uint16).view(torch.float16)
+    for x in (every[:, None], torch.stack([every, every[torch.randperm(2**16)]], 1)):
+        assert_same_bits(tr.sum(x.cuda(), 1).cpu(), tr.sum(x, 1))
+
+
 @table("shape dim", LAYOUTS)
 @pytest.mark.parametrize("function", ["sum", "amax", "argmax"])
 def test_graph_replayed(function: str, shape: tuple[int, ...], dim: int | None, graph_of: Capture) -> None:

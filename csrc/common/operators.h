@@ -80,7 +80,7 @@ struct Indexed {
 template <class A, class I>
 struct Indexed<A, I, true> {
   A value;
-  I index, padding = 0;
+  I index, padding;
 };
 #endif
 

@@ -1,0 +1,1 @@
+"""The CUDA emulator of the tests: docs/emulator.md."""

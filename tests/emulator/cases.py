@@ -1,0 +1,193 @@
+"""What the runner runs: the catalog's inputs, and shapes that reach every kernel, as one line a case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from torch_reductions import catalog
+from torch_reductions.catalog import Operator, Rung
+from torch_reductions.library import dtype_name
+
+MOST_ELEMENTS = 100_003
+DTYPES = (torch.float32, torch.bfloat16, torch.int64)
+FUNCTIONS = ("sum", "argmax")
+ORDERED = "ordered"
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor as [outer, length, inner] with strides in elements; csrc/common/args.h."""
+
+    outer: int
+    length: int
+    inner: int = 1
+    outer_stride: int = 0
+    length_stride: int = 1
+    inner_stride: int = 1
+    offset: int = 0  # of the first element from an aligned address
+    multiprocessors: int = 2  # that the emulated device has: the fewer, the smaller the shapes that fill it
+
+    def __str__(self) -> str:
+        strides = f"{self.outer_stride}.{self.length_stride}.{self.inner_stride}"
+        return f"{self.outer}x{self.length}x{self.inner}-{strides}-at{self.offset}-sm{self.multiprocessors}"
+
+    @property
+    def elements(self) -> int:
+        return self.outer * self.length * self.inner
+
+    def contiguous_rows(self) -> View:
+        return rows(self.outer * self.inner, self.length, self.offset, self.multiprocessors)
+
+
+def rows(count: int, length: int, offset: int = 0, multiprocessors: int = 2) -> View:
+    return View(count, length, 1, length, 1, 1, offset, multiprocessors)
+
+
+def columns(outer: int, length: int, inner: int, offset: int = 0, multiprocessors: int = 2) -> View:
+    return View(outer, length, inner, length * inner, inner, 1, offset, multiprocessors)
+
+
+def merged(dims: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(size, stride) of each dim, neighbours that continue one another made one."""
+    kept: list[tuple[int, int]] = []
+    for size, stride in dims:
+        if size == 1:
+            continue
+        if kept and kept[-1][1] == size * stride:
+            kept[-1] = (kept[-1][0] * size, stride)
+        else:
+            kept.append((size, stride))
+    return kept
+
+
+def view_of(x: torch.Tensor, reduced: set[int]) -> View:
+    """As csrc/ops/tensor.h sees it; contiguous rows where it would make a copy."""
+    dims = list(zip(x.shape, x.stride(), strict=True))
+    folded = merged([dim for i, dim in enumerate(dims) if i in reduced])
+    kept = merged([dim for i, dim in enumerate(dims) if i not in reduced])
+    length = math.prod(size for i, (size, _) in enumerate(dims) if i in reduced)
+    if len(folded) > 1 or len(kept) > 2 or 0 in x.shape:
+        return rows(math.prod(size for i, (size, _) in enumerate(dims) if i not in reduced), length)
+    length_stride = folded[0][1] if folded else 1
+    (outer, outer_stride), (inner, inner_stride) = [(1, 0)] * (2 - len(kept)) + kept
+    if len(kept) == 1:
+        outer, outer_stride, inner, inner_stride = inner, inner_stride, 1, 1
+    return View(outer, length, inner, outer_stride, length_stride, inner_stride)
+
+
+def catalog_views(operator: Operator) -> Iterator[View]:
+    """Of the catalog's inputs along each dim, all dims, and two at once."""
+    for recipe in operator.inputs:
+        x = recipe.tensor(torch.int8)
+        if x.numel() > MOST_ELEMENTS:
+            continue
+        choices = [{i} for i in range(x.ndim)] + [set(range(x.ndim))]
+        if operator.several_dims and x.ndim > 2:
+            choices += [{0, x.ndim - 1}, {0, 1}]
+        for reduced in choices:
+            view = view_of(x, reduced)
+            if view.outer * view.inner > 0:
+                yield view
+
+
+# What the catalog's inputs are too small, or too regular, for: each kernel of the ordered rung, with tiles that end
+# evenly and raggedly, more blocks than are resident at once, misaligned and strided.
+ORDERED_VIEWS = (
+    *(rows(64, 2), rows(96, 4), rows(2048, 2)),
+    *(rows(301, 33), rows(5, 100, 1), rows(700, 7, 3), rows(3, 128), rows(1000, 16, 1)),
+    *(rows(21, 300), rows(9, 512, 1), rows(70, 256), rows(33, 129, 3), rows(40, 511)),
+    *(rows(40, 1000), rows(17, 2053, 1), rows(16, 4096), rows(33, 1024, 3)),
+    *(
+        rows(1, 8192),
+        rows(1, 65536, 1),
+        rows(1, 100_003),
+        rows(1, 99_999, 3, 4),
+        rows(3, 20_011),
+        rows(2, 40_000, 1, 1),
+    ),
+    *(rows(1, 1024), rows(1, 2047), rows(7, 5000), rows(1, 31, 1), rows(2, 33_000, 0, 8)),
+    *(columns(1, 5001, 2), columns(3, 8192, 2, 1), columns(1, 1024, 2, 2, 1)),
+    *(columns(3, 300, 33), columns(1, 5001, 4), columns(1, 1000, 64), columns(2, 257, 100), columns(5, 16, 260)),
+    *(columns(1, 100, 600), columns(1, 20_000, 3), columns(2, 1024, 16), columns(1, 40, 1200, 0, 1)),
+    *(columns(1, 300, 257, 0, 1), columns(1, 256, 389, 1, 1), columns(2, 260, 131), columns(1, 1000, 97, 3, 1)),
+    *(View(3, 500, 7, 9000, 18, 2), View(5, 3000, 1, 7000, 2, 0), View(50, 100, 1, 131, 1, 0)),
+    *(View(3, 1000, 4, 4444, 1, 1111), View(1, 70_000, 1, 0, 0, 0), View(4, 600, 40, 1, 160, 4, 1)),
+)
+TEXTBOOK_VIEWS = (
+    *(rows(1, n) for n in (1, 2, 31, 33, 64, 65, 511, 513, 1024, 4097, 10_007)),
+    *(rows(7, 1000), rows(300, 3), rows(3, 0), rows(5, 1), rows(17, 65), rows(3, 2049)),
+)
+# A barrier every few elements makes the textbook's rungs slow here: the largest size once, in other_cases().
+LARGEST_TEXTBOOK_VIEW = rows(1, MOST_ELEMENTS)
+
+
+@dataclass(frozen=True)
+class Case:
+    function: str
+    rung: Rung
+    dtype: str
+    view: View
+
+    @property
+    def name(self) -> str:
+        return f"{self.function}-{self.rung.name}-{self.dtype}-{self.view}"
+
+    def line(self, seed: int) -> str:
+        """As tests/emulator/run/case.cpp reads it."""
+        extreme = self.function in ("amax", "amin")
+        index = self.function in ("argmax", "argmin")
+        output = "int64" if index or (not extreme and "float" not in self.dtype) else self.dtype
+        v = self.view
+        fields = (self.name, self.rung.number, self.function, self.dtype, output, v.outer, v.length, v.inner)
+        fields += (v.outer_stride, v.length_stride, v.inner_stride, v.offset, v.multiprocessors, seed)
+        return " ".join(map(str, fields))
+
+
+def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None) -> Iterator[Case]:
+    """Each emulated rung of the function and type on the views; the textbook's rungs take contiguous rows."""
+    for rung in operator.rungs(dtype, "cuda"):
+        if not rung.emulated:
+            continue
+        ordered = rung.name == ORDERED
+        wanted = (
+            views if views is not None else [*catalog_views(operator), *(ORDERED_VIEWS if ordered else TEXTBOOK_VIEWS)]
+        )
+        seen = dict.fromkeys(wanted if ordered else [view.contiguous_rows() for view in wanted])
+        for view in seen:
+            if view.length > 0 or operator.name in ("sum", "prod", "mean"):
+                yield Case(operator.name, rung, dtype_name(dtype), view)
+
+
+def main_cases() -> list[Case]:
+    """Sum and argmax of float32, bfloat16 and int64, for every schedule and build."""
+    return [
+        case
+        for operator in catalog.OPERATORS
+        if operator.name in FUNCTIONS
+        for dtype in DTYPES
+        if dtype in operator.dtypes
+        for case in cases_of(operator, dtype)
+    ]
+
+
+def other_cases() -> list[Case]:
+    """A few views of every other function and dtype, and the largest one of the textbook's rungs."""
+    views = [rows(64, 2), rows(9, 33, 1), rows(5, 300), rows(17, 1000), rows(1, 3001, 1)]
+    views += [columns(3, 70, 33), columns(1, 3000, 4)]
+    sums = next(operator for operator in catalog.OPERATORS if operator.name == "sum")
+    largest = cases_of(sums, torch.float32, [LARGEST_TEXTBOOK_VIEW])
+    return [case for case in largest if case.rung.name != ORDERED] + [
+        case
+        for operator in catalog.OPERATORS
+        for dtype in operator.dtypes
+        if operator.name not in FUNCTIONS or dtype not in DTYPES
+        for case in cases_of(operator, dtype, views)
+    ]
+
+
+def text_of(cases: Sequence[Case]) -> str:
+    return "".join(f"{case.line(seed)}\n" for seed, case in enumerate(cases, 1))

@@ -1,0 +1,34 @@
+// Included before the first line of every .cu file: CUDA's own headers, and what nvcc would add to them, for g++.
+#pragma once
+#ifdef __CUDACC__
+#error "for the host's compiler"
+#endif
+#define CUDA_ON_CPU 1
+
+#include <cuda_runtime.h>
+
+#include <memory>  // its attributes have the names of CUDA's decorations
+
+#include "device/async.h"
+#include "device/atomics.h"
+#include "device/barriers.h"
+#include "device/intrinsics.h"
+#include "device/launch.h"
+#include "device/memory.h"
+#include "device/mma.h"
+#include "device/warp.h"
+
+#undef __shared__
+#undef __launch_bounds__
+#undef __forceinline__
+#undef __noinline__
+#define __shared__ thread_local  // a block has an OS thread of its own
+#define __launch_bounds__(...)
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+
+#define threadIdx (emulator::thread_index())
+#define blockIdx (emulator::block_index())
+#define blockDim (emulator::block_shape())
+#define gridDim (emulator::grid_shape())
+#define warpSize 32

@@ -1,0 +1,69 @@
+// faults [options]: every planted fault and its sound twin, each in a process of its own. Options as for the runner.
+//
+//   --only NAME/faulty or NAME/sound    one of them; more than once: these
+// Writes a line a twin: name, where it must be found, the message that it must be found with, and what was said.
+#include <iostream>
+#include <stdexcept>
+
+#include "../machine/options.h"
+#include "../machine/schedule.h"
+#include "../run/command.h"
+#include "../run/workers.h"
+#include "registry.h"
+
+namespace emulator::faults {
+
+std::vector<Fault>& all() {
+  static std::vector<Fault> faults;
+  return faults;
+}
+
+}  // namespace emulator::faults
+
+namespace {
+
+using namespace emulator;
+using faults::Fault;
+
+struct Twin {
+  Fault fault;
+  bool sound;
+
+  std::string name() const { return std::string(fault.name) + (sound ? "/sound" : "/faulty"); }
+};
+
+int run(const Command& command) {
+  std::vector<Twin> twins;
+  for (const Fault& fault : faults::all()) {
+    for (const bool sound : {true, false}) {
+      const Twin twin{fault, sound};
+      if ((sound || fault.where != 0) && (command.only.empty() || command.only.contains(twin.name())))
+        twins.push_back(twin);
+    }
+  }
+  const auto body = [&](size_t i) {
+    begin_schedule();
+    const std::string wrong = twins[i].sound ? twins[i].fault.sound() : twins[i].fault.faulty();
+    std::cerr << wrong << (wrong.empty() ? "" : "\n");
+    return wrong.empty() ? 0 : 1;
+  };
+  const auto done = [&](size_t i, const Ended& ended) {
+    const Twin& twin = twins[i];
+    std::cout << "TWIN " << twin.name() << "\t" << twin.fault.where << "\t" << twin.fault.message << "\t"
+              << (ended.how.empty() ? "nothing was found" : ended.how) << "\n"
+              << ended.output << std::flush;
+  };
+  run_in_processes(twins.size(), command.jobs, command.limit, body, done);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    return run(parse(count, words));
+  } catch (const std::exception& error) {
+    std::cerr << words[0] << ": " << error.what() << "\n";
+    return 2;
+  }
+}

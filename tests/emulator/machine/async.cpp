@@ -1,0 +1,132 @@
+#include "async.h"
+
+#include <cstring>
+
+#include "machine.h"
+#include "races.h"
+#include "schedule.h"
+
+namespace emulator {
+namespace {
+
+#define CALLER (reinterpret_cast<uintptr_t>(__builtin_return_address(0)) - 1)
+
+void check_aligned(const char* what, const void* address, unsigned bytes) {
+  if (reinterpret_cast<uintptr_t>(address) % bytes != 0)
+    fault(std::string("misaligned: ") + what + " needs " + std::to_string(bytes) + "-byte alignment");
+}
+
+void land(const Copy& copy) {
+  if (copy.from != nullptr) std::memcpy(copy.to, copy.from, copy.bytes);
+  else std::memset(copy.to, 0, copy.bytes);
+}
+
+void tell_of(const Copy& copy, uintptr_t pc) {
+  if (copy.from != nullptr) races::access(copy.from, copy.bytes, false, pc);
+  races::access(copy.to, copy.bytes, true, pc);
+}
+
+Mbarrier& mbarrier_at(uint64_t* barrier, uintptr_t pc) {
+  Mbarriers& known = current->block->mbarriers;
+  const auto found = known.find(barrier);
+  if (found == known.end()) fault("an mbarrier that nobody has initialised");
+  races::relaxed(barrier, sizeof *barrier, races::Relaxed::update, pc);
+  return found->second;
+}
+
+// A phase ends when all have arrived and all bytes have come.
+void end_phase(Mbarrier& barrier) {
+  if (barrier.pending > 0 || barrier.bytes > 0) return;
+  barrier.phase = !barrier.phase;
+  barrier.pending = barrier.count;
+}
+
+void land_all(Mbarrier& barrier) {
+  for (const Copy& copy : barrier.copies) {
+    land(copy);
+    barrier.bytes -= copy.bytes;
+  }
+  barrier.copies.clear();
+}
+
+// Soon or late, as the schedule has it: forward as late as can be, reverse at once.
+bool lands_at_once() {
+  if (options.order == Order::forward) return false;
+  return options.order == Order::reverse || random_below(2) == 0;
+}
+
+}  // namespace
+
+void copy_async(void* shared, const void* global, unsigned bytes) {
+  check_aligned("cp.async", shared, bytes);
+  check_aligned("cp.async", global, bytes);
+  current->copies.open.push_back({shared, global, bytes});
+}
+
+void commit_copies() {
+  PendingCopies& copies = current->copies;
+  copies.groups.push_back(std::move(copies.open));
+  copies.open.clear();
+}
+
+void await_copies(unsigned pending) {
+  auto& groups = current->copies.groups;
+  for (; groups.size() > pending; groups.pop_front()) {
+    for (const Copy& copy : groups.front()) {
+      tell_of(copy, CALLER);
+      land(copy);
+    }
+  }
+}
+
+void mbarrier_init(uint64_t* barrier, unsigned count) {
+  check_aligned("an mbarrier", barrier, sizeof *barrier);
+  races::access(barrier, sizeof *barrier, true, CALLER);
+  *barrier = 0;
+  current->block->mbarriers[barrier] = Mbarrier{count, count, 0, false, {}};
+}
+
+void mbarrier_arrive(uint64_t* barrier, unsigned expected_bytes) {
+  Mbarrier& known = mbarrier_at(barrier, CALLER);
+  races::release_to(barrier);
+  if (known.pending == 0) fault("more threads arrive at an mbarrier than it was initialised for");
+  known.bytes += expected_bytes;
+  known.pending--;
+  end_phase(known);
+  end_turn(false);
+}
+
+bool mbarrier_test(uint64_t* barrier, bool parity) {
+  Mbarrier& known = mbarrier_at(barrier, CALLER);
+  if (known.pending == 0 && known.phase == parity) {
+    land_all(known);
+    end_phase(known);
+  }
+  const bool ended = known.phase != parity;
+  if (ended) races::acquire_from(barrier);
+  end_turn(!ended);
+  return ended;
+}
+
+void mbarrier_wait(uint64_t* barrier, bool parity) {
+  while (!mbarrier_test(barrier, parity)) {
+  }
+}
+
+void copy_bulk(void* shared, const void* global, unsigned bytes, uint64_t* barrier) {
+  check_aligned("a bulk copy", shared, 16);
+  check_aligned("a bulk copy", global, 16);
+  if (bytes % 16 != 0) fault("a bulk copy of " + std::to_string(bytes) + " bytes, which 16 does not divide");
+  Mbarrier& known = mbarrier_at(barrier, CALLER);
+  const Copy copy{shared, global, bytes};
+  // Whoever has seen the phase end sees it as a write of this thread; to all others it is a race.
+  tell_of(copy, CALLER);
+  races::release_to(barrier);
+  known.copies.push_back(copy);
+  if (lands_at_once()) {
+    land_all(known);
+    end_phase(known);
+  }
+}
+
+}  // namespace emulator

@@ -1,0 +1,40 @@
+// Copies that take their time: cp.async, bulk copies, and the mbarriers that tell when they have come.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+namespace emulator {
+
+struct Copy {
+  void* to;
+  const void* from;  // null: zeros
+  unsigned bytes;
+};
+
+// cp.async of one thread. What it copies is read and written at the wait: nobody can count on it before.
+struct PendingCopies {
+  std::vector<Copy> open;
+  std::deque<std::vector<Copy>> groups;  // committed
+};
+
+struct Mbarrier {
+  unsigned count = 0, pending = 0;  // arrivals
+  int64_t bytes = 0;                // that are still to come
+  bool phase = false;
+  std::vector<Copy> copies;  // on their way
+};
+using Mbarriers = std::map<const void*, Mbarrier>;
+
+void copy_async(void* shared, const void* global, unsigned bytes);  // 4, 8 or 16; where global is null, zeros
+void commit_copies();
+void await_copies(unsigned pending);  // until so many of the thread's groups, at most, are on their way
+
+void mbarrier_init(uint64_t* barrier, unsigned count);
+void mbarrier_arrive(uint64_t* barrier, unsigned expected_bytes);
+bool mbarrier_test(uint64_t* barrier, bool parity);  // has the phase of that parity ended?
+void mbarrier_wait(uint64_t* barrier, bool parity);
+void copy_bulk(void* shared, const void* global, unsigned bytes, uint64_t* barrier);
+
+}  // namespace emulator

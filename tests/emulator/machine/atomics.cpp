@@ -1,0 +1,54 @@
+#include "atomics.h"
+
+#include <cstring>
+
+#include "machine.h"
+#include "races.h"
+
+namespace emulator {
+namespace {
+
+uint64_t read_bits(const void* address, size_t size) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, address, size);
+  return bits;
+}
+
+void check_alignment(const void* address, size_t size) {
+  if (reinterpret_cast<uintptr_t>(address) % size != 0)
+    fault("misaligned: an atomic access of " + std::to_string(size) + " bytes");
+}
+
+#define CALLER (reinterpret_cast<uintptr_t>(__builtin_return_address(0)) - 1)
+
+}  // namespace
+
+uint64_t begin_update(const void* address, size_t size) {
+  check_alignment(address, size);
+  races::relaxed(address, size, races::Relaxed::update, CALLER);
+  return read_bits(address, size);
+}
+
+void end_update(void* address, size_t size, uint64_t bits) {
+  const bool changed = read_bits(address, size) != bits;
+  std::memcpy(address, &bits, size);
+  end_turn(!changed);
+}
+
+uint64_t load_word(const void* address, size_t size) {
+  check_alignment(address, size);
+  races::relaxed(address, size, races::Relaxed::load, CALLER);
+  const uint64_t bits = read_bits(address, size);
+  end_turn(true);
+  return bits;
+}
+
+void store_word(void* address, size_t size, uint64_t bits) {
+  check_alignment(address, size);
+  races::relaxed(address, size, races::Relaxed::store, CALLER);
+  std::memcpy(address, &bits, size);
+}
+
+void fence() { races::fence(); }
+
+}  // namespace emulator

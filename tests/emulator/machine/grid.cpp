@@ -1,0 +1,66 @@
+// A launch: the OS threads that hold the resident blocks, and the blocks that they take one after another.
+#include <algorithm>
+#include <thread>
+
+#include "fiber.h"
+#include "machine.h"
+#include "races.h"
+#include "schedule.h"
+#include "shared.h"
+
+namespace emulator {
+namespace {
+
+std::vector<const void*> kernels;
+
+void check_launch(const Launch& launch, uint64_t blocks, uint64_t threads) {
+  if (blocks == 0 || threads == 0 || threads > 1024 || launch.grid.y > 65535 || launch.grid.z > 65535)
+    fault("a launch of " + std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads");
+  if (launch.shared_bytes > kDynamicBytes)
+    fault("a launch asks for " + std::to_string(launch.shared_bytes) + " bytes of dynamic shared memory, " +
+          std::to_string(kDynamicBytes) + " is the most");
+}
+
+// One resident block after another, in the order of their numbers.
+void run_slot(Grid& grid, int slot, unsigned threads) {
+  wait_for_baton(slot);
+  Block block;
+  block.grid = &grid, block.slot = slot, block.size = threads;
+  block.shared = find_shared_memory();
+  block.threads.resize(threads);
+  block.warps.resize((threads + kWarpSize - 1) / kWarpSize);
+  const dim3& shape = grid.launch.grid;
+  while (grid.next_block < grid.blocks) {
+    block.number = grid.next_block++;
+    block.index = {unsigned(block.number % shape.x), unsigned(block.number / shape.x % shape.y),
+                   unsigned(block.number / shape.x / shape.y)};
+    block.run();
+    offer_baton(slot, false);
+  }
+  for (Thread& thread : block.threads)
+    if (thread.stack != nullptr) give_back_stack(thread.stack);
+  release_shared_memory(block.shared);
+  leave_turns(slot);
+}
+
+}  // namespace
+
+const std::vector<const void*>& launched_kernels() { return kernels; }
+
+void run_grid(const Launch& launch, const void* kernel, const std::function<void()>& body) {
+  const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
+  const uint64_t threads = uint64_t(launch.block.x) * launch.block.y * launch.block.z;
+  Grid grid{launch, kernel, &body, blocks};
+  current_grid = &grid;
+  check_launch(launch, blocks, threads);
+  if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
+  races::begin_launch();
+  const int slots = int(launch.cooperative ? blocks : std::min<uint64_t>(blocks, uint64_t(options.resident)));
+  begin_turns(slots);
+  std::vector<std::thread> resident;
+  for (int slot = 0; slot < slots; slot++) resident.emplace_back(run_slot, std::ref(grid), slot, unsigned(threads));
+  for (std::thread& thread : resident) thread.join();
+  current_grid = nullptr;
+}
+
+}  // namespace emulator

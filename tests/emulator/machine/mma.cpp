@@ -1,0 +1,100 @@
+// The actions of mma.h, run once for the 32 lanes that met.
+#include "../device/mma.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "races.h"
+
+namespace emulator {
+namespace {
+
+void check_whole(unsigned lanes) {
+  if (lanes != ~0u) fault("mma.sync without lanes " + hex(~lanes));
+}
+
+template <class T>
+T* part(void* const (&operands)[kWarpSize], unsigned lane, const void* Fragments::* which, int i) {
+  return static_cast<T*>(const_cast<void*>(static_cast<Fragments*>(operands[lane])->*which)) + i;
+}
+
+// Element (row, column) of a 16 x 16 tile of 16-bit factors, two a word: the lane, its word, the half.
+uint16_t factor_of_a(void* const (&operands)[kWarpSize], int row, int k) {
+  const unsigned lane = unsigned(row % 8 * 4 + k % 8 / 2);
+  return uint16_t(*part<const uint32_t>(operands, lane, &Fragments::a, row / 8 + k / 8 * 2) >> 16 * (k % 2));
+}
+uint16_t factor_of_b(void* const (&operands)[kWarpSize], int k, int column) {
+  const unsigned lane = unsigned(column * 4 + k % 8 / 2);
+  return uint16_t(*part<const uint32_t>(operands, lane, &Fragments::b, k / 8) >> 16 * (k % 2));
+}
+
+// Element (row, column) of the 16 x 8 or 8 x 8 tile of sums.
+template <class T>
+T& sum_at(void* const (&operands)[kWarpSize], int row, int column) {
+  Fragments& own = *static_cast<Fragments*>(operands[row % 8 * 4 + column / 2]);
+  return static_cast<T*>(own.c)[row / 8 * 2 + column % 2];
+}
+
+void multiply(void* const (&operands)[kWarpSize], unsigned lanes, Factor format) {
+  check_whole(lanes);
+  for (int row = 0; row < 16; row++)
+    for (int column = 0; column < 8; column++) {
+      uint16_t a[16], b[16];
+      for (int k = 0; k < 16; k++) a[k] = factor_of_a(operands, row, k), b[k] = factor_of_b(operands, k, column);
+      float& sum = sum_at<float>(operands, row, column);
+      sum = std::bit_cast<float>(tensor_step(a, b, std::bit_cast<uint32_t>(sum), format));
+    }
+}
+
+// 8 or 16 rows, K = 4 or 16; four elements of k lie in four neighbouring lanes.
+void multiply_doubles(void* const (&operands)[kWarpSize], unsigned lanes, int rows, int length) {
+  check_whole(lanes);
+  for (int row = 0; row < rows; row++)
+    for (int column = 0; column < 8; column++) {
+      double& sum = sum_at<double>(operands, row, column);
+      for (int k = 0; k < length; k++) {
+        const int word = rows == 8 ? 0 : row / 8 + k / 4 * 2;
+        const double a = *part<const double>(operands, unsigned(row % 8 * 4 + k % 4), &Fragments::a, word);
+        const double b = *part<const double>(operands, unsigned(column * 4 + k % 4), &Fragments::b, k / 4);
+        sum = std::fma(a, b, sum);
+      }
+    }
+}
+
+}  // namespace
+
+void multiply_bfloat16(void* const (&operands)[kWarpSize], unsigned lanes) {
+  multiply(operands, lanes, Factor::bfloat16);
+}
+void multiply_float16(void* const (&operands)[kWarpSize], unsigned lanes) {
+  multiply(operands, lanes, Factor::float16);
+}
+void multiply_double_8x8x4(void* const (&operands)[kWarpSize], unsigned lanes) {
+  multiply_doubles(operands, lanes, 8, 4);
+}
+void multiply_double_16x8x16(void* const (&operands)[kWarpSize], unsigned lanes) {
+  multiply_doubles(operands, lanes, 16, 16);
+}
+
+void load_matrices(void* const (&operands)[kWarpSize], unsigned lanes) {
+  check_whole(lanes);
+  const auto own = [&](unsigned lane) -> MatrixRows& { return *static_cast<MatrixRows*>(operands[lane]); };
+  for (int matrix = 0; matrix < own(0).count; matrix++) {
+    uint16_t elements[8][8];
+    for (int row = 0; row < 8; row++) {
+      const void* address = own(unsigned(matrix * 8 + row)).row;
+      if (reinterpret_cast<uintptr_t>(address) % 16 != 0) fault("misaligned: ldmatrix needs 16-byte alignment");
+      races::access(address, 16, false, 0);
+      std::memcpy(elements[row], address, 16);
+    }
+    for (unsigned lane = 0; lane < kWarpSize; lane++) {
+      const unsigned row = lane / 4, column = lane % 4 * 2;
+      const uint16_t low = own(lane).transposed ? elements[column][row] : elements[row][column];
+      const uint16_t high = own(lane).transposed ? elements[column + 1][row] : elements[row][column + 1];
+      own(lane).words[matrix] = uint32_t(high) << 16 | low;
+    }
+  }
+}
+
+}  // namespace emulator

@@ -1,0 +1,280 @@
+#include "races.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_map>
+
+#include "fiber.h"
+
+namespace emulator::races {
+
+bool enabled = false;
+
+namespace {
+
+using Clock = uint32_t;  // 0: before everything
+using Clocks = std::vector<Clock>;
+
+// What a thread knows of blocks: for each, how far it has seen each of its threads.
+using View = std::map<uint64_t, std::shared_ptr<const Clocks>>;
+
+void join(View& into, const View& from) {
+  for (const auto& [block, clocks] : from) {
+    auto& known = into[block];
+    if (known == nullptr || known == clocks) {
+      known = clocks;
+      continue;
+    }
+    auto joined = std::make_shared<Clocks>(*known);
+    for (size_t i = 0; i < joined->size(); i++) (*joined)[i] = std::max((*joined)[i], (*clocks)[i]);
+    known = joined;
+  }
+}
+
+struct ThreadClocks {
+  Clock now = 1;
+  std::array<Clock, kWarpSize> warp{};  // seen of its own warp's lanes
+  View view;                            // seen of other blocks, and of its own by other ways than barriers
+  View acquired;                        // read by relaxed loads: a fence makes it seen
+  View released;                        // seen at the last fence: relaxed stores hand it on
+};
+
+struct BlockClocks {
+  std::vector<ThreadClocks> threads;
+  Clocks base;  // of each thread, seen by all since the last barrier of the whole block
+};
+
+struct Access {
+  uint64_t block = 0;
+  uint32_t thread = 0;
+  Clock clock = 0;  // 0: none
+  uint32_t pc = 0;
+  bool atomic = false;
+};
+
+// What was done to one byte. Reads that are not ordered among themselves are all kept, the latest apart.
+struct Byte {
+  Access write, read;
+  std::vector<Access> reads;
+};
+
+// What was done to memory: a page for each kPageBytes that were touched.
+class Shadow {
+ public:
+  Byte& operator[](const void* address) {
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    auto& page = pages_[at / kPageBytes];
+    if (page == nullptr) page = std::make_unique<Page>();
+    return (*page)[at % kPageBytes];
+  }
+
+ private:
+  static constexpr size_t kPageBytes = 256;
+  using Page = std::array<Byte, kPageBytes>;
+  std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
+};
+
+struct Launch {
+  std::map<uint64_t, BlockClocks> blocks;  // resident ones
+  std::map<uint64_t, Shadow> shared;       // of the resident ones
+  Shadow global;
+  std::map<std::pair<uint64_t, const void*>, View> synchronised;  // by address; shared memory also by block
+} state;
+
+BlockClocks& clocks_of(const Block& block) { return state.blocks.at(block.number); }
+
+bool sees(const Thread& thread, const BlockClocks& own, const Access& access) {
+  const ThreadClocks& clocks = own.threads[thread.rank];
+  if (access.block == thread.block->number) {
+    if (access.thread == thread.rank || own.base[access.thread] >= access.clock) return true;
+    if (access.thread / kWarpSize == thread.rank / kWarpSize && clocks.warp[access.thread % kWarpSize] >= access.clock)
+      return true;
+  }
+  const auto known = clocks.view.find(access.block);
+  return known != clocks.view.end() && (*known->second)[access.thread] >= access.clock;
+}
+
+// Everything that the thread sees, itself included.
+View view_of(const Thread& thread, const BlockClocks& own) {
+  const ThreadClocks& clocks = own.threads[thread.rank];
+  auto seen = std::make_shared<Clocks>(own.base);
+  for (unsigned lane = 0; lane < kWarpSize; lane++) {
+    const unsigned rank = thread.warp->number * kWarpSize + lane;
+    if (rank < seen->size()) (*seen)[rank] = std::max((*seen)[rank], clocks.warp[lane]);
+  }
+  (*seen)[thread.rank] = clocks.now;
+  View view = clocks.view;
+  join(view, {{thread.block->number, seen}});
+  return view;
+}
+
+std::string who(const Access& access) {
+  return "thread " + std::to_string(access.thread) + " of block " + std::to_string(access.block);
+}
+
+[[noreturn]] void report(const void* address, const Access& now, bool write, const Access& before, bool wrote) {
+  const Thread& thread = *current;
+  const SharedMemory& shared = thread.block->shared;
+  const auto verb = [](bool writes, bool atomic) {
+    return std::string(atomic ? "an atomic " : "a ") + (writes ? "write" : "read");
+  };
+  std::string what = "race in " + std::string(shared.holds(address) ? "shared" : "global") +
+                     " memory: " + verb(write, now.atomic) + " by " + who(now) + " and " + verb(wrote, before.atomic) +
+                     " by " + who(before) + ", and nothing orders them";
+  fault_with(what, {std::string(write ? "write" : "read") + " at " + place_of(now.pc),
+                    std::string(wrote ? "write" : "read") + " at " + place_of(before.pc)});
+}
+
+void check_bounds(const SharedMemory& shared, const void* address, size_t size) {
+  const size_t begin = shared.offset(address), end = begin + size;
+  if (begin < shared.dynamic_begin + kDynamicBytes && end > shared.dynamic_end && begin >= shared.dynamic_begin)
+    fault("out of bounds: byte " + std::to_string(end - 1 - shared.dynamic_begin) + " of " +
+          std::to_string(shared.dynamic_end - shared.dynamic_begin) + " bytes of dynamic shared memory");
+}
+
+void keep_read(Byte& byte, const Access& now, const Thread& thread, const BlockClocks& own) {
+  const Access before = byte.read;
+  byte.read = now;
+  if (before.clock == 0 || (before.thread == now.thread && before.block == now.block && before.atomic == now.atomic))
+    return;
+  // A read that this one comes after need not be kept: who comes after this one comes after both.
+  const size_t size = byte.reads.size();
+  if (size >= 8 && (size & (size - 1)) == 0)
+    std::erase_if(byte.reads, [&](const Access& read) { return sees(thread, own, read); });
+  if (!sees(thread, own, before)) byte.reads.push_back(before);
+}
+
+// g++ does not tell of a structure that a call returns into memory: what is no garbage, somebody has written.
+bool is_untouched(Shadow& shadow, const char* byte) {
+  const char* const word = byte - reinterpret_cast<uintptr_t>(byte) % 4;
+  for (int i = 0; i < 4; i++)
+    if (shadow[word + i].write.clock == 0 && !is_garbage(word + i)) return false;
+  return true;
+}
+
+void check(const void* address, size_t size, bool write, bool atomic, uintptr_t pc) {
+  Thread& thread = *current;
+  const bool shared = thread.block->shared.holds(address);
+  if (shared) check_bounds(thread.block->shared, address, size);
+  Shadow& shadow = shared ? state.shared[thread.block->number] : state.global;
+  const BlockClocks& own = clocks_of(*thread.block);
+  const Access now{thread.block->number, thread.rank, own.threads[thread.rank].now, uint32_t(pc), atomic};
+  for (size_t i = 0; i < size; i++) {
+    const char* at = static_cast<const char*>(address) + i;
+    Byte& byte = shadow[at];
+    if (byte.write.clock != 0 && !(atomic && byte.write.atomic) && !sees(thread, own, byte.write))
+      report(at, now, write, byte.write, true);
+    if (write) {
+      const auto check_read = [&](const Access& read) {
+        if (read.clock != 0 && !(atomic && read.atomic) && !sees(thread, own, read)) report(at, now, true, read, false);
+      };
+      check_read(byte.read);
+      for (const Access& read : byte.reads) check_read(read);
+      byte = Byte{now, {}, {}};
+    } else {
+      if (shared && byte.write.clock == 0 && is_untouched(shadow, at))
+        fault("reads shared memory that nobody has written");
+      keep_read(byte, now, thread, own);
+    }
+  }
+}
+
+View& synchronised_at(const void* address) {
+  const bool shared = current->block->shared.holds(address);
+  return state.synchronised[{shared ? current->block->number : UINT64_MAX, address}];
+}
+
+}  // namespace
+
+void begin_launch() { state = Launch{}; }
+
+void begin_block(Block& block) {
+  if (!enabled) return;
+  BlockClocks& clocks = state.blocks[block.number];
+  clocks.threads.resize(block.size);
+  clocks.base.assign(block.size, 0);
+}
+
+void end_block(Block& block) {
+  if (!enabled) return;
+  state.blocks.erase(block.number);
+  state.shared.erase(block.number);
+}
+
+void barrier(const std::vector<Thread*>& members) {
+  if (!enabled) return;
+  const Block& block = *members[0]->block;
+  BlockClocks& own = clocks_of(block);
+  View joined;
+  if (members.size() == block.size) {
+    for (const Thread* member : members) join(joined, own.threads[member->rank].view);
+    for (const Thread* member : members) own.base[member->rank] = own.threads[member->rank].now;
+  } else {
+    for (const Thread* member : members) join(joined, view_of(*member, own));
+  }
+  for (const Thread* member : members) {
+    own.threads[member->rank].view = joined;
+    own.threads[member->rank].now++;
+  }
+}
+
+void warp_barrier(Block& block, unsigned warp, unsigned lanes) {
+  if (!enabled) return;
+  BlockClocks& own = clocks_of(block);
+  std::array<Clock, kWarpSize> seen{};
+  View joined;
+  const auto each_lane = [&](auto body) {
+    for (unsigned lane = 0; lane < kWarpSize; lane++)
+      if (lanes >> lane & 1) body(lane, own.threads[warp * kWarpSize + lane]);
+  };
+  each_lane([&](unsigned lane, ThreadClocks& thread) {
+    for (unsigned i = 0; i < kWarpSize; i++) seen[i] = std::max(seen[i], thread.warp[i]);
+    seen[lane] = std::max(seen[lane], thread.now);
+    join(joined, thread.view);
+  });
+  each_lane([&](unsigned, ThreadClocks& thread) {
+    thread.warp = seen;
+    thread.view = joined;
+    thread.now++;
+  });
+}
+
+void fence() {
+  if (!enabled) return;
+  BlockClocks& own = clocks_of(*current->block);
+  ThreadClocks& thread = own.threads[current->rank];
+  join(thread.view, thread.acquired);
+  thread.acquired.clear();
+  thread.released = view_of(*current, own);
+  thread.now++;
+}
+
+void relaxed(const void* address, size_t size, Relaxed kind, uintptr_t pc) {
+  if (!enabled) return;
+  check(address, size, kind != Relaxed::load, true, pc);
+  ThreadClocks& thread = clocks_of(*current->block).threads[current->rank];
+  View& handed = synchronised_at(address);
+  if (kind != Relaxed::store) join(thread.acquired, handed);
+  if (kind == Relaxed::store) handed = thread.released;
+  else if (kind == Relaxed::update) join(handed, thread.released);
+}
+
+void release_to(const void* object) {
+  if (!enabled) return;
+  BlockClocks& own = clocks_of(*current->block);
+  join(synchronised_at(object), view_of(*current, own));
+  own.threads[current->rank].now++;
+}
+
+void acquire_from(const void* object) {
+  if (!enabled) return;
+  join(clocks_of(*current->block).threads[current->rank].view, synchronised_at(object));
+}
+
+void access(const void* address, size_t size, bool write, uintptr_t pc) {
+  if (!enabled || current == nullptr || on_a_stack(address)) return;
+  check(address, size, write, false, pc);
+}
+
+}  // namespace emulator::races

@@ -1,0 +1,45 @@
+// What a compiler calls at each access under -fsanitize=thread. Its own run-time library is not linked: these functions
+// take its place, and hand the accesses of kernels to the race detector.
+#include "fiber.h"
+#include "races.h"
+
+namespace {
+
+uintptr_t pc_before(void* return_address) { return reinterpret_cast<uintptr_t>(return_address) - 1; }
+
+// A volatile access orders nothing. In global memory it is like a relaxed one, in shared memory like any other.
+void volatile_access(void* address, size_t size, bool write, uintptr_t pc) {
+  using namespace emulator;
+  if (current == nullptr || on_a_stack(address)) return;
+  if (current->block->shared.holds(address)) return races::access(address, size, write, pc);
+  races::relaxed(address, size, write ? races::Relaxed::store : races::Relaxed::load, pc);
+  if (!write) end_turn(true);
+}
+
+}  // namespace
+
+#define PC pc_before(__builtin_return_address(0))
+#define ACCESSES(size)                                                                        \
+  void __tsan_read##size(void* p) { emulator::races::access(p, size, false, PC); }            \
+  void __tsan_write##size(void* p) { emulator::races::access(p, size, true, PC); }            \
+  void __tsan_unaligned_read##size(void* p) { emulator::races::access(p, size, false, PC); }  \
+  void __tsan_unaligned_write##size(void* p) { emulator::races::access(p, size, true, PC); }  \
+  void __tsan_volatile_read##size(void* p) { volatile_access(p, size, false, PC); }           \
+  void __tsan_volatile_write##size(void* p) { volatile_access(p, size, true, PC); }           \
+  void __tsan_unaligned_volatile_read##size(void* p) { volatile_access(p, size, false, PC); } \
+  void __tsan_unaligned_volatile_write##size(void* p) { volatile_access(p, size, true, PC); }
+
+extern "C" {
+ACCESSES(1)
+ACCESSES(2)
+ACCESSES(4)
+ACCESSES(8)
+ACCESSES(16)
+void __tsan_read_range(void* p, size_t size) { emulator::races::access(p, size, false, PC); }
+void __tsan_write_range(void* p, size_t size) { emulator::races::access(p, size, true, PC); }
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+}

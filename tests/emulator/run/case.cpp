@@ -1,0 +1,115 @@
+#include "case.h"
+
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <istream>
+#include <random>
+#include <stdexcept>
+
+#include "../../../csrc/common/ladder.h"
+
+namespace emulator {
+
+using namespace torch_reductions;
+
+namespace {
+
+constexpr int kOrdered = kReduceAuto;
+constexpr const char* kFunctions[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
+constexpr const char* kTypes[] = {"float16", "bfloat16", "float32", "float64", "int8",
+                                  "uint8",   "int16",    "int32",   "int64",   "bool"};
+
+template <size_t N>
+int index_of(const char* const (&names)[N], const std::string& name) {
+  for (size_t i = 0; i < N; i++)
+    if (name == names[i]) return int(i);
+  throw std::runtime_error("no function or dtype is called " + name);
+}
+
+// --- Numbers ---
+
+class Numbers {
+ public:
+  Numbers(const Case& c) : case_(c), random_(c.seed) {}
+
+  template <class T>
+  T next() {
+    if constexpr (std::is_same_v<T, BFloat16>) return {bfloat16_bits(std::bit_cast<uint32_t>(real()))};
+    else if constexpr (std::is_same_v<T, Half>) return {std::bit_cast<uint16_t>(_Float16(real()))};
+    else if constexpr (std::is_floating_point_v<T>)
+      return T(real()) * (T(1) + T(sizeof(T) == 8 && case_.rung == kOrdered ? below(1000) * 1e-12 : 0));
+    else if (case_.args.input_dtype == Dtype::boolean) return T(below(2));
+    else return T(random_());
+  }
+
+ private:
+  uint64_t below(uint64_t n) { return random_() % n; }
+  double sign() { return below(2) == 0 ? 1 : -1; }
+  double fraction() { return double(random_() >> 40) * 0x1p-24; }  // 24 bits below 1
+
+  // The ordered rung must give the bits of one order: magnitudes of sixteen binades, where any other order rounds
+  // otherwise. The textbook's rungs have orders of their own: numbers on which every order is exact.
+  float real() {
+    const Function function = case_.args.function;
+    if (case_.rung != kOrdered) return float(function == Function::prod ? sign() * power(below(3)) : integer());
+    if (function == Function::prod) return float(1 + (fraction() - 0.5) / 64);
+    if (below(64) == 0) return below(2) == 0 ? 0.0f : -0.0f;
+    if (case_.seed % 4 == 0 && below(300) == 0) return std::bit_cast<float>(0x7fc00000);
+    return float(sign() * (1 + fraction()) * std::bit_cast<double>((1023 - 8 + below(16)) << 52));
+  }
+  double integer() { return double(below(17)) - 8; }
+  static double power(uint64_t i) { return i == 0 ? 1 : i == 1 ? 2 : 0.5; }
+
+  const Case& case_;
+  std::mt19937_64 random_;
+};
+
+int64_t elements_reached(const ReduceArgs& a) {
+  if (a.length == 0) return 0;
+  return (a.outer - 1) * a.outer_stride + (a.length - 1) * a.length_stride + (a.inner - 1) * a.inner_stride + 1;
+}
+
+}  // namespace
+
+std::vector<Case> read_cases(std::istream& in) {
+  std::vector<Case> cases;
+  std::string function, input, output;
+  for (Case c; in >> c.name >> c.rung >> function >> input >> output >> c.args.outer >> c.args.length >> c.args.inner >>
+               c.args.outer_stride >> c.args.length_stride >> c.args.inner_stride >> c.offset >> c.multiprocessors >>
+               c.seed;) {
+    c.args.function = Function(index_of(kFunctions, function));
+    c.args.input_dtype = Dtype(index_of(kTypes, input));
+    c.args.output_dtype = Dtype(index_of(kTypes, output));
+    c.args.input = c.args.output = nullptr;
+    cases.push_back(c);
+  }
+  if (!in.eof()) throw std::runtime_error("the list of cases cannot be read after " + std::to_string(cases.size()));
+  return cases;
+}
+
+Input::Input(const Case& c) {
+  const size_t size = size_t(size_of(c.args.input_dtype));
+  skipped_ = size_t(c.offset) * size;
+  bytes_ = (skipped_ + size_t(elements_reached(c.args)) * size + 15) / 16 * 16;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, 256, bytes_) != 0) throw std::bad_alloc();
+  begin_ = static_cast<char*>(memory);
+  std::memset(begin_, 0xff, bytes_);
+  fill(c);
+  copy_.assign(begin_, begin_ + bytes_);
+}
+
+Input::~Input() { std::free(begin_); }
+
+void Input::fill(const Case& c) {
+  Numbers numbers(c);
+  with_storage(c.args.input_dtype, [&]<class T>(Tag<T>) {
+    T* const elements = reinterpret_cast<T*>(begin_ + skipped_);
+    for (int64_t i = 0; i < elements_reached(c.args); i++) elements[i] = numbers.next<T>();
+  });
+}
+
+bool Input::changed() const { return std::memcmp(begin_, copy_.data(), bytes_) != 0; }
+
+}  // namespace emulator

@@ -1,0 +1,42 @@
+// One case: a rung, what it is called with, and the numbers that it is called on.
+#pragma once
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "../../../csrc/common/args.h"
+
+namespace emulator {
+
+// A line of the list that tests/emulator/cases.py writes.
+struct Case {
+  std::string name;
+  int rung;
+  torch_reductions::ReduceArgs args;  // without memory
+  int64_t offset;                     // of the first element, in elements, from an address that 256 divides
+  int multiprocessors;
+  uint64_t seed;
+};
+std::vector<Case> read_cases(std::istream& in);
+
+// The elements, exactly as many bytes as the case can reach, rounded up to the 16 of a vector: kernels may load an
+// aligned vector that holds at least one element.
+class Input {
+ public:
+  explicit Input(const Case& c);
+  ~Input();
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+
+  const void* first() const { return begin_ + skipped_; }
+  bool changed() const;
+
+ private:
+  void fill(const Case& c);
+
+  size_t skipped_, bytes_;
+  char* begin_;
+  std::vector<char> copy_;
+};
+
+}  // namespace emulator

@@ -1,0 +1,75 @@
+// runner [options] LIST: every case of the list (tests/emulator/cases.py), each in a process of its own.
+//
+//   --order forward|reverse|random|greedy, --seed N, --resident N    the schedule
+//   --races          tell races (the executable that is built for it)
+//   --only NAME      this case alone; more than once: these
+//   --limit N        seconds for a case, --jobs N cases at a time
+// Writes "FAIL name" and what is wrong for each case that fails, then the kernels that ran, then the counts.
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <stdexcept>
+
+#include "../machine/machine.h"
+#include "../machine/options.h"
+#include "../machine/races.h"
+#include "../machine/schedule.h"
+#include "check.h"
+#include "command.h"
+#include "workers.h"
+
+namespace {
+
+using namespace emulator;
+
+int run(const Command& command) {
+  std::ifstream file(command.list);
+  std::vector<Case> cases = read_cases(file);
+  if (!command.only.empty()) std::erase_if(cases, [&](const Case& c) { return !command.only.contains(c.name); });
+  if (cases.empty()) throw std::runtime_error("no case");
+  size_t failed = 0, launches = 0;
+  std::set<std::string> kernels;
+  const auto body = [&](size_t i) {
+    begin_schedule();
+    std::string wrong;
+    try {
+      wrong = check(cases[i]);
+    } catch (const std::exception& error) {
+      wrong = error.what();
+    }
+    if (!wrong.empty()) std::cerr << wrong << "\n  schedule " << describe(options) << "\n";
+    else
+      for (const void* kernel : launched_kernels()) std::cerr << kernel << "\n";
+    return wrong.empty() ? 0 : 1;
+  };
+  const auto done = [&](size_t i, const Ended& ended) {
+    if (ended.how.empty()) {
+      for (size_t begin = 0, end; (end = ended.output.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        kernels.insert(ended.output.substr(begin, end - begin));
+        launches++;
+      }
+      return;
+    }
+    failed++;
+    std::cout << "FAIL " << cases[i].name << ": " << ended.how << "\n" << ended.output;
+    std::cout << "  repeat: " << command.program << " " << describe(options) << (races::enabled ? " --races" : "")
+              << " --only " << cases[i].name << " " << command.list << std::endl;
+  };
+  run_in_processes(cases.size(), command.jobs, command.limit, body, done);
+  for (const std::string& kernel : kernels) std::cout << "kernel " << kernel << "\n";
+  std::cout << cases.size() << " cases, " << failed << " failed" << std::endl;
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    return run(parse(count, words));
+  } catch (const std::exception& error) {
+    std::cerr << words[0] << ": " << error.what() << "\n";
+    return 2;
+  }
+}
