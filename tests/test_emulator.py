@@ -5,6 +5,7 @@ Every case runs in a process of its own, which never starts torch. A failure pri
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
@@ -17,10 +18,9 @@ import pytest
 from helpers import EMULATED, LADDER, ROOT
 
 from tests.emulator import build, cases
-from tools.build import find_nvcc
 
 pytestmark = [
-    pytest.mark.skipif(find_nvcc(os.environ)[0] is None, reason="no nvcc, whose headers the emulator needs"),
+    pytest.mark.skipif(build.found_nvcc()[0] is None, reason="no nvcc, whose headers the emulator needs"),
     pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the emulator's fibers are for x86-64"),
 ]
 
@@ -51,7 +51,6 @@ SCHEDULES = [
 SECONDS = {"plain": 20, "races": 90, "asan": 60}  # for a case
 KERNELS: set[str] = set()  # that ran, as addresses in the plain runner
 COVERED = {"schedules": 0, "cases": 0, "faults": 0}
-EMULATOR = build.Emulator() if find_nvcc(os.environ)[0] else None
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,14 +62,12 @@ def summary(request: pytest.FixtureRequest) -> Iterator[None]:
     )
 
 
+@functools.cache
 def built(program: str, kind: str) -> Path:
     """Brought up to date; unchanged sources compile nothing."""
-    assert EMULATOR is not None
-    make = EMULATOR.runner if program == "runner" else EMULATOR.faults
-    path = build.BUILD / kind / program
-    if not any(step.output == path for step in EMULATOR.plan.steps):
-        assert make(kind) == path
-    EMULATOR.make(f"{kind}_{program}", [path])
+    emulator = build.Emulator()
+    path = emulator.runner(kind) if program == "runner" else emulator.faults(kind)
+    emulator.make(f"{kind}_{program}", [path])
     return path
 
 

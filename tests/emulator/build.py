@@ -8,6 +8,7 @@ Three executables of the same sources, in build/emulator/<kind>/runner:
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import subprocess
@@ -41,6 +42,12 @@ LINK_FLAGS = {"plain": [], "races": [], "asan": ["-fsanitize=address,undefined"]
 NOT_EMULATED = ("160_cub.cu",)  # tests/test_emulator.py compares it with the ladder
 
 
+@functools.cache
+def found_nvcc() -> tuple[build.Nvcc | None, str]:
+    """nvcc, or None and where it was looked for: asking it takes three processes."""
+    return build.find_nvcc(os.environ)
+
+
 def found(top: Path, pattern: str) -> list[Path]:
     return sorted(path.relative_to(ROOT) for path in (ROOT / top).glob(pattern))
 
@@ -49,7 +56,7 @@ class Emulator:
     """The steps of a build; objects of unchanged sources are shared."""
 
     def __init__(self) -> None:
-        nvcc, tried = build.find_nvcc(os.environ)
+        nvcc, tried = found_nvcc()
         if nvcc is None:
             raise build.BuildError(f"the emulator needs CUDA's headers: no nvcc, {tried}")
         self.cxx = shlex.split(os.environ.get("CXX") or "g++")
@@ -68,10 +75,10 @@ class Emulator:
             self.plan.steps.append(Step("CXX", output, (source,), shlex.join(command), self.stamps))
         return output
 
-    def kernels(self, source: Path, kind: str, into: str | None = None) -> Path:
+    def kernels(self, source: Path, kind: str) -> Path:
         """A .cu file: real CUDA code behind the emulator's header."""
         header = ["-include", str(HERE / "cuda_on_cpu.h")]
-        return self.compile(source, into or kind, [*PROJECT_FLAGS, *KERNEL_FLAGS[kind], *self.cuda, *header])
+        return self.compile(source, kind, [*PROJECT_FLAGS, *KERNEL_FLAGS[kind], *self.cuda, *header])
 
     def own(self, pattern: str) -> list[Path]:
         """Files of the emulator: never instrumented."""
@@ -86,8 +93,8 @@ class Emulator:
             for source in found(Path(top), "**/*.cpp")
         ]
 
-    def link(self, name: str, kind: str, objects: list[Path], into: str | None = None) -> Path:
-        output = BUILD / (into or kind) / name
+    def link(self, name: str, kind: str, objects: list[Path]) -> Path:
+        output = BUILD / kind / name
         machine = [path for path in self.own("machine/*.cpp") if kind == "races" or path.name != "tsan.cpp.o"]
         objects = [*objects, *machine, *self.project("csrc/cuda/primitives")]
         command = [*self.cxx, *LINK_FLAGS[kind], "-no-pie", "-pthread", "-o", str(output), *map(str, objects)]

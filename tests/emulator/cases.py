@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -162,6 +163,7 @@ def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | Non
                 yield Case(operator.name, rung, dtype_name(dtype), view)
 
 
+@functools.cache
 def main_cases() -> list[Case]:
     """Sum and argmax of float32, bfloat16 and int64, for every schedule and build."""
     return [

@@ -3,7 +3,6 @@
 //   --only NAME/faulty or NAME/sound    one of them; more than once: these
 // Writes a line a twin: name, where it must be found, the message that it must be found with, and what was said.
 #include <iostream>
-#include <stdexcept>
 
 #include "../machine/options.h"
 #include "../machine/schedule.h"
@@ -59,11 +58,4 @@ int run(const Command& command) {
 
 }  // namespace
 
-int main(int count, char** words) {
-  try {
-    return run(parse(count, words));
-  } catch (const std::exception& error) {
-    std::cerr << words[0] << ": " << error.what() << "\n";
-    return 2;
-  }
-}
+int main(int count, char** words) { return emulator::main_of(run, count, words); }

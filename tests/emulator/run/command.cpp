@@ -1,11 +1,13 @@
 #include "command.h"
 
+#include <iostream>
 #include <stdexcept>
 
 #include "../machine/options.h"
 #include "../machine/races.h"
 
 namespace emulator {
+namespace {
 
 Command parse(int count, char** words) {
   Command command;
@@ -27,6 +29,17 @@ Command parse(int count, char** words) {
     else command.list = word;
   }
   return command;
+}
+
+}  // namespace
+
+int main_of(int (*run)(const Command&), int count, char** words) {
+  try {
+    return run(parse(count, words));
+  } catch (const std::exception& error) {
+    std::cerr << words[0] << ": " << error.what() << "\n";
+    return 2;
+  }
 }
 
 }  // namespace emulator

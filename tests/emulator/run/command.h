@@ -12,7 +12,7 @@ struct Command {
   int jobs = 1;
 };
 
-// Sets the machine's options on the way.
-Command parse(int count, char** words);
+// What main() does: runs the command, having set the machine's options; the exit status, 2 where it cannot be run.
+int main_of(int (*run)(const Command&), int count, char** words);
 
 }  // namespace emulator

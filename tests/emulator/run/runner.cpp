@@ -65,11 +65,4 @@ int run(const Command& command) {
 
 }  // namespace
 
-int main(int count, char** words) {
-  try {
-    return run(parse(count, words));
-  } catch (const std::exception& error) {
-    std::cerr << words[0] << ": " << error.what() << "\n";
-    return 2;
-  }
-}
+int main(int count, char** words) { return emulator::main_of(run, count, words); }
