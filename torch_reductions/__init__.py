@@ -1,7 +1,22 @@
-"""Reductions for PyTorch whose order of operations the length alone decides: the same bits on every device."""
+"""Reductions and scans for PyTorch whose order of operations the length alone decides: the same bits everywhere."""
 
 from .library import has_cuda, variants
 from .reduce import amax, amin, argmax, argmin, mean, prod, sum
+from .scan import cummax, cummin, cumprod, cumsum
 
 __version__ = "0.1.0"
-__all__ = ["amax", "amin", "argmax", "argmin", "has_cuda", "mean", "prod", "sum", "variants"]
+__all__ = [
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "has_cuda",
+    "mean",
+    "prod",
+    "sum",
+    "variants",
+]

@@ -95,8 +95,8 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("  ".join(line).rstrip() for line in padded)
 
 
-def functions_of(rung: Rung) -> str:
-    every = {name for other in ladder("reduce") for name in other.functions}
+def functions_of(rung: Rung, family: str) -> str:
+    every = {name for other in ladder(family) for name in other.functions}
     return "all" if set(rung.functions) == every else " ".join(rung.functions)
 
 
@@ -105,12 +105,13 @@ def variants(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m torch_reductions variants", description=variants.__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), help="only those of this device")
     device = parser.parse_args(argv).device
-    rows = [("number", "variant", "devices", "functions", "order of operations", "idea")]
+    rows = [("family", "number", "variant", "devices", "functions", "order of operations", "idea")]
     for family in FAMILIES:
         for rung in ladder(family):
             if device is None or device in rung.devices:
                 where = " ".join(rung.devices)
-                rows.append((str(rung.number), rung.name, where, functions_of(rung), rung.order, rung.idea))
+                of = functions_of(rung, family)
+                rows.append((family, str(rung.number), rung.name, where, of, rung.order, rung.idea))
     print(table(rows))
     return 0
 

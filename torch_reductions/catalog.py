@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import reduce
+from . import reduce, scan
+from .arguments import DTYPES, FLOATS, INTEGERS
 from .library import Rung, dtype_name, ladder
 
-__all__ = ["INPUTS", "OPERATORS", "Input", "Operator", "Rung", "ladder"]
+__all__ = ["INPUTS", "OPERATORS", "REDUCTIONS", "SCANS", "Input", "Operator", "Rung", "ladder"]
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class Operator:
 
     name: str
     family: str
-    function: Callable[..., Tensor]
-    reference: Callable[..., Tensor]
+    function: Callable[..., Any]
+    reference: Callable[..., Any]
     dtypes: tuple[torch.dtype, ...]
     several_dims: bool
     inputs: tuple[Input, ...]
@@ -83,14 +85,21 @@ def torch_prod(
 
 
 _WITH_EMPTY = (*INPUTS, *(Input(shape) for shape in EMPTY))
-_NUMBERS = (*reduce.FLOATS, *reduce.INTEGERS)
+_NUMBERS = (*FLOATS, *INTEGERS)
 
-OPERATORS = (
-    Operator("sum", "reduce", reduce.sum, torch.sum, reduce.DTYPES, True, _WITH_EMPTY),
-    Operator("prod", "reduce", reduce.prod, torch_prod, reduce.DTYPES, True, _WITH_EMPTY),
-    Operator("mean", "reduce", reduce.mean, torch.mean, reduce.FLOATS, True, _WITH_EMPTY),
-    Operator("amax", "reduce", reduce.amax, torch.amax, reduce.DTYPES, True, INPUTS),
-    Operator("amin", "reduce", reduce.amin, torch.amin, reduce.DTYPES, True, INPUTS),
+REDUCTIONS = (
+    Operator("sum", "reduce", reduce.sum, torch.sum, DTYPES, True, _WITH_EMPTY),
+    Operator("prod", "reduce", reduce.prod, torch_prod, DTYPES, True, _WITH_EMPTY),
+    Operator("mean", "reduce", reduce.mean, torch.mean, FLOATS, True, _WITH_EMPTY),
+    Operator("amax", "reduce", reduce.amax, torch.amax, DTYPES, True, INPUTS),
+    Operator("amin", "reduce", reduce.amin, torch.amin, DTYPES, True, INPUTS),
     Operator("argmax", "reduce", reduce.argmax, torch.argmax, _NUMBERS, False, INPUTS),
     Operator("argmin", "reduce", reduce.argmin, torch.argmin, _NUMBERS, False, INPUTS),
 )
+SCANS = (
+    Operator("cumsum", "scan", scan.cumsum, torch.cumsum, DTYPES, False, _WITH_EMPTY),
+    Operator("cumprod", "scan", scan.cumprod, torch.cumprod, DTYPES, False, _WITH_EMPTY),
+    Operator("cummax", "scan", scan.cummax, torch.cummax, DTYPES, False, _WITH_EMPTY),
+    Operator("cummin", "scan", scan.cummin, torch.cummin, DTYPES, False, _WITH_EMPTY),
+)
+OPERATORS = (*REDUCTIONS, *SCANS)

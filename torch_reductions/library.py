@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 MIN_TORCH = (2, 11)
-FAMILIES = ("reduce",)
+FAMILIES = ("reduce", "scan")
 DEVICES = ("cpu", "cuda")
 NAMESPACE = "torch_reductions"
 
@@ -113,10 +113,10 @@ _LADDERS = {
     family: tuple(map(_rung, _text(_library, "torch_reductions_ladder", family.encode()).splitlines()))
     for family in FAMILIES
 }
-_ALL_RUNGS = tuple(rung for family in FAMILIES for rung in _LADDERS[family])
+_FAMILY_OF = {function: family for family in FAMILIES for rung in _LADDERS[family] for function in rung.functions}
 _RUNGS = {
-    function: tuple(rung for rung in _ALL_RUNGS if function in rung.functions)
-    for function in dict.fromkeys(name for rung in _ALL_RUNGS for name in rung.functions)
+    function: tuple(rung for rung in _LADDERS[family] if function in rung.functions)
+    for function, family in _FAMILY_OF.items()
 }
 
 
@@ -140,7 +140,7 @@ def variants(function: str, device: str = "cpu") -> list[str]:
     Needs no GPU: the names come from the table that the kernels are compiled with.
 
     Args:
-        function: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"``, ``"amin"``, ``"argmax"`` or ``"argmin"``.
+        function: the name of a public function, such as ``"sum"`` or ``"cumsum"``.
         device: ``"cpu"`` or ``"cuda"``.
 
     Raises:
@@ -158,7 +158,7 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
     """The exception for a name or number that `function` does not have on the device; it lists those that exist."""
     names = variants(function, device) if device in DEVICES else [rung.name for rung in rungs(function)]
     choice = f"choose from {', '.join(map(repr, ['auto', *names]))}"
-    known = {key: rung.name for rung in _ALL_RUNGS for key in (rung.number, rung.name)}
+    known = {key: rung.name for rung in _LADDERS[_FAMILY_OF[function]] for key in (rung.number, rung.name)}
     if variant not in known or known[variant] in (rung.name for rung in rungs(function)):
         name = known.get(variant, variant)
         return ValueError(f"variant {name!r} does not exist for {function} on {device}; {choice}")
@@ -191,23 +191,22 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 # --- Operators ------------------------------------------------------------------------------------------------------
 
-# (input, *args, **options) -> what the operator would raise, or the output without values.
+Output = TypeVar("Output")  # a tensor, or a tuple of them
+# (input, *args, **options) -> what the operator would raise
 Check = Callable[..., None]
-Fake = Callable[..., Tensor]
-# (run, batch size, input with the batch as its first dim, *args, **options) -> output with the batch as its first dim.
-Batch = Callable[..., Tensor]
 Save = Callable[..., None]  # (ctx, output, input, *args, **options)
-Backward = Callable[[Any, Tensor], "Tensor | None"]  # (ctx, grad of the output) -> grad of the input
+Backward = Callable[..., "Tensor | None"]  # (ctx, *grads of the outputs) -> grad of the input
 
 PLAIN = (Tensor, Parameter)  # types whose torch functions nobody overrides
 
 
-class Operator:
+class Operator(Generic[Output]):
     """An operator and its rules: checks, fake kernel, gradient, vmap, autocast. Calling it takes the shortest way.
 
     The rules see the operator's own arguments, `input` first; `variant` is the rung's number. `supports` raises where
     there is no kernel for the kind of tensor, `check` where anything is wrong. `autocast` names the device types where
-    autocast makes float32 of half precision.
+    autocast makes float32 of half precision. `fake` gives the output without values, `batch` takes (run, batch
+    size, input with the batch as its first dim, *args, **options) and gives an output with the batch as its first dim.
     """
 
     def __init__(
@@ -216,8 +215,8 @@ class Operator:
         *,
         supports: Check,
         check: Check,
-        fake: Fake,
-        batch: Batch,
+        fake: Callable[..., Output],
+        batch: Callable[..., Output],
         save: Save,
         backward: Backward,
         autocast: Sequence[str],
@@ -225,9 +224,9 @@ class Operator:
         self.name, self.supports, self.check, self.batch = name, supports, check, batch
         self.save, self.backward = save, backward
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
-        self.op: Callable[..., Tensor] = overload
-        self.call: Callable[..., Tensor] = overload.op  # the same, a Python frame less
-        self.redispatch: Callable[..., Tensor] = overload.redispatch
+        self.op: Callable[..., Output] = overload
+        self.call: Callable[..., Output] = overload.op  # the same, a Python frame less
+        self.redispatch: Callable[..., Output] = overload.redispatch
         self.numbers = {"auto": 0} | {rung.name: rung.number for rung in rungs(name)}
         qualified = f"{NAMESPACE}::{name}"
         torch.library.register_fake(qualified, fake)
@@ -238,7 +237,7 @@ class Operator:
         if not has_cuda():
             _registrations.impl(name, _no_cuda, "CUDA")
 
-    def __call__(self, variant: str, input: Tensor, *args: Any, **options: Any) -> Tensor:
+    def __call__(self, variant: str, input: Tensor, *args: Any, **options: Any) -> Output:
         """The public way: a variant's name, and exceptions of the types that torch raises."""
         if variant != "auto":
             options["variant"] = self._number(input, variant)
@@ -256,11 +255,11 @@ class Operator:
         finally:
             del failure  # its traceback holds this frame, and that the input
 
-    def run(self, input: Tensor, *args: Any, **options: Any) -> Tensor:
+    def run(self, input: Tensor, *args: Any, **options: Any) -> Output:
         """The operator itself, by the way that is right under whatever transforms are active."""
         if torch._C._are_functorch_transforms_active():
             # torch.func cannot look into an Autograd kernel.
-            result: Tensor = _Transformed.apply(self, input, args, options)  # type: ignore[no-untyped-call]
+            result: Output = _Transformed.apply(self, input, args, options)  # type: ignore[no-untyped-call]
             return result
         if (
             type(input) not in PLAIN
@@ -283,7 +282,7 @@ class Operator:
             raise wrong_variant(self.name, variant, input.device.type if isinstance(input, Tensor) else "cpu")
         return self.numbers[variant]
 
-    def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Tensor:
+    def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         """torch.library.register_autograd, but for tangents, which that drops without a word."""
         if _may_be_dual(input) and torch._VF._unpack_dual(input, level=0)[1] is not None:
             raise NotImplementedError(
@@ -291,22 +290,22 @@ class Operator:
             )
         redispatch = functools.partial(self._redispatch, keyset & torch._C._after_autograd_keyset)
         if input.requires_grad and torch.is_grad_enabled():
-            result: Tensor = _Recorded.apply(self, redispatch, input, args, options)  # type: ignore[no-untyped-call]
+            result: Output = _Recorded.apply(self, redispatch, input, args, options)  # type: ignore[no-untyped-call]
             return result
         return redispatch(input, *args, **options)
 
-    def _redispatch(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Tensor:
+    def _redispatch(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         with torch._C._AutoDispatchBelowAutograd():
             return self.redispatch(keyset, input, *args, **options)
 
-    def _below_autograd(self, input: Tensor, *args: Any, **options: Any) -> Tensor:
+    def _below_autograd(self, input: Tensor, *args: Any, **options: Any) -> Output:
         with torch._C._AutoDispatchBelowAutograd():
             return self.call(input, *args, **options)
 
     def _vmap(self, run: Any, info: Any, in_dims: tuple[Any, ...], input: Tensor, *args: Any, **options: Any) -> Any:
         return self.batch(run, info.batch_size, input.movedim(in_dims[0], 0), *args, **options), 0
 
-    def _autocast(self, device: str, input: Tensor, *args: Any, **options: Any) -> Tensor:
+    def _autocast(self, device: str, input: Tensor, *args: Any, **options: Any) -> Output:
         key = getattr(torch._C.DispatchKey, f"Autocast{device.upper()}")
         if options.get("dtype") is None and input.dtype in (torch.float16, torch.bfloat16):
             options["dtype"] = torch.float32  # as torch's own: the kernel widens on the way, nothing is copied
@@ -318,36 +317,36 @@ class _Recorded(torch.autograd.Function):
     """An operator whose gradient is asked for; `run` computes it below autograd."""
 
     @staticmethod
-    def forward(ctx: Any, operator: Operator, run: Any, input: Tensor, args: Any, options: Any) -> Tensor:
-        output: Tensor = run(input, *args, **options)
+    def forward(ctx: Any, operator: Operator[Any], run: Any, input: Tensor, args: Any, options: Any) -> Any:
+        output = run(input, *args, **options)
         ctx.operator = operator
         operator.save(ctx, output, input, *args, **options)
         return output
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, ctx.operator.backward(ctx, grad), None, None
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        return None, None, ctx.operator.backward(ctx, *grads), None, None
 
 
 class _Transformed(torch.autograd.Function):
     """An operator under torch.func. Without a jvp, so that forward mode raises."""
 
     @staticmethod
-    def forward(operator: Operator, input: Tensor, args: tuple[Any, ...], options: dict[str, Any]) -> Tensor:
+    def forward(operator: Operator[Any], input: Tensor, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         return operator.op(input, *args, **options)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         operator, input, args, options = inputs
         ctx.operator = operator
         operator.save(ctx, output, input, *args, **options)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, ctx.operator.backward(ctx, grad), None, None
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        return None, ctx.operator.backward(ctx, *grads), None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, operator: Operator, input: Tensor, args: Any, options: Any) -> Any:
+    def vmap(info: Any, in_dims: Any, operator: Operator[Any], input: Tensor, args: Any, options: Any) -> Any:
         return operator._vmap(operator.run, info, in_dims[1:], input, *args, **options)
 
 

@@ -9,28 +9,22 @@ layout and in every batch. Where several dims are reduced, their elements follow
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import math
-import numbers
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .library import DEVICES, PLAIN, Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from .arguments import FLOATS, check_dim, check_dtype, check_input, to_dim, to_dtype
+from .library import PLAIN, Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
 
 __all__ = ["amax", "amin", "argmax", "argmin", "mean", "prod", "sum"]
 
 Dim = int | Sequence[int] | None
 
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
-DTYPES = (*FLOATS, *INTEGERS, torch.bool)
-PYTHON_TYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 FOLDS = ("sum", "prod", "mean")
 INDICES = ("argmax", "argmin")
 
@@ -50,26 +44,12 @@ def _names_none(dim: Dim) -> bool:
 
 
 def _check_dims(function: str, dim: Dim, ndim: int) -> None:
-    last = max(ndim, 1) - 1  # a tensor without dims takes 0 and -1
     for d in [dim] if isinstance(dim, int) else dim or ():
-        if not -last - 1 <= d <= last:
-            message = f"Dimension out of range (expected to be in range of [{-last - 1}, {last}], but got {d})"
-            raise IndexError(f"{function}(): argument 'dim': {message}")
+        check_dim(function, d, ndim)
     dims = _wrap(dim, ndim)
     for d, following in itertools.pairwise(dims):
         if d == following:
             raise RuntimeError(f"{function}(): argument 'dim': dim {d} appears multiple times in the list of dims")
-
-
-def _check_supported(function: str, argument: str, dtype: torch.dtype) -> None:
-    if dtype not in DTYPES:
-        right = (
-            "take real and imaginary parts apart" if dtype.is_complex else "convert it, for instance to torch.float32"
-        )
-        raise NotImplementedError(
-            f'"{function}" not implemented for {argument} of type {dtype_name(dtype)}; {right}. '
-            f"Supported are {', '.join(map(dtype_name, DTYPES))}"
-        )
 
 
 def _supports(
@@ -81,22 +61,9 @@ def _supports(
     variant: int = 0,
 ) -> None:
     """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
-    if not isinstance(input, Tensor):
-        raise wrong_type(function, "input", "Tensor", input)
-    kind = None
-    if input.is_nested:
-        kind, right = "nested", "input.to_padded_tensor(padding)"
-    elif input.is_quantized:
-        kind, right = "quantized", "input.dequantize()"
-    elif input.layout != torch.strided:
-        kind, right = str(input.layout).removeprefix("torch."), "input.to_dense()"
-    if kind:
-        raise NotImplementedError(f"{function}(): input is a {kind} tensor, which is not implemented; pass {right}")
-    if input.device.type not in (*DEVICES, "meta"):
-        raise NotImplementedError(f"{function}(): input is on {input.device}; move it to a CPU or CUDA device")
-    _check_supported(function, "input", input.dtype)
+    check_input(function, input)
     if dtype is not None:
-        _check_supported(function, "dtype", dtype)
+        check_dtype(function, "dtype", dtype)
     check_variant(function, variant, dtype or input.dtype, input.device.type)
 
 
@@ -276,7 +243,7 @@ def _no_backward(ctx: Any, grad: Tensor) -> None:
 
 def _operator(
     name: str, save: Callable[..., None], backward: Callable[[Any, Tensor], Tensor | None], autocast: Sequence[str] = ()
-) -> Operator:
+) -> Operator[Tensor]:
     return Operator(
         name,
         supports=functools.partial(_supports, name),
@@ -299,13 +266,7 @@ _argmin = _operator("argmin", _save_nothing, _no_backward)
 
 
 def _dim(function: str, dim: object) -> int:
-    """An int as torch takes it: numpy's and a tensor's too, but no bool."""
-    if isinstance(dim, (numbers.Integral, torch.SymInt, Tensor)) and not isinstance(dim, bool):
-        with contextlib.suppress(TypeError):
-            return index(dim)
-    raise wrong_type(
-        function, "dim", "int or None" if function in INDICES else "int, a list or tuple of int, or None", dim
-    )
+    return to_dim(function, dim, "int or None" if function in INDICES else "int, a list or tuple of int, or None")
 
 
 def _dims(function: str, dim: Any) -> Any:
@@ -320,7 +281,7 @@ def _dims(function: str, dim: Any) -> Any:
 
 
 def _call(
-    operator: Operator, variant: str, input: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None = None
+    operator: Operator[Tensor], variant: str, input: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
     dim = _dims(operator.name, dim)
@@ -328,11 +289,7 @@ def _call(
         raise wrong_type(operator.name, "keepdim", "bool", keepdim)
     if dtype is None:
         return operator(variant, input, dim, keepdim)
-    if isinstance(dtype, type):
-        dtype = PYTHON_TYPES.get(dtype, dtype)
-    if not isinstance(dtype, torch.dtype):
-        raise wrong_type(operator.name, "dtype", "torch.dtype", dtype)
-    return operator(variant, input, dim, keepdim, dtype=dtype)
+    return operator(variant, input, dim, keepdim, dtype=to_dtype(operator.name, dtype))
 
 
 def sum(

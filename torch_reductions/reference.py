@@ -6,6 +6,7 @@ float64 for float64, int64, wrapping, for integers and bool. A level of the tree
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -36,6 +37,25 @@ def fold(combine: Combine, x: Values) -> Values:
     return value
 
 
+def folds(combine: Combine, x: Values) -> Values:
+    """Fold(1), Fold(2), ..., Fold(n): the blocks of each length, its largest first, for all lengths at once."""
+    n = x[0].shape[1]
+    levels = [x]  # levels[k] holds B of each 2^k consecutive elements
+    while (pairs := levels[-1][0].shape[1] // 2) > 0:
+        left, right = (tuple(part[:, i : 2 * pairs : 2] for part in levels[-1]) for i in (0, 1))
+        levels.append(combine(left, right))
+    lengths = torch.arange(1, n + 1)
+    values = tuple(torch.empty_like(part) for part in x)
+    for k in reversed(range(len(levels))):
+        these = lengths[lengths >> k & 1 == 1]  # those with a block of 2^k elements
+        above = these >> k + 1  # blocks of 2^(k + 1) elements before it
+        blocks = tuple(part[:, 2 * above] for part in levels[k])
+        folded = combine(tuple(part[:, these - 1] for part in values), blocks)
+        for value, b, f in zip(values, blocks, folded, strict=True):
+            value[:, these - 1] = torch.where(above == 0, b, f)
+    return values
+
+
 def add(left: Values, right: Values) -> Values:
     return (left[0] + right[0],)
 
@@ -61,6 +81,17 @@ def first_larger(left: Values, right: Values) -> Values:
 
 def first_smaller(left: Values, right: Values) -> Values:
     take = (right[0] < left[0]) | (right[0] != right[0]) & (left[0] == left[0])
+    return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
+
+
+def last_larger(left: Values, right: Values) -> Values:
+    """The right one comes last, so it stays where both are equal or NaN."""
+    take = (right[0] >= left[0]) | (right[0] != right[0])
+    return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
+
+
+def last_smaller(left: Values, right: Values) -> Values:
+    take = (right[0] <= left[0]) | (right[0] != right[0])
     return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
 
 
@@ -134,3 +165,51 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return _first(input, dim, keepdim, first_smaller)
+
+
+def _scan(input: Tensor, dim: int, combine: Combine, initial: Sequence[float], options: dict[str, bool]) -> Values:
+    """Element i is Fold(i + 1), or Fold(i), counted from the end in a reverse scan. Fold(0) is `initial`, one number
+    for each part of an element: its value and, if there are two, its index."""
+    lines = torch.atleast_1d(input).movedim(dim, -1)
+    *outer, n = lines.shape
+    rows = lines.reshape(math.prod(outer), n).to(accumulator(input.dtype))
+    x = (rows, torch.arange(n).expand_as(rows))[: len(initial)]
+    if options.get("reverse"):
+        x = tuple(part.flip(1) for part in x)
+    result = folds(combine, x)
+    if options.get("exclusive") or options.get("include_initial"):
+        first = (part.new_full((part.shape[0], 1), value) for part, value in zip(x, initial, strict=True))
+        result = tuple(torch.cat(parts, 1) for parts in zip(first, result, strict=True))
+    if options.get("exclusive"):
+        result = tuple(part[:, :n] for part in result)
+    if options.get("reverse"):
+        result = tuple(part.flip(1) for part in result)
+    result = tuple(part.reshape(*outer, part.shape[1]).movedim(-1, dim) for part in result)
+    return result if input.ndim else tuple(part.squeeze(0) for part in result)
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: bool) -> Tensor:
+    result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
+    return _scan(input.to(dtype or input.dtype), dim, add, [0], options)[0].to(result)
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: bool) -> Tensor:
+    result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
+    return _scan(input.to(dtype or input.dtype), dim, multiply, [1], options)[0].to(result)
+
+
+def _bounds(dtype: torch.dtype) -> tuple[float, float]:
+    """The smallest and the largest value of a type."""
+    if dtype.is_floating_point:
+        return -torch.inf, torch.inf
+    return (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+
+
+def cummax(input: Tensor, dim: int, **options: bool) -> Values:
+    values, indices = _scan(input, dim, last_larger, [_bounds(input.dtype)[0], -1], options)
+    return values.to(input.dtype), indices
+
+
+def cummin(input: Tensor, dim: int, **options: bool) -> Values:
+    values, indices = _scan(input, dim, last_smaller, [_bounds(input.dtype)[1], -1], options)
+    return values.to(input.dtype), indices

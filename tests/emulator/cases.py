@@ -168,7 +168,7 @@ def main_cases() -> list[Case]:
     """Sum and argmax of float32, bfloat16 and int64, for every schedule and build."""
     return [
         case
-        for operator in catalog.OPERATORS
+        for operator in catalog.REDUCTIONS
         if operator.name in FUNCTIONS
         for dtype in DTYPES
         if dtype in operator.dtypes
@@ -180,11 +180,11 @@ def other_cases() -> list[Case]:
     """A few views of every other function and dtype, and the largest one of the textbook's rungs."""
     views = [rows(64, 2), rows(9, 33, 1), rows(5, 300), rows(17, 1000), rows(1, 3001, 1)]
     views += [columns(3, 70, 33), columns(1, 3000, 4)]
-    sums = next(operator for operator in catalog.OPERATORS if operator.name == "sum")
+    sums = next(operator for operator in catalog.REDUCTIONS if operator.name == "sum")
     largest = cases_of(sums, torch.float32, [LARGEST_TEXTBOOK_VIEW])
     return [case for case in largest if case.rung.name != ORDERED] + [
         case
-        for operator in catalog.OPERATORS
+        for operator in catalog.REDUCTIONS
         for dtype in operator.dtypes
         if operator.name not in FUNCTIONS or dtype not in DTYPES
         for case in cases_of(operator, dtype, views)

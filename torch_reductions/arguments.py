@@ -1,0 +1,73 @@
+"""Arguments as torch takes them: which tensors, types and dims there are, and the exceptions for those that are not."""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+from operator import index
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .library import DEVICES, dtype_name, wrong_type
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+DTYPES = (*FLOATS, *INTEGERS, torch.bool)
+PYTHON_TYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
+def check_dtype(function: str, argument: str, dtype: torch.dtype) -> None:
+    """Raises for a type that no kernel takes."""
+    if dtype not in DTYPES:
+        right = (
+            "take real and imaginary parts apart" if dtype.is_complex else "convert it, for instance to torch.float32"
+        )
+        raise NotImplementedError(
+            f'"{function}" not implemented for {argument} of type {dtype_name(dtype)}; {right}. '
+            f"Supported are {', '.join(map(dtype_name, DTYPES))}"
+        )
+
+
+def check_input(function: str, input: Tensor) -> None:
+    """Raises for the kinds of tensors and the types that there are no kernels for."""
+    if not isinstance(input, Tensor):
+        raise wrong_type(function, "input", "Tensor", input)
+    kind = None
+    if input.is_nested:
+        kind, right = "nested", "input.to_padded_tensor(padding)"
+    elif input.is_quantized:
+        kind, right = "quantized", "input.dequantize()"
+    elif input.layout != torch.strided:
+        kind, right = str(input.layout).removeprefix("torch."), "input.to_dense()"
+    if kind:
+        raise NotImplementedError(f"{function}(): input is a {kind} tensor, which is not implemented; pass {right}")
+    if input.device.type not in (*DEVICES, "meta"):
+        raise NotImplementedError(f"{function}(): input is on {input.device}; move it to a CPU or CUDA device")
+    check_dtype(function, "input", input.dtype)
+
+
+def check_dim(function: str, dim: int, ndim: int) -> None:
+    """Raises for a dim that a tensor of so many dims does not have."""
+    last = max(ndim, 1) - 1  # a tensor without dims takes 0 and -1
+    if not -last - 1 <= dim <= last:
+        message = f"Dimension out of range (expected to be in range of [{-last - 1}, {last}], but got {dim})"
+        raise IndexError(f"{function}(): argument 'dim': {message}")
+
+
+def to_dim(function: str, dim: object, right: str = "int") -> int:
+    """An int as torch takes it: numpy's and a tensor's too, but no bool."""
+    if isinstance(dim, (numbers.Integral, torch.SymInt, Tensor)) and not isinstance(dim, bool):
+        with contextlib.suppress(TypeError):
+            return index(dim)
+    raise wrong_type(function, "dim", right, dim)
+
+
+def to_dtype(function: str, dtype: Any) -> torch.dtype:
+    """A type as torch takes it: Python's too."""
+    if isinstance(dtype, type):
+        dtype = PYTHON_TYPES.get(dtype, dtype)
+    if not isinstance(dtype, torch.dtype):
+        raise wrong_type(function, "dtype", "torch.dtype", dtype)
+    return dtype
