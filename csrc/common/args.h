@@ -22,4 +22,26 @@ struct ReduceArgs {
   int64_t outer_stride, length_stride, inner_stride;
 };
 
+enum class Scan : int { cumsum, cumprod, cummax, cummin };
+inline constexpr int kScanFunctions = 4;
+
+// The input seen as [outer, length, inner], strides in elements (0 where a dimension was expanded); the output is
+// contiguous [outer, results, inner]. Element j of a line of results is Fold(j + 1), or Fold(j) where exclusive; of
+// `length` elements there are `length` results, or length + 1 where exclusive and with the initial element. In a reverse
+// scan elements and results are counted from the end. outer, results and inner are never 0; length may be, with one
+// result.
+//   dtype: of input and output;  cumsum and cumprod accumulate in Accumulator<T>;  bool is not among them
+//   indices: of cummax and cummin, as large as the output: where in the line, from the front, the extreme stands; of the
+//   last one on ties and among NaN; -1 for Fold(0)
+struct ScanArgs {
+  Scan function;
+  Dtype dtype;
+  const void* input;
+  void* output;
+  int64_t* indices;
+  int64_t outer, length, results, inner;
+  int64_t outer_stride, length_stride, inner_stride;
+  bool exclusive, reverse;
+};
+
 }  // namespace torch_reductions

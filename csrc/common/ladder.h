@@ -16,7 +16,7 @@ struct Rung {
   const char* name;
   unsigned devices;    // of Devices
   int min_arch;        // the least compute capability, 75 for 7.5
-  unsigned functions;  // one bit a Function
+  unsigned functions;  // one bit a Function, or whatever the family's functions are called
   unsigned dtypes;     // one bit a Dtype
   const char* order;   // of operations: what decides the bits
   const char* idea;
@@ -24,6 +24,7 @@ struct Rung {
 };
 
 constexpr unsigned bit(Function function) { return 1u << int(function); }
+constexpr unsigned bit(Scan function) { return 1u << int(function); }
 constexpr unsigned bit(Dtype dtype) { return 1u << int(dtype); }
 inline constexpr unsigned kAllFunctions = (1u << kReduceFunctions) - 1, kAllDtypes = (1u << kDtypes) - 1;
 inline constexpr unsigned kFolds =
@@ -53,8 +54,14 @@ inline constexpr Rung kReduceLadder[] = {
     {160, "cub", kCuda, 75, bit(Function::sum) | bit(Function::amax), kTextbookDtypes, "CUB's own", "CUB's DeviceReduce: the ruler", false},
     {170, "ordered", kCpu | kCuda, 75, kAllFunctions, kAllDtypes, "Fold(length)", "one order that the length alone decides: the same bits everywhere", true},
 };
+
+inline constexpr unsigned kAllScans = (1u << kScanFunctions) - 1, kNumbers = kAllDtypes & ~bit(Dtype::boolean);
+inline constexpr Rung kScanLadder[] = {
+    {10, "sequential", kCpu, 0, kAllScans, kNumbers, "left to right", "one loop over the elements: the textbook's check", false},
+    {90, "ordered", kCpu | kCuda, 75, kAllScans, kNumbers, "Fold(i + 1)", "one order that the position alone decides: the same bits everywhere", true},
+};
 // clang-format on
-inline constexpr int kReduceAuto = 170;
+inline constexpr int kReduceAuto = 170, kScanAuto = 90;
 
 // How many rungs of a ladder a device has.
 template <size_t N>

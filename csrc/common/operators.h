@@ -97,4 +97,17 @@ struct ArgMax {
   }
 };
 
+// The last index of the largest value; NaN counts as the largest. right stands behind left, so that a tie takes right;
+// but for the identity, whose index lies before all.
+template <class A, class I = int64_t>
+struct LastMax {
+  using Value = Indexed<A, I>;
+  static constexpr bool commutes = false;
+  static HOST_DEVICE Value identity() { return {Max<A>::identity(), I(-1)}; }
+  static HOST_DEVICE Value combine(Value left, Value right) {
+    const bool larger = right.value >= left.value || is_nan(right.value);
+    return larger && right.index > left.index && !(is_nan(left.value) && !is_nan(right.value)) ? right : left;
+  }
+};
+
 }  // namespace torch_reductions

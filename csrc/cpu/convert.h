@@ -3,13 +3,18 @@
 #pragma once
 #include <cstdint>
 
-#include "../../common/dtype.h"
+#include "../common/dtype.h"
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
 
 namespace torch_reductions::cpu {
 namespace {
+
+// What maxima and minima are compared as: any integer as it is, half types as float.
+template <class S>
+using Comparable =
+    std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) <= 4, int32_t, int64_t>, Accumulator<S>>;
 
 template <class To, class From>
 inline To bit_cast(From from) {
@@ -42,6 +47,13 @@ inline uint16_t half_bits(float x) {
   const uint32_t beyond = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
   const uint32_t rounded = magnitude >= 0x477ff000 ? beyond : magnitude < 0x38800000 ? subnormal : normal;
   return uint16_t(rounded | (bits >> 16 & 0x8000));
+}
+
+template <class S, class A>
+inline S narrow(A x) {
+  if constexpr (std::is_same_v<S, Half>) return {half_bits(float(x))};
+  else if constexpr (std::is_same_v<S, BFloat16>) return {bfloat16_bits(bit_cast<uint32_t>(float(x)))};
+  else return S(x);
 }
 
 // n elements, `stride` apart, as contiguous accumulators. Not inlined: its loops are long, and its callers many.

@@ -18,9 +18,14 @@ inline constexpr int kMaxDims = 64;  // torch's own limit for a list of dims
 using DimSet = std::bitset<kMaxDims>;
 
 inline constexpr const char* kFunctionNames[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
+inline constexpr const char* kScanNames[] = {"cumsum", "cumprod", "cummax", "cummin"};
 inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                               "uint8",   "int16",    "int32",   "int64",   "bool"};
-static_assert(std::size(kFunctionNames) == kReduceFunctions && std::size(kDtypeNames) == kDtypes);
+static_assert(std::size(kFunctionNames) == kReduceFunctions && std::size(kScanNames) == kScanFunctions &&
+              std::size(kDtypeNames) == kDtypes);
+
+inline const char* name_of(Function function) { return kFunctionNames[int(function)]; }
+inline const char* name_of(Scan function) { return kScanNames[int(function)]; }
 
 inline int64_t wrap_dim(int64_t dim, int64_t ndim) {
   const int64_t count = ndim > 0 ? ndim : 1;  // a tensor without dimensions takes 0 and -1
@@ -71,9 +76,8 @@ inline torch::headeronly::ScalarType scalar_type_of(Dtype dtype) {
 
 // The number of the rung that runs, after auto is replaced. Fails where the device has no such rung, or where the rung
 // lacks the function or the type.
-template <size_t N>
-int check_variant(const Rung (&ladder)[N], int64_t variant, int auto_variant, Devices device, Function function,
-                  Dtype dtype) {
+template <size_t N, class F>
+int check_variant(const Rung (&ladder)[N], int64_t variant, int auto_variant, Devices device, F function, Dtype dtype) {
   if (variant == 0) variant = auto_variant;
   const auto runs = [&](const Rung& rung) {
     return rung.devices & device && rung.functions & bit(function) && rung.dtypes & bit(dtype);
@@ -85,8 +89,8 @@ int check_variant(const Rung (&ladder)[N], int64_t variant, int auto_variant, De
   for (const Rung& rung : ladder) {
     if (runs(rung)) names += std::string(", ") + rung.name + " (" + std::to_string(rung.number) + ")";
   }
-  STD_TORCH_CHECK(false, "variant ", variant, " does not run ", kFunctionNames[int(function)], " of ",
-                  kDtypeNames[int(dtype)], " on ", device == kCuda ? "cuda" : "cpu", "; choose from auto (0)", names);
+  STD_TORCH_CHECK(false, "variant ", variant, " does not run ", name_of(function), " of ", kDtypeNames[int(dtype)],
+                  " on ", device == kCuda ? "cuda" : "cpu", "; choose from auto (0)", names);
   return 0;  // not reached
 }
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "../common/ladder.h"
-#include "../cpu/reduce/ladder.h"
+#include "../cpu/processor.h"
 #include "check.h"
 
 STABLE_TORCH_LIBRARY(torch_reductions, m) {
@@ -16,6 +16,18 @@ STABLE_TORCH_LIBRARY(torch_reductions, m) {
   m.def("amin(Tensor input, int[1] dim=[], bool keepdim=False, *, int variant=0) -> Tensor");
   m.def("argmax(Tensor input, int? dim=None, bool keepdim=False, *, int variant=0) -> Tensor");
   m.def("argmin(Tensor input, int? dim=None, bool keepdim=False, *, int variant=0) -> Tensor");
+  m.def(
+      "cumsum(Tensor input, int dim, *, ScalarType? dtype=None, bool exclusive=False, bool reverse=False, "
+      "bool include_initial=False, int variant=0) -> Tensor");
+  m.def(
+      "cumprod(Tensor input, int dim, *, ScalarType? dtype=None, bool exclusive=False, bool reverse=False, "
+      "bool include_initial=False, int variant=0) -> Tensor");
+  m.def(
+      "cummax(Tensor input, int dim, *, bool exclusive=False, bool reverse=False, bool include_initial=False, "
+      "int variant=0) -> (Tensor values, Tensor indices)");
+  m.def(
+      "cummin(Tensor input, int dim, *, bool exclusive=False, bool reverse=False, bool include_initial=False, "
+      "int variant=0) -> (Tensor values, Tensor indices)");
 }
 
 namespace torch_reductions {
@@ -32,13 +44,13 @@ std::string join(unsigned bits, const Names& names) {
   return text;
 }
 
-template <size_t N>
-std::string lines(const Rung (&ladder)[N]) {
+template <size_t N, class Names>
+std::string lines(const Rung (&ladder)[N], const Names& functions) {
   static constexpr const char* kDevices[] = {"cpu", "cuda"};
   std::string text;
   for (const Rung& rung : ladder) {
     text += std::to_string(rung.number) + '|' + rung.name + '|' + join(rung.devices, kDevices) + '|' +
-            std::to_string(rung.min_arch) + '|' + join(rung.functions, kFunctionNames) + '|' +
+            std::to_string(rung.min_arch) + '|' + join(rung.functions, functions) + '|' +
             join(rung.dtypes, kDtypeNames) + '|' + rung.order + '|' + rung.idea + '|' + (rung.emulated ? "1" : "0") +
             '\n';
   }
@@ -54,8 +66,10 @@ std::string lines(const Rung (&ladder)[N]) {
 
 // One line a rung: number|name|devices|min_arch|functions|dtypes|order|idea|emulated. Empty for an unknown family.
 EXPORT const char* torch_reductions_ladder(const char* family) {
-  static const std::string reduce = torch_reductions::lines(torch_reductions::kReduceLadder);
-  return std::string_view(family) == "reduce" ? reduce.c_str() : "";
+  using namespace torch_reductions;
+  static const std::string reduce = lines(kReduceLadder, kFunctionNames), scan = lines(kScanLadder, kScanNames);
+  const std::string_view name(family);
+  return name == "reduce" ? reduce.c_str() : name == "scan" ? scan.c_str() : "";
 }
 
 // What was decided when this library was compiled.

@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "check.h"
+#include "device.h"
 #include "tensor.h"
 
 #ifdef USE_CUDA
-#include <torch/csrc/stable/accelerator.h>
-
 #include "../cuda/reduce/ladder.h"
 #else
 #include "../cpu/reduce/ladder.h"
@@ -24,49 +23,10 @@ namespace {
 using torch::headeronly::ScalarType;
 
 #ifdef USE_CUDA
-constexpr Devices kDevice = kCuda;
-
-class TorchContext : public cuda::Context {
- public:
-  TorchContext(const Tensor& input, int device) : Context(device, current_stream(device)), like_(input) {}
-
-  void* workspace(size_t bytes) override {
-    Dims shape;
-    shape.push(int64_t(bytes), 1);
-    kept_.push_back(empty(shape, Dtype::uint8, like_));
-    return kept_.back().mutable_data_ptr();
-  }
-
- private:
-  static cudaStream_t current_stream(int device) {
-    void* stream;
-    TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    return cudaStream_t(stream);
-  }
-
-  const Tensor& like_;
-  std::vector<Tensor> kept_;
-};
-
-bool run(int64_t variant, const ReduceArgs& args, const Tensor& input) {
-  const int device = input.get_device_index();
-  const torch::stable::accelerator::DeviceGuard guard(device);
-  TorchContext context(input, device);
-  return cuda::reduce(variant, args, context);
-}
+namespace backend = cuda;
 #else
-constexpr Devices kDevice = kCpu;
-
-void parallel_for(int64_t begin, int64_t end, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
-  torch::stable::parallel_for(begin, end, grain, body);
-}
-
-bool run(int64_t variant, const ReduceArgs& args, const Tensor&) {
-  return cpu::reduce(variant, args, {int(torch::stable::get_num_threads()), parallel_for});
-}
+namespace backend = cpu;
 #endif
-
-bool is_float(Dtype dtype) { return dtype <= Dtype::float64; }
 
 // What the input is cast to first, where `ordered` does not do it on the way, and what the result is.
 struct Types {
@@ -131,7 +91,8 @@ Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepd
                           .outer_stride = view->outer_stride,
                           .length_stride = view->length_stride,
                           .inner_stride = view->inner_stride};
-    STD_TORCH_CHECK(run(rung, args, input), "variant ", variant, " is in the table and not in this library");
+    const bool found = on_device(input, [&](auto&& device) { return backend::reduce(rung, args, device); });
+    STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
   }
   return narrow && types.output != Dtype::int64 ? torch::stable::to(output, scalar_type_of(types.output)) : output;
 }

@@ -7,11 +7,10 @@
 // See:     ordered_kernels.h, the vector code; this file cuts a call into strips for the threads.
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <utility>
 
+#include "../processor.h"
 #include "ladder.h"
 #include "ordered.h"
 #include "output.h"
@@ -19,28 +18,6 @@
 namespace torch_reductions::cpu {
 namespace {
 
-const OrderedKernels& choose_kernels() {
-#ifdef __x86_64__
-  const char* limit = std::getenv("TORCH_REDUCTIONS_CPU");
-  const auto allowed = [&](const char* capability) {
-    return limit == nullptr || *limit == '\0' || std::strcmp(limit, capability) == 0;
-  };
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx512 && allowed("avx512")) return ordered_avx512;
-  if (avx2 && (allowed("avx2") || allowed("avx512"))) return ordered_avx2;
-#endif
-  return ordered_baseline;
-}
-
-const OrderedKernels& kernels() {
-  static const OrderedKernels& chosen = choose_kernels();
-  return chosen;
-}
-
-constexpr int64_t kGrain = 32768;       // elements that are worth a thread, as in torch
 constexpr int64_t kFarBytes = 4 << 20;  // beyond the second-level caches
 constexpr int64_t kShort = 64;          // rows of argmax shorter than this are taken as columns
 constexpr int64_t kTasksPerThread = 8;
@@ -134,7 +111,7 @@ struct Plan {
 template <class Op>
 void run(const ReduceArgs& args, const Threads& threads) {
   using Value = typename Op::Value;
-  const FoldStrip fold = kernels().fold[int(args.function)][int(args.input_dtype)];
+  const FoldStrip fold = ordered_kernels().fold[int(args.function)][int(args.input_dtype)];
   const Plan plan(args);
   const Cut cut = plan.cut(threads.count);
   const int64_t outputs = args.outer * args.inner, tasks = plan.tasks(), blocks = cut.count();
@@ -165,7 +142,14 @@ void run(const ReduceArgs& args, const Threads& threads) {
 
 }  // namespace
 
-const char* cpu_capability() { return kernels().capability; }
+const OrderedKernels& ordered_kernels() {
+#ifdef __x86_64__
+  static constexpr const OrderedKernels* kCompiled[] = {&ordered_baseline, &ordered_avx2, &ordered_avx512};
+  return *kCompiled[int(processor())];
+#else
+  return ordered_baseline;
+#endif
+}
 
 void ordered(const ReduceArgs& args, const Threads& threads) {
   ReduceArgs view = args;

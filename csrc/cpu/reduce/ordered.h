@@ -19,9 +19,9 @@ inline constexpr int64_t kStrip = 512;
 using FoldStrip = void (*)(const Strip& strip, void* folds);
 
 struct OrderedKernels {
-  const char* capability;
   FoldStrip fold[kReduceFunctions][kDtypes];
 };
 extern const OrderedKernels ordered_baseline, ordered_avx2, ordered_avx512;
+const OrderedKernels& ordered_kernels();  // of this processor
 
 }  // namespace torch_reductions::cpu

@@ -2,5 +2,5 @@
 #include "ordered_kernels.h"
 
 namespace torch_reductions::cpu {
-constexpr OrderedKernels ordered_avx2 = make_kernels("avx2");
+constexpr OrderedKernels ordered_avx2 = make_kernels();
 }

@@ -2,5 +2,5 @@
 #include "ordered_kernels.h"
 
 namespace torch_reductions::cpu {
-constexpr OrderedKernels ordered_avx512 = make_kernels("avx512");
+constexpr OrderedKernels ordered_avx512 = make_kernels();
 }

@@ -2,5 +2,5 @@
 #include "ordered_kernels.h"
 
 namespace torch_reductions::cpu {
-constexpr OrderedKernels ordered_baseline = make_kernels("baseline");
+constexpr OrderedKernels ordered_baseline = make_kernels();
 }

@@ -4,14 +4,9 @@
 
 #include "../../common/args.h"
 #include "../../common/operators.h"
-#include "convert.h"
+#include "../convert.h"
 
 namespace torch_reductions::cpu {
-
-// What amax, amin, argmax and argmin compare: any integer as it is, half types as float.
-template <class S>
-using Comparable =
-    std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) <= 4, int32_t, int64_t>, Accumulator<S>>;
 
 // body(Tag<Op>()) with the operator of the function. argmin is argmax of flipped values.
 template <class S, class Body>
@@ -41,9 +36,8 @@ void write(const ReduceArgs& args, int64_t first, int64_t count, const A* folds)
     S* output = static_cast<S*>(args.output) + first;
     for (int64_t i = 0; i < count; i++) {
       const A x = value(i);
-      if constexpr (std::is_same_v<S, Half>) output[i].bits = half_bits(float(x));
-      else if constexpr (std::is_same_v<S, BFloat16>) output[i].bits = bfloat16_bits(bit_cast<uint32_t>(float(x)));
-      else output[i] = args.output_dtype == Dtype::boolean ? S(x != A(0)) : S(x);
+      if constexpr (std::is_integral_v<S>) output[i] = args.output_dtype == Dtype::boolean ? S(x != A(0)) : S(x);
+      else output[i] = narrow<S>(x);
     }
   });
 }

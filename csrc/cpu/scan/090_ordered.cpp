@@ -1,0 +1,193 @@
+// ordered
+// Changes: the order of operations is a function of the position alone. This is what auto runs.
+// Costs:   two operations an element instead of one; where few long lines go to many threads, elements are read twice,
+//          the second time from the cache.
+// Gains:   the same bits for any layout, processor and number of threads, and on the GPU; no chain of additions.
+// Order:   Fold(i + 1), or Fold(i) where exclusive, docs/order.md.
+// Needs:   any processor; AVX2 and AVX-512 are used where they are.
+// See:     ordered_kernels.h, the vector code; carry.h, what goes from tile to tile; this file cuts a call for threads.
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <vector>
+
+#include "../processor.h"
+#include "../reduce/ordered.h"
+#include "carry.h"
+#include "ladder.h"
+#include "ordered.h"
+#include "output.h"
+
+namespace torch_reductions::cpu {
+namespace {
+
+const ScanKernels& scan_kernels() {
+#ifdef __x86_64__
+  static constexpr const ScanKernels* kCompiled[] = {&scan_baseline, &scan_avx2, &scan_avx512};
+  return *kCompiled[int(processor())];
+#else
+  return scan_baseline;
+#endif
+}
+
+constexpr int64_t kFarBytes = 8 << 20;  // of input and output: beyond the second-level caches
+constexpr int64_t kTile = 32768;        // elements of all lines of a tile: they stay in the second-level cache
+constexpr int64_t kLeastWidth = 16;     // lines of a strip of columns, where there are as many
+constexpr int64_t kStripsPerThread = 4;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A call as strips of lines, and strips as tiles. An exclusive scan is an inclusive one whose results go one place
+// further, without the last element unless it has a place too.
+struct Plan {
+  const ScanArgs& args;
+  int64_t groups, lines, length;  // as the kernels see them
+  int64_t input_group, input_line, input_step, output_group, output_line, output_step;
+  bool columns;
+  int64_t width, strips, tile;  // strips of each group
+
+  Plan(const ScanArgs& args, int threads) : args(args), length(args.results - args.exclusive) {
+    const int sign = args.reverse ? -1 : 1;
+    input_step = sign * args.length_stride, output_step = sign * args.inner;
+    if (args.inner == 1) {
+      groups = 1, lines = args.outer;
+      input_group = output_group = 0, input_line = args.outer_stride, output_line = args.results;
+    } else {
+      groups = args.outer, lines = args.inner;
+      input_group = args.outer_stride, output_group = args.results * args.inner;
+      input_line = args.inner_stride, output_line = 1;
+    }
+    const bool rows = std::abs(input_step) == 1 && std::abs(output_step) == 1;
+    columns = !rows && lines >= kLeastWidth && (output_line == 1 || input_line < std::abs(input_step));
+
+    // Wide strips, but enough of them for the threads; where there are not enough, tiles.
+    const int64_t wanted = threads > 1 && elements() > kGrain ? kStripsPerThread * threads : 1;
+    width = columns ? kStrip : std::clamp(2 * kGrain / std::max<int64_t>(length, 1), int64_t(1), kStrip);
+    while (width / 2 >= (columns ? kLeastWidth : 1) && groups * ceil_div(lines, width) < wanted) width /= 2;
+    strips = ceil_div(lines, width);
+    tile = std::bit_floor(uint64_t(std::max<int64_t>(kTile / std::min(width, lines), 1)));
+    if (tasks() >= wanted || length < 2 * tile) tile = std::max<int64_t>(length, 1);
+  }
+
+  int64_t elements() const { return groups * lines * length; }
+  int64_t tasks() const { return groups * strips; }
+  int64_t tiles() const { return std::max<int64_t>(ceil_div(length, tile), 1); }
+
+  // Lines of a task.
+  int64_t count(int64_t task) const { return std::min(width, lines - task % strips * width); }
+
+  // Where in the input element k of the task's first line is, and where its inclusive result goes; -1 for Fold(0).
+  int64_t from(int64_t task, int64_t k) const {
+    const int64_t first = args.reverse ? (args.length - 1) * args.length_stride : 0;
+    return first + task / strips * input_group + task % strips * width * input_line + k * input_step;
+  }
+  int64_t to(int64_t task, int64_t k) const {
+    const int64_t first = args.reverse ? (args.results - 1) * args.inner : 0;
+    return first + task / strips * output_group + task % strips * width * output_line +
+           (k + args.exclusive) * output_step;
+  }
+  const void* input(int64_t task, int64_t k) const {
+    return static_cast<const char*>(args.input) + from(task, k) * size_of(args.dtype);
+  }
+
+  ScanStrip strip(int64_t task, int64_t begin, int64_t n) const {
+    return {.input = input(task, begin),
+            .output = static_cast<char*>(args.output) + to(task, begin) * size_of(args.dtype),
+            .indices = args.indices ? args.indices + to(task, begin) : nullptr,
+            .lines = count(task),
+            .length = n,
+            .input_line = input_line,
+            .input_step = input_step,
+            .output_line = output_line,
+            .output_step = output_step,
+            .index = from_front(args, begin),
+            .index_step = args.reverse ? -1 : 1,
+            .columns = columns,
+            .far = is_far()};
+  }
+  bool is_far() const { return 2 * elements() * size_of(args.dtype) > kFarBytes; }
+
+  // The tile's total in each line. The last one of the largest is the first one that is met on the way back.
+  template <class A>
+  void total(int64_t task, int64_t begin, A* totals) const {
+    const Function function = args.function == Scan::cumsum ? Function::sum : Function::prod;
+    const Strip run{input(task, begin), count(task), tile, input_line, input_step, 0, columns, is_far()};
+    ordered_kernels().fold[int(function)][int(args.dtype)](run, totals);
+  }
+  template <class C>
+  void total(int64_t task, int64_t begin, Indexed<C>* totals) const {
+    const Function function = args.function == Scan::cummax ? Function::argmax : Function::argmin;
+    const int64_t last = begin + tile - 1;
+    const Strip run{input(task, last), count(task), tile, input_line, -input_step, 0, columns, is_far()};
+    ordered_kernels().fold[int(function)][int(args.dtype)](run, totals);
+    for (int64_t i = 0; i < run.outputs; i++) totals[i].index = last - totals[i].index;
+  }
+};
+
+template <class A>
+void as_bases(const ScanArgs&, A*, int64_t) {}
+
+template <class C>
+void as_bases(const ScanArgs& args, Indexed<C>* folds, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    folds[i] = {args.function == Scan::cummin ? flip(folds[i].value) : folds[i].value,
+                from_front(args, folds[i].index)};
+  }
+}
+
+template <class S, class Op>
+void run(const ScanArgs& args, const Threads& threads) {
+  using Value = typename Op::Value;
+  const ScanLines scan = scan_kernels().scan[int(args.function)][int(args.dtype)];
+  const Plan plan(args, threads.count);
+  const int64_t tasks = plan.tasks(), tiles = plan.tiles();
+  const auto begin_task = [&](int64_t task) {
+    for (int64_t i = 0; args.exclusive && i < plan.count(task); i++) {
+      put_nothing<S>(args, plan.to(task, -1) + i * plan.output_line);
+    }
+  };
+
+  if (tiles == 1) {
+    const auto body = [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; task++) {
+        begin_task(task);
+        if (plan.length > 0) scan(plan.strip(task, 0, plan.length), nullptr);
+      }
+    };
+    if (tasks == 1 || threads.count == 1 || plan.elements() <= kGrain) return body(0, tasks);
+    return threads.parallel_for(0, tasks, std::max<int64_t>(kGrain * tasks / plan.elements(), 1), body);
+  }
+
+  // The tiles are handed out in their order, so that whoever waits for a tile's turn waits for threads that run.
+  std::vector<Carry<Op>> carries;
+  carries.reserve(tasks);
+  for (int64_t task = 0; task < tasks; task++) carries.emplace_back(plan.count(task), tiles);
+  std::atomic<int64_t> next{0};
+  threads.parallel_for(0, threads.count, 1, [&](int64_t, int64_t) {
+    Value totals[kStrip], bases[kStrip], ends[kStrip];
+    for (int64_t ticket; (ticket = next++) < tasks * tiles;) {
+      const int64_t task = ticket / tiles, begin = ticket % tiles * plan.tile;
+      const int64_t n = std::min(plan.tile, plan.length - begin), count = plan.count(task);
+      if (begin == 0) begin_task(task);
+      if (n == plan.tile) plan.total(task, begin, totals);
+      carries[task].pass(ticket % tiles, n == plan.tile ? totals : nullptr, bases, ends);
+      as_bases(args, bases, count);
+      scan(plan.strip(task, begin, n), bases);
+      if (n < plan.tile) continue;
+      // Where a tile ends larger blocks end, and their tree is not the one of the base and the tile.
+      for (int64_t i = 0; i < count; i++) put<S>(args, plan.to(task, begin + n - 1) + i * plan.output_line, ends[i]);
+    }
+  });
+}
+
+}  // namespace
+
+void ordered(const ScanArgs& args, const Threads& threads) {
+  with_storage(args.dtype, [&](auto storage) {
+    using S = typename decltype(storage)::type;
+    with_operator<S>(args.function, [&](auto op) { run<S, typename decltype(op)::type>(args, threads); });
+  });
+}
+
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,29 @@
+// What 090_ordered.cpp, which plans, asks of the vector code, which is compiled once for each kind of processor.
+#pragma once
+#include "../../common/args.h"
+
+namespace torch_reductions::cpu {
+
+// Neighbouring lines, and the same run of elements of each; strides in elements, negative in a reverse scan. The run
+// begins at a multiple of a power of two that is not less than its length.
+struct ScanStrip {
+  const void* input;      // the first element of the run, in the first line
+  void* output;           // where its result goes; the others follow in the elements' order
+  int64_t* indices;       // the same of cummax and cummin
+  int64_t lines, length;  // 1 to kStrip where `columns`, at least 1
+  int64_t input_line, input_step, output_line, output_step;
+  int64_t index, index_step;  // of the run's first element, from the front of the line; 1, or -1 in a reverse scan
+  bool columns;               // vectors hold neighbouring lines, not the elements of one
+  bool far;                   // input and output are larger than the caches
+};
+
+// Inclusive results. bases[i], if there are bases, is what stands before the run in line i: Op::Value of
+// with_operator's Op (output.h), an extreme neither flipped nor counted from elsewhere than the front.
+using ScanLines = void (*)(const ScanStrip& strip, const void* bases);
+
+struct ScanKernels {
+  ScanLines scan[kScanFunctions][kDtypes];
+};
+extern const ScanKernels scan_baseline, scan_avx2, scan_avx512;
+
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,6 @@
+// The vector code of `ordered` for AVX-512 F, BW, DQ and VL.
+#include "ordered_kernels.h"
+
+namespace torch_reductions::cpu {
+constexpr ScanKernels scan_avx512 = make_kernels();
+}

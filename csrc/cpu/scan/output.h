@@ -1,0 +1,46 @@
+// An operator for every function, and its values as results: what the rungs on the CPU share.
+#pragma once
+#include "../../common/args.h"
+#include "../../common/operators.h"
+#include "../convert.h"
+
+namespace torch_reductions::cpu {
+
+// body(Tag<Op>()) with the operator of the function. cummin is cummax of flipped values.
+template <class S, class Body>
+void with_operator(Scan function, Body&& body) {
+  switch (function) {
+    case Scan::cumsum: return body(Tag<Sum<Accumulator<S>>>());
+    case Scan::cumprod: return body(Tag<Prod<Accumulator<S>>>());
+    case Scan::cummax:
+    case Scan::cummin: return body(Tag<LastMax<Comparable<S>>>());
+  }
+}
+
+// An index counts the elements as the scan meets them; outside it counts from the front of the line.
+inline int64_t from_front(const ScanArgs& args, int64_t index) {
+  return args.reverse ? args.length - 1 - index : index;
+}
+
+// Stores the result at place `at` of the whole output.
+template <class S, class A>
+void put(const ScanArgs& args, int64_t at, A value) {
+  static_cast<S*>(args.output)[at] = narrow<S>(value);
+}
+
+template <class S, class C>
+void put(const ScanArgs& args, int64_t at, Indexed<C> value) {
+  static_cast<S*>(args.output)[at] = narrow<S>(args.function == Scan::cummin ? flip(value.value) : value.value);
+  args.indices[at] = from_front(args, value.index);
+}
+
+// Stores Fold(0): +0 for a sum, 1 for a product, and for an extreme what every element of the type replaces.
+template <class S>
+void put_nothing(const ScanArgs& args, int64_t at) {
+  using A = std::conditional_t<std::is_integral_v<S>, S, Accumulator<S>>;
+  const A values[] = {A(0), A(1), kLeast<A>, kMost<A>};
+  static_cast<S*>(args.output)[at] = narrow<S>(values[int(args.function)]);
+  if (args.indices) args.indices[at] = -1;
+}
+
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,80 @@
+// GCC's vectors of the processor that a file is compiled for, and the operators that serve scalars and vectors alike.
+//
+// All of it has internal linkage and calls nothing of std::, so that the linker cannot mix the processors up.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "convert.h"
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+namespace torch_reductions::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+template <class A>
+struct VectorOf {
+  typedef A Type __attribute__((vector_size(kVectorBytes)));
+};
+template <class A>
+using Vector = typename VectorOf<A>::Type;
+template <class A>
+using Mask = Vector<std::conditional_t<sizeof(A) == 4, int32_t, int64_t>>;
+template <class A>
+constexpr int kLanes = kVectorBytes / int(sizeof(A));
+
+constexpr int log2(int n) { return n == 1 ? 0 : 1 + log2(n / 2); }
+
+template <class A>
+ALWAYS_INLINE Vector<A> load(const A* p) {
+  Vector<A> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <class A>
+ALWAYS_INLINE void store(A* p, Vector<A> v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+
+template <class A>
+ALWAYS_INLINE Vector<A> splat(A x) {
+  return x - Vector<A>{};  // x - 0 is x, -0 too
+}
+
+// ---------------------------------------------------------------- operators: T is an A or a vector of them
+
+template <class A>
+struct SumOf {
+  static constexpr A identity = std::is_floating_point_v<A> ? A(-0.0) : A(0);
+  template <class T>
+  static ALWAYS_INLINE T combine(T left, T right) {
+    return left + right;
+  }
+};
+
+template <class A>
+struct ProdOf {
+  static constexpr A identity = 1;
+  template <class T>
+  static ALWAYS_INLINE T combine(T left, T right) {
+    return left * right;
+  }
+};
+
+ALWAYS_INLINE void prefetch(const void* p, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(p) + i, 0, 2);
+}
+
+}  // namespace
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,70 @@
+// The device that a file of ops/ is compiled for, and what its kernels may use of PyTorch: the stream and memory of the
+// GPU, the threads of the CPU.
+#pragma once
+#include <torch/csrc/stable/ops.h>
+
+#include <functional>
+#include <vector>
+
+#include "tensor.h"
+
+#ifdef USE_CUDA
+#include <torch/csrc/stable/accelerator.h>
+
+#include "../cuda/primitives/launch.h"
+#else
+#include "../cpu/threads.h"
+#endif
+
+namespace torch_reductions {
+
+#ifdef USE_CUDA
+inline constexpr Devices kDevice = kCuda;
+
+class TorchContext : public cuda::Context {
+ public:
+  TorchContext(const Tensor& input, int device) : Context(device, current_stream(device)), like_(input) {}
+
+  void* workspace(size_t bytes) override {
+    Dims shape;
+    shape.push(int64_t(bytes), 1);
+    kept_.push_back(empty(shape, Dtype::uint8, like_));
+    return kept_.back().mutable_data_ptr();
+  }
+
+ private:
+  static cudaStream_t current_stream(int device) {
+    void* stream;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
+    return cudaStream_t(stream);
+  }
+
+  const Tensor& like_;
+  std::vector<Tensor> kept_;
+};
+
+// body(context) on the input's device.
+template <class Body>
+auto on_device(const Tensor& input, Body&& body) {
+  const int device = input.get_device_index();
+  const torch::stable::accelerator::DeviceGuard guard(device);
+  TorchContext context(input, device);
+  return body(context);
+}
+#else
+inline constexpr Devices kDevice = kCpu;
+
+// body(threads): torch's own.
+template <class Body>
+auto on_device(const Tensor&, Body&& body) {
+  const auto parallel_for = [](int64_t begin, int64_t end, int64_t grain,
+                               const std::function<void(int64_t, int64_t)>& part) {
+    torch::stable::parallel_for(begin, end, grain, part);
+  };
+  return body(cpu::Threads{int(torch::stable::get_num_threads()), parallel_for});
+}
+#endif
+
+inline bool is_float(Dtype dtype) { return dtype <= Dtype::float64; }
+
+}  // namespace torch_reductions

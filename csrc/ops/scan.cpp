@@ -1,0 +1,180 @@
+// The four scans on one device: this file is compiled into _C for the CPU and, with USE_CUDA, into _C_cuda.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <optional>
+#include <tuple>
+
+#include "check.h"
+#include "device.h"
+#include "tensor.h"
+
+#ifdef USE_CUDA
+#include "../cuda/scan/ladder.h"
+#else
+#include "../cpu/scan/ladder.h"
+#endif
+
+namespace torch_reductions {
+namespace {
+
+using torch::headeronly::ScalarType;
+
+#ifdef USE_CUDA
+namespace backend = cuda;
+#else
+namespace backend = cpu;
+#endif
+
+// Where the results stand, and how many there are for `length` elements.
+struct Form {
+  int64_t dim;
+  bool exclusive, reverse, include_initial;
+
+  int64_t results(int64_t length) const { return length + include_initial; }
+};
+
+Form form_of(Scan function, const Tensor& input, int64_t dim, bool exclusive, bool reverse, bool include_initial) {
+  STD_TORCH_CHECK(input.dim() <= kMaxDims, "input has ", input.dim(), " dimensions; only tensors with up to ", kMaxDims,
+                  " are supported");
+  STD_TORCH_CHECK(
+      !(exclusive && include_initial), name_of(function),
+      "(): exclusive and include_initial exclude each other: the result with the initial element holds both "
+      "the exclusive and the inclusive scan");
+  return {wrap_dim(dim, input.dim()), exclusive, reverse, include_initial};
+}
+
+// [outer, length, inner] around the scanned dim; none where the dims before it, or those after it, are no single stride.
+std::optional<View> view_around(const Tensor& input, int64_t dim) {
+  const auto sizes = sizes_of(input), strides = strides_of(input);
+  Dims before, after;
+  for (int64_t i = 0; i < int64_t(sizes.size()); i++) {
+    if (i != dim) (i < dim ? before : after).merge(sizes[i], strides[i]);
+  }
+  if (before.count > 1 || after.count > 1) return std::nullopt;
+  View view;
+  if (!sizes.empty()) view.length = sizes[dim], view.length_stride = strides[dim];
+  if (before.count == 1) view.outer = before.sizes[0], view.outer_stride = before.strides[0];
+  if (after.count == 1) view.inner = after.sizes[0], view.inner_stride = after.strides[0];
+  return view;
+}
+
+// Rows of results, the scanned dim last, as the tensor whose scanned dim stands where it should.
+Tensor from_rows(const Tensor& rows, int64_t dim) {
+  const auto sizes = sizes_of(rows), strides = strides_of(rows);
+  Dims moved;
+  const int64_t last = int64_t(sizes.size()) - 1;
+  for (int64_t i = 0; i <= last; i++) {
+    const int64_t source = i < dim ? i : i == dim ? last : i - 1;
+    moved.push(sizes[source], strides[source]);
+  }
+  AtenTensorHandle handle;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_as_strided(rows.get(), moved.sizes, moved.strides, &handle));
+  return torch::stable::contiguous(Tensor(handle));
+}
+
+Tensor cast(const Tensor& input, Dtype dtype) {
+  const ScalarType type = scalar_type_of(dtype);
+  return type == input.scalar_type() ? input : torch::stable::to(input, type);
+}
+
+struct Results {
+  Tensor values;
+  std::optional<Tensor> indices;
+};
+
+// The rung of the textbook takes contiguous rows: the rest is done here, around it.
+Results scan(Scan function, Tensor input, const Form& form, int64_t variant) {
+  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  const int rung = check_variant(kScanLadder, variant, kScanAuto, kDevice, function, dtype);
+  const auto sizes = sizes_of(input);
+  const int64_t ndim = int64_t(sizes.size()), length = ndim == 0 ? 1 : sizes[form.dim];
+
+  const bool as_rows = rung != kScanAuto && form.dim + 1 < ndim;
+  Dims shape;
+  for (int64_t i = 0; i < ndim; i++) {
+    if (i != form.dim) shape.push(sizes[i], 0);
+    else if (!as_rows) shape.push(form.results(length), 0);
+  }
+  // The one element of a tensor without dimensions and its initial one make two.
+  if (as_rows || (ndim == 0 && form.include_initial)) shape.push(form.results(length), 0);
+  Results results{empty(shape, dtype, input), std::nullopt};
+  if (function >= Scan::cummax) results.indices = empty(shape, Dtype::int64, input);
+
+  const int64_t count = results.values.numel();
+  if (count > 0) {
+    std::optional<View> view;
+    if (as_rows) {
+      DimSet scanned;
+      scanned[form.dim] = true;
+      input = contiguous_rows(input, scanned);
+      const int64_t rows = count / form.results(length);
+      view = View{.outer = rows, .length = length, .outer_stride = length};
+    } else {
+      view = view_around(input, form.dim);
+      if (!view || (rung != kScanAuto && !view->is_contiguous_rows())) {
+        input = torch::stable::contiguous(input);
+        view = view_around(input, form.dim);
+      }
+    }
+    const ScanArgs args{
+        .function = function,
+        .dtype = dtype,
+        .input = input.const_data_ptr(),
+        .output = results.values.mutable_data_ptr(),
+        .indices = results.indices ? static_cast<int64_t*>(results.indices->mutable_data_ptr()) : nullptr,
+        .outer = view->outer,
+        .length = length,
+        .results = form.results(length),
+        .inner = view->inner,
+        .outer_stride = view->outer_stride,
+        .length_stride = view->length_stride,
+        .inner_stride = view->inner_stride,
+        .exclusive = form.exclusive || form.include_initial,
+        .reverse = form.reverse};
+    const bool found = on_device(input, [&](auto&& device) { return backend::scan(rung, args, device); });
+    STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  }
+  if (as_rows) {
+    results.values = from_rows(results.values, form.dim);
+    if (results.indices) results.indices = from_rows(*results.indices, form.dim);
+  }
+  return results;
+}
+
+template <Scan function>
+Tensor accumulate(const Tensor& input, int64_t dim, std::optional<ScalarType> dtype, bool exclusive, bool reverse,
+                  bool include_initial, int64_t variant) {
+  const Form form = form_of(function, input, dim, exclusive, reverse, include_initial);
+  const Dtype given = dtype_of(input.scalar_type(), "input");
+  const Dtype output = dtype ? dtype_of(*dtype, "dtype") : is_float(given) ? given : Dtype::int64;
+  if (output != Dtype::boolean) return scan(function, cast(input, output), form, variant).values;
+  const Tensor counts = cast(cast(input, Dtype::boolean), Dtype::int64);
+  return cast(scan(function, counts, form, variant).values, Dtype::boolean);
+}
+
+template <Scan function>
+std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, bool exclusive, bool reverse, bool include_initial,
+                                   int64_t variant) {
+  const Form form = form_of(function, input, dim, exclusive, reverse, include_initial);
+  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  const Results results = scan(function, dtype == Dtype::boolean ? cast(input, Dtype::uint8) : input, form, variant);
+  return {cast(results.values, dtype), *results.indices};
+}
+
+void register_kernels(torch::stable::detail::StableLibrary& m) {
+  m.impl("cumsum", TORCH_BOX(&accumulate<Scan::cumsum>));
+  m.impl("cumprod", TORCH_BOX(&accumulate<Scan::cumprod>));
+  m.impl("cummax", TORCH_BOX(&extreme<Scan::cummax>));
+  m.impl("cummin", TORCH_BOX(&extreme<Scan::cummin>));
+}
+
+}  // namespace
+}  // namespace torch_reductions
+
+#ifdef USE_CUDA
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
+#else
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { torch_reductions::register_kernels(m); }
+#endif
