@@ -15,13 +15,23 @@ import pytest
 import torch
 
 import torch_reductions as tr
-from torch_reductions import catalog
+from torch_reductions import catalog, library
 
 ROOT = Path(__file__).resolve().parent.parent
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 FOLDS = ["sum", "prod", "mean", "amax", "amin"]
 INDICES = ["argmax", "argmin"]
 FUNCTIONS = FOLDS + INDICES
+FOLD_OF = {"cumsum": "sum", "cumprod": "prod", "cummax": "amax", "cummin": "amin"}
+SCANS = list(FOLD_OF)
+FORMS = {
+    "inclusive": {},
+    "exclusive": {"exclusive": True},
+    "initial": {"include_initial": True},
+    "reverse": {"reverse": True},
+    "reverse_exclusive": {"reverse": True, "exclusive": True},
+    "reverse_initial": {"reverse": True, "include_initial": True},
+}
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
 DTYPES = [*FLOATS, *INTEGERS, "bool"]
@@ -43,9 +53,12 @@ def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) 
     """(function, rung, dtype, device) of everything the ladder offers here, auto included."""
     for device in DEVICES:
         for function in functions:
+            rungs = {rung.name: rung for rung in library.rungs(function)}
             for name in ["auto", *tr.variants(function, device)]:
-                rung = LADDER["ordered" if name == "auto" else name]
-                yield from ((function, name, d, device) for d in dtypes if d in rung.dtypes and takes(function, d))
+                types = rungs["ordered" if name == "auto" else name].dtypes
+                if function in SCANS:
+                    types = (*types, "bool")  # scanned as integers
+                yield from ((function, name, d, device) for d in dtypes if d in types and takes(function, d))
 
 
 def size(shape: Sequence[int]) -> str:
@@ -78,6 +91,49 @@ def torch_call(function: str, x: torch.Tensor, dim: Any = None, keepdim: bool = 
     return torch.prod(rows, -1, **options).reshape(shape)
 
 
+def parts(result: Any) -> tuple[torch.Tensor, ...]:
+    """The tensors of a result: one, or values and indices."""
+    return (result,) if isinstance(result, torch.Tensor) else tuple(result)
+
+
+def initial(function: str, dtype: torch.dtype) -> float:
+    """The scan of no elements."""
+    if function in ("cumsum", "cumprod"):
+        return int(function == "cumprod")
+    least = function == "cummax"
+    if dtype.is_floating_point:
+        return -math.inf if least else math.inf
+    return not least if dtype == torch.bool else torch.iinfo(dtype).min if least else torch.iinfo(dtype).max
+
+
+def torch_scan(
+    function: str,
+    x: torch.Tensor,
+    dim: int,
+    exclusive: bool = False,
+    reverse: bool = False,
+    include_initial: bool = False,
+    **options: Any,
+) -> tuple[torch.Tensor, ...]:
+    """The values, and the indices where there are some, of every form by torch: flipped, shifted, flipped back."""
+    line = x.reshape(1) if x.ndim == 0 else x
+    n = line.shape[dim]
+    results = parts(getattr(torch, function)(line.flip(dim) if reverse else line, dim, **options))
+    if exclusive or include_initial:
+        shape = list(line.shape)
+        shape[dim] = 1
+        firsts = (initial(function, results[0].dtype), n if reverse else -1)
+        results = tuple(torch.cat([r.new_full(shape, f), r], dim) for r, f in zip(results, firsts, strict=False))
+    if exclusive:
+        results = tuple(r.narrow(dim, 0, n) for r in results)
+    if reverse:
+        results = tuple(r.flip(dim) for r in results)
+        if len(results) == 2:
+            indices = n - 1 - results[1]
+            results = (results[0], indices)
+    return tuple(r.reshape(()) for r in results) if x.ndim == 0 and not include_initial else results
+
+
 def dims_of(function: str, ndim: int) -> list[Any]:
     """None, the first, the last, the middle, and several at once where the function takes them."""
     one = [None, *{0: [], 1: [-1], 2: [0, -1]}.get(ndim, [0, 1, -1])]
@@ -94,6 +150,25 @@ def random(shape: Sequence[int], dtype: str, device: str = "cpu") -> torch.Tenso
         low, high = torch.iinfo(kind).min, torch.iinfo(kind).max
         return torch.randint(low, high, tuple(shape), dtype=kind).to(device)
     return ((torch.randn(tuple(shape), dtype=torch.float64) + 1) / 32).to(device, kind)
+
+
+def wild(shape: tuple[int, ...], dtype: str, function: str, device: str = "cpu", special: bool = True) -> torch.Tensor:
+    """Exponents so wide that every order of a sum rounds otherwise; ties, zeros of both signs, at times NaN and inf."""
+    function = FOLD_OF.get(function, function)
+    kind = getattr(torch, dtype)
+    if dtype not in FLOATS:
+        info = (0, 2) if dtype == "bool" else (torch.iinfo(kind).min, torch.iinfo(kind).max)
+        return torch.randint(*info, shape, dtype=torch.int64).to(device, kind)
+    exponents = torch.randint(-4, 5, shape) if function == "prod" else torch.randint(-12, 4, shape)
+    x = torch.randn(shape, dtype=torch.float64) * 2.0**exponents
+    if function == "prod":  # near 1 in the mean of the logarithms, so that long products stay finite
+        x = torch.where(torch.rand(shape) < 0.5, x.abs().clamp(0.25, 4), 1 / x.abs().clamp(0.25, 4)) * x.sign()
+    if function not in ("sum", "prod", "mean"):
+        x = torch.where(torch.rand(shape) < 0.5, x.clamp(-2, 2).round(), x.clamp(-2, 2))  # ties, and -0.0 beside 0.0
+    if special and torch.rand(()) < 0.2 and x.numel():
+        values = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0], dtype=torch.float64)
+        x.view(-1)[torch.randint(x.numel(), (2,))] = values[torch.randint(4, (2,))]
+    return x.to(device, kind)
 
 
 def base_shape(shape: Sequence[int], view: str) -> tuple[int, ...]:

@@ -20,30 +20,13 @@ from helpers import (
     table,
     takes,
     views,
+    wild,
 )
 
 from torch_reductions import reference
 
 PAIRS = [(f, d) for f in FUNCTIONS for d in DTYPES if takes(f, d)]
 ON_DEVICES = [(*pair, device) for pair in PAIRS for device in DEVICES]
-
-
-def wild(shape: tuple[int, ...], dtype: str, function: str, device: str = "cpu", special: bool = True) -> torch.Tensor:
-    """Exponents so wide that every order of a sum rounds otherwise; ties, zeros of both signs, at times NaN and inf."""
-    kind = getattr(torch, dtype)
-    if dtype not in FLOATS:
-        info = (0, 2) if dtype == "bool" else (torch.iinfo(kind).min, torch.iinfo(kind).max)
-        return torch.randint(*info, shape, dtype=torch.int64).to(device, kind)
-    exponents = torch.randint(-4, 5, shape) if function == "prod" else torch.randint(-12, 4, shape)
-    x = torch.randn(shape, dtype=torch.float64) * 2.0**exponents
-    if function == "prod":  # near 1 in the mean of the logarithms, so that long products stay finite
-        x = torch.where(torch.rand(shape) < 0.5, x.abs().clamp(0.25, 4), 1 / x.abs().clamp(0.25, 4)) * x.sign()
-    if function not in ("sum", "prod", "mean"):
-        x = torch.where(torch.rand(shape) < 0.5, x.clamp(-2, 2).round(), x.clamp(-2, 2))  # ties, and -0.0 beside 0.0
-    if special and torch.rand(()) < 0.2 and x.numel():
-        values = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0], dtype=torch.float64)
-        x.view(-1)[torch.randint(x.numel(), (2,))] = values[torch.randint(4, (2,))]
-    return x.to(device, kind)
 
 
 def defined(function: str, x: torch.Tensor, dim: Any = None) -> torch.Tensor:

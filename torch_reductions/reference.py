@@ -185,7 +185,8 @@ def _scan(input: Tensor, dim: int, combine: Combine, initial: Sequence[float], o
     if options.get("reverse"):
         result = tuple(part.flip(1) for part in result)
     result = tuple(part.reshape(*outer, part.shape[1]).movedim(-1, dim) for part in result)
-    return result if input.ndim else tuple(part.squeeze(0) for part in result)
+    alone = input.ndim == 0 and result[0].shape[0] == 1
+    return tuple(part.squeeze(0) for part in result) if alone else result
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: bool) -> Tensor:

@@ -50,10 +50,8 @@ def _supports(
     check_input(function, input)
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
-    if dtype == torch.bool:
-        raise NotImplementedError(f'"{function}" not implemented for dtype bool; pass an integer type')
     result = _dtype(function, input, dtype)
-    # Bools are scanned as bytes, which order alike.
+    # Bools are scanned as integers.
     check_variant(function, variant, torch.uint8 if result == torch.bool else result, input.device.type)
 
 
@@ -75,8 +73,7 @@ def _result(
         )
     shape = list(input.shape)
     if include_initial:
-        if not shape:
-            raise RuntimeError(f"{function}(): argument 'include_initial' must be False for a tensor without dims")
+        shape = shape or [1]  # one element and the initial one make two
         shape[dim] += 1
     return input.new_empty(shape, dtype=_dtype(function, input, dtype))
 
@@ -111,6 +108,8 @@ def _batch(function: str, run: Callable[..., Any], batch_size: int, input: Tenso
         return run(input, dim % ndim + 1, **options)
     # An example is one element, whose dim no dim names.
     result = run(input.unsqueeze(1), 1, **options)
+    if options.get("include_initial"):
+        return result
     return tuple(part.squeeze(1) for part in result) if isinstance(result, tuple) else result.squeeze(1)
 
 
@@ -163,7 +162,8 @@ def _cumsum_backward(ctx: Any, grad: Tensor) -> Tensor:
     """Each element is in every sum from its own one on: a scan from the other end."""
     if ctx.include_initial:
         grad = _without_initial(ctx, grad)
-    return _cumsum.run(grad, ctx.dim, exclusive=ctx.exclusive, reverse=not ctx.reverse).to(ctx.dtype)
+    result = _cumsum.run(grad, ctx.dim, exclusive=ctx.exclusive, reverse=not ctx.reverse)
+    return result.reshape(ctx.shape).to(ctx.dtype)
 
 
 def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -272,11 +272,10 @@ def cumsum(
 
     Raises:
         IndexError: dim is out of range.
-        RuntimeError: a CUDA tensor meets a build without CUDA, or a tensor without dims ``include_initial``.
+        RuntimeError: a CUDA tensor meets a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: there is no such variant for the device, or ``exclusive`` and ``include_initial`` are both True.
-        NotImplementedError: input is complex, sparse, nested or quantized, ``dtype`` is bool, or the variant lacks the
-            type.
+        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type.
 
     Order of operations: Fold(i + 1), see :mod:`torch_reductions.scan`; pairwise, so the error grows as
     :math:`\log_2 i`. The gradient is one scan from the other end (Blelloch, *Prefix Sums and Their Applications*).

@@ -1,0 +1,197 @@
+"""Gradients of the scans: right to finite differences, twice, and equal to torch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from helpers import DEVICES, FORMS, SCANS, assert_same_bits, parts, size, torch_scan
+from test_grad import Counted, derivatives, grad
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import torch_reductions as tr
+
+FOLDS = ["cumsum", "cumprod"]
+EXTREMES = ["cummax", "cummin"]
+SHAPES: list[tuple[int, ...]] = [(), (1,), (5,), (3, 4), (2, 3, 2)]
+CASES = [(f, shape, dim, form) for f in SCANS for shape in SHAPES for dim in {0, len(shape) - 1, -1} for form in FORMS]
+IDS = [f"{f}-{size(shape)}-{dim}-{form}" for f, shape, dim, form in CASES]
+
+
+def values(function: str, x: torch.Tensor, dim: int, **options: Any) -> torch.Tensor:
+    """Without the infinities of an initial element, which have no differences."""
+    return finite(parts(getattr(tr, function)(x, dim, **options))[0])
+
+
+def torch_values(function: str, x: torch.Tensor, dim: int, **options: Any) -> torch.Tensor:
+    return finite(torch_scan(function, x, dim, **options)[0])
+
+
+def finite(x: torch.Tensor) -> torch.Tensor:
+    return x.masked_fill(x.isinf(), 0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("function", "shape", "dim", "form"), CASES, ids=IDS)
+def test_gradcheck(function: str, shape: tuple[int, ...], dim: int, form: str, device: str) -> None:
+    x = torch.randn(shape, dtype=torch.float64).to(device).requires_grad_()
+    assert torch.autograd.gradcheck(lambda t: values(function, t, dim, **FORMS[form]), (x,))
+    assert torch.autograd.gradgradcheck(lambda t: values(function, t, dim, **FORMS[form]), (x,))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("function", "shape", "dim", "form"), CASES, ids=IDS)
+def test_equal_to_torchs(function: str, shape: tuple[int, ...], dim: int, form: str, device: str) -> None:
+    """Ties and zeros among the elements; float32, bfloat16 and a transposed input."""
+    x = torch.randint(-2, 3, shape).to(device)
+    for y in (x.float(), x.bfloat16(), x.float().permute(list(range(len(shape)))[::-1])):
+        expected = grad(lambda t: torch_values(function, t, dim, **FORMS[form]), y)
+        torch.testing.assert_close(grad(lambda t: values(function, t, dim, **FORMS[form]), y), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("zeros", [0, 1, 2, 4])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("form", FORMS)
+def test_cumprod_with_zeros(form: str, dim: int, zeros: int, device: str) -> None:
+    x = torch.randn(3, 4, dtype=torch.float64)
+    x[1, 4 - zeros :] = 0
+    x[0, 0] = 0 if zeros else 1
+    x = x.to(device).requires_grad_()
+    assert torch.autograd.gradcheck(lambda t: tr.cumprod(t, dim, **FORMS[form]), (x,))
+    assert torch.autograd.gradgradcheck(lambda t: tr.cumprod(t, dim, **FORMS[form]), (x,))
+    first, second = zip(
+        derivatives(lambda t: tr.cumprod(t, dim, **FORMS[form]), x.detach()),
+        derivatives(lambda t: torch_values("cumprod", t, dim, **FORMS[form]), x.detach()),
+        strict=True,
+    )
+    torch.testing.assert_close(*first)
+    torch.testing.assert_close(*second)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", FOLDS)
+@pytest.mark.parametrize("special", ["inf", "-inf", "nan", "nan inf"])
+def test_infinities_and_nan(function: str, special: str, device: str) -> None:
+    """What torch makes of them."""
+    x = torch.tensor([[2.0, -1.0, 3.0, 0.5], [1.0, 4.0, 2.0, -3.0], [1.0, 1.0, 5.0, 7.0]], dtype=torch.float64)
+    for i, value in enumerate(special.split()):
+        x[i, 1] = float(value)
+    x = x.to(device)
+    for dim in (0, 1):
+        expected = grad(lambda t, d=dim: getattr(torch, function)(t, d), x)
+        torch.testing.assert_close(grad(lambda t, d=dim: getattr(tr, function)(t, d), x), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("function", EXTREMES)
+@pytest.mark.parametrize("form", ["exclusive", "initial", "reverse_exclusive", "reverse_initial"])
+def test_the_initial_element_has_no_gradient(function: str, form: str) -> None:
+    """Its index, -1, would otherwise name the last element, or none."""
+    x = torch.randn(3, 4, requires_grad=True)
+    result = getattr(tr, function)(x, 1, **FORMS[form])
+    initial = result.indices == -1
+    assert initial.sum() == 3
+    (gradient,) = torch.autograd.grad(result.values, x, initial.float(), retain_graph=True)
+    assert_same_bits(gradient, torch.zeros(3, 4))
+    (gradient,) = torch.autograd.grad(result.values, x, torch.ones_like(result.values))
+    assert gradient.sum() == (~initial).sum()
+
+
+@pytest.mark.parametrize("function", EXTREMES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_many_gradients_of_half_precision(function: str, dtype: torch.dtype) -> None:
+    """4096 ones come together at one element: in half precision ones would stop to count at 256 or 2048."""
+    x = torch.zeros(5000, dtype=dtype)
+    x[904] = 1 if function == "cummax" else -1
+    (gradient,) = torch.autograd.grad(getattr(tr, function)(x.requires_grad_(), 0).values.sum(), x)
+    assert gradient[904] == 4096
+
+
+@pytest.mark.parametrize("function", FOLDS)
+@pytest.mark.parametrize(("dtype", "out"), [(torch.bfloat16, torch.float32), (torch.float32, torch.float64)])
+def test_gradient_through_dtype(function: str, dtype: torch.dtype, out: torch.dtype) -> None:
+    """The gradient comes back in the input's type."""
+    x = (torch.randint(1, 4, (3, 5)) / 2).to(dtype)
+    actual = grad(lambda t: getattr(tr, function)(t, 1, dtype=out), x)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual, grad(lambda t: getattr(torch, function)(t, 1, dtype=out), x))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("function", SCANS)
+@pytest.mark.parametrize(("shape", "dim"), [((0,), 0), ((0, 3), 0), ((3, 0), 0), ((3, 0), 1)])
+def test_gradient_of_nothing(function: str, shape: tuple[int, ...], dim: int, form: str) -> None:
+    assert grad(lambda t: values(function, t, dim, **FORMS[form]), torch.empty(shape)).shape == shape
+
+
+@pytest.mark.parametrize("function", EXTREMES)
+def test_indices_have_no_gradient(function: str) -> None:
+    result = getattr(tr, function)(torch.randn(4, requires_grad=True), 0)
+    assert result.values.requires_grad and not result.indices.requires_grad
+
+
+@pytest.mark.parametrize("function", SCANS)
+@pytest.mark.parametrize("rung", ["sequential", "ordered"])
+def test_every_rung_has_the_gradient(function: str, rung: str) -> None:
+    x = torch.randn(4, 5)
+    expected = grad(lambda t: torch_values(function, t, 1), x)
+    torch.testing.assert_close(grad(lambda t: values(function, t, 1, variant=rung), x), expected)
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_parameters_and_subclasses(function: str) -> None:
+    x = torch.randn(4, 5)
+    expected = grad(lambda t: torch_values(function, t, 1).sum(), x)
+    parameter = torch.nn.Parameter(x.clone())
+    values(function, parameter, 1).sum().backward()
+    assert parameter.grad is not None
+    torch.testing.assert_close(parameter.grad, expected)
+    torch.testing.assert_close(grad(lambda t: values(function, Counted(t), 1).sum(), x), expected)
+    assert function in Counted.calls
+
+
+class Log(TorchDispatchMode):
+    """Writes down the operators that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_dispatch_mode_sees_the_operator(function: str) -> None:
+    for requires_grad in (False, True):
+        with Log() as log:
+            values(function, torch.randn(4, 5, requires_grad=requires_grad), 1)
+        assert log.seen.count(f"torch_reductions.{function}.default") == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_gradient_of_cumsum_is_one_scan(form: str) -> None:
+    """And moves nothing: no flip, no copy."""
+    x = torch.randn(4, 5, requires_grad=True)
+    y = tr.cumsum(x, 1, **FORMS[form])
+    weights = torch.randn_like(y)
+    with Log() as log:
+        torch.autograd.grad(y, x, weights)
+    assert log.seen.count("torch_reductions.cumsum.default") == 1
+    assert set(log.seen) <= {
+        "torch_reductions.cumsum.default",
+        "aten.slice.Tensor",
+        "aten.view.default",
+        "aten.detach.default",
+    }
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_gradient_off(function: str) -> None:
+    x = torch.randn(4, 5, requires_grad=True)
+    with torch.no_grad():
+        assert not values(function, x, 1).requires_grad
+    with torch.inference_mode():
+        assert values(function, x, 1).is_inference()
