@@ -75,6 +75,8 @@ __attribute__((noinline)) void widen(const S* input, int64_t stride, int64_t n, 
     }
 #endif
     for (int64_t i = 0; i < n; i++) output[i] = A(widen(input[i]));
+  } else if (stride == -1) {
+    for (int64_t i = 0; i < n; i++) output[i] = A(widen(input[-i]));
   } else {
     for (int64_t i = 0; i < n; i++) output[i] = A(widen(input[i * stride]));
   }

@@ -164,16 +164,6 @@ A fold_short(A acc, const A* p, int n) {
   return digits<Op, A, W / 2>(acc, p, n % W);
 }
 
-// The elements [k, k + n) of a row as contiguous accumulators: the input itself where it is that already.
-template <class A, class S>
-ALWAYS_INLINE const A* contiguous(const S* row, int64_t stride, int64_t k, int64_t n, A* buffer) {
-  if constexpr (std::is_same_v<A, S>) {
-    if (stride == 1) return row + k;
-  }
-  widen(row + k * stride, stride, n, buffer);
-  return buffer;
-}
-
 template <class Op, class A, class S>
 A fold_row(const S* row, int64_t stride, int64_t n, bool far) {
   alignas(64) A buffer[kBlock];
@@ -300,13 +290,6 @@ struct Panel {
     return buffer;
   }
 };
-
-// The first column of each vector of a strip: the last vector overlaps the one before, with the same bits.
-template <class A>
-ALWAYS_INLINE int64_t column(int64_t i, int64_t columns) {
-  constexpr int W = kLanes<A>;
-  return columns < W ? 0 : i + W <= columns ? i : columns - W;
-}
 
 template <class A>
 ALWAYS_INLINE void store_columns(A* output, int64_t j, int64_t columns, Vector<A> v) {

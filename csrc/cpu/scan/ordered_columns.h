@@ -1,0 +1,114 @@
+// Sums and products down columns: vectors hold neighbouring lines, so that nothing is shuffled or transposed.
+#pragma once
+#include "../reduce/ordered.h"
+#include "../vector.h"
+#include "ordered.h"
+
+namespace torch_reductions::cpu {
+namespace {
+
+constexpr int kScanRows = 8;         // rows at once: the lowest three levels of the tree are in registers
+constexpr int kPitch = kStrip + 16;  // from row to row of a buffer; not a power of two, for the cache's sake
+constexpr int kColumnLevels = 48;
+
+template <class A>
+using RowsOf = A[kScanRows * kPitch];
+
+// Rows of a strip as accumulators, all columns of whole vectors readable: the input itself where it is that already.
+template <class A, class S>
+ALWAYS_INLINE const A* panel_of(const ScanStrip& s, int64_t k, int64_t rows, RowsOf<A>& buffer, int64_t& pitch) {
+  const S* input = static_cast<const S*>(s.input) + k * s.input_step;
+  if constexpr (std::is_same_v<A, S>) {
+    if (s.input_line == 1 && s.lines >= kLanes<A> && rows == kScanRows) {
+      pitch = s.input_step;
+      return input;
+    }
+  }
+  pitch = kPitch;
+  for (int64_t r = 0; r < rows; r++) widen(input + r * s.input_step, s.input_line, s.lines, buffer + r * kPitch);
+  return buffer;
+}
+
+// Where the results of these rows can be stored at once, or null.
+template <class A, class S>
+ALWAYS_INLINE A* place_of(const ScanStrip& s, int64_t k, int64_t rows) {
+  if constexpr (std::is_same_v<A, S>) {
+    if (s.output_line == 1 && s.lines >= kLanes<A> && rows == kScanRows && !s.far) {
+      return static_cast<A*>(s.output) + k * s.output_step;
+    }
+  }
+  return nullptr;
+}
+
+template <class A, class S>
+ALWAYS_INLINE void narrow_rows(const ScanStrip& s, int64_t k, int64_t rows, const A* buffer) {
+  S* output = static_cast<S*>(s.output) + k * s.output_step;
+  for (int64_t r = 0; r < rows; r++) {
+    narrow(buffer + r * kPitch, s.lines, output + r * s.output_step, s.output_line, s.far);
+  }
+}
+
+// As RowScan (ordered_rows.h), with a line in every lane: at level l waits a block of 2^l panels, and the fold of the
+// base and of all blocks before it.
+template <class Op, class A>
+struct ColumnScan {
+  alignas(64) A waiting[kColumnLevels][kPitch], before[kColumnLevels][kPitch], base[kPitch];
+
+  // The columns [i, i + W) of eight rows, read and written at column j.
+  ALWAYS_INLINE void panel(int levels, int64_t i, const A* p, int64_t pitch, A* q, int64_t out_pitch) {
+    const Vector<A> x0 = load(p), x1 = load(p + pitch), x2 = load(p + 2 * pitch), x3 = load(p + 3 * pitch);
+    const Vector<A> x4 = load(p + 4 * pitch), x5 = load(p + 5 * pitch), x6 = load(p + 6 * pitch);
+    const Vector<A> x01 = Op::combine(x0, x1), x03 = Op::combine(x01, Op::combine(x2, x3));
+    const Vector<A> x45 = Op::combine(x4, x5), x67 = Op::combine(x6, load(p + 7 * pitch));
+    const Vector<A> f0 = load(base + i), f2 = Op::combine(f0, x01), f4 = Op::combine(f0, x03);
+    const Vector<A> f6 = Op::combine(f4, x45);
+    Vector<A> total = Op::combine(x03, Op::combine(x45, x67));
+    for (int level = 0; level < levels; level++) total = Op::combine(load(waiting[level] + i), total);
+    store(waiting[levels] + i, total);
+    const Vector<A> f8 = Op::combine(load(before[levels] + i), total);
+    for (int level = 0; level < levels; level++) store(before[level] + i, f8);
+    store(base + i, f8);
+    store(q, Op::combine(f0, x0));
+    store(q + out_pitch, f2);
+    store(q + 2 * out_pitch, Op::combine(f2, x2));
+    store(q + 3 * out_pitch, f4);
+    store(q + 4 * out_pitch, Op::combine(f4, x4));
+    store(q + 5 * out_pitch, f6);
+    store(q + 6 * out_pitch, Op::combine(f6, x6));
+    store(q + 7 * out_pitch, f8);
+  }
+};
+
+template <class Op, class A, class S>
+void scan_columns(const ScanStrip& s, const A* bases) {
+  constexpr int W = kLanes<A>;
+  alignas(64) RowsOf<A> in, out;
+  ColumnScan<Op, A> scan;
+  // Rows and lanes beyond the last compute too, with anything that was stored once.
+  if (s.lines < W || s.length < kScanRows) __builtin_memset(in, 0, sizeof in);
+  for (int64_t i = 0; i < s.lines; i += W) {
+    const int64_t j = column<A>(i, s.lines);
+    for (int64_t lane = 0; lane < W; lane++) {
+      const A base = bases && j + lane < s.lines ? bases[j + lane] : Op::identity;
+      scan.base[i + lane] = scan.before[0][i + lane] = base;
+      for (int level = 1; s.length / kScanRows >> (level - 1); level++) scan.before[level][i + lane] = base;
+    }
+  }
+  for (int64_t k = 0; k < s.length; k += kScanRows) {
+    const int64_t rows = s.length - k < kScanRows ? s.length - k : kScanRows;
+    int64_t pitch, out_pitch = s.output_step;
+    const A* p = panel_of<A, S>(s, k, rows, in, pitch);
+    A* q = place_of<A, S>(s, k, rows);
+    if (q == nullptr) q = out, out_pitch = kPitch;
+    const int levels = __builtin_ctzll(~uint64_t(k / kScanRows));
+    for (int64_t i = 0; i < s.lines; i += W) {
+      const int64_t j = column<A>(i, s.lines);
+      scan.panel(levels, i, p + j, pitch, q + j, out_pitch);
+    }
+    if (q == out) narrow_rows<A, S>(s, k, rows, out);
+  }
+  if (s.far) finish_streams();
+}
+
+}  // namespace
+}  // namespace torch_reductions::cpu

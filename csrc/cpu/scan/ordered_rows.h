@@ -1,0 +1,137 @@
+// Sums and products along contiguous memory: vectors hold neighbouring elements of one line.
+#pragma once
+#include "../vector.h"
+#include "ordered.h"
+
+namespace torch_reductions::cpu {
+namespace {
+
+// ---------------------------------------------------------------- inside a vector: the tree, up and down
+
+// Lane i of `other` is lane i ^ kDistance of v.
+template <class A, int kDistance, std::size_t... i>
+ALWAYS_INLINE Vector<A> swap_lanes(Vector<A> v, std::index_sequence<i...>) {
+#ifdef __clang__
+  return __builtin_shufflevector(v, v, int(i ^ kDistance)...);
+#else
+  return __builtin_shuffle(v, Mask<A>{int(i ^ kDistance)...});
+#endif
+}
+
+// v in the lanes that are the right half of their block of 2 kDistance lanes, else `other`.
+template <class A, int kDistance, std::size_t... i>
+ALWAYS_INLINE Vector<A> right_halves(Vector<A> other, Vector<A> v, std::index_sequence<i...>) {
+#ifdef __clang__
+  return __builtin_shufflevector(other, v, int(i + (i & kDistance ? kLanes<A> : 0))...);
+#else
+  return __builtin_shuffle(other, v, Mask<A>{int(i + (i & kDistance ? kLanes<A> : 0))...});
+#endif
+}
+
+// All lanes one place down, and the first lane of `next` on top: exclusive results become inclusive ones.
+template <class A, std::size_t... i>
+ALWAYS_INLINE Vector<A> inclusive(Vector<A> v, Vector<A> next, std::index_sequence<i...>) {
+#ifdef __clang__
+  return __builtin_shufflevector(v, next, int(i + 1)...);
+#else
+  return __builtin_shuffle(v, next, Mask<A>{int(i + 1)...});
+#endif
+}
+
+template <class A>
+constexpr auto kAllLanes = std::make_index_sequence<kLanes<A>>();
+
+// The way up: at each level every lane keeps its sibling block's value; at last all hold the total.
+template <class Op, class A, int kLevel = 0>
+ALWAYS_INLINE Vector<A> up(Vector<A> v, Vector<A>* siblings) {
+  if constexpr (kLevel == log2(kLanes<A>)) {
+    return v;
+  } else {
+    siblings[kLevel] = swap_lanes<A, 1 << kLevel>(v, kAllLanes<A>);
+    return up<Op, A, kLevel + 1>(Op::combine(v, siblings[kLevel]), siblings);
+  }
+}
+
+// The way down: what stands before a right half is what stands before its block and the sibling.
+template <class Op, class A, int kLevel = log2(kLanes<A>) - 1>
+ALWAYS_INLINE Vector<A> down(Vector<A> before, const Vector<A>* siblings) {
+  const Vector<A> right = Op::combine(before, siblings[kLevel]);
+  before = right_halves<A, 1 << kLevel>(before, right, kAllLanes<A>);
+  if constexpr (kLevel > 0) return down<Op, A, kLevel - 1>(before, siblings);
+  else return before;
+}
+
+// ---------------------------------------------------------------- from vector to vector: columns of totals
+
+template <class A>
+constexpr int kGroup = 4 * kLanes<A>;  // elements that are scanned at once: four vectors, so that their chains overlap
+
+// Every vector here holds one value in all lanes. At level l waits a block of 2^l groups, and the fold of the base and
+// of all blocks before it: so the way to the next base is one operation behind the tree.
+template <class Op, class A>
+struct RowScan {
+  static constexpr int W = kLanes<A>, L = log2(W), kLevels = 60;
+  Vector<A> waiting[kLevels], before[kLevels], base;
+  int64_t groups = 0;
+
+  ALWAYS_INLINE RowScan(A first, int64_t length) : base(splat(first)) {
+    before[0] = base;
+    for (int level = 1; length / kGroup<A> >> (level - 1); level++) before[level] = base;
+  }
+
+  ALWAYS_INLINE void group(const A* p, A* q) {
+    Vector<A> a[L], b[L], c[L], d[L];
+    const Vector<A> ta = up<Op, A>(load(p), a), tb = up<Op, A>(load(p + W), b);
+    const Vector<A> tc = up<Op, A>(load(p + 2 * W), c), td = up<Op, A>(load(p + 3 * W), d);
+    const Vector<A> tab = Op::combine(ta, tb), base_b = Op::combine(base, ta), base_c = Op::combine(base, tab);
+    const Vector<A> base_d = Op::combine(base_c, tc);
+    const Vector<A> ra = down<Op, A>(base, a), rb = down<Op, A>(base_b, b);
+    const Vector<A> rc = down<Op, A>(base_c, c), rd = down<Op, A>(base_d, d);
+    Vector<A> total = Op::combine(tab, Op::combine(tc, td));
+    int level = 0;
+    for (int64_t n = groups++; n & 1; n >>= 1) total = Op::combine(waiting[level++], total);
+    waiting[level] = total;
+    base = Op::combine(before[level], total);
+    while (level-- > 0) before[level] = base;
+    store(q, inclusive<A>(ra, base_b, kAllLanes<A>));
+    store(q + W, inclusive<A>(rb, base_c, kAllLanes<A>));
+    store(q + 2 * W, inclusive<A>(rc, base_d, kAllLanes<A>));
+    store(q + 3 * W, inclusive<A>(rd, base, kAllLanes<A>));
+  }
+};
+
+constexpr int kRowAhead = 4096;  // bytes
+
+template <class Op, class A, class S>
+void scan_rows(const ScanStrip& s, const A* bases) {
+  constexpr int kChunk = kNarrowed;
+  alignas(64) A in[kChunk], out[kChunk];
+  for (int64_t line = 0; line < s.lines; line++) {
+    const S* input = static_cast<const S*>(s.input) + line * s.input_line;
+    S* output = static_cast<S*>(s.output) + line * s.output_line;
+    RowScan<Op, A> scan(bases ? bases[line] : Op::identity, s.length);
+    for (int64_t k = 0; k < s.length; k += kChunk) {
+      int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
+      const A* p = in;
+      A* q = out;
+      if (n % kGroup<A> == 0) {
+        p = contiguous<A>(input, s.input_step, k, n, in);
+        if constexpr (std::is_same_v<A, S>) {
+          if (s.output_step == 1 && !s.far) q = output + k;
+        }
+      } else {  // the last group is filled up with anything: it comes behind all results
+        widen(input + k * s.input_step, s.input_step, n, in);
+        for (int64_t i = n; i % kGroup<A> != 0; i++) in[i] = A(0);
+      }
+      for (int64_t i = 0; i < n; i += kGroup<A>) {
+        if (s.far) prefetch(reinterpret_cast<const char*>(p + i) + kRowAhead, kGroup<A> * sizeof(A));
+        scan.group(p + i, q + i);
+      }
+      if (q == out) narrow(out, n, output + k * s.output_step, s.output_step, s.far);
+    }
+  }
+  if (s.far) finish_streams();
+}
+
+}  // namespace
+}  // namespace torch_reductions::cpu
