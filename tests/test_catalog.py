@@ -52,7 +52,7 @@ def test_header_of_a_rung(device: str, file: str) -> None:
 
 def test_numbers_and_names_are_unique() -> None:
     rungs = catalog.ladder("reduce")
-    assert len({rung.number for rung in rungs}) == len({rung.name for rung in rungs}) == len(rungs) == 19
+    assert len({rung.number for rung in rungs}) == len({rung.name for rung in rungs}) == len(rungs)
     assert [rung.number for rung in rungs] == sorted(rung.number for rung in rungs)
     assert all(rung.number > 0 and rung.name != "auto" for rung in rungs)
 
@@ -81,4 +81,4 @@ def test_signature(function: str) -> None:
     schema = getattr(torch.ops.torch_reductions, function).default._schema
     dtype = ["dtype"] if function in ("sum", "prod", "mean") else []
     assert public == [a.name for a in schema.arguments] == ["input", "dim", "keepdim", *dtype, "variant"]
-    assert tr.__dict__[function].__doc__ and f"{function}(" in tr.__dict__[function].__doc__ + f"{function}("
+    assert f">>> {function}(" in (tr.__dict__[function].__doc__ or "")

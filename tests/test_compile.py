@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,13 @@ BAD: dict[str, tuple[type[Exception], Function, str]] = {
 }
 
 
+def compiled_torch_type() -> type[BaseException]:
+    """What torch's own sum raises for such a dim: torch 2.11 wraps what fake kernels raise, later ones do not."""
+    with pytest.raises(Exception, match="out of range") as compiled:
+        torch.compile(lambda t: torch.sum(t, 7), backend="eager")(torch.ones(3, 4))
+    return compiled.type
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_compiled(name: str) -> None:
     """The exception of eager mode; with fullgraph that of Dynamo, which says ours."""
@@ -100,9 +108,9 @@ def test_bad_input_compiled(name: str) -> None:
     with pytest.raises(error, match=f"(?s){message}") as eager:
         function(torch.ones(3, 4))
     assert eager.type is error
-    with pytest.raises(error, match=f"(?s){message}") as compiled:
+    with pytest.raises(Exception, match=f"(?s){message}") as compiled:
         torch.compile(function, backend="eager")(torch.ones(3, 4))
-    assert compiled.type is error
+    assert compiled.type is (compiled_torch_type() if name == "dim too large" else error)
     torch._dynamo.reset()
     with pytest.raises(Exception, match=f"(?s){message}"):
         torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3, 4))
@@ -204,11 +212,26 @@ def test_gradients_and_vmap(function: str) -> None:
     torch.testing.assert_close(*through)
 
 
-def right_or_raises(ours: Callable[[], torch.Tensor | None], expected: torch.Tensor) -> None:
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functionalize(function: str) -> None:
+    x = torch.randn(3, 4)
+    assert_same_bits(torch.func.functionalize(lambda t: call(function, t, 1))(x), call(function, x, 1))
+
+
+@pytest.mark.parametrize("function", FOLDS)
+def test_functionalize_with_grad(function: str) -> None:
+    x = torch.randn(3, 4)
+    for f in (torch.func.functionalize(grad(square(function, 1))), grad(torch.func.functionalize(square(function, 1)))):
+        right_or_raises(
+            lambda f=f: f(x), grad(square(function, 1, torch_call))(x), "functorch transforms|custom_function_call"
+        )
+
+
+def right_or_raises(ours: Callable[[], torch.Tensor | None], expected: torch.Tensor, refusal: str) -> None:
     try:
         actual = ours()
-    except Exception as error:  # any refusal is loud enough, if it says something
-        assert str(error)
+    except Exception as error:
+        assert re.search(refusal, str(error))
     else:
         assert actual is not None, "no tangent, which stands for zeros"
         torch.testing.assert_close(actual, expected)
@@ -219,7 +242,7 @@ def test_compiled_grad_is_right_or_raises(function: str) -> None:
     x = torch.randn(3, 4)
     for dim in (None, 1):
         compiled = torch.compile(lambda t, d=dim: grad(square(function, d))(t), backend="aot_eager")
-        right_or_raises(lambda c=compiled: c(x), grad(square(function, dim, torch_call))(x))
+        right_or_raises(lambda c=compiled: c(x), grad(square(function, dim, torch_call))(x), "autograd.Function")
         torch._dynamo.reset()
 
 
@@ -227,11 +250,12 @@ def test_compiled_grad_is_right_or_raises(function: str) -> None:
 def test_forward_mode_is_right_or_raises(function: str) -> None:
     x, t = torch.randn(3, 4), torch.randn(3, 4)
     expected = jvp(lambda v: torch_call(function, v, 1), (x,), (t,))[1]
-    right_or_raises(lambda: jvp(lambda v: call(function, v, 1), (x,), (t,))[1], expected)
+    refusal = "[Ff]orward-mode|forward mode"
+    right_or_raises(lambda: jvp(lambda v: call(function, v, 1), (x,), (t,))[1], expected, refusal)
     for leaf in (x, x.clone().requires_grad_()):
         with forward_ad.dual_level():
             dual = forward_ad.make_dual(leaf, t)
-            right_or_raises(lambda d=dual: forward_ad.unpack_dual(call(function, d, 1)).tangent, expected)
+            right_or_raises(lambda d=dual: forward_ad.unpack_dual(call(function, d, 1)).tangent, expected, refusal)
 
 
 # Fake and meta tensors

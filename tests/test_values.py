@@ -7,7 +7,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from helpers import (
@@ -79,6 +78,7 @@ def precise(function: str, x: torch.Tensor, dim: Any, keepdim: bool) -> torch.Te
     if x.dtype != torch.float64:
         return torch_call(function, x.cpu().double(), dim, keepdim)
     axis = None if dim == () else dim
+    np = pytest.importorskip("numpy")
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         value = getattr(np, function)(x.cpu().numpy().astype(np.longdouble), axis=axis, keepdims=keepdim)

@@ -175,6 +175,8 @@ def choose_archs(wanted: str, known: Sequence[str], visible: Sequence[str]) -> t
     """The architectures to compile for and why. `wanted` is TORCH_CUDA_ARCH_LIST."""
     if wanted:
         names = (WHEEL_ARCHS if wanted == "all" else wanted).replace(";", " ").replace(",", " ").split()
+        if wanted == "all":  # but for what a newer nvcc has dropped
+            names = [name for name in names if number(name) >= number(known[0])]
         for name in names:
             if not re.fullmatch(r"\d+\.\d[af]?(\+PTX)?", name):
                 raise BuildError(f"TORCH_CUDA_ARCH_LIST: {name!r} is no architecture; write '8.0;9.0a+PTX' or 'all'")
@@ -215,9 +217,12 @@ def decide(env: Mapping[str, str]) -> Decision:
     cxx = env.get("CXX") or "g++"
     if not shutil.which(shlex.split(cxx)[0]):
         raise BuildError(f"there is no C++ compiler {cxx!r}; install g++ 11 or later, or name another one by CXX")
+    version = output_of(*shlex.split(cxx), "--version")
+    if not version:
+        raise BuildError(f"CXX={cxx!r} does not run; install g++ 11 or later, or name another one by CXX")
     why = [
         f"torch    {torch.version}, {f'CUDA {torch.cuda}' if torch.cuda else 'no CUDA'}, {torch.path}",
-        f"C++      {output_of(*shlex.split(cxx), '--version').splitlines()[0]}",
+        f"C++      {version.splitlines()[0]}",
     ]
     force = switch(env, "FORCE_CUDA") is True
 

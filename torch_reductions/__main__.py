@@ -49,7 +49,7 @@ def problems(info: dict[str, str]) -> list[str]:
     """What is missing, and what to do about it."""
     found = []
     if not torch.version.cuda:
-        found.append("This torch has no CUDA: tensors stay on the CPU. Install a torch with CUDA, then `make setup`.")
+        found.append("This torch has no CUDA: tensors stay on the CPU. Install a torch with CUDA, then `make build`.")
     elif not has_cuda():
         found.append(f"torch has CUDA {torch.version.cuda}, but {CUDA_LIBRARY.name} is missing: {REBUILD}.")
     elif not torch.cuda.is_available():
@@ -59,7 +59,7 @@ def problems(info: dict[str, str]) -> list[str]:
         for i in range(torch.cuda.device_count()):
             major, minor = torch.cuda.get_device_capability(i)
             if archs and not runs_on(archs, (major, minor)):
-                found.append(f"cuda:{i} is {major}.{minor}, but the kernels are for {archs}: run `make setup` here.")
+                found.append(f"cuda:{i} is {major}.{minor}, but the kernels are for {archs}: run `make build` here.")
     return found
 
 

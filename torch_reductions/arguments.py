@@ -56,8 +56,10 @@ def check_dim(function: str, dim: int, ndim: int) -> None:
         raise IndexError(f"{function}(): argument 'dim': {message}")
 
 
-def to_dim(function: str, dim: object, right: str = "int") -> int:
+def to_dim(function: str, dim: Any, right: str = "int") -> int:
     """An int as torch takes it: numpy's and a tensor's too, but no bool."""
+    if torch.compiler.is_compiling() and not isinstance(dim, (bool, float, str, bytes, set, range, list, tuple)):
+        return int(dim)  # numpy's are not numbers.Integral there, and an index() that fails is a graph break
     if isinstance(dim, (numbers.Integral, torch.SymInt, Tensor)) and not isinstance(dim, bool):
         with contextlib.suppress(TypeError):
             return index(dim)

@@ -355,6 +355,13 @@ def bench(argv: Sequence[str]) -> int:
         parser.error(f"--shape {options.shape}: write it as 4096x4096")
     problem = Problem(options.function, shape, options.dim, dtype)
     devices = options.device or devices_at_hand()
+    for device in devices:
+        if device not in devices_at_hand():
+            parser.error(
+                f"--device {device}: there is none that can be used; python -m torch_reductions doctor says why"
+            )
+    if options.dim is not None and not -len(shape) <= options.dim < len(shape):
+        parser.error(f"--dim {options.dim}: {options.shape} has dims {-len(shape)} to {len(shape) - 1}")
     for variant in options.variant:
         known = [name for device in devices for name in tr.variants(options.function, device)]
         if variant not in known:

@@ -25,7 +25,7 @@ CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
 
 REBUILD = (
     "rebuild with a CUDA toolkit and a torch that has CUDA: "
-    "`USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make setup`; `python -m torch_reductions doctor` tells what is "
+    "`USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make build`; `python -m torch_reductions doctor` tells what is "
     "missing"
 )
 
@@ -39,7 +39,7 @@ def _load() -> ctypes.CDLL:
     if version < MIN_TORCH:
         raise ImportError(f"torch_reductions needs torch >= 2.11, but this is torch {torch.__version__}: upgrade torch")
     if not CPU_LIBRARY.exists():
-        raise ImportError(f"{CPU_LIBRARY} is missing: build it by `make setup` in the checkout, or by `pip install .`")
+        raise ImportError(f"{CPU_LIBRARY} is missing: build it by `make build` in the checkout, or by `pip install .`")
     torch.ops.load_library(str(CPU_LIBRARY))
     if torch.version.cuda and CUDA_LIBRARY.exists():
         torch.ops.load_library(str(CUDA_LIBRARY))
@@ -161,7 +161,13 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
     known = {key: rung.name for rung in _LADDERS[_FAMILY_OF[function]] for key in (rung.number, rung.name)}
     if variant not in known or known[variant] in (rung.name for rung in rungs(function)):
         name = known.get(variant, variant)
-        return ValueError(f"variant {name!r} does not exist for {function} on {device}; {choice}")
+        elsewhere = [other for other in DEVICES if other != device and name in variants(function, other)]
+        where = (
+            f"runs {function} on {elsewhere[0]} only, not on {device}"
+            if elsewhere
+            else f"does not exist for {function} on {device}"
+        )
+        return ValueError(f"variant {name!r} {where}; {choice}")
     return NotImplementedError(f"variant {known[variant]!r} does not compute {function}; {choice}")
 
 
@@ -257,7 +263,9 @@ class Operator(Generic[Output]):
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Output:
         """The operator itself, by the way that is right under whatever transforms are active."""
-        if torch._C._are_functorch_transforms_active():
+        if not isinstance(input, Tensor):  # None would pass for a tensor that is not there
+            raise wrong_type(self.name, "input", "Tensor", input)
+        if torch._C._are_functorch_transforms_active() and not _functionalizing():
             # torch.func cannot look into an Autograd kernel.
             result: Output = _Transformed.apply(self, input, args, options)  # type: ignore[no-untyped-call]
             return result
@@ -348,6 +356,12 @@ class _Transformed(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, operator: Operator[Any], input: Tensor, args: Any, options: Any) -> Any:
         return operator._vmap(operator.run, info, in_dims[1:], input, *args, **options)
+
+
+def _functionalizing() -> bool:
+    """Whether torch.func.functionalize is among the active transforms; it has no rule for an autograd.Function."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return any(interpreter.key() == torch._C._functorch.TransformType.Functionalize for interpreter in stack)
 
 
 def _may_be_dual(input: Tensor) -> bool:

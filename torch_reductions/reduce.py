@@ -165,6 +165,9 @@ def _reduced(ctx: Any) -> list[int]:
 
 
 def _save_shape(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **_: Any) -> None:
+    if input.requires_grad and not output.is_floating_point():
+        name = dtype_name(output.dtype)
+        raise RuntimeError(f"Autograd not support dtype: {name}; detach input, or give a floating-point dtype")
     ctx.shape, ctx.dtype, ctx.dim, ctx.keepdim = input.shape, input.dtype, dim, keepdim
 
 
@@ -271,13 +274,13 @@ def _dim(function: str, dim: object) -> int:
 
 def _dims(function: str, dim: Any) -> Any:
     """The dims as the schema names them, which itself would take True for 1, or a set for a list."""
-    if type(dim) is int:  # a symbolic one, which torch.compile makes, is no list to the schema
-        return [dim] if function not in INDICES and torch.compiler.is_compiling() else dim
     if dim is None:
         return None
     if isinstance(dim, (list, tuple)) and function not in INDICES:
         return [d if type(d) is int else _dim(function, d) for d in dim]
-    return _dim(function, dim)
+    one = dim if type(dim) is int else _dim(function, dim)
+    # A symbolic one, which torch.compile makes, is no list to the schema.
+    return [one] if function not in INDICES and torch.compiler.is_compiling() else one
 
 
 def _call(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
+import re
+import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from torch_reductions import catalog
-from torch_reductions.catalog import Operator, Rung
+from torch_reductions.catalog import REDUCTIONS, Operator, Rung
 from torch_reductions.library import dtype_name
 
 MOST_ELEMENTS = 100_003
@@ -75,8 +77,10 @@ def view_of(x: torch.Tensor, reduced: set[int]) -> View:
         return rows(math.prod(size for i, (size, _) in enumerate(dims) if i not in reduced), length)
     length_stride = folded[0][1] if folded else 1
     (outer, outer_stride), (inner, inner_stride) = [(1, 0)] * (2 - len(kept)) + kept
-    if len(kept) == 1:
-        outer, outer_stride, inner, inner_stride = inner, inner_stride, 1, 1
+    if len(kept) == 1 and length > 1 and inner_stride >= length_stride:  # rows
+        outer, outer_stride, inner, inner_stride = inner, inner_stride, 1, 0
+    elif len(kept) == 1 and length == 1:
+        length_stride = inner
     return View(outer, length, inner, outer_stride, length_stride, inner_stride)
 
 
@@ -168,7 +172,7 @@ def main_cases() -> list[Case]:
     """Sum and argmax of float32, bfloat16 and int64, for every schedule and build."""
     return [
         case
-        for operator in catalog.REDUCTIONS
+        for operator in REDUCTIONS
         if operator.name in FUNCTIONS
         for dtype in DTYPES
         if dtype in operator.dtypes
@@ -180,11 +184,11 @@ def other_cases() -> list[Case]:
     """A few views of every other function and dtype, and the largest one of the textbook's rungs."""
     views = [rows(64, 2), rows(9, 33, 1), rows(5, 300), rows(17, 1000), rows(1, 3001, 1)]
     views += [columns(3, 70, 33), columns(1, 3000, 4)]
-    sums = next(operator for operator in catalog.REDUCTIONS if operator.name == "sum")
+    sums = next(operator for operator in REDUCTIONS if operator.name == "sum")
     largest = cases_of(sums, torch.float32, [LARGEST_TEXTBOOK_VIEW])
     return [case for case in largest if case.rung.name != ORDERED] + [
         case
-        for operator in catalog.REDUCTIONS
+        for operator in REDUCTIONS
         for dtype in operator.dtypes
         if operator.name not in FUNCTIONS or dtype not in DTYPES
         for case in cases_of(operator, dtype, views)
@@ -192,4 +196,26 @@ def other_cases() -> list[Case]:
 
 
 def text_of(cases: Sequence[Case]) -> str:
-    return "".join(f"{case.line(seed)}\n" for seed, case in enumerate(cases, 1))
+    """The runner's list. A case's name is the seed of its data: other cases do not change them."""
+    return "".join(f"{case.line(zlib.crc32(case.name.encode()))}\n" for case in cases)
+
+
+def main(words: Sequence[str]) -> None:
+    """python -m tests.emulator.cases FUNCTION RUNG DTYPE OUTERxLENGTH: one case of contiguous rows, for the runner."""
+    if len(words) != 4 or not re.fullmatch(r"\d+x\d+", words[3]):
+        raise SystemExit(main.__doc__)
+    function, rung, dtype, shape = words
+    outer, length = map(int, shape.split("x"))
+    operator = next((o for o in REDUCTIONS if o.name == function), None)
+    found = [
+        case
+        for case in (cases_of(operator, getattr(torch, dtype), [rows(outer, length)]) if operator else ())
+        if case.rung.name == rung
+    ]
+    if not found:
+        raise SystemExit(f"no emulated rung {rung!r} computes {function!r} of {dtype!r}")
+    print(text_of(found), end="")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "../../common/ceil_div.h"
 #include "../processor.h"
 #include "ladder.h"
 #include "ordered.h"
@@ -21,8 +22,6 @@ namespace {
 constexpr int64_t kFarBytes = 4 << 20;  // beyond the second-level caches
 constexpr int64_t kShort = 64;          // rows of argmax shorter than this are taken as columns
 constexpr int64_t kTasksPerThread = 8;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The blocks that a length is cut into: tiles of one power of two, then the binary digits of what is left. One tile of
 // the whole length is no cut.

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "../../common/ceil_div.h"
 #include "../processor.h"
 #include "../reduce/ordered.h"
 #include "carry.h"
@@ -35,8 +36,6 @@ constexpr int64_t kFarBytes = 8 << 20;  // of input and output: beyond the secon
 constexpr int64_t kTile = 32768;        // elements of all lines of a tile: they stay in the second-level cache
 constexpr int64_t kLeastWidth = 16;     // lines of a strip of columns, where there are as many
 constexpr int64_t kStripsPerThread = 4;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // A call as strips of lines, and strips as tiles. An exclusive scan is an inclusive one whose results go one place
 // further, without the last element unless it has a place too.

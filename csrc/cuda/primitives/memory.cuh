@@ -73,13 +73,6 @@ __device__ __forceinline__ void load_words(uint32_t (&words)[(Bytes + 3) / 4], c
   }
 }
 
-// Brings a line that is written or read later into the L2.
-__device__ __forceinline__ void prefetch([[maybe_unused]] const void* p) {
-#ifndef CUDA_ON_CPU
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-#endif
-}
-
 // Eight bytes that other blocks read and write at the same time: one access, never torn.
 __device__ __forceinline__ uint64_t load_relaxed(const uint64_t* p) {
   uint64_t value;

@@ -4,6 +4,7 @@
 // part b % parts of row b / parts and writes partials[b]. The next pass takes the partials for its rows.
 #pragma once
 
+#include "../../common/ceil_div.h"
 #include "../../common/operators.h"
 #include "ladder.h"
 
@@ -11,8 +12,6 @@ namespace torch_reductions::cuda {
 
 inline constexpr int kMaxThreads = 512;  // four such blocks fit on an SM: some work while others wait at a barrier
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // body(Tag<T>(), Tag<Op>()) for the types and operators of the textbook's rungs.
 template <class Body>

@@ -6,6 +6,7 @@
 namespace emulator {
 // bar.sync of `count` threads; the caller's own way to name a barrier in PTX.
 EMULATED void sync_named(unsigned barrier, unsigned count, Place place = Place::current()) {
+  if (count % 32 != 0) fault("bar.sync of " + std::to_string(count) + " threads, which are not whole warps");
   wait_at_barrier("bar.sync", barrier, count, true, place);
 }
 }  // namespace emulator

@@ -32,6 +32,27 @@ FAULT(asynchronous_copy_without_a_barrier, kRaces, "race in shared memory|shared
   return run_copy<sound ? Missing::none : Missing::barrier>();
 }
 
+// A ring that is refilled before all lanes have read it: the copy may land at once.
+template <bool sound>
+__global__ void refilled(const int* in, int* out, int tiles) {
+  __shared__ int stage[32];
+  int sum = 0;
+  for (int t = 0; t < tiles; t++) {
+    if (sound) __syncwarp();
+    emulator::copy_async(&stage[threadIdx.x], &in[t * 32 + threadIdx.x], 4);
+    emulator::commit_copies();
+    emulator::await_copies(0);
+    __syncwarp();
+    sum += stage[31 - threadIdx.x];
+  }
+  out[threadIdx.x] = sum;
+}
+FAULT(asynchronous_copy_asked_for_too_early, kRaces, "race in shared memory") {
+  Buffer<int> in(5 * 32, 3), out(32);
+  launch(refilled<sound>, 1, 32, in, out, 5);
+  return expect_all(out, 15);
+}
+
 // Two stages: while one is summed the other is loaded.
 template <bool sound>
 __global__ void two_stages(const int* in, int* out, int tiles) {

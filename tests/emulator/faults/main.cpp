@@ -1,6 +1,5 @@
-// faults [options]: every planted fault and its sound twin, each in a process of its own. Options as for the runner.
+// faults [options]: every planted fault and its sound twin, each in a process of its own. --help lists the options.
 //
-//   --only NAME/faulty or NAME/sound    one of them; more than once: these
 // Writes a line a twin: name, where it must be found, the message that it must be found with, and what was said.
 #include <iostream>
 
@@ -33,13 +32,16 @@ struct Twin {
 
 int run(const Command& command) {
   std::vector<Twin> twins;
+  std::vector<std::string> names;
   for (const Fault& fault : faults::all()) {
     for (const bool sound : {true, false}) {
       const Twin twin{fault, sound};
-      if ((sound || fault.where != 0) && (command.only.empty() || command.only.contains(twin.name())))
-        twins.push_back(twin);
+      if (!sound && fault.where == 0) continue;
+      names.push_back(twin.name());
+      if (command.only.empty() || command.only.contains(twin.name())) twins.push_back(twin);
     }
   }
+  check_all_known(command.only, names, "fault (NAME/faulty or NAME/sound)");
   const auto body = [&](size_t i) {
     begin_schedule();
     const std::string wrong = twins[i].sound ? twins[i].fault.sound() : twins[i].fault.faulty();

@@ -133,4 +133,19 @@ FAULT(shift_by_the_width, kAsan, "shift exponent 32 is too large") {
   return expect_all(out, 0);
 }
 
+// Zero by chance on a fresh stack.
+template <bool sound>
+__global__ void sums_of_four(const int* in, int* out, int n) {
+  int sums[4];
+  if (sound)
+    for (int& sum : sums) sum = 0;
+  for (int i = 0; i < n; i++) sums[i & 3] += in[i];
+  out[threadIdx.x] = sums[0] + sums[1] + sums[2] + sums[3];
+}
+FAULT(variable_that_nobody_has_set, kPlain, "wrong result") {
+  Buffer<int> in(8, 1), out(64);
+  launch(sums_of_four<sound>, 1, 64, in, out, 8);
+  return expect_all(out, 8);
+}
+
 }  // namespace

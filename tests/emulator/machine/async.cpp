@@ -60,7 +60,11 @@ bool lands_at_once() {
 void copy_async(void* shared, const void* global, unsigned bytes) {
   check_aligned("cp.async", shared, bytes);
   check_aligned("cp.async", global, bytes);
-  current->copies.open.push_back({shared, global, bytes});
+  Copy copy{shared, global, bytes};
+  tell_of(copy, CALLER);
+  copy.landed = lands_at_once();
+  if (copy.landed) land(copy);
+  current->copies.open.push_back(copy);
 }
 
 void commit_copies() {
@@ -74,7 +78,7 @@ void await_copies(unsigned pending) {
   for (; groups.size() > pending; groups.pop_front()) {
     for (const Copy& copy : groups.front()) {
       tell_of(copy, CALLER);
-      land(copy);
+      if (!copy.landed) land(copy);
     }
   }
 }

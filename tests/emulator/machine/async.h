@@ -11,9 +11,11 @@ struct Copy {
   void* to;
   const void* from;  // null: zeros
   unsigned bytes;
+  bool landed = false;
 };
 
-// cp.async of one thread. What it copies is read and written at the wait: nobody can count on it before.
+// cp.async of one thread. Its write may come at any time from the asking to the wait: it must be ordered behind what was
+// done before the one, and nobody can count on it before the other.
 struct PendingCopies {
   std::vector<Copy> open;
   std::deque<std::vector<Copy>> groups;  // committed

@@ -4,6 +4,7 @@
 
 #include "machine.h"
 #include "races.h"
+#include "schedule.h"
 
 namespace emulator {
 namespace {
@@ -39,7 +40,10 @@ uint64_t load_word(const void* address, size_t size) {
   check_alignment(address, size);
   races::relaxed(address, size, races::Relaxed::load, CALLER);
   const uint64_t bits = read_bits(address, size);
-  end_turn(true);
+  Seen& seen = current->seen.try_emplace(address, Seen{bits, 0}).first->second;
+  seen.times = seen.bits == bits ? seen.times + 1 : 1;
+  seen.bits = bits;
+  end_turn(seen.times > 2);  // it waits, and others must run; but a thread may look twice and go on
   return bits;
 }
 
@@ -47,6 +51,10 @@ void store_word(void* address, size_t size, uint64_t bits) {
   check_alignment(address, size);
   races::relaxed(address, size, races::Relaxed::store, CALLER);
   std::memcpy(address, &bits, size);
+  // Other blocks may see it before the thread's next store.
+  Thread* const thread = current;
+  offer_baton(thread->block->slot, options.order == Order::reverse);
+  current = thread;
 }
 
 void fence() { races::fence(); }

@@ -21,7 +21,8 @@ void check_launch(const Launch& launch, uint64_t blocks, uint64_t threads) {
           std::to_string(kDynamicBytes) + " is the most");
 }
 
-// One resident block after another, in the order of their numbers.
+// One resident block after another. The first ones have their numbers before any of them acts: on a GPU, too, block 0 need
+// not be the first to do something.
 void run_slot(Grid& grid, int slot, unsigned threads) {
   wait_for_baton(slot);
   Block block;
@@ -30,8 +31,8 @@ void run_slot(Grid& grid, int slot, unsigned threads) {
   block.threads.resize(threads);
   block.warps.resize((threads + kWarpSize - 1) / kWarpSize);
   const dim3& shape = grid.launch.grid;
-  while (grid.next_block < grid.blocks) {
-    block.number = grid.next_block++;
+  for (uint64_t number = uint64_t(slot); number < grid.blocks; number = grid.next_block++) {
+    block.number = number;
     block.index = {unsigned(block.number % shape.x), unsigned(block.number / shape.x % shape.y),
                    unsigned(block.number / shape.x / shape.y)};
     block.run();
@@ -56,6 +57,7 @@ void run_grid(const Launch& launch, const void* kernel, const std::function<void
   if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
   races::begin_launch();
   const int slots = int(launch.cooperative ? blocks : std::min<uint64_t>(blocks, uint64_t(options.resident)));
+  grid.next_block = uint64_t(slots);
   begin_turns(slots);
   std::vector<std::thread> resident;
   for (int slot = 0; slot < slots; slot++) resident.emplace_back(run_slot, std::ref(grid), slot, unsigned(threads));

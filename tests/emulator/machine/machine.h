@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "async.h"
@@ -21,6 +22,12 @@ struct Warp;
 
 enum class State : uint8_t { ready, at_barrier, in_warp_operation, done };
 
+// What relaxed loads of an address have found, and how often in a row.
+struct Seen {
+  uint64_t bits;
+  int times;
+};
+
 struct Thread {
   Block* block;
   Warp* warp;
@@ -33,6 +40,7 @@ struct Thread {
   void* stack_pointer;
   char* stack;
   PendingCopies copies;
+  std::unordered_map<const void*, Seen> seen;
 };
 
 using WarpAction = void (*)(void* const (&operands)[kWarpSize], unsigned lanes);

@@ -12,7 +12,7 @@
 
 namespace emulator::races {
 
-extern bool enabled;
+extern bool enabled;  // in a program that holds instrumented kernels
 
 void begin_launch();
 void begin_block(Block& block);

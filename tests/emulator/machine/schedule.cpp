@@ -69,7 +69,9 @@ void shuffle_order(std::vector<unsigned>& order) {
 void begin_turns(int slots) {
   turns.waiting.resize(slots);
   for (int i = 0; i < slots; i++) turns.waiting[i] = i;
-  turns.holder = options.order == Order::reverse ? slots - 1 : 0;
+  turns.holder = options.order == Order::forward   ? 0
+                 : options.order == Order::reverse ? slots - 1
+                                                   : int(random_below(slots));
   // Blocks that change often, and blocks that run nearly alone, show different faults.
   constexpr uint64_t kPassing[] = {1, 4, 64, 1 << 20};
   turns.passing = kPassing[random_below(4)];

@@ -37,7 +37,7 @@ ACCESSES(8)
 ACCESSES(16)
 void __tsan_read_range(void* p, size_t size) { emulator::races::access(p, size, false, PC); }
 void __tsan_write_range(void* p, size_t size) { emulator::races::access(p, size, true, PC); }
-void __tsan_init() {}
+void __tsan_init() { emulator::races::enabled = true; }  // each instrumented file calls it at the start
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}

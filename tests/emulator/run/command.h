@@ -2,6 +2,7 @@
 #pragma once
 #include <set>
 #include <string>
+#include <vector>
 
 namespace emulator {
 
@@ -10,9 +11,13 @@ struct Command {
   std::set<std::string> only;
   unsigned limit = 30;  // seconds
   int jobs = 1;
+  bool help = false;
 };
 
 // What main() does: runs the command, having set the machine's options; the exit status, 2 where it cannot be run.
 int main_of(int (*run)(const Command&), int count, char** words);
+
+// Throws unless each of `only` is among the names; `what` they are names of.
+void check_all_known(std::set<std::string> only, const std::vector<std::string>& names, const std::string& what);
 
 }  // namespace emulator

@@ -1,10 +1,5 @@
-// runner [options] LIST: every case of the list (tests/emulator/cases.py), each in a process of its own.
-//
-//   --order forward|reverse|random|greedy, --seed N, --resident N    the schedule
-//   --races          tell races (the executable that is built for it)
-//   --only NAME      this case alone; more than once: these
-//   --limit N        seconds for a case, --jobs N cases at a time
-// Writes "FAIL name" and what is wrong for each case that fails, then the kernels that ran, then the counts.
+// runner [options] LIST: every case of the list (tests/emulator/cases.py), each in a process of its own; --help lists the
+// options. Writes "FAIL name" and what is wrong for each case that fails, then the kernels that ran, then the counts.
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -14,7 +9,6 @@
 
 #include "../machine/machine.h"
 #include "../machine/options.h"
-#include "../machine/races.h"
 #include "../machine/schedule.h"
 #include "check.h"
 #include "command.h"
@@ -25,10 +19,14 @@ namespace {
 using namespace emulator;
 
 int run(const Command& command) {
+  if (command.list.empty()) throw std::runtime_error("no list of cases was given; tests/emulator/cases.py writes one");
   std::ifstream file(command.list);
+  if (!file) throw std::runtime_error(command.list + " cannot be opened");
   std::vector<Case> cases = read_cases(file);
+  std::vector<std::string> names;
+  for (const Case& c : cases) names.push_back(c.name);
+  check_all_known(command.only, names, "case of " + command.list);
   if (!command.only.empty()) std::erase_if(cases, [&](const Case& c) { return !command.only.contains(c.name); });
-  if (cases.empty()) throw std::runtime_error("no case");
   size_t failed = 0, launches = 0;
   std::set<std::string> kernels;
   const auto body = [&](size_t i) {
@@ -54,7 +52,7 @@ int run(const Command& command) {
     }
     failed++;
     std::cout << "FAIL " << cases[i].name << ": " << ended.how << "\n" << ended.output;
-    std::cout << "  repeat: " << command.program << " " << describe(options) << (races::enabled ? " --races" : "")
+    std::cout << "  repeat: " << command.program << " " << describe(options) << " --limit " << command.limit
               << " --only " << cases[i].name << " " << command.list << std::endl;
   };
   run_in_processes(cases.size(), command.jobs, command.limit, body, done);

@@ -5,21 +5,17 @@
 
 namespace torch_reductions::cuda {
 
-// What the extremes compare in: the value itself, small integers in 32 bits.
-template <class T>
-using Compared = Native<T>;
-
 template <class T>
 using SumOf = Sum<Accumulator<T>>;
 template <class T>
 using ProdOf = Prod<Accumulator<T>>;
 template <class T>
-using MaxOf = Max<Compared<T>>;
+using MaxOf = Max<Native<T>>;
 // 32-bit indices while the length allows it; "Long" beyond.
 template <class T>
-using ArgMaxOf = ArgMax<Compared<T>, uint32_t>;
+using ArgMaxOf = ArgMax<Native<T>, uint32_t>;
 template <class T>
-using ArgMaxLongOf = ArgMax<Compared<T>, int64_t>;
+using ArgMaxLongOf = ArgMax<Native<T>, int64_t>;
 
 template <class V>
 struct IsIndexed : std::false_type {};

@@ -9,8 +9,8 @@ inline constexpr int kFewThreads = 256;  // at most
 inline constexpr int kFewBytes = 32;     // the longest row
 inline constexpr int kLogMaxSteps = 3;
 
-// The rows that a thread folds at once: a multiple of 16, so that every run begins at a vector.
-HOST_DEVICE constexpr int few_rows(int element) { return element < 4 ? 64 / element : 16; }
+// The rows that a thread folds at once: so many that every run begins at a vector.
+HOST_DEVICE constexpr int few_rows(int element) { return element < 4 ? 64 / element : element == 4 ? 16 : 8; }
 
 // A block takes 2^log_height runs at once ("a step") and 2^log_steps steps one after the other; a thread is
 // (column, run).
@@ -104,8 +104,8 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
   };
   const int steps = 1 << cut.log_steps, height = 1 << cut.log_height;
   Value wait[kLogMaxSteps + 1][1];
+  load(0);
   for (int step = 0; step < steps; step++) {
-    load(step);
 #pragma unroll
     for (int j = 0; j < Loads; j++)
       if (to[j] >= 0)
@@ -113,23 +113,25 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
     if (t == 0 && shift != 0)
       *reinterpret_cast<uint4*>(stage + step_bytes + padding * height) = make_uint4(over[0], over[1], over[2], over[3]);
     __syncthreads();
+    if (step + 1 < steps) load(step + 1);  // on its way while this step is folded
     if (y < height) {
+      constexpr int Batch = Rows < 16 ? Rows : 16;
       const int own = x * S::kBytes + shift;  // in the run; its last elements may lie behind the padding
       const char* run = stage + y * (run_bytes + padding);
       const int64_t index = start + (int64_t(step) * height + y) * Rows;
-      Value parts[log2_of(Rows) - 3][1], v[1];
+      Value parts[log2_of(Rows / Batch) + 1][1], v[1];
 #pragma unroll 1
-      for (int first = 0; first < Rows; first += 16) {
-        Value batch[16];
+      for (int first = 0; first < Rows; first += Batch) {
+        Value batch[Batch];
 #pragma unroll
-        for (int i = 0; i < 16; i++) {
+        for (int i = 0; i < Batch; i++) {
           const int at = own + (first + i) * int(row_bytes);
           uint32_t word[(S::kBytes + 3) / 4];
           load_words<S::kBytes>(word, run + at + (at >= run_bytes ? padding : 0));
           batch[i] = source.value(word, 0, index + first + i);
         }
-        v[0] = tree<Op, 16>(batch);
-        push<Op, 1>(parts, v, first / 16);
+        v[0] = tree<Op, Batch>(batch);
+        push<Op, 1>(parts, v, first / Batch);
       }
       table[(x << cut.log_height) + y] = v[0];  // of all batches: their number is a power of two
     }

@@ -1,7 +1,6 @@
 // Long rows: a block folds a row, or a tile of 2^k elements of one.
 // Local:   split_rows (8 bytes): an address, spilled and read again around the loop, for a third block.
 #pragma once
-#include "columns.cuh"
 #include "rows.cuh"
 #include "split.cuh"
 

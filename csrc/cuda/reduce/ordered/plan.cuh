@@ -1,6 +1,7 @@
 // Which ordered kernel runs, and how it is cut. None of this changes a bit of the result.
 #pragma once
 
+#include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
 #include "few_columns.cuh"
 #include "long_rows.cuh"
@@ -8,8 +9,6 @@
 #include "short_rows.cuh"
 
 namespace torch_reductions::cuda {
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <class T, class Op>
 class Plan {
@@ -21,6 +20,8 @@ class Plan {
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
   static constexpr bool kShifted = std::is_same_v<T, float> && std::is_same_v<Op, SumOf<T>>;
   static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results a lane in the ring: a word or more
+  // Words are read faster without the ring where a warp's 128 bytes of a row are not one line.
+  static constexpr int kRowMultiple = sizeof(T) < 4 ? 16 : 128;
 
  public:
   Plan(const ReduceArgs& args, Context& context)
@@ -75,8 +76,9 @@ class Plan {
     }
     const int64_t groups = args_.outer * inner / kVector;
     if constexpr (sizeof(T) <= 4)
-      if (aligned(args_.length_stride) && (args_.outer == 1 || aligned(args_.outer_stride)) && row_bytes % 16 == 0 &&
-          (args_.outer == 1 || inner % (32 * kVector) == 0) && groups >= 32 && length >= 256) {
+      if (aligned(args_.length_stride) && (args_.outer == 1 || aligned(args_.outer_stride)) &&
+          row_bytes % kRowMultiple == 0 && (args_.outer == 1 || inner % (32 * kVector) == 0) && groups >= 32 &&
+          length >= 256) {
         columns<kVector, true>();
         return true;
       }
@@ -178,10 +180,14 @@ class Plan {
   void columns() {
     constexpr int LogR = kLogBatch<S, V, Staged>;
     const int64_t groups = args_.outer * args_.inner / V, length = args_.length;
+    const int64_t busy = max(1, sms_ * 9 / 10);  // blocks
+    const int64_t bytes_a_block = args_.outer * args_.inner * length * int64_t(sizeof(T)) / busy;
     Cut cut{};
-    // The widest strip, of 128 to 32 columns, that still gives every multiprocessor one.
-    int64_t width = Staged ? 32 : min(groups, int64_t(128));
-    while (!Staged && width * V >= 64 && ceil_div(groups, width) < sms_ * 9 / 10) width = ceil_div(width, 2);
+    // The widest strip, of 128 to 32 columns, that gives every multiprocessor one. Where none does, the length is cut, and
+    // much memory is read by strips of 128: fewer places of it are open at a time.
+    int64_t width = Staged ? 32 : min(groups, int64_t(128)), narrow = width;
+    while (!Staged && narrow * V >= 64 && ceil_div(groups, narrow) < busy) narrow = ceil_div(narrow, 2);
+    if (ceil_div(groups, narrow) >= busy || bytes_a_block < 128 << 10) width = narrow;
     for (;; width = ceil_div(width, 2)) {
       cut.log_height = 0;
       while (width << (cut.log_height + 1) <= kColumnThreads<S, V, Staged> &&
@@ -189,11 +195,12 @@ class Plan {
         cut.log_height++;
       if (!Staged && cut.log_height == 0) width = min(groups, int64_t(256));
       cut.width = int(width), cut.strips = unsigned(ceil_div(groups, width));
-      // The longest runs whose tiles still fill the multiprocessors once.
+      // The longest runs whose tiles still fill the multiprocessors once; twice where wide strips are large.
       const auto tiles = [&] { return ceil_div(length, int64_t(1) << (cut.log_run + cut.log_height)); };
       cut.log_run = kLogMaxRun<S, V>;
-      const int64_t fill = sms_ * 9 / 10 * (1024 / kColumnThreads<S, V, false>);
-      while (cut.log_run > LogR && cut.strips * tiles() < (Staged ? sms_ * 9 / 10 : fill)) cut.log_run--;
+      int64_t fill = busy * (Staged ? 1 : 1024 / kColumnThreads<S, V, false>);
+      if (!Staged && cut.width == 128 && int64_t(cut.strips) < busy && bytes_a_block >= 1 << 20) fill *= 2;
+      while (cut.log_run > LogR && cut.strips * tiles() < fill) cut.log_run--;
       while (cut.log_run > 0 && int64_t(1) << (cut.log_run + cut.log_height - 1) >= length) cut.log_run--;
       const size_t bytes = shared_bytes(cut, V, Staged);
       // A narrower strip takes less shared memory; of a ring, fewer warps do.
