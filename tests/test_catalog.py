@@ -7,18 +7,20 @@ import re
 
 import pytest
 import torch
-from helpers import FOLDS, FUNCTIONS, LADDER, ROOT, table
+from helpers import FOLDS, FUNCTIONS, ROOT, SCANS, table
 
 import torch_reductions as tr
-from torch_reductions import catalog
+from torch_reductions import catalog, library
 
 RUNG_FILE = re.compile(r"(\d{3})_(\w+)\.(?:cpp|cu)$")
 HEADER = ["Changes", "Costs", "Gains", "Order", "Needs", "See"]
-RUNGS = [(name, device) for name, rung in LADDER.items() for device in rung.devices]
+LADDERS = {family: {rung.name: rung for rung in catalog.ladder(family)} for family in library.FAMILIES}
+RUNGS = [(family, name, on) for family, rungs in LADDERS.items() for name, rung in rungs.items() for on in rung.devices]
 FILES = [
-    (device, path.name)
+    (family, device, path.name)
+    for family in library.FAMILIES
     for device in ("cpu", "cuda")
-    for path in sorted((ROOT / "csrc" / device / "reduce").iterdir())
+    for path in sorted((ROOT / "csrc" / device / family).glob("*"))
     if RUNG_FILE.match(path.name)
 ]
 
@@ -32,53 +34,64 @@ def belongs(number: int, name: str, file: str) -> bool:
     return alone or (first == number // 10 * 10 and name.startswith(idea))
 
 
-@table("name device", RUNGS)
-def test_every_rung_has_its_file(name: str, device: str) -> None:
-    assert [file for where, file in FILES if where == device and belongs(LADDER[name].number, name, file)]
+@table("family name device", RUNGS)
+def test_every_rung_has_its_file(family: str, name: str, device: str) -> None:
+    number = LADDERS[family][name].number
+    assert [file for of, on, file in FILES if (of, on) == (family, device) and belongs(number, name, file)]
 
 
-@table("device file", FILES)
-def test_every_file_has_its_rung(device: str, file: str) -> None:
-    assert [n for n, rung in LADDER.items() if device in rung.devices and belongs(rung.number, n, file)]
+@table("family device file", FILES)
+def test_every_file_has_its_rung(family: str, device: str, file: str) -> None:
+    rungs = LADDERS[family].items()
+    assert [n for n, rung in rungs if device in rung.devices and belongs(rung.number, n, file)]
 
 
-@table("device file", [file for file in FILES if file[1].endswith(".cu")])
-def test_header_of_a_rung(device: str, file: str) -> None:
+@table("family device file", [file for file in FILES if file[2].endswith(".cu")])
+def test_header_of_a_rung(family: str, device: str, file: str) -> None:
     """Six short lines, in this order, at the top."""
-    head = (ROOT / "csrc" / device / "reduce" / file).read_text().splitlines()[:20]
+    head = (ROOT / "csrc" / device / family / file).read_text().splitlines()[:20]
     found = [m[1] for line in head if (m := re.match(rf"// ({'|'.join(HEADER)}):? +\S", line))]
     assert found == HEADER
 
 
-def test_numbers_and_names_are_unique() -> None:
-    rungs = catalog.ladder("reduce")
-    assert len({rung.number for rung in rungs}) == len({rung.name for rung in rungs}) == len(rungs)
+@pytest.mark.parametrize("family", library.FAMILIES)
+def test_numbers_and_names_are_unique(family: str) -> None:
+    rungs = catalog.ladder(family)
+    assert len({rung.number for rung in rungs}) == len({rung.name for rung in rungs}) == len(rungs) > 0
     assert [rung.number for rung in rungs] == sorted(rung.number for rung in rungs)
     assert all(rung.number > 0 and rung.name != "auto" for rung in rungs)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", FUNCTIONS + SCANS)
 def test_variants(function: str, device: str) -> None:
     """The names of the ladder in its order, where there is no GPU too."""
-    expected = [n for n, rung in LADDER.items() if device in rung.devices and function in rung.functions]
+    ladder = LADDERS["scan" if function in SCANS else "reduce"]
+    expected = [n for n, rung in ladder.items() if device in rung.devices and function in rung.functions]
     assert list(tr.variants(function, device)) == expected
     assert expected[-1] == "ordered"
-    on_cuda = 1 if function not in FOLDS else 17 if function in ("sum", "amax") else 16
-    assert len(expected) == (3 if device == "cpu" else on_cuda)
+    if function in FUNCTIONS:
+        on_cuda = 1 if function not in FOLDS else 17 if function in ("sum", "amax") else 16
+        assert len(expected) == (3 if device == "cpu" else on_cuda)
 
 
 def test_every_function_has_a_record() -> None:
     public = {name for name in tr.__all__ if inspect.isfunction(getattr(tr, name))} - {"variants", "has_cuda"}
-    assert public == {record.name for record in catalog.OPERATORS}
-    assert set(FUNCTIONS) <= public
+    assert public == {record.name for record in catalog.OPERATORS} == {*FUNCTIONS, *SCANS}
+    for record in catalog.OPERATORS:
+        assert record.function is getattr(tr, record.name)
+        assert record.name in LADDERS[record.family]["ordered"].functions
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", FUNCTIONS + SCANS)
 def test_signature(function: str) -> None:
     """The public function and the operator name their arguments alike, as torch does."""
-    public = list(inspect.signature(getattr(tr, function)).parameters)
+    parameters = inspect.signature(getattr(tr, function)).parameters
     schema = getattr(torch.ops.torch_reductions, function).default._schema
-    dtype = ["dtype"] if function in ("sum", "prod", "mean") else []
-    assert public == [a.name for a in schema.arguments] == ["input", "dim", "keepdim", *dtype, "variant"]
+    dtype = ["dtype"] if function in ("sum", "prod", "mean", "cumsum", "cumprod") else []
+    forms = ["exclusive", "reverse", "include_initial"]
+    expected = ["input", "dim", *([*dtype, *forms] if function in SCANS else ["keepdim", *dtype]), "variant"]
+    assert list(parameters) == [a.name for a in schema.arguments] == expected
+    named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
+    assert named == [a.name for a in schema.arguments if a.kwarg_only]
     assert f">>> {function}(" in (tr.__dict__[function].__doc__ or "")

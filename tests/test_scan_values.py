@@ -1,4 +1,4 @@
-"""Every rung of the scans gives the right values: as close to the exact ones as its order allows, and integers exactly."""
+"""Every rung of the scans gives the right values: integers exactly, floats as closely as their order of operations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from helpers import (
@@ -72,6 +71,7 @@ def precise(function: str, x: torch.Tensor, dim: int, form: str) -> torch.Tensor
     """Computed in float64; in the processor's long double where x is float64 itself."""
     if x.dtype != torch.float64:
         return torch_scan(function, x.cpu().double(), dim, **FORMS[form])[0]
+    np = pytest.importorskip("numpy")
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exclusive, reverse, include_initial = (
@@ -90,7 +90,7 @@ def precise(function: str, x: torch.Tensor, dim: int, form: str) -> torch.Tensor
 
 
 def roundings(function: str, rung: str, n: int) -> int:
-    """The most on the way to a result: a tree's and a fold's of its blocks, or a chain's; a product's are one an element."""
+    """The most on the way to a result: a tree's and a fold's, or a chain's; those of a product are one an element."""
     return n if rung in CHAINS or function == "cumprod" else 2 * n.bit_length()
 
 

@@ -73,3 +73,10 @@ def to_dtype(function: str, dtype: Any) -> torch.dtype:
     if not isinstance(dtype, torch.dtype):
         raise wrong_type(function, "dtype", "torch.dtype", dtype)
     return dtype
+
+
+def check_differentiable(input: Tensor, output: Tensor) -> None:
+    """Raises where a gradient is asked for through a type that has none."""
+    if input.requires_grad and not output.is_floating_point():
+        name = dtype_name(output.dtype)
+        raise RuntimeError(f"Autograd not support dtype: {name}; detach input, or give a floating-point dtype")

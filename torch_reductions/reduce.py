@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import FLOATS, check_dim, check_dtype, check_input, to_dim, to_dtype
+from .arguments import FLOATS, check_differentiable, check_dim, check_dtype, check_input, to_dim, to_dtype
 from .library import PLAIN, Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
 
 __all__ = ["amax", "amin", "argmax", "argmin", "mean", "prod", "sum"]
@@ -165,9 +165,7 @@ def _reduced(ctx: Any) -> list[int]:
 
 
 def _save_shape(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **_: Any) -> None:
-    if input.requires_grad and not output.is_floating_point():
-        name = dtype_name(output.dtype)
-        raise RuntimeError(f"Autograd not support dtype: {name}; detach input, or give a floating-point dtype")
+    check_differentiable(input, output)
     ctx.shape, ctx.dtype, ctx.dim, ctx.keepdim = input.shape, input.dtype, dim, keepdim
 
 

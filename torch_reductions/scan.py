@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import FLOATS, check_dim, check_dtype, check_input, to_dim, to_dtype
+from .arguments import FLOATS, check_differentiable, check_dim, check_dtype, check_input, to_dim, to_dtype
 from .library import Operator, check_variant, has_cuda, no_cuda_message, wrong_type
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum"]
@@ -46,10 +46,15 @@ def _supports(
     include_initial: bool = False,
     variant: int = 0,
 ) -> None:
-    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
+    """Raises for the kinds of tensors, the types, the forms and the variants that there are no kernels for."""
     check_input(function, input)
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
+    if exclusive and include_initial:
+        raise ValueError(
+            f"{function}(): argument 'exclusive' is True, and 'include_initial' too; at most one of them may be: "
+            "exclusive for as many elements as the input has, include_initial for one more"
+        )
     result = _dtype(function, input, dtype)
     # Bools are scanned as integers.
     check_variant(function, variant, torch.uint8 if result == torch.bool else result, input.device.type)
@@ -60,17 +65,11 @@ def _result(
     input: Tensor,
     dim: int,
     dtype: torch.dtype | None = None,
-    exclusive: bool = False,
-    reverse: bool = False,
     include_initial: bool = False,
+    **_: bool,
 ) -> Tensor:
     """The result without its values, or the exception that torch raises."""
     check_dim(function, dim, input.ndim)
-    if exclusive and include_initial:
-        raise ValueError(
-            f"{function}(): argument 'exclusive' is True, and 'include_initial' too; at most one of them may be: "
-            "exclusive for as many elements as the input has, include_initial for one more"
-        )
     shape = list(input.shape)
     if include_initial:
         shape = shape or [1]  # one element and the initial one make two
@@ -130,11 +129,12 @@ def _save(
 
 
 def _save_form(ctx: Any, output: Tensor, input: Tensor, *args: Any, **options: Any) -> None:
+    check_differentiable(input, output)
     _save(ctx, input, *args, **options)
 
 
 def _save_values(ctx: Any, output: Tensor, input: Tensor, *args: Any, **options: Any) -> None:
-    _save(ctx, input, *args, **options)
+    _save_form(ctx, output, input, *args, **options)
     ctx.save_for_backward(input, output)
 
 

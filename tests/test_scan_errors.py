@@ -1,0 +1,199 @@
+"""Bad input of the scans: the type that torch raises, and a message that names the argument and what would be right."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from helpers import DEVICES, SCANS, parts
+from test_errors import UNSUPPORTED, Call, numpy
+
+import torch_reductions as tr
+
+FOLDS = ["cumsum", "cumprod"]
+EXTREMES = ["cummax", "cummin"]
+
+# functions, what is wrong (f is torch.cumsum or tr.cumsum), what the message must say
+BAD: dict[str, tuple[list[str], Callable[[Call, torch.Tensor], Any], str]] = {
+    "no dim": (SCANS, lambda f, x: f(x), r"dim"),
+    "dim too large": (SCANS, lambda f, x: f(x, 2), r"dim.*\[-2, 1\].*2"),
+    "dim too small": (SCANS, lambda f, x: f(x, -3), r"dim.*\[-2, 1\].*-3"),
+    "dim of a scalar": (SCANS, lambda f, x: f(x[0, 0], 1), r"dim.*\[-1, 0\].*1"),
+    "dim None": (SCANS, lambda f, x: f(x, None), r"dim.*int.*None"),
+    "dim a string": (SCANS, lambda f, x: f(x, "0"), r"dim.*int.*str"),
+    "dim bytes": (SCANS, lambda f, x: f(x, b"0"), r"dim.*int.*bytes"),
+    "dim a float": (SCANS, lambda f, x: f(x, 1.0), r"dim.*int.*float"),
+    "dim a bool": (SCANS, lambda f, x: f(x, True), r"dim.*int.*True"),
+    "dim a list": (SCANS, lambda f, x: f(x, [0]), r"dim.*int.*list"),
+    "dim a tuple": (SCANS, lambda f, x: f(x, (0,)), r"dim.*int.*tuple"),
+    "dim an array": (SCANS, lambda f, x: f(x, numpy().array([1, 0])), r"dim.*int.*ndarray"),
+    "dim a tensor of floats": (SCANS, lambda f, x: f(x, torch.tensor(1.0)), r"dim.*int.*Tensor"),
+    "input a list": (SCANS, lambda f, x: f([1.0, 2.0], 0), r"input.*Tensor.*list"),
+    "input an array": (SCANS, lambda f, x: f(x.numpy(), 0), r"input.*Tensor.*ndarray"),
+    "input None": (SCANS, lambda f, x: f(None, 0), r"input.*Tensor.*None"),
+    "an unknown argument": (SCANS, lambda f, x: f(x, 0, axes=1), r"axes"),
+    "dtype a string": (FOLDS, lambda f, x: f(x, 0, dtype="float32"), r"dtype.*torch\.dtype.*str"),
+    "dtype a number": (FOLDS, lambda f, x: f(x, 0, dtype=6), r"dtype.*torch\.dtype.*6"),
+    "dtype by position": (FOLDS, lambda f, x: f(x, 0, torch.float32), r"positional"),
+    "dtype where there is none": (EXTREMES, lambda f, x: f(x, 0, dtype=torch.float32), r"dtype"),
+    "gradient of an integer": (
+        FOLDS,
+        lambda f, x: f(x.requires_grad_(), 0, dtype=torch.int64),
+        r"(?i)autograd.*dtype.*int64",
+    ),
+    "float8": (SCANS, lambda f, x: f(x.to(torch.float8_e4m3fn), 0), r"(?i)float8_e4m3fn.*float32"),
+}
+CASES = [(name, function) for name, (functions, _, _) in BAD.items() for function in functions]
+
+
+def assert_unharmed(function: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing was printed, and the next call works."""
+    assert parts(getattr(tr, function)(torch.tensor([2.0, 2.0]), 0))[0][0].item() == 2
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("name", "function"), CASES)
+def test_bad_input(name: str, function: str, device: str, capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.arange(12.0).reshape(3, 4) + 1
+    x = x if name == "input an array" else x.to(device)
+    _, wrong, message = BAD[name]
+    with pytest.raises(Exception) as torchs:
+        wrong(getattr(torch, function), x)
+    # torch before 2.13 reads strings and bytes as the names of dimensions.
+    expected = TypeError if name in ("dim a string", "dim bytes") else torchs.type
+    with pytest.raises(expected, match=f"(?s){message}") as ours:
+        wrong(getattr(tr, function), x)
+    assert ours.type is expected
+    assert_unharmed(function, capfd)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", SCANS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_exclusive_with_the_initial_element(
+    function: str, reverse: bool, device: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    x = torch.ones(3, 4, device=device)
+    with pytest.raises(ValueError, match=r"(?s)exclusive.*include_initial.*at most one"):
+        getattr(tr, function)(x, 0, exclusive=True, include_initial=True, reverse=reverse)
+    with pytest.raises((ValueError, RuntimeError), match=r"(?s)exclusive.*include_initial"):
+        getattr(torch.ops.torch_reductions, function)(x, 0, exclusive=True, include_initial=True, reverse=reverse)
+    assert_unharmed(function, capfd)
+
+
+@pytest.mark.parametrize("value", [1, None, "yes", torch.tensor(True)], ids=["int", "None", "str", "Tensor"])
+@pytest.mark.parametrize("name", ["exclusive", "reverse", "include_initial"])
+@pytest.mark.parametrize("function", SCANS)
+def test_options_are_bools(function: str, name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=f"(?s){name}.*bool.*{type(value).__name__}"):
+        getattr(tr, function)(torch.ones(3), 0, **{name: value})
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_options_are_named(function: str) -> None:
+    with pytest.raises(TypeError, match="positional"):
+        getattr(tr, function)(torch.ones(3), 0, True)
+
+
+# functions, dims and types that are not Python's own, and that torch takes
+GOOD: dict[str, tuple[list[str], Callable[[Call, torch.Tensor], Any]]] = {
+    "dim of numpy": (SCANS, lambda f, x: f(x, numpy().int64(1))),
+    "dim a small one of numpy": (SCANS, lambda f, x: f(x, numpy().int8(-1))),
+    "dim a tensor": (SCANS, lambda f, x: f(x, torch.tensor(1))),
+    "dim of a scalar": (SCANS, lambda f, x: f(x[0, 0], -1)),
+    "dtype of Python": (FOLDS, lambda f, x: f(x, 0, dtype=float)),
+    "dtype None": (FOLDS, lambda f, x: f(x, 0, dtype=None)),
+    "bools": (SCANS, lambda f, x: f(x > 5, 0)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [(name, function) for name, (functions, _) in GOOD.items() for function in functions]
+)
+def test_types_that_torch_takes(name: str, function: str) -> None:
+    x = torch.arange(12.0).reshape(3, 4) + 1
+    for actual, expected in zip(*(parts(GOOD[name][1](getattr(by, function), x)) for by in (tr, torch)), strict=True):
+        assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+        torch.testing.assert_close(actual, expected)
+    compiled = torch.compile(lambda t: parts(GOOD[name][1](getattr(tr, function), t)), backend="eager")
+    torch.testing.assert_close(compiled(x), parts(GOOD[name][1](getattr(torch, function), x)))
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_names_of_numpy_are_refused(function: str) -> None:
+    for options in ({"axis": 0}, {"dim": 0, "axis": 0}, {"dim": 0, "out": torch.empty(4)}):
+        with pytest.raises(TypeError, match=list(options)[-1]):
+            getattr(tr, function)(torch.ones(3, 4), **options)
+
+
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad], ids=["vmap", "grad"])
+@pytest.mark.parametrize("function", SCANS)
+def test_wrong_types_under_transforms(function: str, transform: Any) -> None:
+    for dim in ("0", True, [0], None, 1.0):
+        with pytest.raises(TypeError, match=r"dim.*int"):
+            transform(lambda t, d=dim: getattr(tr, function)(t, d))(torch.ones(3, 4))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", SCANS)
+@pytest.mark.parametrize("variant", ["fastest", "", "Ordered", "warp_shuffle"])
+def test_unknown_variant_lists_those_that_exist(
+    function: str, device: str, variant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A reduction's rung is no scan's."""
+    with pytest.raises(ValueError, match="variant") as error:
+        getattr(tr, function)(torch.ones(4, device=device), 0, variant=variant)
+    assert repr(variant) in str(error.value)
+    for name in ["auto", *tr.variants(function, device)]:
+        assert name in str(error.value)
+    assert_unharmed(function, capfd)
+
+
+@pytest.mark.parametrize("function", SCANS)
+@pytest.mark.parametrize("variant", [3, None, ["auto"]])
+def test_variant_of_a_wrong_type(function: str, variant: object) -> None:
+    with pytest.raises(TypeError, match=r"(?s)variant.*str"):
+        getattr(tr, function)(torch.ones(4), 0, variant=variant)
+
+
+@pytest.mark.parametrize("function", SCANS)
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_tensors(name: str, function: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = UNSUPPORTED[name]()
+    right = "to_padded_tensor" if x.is_nested else ""
+    with pytest.raises(NotImplementedError, match=f"(?is){function}.*{right}"):
+        getattr(tr, function)(x, 0)
+    assert_unharmed(function, capfd)
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_unknown_number_of_a_rung(function: str) -> None:
+    """An exported model may hold the number of a rung that this device does not have; 170 is a reduction's."""
+    operator = getattr(torch.ops.torch_reductions, function)
+    for number in (7, 170):
+        with pytest.raises((RuntimeError, ValueError), match=rf"variant.*{number}"):
+            operator(torch.ones(4), 0, variant=number)
+    assert parts(operator(torch.ones(4), 0, variant=0))[0][0].item() == 1
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_a_failed_call_lets_go_of_its_input(function: str) -> None:
+    """At once, without the garbage collector: who catches an error wants the memory back."""
+    gc.disable()
+    try:
+        x = torch.ones(10)
+        alive = weakref.ref(x)
+        with pytest.raises(IndexError):
+            getattr(tr, function)(x, 5)
+        del x
+        assert alive() is None
+    finally:
+        gc.enable()
