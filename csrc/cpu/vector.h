@@ -91,52 +91,10 @@ ALWAYS_INLINE int64_t column(int64_t i, int64_t columns) {
   return columns < W ? 0 : i + W <= columns ? i : columns - W;
 }
 
-// Past the caches, where the processor has such a store: else a line would be read before it is written.
-ALWAYS_INLINE void stream(void* p, Vector<int64_t> v) {
-#if defined(__AVX512F__)
-  __builtin_ia32_movntdq512(static_cast<Vector<long long>*>(p), Vector<long long>(v));
-#elif defined(__AVX2__)
-  __builtin_ia32_movntdq256(static_cast<Vector<long long>*>(p), Vector<long long>(v));
-#elif defined(__SSE2__)
-  __builtin_ia32_movntdq(static_cast<Vector<long long>*>(p), Vector<long long>(v));
-#else
-  __builtin_memcpy(p, &v, sizeof v);
-#endif
-}
-
-// Streamed stores are not ordered with those that tell another thread of them.
-ALWAYS_INLINE void finish_streams() {
-#ifdef __SSE2__
-  __builtin_ia32_sfence();
-#endif
-}
-
-inline void stream_bytes(void* to, const void* from, int64_t bytes) {
-  char* output = static_cast<char*>(to);
-  const char* input = static_cast<const char*>(from);
-  const int64_t misaligned = reinterpret_cast<uintptr_t>(to) % kVectorBytes;
-  const int64_t head = misaligned == 0 ? 0 : kVectorBytes - misaligned < bytes ? kVectorBytes - misaligned : bytes;
-  __builtin_memcpy(output, input, head);
-  int64_t i = head;
-  for (; i + kVectorBytes <= bytes; i += kVectorBytes) {
-    Vector<int64_t> v;
-    __builtin_memcpy(&v, input + i, sizeof v);
-    stream(output + i, v);
-  }
-  __builtin_memcpy(output + i, input + i, bytes - i);
-}
-
-constexpr int kNarrowed = 1024;  // at most, in one call of narrow
-
-// n contiguous accumulators as storage, `stride` apart; `far` sends them past the caches.
+// n contiguous accumulators as storage, `stride` apart.
 template <class A, class S>
-__attribute__((noinline)) void narrow(const A* input, int64_t n, S* output, int64_t stride, bool far) {
-  if (stride == 1 && far) {
-    if constexpr (std::is_same_v<A, S>) return stream_bytes(output, input, n * sizeof(S));
-    S narrowed[kNarrowed];
-    for (int64_t i = 0; i < n; i++) narrowed[i] = narrow<S>(input[i]);
-    stream_bytes(output, narrowed, n * sizeof(S));
-  } else if (stride == 1) {
+__attribute__((noinline)) void narrow(const A* input, int64_t n, S* output, int64_t stride) {
+  if (stride == 1) {
     for (int64_t i = 0; i < n; i++) output[i] = narrow<S>(input[i]);
   } else if (stride == -1) {
     for (int64_t i = 0; i < n; i++) output[-i] = narrow<S>(input[i]);

@@ -32,9 +32,8 @@ const ScanKernels& scan_kernels() {
 #endif
 }
 
-constexpr int64_t kFarBytes = 8 << 20;  // of input and output: beyond the second-level caches
-constexpr int64_t kTile = 32768;        // elements of all lines of a tile: they stay in the second-level cache
-constexpr int64_t kLeastWidth = 16;     // lines of a strip of columns, where there are as many
+constexpr int64_t kTile = 32768;     // elements of all lines of a tile: they stay in the second-level cache
+constexpr int64_t kLeastWidth = 16;  // lines of a strip of columns, where there are as many
 constexpr int64_t kStripsPerThread = 4;
 
 // A call as strips of lines, and strips as tiles. An exclusive scan is an inclusive one whose results go one place
@@ -66,7 +65,7 @@ struct Plan {
     while (width / 2 >= (columns ? kLeastWidth : 1) && groups * ceil_div(lines, width) < wanted) width /= 2;
     strips = ceil_div(lines, width);
     tile = std::bit_floor(uint64_t(std::max<int64_t>(kTile / std::min(width, lines), 1)));
-    if (tasks() >= wanted || length < 2 * tile) tile = std::max<int64_t>(length, 1);
+    if (tasks() >= wanted || length < 4 * tile) tile = std::max<int64_t>(length, 1);
   }
 
   int64_t elements() const { return groups * lines * length; }
@@ -102,23 +101,21 @@ struct Plan {
             .output_step = output_step,
             .index = from_front(args, begin),
             .index_step = args.reverse ? -1 : 1,
-            .columns = columns,
-            .far = is_far()};
+            .columns = columns};
   }
-  bool is_far() const { return 2 * elements() * size_of(args.dtype) > kFarBytes; }
 
   // The tile's total in each line. The last one of the largest is the first one that is met on the way back.
   template <class A>
   void total(int64_t task, int64_t begin, A* totals) const {
     const Function function = args.function == Scan::cumsum ? Function::sum : Function::prod;
-    const Strip run{input(task, begin), count(task), tile, input_line, input_step, 0, columns, is_far()};
+    const Strip run{input(task, begin), count(task), tile, input_line, input_step, 0, columns, false};
     ordered_kernels().fold[int(function)][int(args.dtype)](run, totals);
   }
   template <class C>
   void total(int64_t task, int64_t begin, Indexed<C>* totals) const {
     const Function function = args.function == Scan::cummax ? Function::argmax : Function::argmin;
     const int64_t last = begin + tile - 1;
-    const Strip run{input(task, last), count(task), tile, input_line, -input_step, 0, columns, is_far()};
+    const Strip run{input(task, last), count(task), tile, input_line, -input_step, 0, columns, false};
     ordered_kernels().fold[int(function)][int(args.dtype)](run, totals);
     for (int64_t i = 0; i < run.outputs; i++) totals[i].index = last - totals[i].index;
   }

@@ -14,7 +14,6 @@ struct ScanStrip {
   int64_t input_line, input_step, output_line, output_step;
   int64_t index, index_step;  // of the run's first element, from the front of the line; 1, or -1 in a reverse scan
   bool columns;               // vectors hold neighbouring lines, not the elements of one
-  bool far;                   // input and output are larger than the caches
 };
 
 // Inclusive results. bases[i], if there are bases, is what stands before the run in line i: Op::Value of

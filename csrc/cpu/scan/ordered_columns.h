@@ -33,7 +33,7 @@ ALWAYS_INLINE const A* panel_of(const ScanStrip& s, int64_t k, int64_t rows, Row
 template <class A, class S>
 ALWAYS_INLINE A* place_of(const ScanStrip& s, int64_t k, int64_t rows) {
   if constexpr (std::is_same_v<A, S>) {
-    if (s.output_line == 1 && s.lines >= kLanes<A> && rows == kScanRows && !s.far) {
+    if (s.output_line == 1 && s.lines >= kLanes<A> && rows == kScanRows) {
       return static_cast<A*>(s.output) + k * s.output_step;
     }
   }
@@ -44,7 +44,7 @@ template <class A, class S>
 ALWAYS_INLINE void narrow_rows(const ScanStrip& s, int64_t k, int64_t rows, const A* buffer) {
   S* output = static_cast<S*>(s.output) + k * s.output_step;
   for (int64_t r = 0; r < rows; r++) {
-    narrow(buffer + r * kPitch, s.lines, output + r * s.output_step, s.output_line, s.far);
+    narrow(buffer + r * kPitch, s.lines, output + r * s.output_step, s.output_line);
   }
 }
 
@@ -107,7 +107,6 @@ void scan_columns(const ScanStrip& s, const A* bases) {
     }
     if (q == out) narrow_rows<A, S>(s, k, rows, out);
   }
-  if (s.far) finish_streams();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 #include "../../common/operators.h"  // Indexed, and no function of it
 #include "ordered_columns.h"
+#include "ordered_rows.h"
 
 namespace torch_reductions::cpu {
 namespace {
@@ -15,27 +16,40 @@ ALWAYS_INLINE bool replaces(C x, C best) {
 template <bool kMin, class C>
 constexpr C kWorst = kMin ? kMost<C> : kLeast<C>;
 
+constexpr int kLook = 32;  // elements that are looked over at once: most runs of random ones hold nothing new
+
 template <bool kMin, class C, class S>
 void extreme_rows(const ScanStrip& s, const Indexed<C>* bases) {
-  alignas(64) C in[kNarrowed], out[kNarrowed];
+  alignas(64) C in[kChunk], out[kChunk];
+  alignas(64) int64_t at[kChunk];
   for (int64_t line = 0; line < s.lines; line++) {
     const S* input = static_cast<const S*>(s.input) + line * s.input_line;
     S* output = static_cast<S*>(s.output) + line * s.output_line;
     int64_t* indices = s.indices + line * s.output_line;
     C best = bases ? bases[line].value : kWorst<kMin, C>;
-    int64_t at = bases ? bases[line].index : s.index;
-    for (int64_t k = 0; k < s.length; k += kNarrowed) {
-      const int64_t n = s.length - k < kNarrowed ? s.length - k : kNarrowed;
+    int64_t index = bases ? bases[line].index : s.index;
+    for (int64_t k = 0; k < s.length; k += kChunk) {
+      const int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
       const C* x = contiguous<C>(input, s.input_step, k, n, in);
-      for (int64_t i = 0; i < n; i++) {
-        if (replaces<kMin>(x[i], best)) best = x[i], at = s.index + (k + i) * s.index_step;  // seldom, or always
-        out[i] = best;
-        indices[(k + i) * s.output_step] = at;
+      for (int64_t i = 0; i < n; i += kLook) {
+        const int64_t end = n - i < kLook ? n : i + kLook;
+        bool any = end < i + kLook;
+        if (!any) {
+          for (int64_t j = i; j < i + kLook; j++) any |= replaces<kMin>(x[j], best);
+        }
+        if (!any) {
+          for (int64_t j = i; j < i + kLook; j++) out[j] = best, at[j] = index;
+          continue;
+        }
+        for (int64_t j = i; j < end; j++) {
+          if (replaces<kMin>(x[j], best)) best = x[j], index = s.index + (k + j) * s.index_step;
+          out[j] = best, at[j] = index;
+        }
       }
-      narrow(out, n, output + k * s.output_step, s.output_step, s.far);
+      narrow(out, n, output + k * s.output_step, s.output_step);
+      narrow(at, n, indices + k * s.output_step, s.output_step);
     }
   }
-  if (s.far) finish_streams();
 }
 
 template <bool kMin, class C, class S>
@@ -54,10 +68,9 @@ void extreme_columns(const ScanStrip& s, const Indexed<C>* bases) {
       best[i] = replace ? x[i] : best[i];
       at[i] = replace ? index : at[i];
     }
-    narrow(best, s.lines, static_cast<S*>(s.output) + k * s.output_step, s.output_line, s.far);
-    narrow(at, s.lines, s.indices + k * s.output_step, s.output_line, s.far);
+    narrow(best, s.lines, static_cast<S*>(s.output) + k * s.output_step, s.output_line);
+    narrow(at, s.lines, s.indices + k * s.output_step, s.output_line);
   }
-  if (s.far) finish_streams();
 }
 
 }  // namespace

@@ -18,14 +18,10 @@ ALWAYS_INLINE Vector<A> swap_lanes(Vector<A> v, std::index_sequence<i...>) {
 #endif
 }
 
-// v in the lanes that are the right half of their block of 2 kDistance lanes, else `other`.
+// All bits where the lane lies in the right half of its block of 2 kDistance lanes.
 template <class A, int kDistance, std::size_t... i>
-ALWAYS_INLINE Vector<A> right_halves(Vector<A> other, Vector<A> v, std::index_sequence<i...>) {
-#ifdef __clang__
-  return __builtin_shufflevector(other, v, int(i + (i & kDistance ? kLanes<A> : 0))...);
-#else
-  return __builtin_shuffle(other, v, Mask<A>{int(i + (i & kDistance ? kLanes<A> : 0))...});
-#endif
+ALWAYS_INLINE Mask<A> right_halves(std::index_sequence<i...>) {
+  return Mask<A>{(i & kDistance ? -1 : 0)...};
 }
 
 // All lanes one place down, and the first lane of `next` on top: exclusive results become inclusive ones.
@@ -55,8 +51,7 @@ ALWAYS_INLINE Vector<A> up(Vector<A> v, Vector<A>* siblings) {
 // The way down: what stands before a right half is what stands before its block and the sibling.
 template <class Op, class A, int kLevel = log2(kLanes<A>) - 1>
 ALWAYS_INLINE Vector<A> down(Vector<A> before, const Vector<A>* siblings) {
-  const Vector<A> right = Op::combine(before, siblings[kLevel]);
-  before = right_halves<A, 1 << kLevel>(before, right, kAllLanes<A>);
+  before = right_halves<A, 1 << kLevel>(kAllLanes<A>) ? Op::combine(before, siblings[kLevel]) : before;
   if constexpr (kLevel > 0) return down<Op, A, kLevel - 1>(before, siblings);
   else return before;
 }
@@ -100,37 +95,66 @@ struct RowScan {
   }
 };
 
-constexpr int kRowAhead = 4096;  // bytes
+constexpr int kChunk = 1024;  // elements that are converted at a time
+
+template <class Op, class A, class S>
+void scan_row(const ScanStrip& s, const S* input, S* output, A base) {
+  alignas(64) A in[kChunk], out[kChunk];
+  RowScan<Op, A> scan(base, s.length);
+  for (int64_t k = 0; k < s.length; k += kChunk) {
+    const int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
+    const A* p = in;
+    A* q = out;
+    if (n % kGroup<A> == 0) {
+      p = contiguous<A>(input, s.input_step, k, n, in);
+      if constexpr (std::is_same_v<A, S>) {
+        if (s.output_step == 1) q = output + k;
+      }
+    } else {  // the last group is filled up with anything: it comes behind all results
+      widen(input + k * s.input_step, s.input_step, n, in);
+      for (int64_t i = n; i % kGroup<A> != 0; i++) in[i] = A(0);
+    }
+    for (int64_t i = 0; i < n; i += kGroup<A>) scan.group(p + i, q + i);
+    if (q == out) narrow(out, n, output + k * s.output_step, s.output_step);
+  }
+}
+
+// At most four vectors, whose last may hold elements of the next row; their results are replaced by its own.
+template <class Op, class A>
+ALWAYS_INLINE void scan_short_row(const A* p, A* q, int64_t n, Vector<A> base) {
+  constexpr int W = kLanes<A>, L = log2(W);
+  Vector<A> siblings[L], before = base, pair = base;  // pair: the tree of the first two
+  for (int vector = 0; vector * W < n; vector++) {
+    const Vector<A> total = up<Op, A>(load(p + vector * W), siblings);
+    const Vector<A> results = down<Op, A>(before, siblings);
+    if (vector == 0) pair = total, before = Op::combine(base, total);
+    else if (vector == 1) before = Op::combine(base, Op::combine(pair, total));
+    else before = Op::combine(before, total);
+    store(q + vector * W, inclusive<A>(results, before, kAllLanes<A>));
+  }
+}
 
 template <class Op, class A, class S>
 void scan_rows(const ScanStrip& s, const A* bases) {
-  constexpr int kChunk = kNarrowed;
-  alignas(64) A in[kChunk], out[kChunk];
-  for (int64_t line = 0; line < s.lines; line++) {
-    const S* input = static_cast<const S*>(s.input) + line * s.input_line;
-    S* output = static_cast<S*>(s.output) + line * s.output_line;
-    RowScan<Op, A> scan(bases ? bases[line] : Op::identity, s.length);
-    for (int64_t k = 0; k < s.length; k += kChunk) {
-      int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
-      const A* p = in;
-      A* q = out;
-      if (n % kGroup<A> == 0) {
-        p = contiguous<A>(input, s.input_step, k, n, in);
-        if constexpr (std::is_same_v<A, S>) {
-          if (s.output_step == 1 && !s.far) q = output + k;
-        }
-      } else {  // the last group is filled up with anything: it comes behind all results
-        widen(input + k * s.input_step, s.input_step, n, in);
-        for (int64_t i = n; i % kGroup<A> != 0; i++) in[i] = A(0);
+  const S* input = static_cast<const S*>(s.input);
+  S* output = static_cast<S*>(s.output);
+  int64_t line = 0;
+  if constexpr (std::is_same_v<A, S>) {
+    const bool packed =
+        s.input_step == 1 && s.output_step == 1 && s.input_line == s.length && s.output_line == s.length;
+    if (packed && s.length < kGroup<A>) {
+      // A whole vector is read and written from the start of any of a row's vectors: the last rows have no room for it.
+      const int64_t room = s.lines * s.length - kGroup<A>;
+      for (; line * s.length <= room; line++) {
+        const int64_t at = line * s.length;
+        scan_short_row<Op, A>(input + at, output + at, s.length, splat(bases ? bases[line] : Op::identity));
       }
-      for (int64_t i = 0; i < n; i += kGroup<A>) {
-        if (s.far) prefetch(reinterpret_cast<const char*>(p + i) + kRowAhead, kGroup<A> * sizeof(A));
-        scan.group(p + i, q + i);
-      }
-      if (q == out) narrow(out, n, output + k * s.output_step, s.output_step, s.far);
     }
   }
-  if (s.far) finish_streams();
+  for (; line < s.lines; line++) {
+    scan_row<Op, A, S>(s, input + line * s.input_line, output + line * s.output_line,
+                       bases ? bases[line] : Op::identity);
+  }
 }
 
 }  // namespace
