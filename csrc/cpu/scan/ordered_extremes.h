@@ -18,6 +18,13 @@ constexpr C kWorst = kMin ? kMost<C> : kLeast<C>;
 
 constexpr int kLook = 32;  // elements that are looked over at once: most runs of random ones hold nothing new
 
+template <bool kMin, class C>
+ALWAYS_INLINE bool any_replaces(const C* x, C best) {
+  int any = 0;
+  for (int i = 0; i < kLook; i++) any |= replaces<kMin>(x[i], best);
+  return any;
+}
+
 template <bool kMin, class C, class S>
 void extreme_rows(const ScanStrip& s, const Indexed<C>* bases) {
   alignas(64) C in[kChunk], out[kChunk];
@@ -31,23 +38,25 @@ void extreme_rows(const ScanStrip& s, const Indexed<C>* bases) {
     for (int64_t k = 0; k < s.length; k += kChunk) {
       const int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
       const C* x = contiguous<C>(input, s.input_step, k, n, in);
+      C* values = out;
+      int64_t* places = s.output_step == 1 ? indices + k : at;
+      if constexpr (std::is_same_v<C, S>) {
+        if (s.output_step == 1) values = output + k;
+      }
       for (int64_t i = 0; i < n; i += kLook) {
         const int64_t end = n - i < kLook ? n : i + kLook;
-        bool any = end < i + kLook;
-        if (!any) {
-          for (int64_t j = i; j < i + kLook; j++) any |= replaces<kMin>(x[j], best);
-        }
-        if (!any) {
-          for (int64_t j = i; j < i + kLook; j++) out[j] = best, at[j] = index;
+        if (end == i + kLook && !any_replaces<kMin>(x + i, best)) {
+          for (int64_t j = i; j < i + kLook; j++) values[j] = best;
+          for (int64_t j = i; j < i + kLook; j++) places[j] = index;
           continue;
         }
         for (int64_t j = i; j < end; j++) {
           if (replaces<kMin>(x[j], best)) best = x[j], index = s.index + (k + j) * s.index_step;
-          out[j] = best, at[j] = index;
+          values[j] = best, places[j] = index;
         }
       }
-      narrow(out, n, output + k * s.output_step, s.output_step);
-      narrow(at, n, indices + k * s.output_step, s.output_step);
+      if (values == out) narrow(out, n, output + k * s.output_step, s.output_step);
+      if (places == at) narrow(at, n, indices + k * s.output_step, s.output_step);
     }
   }
 }
