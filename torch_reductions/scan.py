@@ -237,10 +237,12 @@ def _call(
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
     if type(dim) is not int:
         dim = to_dim(operator.name, dim)
-    options: dict[str, Any] = {"exclusive": exclusive, "reverse": reverse, "include_initial": include_initial}
-    for name, value in options.items():
+    options: dict[str, Any] = {}
+    for name, value in (("exclusive", exclusive), ("reverse", reverse), ("include_initial", include_initial)):
         if type(value) is not bool:
             raise wrong_type(operator.name, name, "bool", value)
+        if value:  # each option that is named takes time
+            options[name] = value
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
     return operator(variant, input, dim, **options)
