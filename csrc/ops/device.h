@@ -17,9 +17,10 @@
 #endif
 
 namespace torch_reductions {
+namespace {
 
 #ifdef USE_CUDA
-inline constexpr Devices kDevice = kCuda;
+constexpr Devices kDevice = kCuda;
 
 class TorchContext : public cuda::Context {
  public:
@@ -52,7 +53,7 @@ auto on_device(const Tensor& input, Body&& body) {
   return body(context);
 }
 #else
-inline constexpr Devices kDevice = kCpu;
+constexpr Devices kDevice = kCpu;
 
 // body(threads): torch's own.
 template <class Body>
@@ -67,4 +68,5 @@ auto on_device(const Tensor&, Body&& body) {
 
 inline bool is_float(Dtype dtype) { return dtype <= Dtype::float64; }
 
+}  // namespace
 }  // namespace torch_reductions
