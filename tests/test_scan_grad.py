@@ -98,11 +98,12 @@ def test_the_initial_element_has_no_gradient(function: str, form: str) -> None:
     assert gradient.sum() == (~initial).sum()
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("function", EXTREMES)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_many_gradients_of_half_precision(function: str, dtype: torch.dtype) -> None:
-    """4096 ones come together at one element: in half precision ones would stop to count at 256 or 2048."""
-    x = torch.zeros(5000, dtype=dtype)
+def test_many_gradients_of_half_precision(function: str, dtype: torch.dtype, device: str) -> None:
+    """4096 ones come together at one element: atomics of half precision would stop to count them at 256 or 2048."""
+    x = torch.zeros(5000, dtype=dtype, device=device)
     x[904] = 1 if function == "cummax" else -1
     (gradient,) = torch.autograd.grad(getattr(tr, function)(x.requires_grad_(), 0).values.sum(), x)
     assert gradient[904] == 4096
