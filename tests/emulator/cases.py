@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 import sys
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from torch_reductions.catalog import REDUCTIONS, Operator, Rung
+from torch_reductions.catalog import REDUCTIONS, SCANS, Operator, Rung
 from torch_reductions.library import dtype_name
 
 MOST_ELEMENTS = 100_003
@@ -130,22 +131,43 @@ TEXTBOOK_VIEWS = (
 LARGEST_TEXTBOOK_VIEW = rows(1, MOST_ELEMENTS)
 
 
+# Of a scan: e exclusive, i with the initial element, r reverse, p plain. Every form on the views of each kernel that are in
+# FORM_VIEWS, one of them on each of the others.
+FORMS = ("p", "e", "i", "r", "er", "ir")
+FORM_VIEWS = (rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
+SCAN_VIEWS = (
+    *(rows(1, n) for n in (1, 2, 31, 32, 33, 256, 1023, 1024, 1025, 2048, 8192, 16_384, 65_536, 99_999)),
+    *(rows(1, 65_537, 1), rows(3, 20_011, 3), rows(300, 1), rows(64, 2), rows(700, 7), rows(21, 300), rows(9, 512, 1)),
+    *(rows(40, 1000), rows(17, 2053), rows(3, 4096, 0, 1), rows(2, 40_000, 0, 1), rows(1, 100_003, 0, 1)),
+    *(columns(1, n, 64) for n in (1, 31, 32, 255, 256, 257, 1500)),
+    *(columns(1, 5001, 2), columns(3, 8192, 2), columns(1, 20_000, 3, 1), columns(2, 257, 100), columns(1, 100, 600)),
+    *(
+        View(3, 500, 7, 9000, 18, 2),
+        View(5, 3000, 1, 7000, 2, 0),
+        View(1, 20_000, 1, 0, 0, 0),
+        View(4, 600, 4, 1, 16, 4),
+    ),
+)
+
+
 @dataclass(frozen=True)
 class Case:
     function: str
     rung: Rung
     dtype: str
     view: View
+    form: str = ""  # of a scan: one of FORMS
 
     @property
     def name(self) -> str:
-        return f"{self.function}-{self.rung.name}-{self.dtype}-{self.view}"
+        form = f"-{self.form}" if self.form else ""
+        return f"{self.function}{form}-{self.rung.name}-{self.dtype}-{self.view}"
 
     def line(self, seed: int) -> str:
         """As tests/emulator/run/case.cpp reads it."""
         extreme = self.function in ("amax", "amin")
         index = self.function in ("argmax", "argmin")
-        output = "int64" if index or (not extreme and "float" not in self.dtype) else self.dtype
+        output = self.form or ("int64" if index or (not extreme and "float" not in self.dtype) else self.dtype)
         v = self.view
         fields = (self.name, self.rung.number, self.function, self.dtype, output, v.outer, v.length, v.inner)
         fields += (v.outer_stride, v.length_stride, v.inner_stride, v.offset, v.multiprocessors, seed)
@@ -167,10 +189,29 @@ def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | Non
                 yield Case(operator.name, rung, dtype_name(dtype), view)
 
 
+def scan_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View]) -> Iterator[Case]:
+    """Each emulated rung of a scan."""
+    for rung in operator.rungs(dtype, "cuda"):
+        if rung.emulated:
+            forms = itertools.cycle(FORMS)
+            yield from (
+                Case(operator.name, rung, dtype_name(dtype), view, next(forms)) for view in views if view.length
+            )
+            for view, form in itertools.product(FORM_VIEWS, FORMS):
+                if view.length or "i" in form:  # no results
+                    yield Case(operator.name, rung, dtype_name(dtype), view, form)
+
+
 @functools.cache
 def main_cases() -> list[Case]:
-    """Sum and argmax of float32, bfloat16 and int64, for every schedule and build."""
+    """Sum, argmax, cumsum and cummin of float32, bfloat16 and int64, for every schedule and build."""
     return [
+        case
+        for operator in SCANS
+        if operator.name in ("cumsum", "cummin")
+        for dtype in DTYPES
+        for case in scan_cases_of(operator, dtype, SCAN_VIEWS)
+    ] + [
         case
         for operator in REDUCTIONS
         if operator.name in FUNCTIONS
@@ -186,13 +227,23 @@ def other_cases() -> list[Case]:
     views += [columns(3, 70, 33), columns(1, 3000, 4)]
     sums = next(operator for operator in REDUCTIONS if operator.name == "sum")
     largest = cases_of(sums, torch.float32, [LARGEST_TEXTBOOK_VIEW])
-    return [case for case in largest if case.rung.name != ORDERED] + [
-        case
-        for operator in REDUCTIONS
-        for dtype in operator.dtypes
-        if operator.name not in FUNCTIONS or dtype not in DTYPES
-        for case in cases_of(operator, dtype, views)
-    ]
+    return (
+        [case for case in largest if case.rung.name != ORDERED]
+        + [
+            case
+            for operator in REDUCTIONS
+            for dtype in operator.dtypes
+            if operator.name not in FUNCTIONS or dtype not in DTYPES
+            for case in cases_of(operator, dtype, views)
+        ]
+        + [
+            case
+            for operator in SCANS
+            for dtype in operator.dtypes
+            if operator.name not in ("cumsum", "cummin") or dtype not in DTYPES
+            for case in scan_cases_of(operator, dtype, views)
+        ]
+    )
 
 
 def text_of(cases: Sequence[Case]) -> str:

@@ -15,8 +15,8 @@ using namespace torch_reductions;
 
 namespace {
 
-constexpr int kOrdered = kReduceAuto;
 constexpr const char* kFunctions[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
+constexpr const char* kScans[] = {"cumsum", "cumprod", "cummax", "cummin"};
 constexpr const char* kTypes[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                   "uint8",   "int16",    "int32",   "int64",   "bool"};
 
@@ -31,14 +31,14 @@ int index_of(const char* const (&names)[N], const std::string& name) {
 
 class Numbers {
  public:
-  Numbers(const Case& c) : case_(c), random_(c.seed) {}
+  Numbers(const Case& c) : case_(c), ordered_(c.rung == (c.scan ? kScanAuto : kReduceAuto)), random_(c.seed) {}
 
   template <class T>
   T next() {
     if constexpr (std::is_same_v<T, BFloat16>) return {bfloat16_bits(std::bit_cast<uint32_t>(real()))};
     else if constexpr (std::is_same_v<T, Half>) return {std::bit_cast<uint16_t>(_Float16(real()))};
     else if constexpr (std::is_floating_point_v<T>)
-      return T(real()) * (T(1) + T(sizeof(T) == 8 && case_.rung == kOrdered ? below(1000) * 1e-12 : 0));
+      return T(real()) * (T(1) + T(sizeof(T) == 8 && ordered_ ? below(1000) * 1e-12 : 0));
     else if (case_.args.input_dtype == Dtype::boolean) return T(below(2));
     else return T(random_());
   }
@@ -52,7 +52,7 @@ class Numbers {
   // otherwise. The textbook's rungs have orders of their own: numbers on which every order is exact.
   float real() {
     const Function function = case_.args.function;
-    if (case_.rung != kOrdered) return float(function == Function::prod ? sign() * power(below(3)) : integer());
+    if (!ordered_) return float(function == Function::prod ? sign() * power(below(3)) : integer());
     if (function == Function::prod) return float(1 + (fraction() - 0.5) / 64);
     if (below(64) == 0) return below(2) == 0 ? 0.0f : -0.0f;
     if (case_.seed % 4 == 0 && below(300) == 0) return std::bit_cast<float>(0x7fc00000);
@@ -62,12 +62,29 @@ class Numbers {
   static double power(uint64_t i) { return i == 0 ? 1 : i == 1 ? 2 : 0.5; }
 
   const Case& case_;
+  const bool ordered_;
   std::mt19937_64 random_;
 };
 
 int64_t elements_reached(const ReduceArgs& a) {
   if (a.length == 0) return 0;
   return (a.outer - 1) * a.outer_stride + (a.length - 1) * a.length_stride + (a.inner - 1) * a.inner_stride + 1;
+}
+
+// The scan of the case's elements. form: letters, e for exclusive, i for the initial element too, r for reverse.
+ScanArgs scan_of(Scan function, const ReduceArgs& a, const std::string& form) {
+  const bool initial = form.find('i') != form.npos;
+  return {.function = function,
+          .dtype = a.input_dtype,
+          .outer = a.outer,
+          .length = a.length,
+          .results = a.length + initial,
+          .inner = a.inner,
+          .outer_stride = a.outer_stride,
+          .length_stride = a.length_stride,
+          .inner_stride = a.inner_stride,
+          .exclusive = initial || form.find('e') != form.npos,
+          .reverse = form.find('r') != form.npos};
 }
 
 }  // namespace
@@ -78,10 +95,18 @@ std::vector<Case> read_cases(std::istream& in) {
   for (Case c; in >> c.name >> c.rung >> function >> input >> output >> c.args.outer >> c.args.length >> c.args.inner >>
                c.args.outer_stride >> c.args.length_stride >> c.args.inner_stride >> c.offset >> c.multiprocessors >>
                c.seed;) {
-    c.args.function = Function(index_of(kFunctions, function));
-    c.args.input_dtype = Dtype(index_of(kTypes, input));
-    c.args.output_dtype = Dtype(index_of(kTypes, output));
     c.args.input = c.args.output = nullptr;
+    c.args.input_dtype = Dtype(index_of(kTypes, input));
+    if (function.starts_with("cum")) {
+      const Scan scan = Scan(index_of(kScans, function));
+      c.args.function = scan == Scan::cumprod ? Function::prod : Function::sum;
+      c.args.output_dtype = c.args.input_dtype;
+      c.scan = scan_of(scan, c.args, output);
+    } else {
+      c.args.function = Function(index_of(kFunctions, function));
+      c.args.output_dtype = Dtype(index_of(kTypes, output));
+      c.scan.reset();
+    }
     cases.push_back(c);
   }
   if (!in.eof()) throw std::runtime_error("the list of cases cannot be read after " + std::to_string(cases.size()));

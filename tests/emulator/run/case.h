@@ -1,6 +1,7 @@
 // One case: a rung, what it is called with, and the numbers that it is called on.
 #pragma once
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@ namespace emulator {
 struct Case {
   std::string name;
   int rung;
-  torch_reductions::ReduceArgs args;  // without memory
+  // Without memory. A scan has the arguments of both: those of the reduction whose elements it takes tell where they stand.
+  torch_reductions::ReduceArgs args;
+  std::optional<torch_reductions::ScanArgs> scan;
   int64_t offset;                     // of the first element, in elements, from an address that 256 divides
   int multiprocessors;
   uint64_t seed;

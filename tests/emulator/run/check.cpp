@@ -5,7 +5,9 @@
 #include <stdexcept>
 
 #include "../../../csrc/cpu/reduce/ladder.h"
+#include "../../../csrc/cpu/scan/ladder.h"
 #include "../../../csrc/cuda/reduce/ladder.h"
+#include "../../../csrc/cuda/scan/ladder.h"
 #include "../machine/options.h"
 
 namespace emulator {
@@ -34,13 +36,11 @@ class TestContext : public cuda::Context {
   std::vector<void*> taken_;
 };
 
-// The results between bytes that must stay as they are.
+// Results between bytes that must stay as they are.
 class Results {
  public:
-  explicit Results(const ReduceArgs& a)
-      : size_(size_t(size_of(a.output_dtype))),
-        count_(a.outer * a.inner),
-        bytes_(kMargin * 2 + size_t(count_) * size_, kMark) {}
+  Results(Dtype dtype, int64_t count)
+      : size_(size_t(size_of(dtype))), count_(count), bytes_(kMargin * 2 + size_t(count_) * size_, kMark) {}
 
   void* data() { return bytes_.data() + kMargin; }
   bool overrun() const {
@@ -92,16 +92,41 @@ void serial(int64_t begin, int64_t end, int64_t, const std::function<void(int64_
   body(begin, end);
 }
 
-std::string run_once(const Case& c, const Input& input, const Results& expected) {
+// What a case computes, into memory of its own.
+struct Computed {
+  Results values, indices;  // indices: of cummax and cummin
+
+  explicit Computed(const Case& c)
+      : values(c.args.output_dtype, c.args.outer * c.args.inner * (c.scan ? c.scan->results : 1)),
+        indices(Dtype::int64, c.scan && c.scan->function >= Scan::cummax ? values.count() : 0) {}
+};
+
+// reduce(args) or scan(args), whichever the case is of, with the memory filled in.
+template <class Reduce, class Scanned>
+bool run(const Case& c, const void* input, Computed& to, Reduce reduce, Scanned scan) {
+  if (c.scan) {
+    ScanArgs args = *c.scan;
+    args.input = input, args.output = to.values.data();
+    args.indices = to.indices.count() > 0 ? static_cast<int64_t*>(to.indices.data()) : nullptr;
+    return scan(args);
+  }
   ReduceArgs args = c.args;
-  Results got(args);
-  args.input = input.first();
-  args.output = got.data();
+  args.input = input, args.output = to.values.data();
+  return reduce(args);
+}
+
+std::string run_once(const Case& c, const Input& input, const Computed& expected) {
+  Computed got(c);
   TestContext context;
-  if (!cuda::reduce(c.rung, args, context)) return "the GPU has no rung " + std::to_string(c.rung);
+  const bool found = run(
+      c, input.first(), got, [&](const ReduceArgs& args) { return cuda::reduce(c.rung, args, context); },
+      [&](const ScanArgs& args) { return cuda::scan(c.rung, args, context); });
+  if (!found) return "the GPU has no rung " + std::to_string(c.rung);
   if (input.changed()) return "the input was changed";
-  if (got.overrun()) return "bytes beside the output were written";
-  return compare(got, expected, args.output_dtype);
+  if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";
+  if (const std::string wrong = compare(got.values, expected.values, c.args.output_dtype); !wrong.empty()) return wrong;
+  const std::string wrong = compare(got.indices, expected.indices, Dtype::int64);
+  return wrong.empty() ? "" : "indices: " + wrong;
 }
 
 }  // namespace
@@ -109,11 +134,12 @@ std::string run_once(const Case& c, const Input& input, const Results& expected)
 std::string check(const Case& c) {
   options.multiprocessors = c.multiprocessors;
   const Input input(c);
-  Results expected(c.args);
-  ReduceArgs args = c.args;
-  args.input = input.first();
-  args.output = expected.data();
-  cpu::reduce(0, args, {1, serial});
+  Computed expected(c);
+  run(
+      c, input.first(), expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
+      [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); });
+  if (input.changed() || expected.values.overrun() || expected.indices.overrun())
+    return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.
   for (const char* when : {"", "the second time: "})
     if (const std::string wrong = run_once(c, input, expected); !wrong.empty()) return when + wrong;

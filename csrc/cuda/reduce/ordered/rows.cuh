@@ -2,7 +2,7 @@
 //
 // A unit is what a warp loads at once: kGroups groups of 32 vectors of 16 bytes.
 #pragma once
-#include "elements.cuh"
+#include "output.cuh"
 
 namespace torch_reductions::cuda {
 

@@ -1,7 +1,7 @@
 // Short rows that follow one another in memory: a block stages many of them in shared memory, as they are, by 16-byte
 // loads, and folds them from there: a thread a row up to 128 elements, 8 or 16 lanes a row up to 512.
 #pragma once
-#include "elements.cuh"
+#include "output.cuh"
 
 namespace torch_reductions::cuda {
 

@@ -3,7 +3,7 @@
 // Local:   read_lines (220 bytes): off the hot path; the kernels' registers are chosen for the workers.
 #pragma once
 #include "../../primitives/grid.cuh"
-#include "elements.cuh"
+#include "output.cuh"
 
 namespace torch_reductions::cuda {
 

@@ -1,0 +1,22 @@
+// Changes: the order of operations is a function of the position alone (docs/order.md), not of the block or the grid.
+// Costs:   two combinations an element; a few words a tile that other blocks read.
+// Gains:   the same bits alone and in a batch, as a row and as a column, on every GPU and on the CPU; one launch, which
+//          reads and writes each element once; every layout [outer, length, inner] without a copy.
+// Order:   Fold(i + 1), or Fold(i) where exclusive: the left fold of the blocks of the position's binary digits.
+// Needs:   7.5 and up.
+// See:     ordered/plan.cuh chooses the kernel; ordered/{rows,columns}.cuh are the kernels, ordered/carry.cuh joins tiles.
+#include "ladder.h"
+#include "ordered/families.h"
+
+namespace torch_reductions::cuda {
+
+void ordered(const ScanArgs& args, Context& context) {
+  switch (args.function) {
+    case Scan::cumsum: return scan_sum(args, context);
+    case Scan::cumprod: return scan_prod(args, context);
+    case Scan::cummax:
+    case Scan::cummin: return scan_extreme(args, context);
+  }
+}
+
+}  // namespace torch_reductions::cuda

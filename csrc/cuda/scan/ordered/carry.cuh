@@ -1,0 +1,76 @@
+// What comes before a tile: look-back over totals, never over another tile's carry, so that no tile waits for a chain.
+//
+// Read the number of a tile in base 2^Radix. Level 0 holds the totals of tiles, level 1 the totals of 2^Radix tiles each,
+// which the last of them publishes, and so on. The fold of all tiles before tile t is the left fold, from the highest
+// level down, of the binary digits of t's digits: at each level of the at most 2^Radix - 1 totals that stand before t's.
+#pragma once
+#include "../../primitives/elements.cuh"
+#include "../../primitives/grid.cuh"
+
+namespace torch_reductions::cuda {
+
+inline constexpr int kMaxLevels = 8;
+
+// The tiles of `lines` lines. The words of slot s of line i stand at slot(s, i): lines side by side.
+template <int Radix>
+struct Carry {
+  Board board;
+  unsigned tiles, lines;  // tiles of a line; 1: there is no carry
+  int levels;             // that a tile looks at
+
+  static constexpr int kDigits = Radix;
+
+  __host__ void set(int64_t tiles_of_line, int64_t number_of_lines) {
+    tiles = unsigned(tiles_of_line), lines = unsigned(number_of_lines), levels = 0;
+    while (tiles_of_line > 1 && (tiles_of_line - 1) >> (Radix * levels) > 0) levels++;
+  }
+  // Slots of all levels.
+  HOST_DEVICE int64_t slots() const { return first_slot(levels); }
+  HOST_DEVICE int64_t first_slot(int level) const {
+    int64_t slot = 0;
+    for (int l = 0; l < level; l++) slot += tiles >> (Radix * l);
+    return slot;
+  }
+  template <class Value>
+  __device__ __forceinline__ uint64_t* word(int level, unsigned index, unsigned line) const {
+    return board.words + ((first_slot(level) + index) * lines + line) * kTaggedWords<Value>;
+  }
+};
+
+// A block's work and the tag of its launch, from one atomic: blocks get their numbers in the order in which they begin, so
+// that whoever waits, waits for one that runs. The last one to ask opens the board for the next launch; all others have
+// their tag by then.
+struct Ticket {
+  unsigned number, tag;
+};
+__device__ __forceinline__ Ticket draw_ticket(const Board& board) {
+  const uint64_t word = atomicAdd(reinterpret_cast<unsigned long long*>(board.launch), 1ull << 32);
+  const unsigned tag = launch_tag(word), number = unsigned(word >> 32);
+  if (number == gridDim.x - 1) store_relaxed(board.launch, tag);
+  return {number, tag};
+}
+
+// The fold of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the identity.
+template <class Op>
+__device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value* kept, int bits, int pitch) {
+  typename Op::Value v = Op::identity();
+  for (int k = bits - 1; k >= 0; k--) v = Op::combine(v, kept[k * pitch]);
+  return v;
+}
+
+// The same of t + 1, given the value `own` that stands at t: a step of the binary counter. merged(k, value) is called with
+// each block of 2^k, k > 0, that ends there.
+template <class Op, class Merged>
+__device__ __forceinline__ typename Op::Value fold_next(const typename Op::Value* kept, int bits, int pitch, unsigned t,
+                                                        typename Op::Value own, Merged merged) {
+  int k = 0;
+  for (; k < bits && (t >> k & 1); k++) {
+    own = Op::combine(kept[k * pitch], own);
+    merged(k + 1, own);
+  }
+  typename Op::Value v = Op::identity();
+  for (int j = bits - 1; j > k; j--) v = Op::combine(v, kept[j * pitch]);
+  return Op::combine(v, own);
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,12 @@
+// The files that instantiate the kernels of one operator each.
+#pragma once
+#include "../../../common/args.h"
+#include "../../primitives/launch.h"
+
+namespace torch_reductions::cuda {
+
+void scan_sum(const ScanArgs& args, Context& context);
+void scan_prod(const ScanArgs& args, Context& context);
+void scan_extreme(const ScanArgs& args, Context& context);
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,51 @@
+// Where elements and results stand, and how results are stored.
+#pragma once
+#include "../../primitives/elements.cuh"
+
+namespace torch_reductions::cuda {
+
+// Lines [outer, inner], of `length` elements and `results` results each. Positions are counted in the order of the scan.
+struct Lines {
+  const char* input;
+  char* output;
+  int64_t* indices;
+  int64_t length, results, inner;
+  int64_t outer_bytes, length_bytes, inner_bytes;  // steps of the input
+  bool exclusive, reverse;
+
+  __device__ __forceinline__ int64_t element(int64_t position) const {
+    return reverse ? length - 1 - position : position;
+  }
+  __device__ __forceinline__ int64_t result(int64_t position) const {
+    return reverse ? results - 1 - position : position;
+  }
+};
+
+template <class T, class A>
+__device__ __forceinline__ T narrowed(A x) {
+  if constexpr (std::is_same_v<T, Half>) return {float_to_half(x)};
+  else if constexpr (std::is_same_v<T, BFloat16>) return {bfloat16_bits(__float_as_uint(x))};
+  else return T(x);
+}
+
+// What Fold(0) is stored as: a sum of nothing is +0, while the identity is -0.
+template <class Op>
+__device__ __forceinline__ typename Op::Value fold_of_nothing() {
+  if constexpr (std::is_same_v<Op, Sum<typename Op::Value>>) return typename Op::Value(0);
+  else return Op::identity();
+}
+
+// A value as an element of type T: flipped back, if it was flipped when it was read.
+template <class T, class Op, int G>
+__device__ __forceinline__ T stored(const Input<T, Op, G>& source, typename Op::Value v) {
+  if constexpr (IsIndexed<typename Op::Value>::value) return narrowed<T>(flip_by(source.flip, v.value));
+  else return narrowed<T>(v);
+}
+
+// The position that an index of the scan stands for, counted from the front of the line; -1 stays.
+template <class Index>
+__device__ __forceinline__ int64_t from_the_front(const Lines& lines, Index index) {
+  return index < 0 ? -1 : lines.element(int64_t(index));
+}
+
+}  // namespace torch_reductions::cuda

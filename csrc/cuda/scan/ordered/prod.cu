@@ -1,0 +1,11 @@
+// Products of every type.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void scan_prod(const ScanArgs& args, Context& context) {
+  with_kernel_type(args.dtype, [&]<class T>(Tag<T>) { ScanPlan<T, ProdOf<T>>(args, context).run(); });
+}
+
+}  // namespace torch_reductions::cuda

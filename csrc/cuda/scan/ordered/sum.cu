@@ -1,0 +1,11 @@
+// Sums of every type.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void scan_sum(const ScanArgs& args, Context& context) {
+  with_kernel_type(args.dtype, [&]<class T>(Tag<T>) { ScanPlan<T, SumOf<T>>(args, context).run(); });
+}
+
+}  // namespace torch_reductions::cuda
