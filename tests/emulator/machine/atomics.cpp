@@ -33,6 +33,7 @@ uint64_t begin_update(const void* address, size_t size) {
 void end_update(void* address, size_t size, uint64_t bits) {
   const bool changed = read_bits(address, size) != bits;
   std::memcpy(address, &bits, size);
+  current->waits = !changed;
   end_turn(!changed);
 }
 
@@ -43,7 +44,8 @@ uint64_t load_word(const void* address, size_t size) {
   Seen& seen = current->seen.try_emplace(address, Seen{bits, 0}).first->second;
   seen.times = seen.bits == bits ? seen.times + 1 : 1;
   seen.bits = bits;
-  end_turn(seen.times > 2);  // it waits, and others must run; but a thread may look twice and go on
+  current->waits = seen.times > 2;
+  end_turn(current->waits);  // it waits, and others must run; but a thread may look twice and go on
   return bits;
 }
 
@@ -51,6 +53,7 @@ void store_word(void* address, size_t size, uint64_t bits) {
   check_alignment(address, size);
   races::relaxed(address, size, races::Relaxed::store, CALLER);
   std::memcpy(address, &bits, size);
+  current->waits = false;
   // Other blocks may see it before the thread's next store.
   Thread* const thread = current;
   offer_baton(thread->block->slot, options.order == Order::reverse);

@@ -12,11 +12,11 @@ bool same_line(const Place& a, const Place& b) {
   return a.line() == b.line() && (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
-void wait_in(State state, const char* kind, const Place& place) {
+void wait_in(State state, const char* kind, const Place& place, bool idle) {
   current->state = state;
   current->kind = kind;
   current->place = place;
-  end_turn(false);
+  end_turn(idle);
 }
 
 bool complete(const Warp& warp, const WarpOperation& operation) {
@@ -60,7 +60,7 @@ void meet(const char* kind, unsigned mask, const Place& place, void* operand, Wa
   joined->operands[thread.lane] = operand;
   joined->arrived |= own;
   if (complete(warp, *joined)) finish(*thread.block, warp, *joined);
-  else wait_in(State::in_warp_operation, kind, place);
+  else wait_in(State::in_warp_operation, kind, place, thread.waits);  // lanes that wait together still wait
 }
 
 void lane_returns(Thread& thread) {
@@ -90,7 +90,7 @@ const Barrier& wait_at_barrier(const char* kind, unsigned number, unsigned expec
   barrier.count += predicate, barrier.all &= predicate, barrier.any |= predicate;
   barrier.members.push_back(&thread);
   if (++barrier.arrived < expected) {
-    wait_in(State::at_barrier, kind, place);
+    wait_in(State::at_barrier, kind, place, false);
     return barrier;
   }
   barrier.arrived = 0;

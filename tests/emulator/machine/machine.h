@@ -41,6 +41,7 @@ struct Thread {
   char* stack;
   PendingCopies copies;
   std::unordered_map<const void*, Seen> seen;
+  bool waits = false;  // the last thing that it did with memory was to look in vain
 };
 
 using WarpAction = void (*)(void* const (&operands)[kWarpSize], unsigned lanes);

@@ -1,0 +1,162 @@
+"""Puts bugs into the production kernels, one at a time, and looks whether the emulator finds them.
+
+    python -m tests.emulator.mutants            # every mutant: some minutes
+    python -m tests.emulator.mutants ring tail  # those whose names hold one of the words
+
+Not a part of `make test`. The exit status is 1 where a mutant was not found, or could not be made because its line is
+another one now.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from torch_reductions.catalog import OPERATORS
+from torch_reductions.library import dtype_name
+
+from . import build, cases
+from .build import BUILD, ROOT
+
+TREE = BUILD / "mutant"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    kind: str  # of the build that finds it
+    file: str  # below csrc/cuda
+    old: str
+    new: str
+    function: str = "sum"
+    order: str = "forward"
+
+
+ORDERED = "reduce/ordered/"
+MUTANTS = (
+    Mutant(
+        "a barrier before the runs are merged",
+        "races",
+        ORDERED + "columns.cuh",
+        "  __syncthreads();\n  merge_runs",
+        "  merge_runs",
+    ),
+    Mutant(
+        "a barrier before staged columns are folded",
+        "races",
+        ORDERED + "few_columns.cuh",
+        "    __syncthreads();\n    if (step + 1",
+        "    if (step + 1",
+    ),
+    Mutant(
+        "a barrier before the warps' totals are read",
+        "races",
+        ORDERED + "long_rows.cuh",
+        "  __syncthreads();\n  Value total = lane <",
+        "  Value total = lane <",
+    ),
+    Mutant(
+        "the ring is refilled before the warp has read it",
+        "races",
+        ORDERED + "columns.cuh",
+        "    __syncwarp();\n    ask(slot == 0 ? kStages - 1 : slot - 1);",
+        "    ask(slot == 0 ? kStages - 1 : slot - 1);\n    __syncwarp();",
+    ),
+    Mutant(
+        "a tail that begins one element late",
+        "plain",
+        ORDERED + "rows.cuh",
+        "const int first = r >> (k.value + 1) << (k.value + 1);",
+        "const int first = (r >> (k.value + 1) << (k.value + 1)) + 1;",
+    ),
+    Mutant(
+        "a row that is one element too long",
+        "asan",
+        ORDERED + "plan.cuh",
+        "out_, rows, int(args_.length));",
+        "out_, rows, int(args_.length) + 1);",
+    ),
+    Mutant(
+        "the operands of the tree change places",
+        "plain",
+        "primitives/thread.cuh",
+        "Op::combine(tree<Op, N / 2>(x), tree<Op, N / 2>(x + N / 2))",
+        "Op::combine(tree<Op, N / 2>(x + N / 2), tree<Op, N / 2>(x))",
+        "argmax",
+    ),
+    Mutant(
+        "one tag of two is looked at",
+        "plain",
+        "primitives/grid.cuh",
+        "      differ |=",
+        "      if (k == 0) differ |=",
+        "argmax",
+        "reverse",
+    ),
+    Mutant(
+        "the board is opened for the next launch too early",
+        "plain",
+        ORDERED + "split.cuh",
+        "if (mask != 0) leave(",
+        "if (mask == 0) leave(",
+        order="reverse",
+    ),
+)
+
+
+def found(mutant: Mutant, emulator: build.Emulator) -> str:
+    """What the runner said first, or nothing."""
+    tree = ROOT / TREE
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(ROOT / "csrc", tree / "csrc")
+    path = tree / "csrc" / "cuda" / mutant.file
+    text = path.read_text()
+    if text.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.name}: {mutant.file} holds the line {text.count(mutant.old)} times: mend the mutant")
+    path.write_text(text.replace(mutant.old, mutant.new))
+    source = Path("csrc/cuda") / ORDERED / f"{mutant.function}.cu"
+    runner = next(step for step in emulator.plan.steps if step.output == BUILD / mutant.kind / "runner")
+    step = next(step for step in emulator.plan.steps if step.inputs == (source,) and mutant.kind in step.output.parts)
+    changed, program = TREE / "mutant.o", TREE / "runner"
+    for command, old, new in ((step.command, str(source), str(TREE / source)), (runner.command, "", "")):
+        command = command.replace(str(step.output), str(changed)).replace(str(runner.output), str(program))
+        subprocess.run(command.replace(old, new) if old else command, cwd=ROOT, shell=True, check=True)
+    operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
+    wanted = [
+        case
+        for dtype in (torch.float32, torch.bfloat16)
+        for case in cases.cases_of(operator, dtype)
+        if case.rung.name == cases.ORDERED and case.dtype == dtype_name(dtype)
+    ]
+    (tree / "list.txt").write_text(cases.text_of(wanted))
+    options = ["--order", mutant.order, "--jobs", str(build.jobs()), "--limit", "90"]
+    done = subprocess.run(
+        [str(program), *options, str(TREE / "list.txt")], cwd=ROOT, capture_output=True, text=True, timeout=1800
+    )
+    lines = done.stdout.splitlines()
+    failures = [i for i, line in enumerate(lines) if line.startswith("FAIL")]
+    return "\n    ".join(lines[failures[0] : failures[0] + 4]) if failures else ""
+
+
+def main(words: Sequence[str]) -> int:
+    emulator = build.Emulator()
+    chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant.name for word in words)]
+    kinds = {mutant.kind for mutant in chosen}
+    emulator.make("mutants", [emulator.runner(kind) for kind in sorted(kinds)])
+    missed = 0
+    for mutant in chosen:
+        said = found(mutant, emulator)
+        missed += not said
+        print(f"{'found ' if said else 'MISSED'} {mutant.name} ({mutant.kind}, {mutant.order})\n    {said}", flush=True)
+    print(f"{len(chosen)} mutants, {missed} missed")
+    return missed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
