@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kColumnThreads, 1)
 #pragma unroll
   for (int i = 0; i < Run; i++) {
     Value y = x[i];
-    if (lines.exclusive) y = i == 0 ? (start == 0 ? fold_of_nothing<Op>() : base) : x[i == 0 ? 0 : i - 1];
+    if (lines.exclusive) y = i == 0 ? (start == 0 ? fold_of_nothing(source) : base) : x[i == 0 ? 0 : i - 1];
     if (i < left) {
       reinterpret_cast<T*>(lines.output)[to + i * step] = stored(source, y);
       if constexpr (IsIndexed<Value>::value) lines.indices[to + i * step] = from_the_front(lines, y.index);

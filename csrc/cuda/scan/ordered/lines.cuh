@@ -28,11 +28,16 @@ __device__ __forceinline__ T narrowed(A x) {
   else return T(x);
 }
 
-// What Fold(0) is stored as: a sum of nothing is +0, while the identity is -0.
-template <class Op>
-__device__ __forceinline__ typename Op::Value fold_of_nothing() {
+// Fold(0) as it is stored: a sum of nothing is +0, while the identity is -0; of small integers the extreme of nothing is the
+// least or the most of their own type.
+template <class T, class Op, int G>
+__device__ __forceinline__ typename Op::Value fold_of_nothing(const Input<T, Op, G>& source) {
   if constexpr (std::is_same_v<Op, Sum<typename Op::Value>>) return typename Op::Value(0);
-  else return Op::identity();
+  else if constexpr (IsIndexed<typename Op::Value>::value && sizeof(T) < 4 && std::is_integral_v<T>) {
+    const bool is_signed = sizeof(T) > 1 || source.sign != 0;
+    const int32_t half = 1 << (8 * sizeof(T) - 1), least = is_signed ? -half : 0, most = least + 2 * half - 1;
+    return {flip_by(source.flip, source.flip != 0 ? most : least), Op::identity().index};
+  } else return Op::identity();
 }
 
 // A value as an element of type T: flipped back, if it was flipped when it was read.

@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     tree_down<Op, E>(below, from, to);
 #pragma unroll
     for (int i = 0; i < E; i++) y[i] = lines.exclusive ? from[E + i] : to[E + i];
-    if (lines.exclusive && first + position == 0) y[0] = fold_of_nothing<Op>();
+    if (lines.exclusive && first + position == 0) y[0] = fold_of_nothing(source);
     *vector_at(j) = packed(source, y, reverse);
     if constexpr (IsIndexed<Value>::value)
 #pragma unroll
