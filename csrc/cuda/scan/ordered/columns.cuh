@@ -126,6 +126,9 @@ __global__ void __launch_bounds__(kColumnThreads, 1)
         Value* const to = &kept[kColumnRadix * level][lane];
         to[2 * 32] = d & 4 ? four : Op::identity();
         to[1 * 32] = d & 2 ? (d & 4 ? upper : two) : Op::identity();
+        // The last of 8 tiles says their total at once: what waited for the levels above would be a chain.
+        if (level == 0 && d == 7)
+          say(1, tile >> kColumnRadix, Op::combine(four, Op::combine(upper, Op::combine(got[6], own))));
         to[0] = d & 1 ? (d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0])) : Op::identity();
       }
     }
@@ -133,7 +136,7 @@ __global__ void __launch_bounds__(kColumnThreads, 1)
     before = fold_kept<Op>(&kept[0][column], bits, 32);
     if (warp == 0 && speaks && (tile & 7) == 7)
       fold_next<Op>(&kept[0][column], bits, 32, tile, own, [&](int k, Value v) {
-        if (k % kColumnRadix == 0) say(k / kColumnRadix, tile >> k, v);
+        if (k > kColumnRadix && k % kColumnRadix == 0) say(k / kColumnRadix, tile >> k, v);
       });
   }
 

@@ -187,9 +187,11 @@ __global__ void __launch_bounds__(kScanThreads, 1)
           if (__all_sync(kFullWarp, all_there)) break;
         }
       }
-      if (lane >= d) v[0] = Op::identity();
+      if (lane >= d) v[0] = level == 0 && lane == d ? own : Op::identity();
       Value digit[kRowRadix];
-      lane_digits<Op, kRowRadix>(v[0], d, digit, lane);
+      const Value all_of_them = lane_digits<Op, kRowRadix>(v[0], d, digit, lane);
+      // The last of 32 tiles says their total at once: what waited for the levels above would be a chain.
+      if (level == 0 && d == 31 && lane == 0) say(1, tile >> kRowRadix, all_of_them);
       if (lane == d)
 #pragma unroll
         for (int k = 0; k < kRowRadix; k++) kept[kRowRadix * level + k] = digit[k];
@@ -200,7 +202,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
     const bool speaks = threadIdx.x == 0 && (tile & 31) == 31;
     if (warp == (blockDim.x >> 5) - 1 || speaks)
       after = fold_next<Op>(kept, bits, 1, tile, own, [&](int k, Value v) {
-        if (speaks && k % kRowRadix == 0) say(k / kRowRadix, tile >> k, v);
+        if (speaks && k > kRowRadix && k % kRowRadix == 0) say(k / kRowRadix, tile >> k, v);
       });
   }
 
