@@ -46,6 +46,8 @@ BUDGETS: dict[str, Budget] = {
     "columns": (512, {4: (112, 1), 8: (128, 1), 16: (128, 1)}),  # 64 where the launch bounds say 1024 threads
     "columns-staged": (512, {4: (112, 1), 8: (128, 1)}),
     "shifted_columns": (256, {4: (128, 2)}),
+    "scan_rows": (128, {4: (56, 9), 8: (96, 5), 16: (120, 4)}),
+    "scan_columns": (256, {4: (80, 3), 8: (120, 2), 16: (152, 1)}),
 }
 FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged"}  # what the kernel's last argument says
 
@@ -65,6 +67,8 @@ INSTRUCTIONS = {
     "columns": [PUBLISH],
     "columns-staged": [*ASYNC_COPY, PUBLISH],
     "shifted_columns": [VECTOR_LOAD, r"SHFL\.DOWN"],
+    "scan_rows": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
+    "scan_columns": [PUBLISH, r"SHFL\.BFLY"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
 FENCE = r"MEMBAR|CCTL|FENCE"  # a tagged value needs none
@@ -169,7 +173,7 @@ def kernel_name(kernel: str) -> str:
 def value_bytes(kernel: str) -> int:
     """Of the operator's value; an argmax has an index in it."""
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8}
-    operator = re.search(r"\b(?:Sum|Prod|Max|ArgMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
+    operator = re.search(r"\b(?:Sum|Prod|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
     assert operator, kernel
     value = size[operator[1]]
     return value if not operator[2] else 2 * max(value, size[operator[2]])

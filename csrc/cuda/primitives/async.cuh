@@ -5,16 +5,21 @@
 
 namespace torch_reductions::cuda {
 
-// 16 aligned bytes. Before 8.0 an ordinary load and store.
+// 4, 8 or 16 aligned bytes. Before 8.0 an ordinary load and store.
+template <int Bytes = 16>
 __device__ __forceinline__ void copy_async(void* shared, const void* global) {
+  static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16);
 #ifdef CUDA_ON_CPU
-  emulator::copy_async(shared, global, 16);
+  emulator::copy_async(shared, global, Bytes);
 #elif __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(unsigned(__cvta_generic_to_shared(shared))),
-               "l"(global)
-               : "memory");
+  const unsigned to = unsigned(__cvta_generic_to_shared(shared));
+  if constexpr (Bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(Bytes) : "memory");
 #else
-  *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
+  if constexpr (Bytes == 16) *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
+  else if constexpr (Bytes == 8) *static_cast<uint2*>(shared) = *static_cast<const uint2*>(global);
+  else *static_cast<unsigned*>(shared) = *static_cast<const unsigned*>(global);
 #endif
 }
 

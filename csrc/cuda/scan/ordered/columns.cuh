@@ -1,4 +1,5 @@
 // Any layout: a thread scans a run of neighbouring elements of one line in registers; lanes are neighbouring lines.
+// Local:   scan_columns (16 bytes): addresses that the stores need at the end, for a third block.
 #pragma once
 #include "carry.cuh"
 #include "lines.cuh"
@@ -36,7 +37,7 @@ __device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], typenam
 
 // A block takes 2^log_lines lines and the runs of its threads, one behind the other: a tile.
 template <class S>
-__global__ void __launch_bounds__(kColumnThreads, 1)
+__global__ void __launch_bounds__(kColumnThreads, sizeof(typename S::Value) == 4 ? 3 : 1)
     scan_columns(S source, Lines lines, int64_t count, int log_lines, Carry<kColumnRadix> carry) {
   using Op = typename S::Op;
   using Value = typename S::Value;

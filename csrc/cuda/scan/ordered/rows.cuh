@@ -10,7 +10,7 @@
 
 namespace torch_reductions::cuda {
 
-inline constexpr int kScanThreads = 256, kLogScanWarps = 3;
+inline constexpr int kScanThreads = 128, kLogScanWarps = 2;
 inline constexpr int kRowRadix = 5;
 
 template <class Value>
@@ -36,7 +36,10 @@ __device__ __forceinline__ void copy_in(T* shared, const T* global, int at, int 
     for (int v = q; v < count / E; v += threads) copy_async(shared + at + v * E, global + v * E);
   } else {
 #pragma unroll 4
-    for (int i = q; i < count; i += threads) shared[at + i] = global[i];
+    for (int i = q; i < count; i += threads) {
+      if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(shared + at + i, global + i);
+      else shared[at + i] = global[i];
+    }
     // Whole vectors are read.
     const int before = at % E, behind = (E - (at + count) % E) % E;
     if (q < before) shared[at - before + q] = T{};
@@ -161,7 +164,7 @@ __global__ void __launch_bounds__(kScanThreads, 1)
       Value v[Warps];
 #pragma unroll
       for (int i = 0; i < Warps; i++) v[i] = i < 1 << log_count ? warp_total[from + i] : Op::identity();
-      t = log_count == 2 ? tree<Op, 4>(v) : tree<Op, 8>(v);
+      t = tree<Op, Warps>(v);
     }
     return t;
   };
