@@ -106,6 +106,14 @@ def initial(function: str, dtype: torch.dtype) -> float:
     return not least if dtype == torch.bool else torch.iinfo(dtype).min if least else torch.iinfo(dtype).max
 
 
+def torch_once(function: str, x: torch.Tensor, dim: int, **options: Any) -> tuple[torch.Tensor, ...]:
+    """torch's own scan; of half precision on a GPU, where torch rounds at each step, that of float32, rounded once."""
+    result = options.get("dtype") or x.dtype
+    if x.is_cuda and function in ("cumsum", "cumprod") and result in (torch.float16, torch.bfloat16):
+        return (getattr(torch, function)(x.to(result).float(), dim).to(result),)
+    return parts(getattr(torch, function)(x, dim, **options))
+
+
 def torch_scan(
     function: str,
     x: torch.Tensor,
@@ -118,7 +126,7 @@ def torch_scan(
     """The values, and the indices where there are some, of every form by torch: flipped, shifted, flipped back."""
     line = x.reshape(1) if x.ndim == 0 else x
     n = line.shape[dim]
-    results = parts(getattr(torch, function)(line.flip(dim) if reverse else line, dim, **options))
+    results = torch_once(function, line.flip(dim) if reverse else line, dim, **options)
     if exclusive or include_initial:
         shape = list(line.shape)
         shape[dim] = 1

@@ -131,8 +131,8 @@ TEXTBOOK_VIEWS = (
 LARGEST_TEXTBOOK_VIEW = rows(1, MOST_ELEMENTS)
 
 
-# Of a scan: e exclusive, i with the initial element, r reverse, p plain. Every form on the views of each kernel that are in
-# FORM_VIEWS, one of them on each of the others.
+# Of a scan: e exclusive, i with the initial element, r reverse, p plain. Every form on FORM_VIEWS, which reach each
+# kernel, and one form in turn on each of the other views.
 FORMS = ("p", "e", "i", "r", "er", "ir")
 FORM_VIEWS = (rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
 SCAN_VIEWS = (
