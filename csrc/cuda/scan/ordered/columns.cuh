@@ -114,6 +114,8 @@ __global__ void __launch_bounds__(kColumnThreads, sizeof(typename S::Value) == 4
       const unsigned at = tile >> (kColumnRadix * level);
       const int d = at & 7;
       Value got[8];
+#pragma unroll
+      for (Value& v : got) v = Op::identity();
       if (d > 0 && speaks) {  // of totals that do not exist, or not yet, the first one again
         const uint64_t* const words = carry.template word<Value>(level, at - d, unsigned(line));
         const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
@@ -121,14 +123,14 @@ __global__ void __launch_bounds__(kColumnThreads, sizeof(typename S::Value) == 4
              !arrived(got, [&](int i) { return words + (i < d ? i : 0) * step; }, Awaited{ticket.tag, ~0u});)
           pause(++asked);
       }
-      if (speaks) {
+      if (lane < 1 << log_lines) {
         const Value two = Op::combine(got[0], got[1]), four = Op::combine(two, Op::combine(got[2], got[3]));
         const Value upper = Op::combine(got[4], got[5]);
         Value* const to = &kept[kColumnRadix * level][lane];
         to[2 * 32] = d & 4 ? four : Op::identity();
         to[1 * 32] = d & 2 ? (d & 4 ? upper : two) : Op::identity();
         // The last of 8 tiles says their total at once: what waited for the levels above would be a chain.
-        if (level == 0 && d == 7)
+        if (level == 0 && d == 7 && speaks)
           say(1, tile >> kColumnRadix, Op::combine(four, Op::combine(upper, Op::combine(got[6], own))));
         to[0] = d & 1 ? (d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0])) : Op::identity();
       }

@@ -42,8 +42,8 @@ __device__ __forceinline__ void copy_in(T* shared, const T* global, int at, int 
     }
     // Whole vectors are read.
     const int before = at % E, behind = (E - (at + count) % E) % E;
-    if (q < before) shared[at - before + q] = T{};
-    if (q < behind) shared[at + count + q] = T{};
+    for (int i = q; i < before; i += threads) shared[at - before + i] = T{};
+    for (int i = q; i < behind; i += threads) shared[at + count + i] = T{};
   }
 }
 template <class T>
