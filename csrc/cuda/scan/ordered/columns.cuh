@@ -1,5 +1,4 @@
 // Any layout: a thread scans a run of neighbouring elements of one line in registers; lanes are neighbouring lines.
-// Local:   scan_columns (16 bytes): addresses that the stores need at the end, for a third block.
 #pragma once
 #include "carry.cuh"
 #include "lines.cuh"
