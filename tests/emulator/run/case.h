@@ -16,7 +16,7 @@ struct Case {
   // Without memory. A scan has the arguments of both: those of the reduction whose elements it takes tell where they stand.
   torch_reductions::ReduceArgs args;
   std::optional<torch_reductions::ScanArgs> scan;
-  int64_t offset;                     // of the first element, in elements, from an address that 256 divides
+  int64_t offset;  // of the first element, in elements, from an address that 256 divides
   int multiprocessors;
   uint64_t seed;
 };
