@@ -47,7 +47,7 @@ struct Tag {
 
 // body(Tag<T>()) with the storage type of dtype; bool is read as the bytes 0 and 1.
 template <class Body>
-void with_storage(Dtype dtype, Body&& body) {
+constexpr void with_storage(Dtype dtype, Body&& body) {
   switch (dtype) {
     case Dtype::float16: return body(Tag<Half>());
     case Dtype::bfloat16: return body(Tag<BFloat16>());

@@ -3,8 +3,6 @@
 // A rung's number is the number of its file, and is stored in exported models: it never changes and is never used
 // again. 0 is "auto". A file with a parameter takes the numbers after its own.
 #pragma once
-#include <cstddef>
-
 #include "args.h"
 
 namespace torch_reductions {
@@ -62,13 +60,5 @@ inline constexpr Rung kScanLadder[] = {
 };
 // clang-format on
 inline constexpr int kReduceAuto = 170, kScanAuto = 90;
-
-// How many rungs of a ladder a device has.
-template <size_t N>
-constexpr int count(const Rung (&ladder)[N], Devices device) {
-  int n = 0;
-  for (const Rung& rung : ladder) n += (rung.devices & device) != 0;
-  return n;
-}
 
 }  // namespace torch_reductions

@@ -34,15 +34,10 @@ constexpr void add_storage(ScanKernels& kernels, Dtype dtype) {
 
 constexpr ScanKernels make_kernels() {
   ScanKernels kernels{};
-  add_storage<Half>(kernels, Dtype::float16);
-  add_storage<BFloat16>(kernels, Dtype::bfloat16);
-  add_storage<float>(kernels, Dtype::float32);
-  add_storage<double>(kernels, Dtype::float64);
-  add_storage<int8_t>(kernels, Dtype::int8);
-  add_storage<uint8_t>(kernels, Dtype::uint8);
-  add_storage<int16_t>(kernels, Dtype::int16);
-  add_storage<int32_t>(kernels, Dtype::int32);
-  add_storage<int64_t>(kernels, Dtype::int64);
+  for (int dtype = 0; dtype < kDtypes; dtype++) {
+    if (Dtype(dtype) == Dtype::boolean) continue;  // nothing scans it
+    with_storage(Dtype(dtype), [&](auto tag) { add_storage<typename decltype(tag)::type>(kernels, Dtype(dtype)); });
+  }
   return kernels;
 }
 

@@ -1,18 +1,12 @@
+// The GPU's rungs of the reduce ladder, by number.
 #include "ladder.h"
 
-#include <iterator>
-
-#include "../../common/ladder.h"
+#include "../../common/launchers.h"
 
 namespace torch_reductions::cuda {
 namespace {
 
-struct Launcher {
-  int number;
-  void (*run)(const ReduceArgs& args, Context& context);
-};
-
-constexpr Launcher kLaunchers[] = {
+constexpr Launcher<ReduceArgs, Context> kLaunchers[] = {
     {30, neighbored_divergent},
     {40, neighbored_compact},
     {50, interleaved_pairs},
@@ -31,30 +25,12 @@ constexpr Launcher kLaunchers[] = {
     {160, cub_reduce},
     {170, ordered},
 };
-
-// Both lists are in the order of the numbers.
-constexpr bool matches_the_table() {
-  size_t i = 0;
-  for (const Rung& rung : kReduceLadder) {
-    if (!(rung.devices & kCuda)) continue;
-    if (i == std::size(kLaunchers) || kLaunchers[i++].number != rung.number) return false;
-  }
-  return i == std::size(kLaunchers);
-}
-static_assert(int(std::size(kLaunchers)) == count(kReduceLadder, kCuda), "a rung of the table has no launcher");
-static_assert(matches_the_table(), "a launcher's number is not that of its rung");
+static_assert(match(kReduceLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
 
 bool reduce(int64_t variant, const ReduceArgs& args, Context& context) {
-  const int64_t number = variant == 0 ? kReduceAuto : variant;
-  for (const Launcher& launcher : kLaunchers) {
-    if (launcher.number == number) {
-      launcher.run(args, context);
-      return true;
-    }
-  }
-  return false;
+  return run(kLaunchers, variant == 0 ? kReduceAuto : variant, args, context);
 }
 
 }  // namespace torch_reductions::cuda

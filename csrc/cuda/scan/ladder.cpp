@@ -1,42 +1,18 @@
+// The GPU's rungs of the scan ladder, by number.
 #include "ladder.h"
 
-#include <iterator>
-
-#include "../../common/ladder.h"
+#include "../../common/launchers.h"
 
 namespace torch_reductions::cuda {
 namespace {
 
-struct Launcher {
-  int number;
-  void (*run)(const ScanArgs& args, Context& context);
-};
-
-constexpr Launcher kLaunchers[] = {{90, ordered}};
-
-// Both lists are in the order of the numbers.
-constexpr bool matches_the_table() {
-  size_t i = 0;
-  for (const Rung& rung : kScanLadder) {
-    if (!(rung.devices & kCuda)) continue;
-    if (i == std::size(kLaunchers) || kLaunchers[i++].number != rung.number) return false;
-  }
-  return i == std::size(kLaunchers);
-}
-static_assert(int(std::size(kLaunchers)) == count(kScanLadder, kCuda), "a rung of the table has no launcher");
-static_assert(matches_the_table(), "a launcher's number is not that of its rung");
+constexpr Launcher<ScanArgs, Context> kLaunchers[] = {{90, ordered}};
+static_assert(match(kScanLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
 
 bool scan(int64_t variant, const ScanArgs& args, Context& context) {
-  const int64_t number = variant == 0 ? kScanAuto : variant;
-  for (const Launcher& launcher : kLaunchers) {
-    if (launcher.number == number) {
-      launcher.run(args, context);
-      return true;
-    }
-  }
-  return false;
+  return run(kLaunchers, variant == 0 ? kScanAuto : variant, args, context);
 }
 
 }  // namespace torch_reductions::cuda

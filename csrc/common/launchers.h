@@ -1,0 +1,36 @@
+// What a library can run: a function a rung, checked against the ladder where it is compiled.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "ladder.h"
+
+namespace torch_reductions {
+
+template <class Args, class Device>
+struct Launcher {
+  int number;
+  void (*run)(const Args&, Device&);
+};
+
+// Is there one launcher for each of the device's rungs, in the ladder's order and under its number?
+template <size_t R, size_t L, class Args, class Device>
+constexpr bool match(const Rung (&ladder)[R], Devices device, const Launcher<Args, Device> (&launchers)[L]) {
+  size_t i = 0;
+  for (const Rung& rung : ladder) {
+    if ((rung.devices & device) == 0) continue;
+    if (i == L || launchers[i++].number != rung.number) return false;
+  }
+  return i == L;
+}
+
+// false: the library has no rung of that number.
+template <size_t L, class Args, class Device>
+bool run(const Launcher<Args, Device> (&launchers)[L], int64_t number, const Args& args, Device& device) {
+  for (const Launcher<Args, Device>& launcher : launchers) {
+    if (launcher.number == number) return launcher.run(args, device), true;
+  }
+  return false;
+}
+
+}  // namespace torch_reductions
