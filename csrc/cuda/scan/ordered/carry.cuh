@@ -1,7 +1,7 @@
 // What comes before a tile: look-back over totals, never over another tile's carry, so that no tile waits for a chain.
 //
 // Read the number of a tile in base 2^Radix. Level 0 holds the totals of tiles, level 1 the totals of 2^Radix tiles each,
-// which the last of them publishes, and so on. The fold of all tiles before tile t is the left fold, from the highest
+// which the last of them publishes as soon as they are there, and so on. The fold of all tiles before tile t is the left fold, from the highest
 // level down, of the binary digits of t's digits: at each level of the at most 2^Radix - 1 totals that stand before t's.
 #pragma once
 #include "../../primitives/elements.cuh"
@@ -11,33 +11,37 @@ namespace torch_reductions::cuda {
 
 inline constexpr int kMaxLevels = 8;
 
-// The tiles of `lines` lines. The words of slot s of line i stand at slot(s, i): lines side by side.
+// The tiles of `lines` lines. The words of a level's totals stand behind those of the level below, lines side by side.
 template <int Radix>
 struct Carry {
   Board board;
-  unsigned tiles, lines;  // tiles of a line; 1: there is no carry
-  int levels;             // that a tile looks at
+  unsigned tiles, lines;          // tiles of a line; 1: there is no carry
+  int levels;                     // that a tile looks at
+  unsigned ahead;                 // tiles by which totals run ahead of the scan
+  int64_t first[kMaxLevels + 1];  // a level's first total, of each line
 
-  static constexpr int kDigits = Radix;
-
-  __host__ void set(int64_t tiles_of_line, int64_t number_of_lines) {
+  // The totals of a line, on all levels.
+  __host__ int64_t set(int64_t tiles_of_line, int64_t number_of_lines) {
     tiles = unsigned(tiles_of_line), lines = unsigned(number_of_lines), levels = 0;
-    while (tiles_of_line > 1 && (tiles_of_line - 1) >> (Radix * levels) > 0) levels++;
-  }
-  // Slots of all levels.
-  HOST_DEVICE int64_t slots() const { return first_slot(levels); }
-  HOST_DEVICE int64_t first_slot(int level) const {
-    int64_t slot = 0;
-    for (int l = 0; l < level; l++) slot += tiles >> (Radix * l);
-    return slot;
+    while (tiles_of_line > 1 && (tiles_of_line - 1) >> (Radix * levels) > 0) {
+      if (levels == kMaxLevels) fail("a line of too many tiles");
+      first[levels + 1] = first[levels] + (tiles >> (Radix * levels));
+      levels++;
+    }
+    return first[levels];
   }
   template <class Value>
   __device__ __forceinline__ uint64_t* word(int level, unsigned index, unsigned line) const {
-    return board.words + ((first_slot(level) + index) * lines + line) * kTaggedWords<Value>;
+    return board.words + ((first[level] + index) * lines + line) * kTaggedWords<Value>;
+  }
+  // Publishes a total, if there is a place for it: the last tiles of a line may fill none above them.
+  template <class Value>
+  __device__ __forceinline__ void say(int level, unsigned index, unsigned line, Value total, unsigned tag) const {
+    if (level < levels && index < tiles >> (Radix * level)) publish(word<Value>(level, index, line), total, tag);
   }
 };
 
-// A block's work and the tag of its launch, from one atomic: blocks get their numbers in the order in which they begin, so
+// A block's number and the tag of its launch, from one atomic: blocks get their numbers in the order in which they begin, so
 // that whoever waits, waits for one that runs. The last one to ask opens the board for the next launch; all others have
 // their tag by then.
 struct Ticket {
@@ -58,16 +62,12 @@ __device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value
   return v;
 }
 
-// The same of t + 1, given the value `own` that stands at t: a step of the binary counter. merged(k, value) is called with
-// each block of 2^k, k > 0, that ends there.
-template <class Op, class Merged>
+// The same of t + 1, given the value `own` that stands at t: a step of the binary counter.
+template <class Op>
 __device__ __forceinline__ typename Op::Value fold_next(const typename Op::Value* kept, int bits, int pitch, unsigned t,
-                                                        typename Op::Value own, Merged merged) {
+                                                        typename Op::Value own) {
   int k = 0;
-  for (; k < bits && (t >> k & 1); k++) {
-    own = Op::combine(kept[k * pitch], own);
-    merged(k + 1, own);
-  }
+  for (; k < bits && (t >> k & 1); k++) own = Op::combine(kept[k * pitch], own);
   typename Op::Value v = Op::identity();
   for (int j = bits - 1; j > k; j--) v = Op::combine(v, kept[j * pitch]);
   return Op::combine(v, own);

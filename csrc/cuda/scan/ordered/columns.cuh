@@ -1,18 +1,45 @@
-// Any layout: a thread scans a run of neighbouring elements of one line in registers; lanes are neighbouring lines.
+// Any layout: lanes are neighbouring lines. A warp copies runs of its lines into shared memory, where each thread reads a
+// run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads are
+// resident.
 #pragma once
-#include "carry.cuh"
 #include "lines.cuh"
+#include "tiles.cuh"
+#include "tree.cuh"
 
 namespace torch_reductions::cuda {
 
 inline constexpr int kColumnThreads = 256, kLogColumnWarps = 3;
 inline constexpr int kColumnRadix = 3;
 
-// The elements of a run: as many values as registers hold.
+// The elements of a part, which registers hold, and of a run.
+inline constexpr int kPart = 8;
 template <class Value>
 inline constexpr int kRun = sizeof(Value) <= 4   ? 32
                             : sizeof(Value) == 8 ? 16
                                                  : 8;
+
+// Blocks that a multiprocessor holds.
+template <class Value>
+inline constexpr int kColumnBlocks = sizeof(Value) == 4   ? 4
+                                     : sizeof(Value) == 8 ? 2
+                                                          : 1;
+
+// How the lines are cut into strips, of at most 2^log_lines lines, one a lane, and how a strip's tile stands in memory.
+struct Strips {
+  enum Kind {
+    elements,  // any strides: each lane copies its own elements
+    rows,      // neighbouring lines, in vectors of 16 bytes
+    packed,    // the strip is all there is of [length, inner]: its rows follow one another in memory
+  } kind;
+  int log_lines, lines;      // of a strip; the lanes beyond `lines` idle
+  int log_warps;             // that share a strip; the others of a block take the next strips
+  int row_bytes, run_bytes;  // steps in shared memory, of the rows of a run and of runs
+  int64_t outer_bytes;       // of the input, if packed: where the next strip begins
+  unsigned groups;           // of strips that a block takes
+
+  HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a warp
+  HOST_DEVICE int tile_bytes() const { return (kColumnThreads / 32 * runs()) * run_bytes; }
+};
 
 // Down a line: x[i] becomes the fold of all up to element i, given those before the first one and up to the last one.
 // Each x[i] first becomes the block that ends at i, as in a Fenwick tree.
@@ -34,148 +61,355 @@ __device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], typenam
   x[N - 1] = last;
 }
 
-// A block takes 2^log_lines lines and the runs of its threads, one behind the other: a tile.
+// A tile: a strip of lines, and of each the runs of its threads.
 template <class S>
-__global__ void __launch_bounds__(kColumnThreads, sizeof(typename S::Value) == 4 ? 3 : 1)
-    scan_columns(S source, Lines lines, int64_t count, int log_lines, Carry<kColumnRadix> carry) {
+struct ColumnTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  constexpr int Run = kRun<Value>, Warps = 1 << kLogColumnWarps;
-  __shared__ Value warp_total[Warps][32], kept[kColumnRadix * kMaxLevels][32];
-  __shared__ unsigned drawn[2];
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  Ticket ticket{blockIdx.x, 0};
-  if (carry.tiles > 1) {
-    if (threadIdx.x == 0) {
-      ticket = draw_ticket(carry.board);
-      drawn[0] = ticket.number, drawn[1] = ticket.tag;
-    }
-    __syncthreads();
-    ticket = {drawn[0], drawn[1]};
-  }
-  const unsigned strips = unsigned((count + (int64_t(1) << log_lines) - 1) >> log_lines);
-  const unsigned tile = ticket.number / strips, strip = ticket.number - tile * strips;  // strips side by side in time
-  const int column = lane & ((1 << log_lines) - 1), run = threadIdx.x >> log_lines;
-  const int64_t line = (int64_t(strip) << log_lines) + column;
-  const bool exists = line < count;
-  const int64_t start = (int64_t(tile) * (kColumnThreads >> log_lines) + run) * Run;
-  const int64_t outer = exists ? line / lines.inner : 0, inner = exists ? line - outer * lines.inner : 0;
+  using T = typename S::Element;
+  static constexpr int Run = kRun<Value>, Parts = Run / kPart, Warps = 1 << kLogColumnWarps;
 
-  Value x[Run];
-  {
-    const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes;
-    const int64_t left = exists ? lines.length - start : 0;
-    const int64_t step = lines.reverse ? -lines.length_bytes : lines.length_bytes;
-    const char* const first = from + (lines.reverse ? lines.length - 1 - start : start) * lines.length_bytes;
-#pragma unroll
-    for (int i = 0; i < Run; i++) x[i] = i < left ? load_one(source, first + i * step, start + i) : Op::identity();
-  }
-  blocks_of_run<Op, Run>(x);
+  const S& source;
+  const Lines& lines;
+  const Strips& strips;
+  const Carry<kColumnRadix>& carry;
+  int64_t count;
+  char* memory;  // of a tile
+  Value (&warp_total)[kTotals][Warps][32];
+  Value (&kept)[kColumnRadix * kMaxLevels][32];
 
-  // Up: the runs of a line that lie in one warp, then the warps. keep[k]: the block of 2^k runs left of this one's.
-  Value total = x[Run - 1], keep[5];
-#pragma unroll
-  for (int k = 0; k < 5; k++) {
-    keep[k] = Op::identity();
-    if (log_lines + k < 5) {  // uniform
-      const int bit = log_lines + k;
-      const Value other = shuffle_xor(total, 1 << bit);
-      const bool right = lane >> bit & 1;
-      if (right) keep[k] = other;
-      total = join<Op>(right, total, other);
-    }
-  }
-  if (lane < 1 << log_lines) warp_total[warp][lane] = total;
-  __syncthreads();
-  const auto block_of_warps = [&](int first, int log_count) {
-    Value v[Warps];
-#pragma unroll
-    for (int i = 0; i < Warps; i++) v[i] = i < 1 << log_count ? warp_total[first + i][column] : Op::identity();
-    Value t = v[0];
-    if (log_count == 1) t = Op::combine(v[0], v[1]);
-    if (log_count == 2) t = tree<Op, 4>(v);
-    if (log_count == 3) t = tree<Op, 8>(v);
-    return t;
+  __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << strips.log_lines) - 1); }
+  __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << strips.log_lines; }
+  __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << strips.log_warps) - 1); }
+
+  struct Spot {
+    unsigned group, tile;
   };
+  struct Place {
+    int64_t strip, line;
+    int64_t first, start;  // positions: where the warp's runs begin, and this thread's
+    bool exists;
+  };
+  __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
+    const unsigned tile = number / strips.groups;
+    return {number - tile * strips.groups, tile};
+  }
+  __device__ __forceinline__ Place place(Spot spot) const {
+    Place p;
+    p.strip = int64_t(spot.group) * (Warps >> strips.log_warps) + (threadIdx.x >> (5 + strips.log_warps));
+    p.line = p.strip * strips.lines + column();
+    p.exists = column() < strips.lines && p.line < count;
+    p.first = ((int64_t(spot.tile) << strips.log_warps) + warp_of_strip()) * strips.runs() * Run;
+    p.start = p.first + ((threadIdx.x & 31) >> strips.log_lines) * Run;
+    return p;
+  }
+  struct Index {
+    int64_t outer, inner;
+  };
+  __device__ __forceinline__ Index index(int64_t line) const {
+    if (line < lines.inner) return {0, line};
+    const int64_t outer = line >> 32 ? line / lines.inner : unsigned(line) / unsigned(lines.inner);
+    return {outer, line - outer * lines.inner};
+  }
+  // Where position i of a run stands. Of a reverse scan a packed strip lies in memory the last position first.
+  __device__ __forceinline__ bool backwards() const { return lines.reverse && strips.kind == Strips::packed; }
+  __device__ __forceinline__ char* rows_of_run(int run) const {  // of this warp
+    return memory + ((threadIdx.x >> 5) * strips.runs() + run) * strips.run_bytes;
+  }
+  __device__ __forceinline__ char* mine() const {
+    return rows_of_run((threadIdx.x & 31) >> strips.log_lines) + (backwards() ? (Run - 1) * strips.row_bytes : 0) +
+           column() * int(sizeof(T));
+  }
+  __device__ __forceinline__ int step() const { return backwards() ? -strips.row_bytes : strips.row_bytes; }
 
-  // Look-back: a warp a level, a lane a line.
-  Value before = Op::identity(), own = Op::identity();
-  const int bits = kColumnRadix * carry.levels;
-  if (carry.tiles > 1) {
-    const bool speaks = exists && lane < 1 << log_lines;
-    own = block_of_warps(0, kLogColumnWarps);
-    const auto say = [&](int level, unsigned index, Value v) {
-      if (level < carry.levels && index < carry.tiles >> (kColumnRadix * level))
-        publish(carry.template word<Value>(level, index, unsigned(line)), v, ticket.tag);
-    };
-    if (warp == 0 && speaks) say(0, tile, own);
-    for (int level = warp; level < carry.levels; level += Warps) {
-      const unsigned at = tile >> (kColumnRadix * level);
+  // Copies n bytes of a packed run, by the warp.
+  template <bool Async>
+  __device__ __forceinline__ static void copy_run(char* to, const char* from, int n) {
+    const int lane = threadIdx.x & 31;
+    if ((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | unsigned(n)) % 16 == 0) {
+#pragma unroll 4
+      for (int v = lane * 16; v < n; v += 32 * 16) {
+        if constexpr (Async) copy_async(to + v, from + v);
+        else *reinterpret_cast<uint4*>(to + v) = *reinterpret_cast<const uint4*>(from + v);
+      }
+    } else {
+#pragma unroll 4
+      for (int v = lane * int(sizeof(T)); v < n; v += 32 * int(sizeof(T))) copy<Async>(to + v, from + v);
+    }
+  }
+  template <bool Async>
+  __device__ __forceinline__ static void copy(char* to, const char* from) {
+    if constexpr (Async && sizeof(T) >= 4) copy_async<sizeof(T)>(to, from);
+    else *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
+  }
+  // Of `all` positions of a packed line those of run r of this warp: their rows follow one another.
+  struct Rows {
+    int count;
+    int64_t first;  // row in memory
+    char* shared;
+  };
+  __device__ __forceinline__ Rows packed_rows(const Place& p, int r, int64_t all) const {
+    const int64_t start = p.first + int64_t(r) * Run, more = all - start;
+    const int rows = more <= 0 ? 0 : more < Run ? int(more) : Run;
+    return {rows, lines.reverse ? all - start - rows : start,
+            rows_of_run(r) + (lines.reverse ? (Run - rows) * strips.row_bytes : 0)};
+  }
+
+  __device__ __forceinline__ void ask(Spot spot) const {
+    const Place p = place(spot);
+    const int lane = threadIdx.x & 31;
+    const int64_t left = p.exists ? lines.length - p.start : 0;
+    if (strips.kind == Strips::packed) {
+      if (p.strip * strips.lines < count)
+        for (int r = 0; r < strips.runs(); r++) {
+          const Rows rows = packed_rows(p, r, lines.length);
+          copy_run<true>(rows.shared, lines.input + p.strip * strips.outer_bytes + rows.first * strips.row_bytes,
+                         rows.count * strips.row_bytes);
+        }
+    } else {
+      const bool by_rows = strips.kind == Strips::rows;
+      // By rows, a lane copies a vector of some lines of every kRows-th row; else an element of its own line of each.
+      constexpr int kLanes = 2 * int(sizeof(T)), kRows = 32 / kLanes;  // of a row of 32 lines; at once
+      const int64_t line = by_rows ? p.strip * strips.lines + lane % kLanes * int(16 / sizeof(T)) : p.line;
+      const auto [outer, inner] = index(line);
+      const int begin = by_rows ? lane / kLanes : 0;
+      const int64_t row = lines.reverse ? -lines.length_bytes : lines.length_bytes, position = p.start + begin;
+      const char* from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
+                         (lines.reverse ? lines.length - 1 - position : position) * lines.length_bytes;
+      char* to = by_rows ? rows_of_run(0) + begin * strips.row_bytes + lane % kLanes * 16 : mine();
+      const int64_t there = line < count && (by_rows || p.exists) ? lines.length - p.start : 0;
+      const int end = there < Run ? int(there) : Run;
+      if (by_rows) {
+#pragma unroll
+        for (int k = 0; k < Run / kRows; k++)
+          if (k * kRows + begin < end) copy_async(to + k * kRows * kLanes * 16, from + k * (kRows * row));
+      } else {
+#pragma unroll 4
+        for (int i = 0; i < end; i++) {
+          copy<true>(to, from);
+          to += strips.row_bytes, from += row;
+        }
+      }
+    }
+    if (left < Run) {  // zeros behind the end, as in rows.cuh
+      char* const to = mine();
+      if (column() < strips.lines)
+#pragma unroll 1
+        for (int i = left > 0 ? int(left) : 0; i < Run; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
+    }
+  }
+
+  // Part j of the run.
+  __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j) const {
+    const char* const from = mine();
+    if (column() >= strips.lines) {  // an idle lane
+#pragma unroll
+      for (int i = 0; i < kPart; i++) x[i] = Op::identity();
+    } else if (const int bytes = step(); bytes == 32 * int(sizeof(T))) {  // the offsets are constants
+#pragma unroll
+      for (int i = 0; i < kPart; i++)
+        x[i] = load_one(source, from + (j * kPart + i) * 32 * int(sizeof(T)), p.start + j * kPart + i);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kPart; i++) x[i] = load_one(source, from + (j * kPart + i) * bytes, p.start + j * kPart + i);
+    }
+  }
+  __device__ __forceinline__ Value block_of_warps(Totals of, int from, int log_count) const {  // of the strip
+    const int first = (threadIdx.x >> 5) - warp_of_strip() + from;
+    return block_of<Op>([&](int i) { return warp_total[of][first + i][column()]; }, log_count);
+  }
+
+  // node[Parts + j]: part j of the run; node[1]: all of it. keep[k]: the block of 2^k runs left of this one's.
+  struct State {
+    Value node[2 * Parts], keep[5], of_warp;
+  };
+  // The runs of a line that lie in one warp.
+  __device__ __forceinline__ Value up_warp(Value total, Value (&keep)[5]) const {
+#pragma unroll
+    for (int k = 0; k < 5; k++) {
+      keep[k] = Op::identity();
+      if (strips.log_lines + k < 5) {  // uniform
+        const int bit = strips.log_lines + k;
+        const Value other = shuffle_xor(total, 1 << bit);
+        const bool right = threadIdx.x >> bit & 1;
+        if (right) keep[k] = other;
+        total = join<Op>(right, total, other);
+      }
+    }
+    return total;
+  }
+  __device__ __forceinline__ State up(Spot spot) const {
+    const Place p = place(spot);
+    State s;
+#pragma unroll
+    for (int j = 0; j < Parts; j++) {
+      Value x[kPart];
+      load(x, p, j);
+      s.node[Parts + j] = tree<Op, kPart>(x);
+    }
+    tree_up<Op, Parts>(s.node);
+    s.of_warp = up_warp(s.node[1], s.keep);
+    if (leads()) warp_total[own][threadIdx.x >> 5][threadIdx.x & 31] = s.of_warp;
+    return s;
+  }
+
+  // From memory. Nobody asks for the total of a line's last tile.
+  __device__ __forceinline__ void total(Spot spot) const {
+    const Place p = place(spot);
+    Value node[2 * Parts], keep[5];
+    const auto [outer, inner] = index(p.line);
+    const int64_t row = lines.reverse ? -lines.length_bytes : lines.length_bytes;
+    const char* from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
+                       (lines.reverse ? lines.length - 1 - p.start : p.start) * lines.length_bytes;
+    const bool whole = p.exists && p.start + Run <= lines.length;
+#pragma unroll
+    for (int j = 0; j < Parts; j++) {
+      Value x[kPart];
+#pragma unroll
+      for (int i = 0; i < kPart; i++, from += row)
+        x[i] = whole ? load_one(source, from, p.start + j * kPart + i) : Op::identity();
+      node[Parts + j] = tree<Op, kPart>(x);
+    }
+    tree_up<Op, Parts>(node);
+    const Value of_warp = up_warp(node[1], keep);
+    if (leads()) warp_total[running][threadIdx.x >> 5][threadIdx.x & 31] = of_warp;
+  }
+
+  // The first n < 8 totals of a group of 8, of this lane's line; the others are the identity.
+  __device__ __forceinline__ void await(Value (&got)[8], int level, unsigned first, int n, int64_t line,
+                                        unsigned tag) const {
+#pragma unroll
+    for (Value& v : got) v = Op::identity();
+    if (n == 0) return;
+    const uint64_t* const words = carry.template word<Value>(level, first, unsigned(line));
+    const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
+    // Of totals that do not exist, or not yet, the first one again.
+    for (int asked = 0; !arrived(got, [&](int i) { return words + (i < n ? i : 0) * step; }, Awaited{tag, ~0u});)
+      pause(++asked);
+  }
+
+  // The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for them.
+  __device__ __forceinline__ void publish(Totals of, Spot spot, unsigned tag) const {
+    const Place p = place(spot);
+    if (threadIdx.x >= 32 || !leads() || !p.exists) return;
+    const unsigned line = unsigned(p.line);
+    Value v = block_of_warps(of, 0, kLogColumnWarps), got[8];
+    carry.say(0, spot.tile, line, v, tag);
+    unsigned at = spot.tile;
+    for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kColumnRadix) {
+      await(got, level, at - 7, 7, p.line, tag);
+      got[7] = v;
+      v = tree<Op, 8>(got);
+      carry.say(level + 1, at >> kColumnRadix, line, v, tag);
+    }
+  }
+
+  // A warp a level, a lane a line.
+  __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
+    const Place p = place(spot);
+    if (!leads()) return;
+    for (int level = threadIdx.x >> 5; level < carry.levels; level += Warps) {
+      const unsigned at = spot.tile >> (kColumnRadix * level);
       const int d = at & 7;
       Value got[8];
-#pragma unroll
-      for (Value& v : got) v = Op::identity();
-      if (d > 0 && speaks) {  // of totals that do not exist, or not yet, the first one again
-        const uint64_t* const words = carry.template word<Value>(level, at - d, unsigned(line));
-        const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
-        for (int asked = 0;
-             !arrived(got, [&](int i) { return words + (i < d ? i : 0) * step; }, Awaited{ticket.tag, ~0u});)
-          pause(++asked);
-      }
-      if (lane < 1 << log_lines) {
-        const Value two = Op::combine(got[0], got[1]), four = Op::combine(two, Op::combine(got[2], got[3]));
-        const Value upper = Op::combine(got[4], got[5]);
-        Value* const to = &kept[kColumnRadix * level][lane];
-        to[2 * 32] = d & 4 ? four : Op::identity();
-        to[1 * 32] = d & 2 ? (d & 4 ? upper : two) : Op::identity();
-        // The last of 8 tiles says their total at once: what waited for the levels above would be a chain.
-        if (level == 0 && d == 7 && speaks)
-          say(1, tile >> kColumnRadix, Op::combine(four, Op::combine(upper, Op::combine(got[6], own))));
-        to[0] = d & 1 ? (d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0])) : Op::identity();
-      }
-    }
-    __syncthreads();
-    before = fold_kept<Op>(&kept[0][column], bits, 32);
-    if (warp == 0 && speaks && (tile & 7) == 7)
-      fold_next<Op>(&kept[0][column], bits, 32, tile, own, [&](int k, Value v) {
-        if (k > kColumnRadix && k % kColumnRadix == 0) say(k / kColumnRadix, tile >> k, v);
-      });
-  }
-
-  // Down: the fold before this thread's warp and after it, then before its run and after it.
-  const auto before_warp = [&](int w) {
-    Value v = before;
-#pragma unroll
-    for (int k = kLogColumnWarps - 1; k >= 0; k--)
-      if (w >> k & 1) v = Op::combine(v, block_of_warps((w >> (k + 1)) << (k + 1), k));
-    return v;
-  };
-  Value base = before_warp(warp);
-  Value last;
-  if (warp + 1 < Warps) last = before_warp(warp + 1);
-  else if (carry.tiles > 1) last = fold_next<Op>(&kept[0][column], bits, 32, tile, own, [](int, Value) {});
-  else last = block_of_warps(0, kLogColumnWarps);
-#pragma unroll
-  for (int k = 4; k >= 0; k--) base = Op::combine(base, keep[k]);
-  if (log_lines < 5) {
-    const Value next = shuffle(base, (lane + (1 << log_lines)) & 31);
-    if (lane + (1 << log_lines) < 32) last = next;
-  }
-  folds_of_run<Op, Run>(x, base, last);
-
-  if (!exists) return;
-  const int64_t left = lines.results - start, step = lines.reverse ? -lines.inner : lines.inner;
-  const int64_t to = (outer * lines.results + lines.result(start)) * lines.inner + inner;
-  using T = typename S::Element;
-#pragma unroll
-  for (int i = 0; i < Run; i++) {
-    Value y = x[i];
-    if (lines.exclusive) y = i == 0 ? (start == 0 ? fold_of_nothing(source) : base) : x[i == 0 ? 0 : i - 1];
-    if (i < left) {
-      reinterpret_cast<T*>(lines.output)[to + i * step] = stored(source, y);
-      if constexpr (IsIndexed<Value>::value) lines.indices[to + i * step] = from_the_front(lines, y.index);
+      await(got, level, at - d, p.exists ? d : 0, p.line, tag);
+      const Value two = Op::combine(got[0], got[1]), four = Op::combine(two, Op::combine(got[2], got[3]));
+      const Value upper = Op::combine(got[4], got[5]);
+      Value* const to = &kept[kColumnRadix * level][threadIdx.x & 31];
+      to[2 * 32] = d & 4 ? four : Op::identity();
+      to[1 * 32] = d & 2 ? (d & 4 ? upper : two) : Op::identity();
+      to[0] = d & 1 ? (d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0])) : Op::identity();
     }
   }
+
+  __device__ __forceinline__ void down(Spot spot, const State& s) const {
+    const Place p = place(spot);
+    const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = strips.log_warps;
+    const int bits = kColumnRadix * carry.levels;
+
+    // The fold before this thread's warp and after it, then before its run and after it.
+    Value before = Op::identity(), after = s.of_warp;
+    if (warps > 0) after = block_of_warps(own, 0, warps);
+    if (carry.tiles > 1) {
+      before = fold_kept<Op>(&kept[0][column()], bits, 32);
+      if (warp == Warps - 1) after = fold_next<Op>(&kept[0][column()], bits, 32, spot.tile, after);
+    }
+    const auto before_warp = [&](int w) {
+      Value v = before;
+#pragma unroll
+      for (int k = kLogColumnWarps - 1; k >= 0; k--)
+        if (k < warps && (w >> k & 1)) v = Op::combine(v, block_of_warps(own, (w >> (k + 1)) << (k + 1), k));
+      return v;
+    };
+    Value base = before_warp(warp);
+    Value last = warp + 1 < 1 << warps ? before_warp(warp + 1) : after;
+#pragma unroll
+    for (int k = 4; k >= 0; k--) base = Op::combine(base, s.keep[k]);
+    if (strips.log_lines < 5) {
+      const Value next = shuffle(base, (lane + (1 << strips.log_lines)) & 31);
+      if (lane + (1 << strips.log_lines) < 32) last = next;
+    }
+    Value lo[2 * Parts], hi[2 * Parts];
+    lo[1] = base, hi[1] = last;
+    tree_down<Op, Parts>(s.node, lo, hi);
+
+    const int64_t more = p.exists ? lines.results - p.start : 0;
+    const int left = more < Run ? int(more) : Run;
+    const auto [outer, inner] = index(p.line);
+    const int64_t first = (outer * lines.results + lines.result(p.start)) * lines.inner + inner;
+    const int64_t row = lines.reverse ? -lines.inner : lines.inner;
+    const bool packed = strips.kind == Strips::packed;
+    T* to = reinterpret_cast<T*>(lines.output) + first;
+#pragma unroll
+    for (int j = 0; j < Parts; j++) {
+      Value x[kPart];
+      load(x, p, j);
+      blocks_of_run<Op, kPart>(x);
+      folds_of_run<Op, kPart>(x, lo[Parts + j], hi[Parts + j]);
+      if (lines.exclusive) {
+#pragma unroll
+        for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
+        x[0] = j == 0 && p.start == 0 ? fold_of_nothing(source) : lo[Parts + j];
+      }
+      if constexpr (IsIndexed<Value>::value)
+#pragma unroll
+        for (int i = 0; i < kPart; i++)
+          if (j * kPart + i < left) lines.indices[first + (j * kPart + i) * row] = from_the_front(lines, x[i].index);
+      if (packed) {
+        char* const in_place = mine();
+        if (p.exists)
+#pragma unroll
+          for (int i = 0; i < kPart; i++)
+            *reinterpret_cast<T*>(in_place + (j * kPart + i) * step()) = stored(source, x[i]);
+      } else if (left >= (j + 1) * kPart) {
+#pragma unroll
+        for (int i = 0; i < kPart; i++, to += row) *to = stored(source, x[i]);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kPart; i++, to += row)
+          if (j * kPart + i < left) *to = stored(source, x[i]);
+      }
+    }
+    if (!packed || p.strip * strips.lines >= count) return;
+    __syncwarp();
+    for (int r = 0; r < strips.runs(); r++) {
+      const Rows rows = packed_rows(p, r, lines.results);
+      copy_run<false>(lines.output + (p.strip * lines.results + rows.first) * strips.row_bytes, rows.shared,
+                      rows.count * strips.row_bytes);
+    }
+  }
+};
+
+template <class S>
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Value>)
+    scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
+                 const __grid_constant__ Strips strips, int64_t count, unsigned work,
+                 const __grid_constant__ Carry<kColumnRadix> carry) {
+  extern __shared__ uint4 memory[];
+  __shared__ typename S::Value warp_total[kTotals][1 << kLogColumnWarps][32], kept[kColumnRadix * kMaxLevels][32];
+  const ColumnTiles<S> tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_total, kept};
+  const bool carried = carry.tiles > 1;
+  scan_tile(tiles, carry.board, work, carry.ahead, carried, strips.log_warps > 0);
 }
 
 }  // namespace torch_reductions::cuda

@@ -47,6 +47,34 @@ __device__ __forceinline__ T stored(const Input<T, Op, G>& source, typename Op::
   else return narrowed<T>(v);
 }
 
+// The words of a vector of values, as elements of type T.
+template <class T, class Op, int G>
+__device__ __forceinline__ void pack(uint32_t (&words)[4], const Input<T, Op, G>& source,
+                                     const typename Op::Value (&v)[16 / sizeof(T)]) {
+  if constexpr (std::is_same_v<T, BFloat16> && !IsIndexed<typename Op::Value>::value) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) words[i] = bfloat16_pair(v[2 * i], v[2 * i + 1]);
+  } else {
+    T elements[16 / sizeof(T)];
+#pragma unroll
+    for (int i = 0; i < int(16 / sizeof(T)); i++) elements[i] = stored(source, v[i]);
+    memcpy(words, elements, 16);
+  }
+}
+
+// The elements of a vector, of Bytes each, the other way round.
+template <int Bytes>
+__device__ __forceinline__ void mirror(uint32_t (&w)[4]) {
+  static_assert(Bytes >= 2);
+  const uint32_t v[4] = {w[0], w[1], w[2], w[3]};
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    if constexpr (Bytes == 8) w[i] = v[i ^ 2];
+    else if constexpr (Bytes == 4) w[i] = v[3 - i];
+    else w[i] = v[3 - i] >> 16 | v[3 - i] << 16;
+  }
+}
+
 // The position that an index of the scan stands for, counted from the front of the line; -1 stays.
 template <class Index>
 __device__ __forceinline__ int64_t from_the_front(const Lines& lines, Index index) {

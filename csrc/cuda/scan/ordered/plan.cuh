@@ -41,12 +41,15 @@ class ScanPlan {
   }
 
  private:
+  // A multiprocessor's tiles: of a line whose totals run ahead, and that they run ahead.
+  static constexpr int64_t kAheadFrom = 4, kAhead = 2;
   static constexpr int kRowRun = kVectors<Value> * S::E;
 
   // A tile of as many threads as still leave every multiprocessor two of them; several lines a block where they are short.
   void rows() {
     const int64_t count = args_.outer, results = args_.results;
-    int log_block = log2_of(kScanThreads);
+    // As many threads as a short line takes, or the most.
+    int log_block = results > int64_t(kRowRun) * kRowThreads / 2 ? log2_of(kRowThreads) : log2_of(kRowThreads) - 1;
     const auto tiles = [&] { return ceil_div(results, int64_t(kRowRun) << log_block); };
     const auto blocks = [&] {
       return tiles() > 1 ? count * tiles() : ceil_div(count * ceil_div(results, kRowRun), int64_t(1) << log_block);
@@ -56,27 +59,57 @@ class ScanPlan {
     if (tiles() == 1)
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
     const int64_t groups = tiles() > 1 ? count : ceil_div(count, int64_t(1) << (log_block - log_threads));
-    const auto carry = this->carry<kRowRadix>(tiles(), groups);
-    const size_t bytes = size_t(16 * kVectors<Value>) << log_block;
-    launch(&scan_rows<S>, groups * tiles(), 1u << log_block, bytes, context_.stream, source_, lines_, count,
-           log_threads, carry);
+    const size_t bytes = size_t(16 * (kVectors<Value> + 1)) << log_block;
+    start(&scan_rows<S>, groups * tiles(), 1u << log_block, bytes, carry<kRowRadix>(tiles(), groups, groups * tiles()),
+          count, log_threads);
   }
 
   void columns() {
-    const int64_t count = args_.outer * args_.inner;
-    int log_lines = 0;
-    while (log_lines < 5 && int64_t(1) << log_lines < count) log_lines++;
-    const int64_t tile = int64_t(kRun<Value>) * (kColumnThreads >> log_lines);
-    const int64_t tiles = ceil_div(args_.results, tile), strips = ceil_div(count, int64_t(1) << log_lines);
-    launch(&scan_columns<S>, tiles * strips, kColumnThreads, 0, context_.stream, source_, lines_, count, log_lines,
-           carry<kColumnRadix>(tiles, count));
+    const int64_t size = sizeof(T), inner = args_.inner, count = args_.outer * inner;
+    const bool together = args_.inner_stride == 1 || inner == 1;
+    Strips strips{};
+    while (strips.log_lines < 5 && int64_t(1) << strips.log_lines < count) strips.log_lines++;
+    strips.lines = 1 << strips.log_lines;
+    if (together && args_.length_stride == inner && inner < 32) {
+      strips.kind = Strips::packed;
+      strips.log_lines = 0;
+      while (1 << strips.log_lines < inner) strips.log_lines++;
+      strips.lines = int(inner);
+    } else if (together && strips.lines == 32 && (inner % 32 == 0 || args_.outer == 1) && inner * size % 16 == 0 &&
+               is_aligned(args_.input) && lines_.length_bytes % 16 == 0 && lines_.outer_bytes % 16 == 0) {
+      strips.kind = Strips::rows;
+    }
+    const int64_t run = kRun<Value>, of_warp = run * strips.runs();
+    while (strips.log_warps < kLogColumnWarps && of_warp << strips.log_warps < args_.results) strips.log_warps++;
+    strips.row_bytes = strips.lines * int(size);
+    strips.run_bytes = int(ceil_div(run * strips.row_bytes, 16) * 16) + (strips.log_lines < 5 ? 16 : 0);
+    strips.outer_bytes = lines_.outer_bytes;
+    const int64_t strip_count = strips.kind == Strips::packed ? args_.outer : ceil_div(count, strips.lines);
+    const int64_t groups = ceil_div(strip_count, int64_t(1) << (kLogColumnWarps - strips.log_warps));
+    const int64_t tiles = ceil_div(args_.results, of_warp << strips.log_warps);
+    strips.groups = unsigned(groups);
+    start(&scan_columns<S>, groups * tiles, kColumnThreads, strips.tile_bytes(),
+          carry<kColumnRadix>(tiles, count, groups * tiles), strips, count);
   }
 
+  static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+  // A block a tile, and those whose totals run ahead.
+  template <class Kernel, int Radix, class... Rest>
+  void start(Kernel kernel, int64_t work, unsigned threads, size_t bytes, const Carry<Radix>& carry,
+             const Rest&... rest) {
+    launch(kernel, work + carry.ahead, threads, bytes, context_.stream, source_, lines_, rest..., unsigned(work),
+           carry);
+  }
+
+  // Totals run ahead where lines have many tiles: about half as far as blocks are resident, so that what was read is still
+  // in the L2.
   template <int Radix>
-  Carry<Radix> carry(int64_t tiles, int64_t lines) {
+  Carry<Radix> carry(int64_t tiles, int64_t lines, int64_t work) {
     Carry<Radix> carry{};
-    carry.set(tiles, lines);
-    if (tiles > 1) carry.board = context_.board(carry.slots() * lines * kTaggedWords<Value>);
+    const int64_t totals = carry.set(tiles, lines);
+    if (tiles >= kAheadFrom * sms_) carry.ahead = unsigned(min(kAhead * int64_t(sms_), work));
+    if (tiles > 1) carry.board = context_.board(totals * lines * kTaggedWords<Value>);
     return carry;
   }
 

@@ -1,262 +1,309 @@
-// Lines that are contiguous: a block copies a tile into shared memory, scans it there in place, and copies it out.
+// Lines that are contiguous: a warp copies its part of a tile into shared memory, scans it there in place, and copies it out.
 //
-// A thread scans kVectors neighbouring vectors of 16 bytes. It takes them in an order of its own (vector j ^ swizzle at step
-// j), so that the lanes of a warp, whose runs lie 128 bytes apart, meet different banks.
+// A thread scans a run of kVectors neighbouring vectors of 16 bytes. Behind each run a vector stays free, so that the lanes
+// of a warp, whose runs lie side by side, meet different banks.
 #pragma once
-#include "../../primitives/async.cuh"
-#include "carry.cuh"
 #include "lines.cuh"
+#include "tiles.cuh"
 #include "tree.cuh"
 
 namespace torch_reductions::cuda {
 
-inline constexpr int kScanThreads = 128, kLogScanWarps = 2;
+inline constexpr int kRowThreads = 256, kLogRowWarps = 3;
 inline constexpr int kRowRadix = 5;
 
 template <class Value>
 inline constexpr int kVectors = sizeof(Value) <= 8 ? 8 : 4;
 
-// The part of a line that a row of threads takes: positions [first, first + positions of the threads).
-struct Part {
-  int64_t first;
-  int elements, results;  // of the line's that lie in it
-};
-
-// Copies between a line and the shared memory of its threads; `count` elements, of which the first one in memory stands at
-// shared[at]. The threads are number q of `threads`.
-template <class T>
-__device__ __forceinline__ bool in_vectors(const void* global, int at, int count) {
-  const int size = int(sizeof(T));
-  return reinterpret_cast<uintptr_t>(global) % 16 == 0 && at * size % 16 == 0 && count * size % 16 == 0;
-}
-template <class T>
-__device__ __forceinline__ void copy_in(T* shared, const T* global, int at, int count, int q, int threads) {
-  constexpr int E = 16 / sizeof(T);
-  if (in_vectors<T>(global, at, count)) {
-    for (int v = q; v < count / E; v += threads) copy_async(shared + at + v * E, global + v * E);
-  } else {
-#pragma unroll 4
-    for (int i = q; i < count; i += threads) {
-      if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(shared + at + i, global + i);
-      else shared[at + i] = global[i];
-    }
-    // Whole vectors are read.
-    const int before = at % E, behind = (E - (at + count) % E) % E;
-    for (int i = q; i < before; i += threads) shared[at - before + i] = T{};
-    for (int i = q; i < behind; i += threads) shared[at + count + i] = T{};
-  }
-}
-template <class T>
-__device__ __forceinline__ void copy_out(const T* shared, T* global, int at, int count, int q, int threads) {
-  constexpr int E = 16 / sizeof(T);
-  if (in_vectors<T>(global, at, count)) {
-#pragma unroll 4
-    for (int v = q; v < count / E; v += threads)
-      *reinterpret_cast<uint4*>(global + v * E) = *reinterpret_cast<const uint4*>(shared + at + v * E);
-  } else {
-#pragma unroll 4
-    for (int i = q; i < count; i += threads) global[i] = shared[at + i];
-  }
-}
-
-// E values as the words of a vector, or the other way round (source.value).
-template <class T, class Op, int G>
-__device__ __forceinline__ uint4 packed(const Input<T, Op, G>& source, const typename Op::Value* v, bool reverse) {
-  constexpr int E = 16 / sizeof(T);
-  T elements[E];
-#pragma unroll
-  for (int i = 0; i < E; i++) elements[i] = stored(source, reverse ? v[E - 1 - i] : v[i]);
-  uint4 words;
-  memcpy(&words, elements, 16);
-  return words;
-}
+// Blocks that a multiprocessor holds: enough for some to compute while others wait.
+template <class Value>
+inline constexpr int kRowBlocks = sizeof(Value) == 4   ? 4
+                                  : sizeof(Value) == 8 ? 3
+                                                       : 2;
 
 // A line of several tiles: a block a tile. Shorter ones: 2^log_threads threads a line, several lines a block.
+//
+// What lies behind a line's end is zero in shared memory. It stands in no result: a result is made of blocks that end at
+// its own position or before.
 template <class S>
-__global__ void __launch_bounds__(kScanThreads, 1)
-    scan_rows(S source, Lines lines, int64_t count, int log_threads, Carry<kRowRadix> carry) {
+struct RowTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
   using T = typename S::Element;
-  constexpr int E = S::E, Vectors = kVectors<Value>, Run = Vectors * E, Warps = 1 << kLogScanWarps;
-  extern __shared__ uint4 memory[];
-  __shared__ Value warp_total[Warps], kept[kRowRadix * kMaxLevels];
-  __shared__ unsigned drawn[2];
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int threads = 1 << log_threads, q = threadIdx.x & (threads - 1), row = threadIdx.x >> log_threads;
-  Ticket ticket{blockIdx.x, 0};
-  if (carry.tiles > 1) {
-    if (threadIdx.x == 0) {
-      ticket = draw_ticket(carry.board);
-      drawn[0] = ticket.number, drawn[1] = ticket.tag;
-    }
-    __syncthreads();
-    ticket = {drawn[0], drawn[1]};
-  }
-  const unsigned group = ticket.number / carry.tiles, tile = ticket.number - group * carry.tiles;
-  const int64_t line = int64_t(group) * (blockDim.x >> log_threads) + row;
-  const bool exists = line < count;
-  const int all = Run << log_threads;  // positions of a line's threads
-  const auto within = [&](int64_t n, int64_t first) {
-    return n - first < 0 ? 0 : n - first < all ? int(n - first) : all;
-  };
-  const int64_t first = int64_t(tile) * all;
-  const Part part{first, exists ? within(lines.length, first) : 0, exists ? within(lines.results, first) : 0};
-  T* const shared = reinterpret_cast<T*>(memory) + row * all;
-  // In memory a reverse scan's part lies at the end of its space, the last position first.
-  const bool reverse = lines.reverse;
+  static constexpr int E = S::E, Vectors = kVectors<Value>, Run = Vectors * E, Warps = 1 << kLogRowWarps;
+  static constexpr int kPitch = Vectors + 1;  // of runs, in vectors
 
-  if (part.elements > 0) {
-    const T* const from = reinterpret_cast<const T*>(lines.input + line * lines.outer_bytes) +
-                          (reverse ? lines.length - first - part.elements : first);
-    copy_in(shared, from, reverse ? all - part.elements : 0, part.elements, q, threads);
-  }
-  commit_copies();
-  await_copies<0>();
-  __syncthreads();
+  const S& source;
+  const Lines& lines;
+  const Carry<kRowRadix>& carry;
+  const int64_t count;
+  const int log_threads;
+  uint4* const memory;  // of a tile
+  Value (&warp_total)[kTotals][Warps];
+  Value (&kept)[kRowRadix * kMaxLevels];
+  // Threads of a line that lie in one warp, and this one's number among them: they copy the part of the line, of `all`
+  // positions, that only they scan.
+  const int lanes = 1 << (log_threads < 5 ? log_threads : 5), q = threadIdx.x & (lanes - 1), all = lanes * Run;
 
-  const int swizzle = (lane / (8 / Vectors)) & (Vectors - 1);
-  const auto vector_at = [&](int j) -> uint4* {  // of step j, in shared memory
-    const int v = q * Vectors + (j ^ swizzle);
-    return reinterpret_cast<uint4*>(shared) + (reverse ? (all / E - 1 - v) : v);
+  struct Spot {
+    unsigned group, tile;
   };
-  const auto load = [&](Value(&x)[E], int j) {  // false: beyond the end
-    const int position = q * Run + (j ^ swizzle) * E, left = part.elements - position;
-    if (left <= 0) {
-#pragma unroll
-      for (int i = 0; i < E; i++) x[i] = Op::identity();
-      return;
-    }
-    uint32_t words[4];
-    memcpy(words, vector_at(j), 16);
-#pragma unroll
-    for (int i = 0; i < E; i++) {
-      const Value forward = source.value(words, i, first + position + i);
-      const Value backward = source.value(words, E - 1 - i, first + position + i);
-      x[i] = i < left ? (reverse ? backward : forward) : Op::identity();
-    }
+  struct Place {
+    int64_t line, first;    // the position of the first element of this warp's part
+    int elements, results;  // of the line's that lie in it
   };
-
-  // Up: vectors, threads, warps. keep[k]: the block of 2^k threads left of this one's.
-  Value node[2 * Vectors];
-#pragma unroll
-  for (int j = 0; j < Vectors; j++) {
-    Value x[E];
-    load(x, j);
-    node[Vectors + j] = tree<Op, E>(x);
+  __device__ __forceinline__ Spot spot(unsigned number) const {
+    if (carry.tiles == 1) return {number, 0};
+    const unsigned group = number / carry.tiles;
+    return {group, number - group * carry.tiles};
   }
-  tree_up<Op, Vectors>(node, swizzle);
-  Value total = node[1], keep[5];
-#pragma unroll
-  for (int k = 0; k < 5; k++) {
-    const Value other = shuffle_xor(total, 1 << k);
-    const bool right = lane >> k & 1, same_line = k < log_threads;
-    keep[k] = same_line && right ? other : Op::identity();
-    if (same_line) total = join<Op>(right, total, other);
-  }
-  if (lane == 0) warp_total[warp] = total;
-  __syncthreads();
-  const int log_warps = log_threads > 5 ? log_threads - 5 : 0, first_warp = warp >> log_warps << log_warps;
-  const auto block_of_warps = [&](int from, int log_count) {
-    Value t = warp_total[from];
-    if (log_count == 1) t = Op::combine(t, warp_total[from + 1]);
-    if (log_count >= 2) {
-      Value v[Warps];
-#pragma unroll
-      for (int i = 0; i < Warps; i++) v[i] = i < 1 << log_count ? warp_total[from + i] : Op::identity();
-      t = tree<Op, Warps>(v);
-    }
-    return t;
-  };
-  const Value own = block_of_warps(first_warp, log_warps);  // of the line's threads
-
-  // Look-back: a warp a level, a lane a total.
-  Value before = Op::identity(), after = own;
-  if (carry.tiles > 1) {
-    const auto say = [&](int level, unsigned index, Value v) {
-      if (level < carry.levels && index < carry.tiles >> (kRowRadix * level))
-        publish(carry.template word<Value>(level, index, group), v, ticket.tag);
+  __device__ __forceinline__ Place place(Spot spot) const {
+    const int64_t line = int64_t(spot.group) * (blockDim.x >> log_threads) + (threadIdx.x >> log_threads);
+    const unsigned thread = threadIdx.x & ((1 << log_threads) - 1) & ~31;
+    const int64_t first = ((int64_t(spot.tile) << log_threads) + thread) * Run;
+    const auto within = [&](int64_t n) {
+      return line >= count || n < first ? 0 : n - first < all ? int(n - first) : all;
     };
-    if (threadIdx.x == 0) say(0, tile, own);
-    for (int level = warp; level < carry.levels; level += blockDim.x >> 5) {
-      const unsigned at = tile >> (kRowRadix * level);
-      const int d = at & 31;
-      Value v[1] = {Op::identity()};
-      if (d > 0) {
-        const unsigned index = at - d + (lane < d ? lane : 0);
-        const uint64_t* const word = carry.template word<Value>(level, index, group);
-        for (int asked = 0;; pause(++asked)) {
-          const bool all_there = arrived(v, [&](int) { return word; }, Awaited{ticket.tag, ~0u});
-          if (__all_sync(kFullWarp, all_there)) break;
-        }
+    return {line, first, within(lines.length), within(lines.results)};
+  }
+
+  // Vector v of this part of the line, in the order of memory.
+  __device__ __forceinline__ uint4* vector(unsigned v) const {
+    return memory + (threadIdx.x - q) * kPitch + v + v / Vectors;
+  }
+  __device__ __forceinline__ T* element(unsigned i) const { return reinterpret_cast<T*>(vector(i / E)) + i % E; }
+  // Are these `count` elements, the first of which stands at element(at), whole vectors on both sides?
+  __device__ __forceinline__ static bool in_vectors(const T* global, int at, int count) {
+    const unsigned bytes = unsigned(at | count) * unsigned(sizeof(T));
+    return (unsigned(reinterpret_cast<uintptr_t>(global)) | bytes) % 16 == 0;
+  }
+
+  // In memory a reverse scan's part lies at the end of its space, the last position first.
+  __device__ __forceinline__ void ask(Spot spot) const {
+    const Place p = place(spot);
+    const T* const from = reinterpret_cast<const T*>(lines.input + p.line * lines.outer_bytes) +
+                          (lines.reverse ? lines.length - p.first - p.elements : p.first);
+    const int at = lines.reverse ? all - p.elements : 0;
+    if (in_vectors(from, at, p.elements)) {
+#pragma unroll
+      for (int k = 0; k < Vectors; k++)
+        if (const int v = q + k * lanes; v < p.elements / E) copy_async(vector(at / E + v), from + v * E);
+    } else {
+#pragma unroll 4
+      for (int i = q; i < p.elements; i += lanes) {
+        if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(element(at + i), from + i);
+        else *element(at + i) = from[i];
       }
-      if (lane >= d) v[0] = level == 0 && lane == d ? own : Op::identity();
+    }
+    const int behind = lines.reverse ? 0 : p.elements;
+#pragma unroll 1
+    for (int i = q; i < all - p.elements; i += lanes) *element(behind + i) = T{};
+  }
+
+  // This thread's vector j in the order of the scan, and its values.
+  __device__ __forceinline__ uint4* run_vector(int j) const {
+    const int run = lines.reverse ? lanes - 1 - q : q;
+    return memory + (threadIdx.x - q + run) * kPitch + (lines.reverse ? Vectors - 1 - j : j);
+  }
+  __device__ __forceinline__ void load(Value* x, const Place& p, int j) const {
+    const uint4 w = *run_vector(j);
+    uint32_t words[4] = {w.x, w.y, w.z, w.w};
+    if (lines.reverse) mirror<sizeof(T)>(words);
+#pragma unroll
+    for (int i = 0; i < E; i++) x[i] = source.value(words, i, p.first + q * Run + j * E + i);
+  }
+
+  __device__ __forceinline__ int log_warps() const { return log_threads > 5 ? log_threads - 5 : 0; }
+  __device__ __forceinline__ Value block_of_warps(Totals of, int from, int log_count) const {
+    return block_of<Op>([&](int i) { return warp_total[of][from + i]; }, log_count);
+  }
+
+  // node[Vectors + j]: vector j of the run; node[1]: all of it. keep[k]: the block of 2^k threads left of this one's.
+  struct State {
+    Value node[2 * Vectors], keep[5], of_warp;
+  };
+  __device__ __forceinline__ State up(Spot spot) const {
+    const Place p = place(spot);
+    State s;
+#pragma unroll
+    for (int j = 0; j < Vectors; j++) {
+      Value x[E];
+      load(x, p, j);
+      s.node[Vectors + j] = tree<Op, E>(x);
+    }
+    tree_up<Op, Vectors>(s.node);
+    s.of_warp = s.node[1];
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int k = 0; k < 5; k++) {
+      s.keep[k] = Op::identity();
+      if (k < log_threads) {  // uniform
+        const Value other = shuffle_xor(s.of_warp, 1 << k);
+        const bool right = lane >> k & 1;
+        if (right) s.keep[k] = other;
+        s.of_warp = join<Op>(right, s.of_warp, other);
+      }
+    }
+    if (lane == 0) warp_total[own][threadIdx.x >> 5] = s.of_warp;
+    return s;
+  }
+
+  // From memory, neighbouring lanes neighbouring vectors. Nobody asks for the total of a line's last tile.
+  __device__ __forceinline__ void total(Spot spot) const {
+    const Place p = place(spot);
+    const bool whole = p.elements == all;
+    const T* const from = reinterpret_cast<const T*>(lines.input + p.line * lines.outer_bytes) +
+                          (lines.reverse ? lines.length - p.first - all : p.first);
+    const int lane = threadIdx.x & 31;
+    Value groups[Vectors];
+    uint32_t words[Vectors][4] = {};
+    const auto first = [&](int j) { return lines.reverse ? all - (j * 32 + lane + 1) * E : (j * 32 + lane) * E; };
+    if (whole && in_vectors(from, 0, 0)) {
+#pragma unroll
+      for (int j = 0; j < Vectors; j++) load_words<16>(words[j], from + first(j));
+    } else if (whole) {
+#pragma unroll
+      for (int j = 0; j < Vectors; j++) {
+        T elements[E];
+#pragma unroll
+        for (int i = 0; i < E; i++) elements[i] = from[first(j) + i];
+        memcpy(words[j], elements, 16);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < Vectors; j++) {
+      Value x[E];
+      if (lines.reverse) mirror<sizeof(T)>(words[j]);
+#pragma unroll
+      for (int i = 0; i < E; i++) x[i] = source.value(words[j], i, p.first + (j * 32 + lane) * E + i);
+      groups[j] = tree<Op, E>(x);
+    }
+    const Value v = unit_total<Op>(groups, lane);
+    if (lane == 0) warp_total[running][threadIdx.x >> 5] = v;
+  }
+
+  // The first `n` totals of a group of 32, one a lane; the last one, own, in lane n.
+  __device__ __forceinline__ Value await(int level, unsigned first, int n, unsigned group, Value own,
+                                         unsigned tag) const {
+    const int lane = threadIdx.x & 31;
+    Value v[1] = {Op::identity()};
+    if (n > 0) {
+      const uint64_t* const word = carry.template word<Value>(level, first + (lane < n ? lane : 0), group);
+      for (int asked = 0;; pause(++asked)) {
+        const bool all_there = arrived(v, [&](int) { return word; }, Awaited{tag, ~0u});
+        if (__all_sync(kFullWarp, all_there)) break;
+      }
+    }
+    return lane < n ? v[0] : lane == n ? own : Op::identity();
+  }
+
+  // The last of 32 tiles says their total too, the last of 1024 theirs, long before a look-back asks for them.
+  __device__ __forceinline__ void publish(Totals of, Spot spot, unsigned tag) const {
+    if (threadIdx.x >= 32) return;
+    Value v = block_of_warps(of, 0, log_warps());
+    if (threadIdx.x == 0) carry.say(0, spot.tile, spot.group, v, tag);
+    unsigned at = spot.tile;
+    for (int level = 0; level + 1 < carry.levels && (at & 31) == 31; level++, at >>= kRowRadix) {
+      v = await(level, at - 31, 31, spot.group, v, tag);
+#pragma unroll
+      for (int k = 0; k < 5; k++) v = xor_step<Op>(v, k, threadIdx.x);
+      if (threadIdx.x == 0) carry.say(level + 1, at >> kRowRadix, spot.group, v, tag);
+    }
+  }
+
+  // A warp a level, a lane a total.
+  __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
+    const int lane = threadIdx.x & 31;
+    for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
+      const unsigned at = spot.tile >> (kRowRadix * level);
+      const int d = at & 31;
+      const Value v = await(level, at - d, d, spot.group, Op::identity(), tag);
       Value digit[kRowRadix];
-      const Value all_of_them = lane_digits<Op, kRowRadix>(v[0], d, digit, lane);
-      // The last of 32 tiles says their total at once: what waited for the levels above would be a chain.
-      if (level == 0 && d == 31 && lane == 0) say(1, tile >> kRowRadix, all_of_them);
+      lane_digits<Op, kRowRadix>(v, d, digit, lane);
       if (lane == d)
 #pragma unroll
         for (int k = 0; k < kRowRadix; k++) kept[kRowRadix * level + k] = digit[k];
     }
-    __syncthreads();
-    const int bits = kRowRadix * carry.levels;
-    before = fold_kept<Op>(kept, bits, 1);
-    const bool speaks = threadIdx.x == 0 && (tile & 31) == 31;
-    if (warp == (blockDim.x >> 5) - 1 || speaks)
-      after = fold_next<Op>(kept, bits, 1, tile, own, [&](int k, Value v) {
-        if (speaks && k > kRowRadix && k % kRowRadix == 0) say(k / kRowRadix, tile >> k, v);
-      });
   }
 
-  // Down: the folds before this thread's run and up to its last element, then the vectors and their elements.
-  const auto before_warp = [&](int w) {
-    Value v = before;
-#pragma unroll
-    for (int k = kLogScanWarps - 1; k >= 0; k--)
-      if (k < log_warps && (w >> k & 1)) v = Op::combine(v, block_of_warps(w >> (k + 1) << (k + 1), k));
-    return v;
-  };
-  Value lo[2 * Vectors], hi[2 * Vectors];
-  lo[1] = before_warp(warp);
-  Value last = (warp + 1) & ((1 << log_warps) - 1) ? before_warp(warp + 1) : after;
-#pragma unroll
-  for (int k = 4; k >= 0; k--) lo[1] = Op::combine(lo[1], keep[k]);
-  const Value next = shuffle(lo[1], (lane + 1) & 31);
-  if (lane < 31 && q + 1 < threads) last = next;
-  if (log_threads < 5 && q + 1 == threads) last = total;
-  hi[1] = last;
-  tree_down<Op, Vectors>(node, lo, hi, swizzle);
+  __device__ __forceinline__ void down(Spot spot, const State& s) const {
+    const Place p = place(spot);
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = log_warps();
 
-  int64_t* const indices = IsIndexed<Value>::value && exists ? lines.indices + line * lines.results : nullptr;
+    // The folds of what stands before the line's first warp here, and of all up to its last.
+    Value before = Op::identity(), after = s.of_warp;
+    if (warps > 0) after = block_of_warps(own, warp >> warps << warps, warps);
+    if (carry.tiles > 1) {
+      const int bits = kRowRadix * carry.levels;
+      before = fold_kept<Op>(kept, bits, 1);
+      if (warp == (blockDim.x >> 5) - 1) after = fold_next<Op>(kept, bits, 1, spot.tile, after);
+    }
+    // Down: the folds before this thread's run and up to its last element, then the vectors and their elements.
+    const auto before_warp = [&](int w) {
+      Value v = before;
 #pragma unroll
-  for (int j = 0; j < Vectors; j++) {
-    const int position = q * Run + (j ^ swizzle) * E;
-    if (position >= part.results) continue;
-    Value below[2 * E], from[2 * E], to[2 * E], y[E];
-    Value x[E];
-    load(x, j);
+      for (int k = kLogRowWarps - 1; k >= 0; k--)
+        if (k < warps && (w >> k & 1)) v = Op::combine(v, block_of_warps(own, w >> (k + 1) << (k + 1), k));
+      return v;
+    };
+    Value lo[2 * Vectors], hi[2 * Vectors];
+    lo[1] = before_warp(warp);
+    Value last = (warp + 1) & ((1 << warps) - 1) ? before_warp(warp + 1) : after;
 #pragma unroll
-    for (int i = 0; i < E; i++) below[E + i] = x[i];
-    tree_up<Op, E>(below);
-    from[1] = lo[Vectors + j], to[1] = hi[Vectors + j];
-    tree_down<Op, E>(below, from, to);
+    for (int k = 4; k >= 0; k--) lo[1] = Op::combine(lo[1], s.keep[k]);
+    const Value next = shuffle(lo[1], (lane + 1) & 31);
+    if ((lane + 1) & (lanes - 1)) last = next;
+    hi[1] = last;
+    tree_down<Op, Vectors>(s.node, lo, hi);
+
 #pragma unroll
-    for (int i = 0; i < E; i++) y[i] = lines.exclusive ? from[E + i] : to[E + i];
-    if (lines.exclusive && first + position == 0) y[0] = fold_of_nothing(source);
-    *vector_at(j) = packed(source, y, reverse);
-    if constexpr (IsIndexed<Value>::value)
+    for (int j = 0; j < Vectors; j++) {
+      Value below[2 * E], from[2 * E], to[2 * E], y[E];
+      load(below + E, p, j);
+      tree_up<Op, E>(below);
+      from[1] = lo[Vectors + j], to[1] = hi[Vectors + j];
+      tree_down<Op, E>(below, from, to);
 #pragma unroll
-      for (int i = 0; i < E; i++)
-        if (position + i < part.results)
-          indices[lines.result(first + position + i)] = from_the_front(lines, y[i].index);
+      for (int i = 0; i < E; i++) y[i] = lines.exclusive ? from[E + i] : to[E + i];
+      const int64_t position = p.first + q * Run + j * E;
+      if (j == 0)
+        if (lines.exclusive && position == 0) y[0] = fold_of_nothing(source);
+      uint32_t words[4];
+      pack(words, source, y);
+      if (lines.reverse) mirror<sizeof(T)>(words);
+      *run_vector(j) = {words[0], words[1], words[2], words[3]};
+      if constexpr (IsIndexed<Value>::value) {
+        int64_t* const indices = lines.indices + p.line * lines.results;
+#pragma unroll
+        for (int i = 0; i < E; i++)
+          if (q * Run + j * E + i < p.results) indices[lines.result(position + i)] = from_the_front(lines, y[i].index);
+      }
+    }
+    __syncwarp();
+    T* const to = reinterpret_cast<T*>(lines.output) + p.line * lines.results +
+                  (lines.reverse ? lines.results - p.first - p.results : p.first);
+    const int at = lines.reverse ? all - p.results : 0;
+    if (in_vectors(to, at, p.results)) {
+#pragma unroll
+      for (int k = 0; k < Vectors; k++)
+        if (const int v = q + k * lanes; v < p.results / E) *reinterpret_cast<uint4*>(to + v * E) = *vector(at / E + v);
+    } else {
+#pragma unroll 4
+      for (int i = q; i < p.results; i += lanes) to[i] = *element(at + i);
+    }
   }
-  __syncthreads();
-  if (part.results > 0) {
-    T* const to = reinterpret_cast<T*>(lines.output) + line * lines.results +
-                  (reverse ? lines.results - first - part.results : first);
-    copy_out(shared, to, reverse ? all - part.results : 0, part.results, q, threads);
-  }
+};
+
+template <class S>
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Value>)
+    scan_rows(const __grid_constant__ S source, const __grid_constant__ Lines lines, int64_t count, int log_threads,
+              unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
+  using Tiles = RowTiles<S>;
+  extern __shared__ uint4 memory[];
+  __shared__ typename S::Value warp_total[kTotals][Tiles::Warps], kept[kRowRadix * kMaxLevels];
+  const Tiles tiles{source, lines, carry, count, log_threads, memory, warp_total, kept};
+  const bool carried = carry.tiles > 1;
+  scan_tile(tiles, carry.board, work, carry.ahead, carried, carried || log_threads > 5);
 }
 
 }  // namespace torch_reductions::cuda

@@ -4,31 +4,32 @@
 
 namespace torch_reductions::cuda {
 
-// Bit `bit` of `swapped`: of two neighbours among 2^(bit + 1) values the first one stands behind the second.
-//
 // node[N .. 2N) are values, and node[i] becomes node[2 i] ∘ node[2 i + 1]: node[1] is the whole.
 template <class Op, int N>
-__device__ __forceinline__ void tree_up(typename Op::Value (&node)[2 * N], int swapped = 0) {
-  each<N - 1>([&](auto c) {
-    constexpr int i = N - 1 - c.value, bit = log2_of(N) - 1 - log2_of(i);
-    node[i] = join<Op>(swapped >> bit & 1, node[2 * i], node[2 * i + 1]);
-  });
+__device__ __forceinline__ void tree_up(typename Op::Value (&node)[2 * N]) {
+#pragma unroll
+  for (int i = N - 1; i > 0; i--) node[i] = Op::combine(node[2 * i], node[2 * i + 1]);
+}
+
+// The balanced tree over 2^log_count <= 8 values.
+template <class Op, class Get>
+__device__ __forceinline__ typename Op::Value block_of(Get get, int log_count) {
+  typename Op::Value v = get(0);
+  if (log_count > 0) v = Op::combine(v, get(1));
+  if (log_count > 1) v = Op::combine(v, Op::combine(get(2), get(3)));
+  if (log_count > 2) v = Op::combine(v, Op::combine(Op::combine(get(4), get(5)), Op::combine(get(6), get(7))));
+  return v;
 }
 
 // lo[i] and hi[i]: the folds of all that stands before the first value below node i, and of all up to its last one.
 // Given are lo[1] and hi[1]; lo[N + j] and hi[N + j] are the exclusive and the inclusive scan of value j.
 template <class Op, int N>
 __device__ __forceinline__ void tree_down(const typename Op::Value (&node)[2 * N], typename Op::Value (&lo)[2 * N],
-                                          typename Op::Value (&hi)[2 * N], int swapped = 0) {
-  each<N - 1>([&](auto c) {
-    constexpr int i = c.value + 1, bit = log2_of(N) - 1 - log2_of(i);
-    const bool swap = swapped >> bit & 1;
-    const typename Op::Value middle = Op::combine(lo[i], swap ? node[2 * i + 1] : node[2 * i]);
-    lo[2 * i] = swap ? middle : lo[i];
-    hi[2 * i] = swap ? hi[i] : middle;
-    lo[2 * i + 1] = swap ? lo[i] : middle;
-    hi[2 * i + 1] = swap ? middle : hi[i];
-  });
+                                          typename Op::Value (&hi)[2 * N]) {
+#pragma unroll
+  for (int i = 1; i < N; i++) {
+    lo[2 * i] = lo[i], hi[2 * i] = lo[2 * i + 1] = Op::combine(lo[i], node[2 * i]), hi[2 * i + 1] = hi[i];
+  }
 }
 
 }  // namespace torch_reductions::cuda
