@@ -13,7 +13,7 @@ struct Launcher {
   void (*run)(const ScanArgs&, const Threads&);
 };
 
-constexpr Launcher kLaunchers[] = {{10, sequential}, {90, ordered}};
+constexpr Launcher kLaunchers[] = {{10, sequential}, {20, threaded}, {90, ordered}};
 
 constexpr bool matches_the_ladder() {
   size_t i = 0;

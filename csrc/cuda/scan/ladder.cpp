@@ -12,7 +12,15 @@ struct Launcher {
   void (*run)(const ScanArgs& args, Context& context);
 };
 
-constexpr Launcher kLaunchers[] = {{90, ordered}};
+constexpr Launcher kLaunchers[] = {
+    {30, scan_then_fan},
+    {40, reduce_then_scan},
+    {50, two_level},
+    {60, two_level_zero_padded},
+    {70, look_back},
+    {80, cub_scan},
+    {90, ordered},
+};
 
 // Both lists are in the order of the numbers.
 constexpr bool matches_the_table() {
