@@ -233,7 +233,7 @@ def print_lines(lines: Sequence[Line]) -> None:
 
 
 def draw(lines: Sequence[Line], path: Path) -> bool:
-    """The picture: one row of panels a device and family, a panel a problem, a bar a rung, the copy ceiling as a line."""
+    """The picture: a row of panels a device and family, a panel a problem, a bar a rung, the copy ceiling as a line."""
     try:
         import matplotlib
     except ModuleNotFoundError:

@@ -13,13 +13,8 @@ struct Launcher {
 };
 
 constexpr Launcher kLaunchers[] = {
-    {30, scan_then_fan},
-    {40, reduce_then_scan},
-    {50, two_level},
-    {60, two_level_zero_padded},
-    {70, look_back},
-    {80, cub_scan},
-    {90, ordered},
+    {30, scan_then_fan}, {40, reduce_then_scan}, {50, two_level}, {60, two_level_zero_padded},
+    {70, look_back},     {80, cub_scan},         {90, ordered},
 };
 
 // Both lists are in the order of the numbers.

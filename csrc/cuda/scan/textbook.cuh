@@ -29,9 +29,7 @@ struct ScanRows {
   __device__ A load(int64_t row, int64_t k) const {
     return k < length ? A(input[row * length + (reverse ? length - 1 - k : k)]) : Op::identity();
   }
-  __device__ T& result(int64_t row, int64_t j) const {
-    return output[row * results + (reverse ? results - 1 - j : j)];
-  }
+  __device__ T& result(int64_t row, int64_t j) const { return output[row * results + (reverse ? results - 1 - j : j)]; }
   // Fold(0), which is 0 where the identity is -0.
   __device__ void store_nothing(int64_t row) const { result(row, 0) = std::is_same_v<Op, Sum<A>> ? 0 : 1; }
   // What element k and those before it make; nothing beyond the end.
@@ -58,11 +56,11 @@ template <class Body>
 void with_rows(const ScanArgs& args, Context& context, Body body) {
   const auto with_operator = [&]<class T, class Op>(Tag<T>, Tag<Op>) {
     const ScanRows<Op, T> rows{static_cast<const T*>(args.input),
-                           static_cast<T*>(args.output),
-                           args.length,
-                           args.results,
-                           args.exclusive,
-                           args.reverse};
+                               static_cast<T*>(args.output),
+                               args.length,
+                               args.results,
+                               args.exclusive,
+                               args.reverse};
     if (args.length > 0) return body(rows);
     launch(nothing_kernel<Op, T>, ceil_div(args.outer, 256), 256, 0, context.stream, rows, args.outer);
   };

@@ -4,6 +4,7 @@
 
 namespace torch_reductions::cuda {
 
+inline constexpr int kStrips = 4;  // of a part, while there are fewer parts than the most
 inline constexpr int64_t kMaxParts = 512;
 
 // Whole blocks of elements, as many for each part.
@@ -50,8 +51,9 @@ __global__ void scan_parts_kernel(ScanRows<Op, T> rows, const A* totals, int64_t
 template <template <class> class Warp, class Op, class T>
 void scan_two_level(const ScanRows<Op, T>& rows, int64_t outer, Context& context) {
   using A = typename Op::Value;
-  const RowCut cut(rows.length);
-  const int64_t part_length = ceil_div(cut.parts, kMaxParts) * cut.threads, parts = ceil_div(rows.length, part_length);
+  const RowCut cut(rows.length, kStrips);
+  const int64_t part_length = ceil_div(cut.parts, kMaxParts) * kStrips * cut.threads;
+  const int64_t parts = ceil_div(rows.length, part_length);
   A* const totals = parts > 1 ? workspace<A>(context, outer * parts) : nullptr;
   if (parts > 1) {
     launch_parts(outer, parts, [&](int64_t row, int64_t blocks) {
