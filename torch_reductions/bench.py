@@ -250,7 +250,8 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
     for line in lines:
         groups.setdefault((line.device, line.problem.family), []).append(line)
     names = [list(dict.fromkeys(line.variant for line in here if line.variant != "copy")) for here in groups.values()]
-    columns = max(len({line.problem for line in here}) for here in groups.values())
+    panels = [len({line.problem for line in here}) for here in groups.values()]
+    columns = max(panels)
     with pyplot.rc_context({"font.size": 9, "text.color": ink, "axes.labelcolor": ink, "font.family": "DejaVu Sans"}):
         figure, axes = pyplot.subplots(
             len(groups),
@@ -304,7 +305,8 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                 panel.grid(axis="x", color="#eaeef2", linewidth=0.8)
                 panel.set_axisbelow(True)
                 panel.set_title(problem.title, fontsize=9.5, loc="left", pad=8)
-                panel.set_xlabel("GB/s (input and output, each once)" if row == len(groups) - 1 else "")
+                lowest = all(count <= column for count in panels[row + 1 :])
+                panel.set_xlabel("GB/s (input and output, each once)" if lowest else "")
             axes[row][0].set_ylabel(device_title(device), fontsize=10, fontweight="bold", labelpad=10)
         figure.align_ylabels()
         figure.suptitle(

@@ -6,13 +6,25 @@
 //          floats may differ from run to run.
 // Needs:   compute capability 7.5. A block's tile is its ticket: who waits, waits for blocks that have begun.
 // See:     Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back (2016).
-#include "ordered/carry.cuh"
+#include "../primitives/grid.cuh"
 #include "textbook.cuh"
 
 namespace torch_reductions::cuda {
 namespace {
 
 constexpr int kEach = 4;  // elements of a thread, each of another strip of the tile
+
+// A block's tile and the tag of its launch, from one atomic: the upper half of the word counts the blocks that have begun,
+// the lower half is the number of the launch. The last one to draw opens the board for the next launch: all have their tag.
+struct Drawn {
+  unsigned tile, tag;
+};
+__device__ Drawn draw_tile(const Board& board) {
+  const uint64_t word = atomicAdd(reinterpret_cast<unsigned long long*>(board.launch), 1ull << 32);
+  const unsigned tile = unsigned(word >> 32), tag = launch_tag(word);
+  if (tile == gridDim.x - 1) store_relaxed(board.launch, tag);
+  return {tile, tag};
+}
 
 // What tiles say, tile t of all rows at word t: first its total, then the fold of its row up to its end.
 template <class A>
@@ -55,14 +67,14 @@ __device__ A look_back(const Sayings<A>& sayings, int64_t tile, int64_t before) 
 
 template <class Op, class T, class A = typename Op::Value>
 __global__ void look_back_kernel(ScanRows<Op, T> rows, Board board, unsigned tiles) {
-  __shared__ Ticket ticket;
+  __shared__ Drawn drawn;
   __shared__ A before_tile;
   const int tid = threadIdx.x;
   int64_t number = blockIdx.x;
   if (tiles > 1) {
-    if (tid == 0) ticket = draw_ticket(board);
+    if (tid == 0) drawn = draw_tile(board);
     __syncthreads();
-    number = ticket.number;
+    number = drawn.tile;
   }
   const int64_t row = number / tiles, tile = number % tiles, begin = tile * kEach * blockDim.x + tid;
 
@@ -78,13 +90,13 @@ __global__ void look_back_kernel(ScanRows<Op, T> rows, Board board, unsigned til
   A base = Op::identity();
   if (tiles > 1) {
     if (tid < 32) {
-      const Sayings<A> sayings{board.words, ticket.tag};
+      const Sayings<A> sayings{board.words, drawn.tag};
       if (tile > 0) {
-        if (tid == 0) publish(sayings.total(number), total, ticket.tag);
+        if (tid == 0) publish(sayings.total(number), total, drawn.tag);
         base = look_back<Op>(sayings, number, tile);
       }
       if (tid == 0) {
-        publish(sayings.up_to_end(number), Op::combine(base, total), ticket.tag);
+        publish(sayings.up_to_end(number), Op::combine(base, total), drawn.tag);
         before_tile = base;
       }
     }
