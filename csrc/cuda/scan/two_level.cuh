@@ -7,7 +7,7 @@ namespace torch_reductions::cuda {
 inline constexpr int kStrips = 4;  // of a part, while there are fewer parts than the most
 inline constexpr int64_t kMaxParts = 512;
 
-// Whole blocks of elements, as many for each part.
+// A block's part: strips of as many elements as the block has threads. The last one may end early.
 struct Strips {
   int64_t row, begin, end;
 
@@ -15,6 +15,7 @@ struct Strips {
       : row(blockIdx.x / parts), begin(blockIdx.x % parts * part_length), end(min(begin + part_length, length)) {}
 };
 
+// A thread takes an element of each strip: sums and products do not mind the order.
 template <class Op, class T, class A = typename Op::Value>
 __global__ void reduce_parts_kernel(ScanRows<Op, T> rows, A* totals, int64_t part_length, unsigned parts) {
   const Strips strips(rows.length, part_length, parts);
