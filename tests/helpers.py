@@ -37,6 +37,8 @@ INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
 DTYPES = [*FLOATS, *INTEGERS, "bool"]
 LADDER = {rung.name: rung for rung in catalog.ladder("reduce")}
 CHAINS = ["sequential", "threaded"]  # long chains of additions: their error grows with the length
+TILE_CHAINS = ["two_level", "two_level_zero_padded", "look_back", "cub"]  # a scan's tiles of 128 or more in a chain
+IRREPRODUCIBLE = ["look_back", "cub"]  # scans whose order differs from run to run
 
 EMULATED = pytest.StashKey[str]()  # what the tests of the emulator covered, for the last line of a run
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from helpers import EMULATED, LADDER, ROOT
+from helpers import EMULATED, ROOT
 
 from tests.emulator import build, cases
+from torch_reductions.catalog import OPERATORS, ladder
+from torch_reductions.library import FAMILIES
 
 pytestmark = [
     pytest.mark.skipif(build.found_nvcc()[0] is None, reason="no nvcc, whose headers the emulator needs"),
@@ -29,13 +31,15 @@ class Schedule:
     kind: str  # of the build: build.KINDS
     order: str
     seed: int = 1
+    resident: int = 3  # blocks that run at once
 
     def __str__(self) -> str:
-        return f"{self.kind}-{self.order}" + (f"-{self.seed}" if self.order in ("random", "greedy") else "")
+        seed = f"-{self.seed}" if self.order in ("random", "greedy") else ""
+        return f"{self.kind}-{self.order}{seed}" + (f"-resident{self.resident}" if self.resident != 3 else "")
 
     @property
     def options(self) -> list[str]:
-        return ["--order", self.order, "--seed", str(self.seed)]
+        return ["--order", self.order, "--seed", str(self.seed), "--resident", str(self.resident)]
 
 
 # The race detector sees what ordered two accesses in this run, hence two orders; the sanitizers look at addresses.
@@ -105,6 +109,17 @@ def test_other_functions_and_dtypes() -> None:
     KERNELS.update(run_cases(Schedule("plain", "greedy", 6), cases.other_cases(), "other"))
 
 
+@pytest.mark.parametrize("kind", ["plain", "races"])
+@pytest.mark.parametrize("resident", [1, 2, 8])
+def test_look_back(resident: int, kind: str) -> None:
+    """Blocks that wait for one another, few and many at once, as far apart as they can come."""
+    every = [case for case in cases.main_cases() if case.rung.name == "look_back"]
+    wanted = [case for case in every if kind == "plain" or 1000 < case.view.elements < 20_000]
+    assert wanted
+    for seed in (1, 2, 3) if kind == "plain" else (1,):
+        run_cases(Schedule(kind, "greedy", seed, resident), wanted, f"look_back_{kind}")
+
+
 def test_every_kernel_ran() -> None:
     """Each __global__ function of the project, by name; what was not instantiated is not there to run."""
     if not KERNELS:
@@ -128,11 +143,13 @@ def test_every_kernel_ran() -> None:
 
 def test_what_cannot_be_emulated() -> None:
     """The list is short, and the ladder says the same."""
-    on_cuda = {rung.name for rung in LADDER.values() if "cuda" in rung.devices}
-    emulated = {rung.name for rung in LADDER.values() if rung.emulated}
-    assert on_cuda - emulated == {"cub"}
-    assert sorted(build.NOT_EMULATED) == ["160_cub.cu"]
-    assert {case.rung.name for case in cases.main_cases()} == on_cuda & emulated
+    rungs = {(family, rung.number): rung for family in FAMILIES for rung in ladder(family)}
+    on_cuda = {key for key, rung in rungs.items() if "cuda" in rung.devices}
+    emulated = {key for key, rung in rungs.items() if rung.emulated}
+    assert {rungs[key].name for key in on_cuda - emulated} == {"cub"}
+    assert sorted(build.NOT_EMULATED) == sorted(f"{number:03d}_cub.cu" for _, number in on_cuda - emulated)
+    of = {operator.name: operator.family for operator in OPERATORS}
+    assert {(of[case.function], case.rung.number) for case in cases.main_cases()} == on_cuda & emulated
 
 
 # --- The emulator itself ----------------------------------------------------------------------------------------------

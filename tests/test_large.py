@@ -68,6 +68,22 @@ def test_expanded(function: str, device: str) -> None:
 
 
 @needs_cuda
+@pytest.mark.parametrize("rung", tr.variants("cumsum", "cuda"))
+def test_scans_on_a_gpu(rung: str) -> None:
+    """A line, and rows whose places reach beyond 2^31."""
+    need(24, "cuda")
+    n = 2**31 + 8
+    x = torch.zeros(n, dtype=torch.int32, device="cuda")
+    for at in (0, 2**31 - 1, n - 1):
+        mark(x, at, 1)
+    y = tr.cumsum(x, 0, dtype=torch.int32, variant=rung)
+    assert y[[0, 2**31 - 2, 2**31 - 1, n - 2, n - 1]].tolist() == [1, 1, 2, 2, 3]
+    del y
+    y = tr.cumsum(x.view(8, -1), 1, dtype=torch.int32, reverse=True, variant=rung)
+    assert y[:, 0].tolist() == [1, 0, 0, 0, 0, 0, 0, 2] and y[-1, -2:].tolist() == [1, 1]
+
+
+@needs_cuda
 @pytest.mark.parametrize("function", ["sum", "amax", "argmax"])
 def test_float32_on_a_gpu(function: str) -> None:
     need(12, "cuda")

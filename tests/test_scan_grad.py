@@ -133,7 +133,7 @@ def test_indices_have_no_gradient(function: str) -> None:
 
 
 @pytest.mark.parametrize("function", SCANS)
-@pytest.mark.parametrize("rung", ["sequential", "ordered"])
+@pytest.mark.parametrize("rung", ["sequential", "threaded", "ordered"])
 def test_every_rung_has_the_gradient(function: str, rung: str) -> None:
     x = torch.randn(4, 5)
     expected = grad(lambda t: torch_values(function, t, 1), x)

@@ -16,7 +16,9 @@ from helpers import (
     FLOATS,
     FORMS,
     INTEGERS,
+    IRREPRODUCIBLE,
     SCANS,
+    TILE_CHAINS,
     VIEWS,
     as_view,
     base_shape,
@@ -29,6 +31,7 @@ from helpers import (
 )
 
 import torch_reductions as tr
+from torch_reductions import library
 
 LENGTHS = [0, 1, 31, 32, 33, 1023, 1024, 1025, 10007, 2**20 + 3]
 LONG, LONG_DTYPES = (2**20 + 3,), ["float32", "bfloat16", "int32", "uint8"]
@@ -92,7 +95,9 @@ def precise(function: str, x: torch.Tensor, dim: int, form: str) -> torch.Tensor
 
 def roundings(function: str, rung: str, n: int) -> int:
     """The most on the way to a result: a tree's and a fold's, or a chain's; those of a product are one an element."""
-    return n if rung in CHAINS or function == "cumprod" else 2 * n.bit_length()
+    if rung in CHAINS or function == "cumprod":
+        return n
+    return 2 * n.bit_length() + (n // 128 if rung in TILE_CHAINS else 0)
 
 
 @table(
@@ -162,8 +167,13 @@ def test_infinities_reach_only_what_comes_after(rung: str, dtype: str, device: s
             y = x.clone()
             y[place] = value
             forward, backward = (tr.cumsum(y, 0, reverse=r, variant=rung) for r in (False, True))
-            assert torch.equal(forward[:place], tr.cumsum(x, 0, variant=rung)[:place])
-            assert torch.equal(backward[place + 1 :], tr.cumsum(x, 0, reverse=True, variant=rung)[place + 1 :])
+            before = tr.cumsum(x, 0, variant=rung)[:place]
+            after = tr.cumsum(x, 0, reverse=True, variant=rung)[place + 1 :]
+            if rung in IRREPRODUCIBLE:
+                torch.testing.assert_close(forward[:place], before)
+                torch.testing.assert_close(backward[place + 1 :], after)
+            else:
+                assert torch.equal(forward[:place], before) and torch.equal(backward[place + 1 :], after)
             assert not forward[place:].isfinite().any() and not backward[: place + 1].isfinite().any()
 
 
@@ -184,7 +194,16 @@ def test_long_sums_of_half_precision(dtype: str, device: str) -> None:
     assert error.max() <= 2 * best.max() and exact.max() < torch.finfo(x.dtype).max
 
 
-@table("function rung dtype out device", [(*c[:3], out, c[3]) for c in cases(SCANS[:2]) for out in DTYPES])
+def makes(function: str, rung: str, dtype: str) -> bool:
+    """Whether the rung has results of the type; bools are made of int64."""
+    rungs = {r.name: r for r in library.rungs(function)}
+    return (dtype if dtype != "bool" else "int64") in rungs["ordered" if rung == "auto" else rung].dtypes
+
+
+@table(
+    "function rung dtype out device",
+    [(*c[:3], out, c[3]) for c in cases(SCANS[:2]) for out in DTYPES if makes(c[0], c[1], out)],
+)
 def test_dtype_argument(function: str, rung: str, dtype: str, out: str, device: str) -> None:
     """The input is cast first, as torch does it: fractions are cut off, integers wrap."""
     kind, wanted = getattr(torch, dtype), getattr(torch, out)

@@ -16,18 +16,32 @@ import torch_reductions as tr
 
 from .timing import Timing, bytes_moved, timer
 
-FUNCTIONS = ("sum", "prod", "mean", "amax", "amin", "argmax", "argmin")
-EXACT = ("amax", "amin", "argmax", "argmin")
+REDUCTIONS = ("sum", "prod", "mean", "amax", "amin", "argmax", "argmin")
+SCANS = ("cumsum", "cumprod", "cummax", "cummin")
+PRODUCTS = ("prod", "cumprod")
+EXACT = ("amax", "amin", "argmax", "argmin", "cummax", "cummin")
+
+
+Result = torch.Tensor | tuple[torch.Tensor, ...]
+
+
+def parts(result: Result) -> tuple[torch.Tensor, ...]:
+    """The tensors of a result: one, or values and indices."""
+    return (result,) if isinstance(result, torch.Tensor) else tuple(result)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One reduction that every rung is to do."""
+    """One reduction, or one scan, that every rung is to do."""
 
     function: str
     shape: tuple[int, ...]
     dim: int | None
     dtype: torch.dtype
+
+    @property
+    def family(self) -> str:
+        return "scan" if self.function in SCANS else "reduce"
 
     @property
     def title(self) -> str:
@@ -44,12 +58,12 @@ class Problem:
             return x.random_(0, 2, generator=generator)
         if not x.is_floating_point():
             return x.random_(0 if self.dtype == torch.uint8 else -100, 100, generator=generator)
-        if self.function == "prod":  # a product that stays near 1
+        if self.function in PRODUCTS:  # a product that stays near 1
             length = prod(self.shape) if self.dim is None else self.shape[self.dim]
             return x.normal_(0, length**-0.5, generator=generator).exp_()
         return x.normal_(generator=generator)
 
-    def call(self, x: torch.Tensor, variant: str | None) -> Callable[[], torch.Tensor]:
+    def call(self, x: torch.Tensor, variant: str | None) -> Callable[[], Result]:
         """Ours by that variant; torch's for None."""
         function = getattr(torch if variant is None else tr, self.function)
         options: dict[str, object] = {} if variant is None else {"variant": variant}
@@ -57,17 +71,17 @@ class Problem:
             options["dim"] = self.dim
         return lambda: function(x, **options)
 
-    def is_right(self, x: torch.Tensor, result: torch.Tensor) -> bool:
-        """Integers, maxima and their places exactly; else to a millionth of the sum of the absolute values."""
+    def is_right(self, x: torch.Tensor, result: Result) -> bool:
+        """Integers, extremes and their places exactly; else to a millionth of the sum of the absolute values."""
         if self.function in EXACT or not x.is_floating_point():
-            return torch.equal(result, self.call(x, None)())
+            return all(map(torch.equal, parts(result), parts(self.call(x, None)())))
         wide = x.double()
-        expected = self.call(wide, None)()
-        scale = expected.abs() if self.function == "prod" else self.call(wide.abs(), None)()
+        ((actual,), (expected,)) = parts(result), parts(self.call(wide, None)())
+        scale = expected.abs() if self.function in PRODUCTS else parts(self.call(wide.abs(), None)())[0]
         allowed = scale * (1e-12 if x.dtype == torch.float64 else 1e-6) + expected.abs() * torch.finfo(x.dtype).eps
-        if self.function == "prod":
+        if self.function in PRODUCTS:
             allowed = allowed * 100  # each of the factors' roundings stays
-        return bool(((result.double() - expected).abs() <= allowed).all())
+        return bool(((actual.double() - expected).abs() <= allowed).all())
 
 
 @dataclass(frozen=True)
@@ -79,7 +93,7 @@ class Line:
     variant: str
     timing: Timing
     gb_per_s: float
-    ratio: float | None  # torch's time over this one's; None for what is not a reduction
+    ratio: float | None  # torch's time over this one's; None for what is only a copy
     right: bool
 
     @property
@@ -93,6 +107,8 @@ DEMO = [
     Problem("sum", (2**24,), None, torch.int32),
     Problem("sum", (4096, 4096), None, torch.float32),
     Problem("sum", (4096, 4096), 1, torch.float32),
+    Problem("cumsum", (2**24,), 0, torch.int32),
+    Problem("cumsum", (4096, 4096), 1, torch.float32),
 ]
 HEADINGS = ("variant", "time (us)", "GB/s", "x torch", "right")
 
@@ -122,7 +138,7 @@ def measure(
     harness = timer(device)
     copy, copy_bytes = harness.copy_call(x)
     torch_call = problem.call(x, None)
-    nbytes = bytes_moved(x, torch_call())
+    nbytes = bytes_moved(x, *parts(torch_call()))
     times = harness.compare({"copy": copy, "torch": torch_call}, seconds)
     lines = [
         Line(device, problem, "copy", times["copy"], times["copy"].gb_per_s(copy_bytes), None, True),
@@ -217,7 +233,7 @@ def print_lines(lines: Sequence[Line]) -> None:
 
 
 def draw(lines: Sequence[Line], path: Path) -> bool:
-    """The picture: one row of panels a device, one column a problem, a bar a rung, the copy ceiling as a line."""
+    """The picture: a row of panels a device and family, a panel a problem, a bar a rung, the copy ceiling as a line."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -230,33 +246,37 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     ink, faint, ours, best, peer, wrong = "#24292f", "#8c959f", "#7fa8d9", "#1f5fa8", "#b8bec6", "#cf222e"
-    devices = list(dict.fromkeys(line.device for line in lines))
-    problems = list(dict.fromkeys(line.problem for line in lines))
-    bars = [max(len(select(lines, device, problem)) - 1 for problem in problems) for device in devices]
+    groups: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        groups.setdefault((line.device, line.problem.family), []).append(line)
+    names = [list(dict.fromkeys(line.variant for line in here if line.variant != "copy")) for here in groups.values()]
+    panels = [len({line.problem for line in here}) for here in groups.values()]
+    columns = max(panels)
     with pyplot.rc_context({"font.size": 9, "text.color": ink, "axes.labelcolor": ink, "font.family": "DejaVu Sans"}):
         figure, axes = pyplot.subplots(
-            len(devices),
-            len(problems),
-            figsize=(1.6 + 4.0 * len(problems), 1.9 + 0.9 * len(devices) + 0.27 * sum(bars)),
-            gridspec_kw={"height_ratios": [count + 1 for count in bars]},
+            len(groups),
+            columns,
+            figsize=(1.6 + 4.0 * columns, 1.9 + 0.9 * len(groups) + 0.27 * sum(map(len, names))),
+            gridspec_kw={"height_ratios": [len(rungs) + 1 for rungs in names]},
             squeeze=False,
             sharex="row",
             layout="constrained",
         )
         figure.patch.set_facecolor("white")
-        for row, device in enumerate(devices):
-            here = [line for line in lines if line.device == device]
+        for row, ((device, _), here) in enumerate(groups.items()):
             limit = 1.18 * max(line.gb_per_s for line in here)
-            names = [name for name in dict.fromkeys(line.variant for line in here) if name != "copy"]
+            problems = list(dict.fromkeys(line.problem for line in here))
+            for panel in axes[row][len(problems) :]:
+                panel.set_visible(False)
             for column, problem in enumerate(problems):
                 panel = axes[row][column]
-                chosen = select(lines, device, problem)
-                reductions = [line for line in chosen if line.variant != "copy"]
+                chosen = [line for line in here if line.problem == problem]
+                measured = [line for line in chosen if line.variant != "copy"]
                 ceiling = next(line.gb_per_s for line in chosen if line.variant == "copy")
-                right = [line for line in reductions if line.right and line.variant != "torch"]
+                right = [line for line in measured if line.right and line.variant != "torch"]
                 fastest = max(right, key=lambda line: line.gb_per_s, default=None)
-                for line in reductions:
-                    place = names.index(line.variant)
+                for line in measured:
+                    place = names[row].index(line.variant)
                     colour = peer if line.variant == "torch" else best if line is fastest else ours
                     panel.barh(place, line.gb_per_s, height=0.72, color=colour if line.right else wrong)
                     # Behind the bar; inside where the ceiling's line would strike the number through.
@@ -271,12 +291,12 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                         color=("white" if inside else ink) if line.right else wrong,
                     )
                 panel.axvline(ceiling, color=ink, linestyle=(0, (4, 3)), linewidth=1.1)
-                middle = (len(names) - 1) / 2
+                middle = (len(names[row]) - 1) / 2
                 where = {"ha": "left", "va": "center", "rotation": 90, "fontsize": 8}
                 panel.text(ceiling + 0.01 * limit, middle, f"copy {number(ceiling)}", color=faint, **where)
                 panel.set_xlim(0, limit)
-                panel.set_ylim(len(names) - 0.4, -0.6)
-                panel.set_yticks(range(len(names)), names if column == 0 else [""] * len(names))
+                panel.set_ylim(len(names[row]) - 0.4, -0.6)
+                panel.set_yticks(range(len(names[row])), names[row] if column == 0 else [""] * len(names[row]))
                 panel.xaxis.set_major_locator(MaxNLocator(5))
                 panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))
                 panel.tick_params(length=0, colors=ink)
@@ -284,12 +304,13 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                 panel.spines["bottom"].set_color(faint)
                 panel.grid(axis="x", color="#eaeef2", linewidth=0.8)
                 panel.set_axisbelow(True)
-                panel.set_title(problem.title if row == 0 else "", fontsize=9.5, loc="left", pad=8)
-                panel.set_xlabel("GB/s (input and output, each once)" if row == len(devices) - 1 else "")
+                panel.set_title(problem.title, fontsize=9.5, loc="left", pad=8)
+                lowest = all(count <= column for count in panels[row + 1 :])
+                panel.set_xlabel("GB/s (input and output, each once)" if lowest else "")
             axes[row][0].set_ylabel(device_title(device), fontsize=10, fontweight="bold", labelpad=10)
         figure.align_ylabels()
         figure.suptitle(
-            "torch_reductions: every way to reduce, against the copy ceiling",
+            "torch_reductions: every way to reduce and to scan, against the copy ceiling",
             fontsize=13,
             fontweight="bold",
             x=0.01,
@@ -313,10 +334,6 @@ def number(gb_per_s: float) -> str:
     return f"{gb_per_s:,.0f}" if gb_per_s >= 100 else f"{gb_per_s:.3g}"
 
 
-def select(lines: Sequence[Line], device: str, problem: Problem) -> list[Line]:
-    return [line for line in lines if (line.device, line.problem) == (device, problem)]
-
-
 def conclude(lines: Sequence[Line]) -> int:
     wrong = [line for line in lines if not line.right]
     for line in wrong:
@@ -338,9 +355,9 @@ def demo(argv: Sequence[str]) -> int:
 
 def bench(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m torch_reductions bench", description="The rungs on one input.")
-    parser.add_argument("function", nargs="?", default="sum", choices=FUNCTIONS)
+    parser.add_argument("function", nargs="?", default="sum", choices=(*REDUCTIONS, *SCANS))
     parser.add_argument("--shape", default="4096x4096", help="such as 16777216 or 4096x4096")
-    parser.add_argument("--dim", type=int, default=None, help="the dimension that is reduced (default: all)")
+    parser.add_argument("--dim", type=int, default=None, help="reduced or scanned (default: all; a scan: the last)")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
     parser.add_argument("--variant", action="append", default=[], help="default: every rung of the device")
@@ -353,6 +370,8 @@ def bench(argv: Sequence[str]) -> int:
         shape = tuple(int(size) for size in options.shape.split("x"))
     except ValueError:
         parser.error(f"--shape {options.shape}: write it as 4096x4096")
+    if options.dim is None and options.function in SCANS:
+        options.dim = len(shape) - 1
     problem = Problem(options.function, shape, options.dim, dtype)
     devices = options.device or devices_at_hand()
     for device in devices:

@@ -56,8 +56,9 @@ def _supports(
             "exclusive for as many elements as the input has, include_initial for one more"
         )
     result = _dtype(function, input, dtype)
-    # Bools are scanned as integers.
-    check_variant(function, variant, torch.uint8 if result == torch.bool else result, input.device.type)
+    if result == torch.bool:  # scanned as integers
+        result = torch.int64 if function in FOLDS else torch.uint8
+    check_variant(function, variant, result, input.device.type)
 
 
 def _result(

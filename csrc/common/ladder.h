@@ -54,8 +54,16 @@ inline constexpr Rung kReduceLadder[] = {
 };
 
 inline constexpr unsigned kAllScans = (1u << kScanFunctions) - 1, kNumbers = kAllDtypes & ~bit(Dtype::boolean);
+inline constexpr unsigned kScanFolds = bit(Scan::cumsum) | bit(Scan::cumprod);
 inline constexpr Rung kScanLadder[] = {
     {10, "sequential", kCpu, 0, kAllScans, kNumbers, "left to right", "one loop over the elements: the textbook's check", false},
+    {20, "threaded", kCpu, 0, kAllScans, kNumbers, "one part a thread", "each thread folds a part, then scans it from what stands before it", false},
+    {30, "scan_then_fan", kCuda, 75, kScanFolds, kTextbookDtypes, "log2 steps of blocks", "blocks scan, their totals are scanned, and fanned out to the results: 4 accesses", true},
+    {40, "reduce_then_scan", kCuda, 75, kScanFolds, kTextbookDtypes, "log2 steps of blocks", "blocks reduce, their totals are scanned, blocks scan from there on: 3 accesses", true},
+    {50, "two_level", kCuda, 75, kScanFolds, kTextbookDtypes, "strips of up to 512 parts", "at most 512 parts a row: three launches, no recursion", true},
+    {60, "two_level_zero_padded", kCuda, 75, kScanFolds, kTextbookDtypes, "strips of up to 512 parts", "identities before each warp's shared memory: no branch in its scan", true},
+    {70, "look_back", kCuda, 75, kScanFolds, kTextbookDtypes, "differs from run to run", "one pass: blocks read the totals before theirs, 32 at a time: 2 accesses", true},
+    {80, "cub", kCuda, 75, bit(Scan::cumsum), kTextbookDtypes, "CUB's own", "CUB's DeviceScan: the ruler", false},
     {90, "ordered", kCpu | kCuda, 75, kAllScans, kNumbers, "Fold(i + 1)", "one order that the position alone decides: the same bits everywhere", true},
 };
 // clang-format on

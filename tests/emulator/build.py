@@ -40,7 +40,7 @@ KERNEL_FLAGS = {
     "asan": ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
 }
 LINK_FLAGS = {"plain": [], "races": [], "asan": ["-fsanitize=address,undefined"]}
-NOT_EMULATED = ("160_cub.cu",)  # tests/test_emulator.py compares it with the ladder
+NOT_EMULATED = ("080_cub.cu", "160_cub.cu")  # tests/test_emulator.py compares it with the ladder
 
 
 @functools.cache

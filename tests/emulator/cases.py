@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from torch_reductions.catalog import REDUCTIONS, SCANS, Operator, Rung
+from torch_reductions.catalog import OPERATORS, REDUCTIONS, SCANS, Operator, Rung
 from torch_reductions.library import dtype_name
 
 MOST_ELEMENTS = 100_003
@@ -150,6 +150,15 @@ SCAN_VIEWS = (
         View(4, 600, 4, 1, 16, 4),
     ),
 )
+# The textbook's scans: blocks of every size, and as many parts as make them look back over several windows. Once, in
+# other_cases(): three levels of totals, and more strips a part because there are 512 parts.
+TEXTBOOK_FORM_VIEWS = (rows(2, 1100), rows(40, 33), rows(3, 0))
+TEXTBOOK_SCAN_VIEWS = (
+    *(rows(1, n) for n in (1, 2, 31, 32, 33, 127, 128, 129, 513, 1024, 4097, 8193, 16_385, 32_769)),
+    *(rows(300, 3), rows(5, 1), rows(7, 1000), rows(3, 2049)),
+)
+LARGE_SCAN_VIEWS = (rows(1, 70_000), rows(1, 131_200))
+LARGEST_SCAN_VIEW = rows(1, 2**21 + 5000)
 
 
 @dataclass(frozen=True)
@@ -191,17 +200,23 @@ def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | Non
                 yield Case(operator.name, rung, dtype_name(dtype), view)
 
 
-def scan_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View]) -> Iterator[Case]:
-    """Each emulated rung of a scan."""
+def scan_cases_of(
+    operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None, form: str = ""
+) -> Iterator[Case]:
+    """Each emulated rung of a scan: a form in turn on each of the views, every form on a few; or all in one form."""
     for rung in operator.rungs(dtype, "cuda"):
-        if rung.emulated:
-            forms = itertools.cycle(FORMS)
-            yield from (
-                Case(operator.name, rung, dtype_name(dtype), view, next(forms)) for view in views if view.length
-            )
-            for view, form in itertools.product(FORM_VIEWS, FORMS):
-                if view.length or "i" in form:  # no results
-                    yield Case(operator.name, rung, dtype_name(dtype), view, form)
+        if not rung.emulated:
+            continue
+        ordered = rung.name == ORDERED
+        wanted = views if views is not None else SCAN_VIEWS if ordered else TEXTBOOK_SCAN_VIEWS
+        seen = dict.fromkeys(wanted if ordered else [view.contiguous_rows() for view in wanted])
+        forms = itertools.cycle((form,) if form else FORMS)
+        pairs = [(view, next(forms)) for view in seen if view.length]
+        if not form:
+            pairs += itertools.product(FORM_VIEWS if ordered else TEXTBOOK_FORM_VIEWS, FORMS)
+        for view, given in dict.fromkeys(pairs):
+            if view.length or "i" in given:  # no results
+                yield Case(operator.name, rung, dtype_name(dtype), view, given)
 
 
 @functools.cache
@@ -212,7 +227,7 @@ def main_cases() -> list[Case]:
         for operator in SCANS
         if operator.name in ("cumsum", "cummin")
         for dtype in DTYPES
-        for case in scan_cases_of(operator, dtype, SCAN_VIEWS)
+        for case in scan_cases_of(operator, dtype)
     ] + [
         case
         for operator in REDUCTIONS
@@ -224,11 +239,17 @@ def main_cases() -> list[Case]:
 
 
 def other_cases() -> list[Case]:
-    """A few views of every other function and dtype, and the largest one of the textbook's rungs."""
+    """A few views of every other function and dtype, and the largest ones of the textbook's rungs."""
     views = [rows(64, 2), rows(9, 33, 1), rows(5, 300), rows(17, 1000), rows(1, 3001, 1)]
     views += [columns(3, 70, 33), columns(1, 3000, 4)]
     sums = next(operator for operator in REDUCTIONS if operator.name == "sum")
-    largest = cases_of(sums, torch.float32, [LARGEST_TEXTBOOK_VIEW])
+    scans = next(operator for operator in SCANS if operator.name == "cumsum")
+    largest_scans = scan_cases_of(scans, torch.float32, [LARGEST_SCAN_VIEW], "p")
+    largest = [
+        *cases_of(sums, torch.float32, [LARGEST_TEXTBOOK_VIEW]),
+        *scan_cases_of(scans, torch.float32, LARGE_SCAN_VIEWS, "p"),
+        *(case for case in largest_scans if case.rung.name.startswith("two_level")),
+    ]
     return (
         [case for case in largest if case.rung.name != ORDERED]
         + [
@@ -254,17 +275,23 @@ def text_of(cases: Sequence[Case]) -> str:
 
 
 def main(words: Sequence[str]) -> None:
-    """python -m tests.emulator.cases FUNCTION RUNG DTYPE OUTERxLENGTH: one case of contiguous rows, for the runner."""
+    """python -m tests.emulator.cases FUNCTION RUNG DTYPE OUTERxLENGTH: one case of contiguous rows, for the runner.
+
+    Of a scan: every form.
+    """
     if len(words) != 4 or not re.fullmatch(r"\d+x\d+", words[3]):
         raise SystemExit(main.__doc__)
     function, rung, dtype, shape = words
     outer, length = map(int, shape.split("x"))
-    operator = next((o for o in REDUCTIONS if o.name == function), None)
-    found = [
-        case
-        for case in (cases_of(operator, getattr(torch, dtype), [rows(outer, length)]) if operator else ())
-        if case.rung.name == rung
-    ]
+    operator = next((o for o in OPERATORS if o.name == function), None)
+    view, kind = rows(outer, length), getattr(torch, dtype)
+    if operator is None:
+        every: list[Case] = []
+    elif operator.family == "scan":
+        every = [case for form in FORMS for case in scan_cases_of(operator, kind, [view], form)]
+    else:
+        every = list(cases_of(operator, kind, [view]))
+    found = [case for case in every if case.rung.name == rung]
     if not found:
         raise SystemExit(f"no emulated rung {rung!r} computes {function!r} of {dtype!r}")
     print(text_of(found), end="")

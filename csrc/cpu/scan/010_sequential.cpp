@@ -17,18 +17,11 @@ void sequential(const ScanArgs& args, const Threads&) {
       using Op = typename decltype(op)::type;
       for (int64_t row = 0; row < args.outer; row++) {
         const S* elements = static_cast<const S*>(args.input) + row * args.length;
-        const auto place = [&](int64_t j) { return row * args.results + (args.reverse ? args.results - 1 - j : j); };
         auto total = Op::identity();
-        if (args.exclusive) put_nothing<S>(args, place(0));
+        if (args.exclusive) put_nothing<S>(args, place_of(args, row, 0));
         for (int64_t k = 0; k + args.exclusive < args.results; k++) {
-          const auto x = widen(elements[from_front(args, k)]);
-          if constexpr (std::is_arithmetic_v<typename Op::Value>) {
-            total = Op::combine(total, typename Op::Value(x));
-          } else {
-            const auto value = decltype(total.value)(x);
-            total = Op::combine(total, {args.function == Scan::cummin ? flip(value) : value, k});
-          }
-          put<S>(args, place(k + args.exclusive), total);
+          total = Op::combine(total, value_of<Op>(args, elements, k));
+          put<S>(args, place_of(args, row, k + args.exclusive), total);
         }
       }
     });

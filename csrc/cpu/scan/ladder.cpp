@@ -6,7 +6,7 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr Launcher<ScanArgs, const Threads> kLaunchers[] = {{10, sequential}, {90, ordered}};
+constexpr Launcher<ScanArgs, const Threads> kLaunchers[] = {{10, sequential}, {20, threaded}, {90, ordered}};
 static_assert(match(kScanLadder, kCpu, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace

@@ -8,6 +8,7 @@
 namespace torch_reductions::cpu {
 
 void sequential(const ScanArgs& args, const Threads& threads);
+void threaded(const ScanArgs& args, const Threads& threads);
 void ordered(const ScanArgs& args, const Threads& threads);
 
 // Runs the rung of that number, 0 for auto. False where the CPU has none.

@@ -22,6 +22,24 @@ inline int64_t from_front(const ScanArgs& args, int64_t index) {
   return args.reverse ? args.length - 1 - index : index;
 }
 
+// Element k of a row, as the scan meets them.
+template <class Op, class S>
+typename Op::Value value_of(const ScanArgs& args, const S* row, int64_t k) {
+  using Value = typename Op::Value;
+  const auto x = widen(row[from_front(args, k)]);
+  if constexpr (std::is_arithmetic_v<Value>) {
+    return Value(x);
+  } else {
+    const auto value = decltype(Value::value)(x);
+    return {args.function == Scan::cummin ? flip(value) : value, k};
+  }
+}
+
+// Where a row's result number j goes in the whole output.
+inline int64_t place_of(const ScanArgs& args, int64_t row, int64_t j) {
+  return row * args.results + (args.reverse ? args.results - 1 - j : j);
+}
+
 // Stores the result at place `at` of the whole output.
 template <class S, class A>
 void put(const ScanArgs& args, int64_t at, A value) {

@@ -5,6 +5,12 @@
 
 namespace torch_reductions::cuda {
 
+void scan_then_fan(const ScanArgs& args, Context& context);
+void reduce_then_scan(const ScanArgs& args, Context& context);
+void two_level(const ScanArgs& args, Context& context);
+void two_level_zero_padded(const ScanArgs& args, Context& context);
+void look_back(const ScanArgs& args, Context& context);
+void cub_scan(const ScanArgs& args, Context& context);
 void ordered(const ScanArgs& args, Context& context);
 
 // Runs the rung of that number, 0 for auto. False where the GPU has none.

@@ -1,0 +1,84 @@
+// threaded
+// Changes: two passes: the threads fold a part of the row each; what stands before each part is known then, and the threads
+//          scan their parts from there on. Where there are enough rows, they are dealt out instead.
+// Costs:   elements are read twice; the order, and with it a float's last bits, depends on the number of threads.
+// Gains:   as many chains of additions at once as there are threads.
+// Order:   one part a thread, left to right; the parts, left to right; then each part from its base, left to right.
+// Needs:   any processor; contiguous rows.
+// See:     the same idea on the GPU, where a part is a block: reduce_then_scan.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ladder.h"
+#include "output.h"
+
+namespace torch_reductions::cpu {
+namespace {
+
+template <class S, class Op>
+class Row {
+ public:
+  using Value = typename Op::Value;
+
+  Row(const ScanArgs& args, int64_t row)
+      : args_(args), row_(row), elements_(static_cast<const S*>(args.input) + row * args.length) {}
+
+  Value fold(int64_t begin, int64_t end) const {
+    Value total = Op::identity();
+    for (int64_t k = begin; k < end; k++) total = Op::combine(total, value_of<Op>(args_, elements_, k));
+    return total;
+  }
+
+  void scan(int64_t begin, int64_t end, Value total) const {
+    if (args_.exclusive && begin == 0) put_nothing<S>(args_, place_of(args_, row_, 0));
+    for (int64_t k = begin; k < end; k++) {
+      total = Op::combine(total, value_of<Op>(args_, elements_, k));
+      put<S>(args_, place_of(args_, row_, k + args_.exclusive), total);
+    }
+  }
+
+ private:
+  const ScanArgs& args_;
+  const int64_t row_;
+  const S* const elements_;
+};
+
+template <class S, class Op>
+void scan_rows(const ScanArgs& args, const Threads& threads) {
+  const int64_t length = args.results - args.exclusive;  // the elements that a result is made of
+  const int64_t parts = std::clamp<int64_t>(length, 1, std::max(threads.count, 1));
+  if (args.outer >= parts) {
+    threads.parallel_for(0, args.outer, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; row++) Row<S, Op>(args, row).scan(0, length, Op::identity());
+    });
+    return;
+  }
+  // The first `extra` parts get one element more.
+  const auto begin_of = [&, each = length / parts, extra = length % parts](int64_t part) {
+    return part * each + std::min(part, extra);
+  };
+  std::vector<typename Op::Value> bases(parts);
+  for (int64_t i = 0; i < args.outer; i++) {
+    const Row<S, Op> row(args, i);
+    threads.parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; part++) bases[part] = row.fold(begin_of(part), begin_of(part + 1));
+    });
+    auto base = Op::identity();
+    for (auto& total : bases) total = std::exchange(base, Op::combine(base, total));
+    threads.parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; part++) row.scan(begin_of(part), begin_of(part + 1), bases[part]);
+    });
+  }
+}
+
+}  // namespace
+
+void threaded(const ScanArgs& args, const Threads& threads) {
+  with_storage(args.dtype, [&](auto storage) {
+    using S = typename decltype(storage)::type;
+    with_operator<S>(args.function, [&](auto op) { scan_rows<S, typename decltype(op)::type>(args, threads); });
+  });
+}
+
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,53 @@
+// Changes: against the CPU's loop: blocks scan their parts, the parts' totals are scanned in the same way, and what stands
+//          before a part is fanned out to all of its results.
+// Costs:   4 accesses an element: it is read, and its result written, read and written again; a launch or two a level.
+// Gains:   every element is worked on at once, and each level has at most a 128th of the elements of the one below.
+// Order:   log2 steps over 32 lanes, then over the warps of a block; the same over the totals; base, then result.
+// Needs:   compute capability 7.5; 128 to 1024 threads a block, by the row's length.
+// See:     Wilt, The CUDA Handbook (2013), chapter 13, "Scan, Then Fan".
+#include "textbook.cuh"
+
+namespace torch_reductions::cuda {
+namespace {
+
+template <class Op, class T, class A = typename Op::Value>
+__global__ void scan_parts_kernel(ScanRows<Op, T> rows, A* totals, unsigned parts) {
+  const int64_t row = blockIdx.x / parts, k = int64_t(blockIdx.x % parts) * blockDim.x + threadIdx.x;
+  const BlockScan<WarpScan<Op>> block;
+  A total;
+  const A value = block.scan(rows.load(row, k), total);
+  rows.store(row, k, value);
+  if (parts > 1 && threadIdx.x == 0) totals[blockIdx.x] = total;
+}
+
+// totals: scanned, so that a part's base is what the part before it says.
+template <class Op, class T, class A = typename Op::Value>
+__global__ void fan_kernel(ScanRows<Op, T> rows, const A* totals, unsigned parts) {
+  const int64_t row = blockIdx.x / parts, k = int64_t(blockIdx.x % parts) * blockDim.x + threadIdx.x;
+  if (blockIdx.x % parts > 0) rows.put_before(row, k, totals[blockIdx.x - 1]);
+}
+
+template <class Op, class T>
+void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context) {
+  using A = typename Op::Value;
+  const RowCut cut(rows.length);
+  A* const totals = cut.parts > 1 ? workspace<A>(context, outer * cut.parts) : nullptr;
+  launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
+    launch(scan_parts_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * cut.parts,
+           cut.parts);
+  });
+  if (cut.parts == 1) return;
+  scan(ScanRows<Op, A>{totals, totals, cut.parts, cut.parts, false, false}, outer, context);
+  launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
+    launch(fan_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * cut.parts,
+           cut.parts);
+  });
+}
+
+}  // namespace
+
+void scan_then_fan(const ScanArgs& args, Context& context) {
+  with_rows(args, context, [&](const auto& rows) { scan(rows, args.outer, context); });
+}
+
+}  // namespace torch_reductions::cuda
