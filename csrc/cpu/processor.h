@@ -29,6 +29,17 @@ inline Processor processor() {
   return chosen;
 }
 
+// Does asking for memory ahead pay? A Zen 4 does better alone: a sum of 2^24 floats ran at 0.7 of torch's speed with it, at
+// 0.9 without; a Xeon reached torch's with it.
+inline bool prefetch_pays() {
+#ifdef __x86_64__
+  static const bool intel = (__builtin_cpu_init(), __builtin_cpu_is("intel"));
+  return intel;
+#else
+  return false;
+#endif
+}
+
 inline const char* cpu_capability() {
   static constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};
   return kNames[int(processor())];

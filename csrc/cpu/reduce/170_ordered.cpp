@@ -103,7 +103,7 @@ struct Plan {
             args.length_stride,
             begin,
             columns,
-            elements() * size_of(args.input_dtype) > kFarBytes};
+            prefetch_pays() && elements() * size_of(args.input_dtype) > kFarBytes};
   }
 };
 
