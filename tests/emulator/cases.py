@@ -20,6 +20,7 @@ MOST_ELEMENTS = 100_003
 DTYPES = (torch.float32, torch.bfloat16, torch.int64)
 FUNCTIONS = ("sum", "argmax")
 ORDERED = "ordered"
+JOINED = ("single_pass", "look_back", ORDERED)  # whose blocks hand values to one another
 
 
 @dataclass(frozen=True)

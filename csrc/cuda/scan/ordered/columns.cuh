@@ -32,13 +32,13 @@ struct Strips {
     packed,    // the strip is all there is of [length, inner]: its rows follow one another in memory
   } kind;
   int log_lines, lines;      // of a strip; the lanes beyond `lines` idle
-  int log_warps;             // that share a strip; the others of a block take the next strips
+  int log_block, log_warps;  // warps of a block; of them those that share a strip: the others take the next strips
   int row_bytes, run_bytes;  // steps in shared memory, of the rows of a run and of runs
   int64_t outer_bytes;       // of the input, if packed: where the next strip begins
   unsigned groups;           // of strips that a block takes
 
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a warp
-  HOST_DEVICE int tile_bytes() const { return (kColumnThreads / 32 * runs()) * run_bytes; }
+  HOST_DEVICE int tile_bytes() const { return (runs() << log_block) * run_bytes; }
 };
 
 // Down a line: x[i] becomes the fold of all up to element i, given those before the first one and up to the last one.
@@ -96,7 +96,8 @@ struct ColumnTiles {
   }
   __device__ __forceinline__ Place place(Spot spot) const {
     Place p;
-    p.strip = int64_t(spot.group) * (Warps >> strips.log_warps) + (threadIdx.x >> (5 + strips.log_warps));
+    p.strip =
+        int64_t(spot.group) * (1 << (strips.log_block - strips.log_warps)) + (threadIdx.x >> (5 + strips.log_warps));
     p.line = p.strip * strips.lines + column();
     p.exists = column() < strips.lines && p.line < count;
     p.first = ((int64_t(spot.tile) << strips.log_warps) + warp_of_strip()) * strips.runs() * Run;
@@ -191,18 +192,18 @@ struct ColumnTiles {
         }
       }
     }
-    if (left < Run) {  // zeros behind the end, as in rows.cuh
+    // Zeros behind the end, as in rows.cuh; parts that lie behind it are not read.
+    if (left > 0 && left < Run) {
       char* const to = mine();
-      if (column() < strips.lines)
 #pragma unroll 1
-        for (int i = left > 0 ? int(left) : 0; i < Run; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
+      for (int i = int(left); i % kPart != 0; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
     }
   }
 
   // Part j of the run.
   __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j) const {
     const char* const from = mine();
-    if (column() >= strips.lines) {  // an idle lane
+    if (!p.exists || p.start + j * kPart >= lines.length) {
 #pragma unroll
       for (int i = 0; i < kPart; i++) x[i] = Op::identity();
     } else if (const int bytes = step(); bytes == 32 * int(sizeof(T))) {  // the offsets are constants
@@ -293,7 +294,7 @@ struct ColumnTiles {
     const Place p = place(spot);
     if (threadIdx.x >= 32 || !leads() || !p.exists) return;
     const unsigned line = unsigned(p.line);
-    Value v = block_of_warps(of, 0, kLogColumnWarps), got[8];
+    Value v = block_of_warps(of, 0, strips.log_warps), got[8];
     carry.say(0, spot.tile, line, v, tag);
     unsigned at = spot.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kColumnRadix) {
@@ -308,7 +309,7 @@ struct ColumnTiles {
   __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
     const Place p = place(spot);
     if (!leads()) return;
-    for (int level = threadIdx.x >> 5; level < carry.levels; level += Warps) {
+    for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
       const unsigned at = spot.tile >> (kColumnRadix * level);
       const int d = at & 7;
       Value got[8];
@@ -332,7 +333,7 @@ struct ColumnTiles {
     if (warps > 0) after = block_of_warps(own, 0, warps);
     if (carry.tiles > 1) {
       before = fold_kept<Op>(&kept[0][column()], bits, 32);
-      if (warp == Warps - 1) after = fold_next<Op>(&kept[0][column()], bits, 32, spot.tile, after);
+      if (warp + 1 == 1 << warps) after = fold_next<Op>(&kept[0][column()], bits, 32, spot.tile, after);
     }
     const auto before_warp = [&](int w) {
       Value v = before;
@@ -362,6 +363,7 @@ struct ColumnTiles {
     T* to = reinterpret_cast<T*>(lines.output) + first;
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
+      if (left <= j * kPart) break;
       Value x[kPart];
       load(x, p, j);
       blocks_of_run<Op, kPart>(x);
@@ -377,10 +379,9 @@ struct ColumnTiles {
           if (j * kPart + i < left) lines.indices[first + (j * kPart + i) * row] = from_the_front(lines, x[i].index);
       if (packed) {
         char* const in_place = mine();
-        if (p.exists)
 #pragma unroll
-          for (int i = 0; i < kPart; i++)
-            *reinterpret_cast<T*>(in_place + (j * kPart + i) * step()) = stored(source, x[i]);
+        for (int i = 0; i < kPart; i++)
+          *reinterpret_cast<T*>(in_place + (j * kPart + i) * step()) = stored(source, x[i]);
       } else if (left >= (j + 1) * kPart) {
 #pragma unroll
         for (int i = 0; i < kPart; i++, to += row) *to = stored(source, x[i]);

@@ -43,9 +43,10 @@ class ScanPlan {
  private:
   // A multiprocessor's tiles: of a line whose totals run ahead, and that they run ahead.
   static constexpr int64_t kAheadFrom = 4, kAhead = 2;
+  static constexpr int64_t kBlocks = 1;  // that a multiprocessor should have, rather than larger ones
   static constexpr int kRowRun = kVectors<Value> * S::E;
 
-  // A tile of as many threads as still leave every multiprocessor two of them; several lines a block where they are short.
+  // A tile of as many threads as still leave every multiprocessor some of them; several lines a block where they are short.
   void rows() {
     const int64_t count = args_.outer, results = args_.results;
     // As many threads as a short line takes, or the most.
@@ -54,7 +55,7 @@ class ScanPlan {
     const auto blocks = [&] {
       return tiles() > 1 ? count * tiles() : ceil_div(count * ceil_div(results, kRowRun), int64_t(1) << log_block);
     };
-    while (log_block > 6 && blocks() < sms_ * 2) log_block--;
+    while (log_block > 6 && blocks() < kBlocks * sms_) log_block--;
     int log_threads = log_block;
     if (tiles() == 1)
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
@@ -80,15 +81,20 @@ class ScanPlan {
       strips.kind = Strips::rows;
     }
     const int64_t run = kRun<Value>, of_warp = run * strips.runs();
-    while (strips.log_warps < kLogColumnWarps && of_warp << strips.log_warps < args_.results) strips.log_warps++;
     strips.row_bytes = strips.lines * int(size);
     strips.run_bytes = int(ceil_div(run * strips.row_bytes, 16) * 16) + (strips.log_lines < 5 ? 16 : 0);
     strips.outer_bytes = lines_.outer_bytes;
     const int64_t strip_count = strips.kind == Strips::packed ? args_.outer : ceil_div(count, strips.lines);
-    const int64_t groups = ceil_div(strip_count, int64_t(1) << (kLogColumnWarps - strips.log_warps));
-    const int64_t tiles = ceil_div(args_.results, of_warp << strips.log_warps);
+    int64_t groups, tiles;
+    for (strips.log_block = kLogColumnWarps;; strips.log_block--) {
+      strips.log_warps = 0;
+      while (strips.log_warps < strips.log_block && of_warp << strips.log_warps < args_.results) strips.log_warps++;
+      groups = ceil_div(strip_count, int64_t(1) << (strips.log_block - strips.log_warps));
+      tiles = ceil_div(args_.results, of_warp << strips.log_warps);
+      if (strips.log_block == 0 || groups * tiles >= kBlocks * sms_) break;
+    }
     strips.groups = unsigned(groups);
-    start(&scan_columns<S>, groups * tiles, kColumnThreads, strips.tile_bytes(),
+    start(&scan_columns<S>, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
           carry<kColumnRadix>(tiles, count, groups * tiles), strips, count);
   }
 
