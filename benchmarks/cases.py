@@ -1,21 +1,25 @@
-"""What is measured, and what it must reach: data only, read by reduce.py and by readme.py."""
+"""What is measured, and what it must reach: data only, read by the benchmarks and by readme.py."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "int32": 4, "int64": 8}
 
 
 @dataclass(frozen=True)
 class Case:
+    family: ClassVar[str] = "reduce"
+    ceiling: ClassVar[str] = "read"
+
     function: str
     shape: tuple[int, ...]
     dim: int | None
     dtype: str = "float32"
-    share: float | None = None  # of the read ceiling, at least
+    share: float | None = None  # of the ceiling, at least
     at_most_us: float | None = None
     against_cub: bool = False  # must be faster than CUB in the same run
     ratio: float | None = None  # torch's time over ours, at least
@@ -42,8 +46,13 @@ class Case:
         return "all" if self.dim is None else str(self.dim)
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
-        return self.function, self.shape_text, self.dim_text, self.dtype
+    def columns(self) -> dict[str, str]:
+        """What tells it from others in the CSV."""
+        return {"function": self.function, "shape": self.shape_text, "dim": self.dim_text, "dtype": self.dtype}
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(self.columns.values())
 
     @property
     def name(self) -> str:
@@ -53,7 +62,7 @@ class Case:
     @property
     def must(self) -> str:
         """What this case must reach, in words."""
-        parts = [f"{self.share:.0%} of read"] if self.share else []
+        parts = [f"{self.share:.0%} of {self.ceiling}"] if self.share else []
         parts += [f"{self.at_most_us} us"] if self.at_most_us else []
         parts += ["CUB"] if self.against_cub else []
         parts += [f"{self.ratio} x torch"] if self.ratio else []
