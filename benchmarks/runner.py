@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -20,6 +21,9 @@ from cases import Case  # noqa: E402
 
 from torch_reductions.bench import progress  # noqa: E402
 from torch_reductions.timing import CudaTimer, Timing, timer  # noqa: E402
+
+C = TypeVar("C", bound=Case)
+R = TypeVar("R", bound="Result")
 
 CUB_DTYPES = ("float32", "float64", "int32", "int64")
 TABLE_ROWS, MOST_ROWS = 60, 100  # the lines of the last table; more than 60 only where there are more failures
@@ -129,7 +133,7 @@ def cuda_timer() -> CudaTimer:
     return harness
 
 
-def fitting(chosen: Sequence[Case], needs: Callable[[Case], int]) -> list[Case]:
+def fitting(chosen: Sequence[C], needs: Callable[[C], int]) -> list[C]:
     """The cases that this GPU has the memory for."""
     free = torch.cuda.mem_get_info()[0]
     fit = [case for case in chosen if needs(case) < free]
@@ -140,8 +144,8 @@ def fitting(chosen: Sequence[Case], needs: Callable[[Case], int]) -> list[Case]:
 
 
 def run_cpu(
-    chosen: Sequence[Case], measure: Callable[[Case, str, float], Result], seconds: float, counts: Sequence[int] = (2,)
-) -> list[Result]:
+    chosen: Sequence[C], measure: Callable[[C, str, float], R], seconds: float, counts: Sequence[int] = (2,)
+) -> list[R]:
     """Everything with each number of threads; the targets are those of two."""
     results = []
     threads_before = torch.get_num_threads()
@@ -216,7 +220,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def choose(made: argparse.ArgumentParser, options: argparse.Namespace, every: Sequence[Case]) -> list[Case]:
+def choose(made: argparse.ArgumentParser, options: argparse.Namespace, every: Sequence[C]) -> list[C]:
     """The cases of the command line, each once; no GPU or no case is an error."""
     if not options.cpu and not torch.cuda.is_available():
         made.error("torch sees no GPU here: --cpu measures the CPU")
