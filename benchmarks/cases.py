@@ -1,21 +1,25 @@
-"""What is measured, and what it must reach: data only, read by reduce.py and by readme.py."""
+"""What is measured, and what it must reach: data only, read by the benchmarks and by readme.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from math import prod
+from typing import ClassVar
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "int32": 4, "int64": 8}
 
 
 @dataclass(frozen=True)
 class Case:
+    family: ClassVar[str] = "reduce"
+    ceiling: ClassVar[str] = "read"
+
     function: str
     shape: tuple[int, ...]
     dim: int | None
     dtype: str = "float32"
-    share: float | None = None  # of the read ceiling, at least
+    share: float | None = None  # of the ceiling, at least
     at_most_us: float | None = None
     against_cub: bool = False  # must be faster than CUB in the same run
     ratio: float | None = None  # torch's time over ours, at least
@@ -42,8 +46,13 @@ class Case:
         return "all" if self.dim is None else str(self.dim)
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
-        return self.function, self.shape_text, self.dim_text, self.dtype
+    def columns(self) -> dict[str, str]:
+        """What tells it from others in the CSV."""
+        return {"function": self.function, "shape": self.shape_text, "dim": self.dim_text, "dtype": self.dtype}
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return tuple(self.columns.values())
 
     @property
     def name(self) -> str:
@@ -53,11 +62,44 @@ class Case:
     @property
     def must(self) -> str:
         """What this case must reach, in words."""
-        parts = [f"{self.share:.0%} of read"] if self.share else []
+        parts = [f"{self.share:.0%} of {self.ceiling}"] if self.share else []
         parts += [f"{self.at_most_us} us"] if self.at_most_us else []
         parts += ["CUB"] if self.against_cub else []
         parts += [f"{self.ratio} x torch"] if self.ratio else []
         return ", ".join(parts) or "torch"
+
+
+@dataclass(frozen=True)
+class ScanCase(Case):
+    """A scan along a dim, in one of its forms, or with its gradient."""
+
+    family: ClassVar[str] = "scan"
+    ceiling: ClassVar[str] = "copy"
+
+    form: str = ""  # "reverse", "exclusive", or "backward": forward and backward
+    points_below: float | None = None  # the share, at most so much below float32's in the same run
+    times_plain: float | None = None  # the plain form's time in the same run, at most so often
+
+    @property
+    def along(self) -> int:
+        assert self.dim is not None
+        return self.dim
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {**super().columns, "form": self.form}
+
+    @property
+    def plain(self) -> ScanCase:
+        return replace(self, form="", share=None, points_below=None, times_plain=None)
+
+    @property
+    def name(self) -> str:
+        return f"{super().name} {self.form}".rstrip()
+
+    @property
+    def must(self) -> str:
+        return f"{self.times_plain} x plain" if self.times_plain else super().must
 
 
 def size_text(n: int) -> str:
@@ -157,3 +199,69 @@ def cpu_sweep() -> Iterator[Case]:
         yield Case(function, (2**22,), None)
         yield Case(function, (2048, 2048), 1)
         yield Case(function, (2048, 2048), 0)
+
+
+# The speed that the scans owe on one H200, cold cache: shares of a copy.
+SCAN_CUDA_TABLE = [
+    ScanCase("cumsum", (2**28,), 0, share=0.88),
+    ScanCase("cumsum", (2**24,), 0, share=0.80),
+    ScanCase("cumsum", (2**20,), 0, share=0.68),
+    ScanCase("cumsum", (4096, 4096), 1, share=0.95),
+    ScanCase("cumsum", (4096, 4096), 0, share=0.88),
+    ScanCase("cumsum", (32768, 4096), 1, share=0.97),
+    ScanCase("cumsum", (32768, 32768), 1, share=0.92),
+    ScanCase("cumsum", (64, 32768), 1, share=0.80),
+    ScanCase("cumsum", (3, 1000003), 1, share=0.82),
+    ScanCase("cumsum", (65536, 1000), 1, share=0.96),
+    ScanCase("cumsum", (65536, 1001), 1, share=0.85),
+    ScanCase("cumsum", (1048576, 2), 0, share=0.65),
+    ScanCase("cumsum", (1048576, 32), 0, share=0.80),
+    ScanCase("cumsum", (8, 65536, 64), 1, share=0.85),
+]
+
+# The ratios to torch on the CPU, with two threads.
+SCAN_CPU_TABLE = [
+    ScanCase("cumsum", (2**20,), 0, ratio=2),
+    ScanCase("cumsum", (2**24,), 0, ratio=1.7),
+    ScanCase("cumsum", (4096, 4096), 1, ratio=1.7),
+    ScanCase("cumsum", (4096, 4096), 0, ratio=15),
+    ScanCase("cumsum", (8, 65536, 64), 1, ratio=15),
+]
+
+
+def scan_cuda_rest() -> Iterator[ScanCase]:
+    """What is owed beside the table: bfloat16, the forms, the gradient; and other functions and types."""
+    for case in SCAN_CUDA_TABLE:
+        yield replace(case, dtype="bfloat16", share=None, points_below=0.10)
+        for form in ("reverse", "exclusive"):
+            yield replace(case, form=form, share=None, times_plain=1.1)
+    yield ScanCase("cumsum", (32768, 4096), 1, form="backward", times_plain=2.2)
+    for shape, dim in (((4096, 4096), 1), ((4096, 4096), 0), ((2**24,), 0)):
+        yield ScanCase("cumprod", shape, dim)
+        yield ScanCase("cummax", shape, dim)
+        for dtype in ("float64", "int32", "int64"):
+            yield ScanCase("cumsum", shape, dim, dtype)
+
+
+PANELS: dict[str, Callable[[int], ScanCase]] = {
+    "one line: (N,)": lambda n: ScanCase("cumsum", (n,), 0),
+    "rows: (N / 4096, 4096), dim 1": lambda n: ScanCase("cumsum", (n // 4096, 4096), 1),
+    "columns: (4096, N / 4096), dim 0": lambda n: ScanCase("cumsum", (4096, n // 4096), 0),
+}
+
+
+def panel_cases(panel: str) -> Iterator[ScanCase]:
+    """The points of one panel of the picture: 2^10 to 2^28 elements, where there are so many in one line."""
+    for power in range(10, 29, 2):
+        case = PANELS[panel](2**power)
+        if case.elements == 2**power:
+            yield case
+
+
+def scan_cpu_rest() -> Iterator[ScanCase]:
+    for dtype in ("bfloat16", "float64", "int32"):
+        for shape, dim in (((2**22,), 0), ((2048, 2048), 1), ((2048, 2048), 0)):
+            yield ScanCase("cumsum", shape, dim, dtype)
+    for function in ("cumprod", "cummax"):
+        yield ScanCase(function, (2048, 2048), 1)
+        yield ScanCase(function, (2048, 2048), 0)

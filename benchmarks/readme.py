@@ -1,6 +1,6 @@
-"""Writes the README's table of reductions from results/reduce_*.csv, between its two markers.
+"""Writes the README's tables from results/reduce_*.csv and scan_*.csv, each between its two markers.
 
-python benchmarks/readme.py            # rewrites the table
+python benchmarks/readme.py            # rewrites the tables
 python benchmarks/readme.py --check    # exit status 1 where the README is not what the results say
 """
 
@@ -9,49 +9,56 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent)]  # runs from a checkout as it is
 
-from cases import CPU_TABLE, CUDA_TABLE, Case  # noqa: E402
+from cases import CPU_TABLE, CUDA_TABLE, SCAN_CPU_TABLE, SCAN_CUDA_TABLE, Case  # noqa: E402
 
 README = Path(__file__).parent.parent / "README.md"
 RESULTS = Path(__file__).parent / "results"
-BEGIN, END = "<!-- benchmark:reduce -->", "<!-- /benchmark:reduce -->"
+TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line is, and which there are
+    "reduce": ("reduction", CUDA_TABLE, CPU_TABLE),
+    "scan": ("scan", SCAN_CUDA_TABLE, SCAN_CPU_TABLE),
+}
+CEILINGS = {"read": "of the read ceiling", "copy": "of a copy"}
 
 
-def sections(results: Path) -> Iterator[str]:
+def sections(family: str, results: Path) -> Iterator[str]:
     """One table for each device that has a CSV: the GPUs, then the CPU with two threads."""
-    paths = sorted(results.glob("reduce_*.csv"), key=lambda path: (path.stem == "reduce_cpu", path.stem))
+    _, on_cuda, on_two_threads = TABLES[family]
+    paths = sorted(results.glob(f"{family}_*.csv"), key=lambda path: (path.stem == f"{family}_cpu", path.stem))
     for path in paths:
-        on_cpu = path.stem == "reduce_cpu"
+        on_cpu = path.stem == f"{family}_cpu"
         with path.open(newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["variant"] == "ordered"]
         if on_cpu:
             rows = [row for row in rows if row["device"].endswith(", 2 threads")]
-        found = {(row["function"], row["shape"], row["dim"], row["dtype"]): row for row in rows}
-        shown = [(case, found[case.key]) for case in (CPU_TABLE if on_cpu else CUDA_TABLE) if case.key in found]
+        cases = on_two_threads if on_cpu else on_cuda
+        found = {tuple(row[column] for column in cases[0].columns): row for row in rows}
+        shown = [(case, found[case.key]) for case in cases if case.key in found]
         if shown:
-            yield section(shown, on_cpu)
+            yield section(family, shown, on_cpu)
 
 
-def section(shown: list[tuple[Case, dict[str, str]]], on_cpu: bool) -> str:
+def section(family: str, shown: Sequence[tuple[Case, dict[str, str]]], on_cpu: bool) -> str:
     def known(column: str) -> str:
         return ", ".join(sorted({row[column] for _, row in shown}))
 
-    command = "benchmarks/reduce.py --cpu" if on_cpu else "benchmarks/reduce.py"
+    ceiling = shown[0][0].ceiling
+    command = f"benchmarks/{family}.py" + (" --cpu" if on_cpu else "")
     cache = "" if on_cpu else ", cold cache"
     lines = [
         f"**{known('device')}**, torch {known('torch_version')}{cache}, median microseconds, {known('date')}: "
         f"`python {command}`",
         "",
-        "| reduction | torch | ours | times as fast |" + ("" if on_cpu else " of the read ceiling |"),
+        f"| {TABLES[family][0]} | torch | ours | times as fast |" + ("" if on_cpu else f" {CEILINGS[ceiling]} |"),
         "|---|--:|--:|--:|" + ("" if on_cpu else "--:|"),
     ]
     for case, row in shown:
         torch_us, us = float(row["torch_us"]), float(row["median_us"])
-        share = "" if on_cpu else f" {float(row['share_of_read']):.0%} |"
+        share = "" if on_cpu else f" {float(row[f'share_of_{ceiling}']):.0%} |"
         lines.append(f"| {case.name} | {figure(torch_us)} | {figure(us)} | {torch_us / us:.2f} |{share}")
     return "\n".join(lines)
 
@@ -61,12 +68,16 @@ def figure(microseconds: float) -> str:
 
 
 def updated(readme: str, results: Path = RESULTS) -> str:
-    """The README with its table as the results say."""
-    if readme.count(BEGIN) != 1 or readme.count(END) != 1 or readme.index(BEGIN) > readme.index(END):
-        raise ValueError(f"the README needs the line {BEGIN} once and, below it, {END} once")
-    tables = "\n\n".join(sections(results)) or "No results are kept yet: `python benchmarks/reduce.py`."
-    before, after = readme[: readme.index(BEGIN)], readme[readme.index(END) :]
-    return f"{before}{BEGIN}\n{tables}\n{after}"
+    """The README with its tables as the results say."""
+    for family in TABLES:
+        begin, end = f"<!-- benchmark:{family} -->", f"<!-- /benchmark:{family} -->"
+        if readme.count(begin) != 1 or readme.count(end) != 1 or readme.index(begin) > readme.index(end):
+            raise ValueError(f"the README needs the line {begin} once and, below it, {end} once")
+        tables = "\n\n".join(sections(family, results))
+        tables = tables or f"No results are kept yet: `python benchmarks/{family}.py`."
+        before, after = readme[: readme.index(begin)], readme[readme.index(end) :]
+        readme = f"{before}{begin}\n{tables}\n{after}"
+    return readme
 
 
 def main(argv: list[str] | None = None) -> int:

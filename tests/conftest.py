@@ -32,3 +32,11 @@ def fresh_state() -> Iterator[None]:
     yield
     if torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    """Nothing compiled before, nothing left behind."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import math
 import os
+import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +44,14 @@ LADDER = {rung.name: rung for rung in catalog.ladder("reduce")}
 CHAINS = ["sequential", "threaded"]  # long chains of additions: their error grows with the length
 TILE_CHAINS = ["two_level", "two_level_zero_padded", "look_back", "cub"]  # a scan's tiles of 128 or more in a chain
 IRREPRODUCIBLE = ["look_back", "cub"]  # scans whose order differs from run to run
+LENGTHS = [0, 1, 31, 32, 33, 1023, 1024, 1025, 10007, 2**20 + 3]
+LONG, LONG_DTYPES = (2**20 + 3,), ["float32", "bfloat16", "int32", "uint8"]
+SHAPES = [(n,) for n in LENGTHS] + [(), (0, 3), (3, 0), (33, 65), (3, 1025), (1025, 3), (5, 33, 7), (3, 5, 4, 9)]
+ROWS = [(1, 2**22 + 5), (2, 2**20), (7, 100003), (64, 8193), (4096, 1000)]
+ROWS += [(100000, 33), (300000, 8), (500000, 2), (70000, 1)]
+BATCHES = [(3, 1000, 5), (2, 33, 4097), (600, 40, 33), (5, 4, 3, 1025), (1, 2**18, 2), (70000, 3, 4)]
 
+Call = Callable[..., Any]
 EMULATED = pytest.StashKey[str]()  # what the tests of the emulator covered, for the last line of a run
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -181,6 +193,41 @@ def wild(shape: tuple[int, ...], dtype: str, function: str, device: str = "cpu",
     return x.to(device, kind)
 
 
+def castable(shape: tuple[int, ...], dtype: str, out: str, product: bool, device: str) -> torch.Tensor:
+    """Whole numbers and quarters whose sums and products are exact; any integers where they are cast to others."""
+    values = 2.0 ** torch.randint(-1, 2, shape) if product else torch.randint(-9, 10, shape) / 4
+    fits = dtype not in INTEGERS or out in FLOATS
+    return (values if fits else random(shape, dtype)).to(device, getattr(torch, dtype))
+
+
+def special_rows(n: int, dtype: str, function: str) -> torch.Tensor:
+    """Rows of -0.0 alone, of zeros of both signs, with a NaN at each place, with infinities of both signs."""
+    x = wild((n + 8, n), dtype, function)
+    if dtype in FLOATS:
+        x[0], x[1], x[2, ::2] = -0.0, 0.0, -0.0
+        x[3], x[4] = float("inf"), -float("inf")
+        x[5, n // 2], x[6, : n // 2], x[7, -1] = float("inf"), -float("inf"), -0.0
+        x[8:].fill_diagonal_(float("nan"))
+    return x
+
+
+def opinfo_samples(function: str, dtype: str, device: str) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    """The arguments of torch's own samples for its own function, of which there are some."""
+    pytest.importorskip("expecttest", reason="torch's samples need expecttest")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    op = next(op for op in op_db if op.name == function)
+    kind = getattr(torch, dtype)
+    if kind not in op.supported_dtypes(device):
+        pytest.skip(f"torch has no {function} of {dtype} on {device}")
+    count = 0
+    for samples in (op.sample_inputs, op.reference_inputs):
+        for sample in samples(device, kind):
+            yield sample.input, sample.args, sample.kwargs
+            count += 1
+    assert count
+
+
 def base_shape(shape: Sequence[int], view: str) -> tuple[int, ...]:
     """The shape of the tensor that as_view turns into `shape`."""
     shape = tuple(shape)
@@ -219,6 +266,18 @@ def views(x: torch.Tensor) -> Iterator[torch.Tensor]:
         yield torch.cat([x.new_ones(offset), x.reshape(-1)])[offset:].view(x.shape)
 
 
+def every_small_size(x: torch.Tensor) -> Iterator[tuple[torch.Tensor, int]]:
+    """Parts of (600, 200) and a dim of each: every small length and width, in several layouts."""
+    lengths, widths = [*range(1, 70), *range(70, 601, 13)], [*range(1, 40), *range(40, 201, 23)]
+    for k, n in itertools.product(lengths, (1, 2, 3, 31, 64, 200)):
+        yield x[:k, :n], 0
+        yield x.T[:n, :k], 1
+    for k, n in itertools.product((1, 2, 33, 257, 600), widths):
+        yield x[:k, :n], 0
+        yield x[:k, :n].contiguous(), 0
+        yield x[:k, :n].contiguous(), 1
+
+
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -248,3 +307,121 @@ def run_python(code: str, **environment: str) -> str:
     )
     assert result.returncode == 0, result.stderr[-4000:]
     return result.stdout
+
+
+def raw(result: torch.Tensor) -> bytes:
+    """The bits of a result, the same for every NaN."""
+    result = torch.where(result.isnan(), 0.5, result) if result.is_floating_point() else result
+    return result.reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def assert_same_on_instruction_sets(code: str) -> None:
+    """Baseline, AVX2 and AVX-512 print the same digest; a processor without one runs the next lower."""
+    digests = {isa: run_python(code, TORCH_REDUCTIONS_CPU=isa).strip() for isa in ("baseline", "avx2", "avx512")}
+    assert len(set(digests.values())) == 1, digests
+    assert len(digests["baseline"]) == 64
+
+
+# Bad input
+
+
+def numpy() -> Any:
+    """torch runs without it."""
+    return pytest.importorskip("numpy")
+
+
+UNSUPPORTED: dict[str, Callable[[], torch.Tensor]] = {
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "sparse_csr": lambda: torch.eye(3).to_sparse_csr(),
+    "complex64": lambda: torch.ones(3, dtype=torch.complex64),
+    "complex128": lambda: torch.ones(3, dtype=torch.complex128),
+    "mkldnn": lambda: torch.eye(3).to_mkldnn(),
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)]),
+    "jagged": lambda: torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged),
+    "quantized": lambda: torch.quantize_per_tensor(torch.eye(3), 1.0, 0, torch.qint8),
+}
+
+
+def unsupported(name: str) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return UNSUPPORTED[name]()
+
+
+def assert_raises_as_torch(wrong: Call, function: str, x: torch.Tensor, message: str, type_error: bool) -> None:
+    """The type that torch raises, or a TypeError, and the message."""
+    with pytest.raises(Exception) as torchs:
+        wrong(getattr(torch, function), x)
+    expected = TypeError if type_error else torchs.type
+    with pytest.raises(expected, match=f"(?s){message}") as ours:
+        wrong(getattr(tr, function), x)
+    assert ours.type is expected
+
+
+def assert_unharmed(function: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing was printed, and the next call works."""
+    first = parts(getattr(tr, function)(torch.tensor([2.0, 2.0]), 0))[0].view(-1)[0].item()
+    assert first == 2 if function in SCANS else first in (0, 2, 4)
+    assert capfd.readouterr() == ("", "")
+
+
+def assert_lists_variants(message: str, function: str, device: str, unknown: str) -> None:
+    assert repr(unknown) in message
+    for name in ["auto", *tr.variants(function, device)]:
+        assert name in message
+
+
+def assert_lets_go(function: Call) -> None:
+    """At once, without the garbage collector: who catches an error wants the memory back."""
+    gc.disable()
+    try:
+        x = torch.ones(10)
+        alive = weakref.ref(x)
+        with pytest.raises(IndexError):
+            function(x, 5)
+        del x
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+# torch.compile and torch.export
+
+
+def compiled_torch_type() -> type[BaseException]:
+    """What torch's own sum raises for such a dim: torch 2.11 wraps what fake kernels raise, later ones do not."""
+    with pytest.raises(Exception, match="out of range") as compiled:
+        torch.compile(lambda t: torch.sum(t, 7), backend="eager")(torch.ones(3, 4))
+    return compiled.type
+
+
+def assert_raises_compiled(error: type[Exception], function: Call, message: str) -> None:
+    """The exception of eager mode; with fullgraph that of Dynamo, which says ours."""
+    with pytest.raises(error, match=f"(?s){message}") as eager:
+        function(torch.ones(3, 4))
+    assert eager.type is error
+    with pytest.raises(Exception, match=f"(?s){message}") as compiled:
+        torch.compile(function, backend="eager")(torch.ones(3, 4))
+    assert compiled.type is (compiled_torch_type() if error is IndexError else error)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=f"(?s){message}"):
+        torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3, 4))
+
+
+def exported_and_loaded(model: torch.nn.Module, operator: str, path: Path) -> torch.nn.Module:
+    """With a dynamic dim; the operator stands in the graph."""
+    shapes = ({0: torch.export.Dim("rows"), 1: torch.export.Dim("length", min=2)},)
+    program = torch.export.export(model, (torch.randn(3, 5),), dynamic_shapes=shapes)
+    assert operator in str(program.graph)
+    torch.export.save(program, path)
+    return torch.export.load(path).module()
+
+
+def right_or_raises(ours: Callable[[], torch.Tensor | None], expected: torch.Tensor, refusal: str) -> None:
+    try:
+        actual = ours()
+    except Exception as error:
+        assert re.search(refusal, str(error))
+    else:
+        assert actual is not None, "no tangent, which stands for zeros"
+        torch.testing.assert_close(actual, expected)

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 import torch
 from helpers import (
+    BATCHES,
     DEVICES,
     DTYPES,
-    FLOATS,
     FUNCTIONS,
     INDICES,
+    ROWS,
     assert_same_bits,
+    assert_same_on_instruction_sets,
     call,
+    every_small_size,
     needs_cuda,
-    run_python,
+    special_rows,
     table,
     takes,
     views,
@@ -69,14 +72,8 @@ def test_powers_of_two_and_their_neighbours(function: str, dtype: str, device: s
 
 @table("function dtype device", ON_DEVICES)
 def test_special_values(function: str, dtype: str, device: str) -> None:
-    """Rows of -0.0 alone, of zeros of both signs, with a NaN at each place, with infinities of both signs."""
     for n in (1, 2, 3, 31, 33, 64, 200):
-        x = wild((n + 8, n), dtype, function)
-        if dtype in FLOATS:
-            x[0], x[1], x[2, ::2] = -0.0, 0.0, -0.0
-            x[3], x[4] = float("inf"), -float("inf")
-            x[5, n // 2], x[6, : n // 2], x[7, -1] = float("inf"), -float("inf"), -0.0
-            x[8:].fill_diagonal_(float("nan"))
+        x = special_rows(n, dtype, function)
         assert_same_bits(call(function, x.to(device), 1), defined(function, x, 1), n)
         assert_same_bits(call(function, x.T.contiguous().to(device), 0), defined(function, x, 1), n)
 
@@ -169,31 +166,21 @@ def test_half_is_the_rounded_float32(function: str, dtype: str, device: str) -> 
 DIGEST = """
 import hashlib, sys, torch
 sys.path.insert(0, "tests")
-from helpers import call
-from test_bits import PAIRS, SHAPES, wild
+from helpers import call, raw, wild
+from test_bits import PAIRS, SHAPES
 digest = hashlib.sha256()
 for function, dtype in PAIRS:
     torch.manual_seed(1)
     for shape in SHAPES[2:]:
         x = wild(shape, dtype, function)
         for y, dim in [(x, None), (x, 0), (x, 1), (x.T.contiguous(), 0), (x[:, ::3], 1)]:
-            result = call(function, y, dim)
-            result = torch.where(result.isnan(), 0.5, result) if result.is_floating_point() else result
-            digest.update(result.reshape(-1).view(torch.uint8).numpy().tobytes())
+            digest.update(raw(call(function, y, dim)))
 print(digest.hexdigest())
 """
 
 
 def test_instruction_sets() -> None:
-    """Baseline, AVX2 and AVX-512 give the same bits; a processor without one runs the next lower."""
-    digests = {isa: run_python(DIGEST, TORCH_REDUCTIONS_CPU=isa).strip() for isa in ("baseline", "avx2", "avx512")}
-    assert len(set(digests.values())) == 1, digests
-    assert len(digests["baseline"]) == 64
-
-
-ROWS = [(1, 2**22 + 5), (2, 2**20), (7, 100003), (64, 8193), (4096, 1000)]
-ROWS += [(100000, 33), (300000, 8), (500000, 2), (70000, 1)]
-BATCHES = [(3, 1000, 5), (2, 33, 4097), (600, 40, 33), (5, 4, 3, 1025), (1, 2**18, 2), (70000, 3, 4)]
+    assert_same_on_instruction_sets(DIGEST)
 
 
 @needs_cuda
@@ -218,15 +205,8 @@ def test_gpu_equals_cpu(function: str, dtype: str) -> None:
         if function not in INDICES:
             same(x, (0, 1))
             same(x, (0, -1))
-    lengths, widths = [*range(1, 70), *range(70, 601, 13)], [*range(1, 40), *range(40, 201, 23)]
-    x = wild((600, 200), dtype, function)
-    for k, n in itertools.product(lengths, (1, 2, 3, 31, 64, 200)):
-        same(x[:k, :n], 0)
-        same(x.T[:n, :k], 1)
-    for k, n in itertools.product((1, 2, 33, 257, 600), widths):
-        same(x[:k, :n], 0)
-        same(x[:k, :n].contiguous(), 0)
-        same(x[:k, :n].contiguous(), 1)
+    for y, dim in every_small_size(wild((600, 200), dtype, function)):
+        same(y, dim)
 
 
 @needs_cuda

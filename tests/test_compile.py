@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FOLDS, FUNCTIONS, assert_same_bits, call, needs_cuda, run_python, torch_call
+from helpers import (
+    DEVICES,
+    FOLDS,
+    FUNCTIONS,
+    assert_raises_compiled,
+    assert_same_bits,
+    call,
+    exported_and_loaded,
+    needs_cuda,
+    right_or_raises,
+    run_python,
+    torch_call,
+)
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import forward_ad
 from torch.func import grad, jacrev, jvp, vmap
@@ -17,15 +28,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_reductions as tr
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
 Function = Callable[[torch.Tensor], torch.Tensor]
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def square(function: str, dim: Any = None, by: Callable[..., torch.Tensor] = call) -> Function:
@@ -94,26 +98,9 @@ BAD: dict[str, tuple[type[Exception], Function, str]] = {
 }
 
 
-def compiled_torch_type() -> type[BaseException]:
-    """What torch's own sum raises for such a dim: torch 2.11 wraps what fake kernels raise, later ones do not."""
-    with pytest.raises(Exception, match="out of range") as compiled:
-        torch.compile(lambda t: torch.sum(t, 7), backend="eager")(torch.ones(3, 4))
-    return compiled.type
-
-
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_compiled(name: str) -> None:
-    """The exception of eager mode; with fullgraph that of Dynamo, which says ours."""
-    error, function, message = BAD[name]
-    with pytest.raises(error, match=f"(?s){message}") as eager:
-        function(torch.ones(3, 4))
-    assert eager.type is error
-    with pytest.raises(Exception, match=f"(?s){message}") as compiled:
-        torch.compile(function, backend="eager")(torch.ones(3, 4))
-    assert compiled.type is (compiled_torch_type() if name == "dim too large" else error)
-    torch._dynamo.reset()
-    with pytest.raises(Exception, match=f"(?s){message}"):
-        torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3, 4))
+    assert_raises_compiled(*BAD[name])
 
 
 # torch.export and opcheck
@@ -127,11 +114,7 @@ def test_export(function: str, tmp_path: Path) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return call(function, x, 1)
 
-    shapes = ({0: torch.export.Dim("rows"), 1: torch.export.Dim("length", min=2)},)
-    program = torch.export.export(Model(), (torch.randn(3, 5),), dynamic_shapes=shapes)
-    assert f"torch_reductions.{function}" in str(program.graph)
-    torch.export.save(program, tmp_path / "model.pt2")
-    loaded = torch.export.load(tmp_path / "model.pt2").module()
+    loaded = exported_and_loaded(Model(), f"torch_reductions.{function}", tmp_path / "model.pt2")
     for shape in [(3, 5), (7, 1025)]:
         x = torch.randn(shape)
         assert_same_bits(loaded(x), call(function, x, 1))
@@ -225,16 +208,6 @@ def test_functionalize_with_grad(function: str) -> None:
         right_or_raises(
             lambda f=f: f(x), grad(square(function, 1, torch_call))(x), "functorch transforms|custom_function_call"
         )
-
-
-def right_or_raises(ours: Callable[[], torch.Tensor | None], expected: torch.Tensor, refusal: str) -> None:
-    try:
-        actual = ours()
-    except Exception as error:
-        assert re.search(refusal, str(error))
-    else:
-        assert actual is not None, "no tangent, which stands for zeros"
-        torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("function", FOLDS)

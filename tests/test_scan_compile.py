@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FORMS, SCANS, assert_same_bits, needs_cuda, parts, run_python, torch_scan
-from test_compile import compiled_torch_type, right_or_raises
+from helpers import (
+    DEVICES,
+    FORMS,
+    SCANS,
+    assert_raises_compiled,
+    assert_same_bits,
+    exported_and_loaded,
+    needs_cuda,
+    parts,
+    right_or_raises,
+    run_python,
+    torch_scan,
+)
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import forward_ad
 from torch.func import grad, jacrev, jvp, vmap
@@ -17,16 +28,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_reductions as tr
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
 Function = Callable[[torch.Tensor], torch.Tensor]
 FOLDS = ["cumsum", "cumprod"]
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def scan(function: str, x: torch.Tensor, dim: int, **options: Any) -> tuple[torch.Tensor, ...]:
@@ -126,17 +130,7 @@ BAD: dict[str, tuple[type[Exception], Callable[[torch.Tensor], Any], str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_compiled(name: str) -> None:
-    """The exception of eager mode; with fullgraph that of Dynamo, which says ours."""
-    error, function, message = BAD[name]
-    with pytest.raises(error, match=f"(?s){message}") as eager:
-        function(torch.ones(3, 4))
-    assert eager.type is error
-    with pytest.raises(Exception, match=f"(?s){message}") as compiled:
-        torch.compile(function, backend="eager")(torch.ones(3, 4))
-    assert compiled.type is (compiled_torch_type() if name == "dim too large" else error)
-    torch._dynamo.reset()
-    with pytest.raises(Exception, match=f"(?s){message}"):
-        torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3, 4))
+    assert_raises_compiled(*BAD[name])
 
 
 @pytest.mark.parametrize("function", SCANS)
@@ -159,11 +153,7 @@ def test_export(function: str, tmp_path: Path) -> None:
         def forward(self, x: torch.Tensor) -> Any:
             return scan(function, x, 1, include_initial=True)
 
-    shapes = ({0: torch.export.Dim("rows"), 1: torch.export.Dim("length", min=2)},)
-    program = torch.export.export(Model(), (torch.randn(3, 5),), dynamic_shapes=shapes)
-    assert f"torch_reductions.{function}" in str(program.graph)
-    torch.export.save(program, tmp_path / "model.pt2")
-    loaded = torch.export.load(tmp_path / "model.pt2").module()
+    loaded = exported_and_loaded(Model(), f"torch_reductions.{function}", tmp_path / "model.pt2")
     for shape in [(3, 5), (7, 1025)]:
         x = torch.randn(shape)
         same(loaded(x), scan(function, x, 1, include_initial=True))

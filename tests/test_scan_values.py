@@ -17,12 +17,18 @@ from helpers import (
     FORMS,
     INTEGERS,
     IRREPRODUCIBLE,
+    LENGTHS,
+    LONG,
+    LONG_DTYPES,
     SCANS,
+    SHAPES,
     TILE_CHAINS,
     VIEWS,
     as_view,
     base_shape,
     cases,
+    castable,
+    opinfo_samples,
     parts,
     random,
     table,
@@ -32,10 +38,6 @@ from helpers import (
 
 import torch_reductions as tr
 from torch_reductions import library
-
-LENGTHS = [0, 1, 31, 32, 33, 1023, 1024, 1025, 10007, 2**20 + 3]
-LONG, LONG_DTYPES = (2**20 + 3,), ["float32", "bfloat16", "int32", "uint8"]
-SHAPES = [(n,) for n in LENGTHS] + [(), (0, 3), (3, 0), (33, 65), (3, 1025), (1025, 3), (5, 33, 7), (3, 5, 4, 9)]
 
 
 @dataclass
@@ -206,10 +208,8 @@ def makes(function: str, rung: str, dtype: str) -> bool:
 )
 def test_dtype_argument(function: str, rung: str, dtype: str, out: str, device: str) -> None:
     """The input is cast first, as torch does it: fractions are cut off, integers wrap."""
-    kind, wanted = getattr(torch, dtype), getattr(torch, out)
-    fits = dtype not in INTEGERS or out in FLOATS  # whole numbers and quarters whose sums and products are exact
-    values = torch.randint(-9, 10, (9, 8)) / 4 if function == "cumsum" else 2.0 ** torch.randint(-1, 2, (9, 8))
-    x = (values if fits else random((9, 8), dtype)).to(device, kind)
+    wanted = getattr(torch, out)
+    x = castable((9, 8), dtype, out, function == "cumprod", device)
     for dim in (0, 1):
         actual = getattr(tr, function)(x, dim, variant=rung, dtype=wanted)
         if out == "bool":  # torch has none: those of int64
@@ -222,21 +222,9 @@ def test_dtype_argument(function: str, rung: str, dtype: str, out: str, device: 
 @table("function dtype device", [(f, d, device) for device in DEVICES for f in SCANS for d in DTYPES])
 def test_opinfo(function: str, dtype: str, device: str) -> None:
     """torch's own samples for its own functions."""
-    pytest.importorskip("expecttest", reason="torch's samples need expecttest")
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    op = next(op for op in op_db if op.name == function)
-    kind = getattr(torch, dtype)
-    if kind not in op.supported_dtypes(device):
-        pytest.skip(f"torch has no {function} of {dtype} on {device}")
-    count = 0
-    for samples in (op.sample_inputs, op.reference_inputs):
-        for sample in samples(device, kind):
-            expected = torch_once(function, sample.input, *sample.args, **sample.kwargs)
-            actual = parts(getattr(tr, function)(sample.input, *sample.args, **sample.kwargs))
-            torch.testing.assert_close(actual, expected, equal_nan=True)
-            count += 1
-    assert count
+    for x, args, kwargs in opinfo_samples(function, dtype, device):
+        actual = parts(getattr(tr, function)(x, *args, **kwargs))
+        torch.testing.assert_close(actual, torch_once(function, x, *args, **kwargs), equal_nan=True)
 
 
 @pytest.mark.parametrize("function", ["cummax", "cummin"])

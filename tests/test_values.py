@@ -17,12 +17,18 @@ from helpers import (
     FUNCTIONS,
     INTEGERS,
     LADDER,
+    LENGTHS,
+    LONG,
+    LONG_DTYPES,
+    SHAPES,
     VIEWS,
     as_view,
     base_shape,
     call,
     cases,
+    castable,
     dims_of,
+    opinfo_samples,
     random,
     table,
     takes,
@@ -30,10 +36,6 @@ from helpers import (
 )
 
 import torch_reductions as tr
-
-LENGTHS = [0, 1, 31, 32, 33, 1023, 1024, 1025, 10007, 2**20 + 3]
-LONG, LONG_DTYPES = (2**20 + 3,), ["float32", "bfloat16", "int32", "uint8"]
-SHAPES = [(n,) for n in LENGTHS] + [(), (0, 3), (3, 0), (33, 65), (3, 1025), (1025, 3), (5, 33, 7), (3, 5, 4, 9)]
 
 
 @dataclass
@@ -169,10 +171,8 @@ def test_special_values(function: str, rung: str, dtype: str, device: str) -> No
 )
 def test_dtype_argument(function: str, rung: str, dtype: str, out: str, device: str) -> None:
     """The input is cast first, as torch does it: fractions are cut off, integers wrap."""
-    kind, wanted = getattr(torch, dtype), getattr(torch, out)
-    fits = dtype not in INTEGERS or out in FLOATS  # whole numbers and quarters whose sums and products are exact
-    values = torch.randint(-9, 10, (32, 8)) / 4 if function != "prod" else 2.0 ** torch.randint(-1, 2, (32, 8))
-    x = (values if fits else random((32, 8), dtype)).to(device, kind)
+    wanted = getattr(torch, out)
+    x = castable((32, 8), dtype, out, function == "prod", device)
     exactly = {"rtol": 0, "atol": 0} if function != "mean" else {}
     for dim in (None, 0, 1):
         expected = torch_call(function, x, dim, dtype=wanted)
@@ -183,18 +183,6 @@ def test_dtype_argument(function: str, rung: str, dtype: str, out: str, device: 
 @table("function dtype device", [(f, d, device) for device in DEVICES for f in FUNCTIONS for d in DTYPES])
 def test_opinfo(function: str, dtype: str, device: str) -> None:
     """torch's own samples for its own functions."""
-    pytest.importorskip("expecttest", reason="torch's samples need expecttest")
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    op = next(op for op in op_db if op.name == function)
-    kind = getattr(torch, dtype)
-    if kind not in op.supported_dtypes(device):
-        pytest.skip(f"torch has no {function} of {dtype} on {device}")
-    count = 0
-    for samples in (op.sample_inputs, op.reference_inputs):
-        for sample in samples(device, kind):
-            expected = op.op(sample.input, *sample.args, **sample.kwargs)
-            actual = getattr(tr, function)(sample.input, *sample.args, **sample.kwargs)
-            torch.testing.assert_close(actual, expected, equal_nan=True)
-            count += 1
-    assert count
+    for x, args, kwargs in opinfo_samples(function, dtype, device):
+        actual, expected = (getattr(by, function)(x, *args, **kwargs) for by in (tr, torch))
+        torch.testing.assert_close(actual, expected, equal_nan=True)

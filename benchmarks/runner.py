@@ -1,0 +1,239 @@
+"""What the benchmarks share: results and how they are judged, printed and kept, the loops, and the command line."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+
+from cases import Case  # noqa: E402
+
+from torch_reductions.bench import progress  # noqa: E402
+from torch_reductions.timing import CudaTimer, Timing, timer  # noqa: E402
+
+C = TypeVar("C", bound=Case)
+R = TypeVar("R", bound="Result")
+
+CUB_DTYPES = ("float32", "float64", "int32", "int64")
+TABLE_ROWS, MOST_ROWS = 60, 100  # the lines of the last table; more than 60 only where there are more failures
+ON_CUDA, ON_CPU = 0.995, 0.9  # the ratios to torch below which a case counts as slower: the harness's own noise
+
+
+@dataclass
+class Result:
+    case: Case
+    device: str
+    variant: str = "ordered"
+    wrong: str = ""
+    times: dict[str, Timing] = field(default_factory=dict)  # by variant; "torch", and "read ..." for the ceiling
+    nbytes: int = 0
+    tolerated: float = 1.0  # the ratio to torch below which a case counts as slower
+
+    @property
+    def us(self) -> float:
+        return self.times[self.variant].median
+
+    @property
+    def ratio(self) -> float | None:
+        return self.times["torch"].median / self.us if "torch" in self.times else None
+
+    @property
+    def ceiling(self) -> str | None:
+        """The fastest of the kernels that only read, or only copy."""
+        ways = [name for name in self.times if name.startswith(f"{self.case.ceiling} ")]
+        return min(ways, key=lambda name: self.times[name].median, default=None)
+
+    @property
+    def share(self) -> float | None:
+        return self.times[self.ceiling].median / self.us if self.ceiling else None
+
+    @property
+    def missed(self) -> bool:
+        case = self.case
+        return any(
+            [
+                case.share is not None and self.share is not None and self.share < case.share,
+                case.at_most_us is not None and self.us > case.at_most_us,
+                case.against_cub and "cub" in self.times and self.us >= self.times["cub"].median,
+                case.ratio is not None and self.ratio is not None and self.ratio < case.ratio,
+            ]
+        )
+
+    @property
+    def status(self) -> str:
+        if self.wrong:
+            return "WRONG"
+        if self.missed:
+            return "MISSED"
+        slower = self.case.ratio is None and self.ratio is not None and self.ratio < self.tolerated
+        return "SLOWER" if slower else "ok"
+
+    def rows(self) -> Iterator[dict[str, str]]:
+        """The lines of the CSV: ours, CUB where it was there, and the best of the ceiling's kernels."""
+        for variant in (self.variant, "cub", self.ceiling):
+            if variant not in self.times:
+                continue
+            timing = self.times[variant]
+            ceiling = self.times[self.ceiling].median if self.ceiling else None
+            yield {
+                "family": self.case.family,
+                **self.case.columns,
+                "variant": variant,
+                "median_us": f"{timing.median:.2f}",
+                "p20_us": f"{timing.p20:.2f}",
+                "p80_us": f"{timing.p80:.2f}",
+                "gb_per_s": f"{timing.gb_per_s(self.nbytes):.1f}",
+                f"share_of_{self.case.ceiling}": f"{ceiling / timing.median:.3f}" if ceiling else "",
+                "torch_us": f"{self.times['torch'].median:.2f}" if "torch" in self.times else "",
+                "device": self.device,
+                "torch_version": torch.__version__,
+                "date": datetime.date.today().isoformat(),
+            }
+
+    @property
+    def beside(self) -> str:
+        """What is said behind the target."""
+        return f" (CUB {self.times['cub'].median:.2f})" if "cub" in self.times else ""
+
+    def line(self) -> str:
+        if self.wrong:
+            return f"{self.status:6}  {self.case.name:38} {self.wrong}"
+        share = f"{self.share:6.1%}" if self.share else " " * 6
+        name = self.case.name if self.variant == "ordered" else f"{self.variant} of {self.case.name}"
+        against_torch = f"{self.times['torch'].median:10.2f} {self.ratio:7.2f}" if self.ratio else " " * 18
+        return f"{self.status:6}  {name:38} {self.us:10.2f} {against_torch} {share}  {self.case.must}{self.beside}"
+
+
+def header(results: Sequence[Result]) -> str:
+    ceiling = f"% {results[0].case.ceiling}"
+    return f"{'':6}  {'case':38} {'us':>10} {'torch us':>10} {'x torch':>7} {ceiling:>6}  must reach"
+
+
+def fill(x: torch.Tensor, case: Case) -> torch.Tensor:
+    """Fresh random values; those of a product keep it near 1."""
+    if not x.is_floating_point():
+        return x.random_(-100, 100)
+    return x.normal_(0, case.length**-0.5).exp_() if case.function in ("prod", "cumprod") else x.normal_()
+
+
+def cuda_timer() -> CudaTimer:
+    harness = timer("cuda")
+    assert isinstance(harness, CudaTimer)
+    return harness
+
+
+def fitting(chosen: Sequence[C], needs: Callable[[C], int]) -> list[C]:
+    """The cases that this GPU has the memory for."""
+    free = torch.cuda.mem_get_info()[0]
+    fit = [case for case in chosen if needs(case) < free]
+    for case in chosen:
+        if case not in fit:
+            print(f"left out, too large for this GPU: {case.name}")
+    return fit
+
+
+def run_cpu(
+    chosen: Sequence[C], measure: Callable[[C, str, float], R], seconds: float, counts: Sequence[int] = (2,)
+) -> list[R]:
+    """Everything with each number of threads; the targets are those of two."""
+    results = []
+    threads_before = torch.get_num_threads()
+    with progress(len(counts) * len(chosen)) as step:
+        for threads in counts:
+            torch.set_num_threads(threads)
+            device = f"{cpu_name()}, {threads} thread{'s' if threads > 1 else ''}"
+            for case in chosen:
+                owed = case if threads == 2 else replace(case, ratio=None)
+                results.append(measure(owed, device, seconds))
+                step(f"{threads} thr. {results[-1].line()}")
+    torch.set_num_threads(threads_before)
+    return results
+
+
+def cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def short_name(on_cpu: bool) -> str:
+    """The device in the name of a file: cpu, h200."""
+    if on_cpu:
+        return "cpu"
+    return re.sub(r"[^a-z0-9]+", "_", torch.cuda.get_device_name().lower().removeprefix("nvidia ")).strip("_")
+
+
+def write_csv(results: Sequence[Result], path: Path) -> None:
+    rows = [row for result in results if not result.wrong for row in result.rows()]
+    if not rows:
+        return
+    columns = (*results[0].case.columns, "device")
+
+    def case_of(row: dict[str, str]) -> tuple[str, ...]:
+        return tuple(row[column] for column in columns)
+
+    if path.exists():
+        measured = {case_of(row) for row in rows}
+        with path.open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if case_of(row) not in measured] + rows
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def print_table(results: Sequence[Result], groups: int) -> None:
+    """Failures first, then what has a target of its own, then the rest, the closest to torch first."""
+    ranks = {"WRONG": 0, "MISSED": 1, "SLOWER": 2, "ok": 3}
+    ranked = sorted(
+        results, key=lambda r: (ranks[r.status], r.case.must == "torch", 0 if r.wrong else r.ratio or 0)
+    )  # fmt: skip
+    failures = sum(result.status != "ok" for result in results)
+    shown = ranked[: max(TABLE_ROWS, min(failures, MOST_ROWS))]
+    print(f"\n{header(results)}")
+    for result in shown:
+        print(result.line() + (f" [{result.device.rsplit(', ', 1)[-1]}]" if groups > 1 else ""))
+    if len(ranked) > len(shown):
+        print(f"... and {len(ranked) - len(shown)} more in the CSV")
+    print(f"{len(results) - failures} of {len(results)} reached")
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--cpu", action="store_true", help="measure the CPU instead of the GPU")
+    made.add_argument("--quick", action="store_true", help="only the cases that have a target of their own")
+    made.add_argument("--only", metavar="SUBSTR", default="", help="only cases whose name holds this text")
+    made.add_argument("--seconds-per-case", type=float, default=0.5, metavar="S", help="sampling ends by then")
+    made.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
+    return made
+
+
+def choose(made: argparse.ArgumentParser, options: argparse.Namespace, every: Sequence[C]) -> list[C]:
+    """The cases of the command line, each once; no GPU or no case is an error."""
+    if not options.cpu and not torch.cuda.is_available():
+        made.error("torch sees no GPU here: --cpu measures the CPU")
+    first = {case.key: case for case in reversed(every)}
+    chosen = [case for case in every if case is first[case.key] and options.only in case.name]
+    if not chosen:
+        made.error(f"no case has {options.only!r} in its name; the first is {every[0].name!r}")
+    return chosen
+
+
+def conclude(results: Sequence[Result], path: Path, groups: int = 1) -> int:
+    """Keeps the results and prints them; the exit status."""
+    write_csv(results, path)
+    print(f"\n{path}: {len(results)} cases, {torch.__version__}")
+    print_table(results, groups)
+    return int(any(result.status != "ok" for result in results))

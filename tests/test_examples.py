@@ -1,0 +1,33 @@
+"""Each example runs, at a small size, and says what its docstring promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from helpers import ROOT
+
+EXAMPLES = {  # the arguments of a small run, and what it must print
+    "packed_positions": (["--lengths", "2", "0", "3"], r"positions: \[0, 1, 0, 1, 2\]"),
+    "top_p": (["--rows", "2", "--tokens", "50", "--p", "0.5"], r"in the batch: yes.*sampled: +\[\d+, \d+\]"),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name: str) -> None:
+    arguments, printed = EXAMPLES[name]
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert re.search(printed, done.stdout, re.DOTALL), done.stdout
+
+
+def test_every_example_is_run_and_named() -> None:
+    """Its docstring gives the command, and the README has a line on it."""
+    readme = (ROOT / "README.md").read_text()
+    for path in (ROOT / "examples").glob("*.py"):
+        assert path.stem in EXAMPLES
+        assert f"python examples/{path.name}" in path.read_text().split('"""')[1]
+        assert f"examples/{path.name}" in readme
