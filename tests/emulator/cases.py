@@ -270,6 +270,12 @@ def other_cases() -> list[Case]:
     )
 
 
+def ordered_cases(operator: Operator, dtype: torch.dtype) -> list[Case]:
+    """Those of the ordered rung alone, for `mutants`."""
+    every = scan_cases_of(operator, dtype, SCAN_VIEWS) if operator.family == "scan" else cases_of(operator, dtype)
+    return [case for case in every if case.rung.name == ORDERED]
+
+
 def text_of(cases: Sequence[Case]) -> str:
     """The runner's list. A case's name is the seed of its data: other cases do not change them."""
     return "".join(f"{case.line(zlib.crc32(case.name.encode()))}\n" for case in cases)

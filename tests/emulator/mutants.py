@@ -19,7 +19,6 @@ from pathlib import Path
 import torch
 
 from torch_reductions.catalog import OPERATORS
-from torch_reductions.library import dtype_name
 
 from . import build, cases
 from .build import BUILD, ROOT
@@ -38,7 +37,8 @@ class Mutant:
     order: str = "forward"
 
 
-ORDERED = "reduce/ordered/"
+ORDERED, SCAN = "reduce/ordered/", "scan/ordered/"
+SOURCES = {"sum": ORDERED + "sum.cu", "argmax": ORDERED + "argmax.cu", "cumsum": SCAN + "sum.cu"}
 MUTANTS = (
     Mutant(
         "a barrier before the runs are merged",
@@ -107,6 +107,54 @@ MUTANTS = (
         "if (mask == 0) leave(",
         order="reverse",
     ),
+    Mutant(
+        "a scan's barrier before the warps' totals are read",
+        "races",
+        SCAN + "tiles.cuh",
+        "  if (joined) __syncthreads();",
+        "",
+        "cumsum",
+    ),
+    Mutant(
+        "a scan's barrier behind the look-back",
+        "races",
+        SCAN + "tiles.cuh",
+        "    tiles.look_back(spot, ticket.tag);\n    __syncthreads();",
+        "    tiles.look_back(spot, ticket.tag);",
+        "cumsum",
+    ),
+    Mutant(
+        "a scan's warp that reads before all its copies are there",
+        "races",
+        SCAN + "tiles.cuh",
+        "  await_copies<0>();\n  __syncwarp();",
+        "  await_copies<0>();",
+        "cumsum",
+    ),
+    Mutant(
+        "a scan's warp that copies out before all its results are there",
+        "races",
+        SCAN + "rows.cuh",
+        "    __syncwarp();\n    T* const to",
+        "    T* const to",
+        "cumsum",
+    ),
+    Mutant(
+        "a scan's total that is said one level too high",
+        "plain",
+        SCAN + "rows.cuh",
+        "carry.say(level + 1, at >> kRowRadix,",
+        "carry.say(level + 1, at >> (kRowRadix + 1),",
+        "cumsum",
+    ),
+    Mutant(
+        "a scan's last element that takes the next line's",
+        "plain",
+        SCAN + "rows.cuh",
+        "if ((lane + 1) & (lanes - 1)) last = next;",
+        "last = next;",
+        "cumsum",
+    ),
 )
 
 
@@ -120,7 +168,7 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
     if text.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.name}: {mutant.file} holds the line {text.count(mutant.old)} times: mend the mutant")
     path.write_text(text.replace(mutant.old, mutant.new))
-    source = Path("csrc/cuda") / ORDERED / f"{mutant.function}.cu"
+    source = Path("csrc/cuda") / SOURCES[mutant.function]
     runner = next(step for step in emulator.plan.steps if step.output == BUILD / mutant.kind / "runner")
     step = next(step for step in emulator.plan.steps if step.inputs == (source,) and mutant.kind in step.output.parts)
     changed, program = TREE / "mutant.o", TREE / "runner"
@@ -128,12 +176,7 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
         command = command.replace(str(step.output), str(changed)).replace(str(runner.output), str(program))
         subprocess.run(command.replace(old, new) if old else command, cwd=ROOT, shell=True, check=True)
     operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
-    wanted = [
-        case
-        for dtype in (torch.float32, torch.bfloat16)
-        for case in cases.cases_of(operator, dtype)
-        if case.rung.name == cases.ORDERED and case.dtype == dtype_name(dtype)
-    ]
+    wanted = [case for dtype in (torch.float32, torch.bfloat16) for case in cases.ordered_cases(operator, dtype)]
     (tree / "list.txt").write_text(cases.text_of(wanted))
     options = ["--order", mutant.order, "--jobs", str(build.jobs()), "--limit", "90"]
     done = subprocess.run(
