@@ -17,6 +17,7 @@ struct SharedMemory {
   bool holds(const void* address) const { return offset(address) < size; }
 };
 
+void prepare_shared_memory();       // once, before processes are forked: what they have in common
 SharedMemory find_shared_memory();  // of the calling OS thread
 
 // Garbage is NaN as any floating type, and a large number as any other, so that its use shows.

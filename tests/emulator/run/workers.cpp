@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "../machine/shared.h"
+
 namespace emulator {
 namespace {
 
@@ -58,6 +60,7 @@ Ended finish(const Child& child, unsigned seconds) {
 
 void run_in_processes(size_t count, int at_once, unsigned seconds, const std::function<int(size_t)>& body,
                       const std::function<void(size_t, const Ended&)>& done) {
+  prepare_shared_memory();
   std::vector<Child> children;
   size_t next = 0;
   while (next < count || !children.empty()) {
