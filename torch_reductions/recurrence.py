@@ -8,8 +8,8 @@ and in every batch the same bits.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any, Literal, overload
 
 import torch
@@ -52,8 +52,9 @@ def _beside(name: str, tensor: Tensor, tokens: Tensor) -> None:
         raise RuntimeError(f"{NAME}(): {name} and tokens must be on the same device, {devices}")
 
 
-def _right(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int) -> None:
-    """Raises where the arguments do not fit together."""
+def _right(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> None:
+    """Raises where there is no kernel for the arguments, or where they do not fit together."""
+    _supports(gates, tokens, initial, dim, **options)
     _beside("gates", gates, tokens)
     if gates.shape != tokens.shape:
         shapes = f"but gates has {list(gates.shape)} and tokens has {list(tokens.shape)}"
@@ -80,15 +81,13 @@ def _state_shape(tokens: Tensor, dim: int) -> list[int]:
 
 def _check(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> None:
     """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
-    _supports(gates, tokens, initial, dim, **options)
-    _right(gates, tokens, initial, dim)
+    _right(gates, tokens, initial, dim, **options)
     if tokens.is_cuda and not has_cuda():
         raise RuntimeError(no_cuda_message())
 
 
 def _fake(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> Tensor:
-    _supports(gates, tokens, initial, dim, **options)
-    _right(gates, tokens, initial, dim)
+    _right(gates, tokens, initial, dim, **options)
     return tokens.new_empty(tokens.shape)
 
 
@@ -162,7 +161,7 @@ _ARGUMENTS = 4  # gates, tokens, initial, dim: the last ones that autograd sees
 
 _linear_recurrence: Operator[Tensor] = Operator(
     NAME,
-    supports=_supports,
+    supports=_right,
     check=_check,
     fake=_fake,
     batch=_batch,
@@ -255,8 +254,8 @@ def linear_recurrence(
     for name, value in (("reverse", reverse), ("return_last", return_last)):
         if type(value) is not bool:
             raise wrong_type(NAME, name, "bool", value)
-    if gates.shape != tokens.shape:
-        _supports(gates, tokens, initial, dim)  # nested tensors do not broadcast
+    if gates.is_nested or tokens.is_nested or gates.shape != tokens.shape:
+        _supports(gates, tokens, initial, dim)
         _beside("gates", gates, tokens)
         gates, tokens = _broadcast(gates, tokens)
     options = {"reverse": True} if reverse else {}
@@ -265,11 +264,12 @@ def linear_recurrence(
 
 
 def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    try:
-        shape = torch.broadcast_shapes(gates.shape, tokens.shape)
-    except RuntimeError as error:
+    """As torch does it; torch.broadcast_shapes would tell neither which arguments nor, compiled, that they are at fault."""
+    sizes = list(zip_longest(reversed(gates.shape), reversed(tokens.shape), fillvalue=1))
+    if any(a != b and a != 1 and b != 1 for a, b in sizes):
         shapes = f"{list(gates.shape)} and {list(tokens.shape)}"
-        raise RuntimeError(f"{NAME}(): the shapes of gates and tokens, {shapes}, cannot be broadcast") from error
+        raise RuntimeError(f"{NAME}(): gates and tokens cannot be broadcast: their shapes are {shapes}")
+    shape = [b if a == 1 else a for a, b in reversed(sizes)]
     return gates.expand(shape), tokens.expand(shape)
 
 

@@ -159,12 +159,15 @@ TEXTBOOK_SCAN_VIEWS = (
 )
 LARGE_SCAN_VIEWS = (rows(1, 70_000), rows(1, 131_200))
 LARGEST_SCAN_VIEW = rows(1, 2**21 + 5000)
-# Of a recurrence: h with an initial state, r reverse, p plain; g gates that do not change along the length, o the same gates
-# for all of outer, x for all of inner.
+# Of a recurrence: h with an initial state, r reverse, p plain; g gates that do not change along the length, o the same
+# gates for all of outer, x for all of inner.
 RECURRENCE_FORMS = ("p", "h", "r", "hr", "hg", "rx", "ho", "hrx")
 RECURRENCE_FORM_VIEWS = (rows(2, 9000), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), columns(3, 260, 64))
 RECURRENCE_VIEWS = (
-    *(rows(1, n) for n in (1, 2, 15, 16, 17, 31, 33, 127, 128, 255, 256, 512, 513, 4095, 4096, 4097, 8192, 32_768, 70_001)),
+    *(
+        rows(1, n)
+        for n in (1, 2, 15, 16, 17, 31, 33, 127, 128, 255, 256, 512, 513, 4095, 4096, 4097, 8192, 32_768, 70_001)
+    ),
     *(rows(1, 65_537, 1), rows(3, 20_011, 3), rows(300, 1), rows(64, 2), rows(700, 7), rows(21, 300), rows(9, 512, 1)),
     *(rows(40, 1000), rows(3, 4096, 0, 1), rows(2, 40_000, 0, 1), rows(1, 100_003, 0, 1)),
     *(columns(1, n, 64) for n in (1, 8, 16, 17, 127, 128, 129, 257, 1024, 1500)),
@@ -257,26 +260,30 @@ def recurrence_cases_of(
 @functools.cache
 def main_cases() -> list[Case]:
     """Sum, argmax, cumsum, cummin and the linear recurrence of float32, bfloat16 and int64, for every schedule and build."""
-    return [
-        case
-        for operator in RECURRENCES
-        for dtype in DTYPES
-        if dtype in operator.dtypes
-        for case in recurrence_cases_of(operator, dtype)
-    ] + [
-        case
-        for operator in SCANS
-        if operator.name in ("cumsum", "cummin")
-        for dtype in DTYPES
-        for case in scan_cases_of(operator, dtype)
-    ] + [
-        case
-        for operator in REDUCTIONS
-        if operator.name in FUNCTIONS
-        for dtype in DTYPES
-        if dtype in operator.dtypes
-        for case in cases_of(operator, dtype)
-    ]
+    return (
+        [
+            case
+            for operator in RECURRENCES
+            for dtype in DTYPES
+            if dtype in operator.dtypes
+            for case in recurrence_cases_of(operator, dtype)
+        ]
+        + [
+            case
+            for operator in SCANS
+            if operator.name in ("cumsum", "cummin")
+            for dtype in DTYPES
+            for case in scan_cases_of(operator, dtype)
+        ]
+        + [
+            case
+            for operator in REDUCTIONS
+            if operator.name in FUNCTIONS
+            for dtype in DTYPES
+            if dtype in operator.dtypes
+            for case in cases_of(operator, dtype)
+        ]
+    )
 
 
 def other_cases() -> list[Case]:

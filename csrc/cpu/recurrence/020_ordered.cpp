@@ -47,15 +47,15 @@ void ordered(const RecurrenceArgs& args, const Threads& threads) {
       const auto at = [&](const void* data, const Strides& strides) {
         return static_cast<const char*>(data) + first_of(args, outer, inner, strides) * size;
       };
-      recur({.gates = {at(args.gates, args.gate_strides), args.gate_strides.inner, step_of(args, args.gate_strides)},
-             .tokens = {at(args.tokens, args.token_strides), args.token_strides.inner,
-                        step_of(args, args.token_strides)},
-             .initial = args.initial ? static_cast<const char*>(args.initial) + (outer * args.inner + inner) * size
-                                     : nullptr,
-             .output = static_cast<char*>(args.output) + first_of(args, outer, inner, to) * size,
-             .output_step = step_of(args, to),
-             .lines = std::min(width, args.inner - inner),
-             .length = args.length});
+      recur(
+          {.gates = {at(args.gates, args.gate_strides), args.gate_strides.inner, step_of(args, args.gate_strides)},
+           .tokens = {at(args.tokens, args.token_strides), args.token_strides.inner, step_of(args, args.token_strides)},
+           .initial =
+               args.initial ? static_cast<const char*>(args.initial) + (outer * args.inner + inner) * size : nullptr,
+           .output = static_cast<char*>(args.output) + first_of(args, outer, inner, to) * size,
+           .output_step = step_of(args, to),
+           .lines = std::min(width, args.inner - inner),
+           .length = args.length});
     }
   };
   if (tasks == 1 || threads.count == 1 || elements <= kGrain) return body(0, tasks);

@@ -32,7 +32,12 @@ int index_of(const char* const (&names)[N], const std::string& name) {
 
 class Numbers {
  public:
-  Numbers(const Case& c) : case_(c), ordered_(c.rung == (c.scan ? kScanAuto : c.recurrence ? kRecurrenceAuto : kReduceAuto)), random_(c.seed) {}
+  Numbers(const Case& c)
+      : case_(c),
+        ordered_(c.rung == (c.scan         ? kScanAuto
+                            : c.recurrence ? kRecurrenceAuto
+                                           : kReduceAuto)),
+        random_(c.seed) {}
 
   template <class T>
   T next() {

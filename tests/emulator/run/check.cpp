@@ -116,9 +116,7 @@ struct Inputs {
     if (c.recurrence) gates.emplace(gates_of(c));
     if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
   }
-  bool changed() const {
-    return input.changed() || (gates && gates->changed()) || (initial && initial->changed());
-  }
+  bool changed() const { return input.changed() || (gates && gates->changed()) || (initial && initial->changed()); }
 };
 
 // reduce(args), scan(args) or recur(args), whichever the case is of, with the memory filled in.

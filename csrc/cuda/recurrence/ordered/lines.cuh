@@ -28,7 +28,7 @@ struct RecurrenceLines {
 // Strips of 2^log_lines lines, one a lane; 2^log_warps of a block's warps share a strip, the others take the next ones.
 struct Cut {
   int log_lines, log_warps;
-  unsigned groups;  // of strips that a block takes
+  unsigned groups;                                          // of strips that a block takes
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a line in a warp
 };
 
@@ -53,7 +53,8 @@ struct LineTiles {
   const Cut& cut;
   const Carry<kLineRadix>& carry;
   Value (&warp_total)[kTotals][Warps][32];
-  Value (&kept)[kLineRadix * kMaxLevels][32];  // [k]: the block of 2^k tiles before this one, where its number has bit k
+  Value (
+      &kept)[kLineRadix * kMaxLevels][32];  // [k]: the block of 2^k tiles before this one, where its number has bit k
 
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << cut.log_lines) - 1); }
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << cut.log_lines; }
@@ -245,7 +246,7 @@ struct LineTiles {
     }
     if (!p.exists) return;
 
-    Value (&x)[Run] = s.x;
+    Value(&x)[Run] = s.x;
 #pragma unroll
     for (int i = 0; i + 1 < Run; i++) {
       const int start = i + 1 - ((i + 1) & -(i + 1));  // of the block that ends at i
