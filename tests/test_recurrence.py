@@ -111,7 +111,7 @@ def test_values(rung: str, dtype: str, shape: tuple[int, ...], device: str) -> N
             assert (actual.shape, actual.dtype, actual.device) == (x[1].shape, x[1].dtype, x[1].device)
             assert actual.is_contiguous()
             exact, magnitude = (
-                loop(tuple(None if p is None else change(p.cpu().double()) for p in x), dim, reverse)  # type: ignore[arg-type]
+                loop(tuple(None if p is None else change(p.cpu().double()) for p in x), dim, reverse)
                 for change in (lambda p: p, torch.abs)
             )
             unit = 2.0**-53 if dtype == "float64" else 2.0**-24
@@ -503,8 +503,8 @@ def test_gradient_of_nothing(shape: tuple[int, ...], dim: int) -> None:
 @pytest.mark.parametrize("rung", ["sequential", "ordered"])
 def test_every_rung_has_the_gradient(rung: str) -> None:
     x = leaves((4, 5), 1, True)
-    actual = torch.autograd.grad(run(x, 1, variant=rung).sum(), x)  # type: ignore[arg-type]
-    torch.testing.assert_close(actual, torch.autograd.grad(loop(x, 1).sum(), x))  # type: ignore[arg-type]
+    actual = torch.autograd.grad(run(x, 1, variant=rung).sum(), x)
+    torch.testing.assert_close(actual, torch.autograd.grad(loop(x, 1).sum(), x))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -608,8 +608,8 @@ def test_opcheck(device: str) -> None:
     for initial, reverse in FORMS:
         x = inputs((3, 4), 1, "float32", initial, device)
         own = tuple(None if p is None else p.requires_grad_() for p in x)
-        calls.append(((own[0].mT.detach().requires_grad_(), own[1].mT, None), 0, {}))  # type: ignore[union-attr]
-        calls.append((own, 1, {"reverse": reverse}))  # type: ignore[arg-type]
+        calls.append(((own[0].mT.detach().requires_grad_(), own[1].mT, None), 0, {}))
+        calls.append((own, 1, {"reverse": reverse}))
     for x, dim, options in calls:
         torch.library.opcheck(OPERATOR.default, (*x, dim), options)
 
@@ -669,19 +669,18 @@ def test_compiled_vmap_and_functionalize() -> None:
 def test_forward_mode_is_right_or_raises() -> None:
     """A tangent of any of the inputs, never dropped without a word."""
     x = tuple(part.detach() for part in leaves((3, 4), 1, True))
+    refusal = "[Ff]orward-mode|forward mode"
+
+    def only(v: torch.Tensor, i: int, by: Callable[..., Any] = run) -> torch.Tensor:
+        return states(1, False, by)(*x[:i], v, *x[i + 1 :])
+
     for i, part in enumerate(x):
         tangent = torch.randn_like(part)
-        only = lambda v, f, i=i: f(*x[:i], v, *x[i + 1 :])  # noqa: E731
-        expected = jvp(lambda v, i=i: only(v, states(1, False, loop), i), (part,), (tangent,))[1]
-        refusal = "[Ff]orward-mode|forward mode"
-        right_or_raises(
-            lambda p=part, t=tangent, i=i: jvp(lambda v: only(v, states(1, False), i), (p,), (t,))[1], expected, refusal
-        )
+        expected = jvp(lambda v, i=i: only(v, i, loop), (part,), (tangent,))[1]
+        right_or_raises(lambda p=part, t=tangent, i=i: jvp(lambda v: only(v, i), (p,), (t,))[1], expected, refusal)
         with forward_ad.dual_level():
             dual = forward_ad.make_dual(part, tangent)
-            right_or_raises(
-                lambda d=dual, i=i: forward_ad.unpack_dual(only(d, states(1, False), i)).tangent, expected, refusal
-            )
+            right_or_raises(lambda d=dual, i=i: forward_ad.unpack_dual(only(d, i)).tangent, expected, refusal)
 
 
 def test_meta_tracing_and_functional_call() -> None:
@@ -715,20 +714,20 @@ Function = Callable[[torch.Tensor, torch.Tensor], Any]
 recur = tr.linear_recurrence
 # what is raised, what is wrong (gates and tokens are of 3 times 4), what the message must say
 BAD: dict[str, tuple[type[Exception], Function, str]] = {
-    "no dim": (TypeError, lambda g, t: recur(g, t), "dim"),  # type: ignore[call-overload]
+    "no dim": (TypeError, lambda g, t: recur(g, t), "dim"),
     "dim too large": (IndexError, lambda g, t: recur(g, t, 2), r"dim.*\[-2, 1\].*2"),
     "dim too small": (IndexError, lambda g, t: recur(g, t, -3), r"dim.*\[-2, 1\].*-3"),
     "dim of a scalar": (IndexError, lambda g, t: recur(g[0, 0], t[0, 0], 1), r"dim.*\[-1, 0\].*1"),
-    "dim None": (TypeError, lambda g, t: recur(g, t, None), "dim.*int.*None"),  # type: ignore[call-overload]
-    "dim a string": (TypeError, lambda g, t: recur(g, t, "0"), "dim.*int.*str"),  # type: ignore[call-overload]
+    "dim None": (TypeError, lambda g, t: recur(g, t, None), "dim.*int.*None"),
+    "dim a string": (TypeError, lambda g, t: recur(g, t, "0"), "dim.*int.*str"),
     "dim a bool": (TypeError, lambda g, t: recur(g, t, True), "dim.*int.*True"),
-    "gates a list": (TypeError, lambda g, t: recur([1.0], t, 0), "gates.*Tensor.*list"),  # type: ignore[call-overload]
-    "gates a number": (TypeError, lambda g, t: recur(0.5, t, 0), "gates.*Tensor.*float"),  # type: ignore[call-overload]
-    "tokens None": (TypeError, lambda g, t: recur(g, None, 0), "tokens.*Tensor.*None"),  # type: ignore[call-overload]
-    "initial a number": (TypeError, lambda g, t: recur(g, t, 0, initial=0.0), "initial.*Tensor.*float"),  # type: ignore[call-overload]
-    "reverse a number": (TypeError, lambda g, t: recur(g, t, 0, reverse=1), "reverse.*bool.*int"),  # type: ignore[call-overload]
-    "return_last None": (TypeError, lambda g, t: recur(g, t, 0, return_last=None), "return_last.*bool"),  # type: ignore[call-overload]
-    "initial by position": (TypeError, lambda g, t: recur(g, t, 0, t[0]), "positional"),  # type: ignore[call-overload]
+    "gates a list": (TypeError, lambda g, t: recur([1.0], t, 0), "gates.*Tensor.*list"),
+    "gates a number": (TypeError, lambda g, t: recur(0.5, t, 0), "gates.*Tensor.*float"),
+    "tokens None": (TypeError, lambda g, t: recur(g, None, 0), "tokens.*Tensor.*None"),
+    "initial a number": (TypeError, lambda g, t: recur(g, t, 0, initial=0.0), "initial.*Tensor.*float"),
+    "reverse a number": (TypeError, lambda g, t: recur(g, t, 0, reverse=1), "reverse.*bool.*int"),
+    "return_last None": (TypeError, lambda g, t: recur(g, t, 0, return_last=None), "return_last.*bool"),
+    "initial by position": (TypeError, lambda g, t: recur(g, t, 0, t[0]), "positional"),
     "shapes": (RuntimeError, lambda g, t: recur(g[:, :3], t, 0), r"gates and tokens.*\[3, 3\].*\[3, 4\]"),
     "dtypes": (RuntimeError, lambda g, t: recur(g.double(), t, 0), "gates.*same dtype.*float64.*float32"),
     "dtypes of broadcast": (RuntimeError, lambda g, t: recur(g[0].half(), t, 0), "gates.*same dtype.*float16"),
@@ -743,7 +742,7 @@ BAD: dict[str, tuple[type[Exception], Function, str]] = {
     "float8": (NotImplementedError, lambda g, t: recur(*[x.to(torch.float8_e4m3fn) for x in (g, t)], 0), "float8_e4m3"),
     "no such variant": (ValueError, lambda g, t: recur(g, t, 0, variant="fastest"), "fastest.*ordered"),
     "variant of another": (ValueError, lambda g, t: recur(g, t, 0, variant="look_back"), "look_back.*ordered"),
-    "variant a number": (TypeError, lambda g, t: recur(g, t, 0, variant=20), "variant.*str"),  # type: ignore[call-overload]
+    "variant a number": (TypeError, lambda g, t: recur(g, t, 0, variant=20), "variant.*str"),
 }
 AT_ONCE = ("no dim", "initial by position")  # Python itself refuses
 
@@ -783,7 +782,7 @@ def test_bad_input_of_the_operator() -> None:
         (ones, ones, None, 2),
         (ones.long(), ones.long(), None, 0),
     ):
-        with pytest.raises((RuntimeError, IndexError, NotImplementedError), match="recurrence|Dimension"):
+        with pytest.raises((RuntimeError, IndexError, NotImplementedError), match=r"recurrence|Dimension"):
             OPERATOR(*args)
     for number in (7, 90, 170):
         with pytest.raises((RuntimeError, ValueError), match=rf"variant.*{number}"):
@@ -796,7 +795,7 @@ def test_unsupported_tensors(name: str) -> None:
         warnings.simplefilter("ignore")
         x = UNSUPPORTED[name]()
     for gates, tokens in ((x, x), (x, torch.ones(3, 3)), (torch.ones(3, 3), x)):
-        with pytest.raises(NotImplementedError, match="(?is)linear_recurrence"):
+        with pytest.raises(NotImplementedError, match=r"(?is)linear_recurrence"):
             recur(gates, tokens, 0)
 
 

@@ -202,7 +202,7 @@ Output = TypeVar("Output")  # a tensor, or a tuple of them
 Check = Callable[..., None]
 Save = Callable[..., None]  # (ctx, output, input, *args, **options)
 # (ctx, *grads of the outputs) -> grad of the input, or one for each of several tensors
-Backward = Callable[..., "Tensor | None | tuple[Tensor | None, ...]"]
+Backward = Callable[..., "Tensor | tuple[Tensor | None, ...] | None"]
 
 PLAIN = (Tensor, Parameter)  # types whose torch functions nobody overrides
 
@@ -215,7 +215,7 @@ class Operator(Generic[Output]):
     autocast makes float32 of half precision. `fake` gives the output without values, `batch` takes (run, batch
     size, input with the batch as its first dim, *args, **options) and gives an output with the batch as its first dim.
 
-    `several`: the first args are tensors too, or None, and have gradients and batches as the input has; the rest are none.
+    `several`: the first args, too, are tensors or None, and have gradients and batches as the input has.
     """
 
     def __init__(

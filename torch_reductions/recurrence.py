@@ -1,9 +1,9 @@
 """The linear recurrence h[t] = gates[t] * h[t - 1] + tokens[t] along a dim, in one order of operations.
 
-An element is the step h -> g h + t, written (g, t); (g, t) and then (g', t') is the step (g' g, g' t + t'), product and sum
-rounded apart. Element i of the result is T of (G, T) = ``Fold(i + 1)``, the fold of the steps up to it as
-:mod:`torch_reductions.reduce` defines it, or G h + T where an initial state h is given: on every device, in every layout
-and in every batch the same bits.
+An element is the step h -> g h + t, written (g, t); (g, t) and then (g', t') is the step (g' g, g' t + t'), product and
+sum rounded apart. Element i of the result is T of (G, T) = ``Fold(i + 1)``, the fold of the steps up to it as
+:mod:`torch_reductions.reduce` defines it, or G h + T where an initial state h is given: on every device, in every
+layout and in every batch the same bits.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def _save(
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """One recurrence from the other end, whose gates are those of the element behind; what it gives, times the state before
-    an element, is the gradient of that element's gate (Martin and Cundy, 2018)."""
+    """One recurrence from the other end, whose gates are those of the element behind; what it gives, times the state
+    before an element, is the gradient of that element's gate (Martin and Cundy, 2018)."""
     gates, output, *rest = ctx.saved_tensors
     shape, dim = gates.shape, ctx.dim
     gates, output, grad = torch.atleast_1d(gates, output, grad)
@@ -211,12 +211,12 @@ def linear_recurrence(
     r"""States of a linear recurrence, :math:`h_t = g_t h_{t-1} + x_t`, along a dim: g are the gates, x the tokens.
 
     Args:
-        gates: float16, bfloat16, float32 or float64; any strides. Gates and tokens are broadcast, without a copy where the
-            result is still one stride before the dim and one behind it.
+        gates: float16, bfloat16, float32 or float64; any strides. Gates and tokens are broadcast, without a copy where
+            the result is still one stride before the dim and one behind it.
         tokens: of the gates' type and device.
         dim: the dim along which it runs.
-        initial: the state before the first element, of the result's shape without ``dim``. None: no state stands there, and
-            the first state is the first token to the bit.
+        initial: the state before the first element, of the result's shape without ``dim``. None: no state stands
+            there, and the first state is the first token to the bit.
         reverse: whether it runs from the end, :math:`h_t = g_t h_{t+1} + x_t`.
         return_last: whether the last state that is reached is returned too.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
@@ -264,7 +264,7 @@ def linear_recurrence(
 
 
 def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """As torch does it; torch.broadcast_shapes would tell neither which arguments nor, compiled, that they are at fault."""
+    """As torch does it. torch.broadcast_shapes would not tell which arguments are at fault."""
     sizes = list(zip_longest(reversed(gates.shape), reversed(tokens.shape), fillvalue=1))
     if any(a != b and a != 1 and b != 1 for a, b in sizes):
         shapes = f"{list(gates.shape)} and {list(tokens.shape)}"

@@ -245,7 +245,7 @@ def scan_cases_of(
 def recurrence_cases_of(
     operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None, form: str = ""
 ) -> Iterator[Case]:
-    """Each emulated rung of a recurrence: a form in turn on each of the views, every form on a few; or all in one form."""
+    """Each emulated rung of a recurrence: as scan_cases_of, with the forms of a recurrence."""
     for rung in operator.rungs(dtype, "cuda"):
         if not rung.emulated:
             continue
@@ -259,7 +259,7 @@ def recurrence_cases_of(
 
 @functools.cache
 def main_cases() -> list[Case]:
-    """Sum, argmax, cumsum, cummin and the linear recurrence of float32, bfloat16 and int64, for every schedule and build."""
+    """Sum, argmax, cumsum, cummin and the recurrence of float32, bfloat16 and int64, for every schedule and build."""
     return (
         [
             case
