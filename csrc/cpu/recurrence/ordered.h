@@ -18,7 +18,7 @@ struct RecurStrip {
   int64_t output_step;
   int64_t lines, length;  // 1 to kRecurStrip, at least 1
 };
-inline constexpr int64_t kRecurStrip = 64;
+inline constexpr int64_t kRecurStrip = 128;
 
 using RecurLines = void (*)(const RecurStrip& strip);
 
