@@ -125,39 +125,38 @@ def _save(
     reverse: bool = False,
     **_: Any,
 ) -> None:
-    ctx.dim, ctx.reverse, ctx.has_initial = dim % max(tokens.ndim, 1), reverse, initial is not None
-    ctx.save_for_backward(gates, output, *([] if initial is None else [initial]))
+    ctx.dim, ctx.reverse = dim % max(tokens.ndim, 1), reverse
+    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # of the operator's arguments
+    ctx.save_for_backward(gates, output if ctx.needs[0] else None, initial)
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """One recurrence from the other end, whose gates are those of the element behind; what it gives, times the state
     before an element, is the gradient of that element's gate (Martin and Cundy, 2018)."""
-    gates, output, *rest = ctx.saved_tensors
+    gates, output, initial = ctx.saved_tensors
     shape, dim = gates.shape, ctx.dim
-    gates, output, grad = torch.atleast_1d(gates, output, grad)
+    gates, grad = torch.atleast_1d(gates, grad)
     n = gates.shape[dim]
     if n == 0:
         empty = torch.zeros_like(gates)
-        return empty, empty, torch.zeros_like(rest[0]) if rest else None
+        return empty, empty, None if initial is None else torch.zeros_like(initial)
     # The gate that rolls in belongs to the first element that the recurrence meets: nothing stands before that one.
     behind = gates.roll(1 if ctx.reverse else -1, dim)
     of_tokens = _linear_recurrence.run(behind, grad, None, dim, reverse=not ctx.reverse)
     of_gates = of_initial = None
     first, others = (n - 1, 0) if ctx.reverse else (0, 1)
-    if ctx.needs_input_grad[-_ARGUMENTS]:
-        # States before the elements but the first, and the initial one, or no gradient at all.
-        later = of_tokens.narrow(dim, others, n - 1) * output.narrow(dim, 1 - others, n - 1)
+    if ctx.needs[0]:
+        # Times the states before the elements; before the first one stands the initial state, or nothing.
+        later = of_tokens.narrow(dim, others, n - 1) * torch.atleast_1d(output).narrow(dim, 1 - others, n - 1)
         head = of_tokens.select(dim, first)
-        head = (head * rest[0] if rest else torch.zeros_like(head)).unsqueeze(dim)
+        head = (torch.zeros_like(head) if initial is None else head * initial).unsqueeze(dim)
         of_gates = torch.cat([later, head] if ctx.reverse else [head, later], dim).reshape(shape)
-    if rest and ctx.needs_input_grad[2 - _ARGUMENTS]:
+    if ctx.needs[2]:
         of_initial = gates.select(dim, first) * of_tokens.select(dim, first)
     return of_gates, of_tokens.reshape(shape), of_initial
 
 
 # --- The function ---------------------------------------------------------------------------------------------------
-
-_ARGUMENTS = 4  # gates, tokens, initial, dim: the last ones that autograd sees
 
 _linear_recurrence: Operator[Tensor] = Operator(
     NAME,
