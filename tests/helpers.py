@@ -29,6 +29,7 @@ INDICES = ["argmax", "argmin"]
 FUNCTIONS = FOLDS + INDICES
 FOLD_OF = {"cumsum": "sum", "cumprod": "prod", "cummax": "amax", "cummin": "amin"}
 SCANS = list(FOLD_OF)
+RECURRENCES = ["linear_recurrence"]  # of two tensors: tests/test_recurrence.py is theirs
 FORMS = {
     "inclusive": {},
     "exclusive": {"exclusive": True},

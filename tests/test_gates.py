@@ -49,6 +49,7 @@ BUDGETS: dict[str, Budget] = {
     "shifted_columns": (256, {4: (128, 2)}),
     "scan_rows": (256, {4: (64, 4), 8: (80, 3), 16: (128, 2)}),
     "scan_columns": (256, {4: (64, 4), 8: (128, 2), 16: (168, 1)}),
+    "recur_lines": (256, {8: (128, 2), 16: (184, 1)}),
 }
 FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged"}  # what the kernel's last argument says
 
@@ -70,6 +71,7 @@ INSTRUCTIONS = {
     "shifted_columns": [VECTOR_LOAD, r"SHFL\.DOWN"],
     "scan_rows": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "recur_lines": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
 FENCE = r"MEMBAR|CCTL|FENCE"  # a tagged value needs none
@@ -172,8 +174,10 @@ def kernel_name(kernel: str) -> str:
 
 
 def value_bytes(kernel: str) -> int:
-    """Of the operator's value; an argmax has an index in it."""
-    size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8}
+    """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token."""
+    size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
+    if step := re.match(r"recur_lines<(\w+)>", kernel):
+        return 2 * size[step[1]]
     operator = re.search(r"\b(?:Sum|Prod|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
     assert operator, kernel
     value = size[operator[1]]
@@ -462,6 +466,8 @@ def test_reasons_are_read() -> None:
         ("few_columns<Input<double, ArgMax<double, unsigned int>, 4> >", "few_columns", 16),
         ("columns<Input<int, ArgMax<int, long>, 4>, 1, false>", "columns", 16),
         ("shifted_columns<float, Sum<float> >", "shifted_columns", 4),
+        ("recur_lines<BFloat16>", "recur_lines", 8),
+        ("recur_lines<double>", "recur_lines", 16),
     ],
 )
 def test_kernels_are_named(kernel: str, name: str, size: int) -> None:

@@ -1,6 +1,7 @@
 """Reductions and scans for PyTorch whose order of operations the length alone decides: the same bits everywhere."""
 
 from .library import has_cuda, variants
+from .recurrence import linear_recurrence
 from .reduce import amax, amin, argmax, argmin, mean, prod, sum
 from .scan import cummax, cummin, cumprod, cumsum
 
@@ -15,6 +16,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "has_cuda",
+    "linear_recurrence",
     "mean",
     "prod",
     "sum",

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import reduce, scan
+from . import recurrence, reduce, scan
 from .arguments import DTYPES, FLOATS, INTEGERS
 from .library import Rung, dtype_name, ladder
 
-__all__ = ["INPUTS", "OPERATORS", "REDUCTIONS", "SCANS", "Input", "Operator", "Rung", "ladder"]
+__all__ = ["INPUTS", "OPERATORS", "RECURRENCES", "REDUCTIONS", "SCANS", "Input", "Operator", "Rung", "ladder"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,20 @@ def torch_prod(
     return input
 
 
+def loop_recurrence(
+    gates: Tensor, tokens: Tensor, dim: int, *, initial: Tensor | None = None, reverse: bool = False
+) -> Tensor:
+    """torch has no recurrence: a loop of its operations, from left to right."""
+    gates, tokens = torch.broadcast_tensors(gates, tokens)
+    pairs = list(zip(torch.atleast_1d(gates).unbind(dim), torch.atleast_1d(tokens).unbind(dim), strict=True))
+    h, states = initial, []
+    for gate, token in reversed(pairs) if reverse else pairs:
+        h = token if h is None else gate * h + token
+        states.append(h)
+    result = torch.stack(states[::-1] if reverse else states, dim) if states else tokens.clone()
+    return result.reshape(tokens.shape)
+
+
 _WITH_EMPTY = (*INPUTS, *(Input(shape) for shape in EMPTY))
 _NUMBERS = (*FLOATS, *INTEGERS)
 
@@ -102,4 +116,15 @@ SCANS = (
     Operator("cummax", "scan", scan.cummax, torch.cummax, DTYPES, False, _WITH_EMPTY),
     Operator("cummin", "scan", scan.cummin, torch.cummin, DTYPES, False, _WITH_EMPTY),
 )
-OPERATORS = (*REDUCTIONS, *SCANS)
+RECURRENCES = (
+    Operator(
+        "linear_recurrence",
+        "recurrence",
+        recurrence.linear_recurrence,
+        loop_recurrence,
+        FLOATS,
+        False,
+        tuple(recipe for recipe in _WITH_EMPTY if recipe.shape != (2**20 + 3,)),
+    ),
+)
+OPERATORS = (*REDUCTIONS, *SCANS, *RECURRENCES)

@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 MIN_TORCH = (2, 11)
-FAMILIES = ("reduce", "scan")
+FAMILIES = ("reduce", "scan", "recurrence")
 DEVICES = ("cpu", "cuda")
 NAMESPACE = "torch_reductions"
 
@@ -201,7 +201,8 @@ Output = TypeVar("Output")  # a tensor, or a tuple of them
 # (input, *args, **options) -> what the operator would raise
 Check = Callable[..., None]
 Save = Callable[..., None]  # (ctx, output, input, *args, **options)
-Backward = Callable[..., "Tensor | None"]  # (ctx, *grads of the outputs) -> grad of the input
+# (ctx, *grads of the outputs) -> grad of the input, or one for each of several tensors
+Backward = Callable[..., "Tensor | tuple[Tensor | None, ...] | None"]
 
 PLAIN = (Tensor, Parameter)  # types whose torch functions nobody overrides
 
@@ -213,6 +214,8 @@ class Operator(Generic[Output]):
     there is no kernel for the kind of tensor, `check` where anything is wrong. `autocast` names the device types where
     autocast makes float32 of half precision. `fake` gives the output without values, `batch` takes (run, batch
     size, input with the batch as its first dim, *args, **options) and gives an output with the batch as its first dim.
+
+    `several`: the first args, too, are tensors or None, and have gradients and batches as the input has.
     """
 
     def __init__(
@@ -226,9 +229,10 @@ class Operator(Generic[Output]):
         save: Save,
         backward: Backward,
         autocast: Sequence[str],
+        several: bool = False,
     ) -> None:
         self.name, self.supports, self.check, self.batch = name, supports, check, batch
-        self.save, self.backward = save, backward
+        self.save, self.backward, self.several = save, backward, several
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
         self.op: Callable[..., Output] = overload
         self.call: Callable[..., Output] = overload.op  # the same, a Python frame less
@@ -267,21 +271,28 @@ class Operator(Generic[Output]):
             raise wrong_type(self.name, "input", "Tensor", input)
         if torch._C._are_functorch_transforms_active() and not _functionalizing():
             # torch.func cannot look into an Autograd kernel.
-            result: Output = _Transformed.apply(self, input, args, options)  # type: ignore[no-untyped-call]
+            result: Output = _Transformed.apply(self, options, input, *args)  # type: ignore[no-untyped-call]
             return result
+        others = self._others(args) if self.several else ()
         if (
             type(input) not in PLAIN
+            or (others and any(type(other) not in PLAIN for other in others))
             or forward_ad._current_level >= 0
             or torch._C._is_torch_function_mode_enabled()
             or torch._C._is_tracing()  # torch.jit would write down the Function instead of the operator
         ):
             return self.op(input, *args, **options)
         # Spares the way through the dispatcher to the Autograd kernel, which is Python.
-        if input.requires_grad and torch.is_grad_enabled():
-            result = _Recorded.apply(self, self._below_autograd, input, args, options)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled() and (input.requires_grad or (others and any(t.requires_grad for t in others))):
+            result = _Recorded.apply(self, self._below_autograd, options, input, *args)  # type: ignore[no-untyped-call]
             return result
         with torch._C._AutoDispatchBelowAutograd():
             return self.call(input, *args, **options)
+
+    @staticmethod
+    def _others(args: tuple[Any, ...]) -> tuple[Tensor, ...]:
+        """The tensors beside the input."""
+        return tuple(arg for arg in args if isinstance(arg, Tensor))
 
     def _number(self, input: Tensor, variant: str) -> int:
         if not isinstance(variant, str):
@@ -292,13 +303,14 @@ class Operator(Generic[Output]):
 
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         """torch.library.register_autograd, but for tangents, which that drops without a word."""
-        if _may_be_dual(input) and torch._VF._unpack_dual(input, level=0)[1] is not None:
+        others = self._others(args) if self.several else ()
+        if any(_may_be_dual(t) and torch._VF._unpack_dual(t, level=0)[1] is not None for t in (input, *others)):
             raise NotImplementedError(
                 f"{self.name}(): forward-mode gradients (jvp) are not implemented; use backward mode"
             )
         redispatch = functools.partial(self._redispatch, keyset & torch._C._after_autograd_keyset)
-        if input.requires_grad and torch.is_grad_enabled():
-            result: Output = _Recorded.apply(self, redispatch, input, args, options)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled() and (input.requires_grad or any(t.requires_grad for t in others)):
+            result: Output = _Recorded.apply(self, redispatch, options, input, *args)  # type: ignore[no-untyped-call]
             return result
         return redispatch(input, *args, **options)
 
@@ -310,8 +322,17 @@ class Operator(Generic[Output]):
         with torch._C._AutoDispatchBelowAutograd():
             return self.call(input, *args, **options)
 
-    def _vmap(self, run: Any, info: Any, in_dims: tuple[Any, ...], input: Tensor, *args: Any, **options: Any) -> Any:
-        return self.batch(run, info.batch_size, input.movedim(in_dims[0], 0), *args, **options), 0
+    def _vmap(self, run: Any, info: Any, in_dims: tuple[Any, ...], *args: Any, **options: Any) -> Any:
+        """The batch becomes the first dim of every tensor; those that have none are the same for every example."""
+        batched = [
+            arg
+            if not isinstance(arg, Tensor)
+            else arg.expand(info.batch_size, *arg.shape)
+            if dim is None
+            else arg.movedim(dim, 0)
+            for arg, dim in zip(args, in_dims, strict=True)
+        ]
+        return self.batch(run, info.batch_size, *batched, **options), 0
 
     def _autocast(self, device: str, input: Tensor, *args: Any, **options: Any) -> Output:
         key = getattr(torch._C.DispatchKey, f"Autocast{device.upper()}")
@@ -325,37 +346,43 @@ class _Recorded(torch.autograd.Function):
     """An operator whose gradient is asked for; `run` computes it below autograd."""
 
     @staticmethod
-    def forward(ctx: Any, operator: Operator[Any], run: Any, input: Tensor, args: Any, options: Any) -> Any:
-        output = run(input, *args, **options)
-        ctx.operator = operator
-        operator.save(ctx, output, input, *args, **options)
+    def forward(ctx: Any, operator: Operator[Any], run: Any, options: Any, *args: Any) -> Any:
+        output = run(*args, **options)
+        ctx.operator, ctx.count = operator, len(args)
+        operator.save(ctx, output, *args, **options)
         return output
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
-        return None, None, ctx.operator.backward(ctx, *grads), None, None
+        return None, None, None, *_for_each(ctx, ctx.operator.backward(ctx, *grads))
 
 
 class _Transformed(torch.autograd.Function):
     """An operator under torch.func. Without a jvp, so that forward mode raises."""
 
     @staticmethod
-    def forward(operator: Operator[Any], input: Tensor, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        return operator.op(input, *args, **options)
+    def forward(operator: Operator[Any], options: dict[str, Any], *args: Any) -> Any:
+        return operator.op(*args, **options)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        operator, input, args, options = inputs
-        ctx.operator = operator
-        operator.save(ctx, output, input, *args, **options)
+        operator, options, *args = inputs
+        ctx.operator, ctx.count = operator, len(args)
+        operator.save(ctx, output, *args, **options)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
-        return None, ctx.operator.backward(ctx, *grads), None, None
+        return None, None, *_for_each(ctx, ctx.operator.backward(ctx, *grads))
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, operator: Operator[Any], input: Tensor, args: Any, options: Any) -> Any:
-        return operator._vmap(operator.run, info, in_dims[1:], input, *args, **options)
+    def vmap(info: Any, in_dims: Any, operator: Operator[Any], options: Any, *args: Any) -> Any:
+        return operator._vmap(operator.run, info, in_dims[2:], *args, **options)
+
+
+def _for_each(ctx: Any, grads: Any) -> tuple[Tensor | None, ...]:
+    """A gradient for each of the operator's arguments: those of its first ones, and None."""
+    grads = grads if isinstance(grads, tuple) else (grads,)
+    return (*grads, *(None,) * (ctx.count - len(grads)))
 
 
 def _functionalizing() -> bool:

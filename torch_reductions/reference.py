@@ -95,6 +95,11 @@ def last_smaller(left: Values, right: Values) -> Values:
     return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
 
 
+def then(left: Values, right: Values) -> Values:
+    """One step h -> g h + t and then another: the pair (g, t) of both."""
+    return right[0] * left[0], right[0] * left[1] + right[1]
+
+
 def accumulator(dtype: torch.dtype) -> torch.dtype:
     if not dtype.is_floating_point:
         return torch.int64
@@ -214,3 +219,20 @@ def cummax(input: Tensor, dim: int, **options: bool) -> Values:
 def cummin(input: Tensor, dim: int, **options: bool) -> Values:
     values, indices = _scan(input, dim, last_smaller, [_bounds(input.dtype)[1], -1], options)
     return values.to(input.dtype), indices
+
+
+def linear_recurrence(
+    gates: Tensor, tokens: Tensor, dim: int, *, initial: Tensor | None = None, reverse: bool = False
+) -> Tensor:
+    """Element i is T of (G, T) = Fold(i + 1), or G h + T, h being the initial state, which is applied last."""
+    gates, tokens = torch.broadcast_tensors(gates, tokens)
+    lines = [torch.atleast_1d(part).movedim(dim, -1) for part in (gates, tokens)]
+    *outer, n = lines[0].shape
+    x = tuple(part.reshape(math.prod(outer), n).to(accumulator(tokens.dtype)) for part in lines)
+    if reverse:
+        x = tuple(part.flip(1) for part in x)
+    g, t = folds(then, x)
+    if initial is not None:
+        t = g * initial.reshape(-1, 1).to(t.dtype) + t
+    result = (t.flip(1) if reverse else t).to(tokens.dtype)
+    return result.reshape(*outer, n).movedim(-1, dim).reshape(tokens.shape)

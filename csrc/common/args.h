@@ -44,4 +44,26 @@ struct ScanArgs {
   bool exclusive, reverse;
 };
 
+enum class Recurrence : int { linear_recurrence };
+inline constexpr int kRecurrenceFunctions = 1;
+
+// From an element to the next, in elements; 0 where a dimension was expanded.
+struct Strides {
+  int64_t outer, length, inner;
+};
+
+// h[t] = gates[t] h[t - 1] + tokens[t] down each line of [outer, length, inner]; in a reverse recurrence t + 1 stands for
+// t - 1. Gates and tokens lie each in their own way; initial, h before the first element, is contiguous [outer, inner], or
+// null: no element stands before the first one. The output is contiguous. Nothing is 0.
+//   dtype: of all of them, a floating type
+struct RecurrenceArgs {
+  Recurrence function;
+  Dtype dtype;
+  const void *gates, *tokens, *initial;
+  void* output;
+  int64_t outer, length, inner;
+  Strides gate_strides, token_strides;
+  bool reverse;
+};
+
 }  // namespace torch_reductions

@@ -23,6 +23,7 @@ struct Rung {
 
 constexpr unsigned bit(Function function) { return 1u << int(function); }
 constexpr unsigned bit(Scan function) { return 1u << int(function); }
+constexpr unsigned bit(Recurrence function) { return 1u << int(function); }
 constexpr unsigned bit(Dtype dtype) { return 1u << int(dtype); }
 inline constexpr unsigned kAllFunctions = (1u << kReduceFunctions) - 1, kAllDtypes = (1u << kDtypes) - 1;
 inline constexpr unsigned kFolds =
@@ -66,7 +67,14 @@ inline constexpr Rung kScanLadder[] = {
     {80, "cub", kCuda, 75, bit(Scan::cumsum), kTextbookDtypes, "CUB's own", "CUB's DeviceScan: the ruler", false},
     {90, "ordered", kCpu | kCuda, 75, kAllScans, kNumbers, "Fold(i + 1)", "one order that the position alone decides: the same bits everywhere", true},
 };
+
+inline constexpr unsigned kAllRecurrences = (1u << kRecurrenceFunctions) - 1;
+inline constexpr unsigned kFloats = bit(Dtype::float16) | bit(Dtype::bfloat16) | bit(Dtype::float32) | bit(Dtype::float64);
+inline constexpr Rung kRecurrenceLadder[] = {
+    {10, "sequential", kCpu, 0, kAllRecurrences, kFloats, "left to right", "one loop over the elements: the textbook's check", false},
+    {20, "ordered", kCpu | kCuda, 75, kAllRecurrences, kFloats, "Fold(i + 1)", "a scan of pairs: one order that the position alone decides", true},
+};
 // clang-format on
-inline constexpr int kReduceAuto = 170, kScanAuto = 90;
+inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20;
 
 }  // namespace torch_reductions

@@ -110,4 +110,22 @@ struct LastMax {
   }
 };
 
+// The step h -> gate h + token.
+template <class A>
+struct Step {
+  A gate, token;
+};
+
+// One step and then another. No value can stand for the identity, which a missing operand is: (1, -0.0) and then (inf, t)
+// would be NaN. Whoever folds selects instead.
+template <class A>
+struct Linear {
+  using Value = Step<A>;
+  static constexpr bool commutes = false;
+  static HOST_DEVICE Value combine(Value left, Value right) {
+    return {right.gate * left.gate, right.gate * left.token + right.token};
+  }
+  static HOST_DEVICE A apply(Value step, A h) { return step.gate * h + step.token; }
+};
+
 }  // namespace torch_reductions

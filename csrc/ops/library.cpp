@@ -28,6 +28,10 @@ STABLE_TORCH_LIBRARY(torch_reductions, m) {
   m.def(
       "cummin(Tensor input, int dim, *, bool exclusive=False, bool reverse=False, bool include_initial=False, "
       "int variant=0) -> (Tensor values, Tensor indices)");
+  // The tensors stand first: torch differentiates no tensor that is named only.
+  m.def(
+      "linear_recurrence(Tensor gates, Tensor tokens, Tensor? initial, int dim, *, bool reverse=False, int variant=0) "
+      "-> Tensor");
 }
 
 namespace torch_reductions {
@@ -68,8 +72,12 @@ std::string lines(const Rung (&ladder)[N], const Names& functions) {
 EXPORT const char* torch_reductions_ladder(const char* family) {
   using namespace torch_reductions;
   static const std::string reduce = lines(kReduceLadder, kFunctionNames), scan = lines(kScanLadder, kScanNames);
+  static const std::string recurrence = lines(kRecurrenceLadder, kRecurrenceNames);
   const std::string_view name(family);
-  return name == "reduce" ? reduce.c_str() : name == "scan" ? scan.c_str() : "";
+  return name == "reduce"       ? reduce.c_str()
+         : name == "scan"       ? scan.c_str()
+         : name == "recurrence" ? recurrence.c_str()
+                                : "";
 }
 
 // What was decided when this library was compiled.

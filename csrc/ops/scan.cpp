@@ -45,21 +45,6 @@ Form form_of(Scan function, const Tensor& input, int64_t dim, bool exclusive, bo
   return {wrap_dim(dim, input.dim()), exclusive, reverse, include_initial};
 }
 
-// [outer, length, inner] around the scanned dim; none where the dims before it, or those after it, are no single stride.
-std::optional<View> view_around(const Tensor& input, int64_t dim) {
-  const auto sizes = sizes_of(input), strides = strides_of(input);
-  Dims before, after;
-  for (int64_t i = 0; i < int64_t(sizes.size()); i++) {
-    if (i != dim) (i < dim ? before : after).merge(sizes[i], strides[i]);
-  }
-  if (before.count > 1 || after.count > 1) return std::nullopt;
-  View view;
-  if (!sizes.empty()) view.length = sizes[dim], view.length_stride = strides[dim];
-  if (before.count == 1) view.outer = before.sizes[0], view.outer_stride = before.strides[0];
-  if (after.count == 1) view.inner = after.sizes[0], view.inner_stride = after.strides[0];
-  return view;
-}
-
 // Rows of results, the scanned dim last, as the tensor whose scanned dim stands where it should.
 Tensor from_rows(const Tensor& rows, int64_t dim) {
   const auto sizes = sizes_of(rows), strides = strides_of(rows);

@@ -111,6 +111,21 @@ inline std::optional<View> view_of(const Tensor& input, const DimSet& reduced) {
   return view;
 }
 
+// [outer, length, inner] around one dim; none where the dims before it, or those after it, are no single stride.
+inline std::optional<View> view_around(const Tensor& input, int64_t dim) {
+  const auto sizes = sizes_of(input), strides = strides_of(input);
+  Dims before, after;
+  for (int64_t i = 0; i < int64_t(sizes.size()); i++) {
+    if (i != dim) (i < dim ? before : after).merge(sizes[i], strides[i]);
+  }
+  if (before.count > 1 || after.count > 1) return std::nullopt;
+  View view;
+  if (!sizes.empty()) view.length = sizes[dim], view.length_stride = strides[dim];
+  if (before.count == 1) view.outer = before.sizes[0], view.outer_stride = before.strides[0];
+  if (after.count == 1) view.inner = after.sizes[0], view.inner_stride = after.strides[0];
+  return view;
+}
+
 // The same elements as contiguous rows: a copy, unless the permuted tensor is contiguous as it is.
 inline Tensor contiguous_rows(const Tensor& input, const DimSet& reduced) {
   const auto sizes = sizes_of(input), strides = strides_of(input);

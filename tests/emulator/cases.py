@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from torch_reductions.catalog import OPERATORS, REDUCTIONS, SCANS, Operator, Rung
+from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, Operator, Rung
 from torch_reductions.library import dtype_name
 
 MOST_ELEMENTS = 100_003
@@ -160,6 +160,29 @@ TEXTBOOK_SCAN_VIEWS = (
 )
 LARGE_SCAN_VIEWS = (rows(1, 70_000), rows(1, 131_200))
 LARGEST_SCAN_VIEW = rows(1, 2**21 + 5000)
+# Of a recurrence: h with an initial state, r reverse, p plain; g gates that do not change along the length, o the same
+# gates for all of outer, x for all of inner.
+RECURRENCE_FORMS = ("p", "h", "r", "hr", "hg", "rx", "ho", "hrx")
+RECURRENCE_FORM_VIEWS = (rows(2, 9000), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), columns(3, 260, 64))
+RECURRENCE_VIEWS = (
+    *(
+        rows(1, n)
+        for n in (1, 2, 15, 16, 17, 31, 33, 127, 128, 255, 256, 512, 513, 4095, 4096, 4097, 8192, 32_768, 70_001)
+    ),
+    *(rows(1, 65_537, 1), rows(3, 20_011, 3), rows(300, 1), rows(64, 2), rows(700, 7), rows(21, 300), rows(9, 512, 1)),
+    *(rows(40, 1000), rows(3, 4096, 0, 1), rows(2, 40_000, 0, 1), rows(1, 100_003, 0, 1)),
+    *(columns(1, n, 64) for n in (1, 8, 16, 17, 127, 128, 129, 257, 1024, 1500)),
+    *(columns(1, 5001, 2), columns(3, 8192, 2), columns(1, 20_000, 3, 1), columns(2, 257, 100), columns(1, 100, 600)),
+    *(columns(40, 20, 5), columns(3, 9, 640), columns(2, 33, 32, 1), columns(1, 700, 36), columns(1, 9000, 8)),
+    *(columns(5, 1000, 12, 0, 1), columns(1, 900, 100, 0, 1), columns(2, 2100, 16, 3)),
+    *(
+        View(3, 500, 7, 9000, 18, 2),
+        View(5, 3000, 1, 7000, 2, 0),
+        View(70, 300, 1, 1, 70, 0),
+        View(1, 20_000, 1, 0, 0, 0),
+        View(4, 600, 4, 1, 16, 4),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -168,7 +191,7 @@ class Case:
     rung: Rung
     dtype: str
     view: View
-    form: str = ""  # of a scan: one of FORMS
+    form: str = ""  # of a scan: one of FORMS; of a recurrence: one of RECURRENCE_FORMS
 
     @property
     def name(self) -> str:
@@ -220,23 +243,48 @@ def scan_cases_of(
                 yield Case(operator.name, rung, dtype_name(dtype), view, given)
 
 
+def recurrence_cases_of(
+    operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None, form: str = ""
+) -> Iterator[Case]:
+    """Each emulated rung of a recurrence: as scan_cases_of, with the forms of a recurrence."""
+    for rung in operator.rungs(dtype, "cuda"):
+        if not rung.emulated:
+            continue
+        forms = itertools.cycle((form,) if form else RECURRENCE_FORMS)
+        pairs = [(view, next(forms)) for view in dict.fromkeys(RECURRENCE_VIEWS if views is None else views)]
+        if not form:
+            pairs += itertools.product(RECURRENCE_FORM_VIEWS, RECURRENCE_FORMS)
+        for view, given in dict.fromkeys(pairs):
+            yield Case(operator.name, rung, dtype_name(dtype), view, given)
+
+
 @functools.cache
 def main_cases() -> list[Case]:
-    """Sum, argmax, cumsum and cummin of float32, bfloat16 and int64, for every schedule and build."""
-    return [
-        case
-        for operator in SCANS
-        if operator.name in ("cumsum", "cummin")
-        for dtype in DTYPES
-        for case in scan_cases_of(operator, dtype)
-    ] + [
-        case
-        for operator in REDUCTIONS
-        if operator.name in FUNCTIONS
-        for dtype in DTYPES
-        if dtype in operator.dtypes
-        for case in cases_of(operator, dtype)
-    ]
+    """Sum, argmax, cumsum, cummin and the recurrence of float32, bfloat16 and int64, for every schedule and build."""
+    return (
+        [
+            case
+            for operator in RECURRENCES
+            for dtype in DTYPES
+            if dtype in operator.dtypes
+            for case in recurrence_cases_of(operator, dtype)
+        ]
+        + [
+            case
+            for operator in SCANS
+            if operator.name in ("cumsum", "cummin")
+            for dtype in DTYPES
+            for case in scan_cases_of(operator, dtype)
+        ]
+        + [
+            case
+            for operator in REDUCTIONS
+            if operator.name in FUNCTIONS
+            for dtype in DTYPES
+            if dtype in operator.dtypes
+            for case in cases_of(operator, dtype)
+        ]
+    )
 
 
 def other_cases() -> list[Case]:
@@ -267,6 +315,13 @@ def other_cases() -> list[Case]:
             if operator.name not in ("cumsum", "cummin") or dtype not in DTYPES
             for case in scan_cases_of(operator, dtype, views)
         ]
+        + [
+            case
+            for operator in RECURRENCES
+            for dtype in operator.dtypes
+            if dtype not in DTYPES
+            for case in recurrence_cases_of(operator, dtype, views)
+        ]
     )
 
 
@@ -284,7 +339,7 @@ def text_of(cases: Sequence[Case]) -> str:
 def main(words: Sequence[str]) -> None:
     """python -m tests.emulator.cases FUNCTION RUNG DTYPE OUTERxLENGTH: one case of contiguous rows, for the runner.
 
-    Of a scan: every form.
+    Of a scan and of a recurrence: every form.
     """
     if len(words) != 4 or not re.fullmatch(r"\d+x\d+", words[3]):
         raise SystemExit(main.__doc__)
@@ -296,6 +351,8 @@ def main(words: Sequence[str]) -> None:
         every: list[Case] = []
     elif operator.family == "scan":
         every = [case for form in FORMS for case in scan_cases_of(operator, kind, [view], form)]
+    elif operator.family == "recurrence":
+        every = [case for form in RECURRENCE_FORMS for case in recurrence_cases_of(operator, kind, [view], form)]
     else:
         every = list(cases_of(operator, kind, [view]))
     found = [case for case in every if case.rung.name == rung]

@@ -19,6 +19,10 @@ template <class A, class I>
 __device__ __forceinline__ Indexed<A, I> shuffle(Indexed<A, I> v, int lane) {
   return {shuffle(v.value, lane), shuffle(v.index, lane)};
 }
+template <class A>
+__device__ __forceinline__ Step<A> shuffle(Step<A> v, int lane) {
+  return {shuffle(v.gate, lane), shuffle(v.token, lane)};
+}
 template <class V>
 __device__ __forceinline__ V shuffle_xor(V v, int mask) {
   return __shfl_xor_sync(kFullWarp, v, mask);
@@ -26,6 +30,10 @@ __device__ __forceinline__ V shuffle_xor(V v, int mask) {
 template <class A, class I>
 __device__ __forceinline__ Indexed<A, I> shuffle_xor(Indexed<A, I> v, int mask) {
   return {shuffle_xor(v.value, mask), shuffle_xor(v.index, mask)};
+}
+template <class A>
+__device__ __forceinline__ Step<A> shuffle_xor(Step<A> v, int mask) {
+  return {shuffle_xor(v.gate, mask), shuffle_xor(v.token, mask)};
 }
 
 // A lane's own block and its sibling's, in the order of the elements.

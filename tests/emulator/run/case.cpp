@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kFunctions[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
 constexpr const char* kScans[] = {"cumsum", "cumprod", "cummax", "cummin"};
+constexpr const char* kRecurrences[] = {"linear_recurrence"};
 constexpr const char* kTypes[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                   "uint8",   "int16",    "int32",   "int64",   "bool"};
 
@@ -31,7 +32,12 @@ int index_of(const char* const (&names)[N], const std::string& name) {
 
 class Numbers {
  public:
-  Numbers(const Case& c) : case_(c), ordered_(c.rung == (c.scan ? kScanAuto : kReduceAuto)), random_(c.seed) {}
+  Numbers(const Case& c)
+      : case_(c),
+        ordered_(c.rung == (c.scan         ? kScanAuto
+                            : c.recurrence ? kRecurrenceAuto
+                                           : kReduceAuto)),
+        random_(c.seed) {}
 
   template <class T>
   T next() {
@@ -53,6 +59,9 @@ class Numbers {
   float real() {
     const Function function = case_.args.function;
     if (!ordered_) return float(function == Function::prod ? sign() * power(below(3)) : integer());
+    // A gate that no result may see, where it is the first of its line, and whose trace must be the right one elsewhere.
+    if (case_.recurrence && function == Function::prod && case_.seed % 4 == 3 && below(300) == 0)
+      return std::bit_cast<float>(0x7f800000);
     if (function == Function::prod) return float(1 + (fraction() - 0.5) / 64);
     if (below(64) == 0) return below(2) == 0 ? 0.0f : -0.0f;
     if (case_.seed % 4 == 0 && below(300) == 0) return std::bit_cast<float>(0x7fc00000);
@@ -87,7 +96,43 @@ ScanArgs scan_of(Scan function, const ReduceArgs& a, const std::string& form) {
           .reverse = form.find('r') != form.npos};
 }
 
+// form: letters, h for an initial state, r for reverse; g where the gates do not change along the length, o where they are
+// the same for all of outer, x where they are for all of inner.
+RecurrenceArgs recurrence_of(Recurrence function, const ReduceArgs& a, const std::string& form) {
+  const auto has = [&](char letter) { return form.find(letter) != form.npos; };
+  const Strides strides{a.outer_stride, a.length_stride, a.inner_stride};
+  return {.function = function,
+          .dtype = a.input_dtype,
+          .outer = a.outer,
+          .length = a.length,
+          .inner = a.inner,
+          .gate_strides = {has('o') ? 0 : strides.outer, has('g') ? 0 : strides.length, has('x') ? 0 : strides.inner},
+          .token_strides = strides,
+          .reverse = has('r')};
+}
+
 }  // namespace
+
+Case gates_of(const Case& c) {
+  Case gates = c;
+  const Strides& strides = c.recurrence->gate_strides;
+  gates.args.outer_stride = strides.outer;
+  gates.args.length_stride = strides.length;
+  gates.args.inner_stride = strides.inner;
+  gates.args.function = Function::prod;  // factors near 1
+  gates.seed++;
+  return gates;
+}
+
+Case initial_of(const Case& c) {
+  Case initial = c;
+  initial.args.outer = initial.args.length = 1;
+  initial.args.inner = c.args.outer * c.args.inner;
+  initial.args.outer_stride = initial.args.length_stride = 0;
+  initial.args.inner_stride = 1;
+  initial.seed += 2;
+  return initial;
+}
 
 std::vector<Case> read_cases(std::istream& in) {
   std::vector<Case> cases;
@@ -97,7 +142,13 @@ std::vector<Case> read_cases(std::istream& in) {
                c.seed;) {
     c.args.input = c.args.output = nullptr;
     c.args.input_dtype = Dtype(index_of(kTypes, input));
-    if (function.starts_with("cum")) {
+    c.scan.reset(), c.recurrence.reset();
+    if (function.ends_with("recurrence")) {
+      c.args.function = Function::sum;
+      c.args.output_dtype = c.args.input_dtype;
+      c.recurrence = recurrence_of(Recurrence(index_of(kRecurrences, function)), c.args, output);
+      c.has_initial = output.find('h') != output.npos;
+    } else if (function.starts_with("cum")) {
       const Scan scan = Scan(index_of(kScans, function));
       c.args.function = scan == Scan::cumprod ? Function::prod : Function::sum;
       c.args.output_dtype = c.args.input_dtype;
@@ -105,7 +156,6 @@ std::vector<Case> read_cases(std::istream& in) {
     } else {
       c.args.function = Function(index_of(kFunctions, function));
       c.args.output_dtype = Dtype(index_of(kTypes, output));
-      c.scan.reset();
     }
     cases.push_back(c);
   }

@@ -16,11 +16,17 @@ struct Case {
   // Without memory. A scan has the arguments of both: those of the reduction whose elements it takes tell where they stand.
   torch_reductions::ReduceArgs args;
   std::optional<torch_reductions::ScanArgs> scan;
+  std::optional<torch_reductions::RecurrenceArgs> recurrence;  // args tell where its tokens stand
+  bool has_initial;                                            // a state before the first element
   int64_t offset;  // of the first element, in elements, from an address that 256 divides
   int multiprocessors;
   uint64_t seed;
 };
 std::vector<Case> read_cases(std::istream& in);
+
+// The same case, whose elements are those of a recurrence's gates or of its initial state.
+Case gates_of(const Case& c);
+Case initial_of(const Case& c);
 
 // The elements, exactly as many bytes as the case can reach, rounded up to the 16 of a vector: kernels may load an
 // aligned vector that holds at least one element.

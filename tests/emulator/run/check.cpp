@@ -2,10 +2,13 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
+#include "../../../csrc/cpu/recurrence/ladder.h"
 #include "../../../csrc/cpu/reduce/ladder.h"
 #include "../../../csrc/cpu/scan/ladder.h"
+#include "../../../csrc/cuda/recurrence/ladder.h"
 #include "../../../csrc/cuda/reduce/ladder.h"
 #include "../../../csrc/cuda/scan/ladder.h"
 #include "../machine/options.h"
@@ -97,13 +100,35 @@ struct Computed {
   Results values, indices;  // indices: of cummax and cummin
 
   explicit Computed(const Case& c)
-      : values(c.args.output_dtype, c.args.outer * c.args.inner * (c.scan ? c.scan->results : 1)),
+      : values(c.args.output_dtype, c.args.outer * c.args.inner *
+                                        (c.scan         ? c.scan->results
+                                         : c.recurrence ? c.recurrence->length
+                                                        : 1)),
         indices(Dtype::int64, c.scan && c.scan->function >= Scan::cummax ? values.count() : 0) {}
 };
 
-// reduce(args) or scan(args), whichever the case is of, with the memory filled in.
-template <class Reduce, class Scanned>
-bool run(const Case& c, const void* input, Computed& to, Reduce reduce, Scanned scan) {
+// What a case is computed from.
+struct Inputs {
+  Input input;
+  std::optional<Input> gates, initial;  // of a recurrence
+
+  explicit Inputs(const Case& c) : input(c) {
+    if (c.recurrence) gates.emplace(gates_of(c));
+    if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
+  }
+  bool changed() const { return input.changed() || (gates && gates->changed()) || (initial && initial->changed()); }
+};
+
+// reduce(args), scan(args) or recur(args), whichever the case is of, with the memory filled in.
+template <class Reduce, class Scanned, class Recur>
+bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scanned scan, Recur recur) {
+  const void* const input = inputs.input.first();
+  if (c.recurrence) {
+    RecurrenceArgs args = *c.recurrence;
+    args.gates = inputs.gates->first(), args.tokens = input, args.output = to.values.data();
+    args.initial = inputs.initial ? inputs.initial->first() : nullptr;
+    return recur(args);
+  }
   if (c.scan) {
     ScanArgs args = *c.scan;
     args.input = input, args.output = to.values.data();
@@ -115,14 +140,15 @@ bool run(const Case& c, const void* input, Computed& to, Reduce reduce, Scanned 
   return reduce(args);
 }
 
-std::string run_once(const Case& c, const Input& input, const Computed& expected) {
+std::string run_once(const Case& c, const Inputs& inputs, const Computed& expected) {
   Computed got(c);
   TestContext context;
   const bool found = run(
-      c, input.first(), got, [&](const ReduceArgs& args) { return cuda::reduce(c.rung, args, context); },
-      [&](const ScanArgs& args) { return cuda::scan(c.rung, args, context); });
+      c, inputs, got, [&](const ReduceArgs& args) { return cuda::reduce(c.rung, args, context); },
+      [&](const ScanArgs& args) { return cuda::scan(c.rung, args, context); },
+      [&](const RecurrenceArgs& args) { return cuda::recurrence(c.rung, args, context); });
   if (!found) return "the GPU has no rung " + std::to_string(c.rung);
-  if (input.changed()) return "the input was changed";
+  if (inputs.changed()) return "the input was changed";
   if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";
   if (const std::string wrong = compare(got.values, expected.values, c.args.output_dtype); !wrong.empty()) return wrong;
   const std::string wrong = compare(got.indices, expected.indices, Dtype::int64);
@@ -133,16 +159,17 @@ std::string run_once(const Case& c, const Input& input, const Computed& expected
 
 std::string check(const Case& c) {
   options.multiprocessors = c.multiprocessors;
-  const Input input(c);
+  const Inputs inputs(c);
   Computed expected(c);
   run(
-      c, input.first(), expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
-      [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); });
-  if (input.changed() || expected.values.overrun() || expected.indices.overrun())
+      c, inputs, expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
+      [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
+      [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); });
+  if (inputs.changed() || expected.values.overrun() || expected.indices.overrun())
     return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.
   for (const char* when : {"", "the second time: "})
-    if (const std::string wrong = run_once(c, input, expected); !wrong.empty()) return when + wrong;
+    if (const std::string wrong = run_once(c, inputs, expected); !wrong.empty()) return when + wrong;
   return "";
 }
 

@@ -1,0 +1,13 @@
+// The linear recurrence of every floating type.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void recur_linear(const RecurrenceArgs& args, Context& context) {
+  with_storage(args.dtype, [&]<class T>(Tag<T>) {
+    if constexpr (!std::is_integral_v<T>) RecurrencePlan<T>(args, context).run();
+  });
+}
+
+}  // namespace torch_reductions::cuda

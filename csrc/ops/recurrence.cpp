@@ -1,0 +1,108 @@
+// The linear recurrence on one device: this file is compiled into _C for the CPU and, with USE_CUDA, into _C_cuda.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "check.h"
+#include "device.h"
+#include "tensor.h"
+
+#ifdef USE_CUDA
+#include "../cuda/recurrence/ladder.h"
+#else
+#include "../cpu/recurrence/ladder.h"
+#endif
+
+namespace torch_reductions {
+namespace {
+
+#ifdef USE_CUDA
+namespace backend = cuda;
+#else
+namespace backend = cpu;
+#endif
+
+// Another tensor of the call must be of the tokens' type and device.
+void check_beside_tokens(const Tensor& tensor, const char* name, const Tensor& tokens, Dtype dtype) {
+  STD_TORCH_CHECK(dtype_of(tensor.scalar_type(), name) == dtype, "linear_recurrence(): ", name,
+                  " and tokens must have the same dtype");
+  STD_TORCH_CHECK(tensor.is_cuda() == tokens.is_cuda() && tensor.get_device_index() == tokens.get_device_index(),
+                  "linear_recurrence(): ", name, " and tokens must be on the same device");
+}
+
+void check_shapes(const Tensor& gates, const Tensor& tokens, const std::optional<Tensor>& initial, int64_t dim) {
+  const auto sizes = sizes_of(tokens), others = sizes_of(gates);
+  STD_TORCH_CHECK(std::equal(sizes.begin(), sizes.end(), others.begin(), others.end()),
+                  "linear_recurrence(): gates and tokens must have the same shape");
+  if (!initial) return;
+  DimSet along;
+  if (!sizes.empty()) along[dim] = true;
+  const Dims wanted = reduced_shape(tokens, along, false);
+  const auto given = sizes_of(*initial);
+  STD_TORCH_CHECK(std::equal(wanted.sizes, wanted.sizes + wanted.count, given.begin(), given.end()),
+                  "linear_recurrence(): initial must have the shape of tokens without dim ", dim);
+}
+
+// As one [outer, length, inner]: a copy where no strides say so.
+View seen_around(Tensor& tensor, int64_t dim) {
+  std::optional<View> view = view_around(tensor, dim);
+  if (!view) {
+    tensor = torch::stable::contiguous(tensor);
+    view = view_around(tensor, dim);
+  }
+  return *view;
+}
+
+Strides strides_in(const View& view) { return {view.outer_stride, view.length_stride, view.inner_stride}; }
+
+Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t dim, bool reverse,
+                         int64_t variant) {
+  const Dtype dtype = dtype_of(tokens.scalar_type(), "tokens");
+  STD_TORCH_CHECK(is_float(dtype), "linear_recurrence(): tokens must be of a floating-point type");
+  check_beside_tokens(gates, "gates", tokens, dtype);
+  if (initial) check_beside_tokens(*initial, "initial", tokens, dtype);
+  STD_TORCH_CHECK(tokens.dim() <= kMaxDims, "tokens has ", tokens.dim(), " dimensions; only tensors with up to ",
+                  kMaxDims, " are supported");
+  dim = wrap_dim(dim, tokens.dim());
+  check_shapes(gates, tokens, initial, dim);
+  constexpr Recurrence function = Recurrence::linear_recurrence;
+  const int rung = check_variant(kRecurrenceLadder, variant, kRecurrenceAuto, kDevice, function, dtype);
+
+  Dims shape = reduced_shape(tokens, DimSet(), false);
+  Tensor output = empty(shape, dtype, tokens);
+  if (output.numel() == 0) return output;
+  const View view = seen_around(tokens, dim);
+  const Strides token_strides = strides_in(view), gate_strides = strides_in(seen_around(gates, dim));
+  if (initial) initial = torch::stable::contiguous(*initial);
+  const RecurrenceArgs args{.function = function,
+                            .dtype = dtype,
+                            .gates = gates.const_data_ptr(),
+                            .tokens = tokens.const_data_ptr(),
+                            .initial = initial ? initial->const_data_ptr() : nullptr,
+                            .output = output.mutable_data_ptr(),
+                            .outer = view.outer,
+                            .length = view.length,
+                            .inner = view.inner,
+                            .gate_strides = gate_strides,
+                            .token_strides = token_strides,
+                            .reverse = reverse};
+  const bool found = on_device(tokens, [&](auto&& device) { return backend::recurrence(rung, args, device); });
+  STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  return output;
+}
+
+void register_kernels(torch::stable::detail::StableLibrary& m) {
+  m.impl("linear_recurrence", TORCH_BOX(&linear_recurrence));
+}
+
+}  // namespace
+}  // namespace torch_reductions
+
+#ifdef USE_CUDA
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
+#else
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { torch_reductions::register_kernels(m); }
+#endif

@@ -1,0 +1,281 @@
+"""The linear recurrence h[t] = gates[t] * h[t - 1] + tokens[t] along a dim, in one order of operations.
+
+An element is the step h -> g h + t, written (g, t); (g, t) and then (g', t') is the step (g' g, g' t + t'), product and
+sum rounded apart. Element i of the result is T of (G, T) = ``Fold(i + 1)``, the fold of the steps up to it as
+:mod:`torch_reductions.reduce` defines it, or G h + T where an initial state h is given: on every device, in every
+layout and in every batch the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor
+
+from .arguments import FLOATS, check_dim, check_input, to_dim
+from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+
+__all__ = ["linear_recurrence"]
+
+NAME = "linear_recurrence"
+
+
+# --- What is right --------------------------------------------------------------------------------------------------
+
+
+def _supports(
+    gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, reverse: bool = False, variant: int = 0
+) -> None:
+    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
+    for tensor in (gates, tokens, initial):
+        if tensor is None:
+            continue
+        check_input(NAME, tensor)
+        if tensor.dtype not in FLOATS:
+            raise NotImplementedError(
+                f'"{NAME}" not implemented for {dtype_name(tensor.dtype)}; convert it, for instance to torch.float32. '
+                f"Supported are {', '.join(map(dtype_name, FLOATS))}"
+            )
+    check_variant(NAME, variant, tokens.dtype, tokens.device.type)
+
+
+def _beside(name: str, tensor: Tensor, tokens: Tensor) -> None:
+    """Raises where another tensor of the call does not fit the tokens."""
+    if tensor.dtype != tokens.dtype:
+        types = f"but {name} is {dtype_name(tensor.dtype)} and tokens is {dtype_name(tokens.dtype)}"
+        raise RuntimeError(f"{NAME}(): {name} and tokens must have the same dtype, {types}")
+    if tensor.device != tokens.device:
+        devices = f"but {name} is on {tensor.device} and tokens is on {tokens.device}"
+        raise RuntimeError(f"{NAME}(): {name} and tokens must be on the same device, {devices}")
+
+
+def _right(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> None:
+    """Raises where there is no kernel for the arguments, or where they do not fit together."""
+    _supports(gates, tokens, initial, dim, **options)
+    _beside("gates", gates, tokens)
+    if gates.shape != tokens.shape:
+        shapes = f"but gates has {list(gates.shape)} and tokens has {list(tokens.shape)}"
+        raise RuntimeError(f"{NAME}(): gates and tokens must have the same shape, {shapes}")
+    check_dim(NAME, dim, tokens.ndim)
+    if initial is None:
+        return
+    _beside("initial", initial, tokens)
+    wanted = _state_shape(tokens, dim)
+    if list(initial.shape) != wanted:
+        raise RuntimeError(
+            f"{NAME}(): initial must have the shape of tokens without dim {dim}, {wanted}, "
+            f"but it has {list(initial.shape)}"
+        )
+
+
+def _state_shape(tokens: Tensor, dim: int) -> list[int]:
+    """The shape of one state of every line: without the dim."""
+    shape = list(tokens.shape)
+    if shape:
+        del shape[dim]
+    return shape
+
+
+def _check(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> None:
+    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
+    _right(gates, tokens, initial, dim, **options)
+    if tokens.is_cuda and not has_cuda():
+        raise RuntimeError(no_cuda_message())
+
+
+def _fake(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> Tensor:
+    _right(gates, tokens, initial, dim, **options)
+    return tokens.new_empty(tokens.shape)
+
+
+# --- vmap -----------------------------------------------------------------------------------------------------------
+
+
+def _batch(
+    run: Callable[..., Tensor],
+    batch_size: int,
+    gates: Tensor,
+    tokens: Tensor,
+    initial: Tensor | None,
+    dim: int,
+    **options: Any,
+) -> Tensor:
+    """The same dim of every example, one further on."""
+    ndim = tokens.ndim - 1
+    check_dim(NAME, dim, ndim)
+    if ndim > 0:
+        return run(gates, tokens, initial, dim % ndim + 1, **options)
+    # An example is one element, whose dim no dim names.
+    return run(gates.unsqueeze(1), tokens.unsqueeze(1), initial, 1, **options).squeeze(1)
+
+
+# --- Gradients ------------------------------------------------------------------------------------------------------
+
+
+def _save(
+    ctx: Any,
+    output: Tensor,
+    gates: Tensor,
+    tokens: Tensor,
+    initial: Tensor | None,
+    dim: int,
+    reverse: bool = False,
+    **_: Any,
+) -> None:
+    ctx.dim, ctx.reverse = dim % max(tokens.ndim, 1), reverse
+    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # of the operator's arguments
+    ctx.save_for_backward(gates, output if ctx.needs[0] else None, initial)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """One recurrence from the other end, whose gates are those of the element behind; what it gives, times the state
+    before an element, is the gradient of that element's gate (Martin and Cundy, 2018)."""
+    gates, output, initial = ctx.saved_tensors
+    shape, dim = gates.shape, ctx.dim
+    gates, grad = torch.atleast_1d(gates, grad)
+    n = gates.shape[dim]
+    if n == 0:
+        empty = torch.zeros_like(gates)
+        return empty, empty, None if initial is None else torch.zeros_like(initial)
+    # The gate that rolls in belongs to the first element that the recurrence meets: nothing stands before that one.
+    behind = gates.roll(1 if ctx.reverse else -1, dim)
+    of_tokens = _linear_recurrence.run(behind, grad, None, dim, reverse=not ctx.reverse)
+    of_gates = of_initial = None
+    first, others = (n - 1, 0) if ctx.reverse else (0, 1)
+    if ctx.needs[0]:
+        # Times the states before the elements; before the first one stands the initial state, or nothing.
+        later = of_tokens.narrow(dim, others, n - 1) * torch.atleast_1d(output).narrow(dim, 1 - others, n - 1)
+        head = of_tokens.select(dim, first)
+        head = (torch.zeros_like(head) if initial is None else head * initial).unsqueeze(dim)
+        of_gates = torch.cat([later, head] if ctx.reverse else [head, later], dim).reshape(shape)
+    if ctx.needs[2]:
+        of_initial = gates.select(dim, first) * of_tokens.select(dim, first)
+    return of_gates, of_tokens.reshape(shape), of_initial
+
+
+# --- The function ---------------------------------------------------------------------------------------------------
+
+_linear_recurrence: Operator[Tensor] = Operator(
+    NAME,
+    supports=_right,
+    check=_check,
+    fake=_fake,
+    batch=_batch,
+    save=_save,
+    backward=_backward,
+    autocast=(),
+    several=True,
+)
+
+
+@overload
+def linear_recurrence(
+    gates: Tensor,
+    tokens: Tensor,
+    dim: int,
+    *,
+    initial: Tensor | None = None,
+    reverse: bool = False,
+    return_last: Literal[False] = False,
+    variant: str = "auto",
+) -> Tensor: ...
+
+
+@overload
+def linear_recurrence(
+    gates: Tensor,
+    tokens: Tensor,
+    dim: int,
+    *,
+    initial: Tensor | None = None,
+    reverse: bool = False,
+    return_last: Literal[True],
+    variant: str = "auto",
+) -> tuple[Tensor, Tensor]: ...
+
+
+def linear_recurrence(
+    gates: Tensor,
+    tokens: Tensor,
+    dim: int,
+    *,
+    initial: Tensor | None = None,
+    reverse: bool = False,
+    return_last: bool = False,
+    variant: str = "auto",
+) -> Tensor | tuple[Tensor, Tensor]:
+    r"""States of a linear recurrence, :math:`h_t = g_t h_{t-1} + x_t`, along a dim: g are the gates, x the tokens.
+
+    Args:
+        gates: float16, bfloat16, float32 or float64; any strides. Gates and tokens are broadcast, without a copy where
+            the result is still one stride before the dim and one behind it.
+        tokens: of the gates' type and device.
+        dim: the dim along which it runs.
+        initial: the state before the first element, of the result's shape without ``dim``. None: no state stands
+            there, and the first state is the first token to the bit.
+        reverse: whether it runs from the end, :math:`h_t = g_t h_{t+1} + x_t`.
+        return_last: whether the last state that is reached is returned too.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        The states, of the shape of gates and tokens; with ``return_last`` a pair of them and of the last one, without
+        ``dim``: of no elements the initial state, or zeros. Half precision accumulates in float32 and is rounded once.
+
+    Raises:
+        IndexError: dim is out of range.
+        RuntimeError: shapes, types or devices do not fit together; a CUDA tensor meets a build without CUDA.
+        TypeError: an argument is of the wrong type.
+        ValueError: there is no such variant for the device.
+        NotImplementedError: a tensor is of integers, complex, sparse, nested or quantized.
+
+    Order of operations: Fold(i + 1) of the steps, see :mod:`torch_reductions.recurrence`; the initial state is applied
+    last. Infinities and NaN reach what comes after them alone. The gradient is one recurrence from the other end.
+
+    Sources: Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.4; Martin and Cundy, *Parallelizing Linear
+    Recurrent Neural Nets over Sequence Length*, 2018.
+
+    >>> linear_recurrence(torch.tensor([0.5, 0.5, 2.0]), torch.tensor([1.0, 1.0, 1.0]), 0)
+    tensor([1.0000, 1.5000, 4.0000])
+    >>> states, last = linear_recurrence(torch.full((2, 3), 0.5), torch.ones(2, 3), 1, return_last=True)
+    >>> last
+    tensor([1.7500, 1.7500])
+    """
+    for name, tensor in (("gates", gates), ("tokens", tokens)):
+        if not isinstance(tensor, Tensor):
+            raise wrong_type(NAME, name, "Tensor", tensor)
+    if initial is not None and not isinstance(initial, Tensor):
+        raise wrong_type(NAME, "initial", "Tensor or None", initial)
+    if type(dim) is not int:
+        dim = to_dim(NAME, dim)
+    for name, value in (("reverse", reverse), ("return_last", return_last)):
+        if type(value) is not bool:
+            raise wrong_type(NAME, name, "bool", value)
+    if gates.is_nested or tokens.is_nested or gates.shape != tokens.shape:
+        _supports(gates, tokens, initial, dim)
+        _beside("gates", gates, tokens)
+        gates, tokens = _broadcast(gates, tokens)
+    options = {"reverse": True} if reverse else {}
+    states = _linear_recurrence(variant, gates, tokens, initial, dim, **options)
+    return (states, _last(states, initial, dim, reverse)) if return_last else states
+
+
+def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """As torch does it. torch.broadcast_shapes would not tell which arguments are at fault."""
+    sizes = list(zip_longest(reversed(gates.shape), reversed(tokens.shape), fillvalue=1))
+    if any(a != b and a != 1 and b != 1 for a, b in sizes):
+        shapes = f"{list(gates.shape)} and {list(tokens.shape)}"
+        raise RuntimeError(f"{NAME}(): gates and tokens cannot be broadcast: their shapes are {shapes}")
+    shape = [b if a == 1 else a for a, b in reversed(sizes)]
+    return gates.expand(shape), tokens.expand(shape)
+
+
+def _last(states: Tensor, initial: Tensor | None, dim: int, reverse: bool) -> Tensor:
+    """A copy: a state that is carried on would keep all others in memory."""
+    if states.ndim == 0:
+        return states.clone()
+    if states.shape[dim] == 0:
+        return states.new_zeros(_state_shape(states, dim)) if initial is None else initial.clone()
+    return states.select(dim, 0 if reverse else -1).clone()
