@@ -144,6 +144,8 @@ SCAN_VIEWS = (
     *(columns(1, 5001, 2), columns(3, 8192, 2), columns(1, 20_000, 3, 1), columns(2, 257, 100), columns(1, 100, 600)),
     *(columns(40, 20, 5), columns(3, 9, 640), columns(2, 33, 32, 1), columns(1, 700, 36), columns(1, 9000, 8)),
     *(columns(5, 1000, 12, 0, 1), columns(1, 900, 100, 0, 1), columns(2, 2100, 16, 3)),
+    # On many multiprocessors tiles are small, and totals have several levels.
+    *(rows(1, 99_999, 0, 200), columns(1, 20_000, 3, 0, 200), columns(1, 9000, 33, 0, 200)),
     *(
         View(3, 500, 7, 9000, 18, 2),
         View(5, 3000, 1, 7000, 2, 0),
@@ -175,6 +177,8 @@ RECURRENCE_VIEWS = (
     *(columns(1, 5001, 2), columns(3, 8192, 2), columns(1, 20_000, 3, 1), columns(2, 257, 100), columns(1, 100, 600)),
     *(columns(40, 20, 5), columns(3, 9, 640), columns(2, 33, 32, 1), columns(1, 700, 36), columns(1, 9000, 8)),
     *(columns(5, 1000, 12, 0, 1), columns(1, 900, 100, 0, 1), columns(2, 2100, 16, 3)),
+    # On many multiprocessors tiles are small, and totals have several levels.
+    *(rows(1, 99_999, 0, 200), columns(1, 20_000, 3, 0, 200), columns(1, 9000, 33, 0, 200)),
     *(
         View(3, 500, 7, 9000, 18, 2),
         View(5, 3000, 1, 7000, 2, 0),

@@ -176,7 +176,9 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
         command = command.replace(str(step.output), str(changed)).replace(str(runner.output), str(program))
         subprocess.run(command.replace(old, new) if old else command, cwd=ROOT, shell=True, check=True)
     operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
-    wanted = [case for dtype in (torch.float32, torch.bfloat16) for case in cases.ordered_cases(operator, dtype)]
+    wanted = [
+        case for dtype in (torch.float32, torch.bfloat16, torch.int64) for case in cases.ordered_cases(operator, dtype)
+    ]
     (tree / "list.txt").write_text(cases.text_of(wanted))
     options = ["--order", mutant.order, "--jobs", str(build.jobs()), "--limit", "90"]
     done = subprocess.run(
