@@ -21,6 +21,7 @@ namespace {
 
 #ifdef USE_CUDA
 constexpr Devices kDevice = kCuda;
+namespace backend = cuda;
 
 class TorchContext : public cuda::Context {
  public:
@@ -54,6 +55,7 @@ auto on_device(const Tensor& input, Body&& body) {
 }
 #else
 constexpr Devices kDevice = kCpu;
+namespace backend = cpu;
 
 // body(threads): torch's own.
 template <class Body>

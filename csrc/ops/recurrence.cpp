@@ -19,12 +19,6 @@
 namespace torch_reductions {
 namespace {
 
-#ifdef USE_CUDA
-namespace backend = cuda;
-#else
-namespace backend = cpu;
-#endif
-
 // Another tensor of the call must be of the tokens' type and device.
 void check_beside_tokens(const Tensor& tensor, const char* name, const Tensor& tokens, Dtype dtype) {
   STD_TORCH_CHECK(dtype_of(tensor.scalar_type(), name) == dtype, "linear_recurrence(): ", name,

@@ -22,12 +22,6 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-#ifdef USE_CUDA
-namespace backend = cuda;
-#else
-namespace backend = cpu;
-#endif
-
 // What the input is cast to first, where `ordered` does not do it on the way, and what the result is.
 struct Types {
   Dtype input, output;

@@ -21,12 +21,6 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-#ifdef USE_CUDA
-namespace backend = cuda;
-#else
-namespace backend = cpu;
-#endif
-
 // Where the results stand, and how many there are for `length` elements.
 struct Form {
   int64_t dim;
