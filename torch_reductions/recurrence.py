@@ -73,10 +73,8 @@ def _right(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **op
 
 def _state_shape(tokens: Tensor, dim: int) -> list[int]:
     """The shape of one state of every line: without the dim."""
-    shape = list(tokens.shape)
-    if shape:
-        del shape[dim]
-    return shape
+    dim %= max(tokens.ndim, 1)
+    return [*tokens.shape[:dim], *tokens.shape[dim + 1 :]]  # torch 2.11 cannot compile `del` of an item
 
 
 def _check(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> None:
