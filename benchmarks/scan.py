@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import sqrt
+from math import log2
 from pathlib import Path
 
 import torch
@@ -89,10 +89,12 @@ def what_is_wrong(case: ScanCase, x: torch.Tensor, results: Sequence[torch.Tenso
     (expected,) = torchs(case, x, dtype=torch.float64)
     largest = max(abs(extreme.item()) for extreme in expected.aminmax())  # without a copy, as all that follows
     accumulator = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32)
-    # torch adds one after the other: in float64 its own error is what is allowed. Factors near 1 round with a bias.
+    # A result is made of at most log2(length) blocks, no larger than twice the largest result, and each addition rounds
+    # by half a unit at most. torch adds one after the other: in float64 its own error is what is allowed. Factors near
+    # 1 round with a bias.
     chain = case.function == "cumprod" or x.dtype == torch.float64
-    growth = case.length if chain else sqrt(case.length)
-    allowed = 8 * accumulator.eps * growth + torch.finfo(result.dtype).eps * largest
+    allowed = accumulator.eps * (8 * case.length if chain else log2(2 * case.length) * (largest + 1))
+    allowed += torch.finfo(result.dtype).eps * largest
     error = expected.sub_(result).abs_().max().item()
     return "" if error <= allowed else f"off by {error:.3g}, and {allowed:.3g} is rounding"
 

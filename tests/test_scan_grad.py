@@ -70,18 +70,31 @@ def test_cumprod_with_zeros(form: str, dim: int, zeros: int, device: str) -> Non
     torch.testing.assert_close(*second)
 
 
+def sums_of_products(x: torch.Tensor) -> torch.Tensor:
+    """The gradient of cumprod(x).sum(): for each element the sum of the products from it on, each without it."""
+    n = len(x)
+    sums = [torch.stack([torch.cat([x[:k], x[k + 1 : i + 1]]).prod() for i in range(k, n)]).sum() for k in range(n)]
+    return torch.stack(sums)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("function", FOLDS)
 @pytest.mark.parametrize("special", ["inf", "-inf", "nan", "nan inf"])
 def test_infinities_and_nan(function: str, special: str, device: str) -> None:
-    """What torch makes of them."""
-    x = torch.tensor([[2.0, -1.0, 3.0, 0.5], [1.0, 4.0, 2.0, -3.0], [1.0, 1.0, 5.0, 7.0]], dtype=torch.float64)
+    """What torch makes of them, but for the gradient of an infinite factor, which torch divides by itself: NaN.
+    No sum is of infinities of both signs, which is NaN or not as it is factored."""
+    x = torch.tensor([[2.0, -1.0, 3.0, 0.5], [1.0, 4.0, 2.0, 3.0], [1.0, 1.0, 5.0, 7.0]], dtype=torch.float64)
     for i, value in enumerate(special.split()):
         x[i, 1] = float(value)
-    x = x.to(device)
     for dim in (0, 1):
-        expected = grad(lambda t, d=dim: getattr(torch, function)(t, d), x)
-        torch.testing.assert_close(grad(lambda t, d=dim: getattr(tr, function)(t, d), x), expected, equal_nan=True)
+        if function == "cumsum":
+            y = x.clone().requires_grad_()
+            (expected,) = torch.autograd.grad(torch.cumsum(y, dim).sum(), y)
+        else:
+            expected = torch.stack([sums_of_products(line) for line in x.unbind(1 - dim)], 1 - dim)
+        y = x.to(device).requires_grad_()
+        (actual,) = torch.autograd.grad(getattr(tr, function)(y, dim).sum(), y)
+        torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("function", EXTREMES)
@@ -107,6 +120,29 @@ def test_many_gradients_of_half_precision(function: str, dtype: torch.dtype, dev
     x[904] = 1 if function == "cummax" else -1
     (gradient,) = torch.autograd.grad(getattr(tr, function)(x.requires_grad_(), 0).values.sum(), x)
     assert gradient[904] == 4096
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", ["cumprod", *EXTREMES])
+@pytest.mark.parametrize("form", FORMS)
+def test_gradients_are_one_recurrence(function: str, form: str, device: str) -> None:
+    """Nothing is scattered, where the order of atomics would decide the bits: the same every time, as a row and as a
+    column, and no operator of torch whose time grows with the number of zeros."""
+    x = torch.randn(7, 1003, device=device)
+    weights = torch.randn(7, 1004 if "initial" in form else 1003, device=device)
+
+    def gradient(x: torch.Tensor, weights: torch.Tensor, dim: int) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        y = parts(getattr(tr, function)(x, dim, **FORMS[form]))[0]
+        with Log() as log:
+            (result,) = torch.autograd.grad(y, x, weights)
+        assert log.seen.count("torch_reductions.linear_recurrence.default") == 1
+        assert not [name for name in log.seen if "scatter" in name or "index" in name or "cumprod" in name]
+        return result
+
+    expected = gradient(x, weights, 1)
+    assert_same_bits(gradient(x, weights, 1), expected)
+    assert_same_bits(gradient(x.T, weights.T, 0).T, expected)
 
 
 @pytest.mark.parametrize("function", FOLDS)

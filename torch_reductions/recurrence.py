@@ -140,7 +140,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return empty, empty, None if initial is None else torch.zeros_like(initial)
     # The gate that rolls in belongs to the first element that the recurrence meets: nothing stands before that one.
     behind = gates.roll(1 if ctx.reverse else -1, dim)
-    of_tokens = _linear_recurrence.run(behind, grad, None, dim, reverse=not ctx.reverse)
+    of_tokens = linear_recurrence_operator.run(behind, grad, None, dim, reverse=not ctx.reverse)
     of_gates = of_initial = None
     first, others = (n - 1, 0) if ctx.reverse else (0, 1)
     if ctx.needs[0]:
@@ -156,7 +156,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 # --- The function ---------------------------------------------------------------------------------------------------
 
-_linear_recurrence: Operator[Tensor] = Operator(
+linear_recurrence_operator: Operator[Tensor] = Operator(
     NAME,
     supports=_right,
     check=_check,
@@ -256,7 +256,7 @@ def linear_recurrence(
         _beside("gates", gates, tokens)
         gates, tokens = _broadcast(gates, tokens)
     options = {"reverse": True} if reverse else {}
-    states = _linear_recurrence(variant, gates, tokens, initial, dim, **options)
+    states = linear_recurrence_operator(variant, gates, tokens, initial, dim, **options)
     return (states, _last(states, initial, dim, reverse)) if return_last else states
 
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from .arguments import FLOATS, check_differentiable, check_dim, check_dtype, check_input, to_dim, to_dtype
 from .library import Operator, check_variant, has_cuda, no_cuda_message, wrong_type
+from .recurrence import linear_recurrence_operator
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum"]
 
@@ -167,33 +168,54 @@ def _cumsum_backward(ctx: Any, grad: Tensor) -> Tensor:
     return result.reshape(ctx.shape).to(ctx.dtype)
 
 
+def _shifted(x: Tensor, dim: int, by: int, fill: float) -> Tensor:
+    """Moved by one place, and the place that is free filled."""
+    kept = x.narrow(dim, 0 if by > 0 else 1, x.shape[dim] - 1)
+    end = torch.full_like(x.narrow(dim, 0, 1), fill)
+    return torch.cat([end, kept] if by > 0 else [kept, end], dim)
+
+
 def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """torch's own derivative, right where elements are zero, of the same products in torch's form: those from the end
-    flipped, and for Fold(0) a factor 1 before the first element, which takes the place of the last if exclusive."""
+    """The product before an element, times the sum of the gradients from it on, each times the elements between: that
+    sum is a linear recurrence from the other end. Nothing is divided, so that elements may be zero."""
     input, output = ctx.saved_tensors
     if input.numel() == 0:
         return torch.zeros_like(input)
-    precise = _precise(input, output)
+    precise, dim, on = _precise(input, output), ctx.dim, -1 if ctx.reverse else 1
     grad, input, output = (t.to(precise) for t in torch.atleast_1d(grad, input, output))
-    if ctx.reverse:
-        grad, input, output = (t.flip(ctx.dim) for t in (grad, input, output))
-    later_dims = [0, 0] * (input.ndim - 1 - ctx.dim)
-    before, after = int(ctx.exclusive or ctx.include_initial), -int(ctx.exclusive)
-    factors = torch.nn.functional.pad(input, [*later_dims, before, after], value=1.0)
-    result = torch.ops.aten.cumprod_backward(grad, factors, ctx.dim, output)
-    result = torch.nn.functional.pad(result, [*later_dims, -before, -after])
-    if ctx.reverse:
-        result = result.flip(ctx.dim)
-    return result.reshape(ctx.shape).to(ctx.dtype)
+    if ctx.include_initial:
+        grad = _without_initial(ctx, grad)
+        before = output.narrow(dim, 1 if ctx.reverse else 0, input.shape[dim])
+    else:
+        before = output if ctx.exclusive else _shifted(output, dim, on, 1.0)
+    if ctx.exclusive:  # an element is in the products behind its own
+        sums = linear_recurrence_operator.run(input, grad, None, dim, reverse=not ctx.reverse)
+        sums = _shifted(sums, dim, -on, 0.0)
+    else:  # the gate that rolls in is met first, where no state stands yet
+        sums = linear_recurrence_operator.run(input.roll(-on, dim), grad, None, dim, reverse=not ctx.reverse)
+    result: Tensor = (before * sums).reshape(ctx.shape).to(ctx.dtype)
+    return result
 
 
 def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
-    """Each gradient goes to the element at its index; those of half precision are added in float32."""
+    """Each gradient goes to the element at its index. One element's results stand side by side, from its own place on:
+    a recurrence from the other end adds them up, whose gates are 1 inside such a run and 0 between two."""
     if grad is None:
         return None
     (indices,) = ctx.saved_tensors
+    dim, n = ctx.dim, 1 if not ctx.shape else ctx.shape[ctx.dim]
     grad, indices = (_without_initial(ctx, t) for t in torch.atleast_1d(grad.to(_precise(grad)), indices))
-    result: Tensor = torch.atleast_1d(grad.new_zeros(ctx.shape)).scatter_add(ctx.dim, indices, grad)
+    if grad.numel() == 0:
+        return grad.new_zeros(ctx.shape, dtype=ctx.dtype)
+    left_out = n - indices.shape[dim]  # of an exclusive scan the last element
+    gates = (indices == indices.roll(1 if ctx.reverse else -1, dim)).to(grad.dtype)
+    sums = linear_recurrence_operator.run(gates, grad, None, dim, reverse=not ctx.reverse)
+    places = torch.arange(indices.shape[dim], device=grad.device) + (left_out if ctx.reverse else 0)
+    places = places.view([-1] + [1] * (indices.ndim - 1 - dim))
+    result = torch.where(indices == places, sums, 0.0)
+    if left_out:
+        ends = (left_out, 0) if ctx.reverse else (0, left_out)
+        result = torch.nn.functional.pad(result, [0, 0] * (indices.ndim - 1 - dim) + [*ends])
     return result.reshape(ctx.shape).to(ctx.dtype)
 
 
@@ -320,8 +342,7 @@ def cumprod(
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
 
     Order of operations: Fold(i + 1), see :mod:`torch_reductions.scan` (Blelloch, *Prefix Sums and Their Applications*).
-    The gradient is that of ``torch.cumprod``, right where elements are zero, too; there, and where it is recorded, it
-    takes time and memory as torch's does.
+    The gradient is one linear recurrence from the other end, right where elements are zero, too: nothing is divided.
 
     >>> cumprod(torch.tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 2., 6.])
@@ -360,7 +381,8 @@ def cummax(
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
 
     Order of operations: none that shows, the last index is the same in every order (Blelloch, *Prefix Sums and Their
-    Applications*). The gradient of a value goes to the element at its index; an initial element has none.
+    Applications*). The gradient of a value goes to the element at its index; an initial element has none. They are
+    added in one order, without atomics; one that is infinite or NaN makes NaN of those before it.
 
     >>> cummax(torch.tensor([1.0, 3.0, 2.0, 3.0]), 0)
     torch.return_types.cummax(
@@ -398,7 +420,8 @@ def cummin(
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
 
     Order of operations: none that shows, the last index is the same in every order (Blelloch, *Prefix Sums and Their
-    Applications*). The gradient of a value goes to the element at its index; an initial element has none.
+    Applications*). The gradient of a value goes to the element at its index; an initial element has none. They are
+    added in one order, without atomics; one that is infinite or NaN makes NaN of those before it.
 
     >>> cummin(torch.tensor([3.0, 1.0, 2.0, 1.0]), 0)
     torch.return_types.cummin(
