@@ -60,7 +60,7 @@ class ScanPlan {
     if (tiles() == 1)
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
     const int64_t groups = tiles() > 1 ? count : ceil_div(count, int64_t(1) << (log_block - log_threads));
-    const size_t bytes = size_t(16 * (kVectors<Value> + 1)) << log_block;
+    const size_t bytes = size_t(kRowBytes<S>) << log_block;
     start(&scan_rows<S>, groups * tiles(), 1u << log_block, bytes, carry<kRowRadix>(tiles(), groups, groups * tiles()),
           count, log_threads);
   }

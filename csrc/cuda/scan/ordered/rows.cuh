@@ -13,7 +13,16 @@ inline constexpr int kRowThreads = 256, kLogRowWarps = 3;
 inline constexpr int kRowRadix = 5;
 
 template <class Value>
-inline constexpr int kVectors = sizeof(Value) <= 8 ? 8 : 4;
+inline constexpr int kVectors = sizeof(Value) <= 8 && !IsIndexed<Value>::value ? 8 : 4;
+
+// Indices lie behind the elements, in the same order; behind each run's one stays free.
+template <class S>
+inline constexpr int kRowBytes = [] {  // of shared memory that a thread takes
+  using Value = typename S::Value;
+  int bytes = 16 * (kVectors<Value> + 1);
+  if constexpr (IsIndexed<Value>::value) bytes += (kVectors<Value> * S::E + 1) * int(sizeof(Value::index));
+  return bytes;
+}();
 
 // Blocks that a multiprocessor holds: enough for some to compute while others wait.
 template <class Value>
@@ -72,6 +81,10 @@ struct RowTiles {
     return memory + (threadIdx.x - q) * kPitch + v + v / Vectors;
   }
   __device__ __forceinline__ T* element(unsigned i) const { return reinterpret_cast<T*>(vector(i / E)) + i % E; }
+  __device__ __forceinline__ auto* place_of_index(int i) const {
+    using Index = decltype(Value::index);
+    return reinterpret_cast<Index*>(memory + blockDim.x * kPitch) + (threadIdx.x - q) * (Run + 1) + i + i / Run;
+  }
   // Are these `count` elements, the first of which stands at element(at), whole vectors on both sides?
   __device__ __forceinline__ static bool in_vectors(const T* global, int at, int count) {
     const unsigned bytes = unsigned(at | count) * unsigned(sizeof(T));
@@ -273,16 +286,19 @@ struct RowTiles {
       if (lines.reverse) mirror<sizeof(T)>(words);
       *run_vector(j) = {words[0], words[1], words[2], words[3]};
       if constexpr (IsIndexed<Value>::value) {
-        int64_t* const indices = lines.indices + p.line * lines.results;
+        const int at = q * Run + j * E;
 #pragma unroll
         for (int i = 0; i < E; i++)
-          if (q * Run + j * E + i < p.results) indices[lines.result(position + i)] = from_the_front(lines, y[i].index);
+          *place_of_index(lines.reverse ? all - 1 - at - i : at + i) = from_the_front(lines, y[i].index);
       }
     }
     __syncwarp();
-    T* const to = reinterpret_cast<T*>(lines.output) + p.line * lines.results +
-                  (lines.reverse ? lines.results - p.first - p.results : p.first);
+    const int64_t first = p.line * lines.results + (lines.reverse ? lines.results - p.first - p.results : p.first);
+    T* const to = reinterpret_cast<T*>(lines.output) + first;
     const int at = lines.reverse ? all - p.results : 0;
+    if constexpr (IsIndexed<Value>::value)
+#pragma unroll 4
+      for (int i = q; i < p.results; i += lanes) lines.indices[first + i] = *place_of_index(at + i);
     if (in_vectors(to, at, p.results)) {
 #pragma unroll
       for (int k = 0; k < Vectors; k++)
