@@ -11,6 +11,10 @@ from helpers import ROOT
 
 EXAMPLES = {  # the arguments of a small run, and what it must print
     "packed_positions": (["--lengths", "2", "0", "3"], r"positions: \[0, 1, 0, 1, 2\]"),
+    "state_space": (
+        ["--steps", "150", "--batch", "8", "--length", "64", "--width", "16", "--seconds", "0"],
+        r"fell to [1-8]?\d\.\d%.*by linear_recurrence: .*by loop: .*by doubling: ",
+    ),
     "top_p": (["--rows", "2", "--tokens", "50", "--p", "0.5"], r"in the batch: yes.*sampled: +\[\d+, \d+\]"),
 }
 
