@@ -34,6 +34,10 @@ class RecurrencePlan {
     while (cut.log_lines < 5 && int64_t(1) << cut.log_lines < count && (!along || of_warp() / 2 >= args_.length)) {
       cut.log_lines++;
     }
+    // 16 bytes apart the runs of a line meet different banks as vectors, else as single words.
+    cut.along =
+        cut.log_lines == 0 && args_.token_strides.length == 1 && args_.gate_strides.length == 1 && args_.inner == 1;
+    cut.run_bytes = int((run * size) << cut.log_lines) + (cut.log_lines == 0 ? 16 : 4 << cut.log_lines);
     while (cut.log_warps < kLogLineWarps && of_warp() << cut.log_warps < args_.length) cut.log_warps++;
     const int64_t strips = ceil_div(count, int64_t(1) << cut.log_lines);
     const int64_t groups = ceil_div(strips, int64_t(1) << (kLogLineWarps - cut.log_warps));
@@ -44,9 +48,11 @@ class RecurrencePlan {
     const int64_t sms = multiprocessors(context_.device);
     Carry<kLineRadix> carry{};
     const int64_t totals = carry.set(tiles, count);
-    if (tiles >= kAheadFrom * sms) carry.ahead = unsigned(work < kAhead * sms ? work : kAhead * sms);
+    if (tiles >= kAheadFrom * sms && !cut.along) carry.ahead = unsigned(work < kAhead * sms ? work : kAhead * sms);
     if (tiles > 1) carry.board = context_.board(totals * count * kTaggedWords<Value>);
-    launch(&recur_lines<T>, work + carry.ahead, kLineThreads, 0, context_.stream, lines, cut, unsigned(work), carry);
+    const size_t shared = size_t(2 * cut.warp_bytes()) << kLogLineWarps;
+    launch(&recur_lines<T>, work + carry.ahead, kLineThreads, shared, context_.stream, lines, cut, unsigned(work),
+           carry);
   }
 
  private:

@@ -65,13 +65,15 @@ __device__ __forceinline__ void pack(uint32_t (&words)[4], const Input<T, Op, G>
 // The elements of a vector, of Bytes each, the other way round.
 template <int Bytes>
 __device__ __forceinline__ void mirror(uint32_t (&w)[4]) {
-  static_assert(Bytes >= 2);
   const uint32_t v[4] = {w[0], w[1], w[2], w[3]};
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     if constexpr (Bytes == 8) w[i] = v[i ^ 2];
     else if constexpr (Bytes == 4) w[i] = v[3 - i];
-    else w[i] = v[3 - i] >> 16 | v[3 - i] << 16;
+    else {
+      w[i] = v[3 - i] >> 16 | v[3 - i] << 16;
+      if constexpr (Bytes == 1) w[i] = (w[i] >> 8 & 0x00ff00ff) | (w[i] & 0x00ff00ff) << 8;
+    }
   }
 }
 

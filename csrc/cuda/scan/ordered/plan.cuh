@@ -14,7 +14,7 @@ class ScanPlan {
   using Value = typename Op::Value;
 
   // Only what pays is instantiated: the columns kernel serves every other case.
-  static constexpr bool kRows = sizeof(T) > 2 || std::is_same_v<Value, float>;
+  static constexpr bool kRows = sizeof(T) > 2 || sizeof(Value) <= 8;
 
  public:
   ScanPlan(const ScanArgs& args, Context& context)
@@ -45,12 +45,14 @@ class ScanPlan {
   static constexpr int64_t kAheadFrom = 4, kAhead = 2;
   static constexpr int64_t kBlocks = 1;  // that a multiprocessor should have, rather than larger ones
   static constexpr int kRowRun = kVectors<Value> * S::E;
+  static constexpr int kMostRowBytes = 60 * 1024;  // of a block: what 7.5 has, and some for the static ones
 
   // A tile of as many threads as still leave every multiprocessor some of them; several lines a block where they are short.
   void rows() {
     const int64_t count = args_.outer, results = args_.results;
     // As many threads as a short line takes, or the most.
     int log_block = results > int64_t(kRowRun) * kRowThreads / 2 ? log2_of(kRowThreads) : log2_of(kRowThreads) - 1;
+    while (kRowBytes<S> << log_block > kMostRowBytes) log_block--;
     const auto tiles = [&] { return ceil_div(results, int64_t(kRowRun) << log_block); };
     const auto blocks = [&] {
       return tiles() > 1 ? count * tiles() : ceil_div(count * ceil_div(results, kRowRun), int64_t(1) << log_block);
