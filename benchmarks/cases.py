@@ -76,7 +76,7 @@ class ScanCase(Case):
     family: ClassVar[str] = "scan"
     ceiling: ClassVar[str] = "copy"
 
-    form: str = ""  # "reverse", "exclusive", or "backward": forward and backward
+    form: str = ""  # "reverse", "exclusive", "backward": forward and backward, or "1024 segments" of random lengths
     points_below: float | None = None  # the share, at most so much below float32's in the same run
     times_plain: float | None = None  # the plain form's time in the same run, at most so often
 
@@ -88,6 +88,11 @@ class ScanCase(Case):
     @property
     def columns(self) -> dict[str, str]:
         return {**super().columns, "form": self.form}
+
+    @property
+    def segments(self) -> int:
+        """How many there are, of random lengths; 0: one scan."""
+        return int(self.form.split()[0]) if self.form.endswith(" segments") else 0
 
     @property
     def plain(self) -> ScanCase:
@@ -236,6 +241,13 @@ def scan_cuda_rest() -> Iterator[ScanCase]:
         for form in ("reverse", "exclusive"):
             yield replace(case, form=form, share=None, times_plain=1.1)
     yield ScanCase("cumsum", (32768, 4096), 1, form="backward", times_plain=2.2)
+    yield ScanCase("cumsum", (2**26,), 0, form="1024 segments", times_plain=1.25)
+    yield ScanCase("cumsum", (2**26,), 0, form="1048576 segments", share=0.60)
+    yield ScanCase("cumsum", (2**20, 64), 0, form="1024 segments")
+    for shape, dim in (((8, 65536, 64), 1), ((4096, 4096), 0), ((4096, 4096), 1), ((2**24,), 0), ((65536, 1000), 1)):
+        for dtype in ("float32", "bfloat16"):
+            share = 0.70 if shape == (8, 65536, 64) and dtype == "float32" else None
+            yield ScanCase("linear_recurrence", shape, dim, dtype, share=share)
     for shape, dim in (((4096, 4096), 1), ((4096, 4096), 0), ((2**24,), 0)):
         yield ScanCase("cumprod", shape, dim)
         yield ScanCase("cummax", shape, dim)

@@ -55,20 +55,42 @@ class Result(runner.Result):
         return "".join(f" ({name} {us:.2f})" for name, us in named.items()) + super().beside
 
 
+def offsets_of(case: ScanCase, device: torch.device) -> torch.Tensor:
+    """Where the segments begin, and the end: cuts at random places, the same every time."""
+    cuts = torch.randint(case.length + 1, (case.segments - 1,), generator=torch.Generator().manual_seed(0))
+    ends = torch.tensor([0, case.length])
+    return torch.cat([ends[:1], cuts.sort().values, ends[1:]]).to(device)
+
+
+def gates_of(x: torch.Tensor) -> torch.Tensor:
+    """In [0, 1), and the same on every device."""
+    return x - x.floor()
+
+
 def ours(case: ScanCase, x: torch.Tensor, variant: str = "ordered") -> Callable[[], tuple[torch.Tensor, ...]]:
-    function = getattr(tr, case.function)
     options: dict[str, object] = {"variant": variant}
     if case.form in ("reverse", "exclusive"):
         options[case.form] = True
+    if case.segments:
+        options["cu_seqlens"] = offsets_of(case, x.device)
+    if case.function == "linear_recurrence":
+        gates = gates_of(x)
+        return lambda: (tr.linear_recurrence(gates, x, case.along, variant=variant),)
+    function = getattr(tr, case.function)
     return lambda: parts(function(x, case.along, **options))
 
 
 def torchs(case: ScanCase, x: torch.Tensor, **options: object) -> tuple[torch.Tensor, ...]:
-    """By torch, which has the plain form only: flipped, or less the elements themselves."""
+    """By torch, which has the plain form only: flipped, less the elements themselves, less what stands before."""
     function, dim = getattr(torch, case.function), case.along
     if case.form == "reverse":
         return (function(x.flip(dim), dim, **options).flip(dim),)
     results = parts(function(x, dim, **options))
+    if case.segments:
+        offsets = offsets_of(case, x.device)
+        before = torch.cat([torch.zeros_like(results[0].narrow(dim, 0, 1)), results[0]], dim)
+        before = before.index_select(dim, offsets[:-1]).repeat_interleave(offsets.diff(), dim)
+        return (results[0].sub_(before),)
     return (results[0].sub_(x),) if case.form == "exclusive" else results
 
 
@@ -84,7 +106,8 @@ def what_is_wrong(case: ScanCase, x: torch.Tensor, results: Sequence[torch.Tenso
         differ = sum(int((actual != expected).sum()) for actual, expected in pairs)
         return f"{differ} results differ from torch's" if differ else ""
     (result,) = results
-    if case.function == "cumprod" and x.is_cuda:  # factors near 1 round with a bias in any tree: the CPU's bits
+    # Factors near 1 round with a bias in any tree, and torch has no recurrence: the CPU's bits.
+    if case.function in ("cumprod", "linear_recurrence") and x.is_cuda:
         return "" if torch.equal(result.cpu(), ours(case, x.cpu())()[0]) else "not the bits of the CPU"
     (expected,) = torchs(case, x, dtype=torch.float64)
     largest = max(abs(extreme.item()) for extreme in expected.aminmax())  # without a copy, as all that follows
@@ -115,16 +138,19 @@ def measure_cuda(case: ScanCase, memory: torch.Tensor, harness: CudaTimer, devic
     calls: dict[str, Call] = {"ordered": ours(case, x)}
     if case.form:
         calls["plain"] = ours(case.plain, x)
+    elif case.function == "linear_recurrence":
+        pass
     elif case.along == len(case.shape) - 1 and case.dtype in CUB_DTYPES and "cub" in tr.variants(case.function, "cuda"):
         calls["cub"] = ours(case, x, "cub")
     outputs = ours(case, x)()
     result.wrong = what_is_wrong(case, x, outputs)
-    result.nbytes = bytes_moved(x, *outputs)
+    gates = [x] if case.function == "linear_recurrence" else []  # as many bytes as the tokens
+    result.nbytes = bytes_moved(x, *gates, *outputs)
     del outputs
     if result.wrong:
         return result
     few: dict[str, Timing] = {}
-    if not case.form:
+    if not case.form and not gates:
         torch_call = partial(torchs, case, x)
         trial = [us for _, us in harness.sample({"torch": torch_call}, rounds=3)]
         if min(trial) > SLOW_US:
