@@ -17,7 +17,7 @@ import torch_reductions as tr
 from .timing import Timing, bytes_moved, timer
 
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin", "argmax", "argmin")
-SCANS = ("cumsum", "cumprod", "cummax", "cummin")
+SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
 PRODUCTS = ("prod", "cumprod")
 EXACT = ("amax", "amin", "argmax", "argmin", "cummax", "cummin")
 

@@ -16,7 +16,7 @@ using namespace torch_reductions;
 namespace {
 
 constexpr const char* kFunctions[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
-constexpr const char* kScans[] = {"cumsum", "cumprod", "cummax", "cummin"};
+constexpr const char* kScans[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
 constexpr const char* kRecurrences[] = {"linear_recurrence"};
 constexpr const char* kTypes[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                   "uint8",   "int16",    "int32",   "int64",   "bool"};
@@ -148,7 +148,7 @@ std::vector<Case> read_cases(std::istream& in) {
       c.args.output_dtype = c.args.input_dtype;
       c.recurrence = recurrence_of(Recurrence(index_of(kRecurrences, function)), c.args, output);
       c.has_initial = output.find('h') != output.npos;
-    } else if (function.starts_with("cum")) {
+    } else if (function.find("cum") != function.npos) {
       const Scan scan = Scan(index_of(kScans, function));
       c.args.function = scan == Scan::cumprod ? Function::prod : Function::sum;
       c.args.output_dtype = c.args.input_dtype;
