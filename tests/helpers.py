@@ -124,9 +124,11 @@ def initial(function: str, dtype: torch.dtype) -> float:
 
 
 def torch_once(function: str, x: torch.Tensor, dim: int, **options: Any) -> tuple[torch.Tensor, ...]:
-    """torch's own scan; of half precision on a GPU, where torch rounds at each step, that of float32, rounded once."""
+    """torch's own scan; of half precision, where torch rounds at each step, that of float32, rounded once: of sums and
+    products on a GPU, of logcumsumexp in the gradient anywhere."""
     result = options.get("dtype") or x.dtype
-    if x.is_cuda and function in ("cumsum", "cumprod", "logcumsumexp") and result in (torch.float16, torch.bfloat16):
+    rounds = function == "logcumsumexp" or (x.is_cuda and function in ("cumsum", "cumprod"))
+    if rounds and result in (torch.float16, torch.bfloat16):
         return (getattr(torch, function)(x.to(result).float(), dim).to(result),)
     return parts(getattr(torch, function)(x, dim, **options))
 

@@ -107,7 +107,7 @@ def test_infinities_and_nan_of_logcumsumexp(x: list[float], expected: list[float
         (gradient,) = torch.autograd.grad(y, leaf, torch.ones_like(y), create_graph=True)
         torch.testing.assert_close(gradient.cpu().tolist(), expected, equal_nan=True)
         if not any(value in (INF, NAN) for value in x):
-            assert torch.autograd.grad(gradient.sum(), leaf)[0].isfinite().all()
+            assert torch.autograd.grad(gradient.sum(), leaf, retain_graph=True)[0].isfinite().all()
             (nothing,) = torch.autograd.grad(y, leaf, torch.zeros_like(y))
             assert nothing.count_nonzero() == 0
 

@@ -208,10 +208,10 @@ def _logcumsumexp_backward(ctx: Any, grad: Tensor) -> Tensor:
     input, output = ctx.saved_tensors
     precise = _precise(input)
     x, y, grad = (_without_initial(ctx, t) if i else t for i, t in enumerate(torch.atleast_1d(input, output, grad)))
-    if ctx.exclusive:
-        x = x.narrow(dim, int(reverse), y.shape[dim])
     if y.numel() == 0:
         return torch.zeros_like(input)
+    if ctx.exclusive:
+        x = x.narrow(dim, int(reverse), y.shape[dim])
     x, grad = x.to(precise), grad.to(precise)
     if y.dtype != precise:  # rounded: half precision is too coarse for differences
         y = _logcumsumexp.run(x, dim, reverse=reverse)
