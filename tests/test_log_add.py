@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -16,18 +17,19 @@ COUNT = 200_000
 INF, NAN = float("inf"), float("nan")
 
 
-def units(actual: torch.Tensor, exact: torch.Tensor) -> float:
-    """How far at most from the exact values, in units in the last place of these: in float64, or in long double."""
+def wide(x: torch.Tensor) -> Any:
+    """In a type that is more precise: an array of float64, or of long doubles."""
     np = numpy()
-    wide = np.float64 if actual.dtype == torch.float32 else np.longdouble
-    if wide is np.longdouble and np.finfo(wide).nmant < 60:
-        pytest.skip("this machine has no numbers that are wider than float64")
-    return float((np.abs(actual.numpy().astype(wide) - exact) / np.spacing(np.abs(exact).astype(actual.numpy().dtype))).max())
-
-
-def wide(x: torch.Tensor) -> object:
-    np = numpy()
+    if x.dtype == torch.float64 and np.finfo(np.longdouble).nmant < 60:
+        pytest.skip("this machine has no numbers that are more precise than float64")
     return x.numpy().astype(np.float64 if x.dtype == torch.float32 else np.longdouble)
+
+
+def units(actual: torch.Tensor, exact: Any) -> float:
+    """How far at most from the exact values, in units in the last place of these."""
+    np = numpy()
+    unit = np.spacing(np.abs(exact).astype(actual.numpy().dtype))
+    return float((np.abs(wide(actual) - exact) / unit).max())
 
 
 def negatives(dtype: torch.dtype) -> torch.Tensor:

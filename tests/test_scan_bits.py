@@ -198,7 +198,7 @@ def test_expanded(function: str, dtype: str, device: str) -> None:
 
 @table("function dtype", PAIRS)
 def test_number_of_threads(function: str, dtype: str) -> None:
-    for s, shape in enumerate([(300001,), (7, 50001), (3000, 130), (130, 3000)]):
+    for s, shape in enumerate([(300001,), (7, 50001), (3000, 130), (130, 3000), (40001, 17)]):
         x = wild(shape, dtype, function)
         for dim in {0, len(shape) - 1}:
             options = FORMS[FORM_NAMES[(s + dim) % 6]]

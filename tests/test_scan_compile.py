@@ -318,7 +318,7 @@ def test_jit_trace(function: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("function", SCANS)
 def test_autocast(function: str, dtype: torch.dtype) -> None:
-    """cumsum and cumprod go to float32, as torch's do; the others keep their type, logcumsumexp too, as torch's does."""
+    """cumsum and cumprod go to float32, as torch's do; the others, logcumsumexp among them, keep their type."""
     x = torch.randint(1, 3, (3, 4)).to("cuda", dtype)
     with torch.autocast("cuda", dtype=dtype):
         actual, expected = scan(function, x, 1), parts(getattr(torch, function)(x, 1))

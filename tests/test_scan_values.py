@@ -73,7 +73,8 @@ def bundle(function: str, dtype: str, shape: tuple[int, ...], device: str) -> li
                 if dtype in FLOATS and function in ("cumsum", "cumprod"):
                     case.exact, case.magnitude = (precise(function, y, dim, form) for y in (x, x.abs()))
                 elif function == "logcumsumexp":
-                    # An operand's error counts by its share, so that errors add up; log(2) and |t| e^t are less than 4 units.
+                    # An operand's error counts by its share, so that they add up. exp, log and t = min - max add their
+                    # own: units of log(2) and of |t| e^t, which are small.
                     case.exact = precise(function, x, dim, form)
                     largest = x.abs().max().item() if n else 0.0
                     case.magnitude = torch.full_like(case.exact, largest + math.log(max(n, 1)) + 4)

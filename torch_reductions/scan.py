@@ -1,12 +1,12 @@
-"""The scans: cumsum, cumprod, logcumsumexp, cummax, cummin, with torch's signatures, more forms, and one order of operations.
+"""The scans: cumsum, cumprod, logcumsumexp, cummax and cummin, with torch's signatures and more forms, in one order.
 
 Element i of a scan is ``Fold(i + 1)``, the fold of the elements up to it, as :mod:`torch_reductions.reduce` defines it:
 ``cumsum(x, 0)[i]`` has the bits of ``sum(x[:i + 1])``, on every device, in every layout and in every batch. Three
 options make the other forms in the same pass:
 
-- ``exclusive``: element i is Fold(i), the fold of the elements before it. Fold(0) is 0 for cumsum, 1 for cumprod, -inf for
-  logcumsumexp; for cummax the smallest value of the type and for cummin the largest, -inf and inf where there are, at
-  index -1.
+- ``exclusive``: element i is Fold(i), the fold of the elements before it. Fold(0) is 0 for cumsum, 1 for cumprod, -inf
+  for logcumsumexp; for cummax the smallest value of the type and for cummin the largest, -inf and inf where there are,
+  at index -1.
 - ``include_initial``: Fold(0) stands before the inclusive scan, which makes it one element longer.
 - ``reverse``: the same from the end; the initial element stands last.
 """
@@ -404,8 +404,8 @@ def logcumsumexp(
     :math:`\max(a, b) + \log(1 + e^{\min(a, b) - \max(a, b)})`, whose exponential and logarithm are the same sums and
     products on every device, each within 2 units in the last place. Half precision is rounded once, at the end. The
     gradient is one :func:`torch_reductions.linear_recurrence` from the other end, whose gates
-    :math:`e^{y_i - y_{i + 1}}` are at most 1 (Blelloch, *Prefix Sums and Their Applications*, section 1.4); -inf has the
-    gradient 0.
+    :math:`e^{y_i - y_{i + 1}}` are at most 1 (Blelloch, *Prefix Sums and Their Applications*, section 1.4); an element
+    -inf has the gradient 0.
 
     >>> logcumsumexp(torch.zeros(4), 0).exp()
     tensor([1., 2., 3., 4.])

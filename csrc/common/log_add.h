@@ -64,7 +64,8 @@ HOST_DEVICE V exp_of_negative(V t) {
   constexpr A kRounder = A(3ll << (kFraction - 1)) + kBias;
   constexpr A kLog2E = A(0x1.71547652b82fep+0);
   // n times the upper part of ln 2 is exact.
-  constexpr A kUpper = kSingle ? 0x1.62e4p-1 : 0x1.62e42feep-1, kLower = kSingle ? 0x1.7f7d1cp-20 : 0x1.a39ef35793c76p-33;
+  constexpr A kUpper = kSingle ? 0x1.62e4p-1 : 0x1.62e42feep-1;
+  constexpr A kLower = kSingle ? 0x1.7f7d1cp-20 : 0x1.a39ef35793c76p-33;
 
   t = t < kLeast ? V{} + kLeast : t;
   const V sum = t * kLog2E + kRounder, n = sum - kRounder;

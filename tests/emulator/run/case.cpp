@@ -64,7 +64,8 @@ class Numbers {
       return std::bit_cast<float>(0x7f800000);
     if (function == Function::prod) return float(1 + (fraction() - 0.5) / 64);
     if (below(64) == 0) return below(2) == 0 ? 0.0f : -0.0f;
-    if (case_.scan && case_.scan->function == Scan::logcumsumexp && below(16) == 0) return std::bit_cast<float>(0xff800000);
+    if (case_.scan && case_.scan->function == Scan::logcumsumexp && below(16) == 0)
+      return std::bit_cast<float>(0xff800000);
     if (case_.seed % 4 == 0 && below(300) == 0) return std::bit_cast<float>(0x7fc00000);
     return float(sign() * (1 + fraction()) * std::bit_cast<double>((1023 - 8 + below(16)) << 52));
   }

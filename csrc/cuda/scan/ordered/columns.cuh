@@ -20,7 +20,7 @@ inline constexpr int kRun = sizeof(Value) <= 4   ? 32
 
 // Blocks that a multiprocessor holds. LogAdd needs registers for itself.
 template <class Op, class Value = typename Op::Value>
-inline constexpr int kColumnBlocks = sizeof(Value) == 4                                ? 4
+inline constexpr int kColumnBlocks = sizeof(Value) == 4                          ? 4
                                      : sizeof(Value) == 8 && kIsNone<Op, LogAdd> ? 2
                                                                                  : 1;
 

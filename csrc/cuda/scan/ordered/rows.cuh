@@ -17,7 +17,7 @@ inline constexpr int kVectors = sizeof(Value) <= 8 ? 8 : 4;
 
 // Blocks that a multiprocessor holds: enough for some to compute while others wait. LogAdd needs registers for itself.
 template <class Op, class Value = typename Op::Value>
-inline constexpr int kRowBlocks = sizeof(Value) == 4                                ? 4
+inline constexpr int kRowBlocks = sizeof(Value) == 4     ? 4
                                   : !kIsNone<Op, LogAdd> ? 1
                                   : sizeof(Value) == 8   ? 3
                                                          : 2;
