@@ -231,6 +231,7 @@ SCAN_CPU_TABLE = [
     ScanCase("cumsum", (4096, 4096), 1, ratio=1.7),
     ScanCase("cumsum", (4096, 4096), 0, ratio=15),
     ScanCase("cumsum", (8, 65536, 64), 1, ratio=15),
+    ScanCase("logcumsumexp", (2**20,), 0, ratio=4),
 ]
 
 
@@ -251,6 +252,7 @@ def scan_cuda_rest() -> Iterator[ScanCase]:
     for shape, dim in (((4096, 4096), 1), ((4096, 4096), 0), ((2**24,), 0)):
         yield ScanCase("cumprod", shape, dim)
         yield ScanCase("cummax", shape, dim)
+        yield ScanCase("logcumsumexp", shape, dim)
         for dtype in ("float64", "int32", "int64"):
             yield ScanCase("cumsum", shape, dim, dtype)
 
@@ -274,6 +276,6 @@ def scan_cpu_rest() -> Iterator[ScanCase]:
     for dtype in ("bfloat16", "float64", "int32"):
         for shape, dim in (((2**22,), 0), ((2048, 2048), 1), ((2048, 2048), 0)):
             yield ScanCase("cumsum", shape, dim, dtype)
-    for function in ("cumprod", "cummax"):
+    for function in ("cumprod", "cummax", "logcumsumexp"):
         yield ScanCase(function, (2048, 2048), 1)
         yield ScanCase(function, (2048, 2048), 0)

@@ -109,7 +109,10 @@ def what_is_wrong(case: ScanCase, x: torch.Tensor, results: Sequence[torch.Tenso
     # Factors near 1 round with a bias in any tree, and torch has no recurrence: the CPU's bits.
     if case.function in ("cumprod", "linear_recurrence") and x.is_cuda:
         return "" if torch.equal(result.cpu(), ours(case, x.cpu())()[0]) else "not the bits of the CPU"
-    (expected,) = torchs(case, x, dtype=torch.float64)
+    if case.function == "logcumsumexp":  # takes no dtype
+        (expected,) = torchs(case, x.double())
+    else:
+        (expected,) = torchs(case, x, dtype=torch.float64)
     largest = max(abs(extreme.item()) for extreme in expected.aminmax())  # without a copy, as all that follows
     accumulator = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32)
     # A result is made of at most log2(length) blocks, no larger than twice the largest result, and each addition rounds

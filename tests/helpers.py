@@ -28,7 +28,7 @@ FOLDS = ["sum", "prod", "mean", "amax", "amin"]
 INDICES = ["argmax", "argmin"]
 FUNCTIONS = FOLDS + INDICES
 FOLD_OF = {"cumsum": "sum", "cumprod": "prod", "cummax": "amax", "cummin": "amin"}
-SCANS = list(FOLD_OF)
+SCANS = ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"]
 RECURRENCES = ["linear_recurrence"]  # of two tensors: tests/test_recurrence.py is theirs
 FORMS = {
     "inclusive": {},
@@ -61,7 +61,9 @@ needs_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="no se
 
 def takes(function: str, dtype: str) -> bool:
     """Whether torch defines the function for the dtype."""
-    return not ((function == "mean" and dtype not in FLOATS) or (function in INDICES and dtype == "bool"))
+    if function in ("mean", "logcumsumexp"):
+        return dtype in FLOATS
+    return function not in INDICES or dtype != "bool"
 
 
 def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) -> Iterator[tuple[str, str, str, str]]:
@@ -115,16 +117,18 @@ def initial(function: str, dtype: torch.dtype) -> float:
     """The scan of no elements."""
     if function in ("cumsum", "cumprod"):
         return int(function == "cumprod")
-    least = function == "cummax"
+    least = function in ("cummax", "logcumsumexp")
     if dtype.is_floating_point:
         return -math.inf if least else math.inf
     return not least if dtype == torch.bool else torch.iinfo(dtype).min if least else torch.iinfo(dtype).max
 
 
 def torch_once(function: str, x: torch.Tensor, dim: int, **options: Any) -> tuple[torch.Tensor, ...]:
-    """torch's own scan; of half precision on a GPU, where torch rounds at each step, that of float32, rounded once."""
+    """torch's own scan; of half precision, where torch rounds at each step, that of float32, rounded once: of sums and
+    products on a GPU, of logcumsumexp in the gradient anywhere."""
     result = options.get("dtype") or x.dtype
-    if x.is_cuda and function in ("cumsum", "cumprod") and result in (torch.float16, torch.bfloat16):
+    rounds = function == "logcumsumexp" or (x.is_cuda and function in ("cumsum", "cumprod"))
+    if rounds and result in (torch.float16, torch.bfloat16):
         return (getattr(torch, function)(x.to(result).float(), dim).to(result),)
     return parts(getattr(torch, function)(x, dim, **options))
 
@@ -186,7 +190,7 @@ def wild(shape: tuple[int, ...], dtype: str, function: str, device: str = "cpu",
     x = torch.randn(shape, dtype=torch.float64) * 2.0**exponents
     if function == "prod":  # near 1 in the mean of the logarithms, so that long products stay finite
         x = torch.where(torch.rand(shape) < 0.5, x.abs().clamp(0.25, 4), 1 / x.abs().clamp(0.25, 4)) * x.sign()
-    if function not in ("sum", "prod", "mean"):
+    if function not in ("sum", "prod", "mean", "logcumsumexp"):
         x = torch.where(torch.rand(shape) < 0.5, x.clamp(-2, 2).round(), x.clamp(-2, 2))  # ties, and -0.0 beside 0.0
     if special and torch.rand(()) < 0.2 and x.numel():
         values = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0], dtype=torch.float64)

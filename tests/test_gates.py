@@ -49,6 +49,8 @@ BUDGETS: dict[str, Budget] = {
     "shifted_columns": (256, {4: (128, 2)}),
     "scan_rows": (256, {4: (64, 4), 8: (80, 3), 16: (128, 2)}),
     "scan_columns": (256, {4: (64, 4), 8: (128, 2), 16: (168, 1)}),
+    "scan_rows-log_add": (256, {4: (64, 4), 8: (160, 1)}),
+    "scan_columns-log_add": (256, {4: (64, 4), 8: (168, 1)}),
     "recur_lines": (256, {8: (128, 2), 16: (184, 1)}),
 }
 FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged"}  # what the kernel's last argument says
@@ -71,6 +73,8 @@ INSTRUCTIONS = {
     "shifted_columns": [VECTOR_LOAD, r"SHFL\.DOWN"],
     "scan_rows": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "scan_rows-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
+    "scan_columns-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "recur_lines": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
@@ -168,8 +172,10 @@ def plain_name(function: str) -> str:
 
 
 def kernel_name(kernel: str) -> str:
-    """split_rows<Input<float, Sum<float>, 4>, true> -> split_rows-whole"""
+    """split_rows<Input<float, Sum<float>, 4>, true> -> split_rows-whole; and LogAdd has budgets of its own."""
     name = plain_name(kernel)
+    if "LogAdd<" in kernel:
+        return f"{name}-log_add"
     return f"{name}-{FLAGS[name]}" if name in FLAGS and kernel.endswith(", true>") else name
 
 
@@ -178,7 +184,7 @@ def value_bytes(kernel: str) -> int:
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
     if step := re.match(r"recur_lines<(\w+)>", kernel):
         return 2 * size[step[1]]
-    operator = re.search(r"\b(?:Sum|Prod|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
+    operator = re.search(r"\b(?:Sum|Prod|LogAdd|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
     assert operator, kernel
     value = size[operator[1]]
     return value if not operator[2] else 2 * max(value, size[operator[2]])
@@ -466,6 +472,7 @@ def test_reasons_are_read() -> None:
         ("few_columns<Input<double, ArgMax<double, unsigned int>, 4> >", "few_columns", 16),
         ("columns<Input<int, ArgMax<int, long>, 4>, 1, false>", "columns", 16),
         ("shifted_columns<float, Sum<float> >", "shifted_columns", 4),
+        ("scan_rows<Input<Half, LogAdd<float>, 4> >", "scan_rows-log_add", 4),
         ("recur_lines<BFloat16>", "recur_lines", 8),
         ("recur_lines<double>", "recur_lines", 16),
     ],

@@ -48,12 +48,14 @@ BAD: dict[str, tuple[list[str], Callable[[Call, torch.Tensor], Any], str]] = {
     "dtype a string": (FOLDS, lambda f, x: f(x, 0, dtype="float32"), r"dtype.*torch\.dtype.*str"),
     "dtype a number": (FOLDS, lambda f, x: f(x, 0, dtype=6), r"dtype.*torch\.dtype.*6"),
     "dtype by position": (FOLDS, lambda f, x: f(x, 0, torch.float32), r"positional"),
-    "dtype where there is none": (EXTREMES, lambda f, x: f(x, 0, dtype=torch.float32), r"dtype"),
+    "dtype where there is none": (["logcumsumexp", *EXTREMES], lambda f, x: f(x, 0, dtype=torch.float32), r"dtype"),
     "gradient of an integer": (
         FOLDS,
         lambda f, x: f(x.requires_grad_(), 0, dtype=torch.int64),
         r"(?i)autograd.*dtype.*int64",
     ),
+    "integers": (["logcumsumexp"], lambda f, x: f(x.long(), 0), r"logcumsumexp.*int64.*float32"),
+    "bools": (["logcumsumexp"], lambda f, x: f(x > 5, 0), r"logcumsumexp.*bool.*float32"),
     "float8": (SCANS, lambda f, x: f(x.to(torch.float8_e4m3fn), 0), r"(?i)float8_e4m3fn.*float32"),
 }
 CASES = [(name, function) for name, (functions, _, _) in BAD.items() for function in functions]
@@ -105,7 +107,7 @@ GOOD: dict[str, tuple[list[str], Callable[[Call, torch.Tensor], Any]]] = {
     "dim of a scalar": (SCANS, lambda f, x: f(x[0, 0], -1)),
     "dtype of Python": (FOLDS, lambda f, x: f(x, 0, dtype=float)),
     "dtype None": (FOLDS, lambda f, x: f(x, 0, dtype=None)),
-    "bools": (SCANS, lambda f, x: f(x > 5, 0)),
+    "bools": (FOLDS + EXTREMES, lambda f, x: f(x > 5, 0)),
 }
 
 

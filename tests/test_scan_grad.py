@@ -97,6 +97,49 @@ def test_infinities_and_nan(function: str, special: str, device: str) -> None:
         torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
 
 
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        ([-INF, -INF, 0.0, 0.0], [0.0, 0.0, 1.5, 0.5]),  # NaN in torch, whose sums of nothing are divided by
+        ([-INF, -INF, -INF], [0.0, 0.0, 0.0]),
+        ([0.0, -INF, 0.0], [2.5, 0.0, 0.5]),
+        ([1.0, INF, 2.0, -INF], [1.0, NAN, 0.0, 0.0]),  # as in torch: an infinite sum is no element's
+        ([0.0, NAN, 0.0], [NAN, NAN, NAN]),
+    ],
+    ids=str,
+)
+def test_infinities_and_nan_of_logcumsumexp(x: list[float], expected: list[float], device: str) -> None:
+    """-inf takes no part, and a gradient of zeros stays one, in the second derivative, too."""
+    leaf = torch.tensor(x, dtype=torch.float64, device=device, requires_grad=True)
+    for reverse in (False, True):
+        y = tr.logcumsumexp(leaf.flip(0) if reverse else leaf, 0, reverse=reverse)
+        (gradient,) = torch.autograd.grad(y, leaf, torch.ones_like(y), create_graph=True)
+        torch.testing.assert_close(gradient.cpu().tolist(), expected, equal_nan=True)
+        if not any(value in (INF, NAN) for value in x):
+            assert torch.autograd.grad(gradient.sum(), leaf, retain_graph=True)[0].isfinite().all()
+            (nothing,) = torch.autograd.grad(y, leaf, torch.zeros_like(y))
+            assert nothing.count_nonzero() == 0
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_long_gradient_of_logcumsumexp(device: str) -> None:
+    """Of 100,000 elements the rounding of as many gates, and no overflow, however large the numbers."""
+    x, weights = 50 * torch.randn(100_000, dtype=torch.float64), torch.randn(100_000, dtype=torch.float64)
+    for scale in (0.01, 1.0, 20.0):
+        expected = grad_of(torch.logcumsumexp, scale * x, weights)
+        actual = grad_of(tr.logcumsumexp, (scale * x).float().to(device), weights.float().to(device)).cpu()
+        assert (actual - expected).abs().max() <= 1e-4 * expected.abs().max()
+
+
+def grad_of(function: Any, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    leaf = x.clone().requires_grad_()
+    return torch.autograd.grad(function(leaf, 0), leaf, weights)[0]
+
+
 @pytest.mark.parametrize("function", EXTREMES)
 @pytest.mark.parametrize("form", ["exclusive", "initial", "reverse_exclusive", "reverse_initial"])
 def test_the_initial_element_has_no_gradient(function: str, form: str) -> None:

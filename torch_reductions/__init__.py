@@ -3,7 +3,7 @@
 from .library import has_cuda, variants
 from .recurrence import linear_recurrence
 from .reduce import amax, amin, argmax, argmin, mean, prod, sum
-from .scan import cummax, cummin, cumprod, cumsum
+from .scan import cummax, cummin, cumprod, cumsum, logcumsumexp
 
 __version__ = "0.1.0"
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "cumsum",
     "has_cuda",
     "linear_recurrence",
+    "logcumsumexp",
     "mean",
     "prod",
     "sum",

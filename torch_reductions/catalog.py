@@ -113,6 +113,7 @@ REDUCTIONS = (
 SCANS = (
     Operator("cumsum", "scan", scan.cumsum, torch.cumsum, DTYPES, False, _WITH_EMPTY),
     Operator("cumprod", "scan", scan.cumprod, torch.cumprod, DTYPES, False, _WITH_EMPTY),
+    Operator("logcumsumexp", "scan", scan.logcumsumexp, torch.logcumsumexp, FLOATS, False, _WITH_EMPTY),
     Operator("cummax", "scan", scan.cummax, torch.cummax, DTYPES, False, _WITH_EMPTY),
     Operator("cummin", "scan", scan.cummin, torch.cummin, DTYPES, False, _WITH_EMPTY),
 )

@@ -64,6 +64,70 @@ def multiply(left: Values, right: Values) -> Values:
     return (left[0] * right[0],)
 
 
+def _polynomial(x: Tensor, coefficients: str) -> Tensor:
+    """Two chains, of the even and of the odd powers."""
+    s = x * x
+    chains = []
+    for words in (coefficients.split()[0::2], coefficients.split()[1::2]):
+        value = torch.full_like(x, float.fromhex(words[-1]))
+        for word in reversed(words[:-1]):
+            value = value * s + float.fromhex(word)
+        chains.append(value)
+    return chains[0] + chains[1] * x
+
+
+# (e^r - 1 - r) / r^2 for |r| <= log(2) / 2, and (log(1 + f) - f) / f^2 for f from -1/4 to 1/2.
+_EXP = {
+    torch.float32: "0x1.fffffcp-2 0x1.555492p-3 0x1.5558f2p-5 0x1.1239e2p-7 0x1.6a2434p-10",
+    torch.float64: "0x1.000000000000ap-1 0x1.55555555554fap-3 0x1.555555555087cp-5 0x1.1111111127be8p-7 "
+    "0x1.6c16c1842a114p-10 0x1.a01a012a56bc5p-13 0x1.a0199a0c689d3p-16 0x1.71df25549ece4p-19 0x1.28ad72cb536c4p-22 "
+    "0x1.ad7f6aec3e623p-26",
+}
+_LOG = {
+    torch.float32: "-0x1.000004p-1 0x1.5555c6p-2 -0x1.fffbd6p-3 0x1.99590ap-3 -0x1.55410cp-3 0x1.29d088p-3 "
+    "-0x1.0c79d8p-3 0x1.9c07fp-4 -0x1.51f664p-5",
+    torch.float64: "-0x1.0000000000005p-1 0x1.55555555556f0p-2 -0x1.ffffffffffeecp-3 0x1.9999999965e44p-3 "
+    "-0x1.5555555470672p-3 0x1.249249365e022p-3 -0x1.000000772174ep-3 0x1.c71c6cb198f7ep-4 -0x1.999966a5d2876p-4 "
+    "0x1.745d43aeafbf3p-4 -0x1.555abdeda886bp-4 0x1.3b1c077dfbe48p-4 -0x1.244d85a9b0b97p-4 0x1.1013d349162dfp-4 "
+    "-0x1.00ab2521d2a7dp-4 0x1.f4e8efc050cbcp-5 -0x1.e6dd5e9386e41p-5 0x1.93518cb473995p-5 -0x1.c4917edc4e24bp-6 "
+    "0x1.e21a9f4b274c5p-8",
+}
+
+
+def exp_of_negative(t: Tensor) -> Tensor:
+    """e^t for t <= 0: 2^n e^r, where t is n log(2) + r."""
+    single = t.dtype == torch.float32
+    fraction, up, bias = (23, 64, 127) if single else (52, 512, 1023)
+    least, bits = (-104.0, torch.int32) if single else (-746.0, torch.int64)
+    upper, lower = ("0x1.62e4p-1", "0x1.7f7d1cp-20") if single else ("0x1.62e42feep-1", "0x1.a39ef35793c76p-33")
+    rounder = 1.5 * 2.0**fraction + bias + up
+    t = torch.where(t < least, least, t)
+    rounded = t * float.fromhex("0x1.71547652b82fep+0") + rounder
+    n = rounded - rounder
+    r = t - n * float.fromhex(upper) - n * float.fromhex(lower)
+    scale = (rounded.view(bits) << fraction).view(t.dtype)
+    return (_polynomial(r, _EXP[t.dtype]) * (r * r) + r + 1) * scale * 2.0**-up
+
+
+def log_1_plus(u: Tensor) -> Tensor:
+    """log(1 + u) for u from 0 to 1: that of 1 + f, or of 2 (1 + f)."""
+    single = u.dtype == torch.float32
+    ln2, rest = ("0x1.62e43p-1", "-0x1.05c61p-29") if single else ("0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56")
+    large, zero = u >= 0.5, torch.zeros_like(u)
+    f = torch.where(large, u * 0.5 - 0.5, u)
+    lower, upper = (torch.where(large, float.fromhex(number), zero) for number in (rest, ln2))
+    return f + (_polynomial(f, _LOG[u.dtype]) * (f * f) + lower) + upper
+
+
+def log_add(left: Values, right: Values) -> Values:
+    """log(e^left + e^right), as csrc/common/log_add.h has it, which says more."""
+    x, y = left[0], right[0]
+    larger, smaller = torch.where(x < y, y, x), torch.where(x < y, x, y)
+    difference = torch.where(smaller == larger, 0, smaller - larger)
+    total = larger + log_1_plus(exp_of_negative(difference))
+    return (torch.where(smaller == -torch.inf, larger, total),)
+
+
 def larger(left: Values, right: Values) -> Values:
     """NaN wins; of equal values the left one stays."""
     return (torch.where((right[0] > left[0]) | (right[0] != right[0]), right[0], left[0]),)
@@ -202,6 +266,10 @@ def cumsum(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **optio
 def cumprod(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: bool) -> Tensor:
     result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
     return _scan(input.to(dtype or input.dtype), dim, multiply, [1], options)[0].to(result)
+
+
+def logcumsumexp(input: Tensor, dim: int, **options: bool) -> Tensor:
+    return _scan(input, dim, log_add, [-torch.inf], options)[0].to(input.dtype)
 
 
 def _bounds(dtype: torch.dtype) -> tuple[float, float]:

@@ -1,11 +1,12 @@
-"""The scans: cumsum, cumprod, cummax, cummin, with torch's signatures, more forms, and one order of operations.
+"""The scans: cumsum, cumprod, logcumsumexp, cummax and cummin, with torch's signatures and more forms, in one order.
 
 Element i of a scan is ``Fold(i + 1)``, the fold of the elements up to it, as :mod:`torch_reductions.reduce` defines it:
 ``cumsum(x, 0)[i]`` has the bits of ``sum(x[:i + 1])``, on every device, in every layout and in every batch. Three
 options make the other forms in the same pass:
 
-- ``exclusive``: element i is Fold(i), the fold of the elements before it. Fold(0) is 0 for cumsum, 1 for cumprod; for
-  cummax the smallest value of the type and for cummin the largest, -inf and inf where there are, at index -1.
+- ``exclusive``: element i is Fold(i), the fold of the elements before it. Fold(0) is 0 for cumsum, 1 for cumprod, -inf
+  for logcumsumexp; for cummax the smallest value of the type and for cummin the largest, -inf and inf where there are,
+  at index -1.
 - ``include_initial``: Fold(0) stands before the inclusive scan, which makes it one element longer.
 - ``reverse``: the same from the end; the initial element stands last.
 """
@@ -20,10 +21,10 @@ import torch
 from torch import Tensor
 
 from .arguments import FLOATS, check_differentiable, check_dim, check_dtype, check_input, to_dim, to_dtype
-from .library import Operator, check_variant, has_cuda, no_cuda_message, wrong_type
+from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
 from .recurrence import linear_recurrence_operator
 
-__all__ = ["cummax", "cummin", "cumprod", "cumsum"]
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
 FOLDS = ("cumsum", "cumprod")  # they make int64 of integers, and take a dtype
 Pair = tuple[Tensor, Tensor]
@@ -49,6 +50,11 @@ def _supports(
 ) -> None:
     """Raises for the kinds of tensors, the types, the forms and the variants that there are no kernels for."""
     check_input(function, input)
+    if function == "logcumsumexp" and input.dtype not in FLOATS:
+        raise NotImplementedError(
+            f'"{function}" not implemented for {dtype_name(input.dtype)}; convert it, for instance to torch.float32. '
+            f"Supported are {', '.join(map(dtype_name, FLOATS))}"
+        )
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
     if exclusive and include_initial:
@@ -197,6 +203,40 @@ def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
     return result
 
 
+def _share(part: Tensor, whole: Tensor, none: Tensor) -> Tensor:
+    """exp(part - whole), at most 1: of a sum's logarithm and that of one of its parts. 0 where there is none."""
+    return (part - whole).masked_fill(none, -torch.inf).exp()
+
+
+def _logcumsumexp_backward(ctx: Any, grad: Tensor) -> Tensor:
+    """exp(x[j]) times the sum of grad[i] exp(-y[i]) over i >= j, without numbers that overflow: h[j] = grad[j] +
+    exp(y[j] - y[j + 1]) h[j + 1], a recurrence from the other end, and then exp(x[j] - y[j]) h[j].
+
+    Where y is -inf nothing has a share in it. An element inf has no defined share, NaN, and the others have 0."""
+    dim, reverse = ctx.dim, ctx.reverse
+    input, output = ctx.saved_tensors
+    precise = _precise(input)
+    x, y, grad = (_without_initial(ctx, t) if i else t for i, t in enumerate(torch.atleast_1d(input, output, grad)))
+    if y.numel() == 0:
+        return torch.zeros_like(input)
+    if ctx.exclusive:
+        x = x.narrow(dim, int(reverse), y.shape[dim])
+    x, grad = x.to(precise), grad.to(precise)
+    if y.dtype != precise:  # rounded: half precision is too coarse for differences
+        y = _logcumsumexp.run(x, dim, reverse=reverse)
+    n = y.shape[dim]
+    if reverse:
+        later = torch.cat([y.narrow(dim, 0, 1), y.narrow(dim, 0, n - 1)], dim)
+    else:
+        later = torch.cat([y.narrow(dim, 1, n - 1), y.narrow(dim, n - 1, 1)], dim)
+    h = linear_recurrence_operator.run(_share(y, later, later.isinf()), grad, None, dim, reverse=not reverse)
+    result = _share(x, y, y == -torch.inf) * h
+    if ctx.exclusive:
+        zero = torch.zeros_like(result.narrow(dim, 0, 1))
+        result = torch.cat([zero, result] if reverse else [result, zero], dim)
+    return result.reshape(ctx.shape).to(ctx.dtype)
+
+
 def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
     """Each gradient goes to the element at its index. One element's results stand side by side, from its own place on:
     a recurrence from the other end adds them up, whose gates are 1 inside such a run and 0 between two."""
@@ -243,6 +283,7 @@ def _operator(
 
 _cumsum: Operator[Tensor] = _operator("cumsum", _fake, _save_form, _cumsum_backward, autocast=["cuda"])
 _cumprod: Operator[Tensor] = _operator("cumprod", _fake, _save_values, _cumprod_backward, autocast=["cuda"])
+_logcumsumexp: Operator[Tensor] = _operator("logcumsumexp", _fake, _save_values, _logcumsumexp_backward)
 _cummax: Operator[Pair] = _operator("cummax", _fake_pair, _save_indices, _extreme_backward)
 _cummin: Operator[Pair] = _operator("cummin", _fake_pair, _save_indices, _extreme_backward)
 
@@ -350,6 +391,48 @@ def cumprod(
     tensor([1., 1., 2.])
     """
     result: Tensor = _call(_cumprod, variant, input, dim, exclusive, reverse, include_initial, dtype)
+    return result
+
+
+def logcumsumexp(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    include_initial: bool = False,
+    variant: str = "auto",
+) -> Tensor:
+    r"""Logarithms of the sums of exponentials up to each, :math:`y_i = \log \sum_{j \le i} e^{x_j}`, along a dim.
+
+    Args:
+        input: float16, bfloat16, float32 or float64; any shape and strides.
+        dim: the dim to scan.
+        exclusive: whether an element's own value is left out, :math:`y_i = \log \sum_{j < i} e^{x_j}`.
+        reverse: whether the sums begin at the end, :math:`y_i = \log \sum_{j \ge i} e^{x_j}`.
+        include_initial: whether the logarithm of no sum, -inf, stands before the others, or behind them if ``reverse``.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        A tensor of the input's type and shape, but one more along ``dim`` if ``include_initial``.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as :func:`cumsum`.
+        NotImplementedError: as :func:`cumsum`; or input is of integers or bools, as in torch.
+
+    Order of operations: Fold(i + 1), see :mod:`torch_reductions.scan`, of
+    :math:`\max(a, b) + \log(1 + e^{\min(a, b) - \max(a, b)})`, whose exponential and logarithm are the same sums and
+    products on every device, each within 2 units in the last place. Half precision is rounded once, at the end. The
+    gradient is one :func:`torch_reductions.linear_recurrence` from the other end, whose gates
+    :math:`e^{y_i - y_{i + 1}}` are at most 1 (Blelloch, *Prefix Sums and Their Applications*, section 1.4); an element
+    -inf has the gradient 0.
+
+    >>> logcumsumexp(torch.zeros(4), 0).exp()
+    tensor([1., 2., 3., 4.])
+    >>> logcumsumexp(torch.tensor([1000.0, -torch.inf, 1000.0]), 0, exclusive=True)
+    tensor([ -inf, 1000., 1000.])
+    """
+    result: Tensor = _call(_logcumsumexp, variant, input, dim, exclusive, reverse, include_initial)
     return result
 
 

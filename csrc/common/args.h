@@ -22,15 +22,16 @@ struct ReduceArgs {
   int64_t outer_stride, length_stride, inner_stride;
 };
 
-enum class Scan : int { cumsum, cumprod, cummax, cummin };
-inline constexpr int kScanFunctions = 4;
+enum class Scan : int { cumsum, cumprod, logcumsumexp, cummax, cummin };
+inline constexpr int kScanFunctions = 5;
 
 // The input seen as [outer, length, inner], strides in elements (0 where a dimension was expanded); the output is
 // contiguous [outer, results, inner]. Element j of a line of results is Fold(j + 1), or Fold(j) where exclusive; of
 // `length` elements there are `length` results, or length + 1 where exclusive and with the initial element. In a reverse
 // scan elements and results are counted from the end. outer, results and inner are never 0; length may be, with one
 // result.
-//   dtype: of input and output;  cumsum and cumprod accumulate in Accumulator<T>;  bool is not among them
+//   dtype: of input and output;  cumsum, cumprod and logcumsumexp accumulate in Accumulator<T>;  bool is not among them,
+//   and of logcumsumexp no integer
 //   indices: of cummax and cummin, as large as the output: where in the line, from the front, the extreme stands; of the
 //   last one on ties and among NaN; -1 for Fold(0)
 struct ScanArgs {

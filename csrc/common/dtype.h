@@ -6,7 +6,7 @@
 #ifdef __CUDACC__
 #define HOST_DEVICE __host__ __device__ __forceinline__
 #else
-#define HOST_DEVICE inline
+#define HOST_DEVICE inline __attribute__((always_inline))
 #endif
 
 namespace torch_reductions {

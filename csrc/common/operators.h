@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "dtype.h"
+#include "log_add.h"
 
 namespace torch_reductions {
 
@@ -108,6 +109,15 @@ struct LastMax {
     const bool larger = right.value >= left.value || is_nan(right.value);
     return larger && right.index > left.index && !(is_nan(left.value) && !is_nan(right.value)) ? right : left;
   }
+};
+
+// log(exp(left) + exp(right)): commutes, because the larger operand is found first.
+template <class A>
+struct LogAdd {
+  using Value = A;
+  static constexpr bool commutes = true;
+  static HOST_DEVICE A identity() { return kLeast<A>; }
+  static HOST_DEVICE A combine(A left, A right) { return log_add(left, right); }
 };
 
 // The step h -> gate h + token.

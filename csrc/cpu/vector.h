@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../common/log_add.h"
 #include "convert.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -69,6 +70,15 @@ struct ProdOf {
   template <class T>
   static ALWAYS_INLINE T combine(T left, T right) {
     return left * right;
+  }
+};
+
+template <class A>
+struct LogAddOf {
+  static constexpr A identity = -A(__builtin_inf());
+  template <class T>
+  static ALWAYS_INLINE T combine(T left, T right) {
+    return log_add(left, right);
   }
 };
 

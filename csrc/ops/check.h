@@ -18,7 +18,7 @@ inline constexpr int kMaxDims = 64;  // torch's own limit for a list of dims
 using DimSet = std::bitset<kMaxDims>;
 
 inline constexpr const char* kFunctionNames[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
-inline constexpr const char* kScanNames[] = {"cumsum", "cumprod", "cummax", "cummin"};
+inline constexpr const char* kScanNames[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
 inline constexpr const char* kRecurrenceNames[] = {"linear_recurrence"};
 inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                               "uint8",   "int16",    "int32",   "int64",   "bool"};

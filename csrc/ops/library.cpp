@@ -23,6 +23,9 @@ STABLE_TORCH_LIBRARY(torch_reductions, m) {
       "cumprod(Tensor input, int dim, *, ScalarType? dtype=None, bool exclusive=False, bool reverse=False, "
       "bool include_initial=False, int variant=0) -> Tensor");
   m.def(
+      "logcumsumexp(Tensor input, int dim, *, bool exclusive=False, bool reverse=False, bool include_initial=False, "
+      "int variant=0) -> Tensor");
+  m.def(
       "cummax(Tensor input, int dim, *, bool exclusive=False, bool reverse=False, bool include_initial=False, "
       "int variant=0) -> (Tensor values, Tensor indices)");
   m.def(

@@ -1,4 +1,4 @@
-// The four scans on one device: this file is compiled into _C for the CPU and, with USE_CUDA, into _C_cuda.
+// The scans on one device: this file is compiled into _C for the CPU and, with USE_CUDA, into _C_cuda.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -133,6 +133,15 @@ Tensor accumulate(const Tensor& input, int64_t dim, std::optional<ScalarType> dt
   return cast(scan(function, counts, form, variant).values, Dtype::boolean);
 }
 
+Tensor log_accumulate(const Tensor& input, int64_t dim, bool exclusive, bool reverse, bool include_initial,
+                      int64_t variant) {
+  const Form form = form_of(Scan::logcumsumexp, input, dim, exclusive, reverse, include_initial);
+  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  STD_TORCH_CHECK(is_float(dtype), "\"logcumsumexp\" not implemented for ", kDtypeNames[int(dtype)],
+                  "; supported are float16, bfloat16, float32 and float64");
+  return scan(Scan::logcumsumexp, input, form, variant).values;
+}
+
 template <Scan function>
 std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, bool exclusive, bool reverse, bool include_initial,
                                    int64_t variant) {
@@ -145,6 +154,7 @@ std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, bool exclus
 void register_kernels(torch::stable::detail::StableLibrary& m) {
   m.impl("cumsum", TORCH_BOX(&accumulate<Scan::cumsum>));
   m.impl("cumprod", TORCH_BOX(&accumulate<Scan::cumprod>));
+  m.impl("logcumsumexp", TORCH_BOX(&log_accumulate));
   m.impl("cummax", TORCH_BOX(&extreme<Scan::cummax>));
   m.impl("cummin", TORCH_BOX(&extreme<Scan::cummin>));
 }

@@ -262,9 +262,16 @@ def recurrence_cases_of(
             yield Case(operator.name, rung, dtype_name(dtype), view, given)
 
 
+FEW_VIEWS = (
+    *(rows(64, 2), rows(9, 33, 1), rows(5, 300), rows(17, 1000), rows(1, 3001, 1)),
+    *(columns(3, 70, 33), columns(1, 3000, 4)),
+)
+
+
 @functools.cache
 def main_cases() -> list[Case]:
-    """Sum, argmax, cumsum, cummin and the recurrence of float32, bfloat16 and int64, for every schedule and build."""
+    """Sum, argmax, cumsum, cummin and the recurrence of float32, bfloat16 and int64, for every schedule and build; of
+    logcumsumexp, whose kernels differ in the operator alone, a few."""
     return (
         [
             case
@@ -282,6 +289,12 @@ def main_cases() -> list[Case]:
         ]
         + [
             case
+            for operator in SCANS
+            if operator.name == "logcumsumexp"
+            for case in scan_cases_of(operator, torch.float32, FEW_VIEWS)
+        ]
+        + [
+            case
             for operator in REDUCTIONS
             if operator.name in FUNCTIONS
             for dtype in DTYPES
@@ -293,8 +306,7 @@ def main_cases() -> list[Case]:
 
 def other_cases() -> list[Case]:
     """A few views of every other function and dtype, and the largest ones of the textbook's rungs."""
-    views = [rows(64, 2), rows(9, 33, 1), rows(5, 300), rows(17, 1000), rows(1, 3001, 1)]
-    views += [columns(3, 70, 33), columns(1, 3000, 4)]
+    views = FEW_VIEWS
     sums = next(operator for operator in REDUCTIONS if operator.name == "sum")
     scans = next(operator for operator in SCANS if operator.name == "cumsum")
     largest_scans = scan_cases_of(scans, torch.float32, [LARGEST_SCAN_VIEW], "p")

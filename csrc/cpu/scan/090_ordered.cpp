@@ -107,6 +107,9 @@ struct Plan {
   // The tile's total in each line. The last one of the largest is the first one that is met on the way back.
   template <class A>
   void total(int64_t task, int64_t begin, A* totals) const {
+    if (args.function == Scan::logcumsumexp) {
+      return scan_kernels().log_sum[int(args.dtype)](strip(task, begin, tile), totals);
+    }
     const Function function = args.function == Scan::cumsum ? Function::sum : Function::prod;
     const Strip run{input(task, begin), count(task), tile, input_line, input_step, 0, columns, false};
     ordered_kernels().fold[int(function)][int(args.dtype)](run, totals);

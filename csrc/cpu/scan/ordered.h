@@ -20,8 +20,12 @@ struct ScanStrip {
 // with_operator's Op (output.h), an extreme neither flipped nor counted from elsewhere than the front.
 using ScanLines = void (*)(const ScanStrip& strip, const void* bases);
 
+// The fold of each line, of 2^k >= 64 elements: of logcumsumexp, which is no reduction.
+using FoldLines = void (*)(const ScanStrip& strip, void* folds);
+
 struct ScanKernels {
   ScanLines scan[kScanFunctions][kDtypes];
+  FoldLines log_sum[kDtypes];
 };
 extern const ScanKernels scan_baseline, scan_avx2, scan_avx512;
 

@@ -79,6 +79,32 @@ struct ColumnScan {
   }
 };
 
+// The block that each line is, of 2^k >= kScanRows elements.
+template <class Op, class A, class S>
+void fold_columns(const ScanStrip& s, A* folds) {
+  constexpr int W = kLanes<A>;
+  alignas(64) RowsOf<A> in;
+  alignas(64) A waiting[kColumnLevels][kPitch];
+  if (s.lines < W) __builtin_memset(in, 0, sizeof in);
+  for (int64_t k = 0; k < s.length; k += kScanRows) {
+    int64_t pitch;
+    const A* const panel = panel_of<A, S>(s, k, kScanRows, in, pitch);
+    const int levels = __builtin_ctzll(~uint64_t(k / kScanRows));
+    for (int64_t i = 0; i < s.lines; i += W) {
+      const A* const p = panel + column<A>(i, s.lines);
+      const auto two = [&](int r) { return Op::combine(load(p + r * pitch), load(p + (r + 1) * pitch)); };
+      Vector<A> total = Op::combine(Op::combine(two(0), two(2)), Op::combine(two(4), two(6)));
+      for (int level = 0; level < levels; level++) total = Op::combine(load(waiting[level] + i), total);
+      store(waiting[levels] + i, total);
+    }
+  }
+  const int top = __builtin_ctzll(uint64_t(s.length / kScanRows));
+  for (int64_t line = 0; line < s.lines; line++) {
+    const int64_t i = line / W * W;
+    folds[line] = waiting[top][i + line - column<A>(i, s.lines)];
+  }
+}
+
 template <class Op, class A, class S>
 void scan_columns(const ScanStrip& s, const A* bases) {
   constexpr int W = kLanes<A>;

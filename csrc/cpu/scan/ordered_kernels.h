@@ -4,6 +4,7 @@
 #include "ordered_columns.h"
 #include "ordered_extremes.h"
 #include "ordered_rows.h"
+#include "ordered_runs.h"
 
 namespace torch_reductions::cpu {
 namespace {
@@ -12,6 +13,21 @@ template <class Op, class A, class S>
 void scan_lines(const ScanStrip& strip, const void* bases) {
   if (strip.columns) scan_columns<Op, A, S>(strip, static_cast<const A*>(bases));
   else scan_rows<Op, A, S>(strip, static_cast<const A*>(bases));
+}
+
+// For LogAdd, which costs much more than a copy. Of short lines there are vectors side by side, wherever they lie.
+constexpr int kShortLine = 256;
+template <class A, class S>
+void log_add_lines(const ScanStrip& strip, const void* bases) {
+  const bool side_by_side = strip.columns || (strip.lines >= kLanes<A> && strip.length <= kShortLine);
+  if (side_by_side) scan_columns<LogAddOf<A>, A, S>(strip, static_cast<const A*>(bases));
+  else scan_runs<LogAddOf<A>, A, S>(strip, static_cast<const A*>(bases));
+}
+
+template <class A, class S>
+void log_sum_lines(const ScanStrip& strip, void* folds) {
+  if (strip.columns) fold_columns<LogAddOf<A>, A, S>(strip, static_cast<A*>(folds));
+  else fold_runs<LogAddOf<A>, A, S>(strip, static_cast<A*>(folds));
 }
 
 template <bool kMin, class C, class S>
@@ -28,6 +44,10 @@ constexpr void add_storage(ScanKernels& kernels, Dtype dtype) {
   const auto set = [&](Scan function, ScanLines scan) { kernels.scan[int(function)][int(dtype)] = scan; };
   set(Scan::cumsum, scan_lines<SumOf<A>, A, Summed>);
   set(Scan::cumprod, scan_lines<ProdOf<A>, A, Summed>);
+  if constexpr (std::is_floating_point_v<A>) {
+    set(Scan::logcumsumexp, log_add_lines<A, S>);
+    kernels.log_sum[int(dtype)] = log_sum_lines<A, S>;
+  }
   set(Scan::cummax, extreme_lines<false, Comparable<S>, S>);
   set(Scan::cummin, extreme_lines<true, Comparable<S>, S>);
 }

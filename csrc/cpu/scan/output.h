@@ -12,6 +12,9 @@ void with_operator(Scan function, Body&& body) {
   switch (function) {
     case Scan::cumsum: return body(Tag<Sum<Accumulator<S>>>());
     case Scan::cumprod: return body(Tag<Prod<Accumulator<S>>>());
+    case Scan::logcumsumexp:
+      if constexpr (!std::is_integral_v<S>) body(Tag<LogAdd<Accumulator<S>>>());
+      return;
     case Scan::cummax:
     case Scan::cummin: return body(Tag<LastMax<Comparable<S>>>());
   }
@@ -52,11 +55,12 @@ void put(const ScanArgs& args, int64_t at, Indexed<C> value) {
   args.indices[at] = from_front(args, value.index);
 }
 
-// Stores Fold(0): +0 for a sum, 1 for a product, and for an extreme what every element of the type replaces.
+// Stores Fold(0): +0 for a sum, 1 for a product, -inf for a logarithm of no sum, and for an extreme what every element of
+// the type replaces.
 template <class S>
 void put_nothing(const ScanArgs& args, int64_t at) {
   using A = std::conditional_t<std::is_integral_v<S>, S, Accumulator<S>>;
-  const A values[] = {A(0), A(1), kLeast<A>, kMost<A>};
+  const A values[] = {A(0), A(1), kLeast<A>, kLeast<A>, kMost<A>};
   static_cast<S*>(args.output)[at] = narrow<S>(values[int(args.function)]);
   if (args.indices) args.indices[at] = -1;
 }

@@ -32,9 +32,10 @@ void with_kernel_type(Dtype dtype, Body&& body) {
     });
 }
 
+template <class Op, template <class> class... Others>
+inline constexpr bool kIsNone = !(std::is_same_v<Op, Others<typename Op::Value>> || ...);
 template <class Op>
-inline constexpr bool kExtreme =
-    !std::is_same_v<Op, Sum<typename Op::Value>> && !std::is_same_v<Op, Prod<typename Op::Value>>;
+inline constexpr bool kExtreme = kIsNone<Op, Sum, Prod, LogAdd>;
 
 // flip() by an exclusive or with these bits, of the value or of its upper half: a branch would keep the compiler from
 // asking for the next elements early.

@@ -16,6 +16,7 @@ void ordered(const ScanArgs& args, Context& context) {
   switch (args.function) {
     case Scan::cumsum: return scan_sum(args, context);
     case Scan::cumprod: return scan_prod(args, context);
+    case Scan::logcumsumexp: return scan_log_add(args, context);
     case Scan::cummax:
     case Scan::cummin: return scan_extreme(args, context);
   }

@@ -18,11 +18,11 @@ inline constexpr int kRun = sizeof(Value) <= 4   ? 32
                             : sizeof(Value) == 8 ? 16
                                                  : 8;
 
-// Blocks that a multiprocessor holds.
-template <class Value>
-inline constexpr int kColumnBlocks = sizeof(Value) == 4   ? 4
-                                     : sizeof(Value) == 8 ? 2
-                                                          : 1;
+// Blocks that a multiprocessor holds. LogAdd needs registers for itself.
+template <class Op, class Value = typename Op::Value>
+inline constexpr int kColumnBlocks = sizeof(Value) == 4                          ? 4
+                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd> ? 2
+                                                                                 : 1;
 
 // How the lines are cut into strips, of at most 2^log_lines lines, one a lane, and how a strip's tile stands in memory.
 struct Strips {
@@ -402,7 +402,7 @@ struct ColumnTiles {
 };
 
 template <class S>
-__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Value>)
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ Strips strips, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {

@@ -7,6 +7,7 @@ namespace torch_reductions::cuda {
 
 void scan_sum(const ScanArgs& args, Context& context);
 void scan_prod(const ScanArgs& args, Context& context);
+void scan_log_add(const ScanArgs& args, Context& context);
 void scan_extreme(const ScanArgs& args, Context& context);
 
 }  // namespace torch_reductions::cuda

@@ -24,11 +24,12 @@ inline constexpr int kRowBytes = [] {  // of shared memory that a thread takes
   return bytes;
 }();
 
-// Blocks that a multiprocessor holds: enough for some to compute while others wait.
-template <class Value>
-inline constexpr int kRowBlocks = sizeof(Value) == 4   ? 4
-                                  : sizeof(Value) == 8 ? 3
-                                                       : 2;
+// Blocks that a multiprocessor holds: enough for some to compute while others wait. LogAdd needs registers for itself.
+template <class Op, class Value = typename Op::Value>
+inline constexpr int kRowBlocks = sizeof(Value) == 4     ? 4
+                                  : !kIsNone<Op, LogAdd> ? 1
+                                  : sizeof(Value) == 8   ? 3
+                                                         : 2;
 
 // A line of several tiles: a block a tile. Shorter ones: 2^log_threads threads a line, several lines a block.
 //
@@ -311,7 +312,7 @@ struct RowTiles {
 };
 
 template <class S>
-__global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Value>)
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
     scan_rows(const __grid_constant__ S source, const __grid_constant__ Lines lines, int64_t count, int log_threads,
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
   using Tiles = RowTiles<S>;

@@ -1,0 +1,116 @@
+// Along contiguous memory, for an operator that costs more than a copy: lanes hold runs of eight elements, so that an
+// element takes part in two operations, not in two a level of the tree inside a vector (ordered_rows.h).
+#pragma once
+#include "../vector.h"
+#include "ordered.h"
+#include "ordered_rows.h"
+
+namespace torch_reductions::cpu {
+namespace {
+
+constexpr int kOfRun = 8, kRuns = kChunk / kOfRun;  // elements of a run, runs at once
+constexpr int kRunPitch = kRuns + 16;               // from row to row, of which row r holds element r of each run
+
+// The first runs of a chunk: their elements, what their lower trees come to, and their totals.
+template <class A>
+struct Runs {
+  alignas(64) A x[kOfRun][kRunPitch], x01[kRuns], x03[kRuns], x45[kRuns], total[kRuns];
+};
+
+// n elements as runs, and the trees of these. What stands behind the last element is anything that was stored once.
+template <class Op, class A>
+__attribute__((noinline)) void trees_of_runs(const A* p, int64_t n, Runs<A>& runs) {
+  for (int64_t i = 0; i < n / kOfRun; i++) {
+    for (int r = 0; r < kOfRun; r++) runs.x[r][i] = p[i * kOfRun + r];
+  }
+  for (int64_t k = n - n % kOfRun; k < n; k++) runs.x[k % kOfRun][k / kOfRun] = p[k];
+  for (int64_t i = 0; i * kOfRun < n; i += kLanes<A>) {
+    const auto x = [&](int r) { return load(runs.x[r] + i); };
+    const Vector<A> x01 = Op::combine(x(0), x(1)), x03 = Op::combine(x01, Op::combine(x(2), x(3)));
+    const Vector<A> x45 = Op::combine(x(4), x(5)), x47 = Op::combine(x45, Op::combine(x(6), x(7)));
+    store(runs.x01 + i, x01);
+    store(runs.x03 + i, x03);
+    store(runs.x45 + i, x45);
+    store(runs.total + i, Op::combine(x03, x47));
+  }
+}
+
+// The results of the n elements. The totals of the runs are a line of their own: `scan` gives what stands before each.
+template <class Op, class A>
+__attribute__((noinline)) void folds_of_runs(RowScan<Op, A>& scan, int64_t n, Runs<A>& runs, A* q) {
+  alignas(64) A folds[kRuns + 1];  // before each run, and after the last one
+  folds[0] = scan.base[0];
+  for (int64_t i = 0; i * kOfRun < n; i += kGroup<A>) scan.group(runs.total + i, folds + 1 + i);
+  for (int64_t i = 0; i * kOfRun < n; i += kLanes<A>) {
+    const Vector<A> f0 = load(folds + i), f2 = Op::combine(f0, load(runs.x01 + i));
+    const Vector<A> f4 = Op::combine(f0, load(runs.x03 + i)), f6 = Op::combine(f4, load(runs.x45 + i));
+    const auto with = [&](Vector<A> f, int r) { store(runs.x[r] + i, Op::combine(f, load(runs.x[r] + i))); };
+    with(f0, 0), with(f2, 2), with(f4, 4), with(f6, 6);
+    store(runs.x[1] + i, f2);
+    store(runs.x[3] + i, f4);
+    store(runs.x[5] + i, f6);
+    store(runs.x[7] + i, load(folds + 1 + i));
+  }
+  for (int64_t i = 0; i < n / kOfRun; i++) {
+    for (int r = 0; r < kOfRun; r++) q[i * kOfRun + r] = runs.x[r][i];
+  }
+  for (int64_t k = n - n % kOfRun; k < n; k++) q[k] = runs.x[k % kOfRun][k / kOfRun];
+}
+
+template <class Op, class A, class S>
+void scan_runs(const ScanStrip& s, const A* bases) {
+  alignas(64) A in[kChunk], out[kChunk];
+  Runs<A> runs{};
+  for (int64_t line = 0; line < s.lines; line++) {
+    const S* const input = static_cast<const S*>(s.input) + line * s.input_line;
+    S* const output = static_cast<S*>(s.output) + line * s.output_line;
+    RowScan<Op, A> scan(bases ? bases[line] : Op::identity, (s.length + kOfRun - 1) / kOfRun);
+    for (int64_t k = 0; k < s.length; k += kChunk) {
+      const int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
+      trees_of_runs<Op, A>(contiguous<A>(input, s.input_step, k, n, in), n, runs);
+      A* q = out;
+      if constexpr (std::is_same_v<A, S>) {
+        if (s.output_step == 1) q = output + k;
+      }
+      folds_of_runs<Op, A>(scan, n, runs, q);
+      if (q == out) narrow(out, n, output + k * s.output_step, s.output_step);
+    }
+  }
+}
+
+// The block of n = 2^k elements, at most kChunk: the totals of its runs, of runs of these, and so on.
+template <class Op, class A>
+A block_of_runs(const A* p, int64_t n, Runs<A>& runs) {
+  while (n > kOfRun) {
+    trees_of_runs<Op, A>(p, n, runs);
+    p = runs.total, n /= kOfRun;
+  }
+  A total[kOfRun];
+  for (int64_t i = 0; i < n; i++) total[i] = p[i];
+  for (; n > 1; n /= 2) {
+    for (int64_t i = 0; i < n / 2; i++) total[i] = Op::combine(total[2 * i], total[2 * i + 1]);
+  }
+  return total[0];
+}
+
+// The block that each line is, of 2^k elements.
+template <class Op, class A, class S>
+void fold_runs(const ScanStrip& s, A* folds) {
+  alignas(64) A in[kChunk];
+  Runs<A> runs{};
+  for (int64_t line = 0; line < s.lines; line++) {
+    const S* const input = static_cast<const S*>(s.input) + line * s.input_line;
+    A waiting[64], total = Op::identity;
+    const int64_t n = s.length < kChunk ? s.length : kChunk;
+    for (int64_t chunk = 0; chunk * n < s.length; chunk++) {
+      total = block_of_runs<Op, A>(contiguous<A>(input, s.input_step, chunk * n, n, in), n, runs);
+      int level = 0;
+      for (int64_t c = chunk; c & 1; c >>= 1) total = Op::combine(waiting[level++], total);
+      waiting[level] = total;
+    }
+    folds[line] = total;
+  }
+}
+
+}  // namespace
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,13 @@
+// Logarithms of sums of exponentials, of floating types.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void scan_log_add(const ScanArgs& args, Context& context) {
+  with_kernel_type(args.dtype, [&]<class T>(Tag<T>) {
+    if constexpr (std::is_floating_point_v<Native<T>>) ScanPlan<T, LogAdd<Accumulator<T>>>(args, context).run();
+  });
+}
+
+}  // namespace torch_reductions::cuda
