@@ -8,6 +8,8 @@ options make the other forms in the same pass:
   cummax the smallest value of the type and for cummin the largest, -inf and inf where there are, at index -1.
 - ``include_initial``: Fold(0) stands before the inclusive scan, which makes it one element longer.
 - ``reverse``: the same from the end; the initial element stands last.
+
+``cu_seqlens``, the offsets of packed segments, scans each segment alone, with the bits of the scan of its slice.
 """
 
 from __future__ import annotations
@@ -19,8 +21,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import FLOATS, check_differentiable, check_dim, check_dtype, check_input, to_dim, to_dtype
-from .library import Operator, check_variant, has_cuda, no_cuda_message, wrong_type
+from .arguments import (
+    FLOATS,
+    check_cu_seqlens,
+    check_differentiable,
+    check_dim,
+    check_dtype,
+    check_input,
+    check_offsets,
+    to_dim,
+    to_dtype,
+)
+from .library import Operator, check_variant, has_cuda, no_cuda_message, rungs, wrong_type
+from .recurrence import edges, recur
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum"]
 
@@ -40,6 +53,7 @@ def _supports(
     function: str,
     input: Tensor,
     dim: int,
+    cu_seqlens: Tensor | None = None,
     dtype: torch.dtype | None = None,
     exclusive: bool = False,
     reverse: bool = False,
@@ -59,12 +73,25 @@ def _supports(
     if result == torch.bool:  # scanned as integers
         result = torch.int64 if function in FOLDS else torch.uint8
     check_variant(function, variant, result, input.device.type)
+    if cu_seqlens is None:
+        return
+    if include_initial:
+        raise ValueError(
+            f"{function}(): argument 'include_initial' is True, and 'cu_seqlens' is given; at most one of them may be: "
+            "packed segments have no room for initial elements, exclusive has as many as there are"
+        )
+    check_cu_seqlens(function, cu_seqlens, input)
+    if input.is_cuda and variant not in (0, rungs(function)[-1].number):
+        raise NotImplementedError(
+            f"{function}(): variant {variant} does not take cu_seqlens on cuda; choose 'auto' or 'ordered'"
+        )
 
 
 def _result(
     function: str,
     input: Tensor,
     dim: int,
+    cu_seqlens: Tensor | None = None,
     dtype: torch.dtype | None = None,
     include_initial: bool = False,
     **_: bool,
@@ -78,36 +105,50 @@ def _result(
     return input.new_empty(shape, dtype=_dtype(function, input, dtype))
 
 
-def _check(function: str, input: Tensor, dim: int, *, variant: int = 0, **options: Any) -> None:
+def _check(
+    function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, *, variant: int = 0, **options: Any
+) -> None:
     """Raises what torch raises for these arguments, if anything; called when the operator has failed."""
-    _supports(function, input, dim, variant=variant, **options)
+    _supports(function, input, dim, cu_seqlens, variant=variant, **options)
     # Nothing is allocated for the result, however large: a meta tensor stands for the input.
     _result(function, torch.empty_like(input, device="meta"), dim, **options)
+    if cu_seqlens is not None:
+        check_offsets(function, cu_seqlens, input.shape[dim] if input.ndim else 1)
     if input.is_cuda and not has_cuda():
         raise RuntimeError(no_cuda_message())
 
 
-def _fake(function: str, input: Tensor, dim: int, *, variant: int = 0, **options: Any) -> Tensor:
-    _supports(function, input, dim, variant=variant, **options)
+def _fake(
+    function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, *, variant: int = 0, **options: Any
+) -> Tensor:
+    _supports(function, input, dim, cu_seqlens, variant=variant, **options)
     return _result(function, input, dim, **options)
 
 
-def _fake_pair(function: str, input: Tensor, dim: int, **options: Any) -> Pair:
-    values = _fake(function, input, dim, **options)
+def _fake_pair(function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, **options: Any) -> Pair:
+    values = _fake(function, input, dim, cu_seqlens, **options)
     return values, torch.empty_like(values, dtype=torch.int64)
 
 
 # --- vmap -----------------------------------------------------------------------------------------------------------
 
 
-def _batch(function: str, run: Callable[..., Any], batch_size: int, input: Tensor, dim: int, **options: Any) -> Any:
+def _batch(
+    function: str,
+    run: Callable[..., Any],
+    batch_size: int,
+    input: Tensor,
+    dim: int,
+    *cu_seqlens: Tensor | None,
+    **options: Any,
+) -> Any:
     """The same dim of every example, one further on."""
     ndim = input.ndim - 1
     check_dim(function, dim, ndim)
     if ndim > 0:
-        return run(input, dim % ndim + 1, **options)
+        return run(input, dim % ndim + 1, *cu_seqlens, **options)
     # An example is one element, whose dim no dim names.
-    result = run(input.unsqueeze(1), 1, **options)
+    result = run(input.unsqueeze(1), 1, *cu_seqlens, **options)
     if options.get("include_initial"):
         return result
     return tuple(part.squeeze(1) for part in result) if isinstance(result, tuple) else result.squeeze(1)
@@ -118,8 +159,10 @@ def _batch(function: str, run: Callable[..., Any], batch_size: int, input: Tenso
 
 def _save(
     ctx: Any,
+    tensors: Sequence[Tensor],
     input: Tensor,
     dim: int,
+    cu_seqlens: Tensor | None = None,
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
@@ -127,28 +170,34 @@ def _save(
 ) -> None:
     ctx.shape, ctx.dtype, ctx.dim = input.shape, input.dtype, dim % max(input.ndim, 1)
     ctx.exclusive, ctx.reverse, ctx.include_initial = exclusive, reverse, include_initial
+    ctx.save_for_backward(cu_seqlens, *tensors)
 
 
 def _save_form(ctx: Any, output: Tensor, input: Tensor, *args: Any, **options: Any) -> None:
     check_differentiable(input, output)
-    _save(ctx, input, *args, **options)
+    _save(ctx, (), input, *args, **options)
 
 
 def _save_values(ctx: Any, output: Tensor, input: Tensor, *args: Any, **options: Any) -> None:
-    _save_form(ctx, output, input, *args, **options)
-    ctx.save_for_backward(input, output)
+    check_differentiable(input, output)
+    _save(ctx, (input, output), input, *args, **options)
 
 
 def _save_indices(ctx: Any, output: Pair, input: Tensor, *args: Any, **options: Any) -> None:
-    _save(ctx, input, *args, **options)
+    _save(ctx, (output[1],), input, *args, **options)
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)  # zeros for the indices, which nobody would read
-    ctx.save_for_backward(output[1])
 
 
 def _precise(*tensors: Tensor) -> torch.dtype:
     """The type to compute a gradient in."""
     return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
+
+
+def _segments(ctx: Any) -> tuple[Tensor, ...]:
+    """The offsets, as the last argument of a scan or recurrence, if there are any."""
+    (cu_seqlens, *_) = ctx.saved_tensors
+    return () if cu_seqlens is None else (cu_seqlens,)
 
 
 def _without_initial(ctx: Any, results: Tensor) -> Tensor:
@@ -163,16 +212,18 @@ def _cumsum_backward(ctx: Any, grad: Tensor) -> Tensor:
     """Each element is in every sum from its own one on: a scan from the other end."""
     if ctx.include_initial:
         grad = _without_initial(ctx, grad)
-    result = _cumsum.run(grad, ctx.dim, exclusive=ctx.exclusive, reverse=not ctx.reverse)
+    result = _cumsum.run(grad, ctx.dim, *_segments(ctx), exclusive=ctx.exclusive, reverse=not ctx.reverse)
     return result.reshape(ctx.shape).to(ctx.dtype)
 
 
 def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
     """torch's own derivative, right where elements are zero, of the same products in torch's form: those from the end
     flipped, and for Fold(0) a factor 1 before the first element, which takes the place of the last if exclusive."""
-    input, output = ctx.saved_tensors
+    cu_seqlens, input, output = ctx.saved_tensors
     if input.numel() == 0:
         return torch.zeros_like(input)
+    if cu_seqlens is not None:
+        return _cumprod_backward_of_segments(ctx, grad)
     precise = _precise(input, output)
     grad, input, output = (t.to(precise) for t in torch.atleast_1d(grad, input, output))
     if ctx.reverse:
@@ -187,12 +238,33 @@ def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
     return result.reshape(ctx.shape).to(ctx.dtype)
 
 
+def _cumprod_backward_of_segments(ctx: Any, grad: Tensor) -> Tensor:
+    """What stands before an element, times what a recurrence from the other end makes of the gradients behind it, whose
+    gates are the elements behind: nothing is divided by, so that zeros are right, too."""
+    cu_seqlens, input, output = ctx.saved_tensors
+    precise = _precise(input, output)
+    grad, factors = torch.atleast_1d(grad.to(precise), input.to(precise))
+    before = _cumprod.run(factors, ctx.dim, cu_seqlens, exclusive=True, reverse=ctx.reverse)
+    # What stands behind an element; what rolls in from another segment is the gate of no state, and no product.
+    behind = 1 if ctx.reverse else -1
+    gates = factors.roll(behind, ctx.dim)
+    if ctx.exclusive:
+        edge = edges(cu_seqlens, grad, ctx.dim, last=not ctx.reverse)
+        grad = grad.roll(behind, ctx.dim).masked_fill(edge, 0)
+    result = before * recur(gates, grad, None, ctx.dim, cu_seqlens, reverse=not ctx.reverse)
+    return result.reshape(ctx.shape).to(ctx.dtype)
+
+
 def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
     """Each gradient goes to the element at its index; those of half precision are added in float32."""
     if grad is None:
         return None
-    (indices,) = ctx.saved_tensors
-    grad, indices = (_without_initial(ctx, t) for t in torch.atleast_1d(grad.to(_precise(grad)), indices))
+    cu_seqlens, indices = ctx.saved_tensors
+    grad, indices = torch.atleast_1d(grad.to(_precise(grad)), indices)
+    if cu_seqlens is None:
+        grad, indices = (_without_initial(ctx, t) for t in (grad, indices))
+    elif ctx.exclusive:  # the first of each segment is Fold(0)
+        grad, indices = grad.masked_fill(indices < 0, 0), indices.clamp(min=0)
     result: Tensor = torch.atleast_1d(grad.new_zeros(ctx.shape)).scatter_add(ctx.dim, indices, grad)
     return result.reshape(ctx.shape).to(ctx.dtype)
 
@@ -216,6 +288,8 @@ def _operator(
         save=save,
         backward=backward,
         autocast=autocast,
+        several=True,
+        shared=["cu_seqlens"],
     )
 
 
@@ -233,6 +307,7 @@ def _call(
     exclusive: bool,
     reverse: bool,
     include_initial: bool,
+    cu_seqlens: Tensor | None,
     dtype: torch.dtype | None = None,
 ) -> Any:
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
@@ -246,7 +321,11 @@ def _call(
             options[name] = value
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
-    return operator(variant, input, dim, **options)
+    if cu_seqlens is None:
+        return operator(variant, input, dim, **options)
+    if not isinstance(cu_seqlens, Tensor):
+        raise wrong_type(operator.name, "cu_seqlens", "Tensor or None", cu_seqlens)
+    return operator(variant, input, dim, cu_seqlens, **options)
 
 
 def cumsum(
@@ -257,6 +336,7 @@ def cumsum(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    cu_seqlens: Tensor | None = None,
     variant: str = "auto",
 ) -> Tensor:
     r"""Sums of the elements up to each, :math:`y_i = \sum_{j \le i} x_j`, along a dim.
@@ -268,17 +348,24 @@ def cumsum(
         exclusive: whether an element's own value is left out, :math:`y_i = \sum_{j < i} x_j`.
         reverse: whether the sums begin at the end, :math:`y_i = \sum_{j \ge i} x_j`.
         include_initial: whether the sum of no elements, 0, stands before the others, or behind them if ``reverse``.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        cu_seqlens: offsets of packed segments along ``dim``, 1-D int32 or int64 on the input's device,
+            ``[0, ..., length]``; segments may be empty. Each is scanned alone, with the bits of the scan of its slice.
+            On a CPU their values are checked; on a GPU nothing is read back, and offsets that fall, or begin or end
+            elsewhere, give results without a meaning, but touch no memory outside.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names. On a GPU only ``"auto"``, that
+            is ``"ordered"``, takes segments.
 
     Returns:
         A tensor of the input's shape, but one more along ``dim`` if ``include_initial``.
 
     Raises:
         IndexError: dim is out of range.
-        RuntimeError: a CUDA tensor meets a build without CUDA.
+        RuntimeError: a CUDA tensor meets a build without CUDA; cu_seqlens is of the wrong type, shape or device, or its
+            values on a CPU are wrong.
         TypeError: an argument is of the wrong type.
-        ValueError: there is no such variant for the device, or ``exclusive`` and ``include_initial`` are both True.
-        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type.
+        ValueError: there is no such variant for the device, or ``include_initial`` meets ``exclusive`` or cu_seqlens.
+        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type or segments;
+            vmap over cu_seqlens.
 
     Order of operations: Fold(i + 1), see :mod:`torch_reductions.scan`; pairwise, so the error grows as
     :math:`\log_2 i`. The gradient is one scan from the other end (Blelloch, *Prefix Sums and Their Applications*).
@@ -287,8 +374,10 @@ def cumsum(
     tensor([1, 3, 6])
     >>> cumsum(torch.tensor([1, 2, 3]), 0, reverse=True, include_initial=True)
     tensor([6, 5, 3, 0])
+    >>> cumsum(torch.tensor([1, 2, 3, 4, 5]), 0, cu_seqlens=torch.tensor([0, 3, 3, 5]))
+    tensor([1, 3, 6, 4, 9])
     """
-    result: Tensor = _call(_cumsum, variant, input, dim, exclusive, reverse, include_initial, dtype)
+    result: Tensor = _call(_cumsum, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, dtype)
     return result
 
 
@@ -300,6 +389,7 @@ def cumprod(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    cu_seqlens: Tensor | None = None,
     variant: str = "auto",
 ) -> Tensor:
     r"""Products of the elements up to each, :math:`y_i = \prod_{j \le i} x_j`, along a dim.
@@ -311,6 +401,7 @@ def cumprod(
         exclusive: whether an element's own value is left out, :math:`y_i = \prod_{j < i} x_j`.
         reverse: whether the products begin at the end, :math:`y_i = \prod_{j \ge i} x_j`.
         include_initial: whether the product of no elements, 1, stands before the others, or behind them if ``reverse``.
+        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
@@ -328,7 +419,7 @@ def cumprod(
     >>> cumprod(torch.tensor([1.0, 2.0, 3.0]), 0, exclusive=True)
     tensor([1., 1., 2.])
     """
-    result: Tensor = _call(_cumprod, variant, input, dim, exclusive, reverse, include_initial, dtype)
+    result: Tensor = _call(_cumprod, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, dtype)
     return result
 
 
@@ -339,6 +430,7 @@ def cummax(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    cu_seqlens: Tensor | None = None,
     variant: str = "auto",
 ) -> torch.return_types.cummax:
     r"""Largest of the elements up to each, :math:`y_i = \max_{j \le i} x_j`, and its index, along a dim.
@@ -350,11 +442,13 @@ def cummax(
         reverse: whether it begins at the end, :math:`y_i = \max_{j \ge i} x_j`.
         include_initial: whether the largest of no elements, the type's smallest value at index -1, stands before the
             others, or behind them if ``reverse``.
+        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
         ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
         ``include_initial``. NaN counts as the largest; of equal elements, and of several NaN, the last one met stays.
+        An index is a position along ``dim`` of the input, of packed segments too, or -1 where there is no element.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
@@ -367,7 +461,9 @@ def cummax(
     values=tensor([1., 3., 3., 3.]),
     indices=tensor([0, 1, 1, 3]))
     """
-    return torch.return_types.cummax(_call(_cummax, variant, input, dim, exclusive, reverse, include_initial))
+    return torch.return_types.cummax(
+        _call(_cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+    )
 
 
 def cummin(
@@ -377,6 +473,7 @@ def cummin(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    cu_seqlens: Tensor | None = None,
     variant: str = "auto",
 ) -> torch.return_types.cummin:
     r"""Smallest of the elements up to each, :math:`y_i = \min_{j \le i} x_j`, and its index, along a dim.
@@ -388,11 +485,13 @@ def cummin(
         reverse: whether it begins at the end, :math:`y_i = \min_{j \ge i} x_j`.
         include_initial: whether the smallest of no elements, the type's largest value at index -1, stands before the
             others, or behind them if ``reverse``.
+        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
         ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
         ``include_initial``. NaN counts as the smallest; of equal elements, and of several NaN, the last one met stays.
+        An index is a position along ``dim`` of the input, of packed segments too, or -1 where there is no element.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
@@ -405,4 +504,6 @@ def cummin(
     values=tensor([3., 1., 1., 1.]),
     indices=tensor([0, 1, 1, 3]))
     """
-    return torch.return_types.cummin(_call(_cummin, variant, input, dim, exclusive, reverse, include_initial))
+    return torch.return_types.cummin(
+        _call(_cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+    )
