@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from .arguments import FLOATS, check_dim, check_input, to_dim
+from .arguments import FLOATS, check_cu_seqlens, check_dim, check_input, check_offsets, to_dim
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
 
 __all__ = ["linear_recurrence"]
@@ -27,7 +27,13 @@ NAME = "linear_recurrence"
 
 
 def _supports(
-    gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, reverse: bool = False, variant: int = 0
+    gates: Tensor,
+    tokens: Tensor,
+    initial: Tensor | None,
+    dim: int,
+    cu_seqlens: Tensor | None = None,
+    reverse: bool = False,
+    variant: int = 0,
 ) -> None:
     """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
     for tensor in (gates, tokens, initial):
@@ -40,6 +46,8 @@ def _supports(
                 f"Supported are {', '.join(map(dtype_name, FLOATS))}"
             )
     check_variant(NAME, variant, tokens.dtype, tokens.device.type)
+    if cu_seqlens is not None:
+        check_cu_seqlens(NAME, cu_seqlens, tokens)
 
 
 def _beside(name: str, tensor: Tensor, tokens: Tensor) -> None:
@@ -52,9 +60,16 @@ def _beside(name: str, tensor: Tensor, tokens: Tensor) -> None:
         raise RuntimeError(f"{NAME}(): {name} and tokens must be on the same device, {devices}")
 
 
-def _right(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> None:
+def _right(
+    gates: Tensor,
+    tokens: Tensor,
+    initial: Tensor | None,
+    dim: int,
+    cu_seqlens: Tensor | None = None,
+    **options: Any,
+) -> None:
     """Raises where there is no kernel for the arguments, or where they do not fit together."""
-    _supports(gates, tokens, initial, dim, **options)
+    _supports(gates, tokens, initial, dim, cu_seqlens, **options)
     _beside("gates", gates, tokens)
     if gates.shape != tokens.shape:
         shapes = f"but gates has {list(gates.shape)} and tokens has {list(tokens.shape)}"
@@ -63,29 +78,47 @@ def _right(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **op
     if initial is None:
         return
     _beside("initial", initial, tokens)
-    wanted = _state_shape(tokens, dim)
+    wanted = _state_shape(tokens, dim, cu_seqlens)
     if list(initial.shape) != wanted:
+        where = f"without dim {dim}" if cu_seqlens is None else f"with as many as there are segments along dim {dim}"
         raise RuntimeError(
-            f"{NAME}(): initial must have the shape of tokens without dim {dim}, {wanted}, "
-            f"but it has {list(initial.shape)}"
+            f"{NAME}(): initial must have the shape of tokens {where}, {wanted}, but it has {list(initial.shape)}"
         )
 
 
-def _state_shape(tokens: Tensor, dim: int) -> list[int]:
-    """The shape of one state of every line: without the dim."""
-    dim %= max(tokens.ndim, 1)
-    return [*tokens.shape[:dim], *tokens.shape[dim + 1 :]]  # torch 2.11 cannot compile `del` of an item
+def _state_shape(tokens: Tensor, dim: int, cu_seqlens: Tensor | None) -> list[int]:
+    """The shape of one state of every line: without the dim; or of one of every segment, in the dim's place."""
+    shape = list(tokens.shape)
+    dim %= max(len(shape), 1)
+    states = [] if cu_seqlens is None else [cu_seqlens.shape[0] - 1]
+    return [*shape[:dim], *states, *shape[dim + 1 :]]
 
 
-def _check(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> None:
+def _check(
+    gates: Tensor,
+    tokens: Tensor,
+    initial: Tensor | None,
+    dim: int,
+    cu_seqlens: Tensor | None = None,
+    **options: Any,
+) -> None:
     """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
-    _right(gates, tokens, initial, dim, **options)
+    _right(gates, tokens, initial, dim, cu_seqlens, **options)
+    if cu_seqlens is not None:
+        check_offsets(NAME, cu_seqlens, tokens.shape[dim] if tokens.ndim else 1)
     if tokens.is_cuda and not has_cuda():
         raise RuntimeError(no_cuda_message())
 
 
-def _fake(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, **options: Any) -> Tensor:
-    _right(gates, tokens, initial, dim, **options)
+def _fake(
+    gates: Tensor,
+    tokens: Tensor,
+    initial: Tensor | None,
+    dim: int,
+    cu_seqlens: Tensor | None = None,
+    **options: Any,
+) -> Tensor:
+    _right(gates, tokens, initial, dim, cu_seqlens, **options)
     return tokens.new_empty(tokens.shape)
 
 
@@ -99,15 +132,16 @@ def _batch(
     tokens: Tensor,
     initial: Tensor | None,
     dim: int,
+    *cu_seqlens: Tensor | None,
     **options: Any,
 ) -> Tensor:
     """The same dim of every example, one further on."""
     ndim = tokens.ndim - 1
     check_dim(NAME, dim, ndim)
     if ndim > 0:
-        return run(gates, tokens, initial, dim % ndim + 1, **options)
+        return run(gates, tokens, initial, dim % ndim + 1, *cu_seqlens, **options)
     # An example is one element, whose dim no dim names.
-    return run(gates.unsqueeze(1), tokens.unsqueeze(1), initial, 1, **options).squeeze(1)
+    return run(gates.unsqueeze(1), tokens.unsqueeze(1), initial, 1, *cu_seqlens, **options).squeeze(1)
 
 
 # --- Gradients ------------------------------------------------------------------------------------------------------
@@ -120,18 +154,19 @@ def _save(
     tokens: Tensor,
     initial: Tensor | None,
     dim: int,
+    cu_seqlens: Tensor | None = None,
     reverse: bool = False,
     **_: Any,
 ) -> None:
     ctx.dim, ctx.reverse = dim % max(tokens.ndim, 1), reverse
     ctx.needs = ctx.needs_input_grad[-ctx.count :]  # of the operator's arguments
-    ctx.save_for_backward(gates, output if ctx.needs[0] else None, initial)
+    ctx.save_for_backward(gates, output if ctx.needs[0] else None, initial, cu_seqlens)
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """One recurrence from the other end, whose gates are those of the element behind; what it gives, times the state
     before an element, is the gradient of that element's gate (Martin and Cundy, 2018)."""
-    gates, output, initial = ctx.saved_tensors
+    gates, output, initial, cu_seqlens = ctx.saved_tensors
     shape, dim = gates.shape, ctx.dim
     gates, grad = torch.atleast_1d(gates, grad)
     n = gates.shape[dim]
@@ -140,8 +175,17 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return empty, empty, None if initial is None else torch.zeros_like(initial)
     # The gate that rolls in belongs to the first element that the recurrence meets: nothing stands before that one.
     behind = gates.roll(1 if ctx.reverse else -1, dim)
-    of_tokens = linear_recurrence_operator.run(behind, grad, None, dim, reverse=not ctx.reverse)
+    of_tokens = recur(behind, grad, None, dim, cu_seqlens, reverse=not ctx.reverse)
     of_gates = of_initial = None
+    if cu_seqlens is not None:
+        if ctx.needs[0]:
+            before = _states_before(torch.atleast_1d(output), initial, cu_seqlens, dim, ctx.reverse)
+            of_gates = (of_tokens * before).reshape(shape)
+        if ctx.needs[2]:
+            first, is_empty = _of_segments(cu_seqlens, gates, dim, last=ctx.reverse)
+            of_initial = gates.index_select(dim, first) * of_tokens.index_select(dim, first)
+            of_initial = of_initial.masked_fill(is_empty, 0).reshape(initial.shape)
+        return of_gates, of_tokens.reshape(shape), of_initial
     first, others = (n - 1, 0) if ctx.reverse else (0, 1)
     if ctx.needs[0]:
         # Times the states before the elements; before the first one stands the initial state, or nothing.
@@ -154,9 +198,44 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return of_gates, of_tokens.reshape(shape), of_initial
 
 
+# --- Packed segments ------------------------------------------------------------------------------------------------
+
+
+def _along(values: Tensor, like: Tensor, dim: int) -> Tensor:
+    """Values along a dim, to be broadcast over the others."""
+    return values.reshape([-1 if d == dim % like.ndim else 1 for d in range(like.ndim)])
+
+
+def edges(cu_seqlens: Tensor, like: Tensor, dim: int, last: bool) -> Tensor:
+    """Whether an element is the first, or the last, of its segment; to be broadcast."""
+    n = like.shape[dim]
+    edge = torch.zeros(n + 1, dtype=torch.bool, device=like.device)
+    edge = edge.index_fill(0, cu_seqlens.long().clamp(0, n), True)
+    return _along(edge[1:] if last else edge[:-1], like, dim)
+
+
+def _of_segments(cu_seqlens: Tensor, like: Tensor, dim: int, last: bool) -> tuple[Tensor, Tensor]:
+    """Where the first, or the last, element of each segment stands, anywhere if it is empty; and whether it is empty."""
+    places = cu_seqlens[1:] - 1 if last else cu_seqlens[:-1]
+    is_empty = cu_seqlens[1:] <= cu_seqlens[:-1]
+    return places.clamp(0, like.shape[dim] - 1), _along(is_empty, like, dim)
+
+
+def _states_before(states: Tensor, initial: Tensor | None, cu_seqlens: Tensor, dim: int, reverse: bool) -> Tensor:
+    """The state before each element: of the first one of a segment its initial state, or zero."""
+    before = states.roll(-1 if reverse else 1, dim)
+    first = edges(cu_seqlens, states, dim, last=reverse)
+    if initial is None:
+        return before.masked_fill(first, 0)
+    places = torch.arange(states.shape[dim], device=states.device, dtype=cu_seqlens.dtype)
+    segments = torch.searchsorted(cu_seqlens[1:].contiguous(), places, right=True)
+    own = initial.index_select(dim, segments.clamp(max=initial.shape[dim] - 1))
+    return torch.where(first, own, before)
+
+
 # --- The function ---------------------------------------------------------------------------------------------------
 
-linear_recurrence_operator: Operator[Tensor] = Operator(
+_linear_recurrence: Operator[Tensor] = Operator(
     NAME,
     supports=_right,
     check=_check,
@@ -166,7 +245,9 @@ linear_recurrence_operator: Operator[Tensor] = Operator(
     backward=_backward,
     autocast=(),
     several=True,
+    shared=["cu_seqlens"],
 )
+recur = _linear_recurrence.run
 
 
 @overload
@@ -177,6 +258,7 @@ def linear_recurrence(
     *,
     initial: Tensor | None = None,
     reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
     return_last: Literal[False] = False,
     variant: str = "auto",
 ) -> Tensor: ...
@@ -190,6 +272,7 @@ def linear_recurrence(
     *,
     initial: Tensor | None = None,
     reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
     return_last: Literal[True],
     variant: str = "auto",
 ) -> tuple[Tensor, Tensor]: ...
@@ -202,6 +285,7 @@ def linear_recurrence(
     *,
     initial: Tensor | None = None,
     reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
     return_last: bool = False,
     variant: str = "auto",
 ) -> Tensor | tuple[Tensor, Tensor]:
@@ -212,22 +296,27 @@ def linear_recurrence(
             the result is still one stride before the dim and one behind it.
         tokens: of the gates' type and device.
         dim: the dim along which it runs.
-        initial: the state before the first element, of the result's shape without ``dim``. None: no state stands
-            there, and the first state is the first token to the bit.
+        initial: the state before the first element, of the result's shape without ``dim``; of packed segments one
+            each, in the place of ``dim``. None: no state stands there, and the first state is the first token to the
+            bit.
         reverse: whether it runs from the end, :math:`h_t = g_t h_{t+1} + x_t`.
-        return_last: whether the last state that is reached is returned too.
+        cu_seqlens: offsets of packed segments along ``dim``, each run through alone, as in
+            :func:`torch_reductions.cumsum`.
+        return_last: whether the last state that is reached is returned too, with ``cu_seqlens`` that of each segment.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
         The states, of the shape of gates and tokens; with ``return_last`` a pair of them and of the last one, without
-        ``dim``: of no elements the initial state, or zeros. Half precision accumulates in float32 and is rounded once.
+        ``dim`` or with the segments in its place: of no elements the initial state, or zeros. Half precision
+        accumulates in float32 and is rounded once.
 
     Raises:
         IndexError: dim is out of range.
-        RuntimeError: shapes, types or devices do not fit together; a CUDA tensor meets a build without CUDA.
+        RuntimeError: shapes, types or devices do not fit together, or cu_seqlens is wrong as in
+            :func:`torch_reductions.cumsum`; a CUDA tensor meets a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: there is no such variant for the device.
-        NotImplementedError: a tensor is of integers, complex, sparse, nested or quantized.
+        NotImplementedError: a tensor is of integers, complex, sparse, nested or quantized; vmap over cu_seqlens.
 
     Order of operations: Fold(i + 1) of the steps, see :mod:`torch_reductions.recurrence`; the initial state is applied
     last. Infinities and NaN reach what comes after them alone. The gradient is one recurrence from the other end.
@@ -240,12 +329,16 @@ def linear_recurrence(
     >>> states, last = linear_recurrence(torch.full((2, 3), 0.5), torch.ones(2, 3), 1, return_last=True)
     >>> last
     tensor([1.7500, 1.7500])
+    >>> linear_recurrence(torch.full((4,), 0.5), torch.ones(4), 0, cu_seqlens=torch.tensor([0, 3, 4]))
+    tensor([1.0000, 1.5000, 1.7500, 1.0000])
     """
     for name, tensor in (("gates", gates), ("tokens", tokens)):
         if not isinstance(tensor, Tensor):
             raise wrong_type(NAME, name, "Tensor", tensor)
     if initial is not None and not isinstance(initial, Tensor):
         raise wrong_type(NAME, "initial", "Tensor or None", initial)
+    if cu_seqlens is not None and not isinstance(cu_seqlens, Tensor):
+        raise wrong_type(NAME, "cu_seqlens", "Tensor or None", cu_seqlens)
     if type(dim) is not int:
         dim = to_dim(NAME, dim)
     for name, value in (("reverse", reverse), ("return_last", return_last)):
@@ -256,8 +349,9 @@ def linear_recurrence(
         _beside("gates", gates, tokens)
         gates, tokens = _broadcast(gates, tokens)
     options = {"reverse": True} if reverse else {}
-    states = linear_recurrence_operator(variant, gates, tokens, initial, dim, **options)
-    return (states, _last(states, initial, dim, reverse)) if return_last else states
+    segments = () if cu_seqlens is None else (cu_seqlens,)
+    states = _linear_recurrence(variant, gates, tokens, initial, dim, *segments, **options)
+    return (states, _last(states, initial, dim, cu_seqlens, reverse)) if return_last else states
 
 
 def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -270,10 +364,15 @@ def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     return gates.expand(shape), tokens.expand(shape)
 
 
-def _last(states: Tensor, initial: Tensor | None, dim: int, reverse: bool) -> Tensor:
+def _last(states: Tensor, initial: Tensor | None, dim: int, cu_seqlens: Tensor | None, reverse: bool) -> Tensor:
     """A copy: a state that is carried on would keep all others in memory."""
-    if states.ndim == 0:
+    if states.ndim == 0 and cu_seqlens is None:
         return states.clone()
+    states = torch.atleast_1d(states)
     if states.shape[dim] == 0:
-        return states.new_zeros(_state_shape(states, dim)) if initial is None else initial.clone()
+        return states.new_zeros(_state_shape(states, dim, cu_seqlens)) if initial is None else initial.clone()
+    if cu_seqlens is not None:
+        last, is_empty = _of_segments(cu_seqlens, states, dim, last=not reverse)
+        taken = states.index_select(dim, last)
+        return taken.masked_fill(is_empty, 0) if initial is None else torch.where(is_empty, initial, taken)
     return states.select(dim, 0 if reverse else -1).clone()

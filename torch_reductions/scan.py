@@ -9,6 +9,8 @@ options make the other forms in the same pass:
   at index -1.
 - ``include_initial``: Fold(0) stands before the inclusive scan, which makes it one element longer.
 - ``reverse``: the same from the end; the initial element stands last.
+
+``cu_seqlens``, the offsets of packed segments, scans each segment alone, with the bits of the scan of its slice.
 """
 
 from __future__ import annotations
@@ -20,9 +22,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import FLOATS, check_differentiable, check_dim, check_dtype, check_input, to_dim, to_dtype
-from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
-from .recurrence import linear_recurrence_operator
+from .arguments import (
+    FLOATS,
+    check_cu_seqlens,
+    check_differentiable,
+    check_dim,
+    check_dtype,
+    check_input,
+    check_offsets,
+    to_dim,
+    to_dtype,
+)
+from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, rungs, wrong_type
+from .recurrence import edges, recur
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
@@ -42,6 +54,7 @@ def _supports(
     function: str,
     input: Tensor,
     dim: int,
+    cu_seqlens: Tensor | None = None,
     dtype: torch.dtype | None = None,
     exclusive: bool = False,
     reverse: bool = False,
@@ -66,12 +79,25 @@ def _supports(
     if result == torch.bool:  # scanned as integers
         result = torch.int64 if function in FOLDS else torch.uint8
     check_variant(function, variant, result, input.device.type)
+    if cu_seqlens is None:
+        return
+    if include_initial:
+        raise ValueError(
+            f"{function}(): argument 'include_initial' is True, and 'cu_seqlens' is given; at most one of them may be: "
+            "packed segments have no room for initial elements, exclusive has as many as there are"
+        )
+    check_cu_seqlens(function, cu_seqlens, input)
+    if input.is_cuda and variant not in (0, rungs(function)[-1].number):
+        raise NotImplementedError(
+            f"{function}(): variant {variant} does not take cu_seqlens on cuda; choose 'auto' or 'ordered'"
+        )
 
 
 def _result(
     function: str,
     input: Tensor,
     dim: int,
+    cu_seqlens: Tensor | None = None,
     dtype: torch.dtype | None = None,
     include_initial: bool = False,
     **_: bool,
@@ -85,36 +111,50 @@ def _result(
     return input.new_empty(shape, dtype=_dtype(function, input, dtype))
 
 
-def _check(function: str, input: Tensor, dim: int, *, variant: int = 0, **options: Any) -> None:
+def _check(
+    function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, *, variant: int = 0, **options: Any
+) -> None:
     """Raises what torch raises for these arguments, if anything; called when the operator has failed."""
-    _supports(function, input, dim, variant=variant, **options)
+    _supports(function, input, dim, cu_seqlens, variant=variant, **options)
     # Nothing is allocated for the result, however large: a meta tensor stands for the input.
     _result(function, torch.empty_like(input, device="meta"), dim, **options)
+    if cu_seqlens is not None:
+        check_offsets(function, cu_seqlens, input.shape[dim] if input.ndim else 1)
     if input.is_cuda and not has_cuda():
         raise RuntimeError(no_cuda_message())
 
 
-def _fake(function: str, input: Tensor, dim: int, *, variant: int = 0, **options: Any) -> Tensor:
-    _supports(function, input, dim, variant=variant, **options)
+def _fake(
+    function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, *, variant: int = 0, **options: Any
+) -> Tensor:
+    _supports(function, input, dim, cu_seqlens, variant=variant, **options)
     return _result(function, input, dim, **options)
 
 
-def _fake_pair(function: str, input: Tensor, dim: int, **options: Any) -> Pair:
-    values = _fake(function, input, dim, **options)
+def _fake_pair(function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, **options: Any) -> Pair:
+    values = _fake(function, input, dim, cu_seqlens, **options)
     return values, torch.empty_like(values, dtype=torch.int64)
 
 
 # --- vmap -----------------------------------------------------------------------------------------------------------
 
 
-def _batch(function: str, run: Callable[..., Any], batch_size: int, input: Tensor, dim: int, **options: Any) -> Any:
+def _batch(
+    function: str,
+    run: Callable[..., Any],
+    batch_size: int,
+    input: Tensor,
+    dim: int,
+    *cu_seqlens: Tensor | None,
+    **options: Any,
+) -> Any:
     """The same dim of every example, one further on."""
     ndim = input.ndim - 1
     check_dim(function, dim, ndim)
     if ndim > 0:
-        return run(input, dim % ndim + 1, **options)
+        return run(input, dim % ndim + 1, *cu_seqlens, **options)
     # An example is one element, whose dim no dim names.
-    result = run(input.unsqueeze(1), 1, **options)
+    result = run(input.unsqueeze(1), 1, *cu_seqlens, **options)
     if options.get("include_initial"):
         return result
     return tuple(part.squeeze(1) for part in result) if isinstance(result, tuple) else result.squeeze(1)
@@ -125,8 +165,10 @@ def _batch(function: str, run: Callable[..., Any], batch_size: int, input: Tenso
 
 def _save(
     ctx: Any,
+    tensors: Sequence[Tensor],
     input: Tensor,
     dim: int,
+    cu_seqlens: Tensor | None = None,
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
@@ -134,28 +176,34 @@ def _save(
 ) -> None:
     ctx.shape, ctx.dtype, ctx.dim = input.shape, input.dtype, dim % max(input.ndim, 1)
     ctx.exclusive, ctx.reverse, ctx.include_initial = exclusive, reverse, include_initial
+    ctx.save_for_backward(cu_seqlens, *tensors)
 
 
 def _save_form(ctx: Any, output: Tensor, input: Tensor, *args: Any, **options: Any) -> None:
     check_differentiable(input, output)
-    _save(ctx, input, *args, **options)
+    _save(ctx, (), input, *args, **options)
 
 
 def _save_values(ctx: Any, output: Tensor, input: Tensor, *args: Any, **options: Any) -> None:
-    _save_form(ctx, output, input, *args, **options)
-    ctx.save_for_backward(input, output)
+    check_differentiable(input, output)
+    _save(ctx, (input, output), input, *args, **options)
 
 
 def _save_indices(ctx: Any, output: Pair, input: Tensor, *args: Any, **options: Any) -> None:
-    _save(ctx, input, *args, **options)
+    _save(ctx, (output[1],), input, *args, **options)
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)  # zeros for the indices, which nobody would read
-    ctx.save_for_backward(output[1])
 
 
 def _precise(*tensors: Tensor) -> torch.dtype:
     """The type to compute a gradient in."""
     return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
+
+
+def _segments(ctx: Any) -> tuple[Tensor, ...]:
+    """The offsets, as the last argument of a scan or recurrence, if there are any."""
+    (cu_seqlens, *_) = ctx.saved_tensors
+    return () if cu_seqlens is None else (cu_seqlens,)
 
 
 def _without_initial(ctx: Any, results: Tensor) -> Tensor:
@@ -170,7 +218,7 @@ def _cumsum_backward(ctx: Any, grad: Tensor) -> Tensor:
     """Each element is in every sum from its own one on: a scan from the other end."""
     if ctx.include_initial:
         grad = _without_initial(ctx, grad)
-    result = _cumsum.run(grad, ctx.dim, exclusive=ctx.exclusive, reverse=not ctx.reverse)
+    result = _cumsum.run(grad, ctx.dim, *_segments(ctx), exclusive=ctx.exclusive, reverse=not ctx.reverse)
     return result.reshape(ctx.shape).to(ctx.dtype)
 
 
@@ -181,12 +229,22 @@ def _shifted(x: Tensor, dim: int, by: int, fill: float) -> Tensor:
     return torch.cat([end, kept] if by > 0 else [kept, end], dim)
 
 
+def _behind(ctx: Any, x: Tensor) -> Tensor:
+    """What stands behind each element, or 0 behind the last of a line or segment."""
+    (cu_seqlens, *_), on = ctx.saved_tensors, 1 if ctx.reverse else -1
+    if cu_seqlens is None:
+        return _shifted(x, ctx.dim, on, 0.0)
+    return x.roll(on, ctx.dim).masked_fill(edges(cu_seqlens, x, ctx.dim, last=not ctx.reverse), 0)
+
+
 def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
     """The product before an element, times the sum of the gradients from it on, each times the elements between: that
     sum is a linear recurrence from the other end. Nothing is divided, so that elements may be zero."""
-    input, output = ctx.saved_tensors
+    cu_seqlens, input, output = ctx.saved_tensors
     if input.numel() == 0:
         return torch.zeros_like(input)
+    if cu_seqlens is not None:
+        return _cumprod_backward_of_segments(ctx, grad)
     precise, dim, on = _precise(input, output), ctx.dim, -1 if ctx.reverse else 1
     grad, input, output = (t.to(precise) for t in torch.atleast_1d(grad, input, output))
     if ctx.include_initial:
@@ -195,10 +253,10 @@ def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
     else:
         before = output if ctx.exclusive else _shifted(output, dim, on, 1.0)
     if ctx.exclusive:  # an element is in the products behind its own
-        sums = linear_recurrence_operator.run(input, grad, None, dim, reverse=not ctx.reverse)
+        sums = recur(input, grad, None, dim, reverse=not ctx.reverse)
         sums = _shifted(sums, dim, -on, 0.0)
     else:  # the gate that rolls in is met first, where no state stands yet
-        sums = linear_recurrence_operator.run(input.roll(-on, dim), grad, None, dim, reverse=not ctx.reverse)
+        sums = recur(input.roll(-on, dim), grad, None, dim, reverse=not ctx.reverse)
     result: Tensor = (before * sums).reshape(ctx.shape).to(ctx.dtype)
     return result
 
@@ -214,26 +272,38 @@ def _logcumsumexp_backward(ctx: Any, grad: Tensor) -> Tensor:
 
     Where y is -inf nothing has a share in it. An element inf has no defined share, NaN, and the others have 0."""
     dim, reverse = ctx.dim, ctx.reverse
-    input, output = ctx.saved_tensors
-    precise = _precise(input)
-    x, y, grad = (_without_initial(ctx, t) if i else t for i, t in enumerate(torch.atleast_1d(input, output, grad)))
-    if y.numel() == 0:
+    cu_seqlens, input, output = ctx.saved_tensors
+    if input.numel() == 0:
         return torch.zeros_like(input)
-    if ctx.exclusive:
-        x = x.narrow(dim, int(reverse), y.shape[dim])
+    precise = _precise(input)
+    x, y, grad = torch.atleast_1d(input, output, grad)
     x, grad = x.to(precise), grad.to(precise)
-    if y.dtype != precise:  # rounded: half precision is too coarse for differences
-        y = _logcumsumexp.run(x, dim, reverse=reverse)
-    n = y.shape[dim]
-    if reverse:
-        later = torch.cat([y.narrow(dim, 0, 1), y.narrow(dim, 0, n - 1)], dim)
-    else:
-        later = torch.cat([y.narrow(dim, 1, n - 1), y.narrow(dim, n - 1, 1)], dim)
-    h = linear_recurrence_operator.run(_share(y, later, later.isinf()), grad, None, dim, reverse=not reverse)
-    result = _share(x, y, y == -torch.inf) * h
+    if ctx.include_initial:
+        y, grad = _without_initial(ctx, y), _without_initial(ctx, grad)
+    behind = 1 if reverse else -1
+    if ctx.exclusive:  # each result's gradient stands one place further on than the last element that it is made of
+        grad = _behind(ctx, grad)
+    if ctx.exclusive or y.dtype != precise:  # half precision is too coarse for differences
+        y = _logcumsumexp.run(x, dim, *_segments(ctx), reverse=reverse)
+    later = y.roll(behind, dim)  # what rolls in makes the gate of the first element that the recurrence meets
+    h = recur(_share(y, later, later.isinf()), grad, None, dim, cu_seqlens, reverse=not reverse)
+    result: Tensor = _share(x, y, y == -torch.inf) * h
+    return result.reshape(ctx.shape).to(ctx.dtype)
+
+
+def _cumprod_backward_of_segments(ctx: Any, grad: Tensor) -> Tensor:
+    """What stands before an element, times what a recurrence from the other end makes of the gradients behind it, whose
+    gates are the elements behind: nothing is divided by, so that zeros are right, too."""
+    cu_seqlens, input, output = ctx.saved_tensors
+    precise = _precise(input, output)
+    grad, factors = torch.atleast_1d(grad.to(precise), input.to(precise))
+    before = _cumprod.run(factors, ctx.dim, cu_seqlens, exclusive=True, reverse=ctx.reverse)
+    gates = factors.roll(
+        1 if ctx.reverse else -1, ctx.dim
+    )  # what rolls in from another segment is the gate of no state
     if ctx.exclusive:
-        zero = torch.zeros_like(result.narrow(dim, 0, 1))
-        result = torch.cat([zero, result] if reverse else [result, zero], dim)
+        grad = _behind(ctx, grad)
+    result: Tensor = before * recur(gates, grad, None, ctx.dim, cu_seqlens, reverse=not ctx.reverse)
     return result.reshape(ctx.shape).to(ctx.dtype)
 
 
@@ -242,21 +312,18 @@ def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
     a recurrence from the other end adds them up, whose gates are 1 inside such a run and 0 between two."""
     if grad is None:
         return None
-    (indices,) = ctx.saved_tensors
-    dim, n = ctx.dim, 1 if not ctx.shape else ctx.shape[ctx.dim]
-    grad, indices = (_without_initial(ctx, t) for t in torch.atleast_1d(grad.to(_precise(grad)), indices))
+    (cu_seqlens, indices), dim = ctx.saved_tensors, ctx.dim
+    grad, indices = torch.atleast_1d(grad.to(_precise(grad)), indices)
+    if ctx.include_initial:
+        grad, indices = _without_initial(ctx, grad), _without_initial(ctx, indices)
+    elif ctx.exclusive:  # an element's first result stands behind its own place
+        grad, indices = _behind(ctx, grad), _behind(ctx, indices)
     if grad.numel() == 0:
         return grad.new_zeros(ctx.shape, dtype=ctx.dtype)
-    left_out = n - indices.shape[dim]  # of an exclusive scan the last element
     gates = (indices == indices.roll(1 if ctx.reverse else -1, dim)).to(grad.dtype)
-    sums = linear_recurrence_operator.run(gates, grad, None, dim, reverse=not ctx.reverse)
-    places = torch.arange(indices.shape[dim], device=grad.device) + (left_out if ctx.reverse else 0)
-    places = places.view([-1] + [1] * (indices.ndim - 1 - dim))
-    result = torch.where(indices == places, sums, 0.0)
-    if left_out:
-        ends = (left_out, 0) if ctx.reverse else (0, left_out)
-        result = torch.nn.functional.pad(result, [0, 0] * (indices.ndim - 1 - dim) + [*ends])
-    return result.reshape(ctx.shape).to(ctx.dtype)
+    sums = recur(gates, grad, None, dim, cu_seqlens, reverse=not ctx.reverse)
+    places = torch.arange(indices.shape[dim], device=grad.device).view([-1] + [1] * (indices.ndim - 1 - dim))
+    return torch.where(indices == places, sums, 0.0).reshape(ctx.shape).to(ctx.dtype)
 
 
 # --- The functions --------------------------------------------------------------------------------------------------
@@ -278,6 +345,8 @@ def _operator(
         save=save,
         backward=backward,
         autocast=autocast,
+        several=True,
+        shared=["cu_seqlens"],
     )
 
 
@@ -296,6 +365,7 @@ def _call(
     exclusive: bool,
     reverse: bool,
     include_initial: bool,
+    cu_seqlens: Tensor | None,
     dtype: torch.dtype | None = None,
 ) -> Any:
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
@@ -309,7 +379,11 @@ def _call(
             options[name] = value
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
-    return operator(variant, input, dim, **options)
+    if cu_seqlens is None:
+        return operator(variant, input, dim, **options)
+    if not isinstance(cu_seqlens, Tensor):
+        raise wrong_type(operator.name, "cu_seqlens", "Tensor or None", cu_seqlens)
+    return operator(variant, input, dim, cu_seqlens, **options)
 
 
 def cumsum(
@@ -320,6 +394,7 @@ def cumsum(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    cu_seqlens: Tensor | None = None,
     variant: str = "auto",
 ) -> Tensor:
     r"""Sums of the elements up to each, :math:`y_i = \sum_{j \le i} x_j`, along a dim.
@@ -331,17 +406,24 @@ def cumsum(
         exclusive: whether an element's own value is left out, :math:`y_i = \sum_{j < i} x_j`.
         reverse: whether the sums begin at the end, :math:`y_i = \sum_{j \ge i} x_j`.
         include_initial: whether the sum of no elements, 0, stands before the others, or behind them if ``reverse``.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        cu_seqlens: offsets of packed segments along ``dim``, 1-D int32 or int64 on the input's device,
+            ``[0, ..., length]``; segments may be empty. Each is scanned alone, with the bits of the scan of its slice.
+            On a CPU their values are checked; on a GPU nothing is read back, and offsets that fall, or begin or end
+            elsewhere, give results without a meaning, but touch no memory outside.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names. On a GPU only ``"auto"``, that
+            is ``"ordered"``, takes segments.
 
     Returns:
         A tensor of the input's shape, but one more along ``dim`` if ``include_initial``.
 
     Raises:
         IndexError: dim is out of range.
-        RuntimeError: a CUDA tensor meets a build without CUDA.
+        RuntimeError: a CUDA tensor meets a build without CUDA; cu_seqlens is of the wrong type, shape or device, or its
+            values on a CPU are wrong.
         TypeError: an argument is of the wrong type.
-        ValueError: there is no such variant for the device, or ``exclusive`` and ``include_initial`` are both True.
-        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type.
+        ValueError: there is no such variant for the device, or ``include_initial`` meets ``exclusive`` or cu_seqlens.
+        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type or segments;
+            vmap over cu_seqlens.
 
     Order of operations: Fold(i + 1), see :mod:`torch_reductions.scan`; pairwise, so the error grows as
     :math:`\log_2 i`. The gradient is one scan from the other end (Blelloch, *Prefix Sums and Their Applications*).
@@ -350,8 +432,10 @@ def cumsum(
     tensor([1, 3, 6])
     >>> cumsum(torch.tensor([1, 2, 3]), 0, reverse=True, include_initial=True)
     tensor([6, 5, 3, 0])
+    >>> cumsum(torch.tensor([1, 2, 3, 4, 5]), 0, cu_seqlens=torch.tensor([0, 3, 3, 5]))
+    tensor([1, 3, 6, 4, 9])
     """
-    result: Tensor = _call(_cumsum, variant, input, dim, exclusive, reverse, include_initial, dtype)
+    result: Tensor = _call(_cumsum, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, dtype)
     return result
 
 
@@ -363,6 +447,7 @@ def cumprod(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    cu_seqlens: Tensor | None = None,
     variant: str = "auto",
 ) -> Tensor:
     r"""Products of the elements up to each, :math:`y_i = \prod_{j \le i} x_j`, along a dim.
@@ -374,6 +459,7 @@ def cumprod(
         exclusive: whether an element's own value is left out, :math:`y_i = \prod_{j < i} x_j`.
         reverse: whether the products begin at the end, :math:`y_i = \prod_{j \ge i} x_j`.
         include_initial: whether the product of no elements, 1, stands before the others, or behind them if ``reverse``.
+        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
@@ -390,7 +476,7 @@ def cumprod(
     >>> cumprod(torch.tensor([1.0, 2.0, 3.0]), 0, exclusive=True)
     tensor([1., 1., 2.])
     """
-    result: Tensor = _call(_cumprod, variant, input, dim, exclusive, reverse, include_initial, dtype)
+    result: Tensor = _call(_cumprod, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, dtype)
     return result
 
 
@@ -401,6 +487,7 @@ def logcumsumexp(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    cu_seqlens: Tensor | None = None,
     variant: str = "auto",
 ) -> Tensor:
     r"""Logarithms of the sums of exponentials up to each, :math:`y_i = \log \sum_{j \le i} e^{x_j}`, along a dim.
@@ -411,6 +498,7 @@ def logcumsumexp(
         exclusive: whether an element's own value is left out, :math:`y_i = \log \sum_{j < i} e^{x_j}`.
         reverse: whether the sums begin at the end, :math:`y_i = \log \sum_{j \ge i} e^{x_j}`.
         include_initial: whether the logarithm of no sum, -inf, stands before the others, or behind them if ``reverse``.
+        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
@@ -432,7 +520,7 @@ def logcumsumexp(
     >>> logcumsumexp(torch.tensor([1000.0, -torch.inf, 1000.0]), 0, exclusive=True)
     tensor([ -inf, 1000., 1000.])
     """
-    result: Tensor = _call(_logcumsumexp, variant, input, dim, exclusive, reverse, include_initial)
+    result: Tensor = _call(_logcumsumexp, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
     return result
 
 
@@ -443,6 +531,7 @@ def cummax(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    cu_seqlens: Tensor | None = None,
     variant: str = "auto",
 ) -> torch.return_types.cummax:
     r"""Largest of the elements up to each, :math:`y_i = \max_{j \le i} x_j`, and its index, along a dim.
@@ -454,11 +543,13 @@ def cummax(
         reverse: whether it begins at the end, :math:`y_i = \max_{j \ge i} x_j`.
         include_initial: whether the largest of no elements, the type's smallest value at index -1, stands before the
             others, or behind them if ``reverse``.
+        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
         ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
         ``include_initial``. NaN counts as the largest; of equal elements, and of several NaN, the last one met stays.
+        An index is a position along ``dim`` of the input, of packed segments too, or -1 where there is no element.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
@@ -472,7 +563,9 @@ def cummax(
     values=tensor([1., 3., 3., 3.]),
     indices=tensor([0, 1, 1, 3]))
     """
-    return torch.return_types.cummax(_call(_cummax, variant, input, dim, exclusive, reverse, include_initial))
+    return torch.return_types.cummax(
+        _call(_cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+    )
 
 
 def cummin(
@@ -482,6 +575,7 @@ def cummin(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    cu_seqlens: Tensor | None = None,
     variant: str = "auto",
 ) -> torch.return_types.cummin:
     r"""Smallest of the elements up to each, :math:`y_i = \min_{j \le i} x_j`, and its index, along a dim.
@@ -493,11 +587,13 @@ def cummin(
         reverse: whether it begins at the end, :math:`y_i = \min_{j \ge i} x_j`.
         include_initial: whether the smallest of no elements, the type's largest value at index -1, stands before the
             others, or behind them if ``reverse``.
+        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
         ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
         ``include_initial``. NaN counts as the smallest; of equal elements, and of several NaN, the last one met stays.
+        An index is a position along ``dim`` of the input, of packed segments too, or -1 where there is no element.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
@@ -511,4 +607,6 @@ def cummin(
     values=tensor([3., 1., 1., 1.]),
     indices=tensor([0, 1, 1, 3]))
     """
-    return torch.return_types.cummin(_call(_cummin, variant, input, dim, exclusive, reverse, include_initial))
+    return torch.return_types.cummin(
+        _call(_cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+    )

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "dtype.h"
+#include "segments.h"
 
 namespace torch_reductions {
 
@@ -34,6 +35,8 @@ inline constexpr int kScanFunctions = 5;
 //   and of logcumsumexp no integer
 //   indices: of cummax and cummin, as large as the output: where in the line, from the front, the extreme stands; of the
 //   last one on ties and among NaN; -1 for Fold(0)
+//   segments: packed along the length, each scanned alone; without offsets there are none. Then results == length.
+//   front: the position of the first element in its line, of which these may be a part: indices count from the line's front
 struct ScanArgs {
   Scan function;
   Dtype dtype;
@@ -43,6 +46,8 @@ struct ScanArgs {
   int64_t outer, length, results, inner;
   int64_t outer_stride, length_stride, inner_stride;
   bool exclusive, reverse;
+  Segments segments;
+  int64_t front;
 };
 
 enum class Recurrence : int { linear_recurrence };
@@ -57,6 +62,8 @@ struct Strides {
 // t - 1. Gates and tokens lie each in their own way; initial, h before the first element, is contiguous [outer, inner], or
 // null: no element stands before the first one. The output is contiguous. Nothing is 0.
 //   dtype: of all of them, a floating type
+//   segments: packed along the length, each run through alone; without offsets there are none. Then initial, if there is
+//   one, is [outer, segments, inner]
 struct RecurrenceArgs {
   Recurrence function;
   Dtype dtype;
@@ -65,6 +72,7 @@ struct RecurrenceArgs {
   int64_t outer, length, inner;
   Strides gate_strides, token_strides;
   bool reverse;
+  Segments segments;
 };
 
 }  // namespace torch_reductions

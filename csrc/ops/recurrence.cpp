@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "device.h"
+#include "segments.h"
 #include "tensor.h"
 
 #ifdef USE_CUDA
@@ -27,17 +28,23 @@ void check_beside_tokens(const Tensor& tensor, const char* name, const Tensor& t
                   "linear_recurrence(): ", name, " and tokens must be on the same device");
 }
 
-void check_shapes(const Tensor& gates, const Tensor& tokens, const std::optional<Tensor>& initial, int64_t dim) {
+// segments: how many there are, which the initial states have in the place of dim; -1 where there is one for each line.
+void check_shapes(const Tensor& gates, const Tensor& tokens, const std::optional<Tensor>& initial, int64_t dim,
+                  int64_t segments) {
   const auto sizes = sizes_of(tokens), others = sizes_of(gates);
   STD_TORCH_CHECK(std::equal(sizes.begin(), sizes.end(), others.begin(), others.end()),
                   "linear_recurrence(): gates and tokens must have the same shape");
   if (!initial) return;
-  DimSet along;
-  if (!sizes.empty()) along[dim] = true;
-  const Dims wanted = reduced_shape(tokens, along, false);
+  Dims wanted;
+  for (int64_t i = 0; i < int64_t(sizes.size()); i++) {
+    if (i != dim) wanted.push(sizes[i], 0);
+    else if (segments >= 0) wanted.push(segments, 0);
+  }
+  if (sizes.empty() && segments >= 0) wanted.push(segments, 0);
   const auto given = sizes_of(*initial);
   STD_TORCH_CHECK(std::equal(wanted.sizes, wanted.sizes + wanted.count, given.begin(), given.end()),
-                  "linear_recurrence(): initial must have the shape of tokens without dim ", dim);
+                  "linear_recurrence(): initial must have the shape of tokens without dim ", dim,
+                  segments < 0 ? "" : ", or with the segments in its place");
 }
 
 // As one [outer, length, inner]: a copy where no strides say so.
@@ -52,8 +59,8 @@ View seen_around(Tensor& tensor, int64_t dim) {
 
 Strides strides_in(const View& view) { return {view.outer_stride, view.length_stride, view.inner_stride}; }
 
-Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t dim, bool reverse,
-                         int64_t variant) {
+Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t dim,
+                         std::optional<Tensor> cu_seqlens, bool reverse, int64_t variant) {
   const Dtype dtype = dtype_of(tokens.scalar_type(), "tokens");
   STD_TORCH_CHECK(is_float(dtype), "linear_recurrence(): tokens must be of a floating-point type");
   check_beside_tokens(gates, "gates", tokens, dtype);
@@ -61,7 +68,11 @@ Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> init
   STD_TORCH_CHECK(tokens.dim() <= kMaxDims, "tokens has ", tokens.dim(), " dimensions; only tensors with up to ",
                   kMaxDims, " are supported");
   dim = wrap_dim(dim, tokens.dim());
-  check_shapes(gates, tokens, initial, dim);
+  Segments segments{};
+  if (cu_seqlens) {
+    segments = check_cu_seqlens("linear_recurrence", *cu_seqlens, tokens, tokens.dim() == 0 ? 1 : tokens.size(dim));
+  }
+  check_shapes(gates, tokens, initial, dim, cu_seqlens ? segments.count : -1);
   constexpr Recurrence function = Recurrence::linear_recurrence;
   const int rung = check_variant(kRecurrenceLadder, variant, kRecurrenceAuto, kDevice, function, dtype);
 
@@ -82,7 +93,8 @@ Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> init
                             .inner = view.inner,
                             .gate_strides = gate_strides,
                             .token_strides = token_strides,
-                            .reverse = reverse};
+                            .reverse = reverse,
+                            .segments = segments};
   const bool found = on_device(tokens, [&](auto&& device) { return backend::recurrence(rung, args, device); });
   STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
   return output;

@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "device.h"
+#include "segments.h"
 #include "tensor.h"
 
 #ifdef USE_CUDA
@@ -63,12 +64,28 @@ struct Results {
   std::optional<Tensor> indices;
 };
 
+// Those of a rung that knows of segments.
+Segments segments_for(int rung, Scan function, Tensor& cu_seqlens, const Tensor& input, const Form& form,
+                      int64_t length) {
+  STD_TORCH_CHECK(!form.include_initial, name_of(function),
+                  "(): include_initial and cu_seqlens exclude each other: segments have no room for initial elements");
+  STD_TORCH_CHECK(kDevice == kCpu || rung == kScanAuto, name_of(function), "(): variant ", rung,
+                  " does not take cu_seqlens on cuda; choose auto (0)");
+  const Segments segments = check_cu_seqlens(name_of(function), cu_seqlens, input, length);
+  STD_TORCH_CHECK(segments.count > 0 || length == 0, name_of(function), "(): cu_seqlens must end with ", length,
+                  ", the length of the dim, but it holds no segment");
+  return segments;
+}
+
 // The rung of the textbook takes contiguous rows: the rest is done here, around it.
-Results scan(Scan function, Tensor input, const Form& form, int64_t variant) {
+Results scan(Scan function, Tensor input, const Form& form, std::optional<Tensor> cu_seqlens, int64_t variant) {
   const Dtype dtype = dtype_of(input.scalar_type(), "input");
   const int rung = check_variant(kScanLadder, variant, kScanAuto, kDevice, function, dtype);
   const auto sizes = sizes_of(input);
   const int64_t ndim = int64_t(sizes.size()), length = ndim == 0 ? 1 : sizes[form.dim];
+
+  Segments segments{};
+  if (cu_seqlens) segments = segments_for(rung, function, *cu_seqlens, input, form, length);
 
   const bool as_rows = rung != kScanAuto && form.dim + 1 < ndim;
   Dims shape;
@@ -111,7 +128,8 @@ Results scan(Scan function, Tensor input, const Form& form, int64_t variant) {
         .length_stride = view->length_stride,
         .inner_stride = view->inner_stride,
         .exclusive = form.exclusive || form.include_initial,
-        .reverse = form.reverse};
+        .reverse = form.reverse,
+        .segments = segments};
     const bool found = on_device(input, [&](auto&& device) { return backend::scan(rung, args, device); });
     STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
   }
@@ -123,31 +141,32 @@ Results scan(Scan function, Tensor input, const Form& form, int64_t variant) {
 }
 
 template <Scan function>
-Tensor accumulate(const Tensor& input, int64_t dim, std::optional<ScalarType> dtype, bool exclusive, bool reverse,
-                  bool include_initial, int64_t variant) {
+Tensor accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<ScalarType> dtype,
+                  bool exclusive, bool reverse, bool include_initial, int64_t variant) {
   const Form form = form_of(function, input, dim, exclusive, reverse, include_initial);
   const Dtype given = dtype_of(input.scalar_type(), "input");
   const Dtype output = dtype ? dtype_of(*dtype, "dtype") : is_float(given) ? given : Dtype::int64;
-  if (output != Dtype::boolean) return scan(function, cast(input, output), form, variant).values;
+  if (output != Dtype::boolean) return scan(function, cast(input, output), form, cu_seqlens, variant).values;
   const Tensor counts = cast(cast(input, Dtype::boolean), Dtype::int64);
-  return cast(scan(function, counts, form, variant).values, Dtype::boolean);
+  return cast(scan(function, counts, form, cu_seqlens, variant).values, Dtype::boolean);
 }
 
-Tensor log_accumulate(const Tensor& input, int64_t dim, bool exclusive, bool reverse, bool include_initial,
-                      int64_t variant) {
+Tensor log_accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, bool exclusive, bool reverse,
+                      bool include_initial, int64_t variant) {
   const Form form = form_of(Scan::logcumsumexp, input, dim, exclusive, reverse, include_initial);
   const Dtype dtype = dtype_of(input.scalar_type(), "input");
   STD_TORCH_CHECK(is_float(dtype), "\"logcumsumexp\" not implemented for ", kDtypeNames[int(dtype)],
                   "; supported are float16, bfloat16, float32 and float64");
-  return scan(Scan::logcumsumexp, input, form, variant).values;
+  return scan(Scan::logcumsumexp, input, form, cu_seqlens, variant).values;
 }
 
 template <Scan function>
-std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, bool exclusive, bool reverse, bool include_initial,
-                                   int64_t variant) {
+std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, bool exclusive,
+                                   bool reverse, bool include_initial, int64_t variant) {
   const Form form = form_of(function, input, dim, exclusive, reverse, include_initial);
   const Dtype dtype = dtype_of(input.scalar_type(), "input");
-  const Results results = scan(function, dtype == Dtype::boolean ? cast(input, Dtype::uint8) : input, form, variant);
+  const Results results =
+      scan(function, dtype == Dtype::boolean ? cast(input, Dtype::uint8) : input, form, cu_seqlens, variant);
   return {cast(results.values, dtype), *results.indices};
 }
 

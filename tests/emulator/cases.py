@@ -135,6 +135,18 @@ LARGEST_TEXTBOOK_VIEW = rows(1, MOST_ELEMENTS)
 # Of a scan: e exclusive, i with the initial element, r reverse, p plain. Every form on FORM_VIEWS, which reach each
 # kernel, and one form in turn on each of the other views.
 FORMS = ("p", "e", "i", "r", "er", "ir")
+# s: of packed segments; b: of what are no offsets, which must do no harm.
+SEGMENT_FORMS = ("s", "es", "rs", "ers", "b")
+RECURRENCE_SEGMENT_FORMS = ("s", "hs", "rs", "hrs", "hb")
+SEGMENT_FORM_VIEWS = (rows(1, 50_001), rows(1, 70_000), rows(2, 16_385, 1), columns(1, 1500, 40), columns(2, 2000, 6))
+SEGMENT_VIEWS = (
+    *(rows(1, n) for n in (1, 2, 15, 16, 17, 100, 1024, 2048, 4095, 4096, 4097, 8192, 20_000, 32_768)),
+    *(rows(1, n, offset) for n, offset in ((99_999, 0), (60_000, 1), (65_536, 3))),
+    *(rows(3, 9000, 1), rows(5, 300), rows(40, 33), rows(2, 16_384)),
+    *(columns(1, n, 64) for n in (1, 31, 127, 128, 129, 1000, 3000)),
+    *(columns(2, 2100, 33), columns(1, 5001, 2), columns(3, 4096, 3), columns(2, 700, 5), columns(1, 9000, 8)),
+    *(View(3, 500, 7, 9000, 18, 2), View(5, 3000, 1, 7000, 2, 0), View(1, 9000, 1, 0, 0, 0), View(4, 600, 4, 1, 16, 4)),
+)
 FORM_VIEWS = (rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
 SCAN_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 32, 33, 256, 1023, 1024, 1025, 2048, 8192, 16_384, 65_536, 99_999)),
@@ -245,6 +257,17 @@ def scan_cases_of(
         for view, given in dict.fromkeys(pairs):
             if view.length or "i" in given:  # no results
                 yield Case(operator.name, rung, dtype_name(dtype), view, given)
+
+
+def segment_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None) -> Iterator[Case]:
+    """The ordered rung on packed segments: a form in turn on each of the views, every form on a few."""
+    (rung,) = (rung for rung in operator.rungs(dtype, "cuda") if rung.name == ORDERED)
+    forms = SEGMENT_FORMS if operator.family == "scan" else RECURRENCE_SEGMENT_FORMS
+    pairs = list(zip(SEGMENT_VIEWS if views is None else views, itertools.cycle(forms), strict=False))
+    if views is None:
+        pairs += itertools.product(SEGMENT_FORM_VIEWS, forms)
+    for view, form in dict.fromkeys(pairs):
+        yield Case(operator.name, rung, dtype_name(dtype), view, form)
 
 
 def recurrence_cases_of(

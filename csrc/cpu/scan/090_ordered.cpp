@@ -99,7 +99,7 @@ struct Plan {
             .input_step = input_step,
             .output_line = output_line,
             .output_step = output_step,
-            .index = from_front(args, begin),
+            .index = index_of(args, begin),
             .index_step = args.reverse ? -1 : 1,
             .columns = columns};
   }
@@ -131,7 +131,7 @@ template <class C>
 void as_bases(const ScanArgs& args, Indexed<C>* folds, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     folds[i] = {args.function == Scan::cummin ? flip(folds[i].value) : folds[i].value,
-                from_front(args, folds[i].index)};
+                index_of(args, folds[i].index)};
   }
 }
 

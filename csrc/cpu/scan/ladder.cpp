@@ -1,7 +1,10 @@
 // The CPU's rungs of the scan ladder, by number.
 #include "ladder.h"
 
+#include <atomic>
+
 #include "../../common/launchers.h"
+#include "../segments.h"
 
 namespace torch_reductions::cpu {
 namespace {
@@ -9,10 +12,32 @@ namespace {
 constexpr Launcher<ScanArgs, const Threads> kLaunchers[] = {{10, sequential}, {20, threaded}, {90, ordered}};
 static_assert(match(kScanLadder, kCpu, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
+// Segment s of line `outer`, without segments of its own.
+ScanArgs segment_of(const ScanArgs& args, int64_t outer, int64_t s) {
+  ScanArgs alone = args;
+  const int64_t size = size_of(args.dtype);
+  alone.segments = {};
+  alone.front = args.segments.begin(s);
+  alone.outer = 1;
+  alone.length = alone.results = args.segments.end(s) - alone.front;
+  alone.input = static_cast<const char*>(args.input) +
+                (outer * args.outer_stride + alone.front * args.length_stride) * size;
+  const int64_t to = (outer * args.length + alone.front) * args.inner;
+  alone.output = static_cast<char*>(args.output) + to * size;
+  alone.indices = args.indices ? args.indices + to : nullptr;
+  return alone;
+}
+
 }  // namespace
 
 bool scan(int64_t variant, const ScanArgs& args, const Threads& threads) {
-  return run(kLaunchers, variant == 0 ? kScanAuto : variant, args, threads);
+  if (variant == 0) variant = kScanAuto;
+  if (args.segments.offsets == nullptr) return run(kLaunchers, variant, args, threads);
+  std::atomic<bool> found{true};
+  each_segment(args.segments, args.outer, args.inner, threads, [&](int64_t outer, int64_t s, const Threads& some) {
+    if (!run(kLaunchers, variant, segment_of(args, outer, s), some)) found = false;
+  });
+  return found;
 }
 
 }  // namespace torch_reductions::cpu

@@ -20,10 +20,11 @@ void with_operator(Scan function, Body&& body) {
   }
 }
 
-// An index counts the elements as the scan meets them; outside it counts from the front of the line.
-inline int64_t from_front(const ScanArgs& args, int64_t index) {
-  return args.reverse ? args.length - 1 - index : index;
-}
+// Where element k stands, which counts them as the scan meets them.
+inline int64_t from_front(const ScanArgs& args, int64_t k) { return args.reverse ? args.length - 1 - k : k; }
+
+// The same as an index outside: from the front of the whole line.
+inline int64_t index_of(const ScanArgs& args, int64_t k) { return args.front + from_front(args, k); }
 
 // Element k of a row, as the scan meets them.
 template <class Op, class S>
@@ -52,7 +53,7 @@ void put(const ScanArgs& args, int64_t at, A value) {
 template <class S, class C>
 void put(const ScanArgs& args, int64_t at, Indexed<C> value) {
   static_cast<S*>(args.output)[at] = narrow<S>(args.function == Scan::cummin ? flip(value.value) : value.value);
-  args.indices[at] = from_front(args, value.index);
+  args.indices[at] = index_of(args, value.index);
 }
 
 // Stores Fold(0): +0 for a sum, 1 for a product, -inf for a logarithm of no sum, and for an extreme what every element of

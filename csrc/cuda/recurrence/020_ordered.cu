@@ -5,13 +5,18 @@
 //          reads and writes each element once; gates and tokens of any strides without a copy.
 // Order:   Fold(i + 1): the left fold of the blocks of the position's binary digits; the initial state is applied last.
 // Needs:   7.5 and up.
-// See:     ordered/lines.cuh, the kernel; Blelloch, Prefix Sums and Their Applications, 1990, section 1.4; Martin and
-//          Cundy, Parallelizing Linear Recurrent Neural Nets over Sequence Length, 2018.
+// See:     ordered/lines.cuh, the kernel; segmented/packed.cuh and scan/segmented/block.cuh, that of packed segments;
+//          Blelloch, Prefix Sums and Their Applications, 1990, section 1.4; Martin and Cundy, Parallelizing Linear
+//          Recurrent Neural Nets over Sequence Length, 2018.
 #include "ladder.h"
 #include "ordered/families.h"
+#include "segmented/families.h"
 
 namespace torch_reductions::cuda {
 
-void ordered(const RecurrenceArgs& args, Context& context) { recur_linear(args, context); }
+void ordered(const RecurrenceArgs& args, Context& context) {
+  if (args.segments.offsets != nullptr) recur_packed_linear(args, context);
+  else recur_linear(args, context);
+}
 
 }  // namespace torch_reductions::cuda

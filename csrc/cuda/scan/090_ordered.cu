@@ -6,13 +6,23 @@
 // Order:   Fold(i + 1), or Fold(i) where exclusive: the left fold of the blocks of the position's binary digits.
 // Needs:   7.5 and up.
 // See:     ordered/plan.cuh chooses the kernel; ordered/{rows,columns}.cuh are the kernels, ordered/tiles.cuh is
-//          what a block does with its tile, ordered/carry.cuh joins tiles.
+//          what a block does with its tile, ordered/carry.cuh joins tiles; segmented/ is the same for packed segments.
 #include "ladder.h"
 #include "ordered/families.h"
+#include "segmented/families.h"
 
 namespace torch_reductions::cuda {
 
 void ordered(const ScanArgs& args, Context& context) {
+  if (args.segments.offsets != nullptr) {
+    switch (args.function) {
+      case Scan::cumsum: return scan_packed_sum(args, context);
+      case Scan::cumprod: return scan_packed_prod(args, context);
+      case Scan::logcumsumexp: return scan_packed_log_add(args, context);
+      case Scan::cummax:
+      case Scan::cummin: return scan_packed_extreme(args, context);
+    }
+  }
   switch (args.function) {
     case Scan::cumsum: return scan_sum(args, context);
     case Scan::cumprod: return scan_prod(args, context);

@@ -1,9 +1,11 @@
 #include "case.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <istream>
+#include <iterator>
 #include <random>
 #include <stdexcept>
 
@@ -129,11 +131,27 @@ Case gates_of(const Case& c) {
 Case initial_of(const Case& c) {
   Case initial = c;
   initial.args.outer = initial.args.length = 1;
-  initial.args.inner = c.args.outer * c.args.inner;
+  initial.args.inner = c.args.outer * c.args.inner * (c.segmented ? int64_t(offsets_of(c).size()) - 1 : 1);
   initial.args.outer_stride = initial.args.length_stride = 0;
   initial.args.inner_stride = 1;
   initial.seed += 2;
   return initial;
+}
+
+// Segments of one length or another, empty ones among them; or whatever may stand in memory.
+std::vector<int64_t> offsets_of(const Case& c) {
+  std::mt19937_64 random(c.seed + 3);
+  const int64_t n = c.args.length, most[] = {1, 3, 20, 100, 1000, n / 3 + 1, n, 2 * n / 3 + 1};
+  const int64_t longest = most[random() % std::size(most)];
+  std::vector<int64_t> offsets{0};
+  while (offsets.back() < n) {
+    const int64_t length = random() % 5 == 0 ? 0 : longest == 1 ? 1 : int64_t(random() % uint64_t(longest)) + 1;
+    offsets.push_back(std::min(offsets.back() + length, n));
+  }
+  for (uint64_t empty = random() % 3; empty > 0; empty--) offsets.push_back(n);
+  if (c.no_offsets)
+    for (int64_t& offset : offsets) offset = int64_t(random() % uint64_t(2 * n + 3)) - n / 2;
+  return offsets;
 }
 
 std::vector<Case> read_cases(std::istream& in) {
@@ -145,6 +163,9 @@ std::vector<Case> read_cases(std::istream& in) {
     c.args.input = c.args.output = nullptr;
     c.args.input_dtype = Dtype(index_of(kTypes, input));
     c.scan.reset(), c.recurrence.reset();
+    const bool has_form = function.starts_with("cum") || function.ends_with("recurrence");
+    c.no_offsets = has_form && output.find('b') != output.npos;
+    c.segmented = c.no_offsets || (has_form && output.find('s') != output.npos);
     if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;
       c.args.output_dtype = c.args.input_dtype;

@@ -17,7 +17,9 @@ struct Case {
   torch_reductions::ReduceArgs args;
   std::optional<torch_reductions::ScanArgs> scan;
   std::optional<torch_reductions::RecurrenceArgs> recurrence;  // args tell where its tokens stand
-  bool has_initial;                                            // a state before the first element
+  bool has_initial;                                            // a state before the first element, or each segment
+  // Of packed segments, s: their offsets are made of the seed; b: they are no offsets, so that no result has a meaning.
+  bool segmented, no_offsets;
   int64_t offset;  // of the first element, in elements, from an address that 256 divides
   int multiprocessors;
   uint64_t seed;
@@ -27,6 +29,8 @@ std::vector<Case> read_cases(std::istream& in);
 // The same case, whose elements are those of a recurrence's gates or of its initial state.
 Case gates_of(const Case& c);
 Case initial_of(const Case& c);
+
+std::vector<int64_t> offsets_of(const Case& c);
 
 // The elements, exactly as many bytes as the case can reach, rounded up to the 16 of a vector: kernels may load an
 // aligned vector that holds at least one element.

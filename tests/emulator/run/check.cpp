@@ -107,12 +107,36 @@ struct Computed {
         indices(Dtype::int64, c.scan && c.scan->function >= Scan::cummax ? values.count() : 0) {}
 };
 
+// The offsets of segments, in as many bytes as they take.
+class Offsets {
+ public:
+  explicit Offsets(const Case& c) : length_(c.args.length) {
+    if (!c.segmented) return;
+    const std::vector<int64_t> values = offsets_of(c);
+    if (c.seed % 2 == 0) wide_.assign(values.begin(), values.end());
+    else narrow_.assign(values.begin(), values.end());
+    count_ = int64_t(values.size()) - 1;
+  }
+
+  Segments segments() const {
+    if (count_ < 0) return {};
+    return {wide_.empty() ? static_cast<const void*>(narrow_.data()) : wide_.data(), !wide_.empty(), count_, length_};
+  }
+
+ private:
+  const int64_t length_;
+  int64_t count_ = -1;
+  std::vector<int64_t> wide_;
+  std::vector<int32_t> narrow_;
+};
+
 // What a case is computed from.
 struct Inputs {
   Input input;
   std::optional<Input> gates, initial;  // of a recurrence
+  Offsets offsets;
 
-  explicit Inputs(const Case& c) : input(c) {
+  explicit Inputs(const Case& c) : input(c), offsets(c) {
     if (c.recurrence) gates.emplace(gates_of(c));
     if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
   }
@@ -127,12 +151,14 @@ bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scann
     RecurrenceArgs args = *c.recurrence;
     args.gates = inputs.gates->first(), args.tokens = input, args.output = to.values.data();
     args.initial = inputs.initial ? inputs.initial->first() : nullptr;
+    args.segments = inputs.offsets.segments();
     return recur(args);
   }
   if (c.scan) {
     ScanArgs args = *c.scan;
     args.input = input, args.output = to.values.data();
     args.indices = to.indices.count() > 0 ? static_cast<int64_t*>(to.indices.data()) : nullptr;
+    args.segments = inputs.offsets.segments();
     return scan(args);
   }
   ReduceArgs args = c.args;
@@ -150,6 +176,7 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
   if (!found) return "the GPU has no rung " + std::to_string(c.rung);
   if (inputs.changed()) return "the input was changed";
   if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";
+  if (c.no_offsets) return "";
   if (const std::string wrong = compare(got.values, expected.values, c.args.output_dtype); !wrong.empty()) return wrong;
   const std::string wrong = compare(got.indices, expected.indices, Dtype::int64);
   return wrong.empty() ? "" : "indices: " + wrong;
@@ -161,7 +188,7 @@ std::string check(const Case& c) {
   options.multiprocessors = c.multiprocessors;
   const Inputs inputs(c);
   Computed expected(c);
-  run(
+  if (!c.no_offsets) run(
       c, inputs, expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
       [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
       [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); });

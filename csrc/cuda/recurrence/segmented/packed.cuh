@@ -1,0 +1,90 @@
+// Recurrences of packed segments: how a block reads their steps and stores their states.
+#pragma once
+#include "../../scan/ordered/lines.cuh"
+#include "../../scan/segmented/plan.cuh"
+
+namespace torch_reductions::cuda {
+
+template <class T>
+struct RecurrenceJob {
+  using Op = Linear<Native<T>>;
+  using Value = typename Op::Value;
+  static constexpr bool kInitial = true, exclusive = false;
+
+  const char *gates, *tokens, *initial;
+  char* output;
+  int64_t length, inner;
+  Strides gate_bytes, token_bytes;
+  bool reverse;
+
+  __device__ __forceinline__ int64_t element(int64_t position) const {
+    return reverse ? length - 1 - position : position;
+  }
+  __device__ __forceinline__ static Native<T> read(const char* p) {
+    uint32_t words[(sizeof(T) + 3) / 4];
+    load_words<sizeof(T)>(words, p);
+    return ::torch_reductions::cuda::element<T>(words, 0);
+  }
+
+  struct Reader {
+    const char *gate, *token;
+    int64_t gate_step, token_step;
+    __device__ __forceinline__ void advance() { gate += gate_step, token += token_step; }
+    __device__ __forceinline__ Value value() const { return {read(gate), read(token)}; }
+  };
+  __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner_index, int64_t position, int step) const {
+    const int64_t k = element(position), steps = reverse ? -step : step;
+    const auto at = [&](const char* data, const Strides& s) {
+      return data + outer * s.outer + k * s.length + inner_index * s.inner;
+    };
+    return {at(gates, gate_bytes), at(tokens, token_bytes), steps * gate_bytes.length, steps * token_bytes.length};
+  }
+
+  struct Writer {
+    T* to;
+    int64_t step;
+    __device__ __forceinline__ void advance() { to += step; }
+    __device__ __forceinline__ void put(Value v) const { *to = narrowed<T>(v.token); }
+  };
+  __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner_index, int64_t position, int step) const {
+    const int64_t at = (outer * length + element(position)) * inner + inner_index;
+    return {reinterpret_cast<T*>(output) + at, (reverse ? -step : step) * inner};
+  }
+
+  __device__ __forceinline__ Value nothing() const { return {}; }
+
+  // The states that the steps make of the initial one of the segment that `position` lies in.
+  template <int R>
+  __device__ __forceinline__ void begin_with(Value (&x)[R], int64_t outer, int64_t inner_index, int64_t position,
+                                             const Windows& windows, const Owned& own) const {
+    if (initial == nullptr) return;
+    int64_t s = own.segment > 0 ? own.segment - 1 : 0;  // the last one that begins at or before the position
+    for (int64_t end = own.segments_end; end - s > 1;) {
+      const int64_t middle = s + (end - s) / 2;
+      if (windows.start(middle) <= position) s = middle;
+      else end = middle;
+    }
+    const int64_t count = windows.segments.count, at = (outer * count + (reverse ? count - 1 - s : s)) * inner;
+    const Native<T> h = read(initial + (at + inner_index) * int64_t(sizeof(T)));
+#pragma unroll
+    for (Value& v : x) v.token = Op::apply(v, h);
+  }
+};
+
+template <class T>
+void recur_packed(const RecurrenceArgs& args, Context& context) {
+  const int64_t size = sizeof(T);
+  const auto bytes = [&](const Strides& s) { return Strides{s.outer * size, s.length * size, s.inner * size}; };
+  const RecurrenceJob<T> job{static_cast<const char*>(args.gates),
+                             static_cast<const char*>(args.tokens),
+                             static_cast<const char*>(args.initial),
+                             static_cast<char*>(args.output),
+                             args.length,
+                             args.inner,
+                             bytes(args.gate_strides),
+                             bytes(args.token_strides),
+                             args.reverse};
+  run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,13 @@
+// The linear recurrence of packed segments, of every floating type.
+#include "families.h"
+#include "packed.cuh"
+
+namespace torch_reductions::cuda {
+
+void recur_packed_linear(const RecurrenceArgs& args, Context& context) {
+  with_storage(args.dtype, [&]<class T>(Tag<T>) {
+    if constexpr (!std::is_integral_v<T>) recur_packed<T>(args, context);
+  });
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,14 @@
+// cummax and cummin of packed segments, of every type, with the indices.
+#include "families.h"
+#include "scan.cuh"
+
+namespace torch_reductions::cuda {
+
+void scan_packed_extreme(const ScanArgs& args, Context& context) {
+  with_kernel_type(args.dtype, [&]<class T>(Tag<T>) {
+    if (args.length <= INT32_MAX) scan_packed<T, LastMax<Native<T>, int32_t>>(args, context);
+    else scan_packed<T, LastMax<Native<T>, int64_t>>(args, context);
+  });
+}
+
+}  // namespace torch_reductions::cuda

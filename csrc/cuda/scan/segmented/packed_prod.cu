@@ -1,0 +1,11 @@
+// Products of packed segments, of every type.
+#include "families.h"
+#include "scan.cuh"
+
+namespace torch_reductions::cuda {
+
+void scan_packed_prod(const ScanArgs& args, Context& context) {
+  with_kernel_type(args.dtype, [&]<class T>(Tag<T>) { scan_packed<T, ProdOf<T>>(args, context); });
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,529 @@
+"""Packed segments, `cu_seqlens` of the scans and of the recurrence: each segment has the bits of its slice alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers import DEVICES, DTYPES, FLOATS, SCANS, assert_same_bits, initial, needs_cuda, parts, table, views, wild
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.autograd import gradcheck, gradgradcheck
+from torch.func import grad, vmap
+
+import torch_reductions as tr
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+Tensor = torch.Tensor
+Tensors = tuple[Tensor, ...]
+ON_DEVICES = list(itertools.product(SCANS, DTYPES, DEVICES))
+FORMS: list[dict[str, Any]] = [
+    {"exclusive": exclusive, "reverse": reverse} for exclusive in (False, True) for reverse in (False, True)
+]
+RANDOM = [0, 3, 0, 1, 17, 32, 0, 0, 100, 1, 1, 5, 2, 64, 16, 15, 0]
+# Offsets from lengths: alone, empty at both ends, of one element each, random ones, longer than a tile of any kernel.
+LENGTHS = {
+    "one": [200],
+    "one_and_empty": [0, 0, 200, 0],
+    "single_elements": [1] * 70,
+    "random": RANDOM,
+    "few_long": [3000, 0, 4097, 1000, 4096, 5000],
+    "long_and_short": [5, 9000, *RANDOM, 12_000, *RANDOM, 40],
+    "none": [0, 0],
+    "no_segment": [],
+}
+
+
+def offsets(lengths: list[int], device: str = "cpu", dtype: torch.dtype = torch.int64) -> Tensor:
+    return torch.tensor([0, *itertools.accumulate(lengths)], dtype=dtype, device=device)
+
+
+def scan(function: str, x: Tensor, dim: int, **options: Any) -> Tensors:
+    return parts(getattr(tr, function)(x, dim, **options))
+
+
+def slices(x: Tensor, dim: int, lengths: list[int]) -> list[Tensor]:
+    return list(x.split(lengths, dim)) if lengths else []
+
+
+def one_by_one(function: str, x: Tensor, dim: int, lengths: list[int], **options: Any) -> Tensors:
+    """A loop over the segments; an index counts from the front of the dim, and stays -1."""
+    done = [scan(function, part, dim, **options) for part in slices(x, dim, lengths)]
+    if not done:
+        return scan(function, x, dim, **options)
+    begins = itertools.accumulate([0, *lengths])
+    shifted = [(p[0], *(torch.where(i < 0, i, i + b) for i in p[1:])) for p, b in zip(done, begins, strict=False)]
+    return tuple(torch.cat(list(results), dim) for results in zip(*shifted, strict=True))
+
+
+def same(actual: Tensors, expected: Tensors, what: object = "") -> None:
+    for a, e in zip(actual, expected, strict=True):
+        assert_same_bits(a, e, what)
+
+
+# --- Values and bits --------------------------------------------------------------------------------------------------
+
+
+@table("function dtype device", ON_DEVICES)
+def test_each_segment_has_the_bits_of_its_slice(function: str, dtype: str, device: str) -> None:
+    """Every form, as a row, in a batch, as columns and in the middle; offsets of both types."""
+    kinds = itertools.cycle([torch.int32, torch.int64])
+    for (name, lengths), options in itertools.product(LENGTHS.items(), FORMS):
+        n, cu = sum(lengths), offsets(lengths, device, next(kinds))
+        shapes = [((n,), 0), ((3, n), 1), ((n, 5), 0)] if n < 1000 else [((n,), -1)]
+        shapes += [((2, n, 3), 1)] if n < 1000 or options == FORMS[0] else []
+        for shape, dim in shapes:
+            x = wild(shape, dtype, function, device)
+            expected = one_by_one(function, x, dim, lengths, **options)
+            same(scan(function, x, dim, cu_seqlens=cu, **options), expected, (name, shape, options))
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_random_lengths(function: str, device: str) -> None:
+    pytest.importorskip("hypothesis")
+    from hypothesis import given, settings
+    from hypothesis import strategies as st
+
+    @settings(deadline=None, derandomize=True, max_examples=60, database=None)
+    @given(
+        lengths=st.lists(st.one_of(st.just(0), st.integers(0, 40), st.integers(0, 1500)), max_size=30),
+        others=st.lists(st.integers(1, 40), max_size=2),
+        place=st.integers(0, 2),
+        options=st.sampled_from(FORMS),
+        dtype=st.sampled_from(["float32", "bfloat16", "int64"]),
+        seed=st.integers(0, 2**30),
+    )
+    def check(
+        lengths: list[int], others: list[int], place: int, options: dict[str, Any], dtype: str, seed: int
+    ) -> None:
+        torch.manual_seed(seed)
+        dim = min(place, len(others))
+        x = wild((*others[:dim], sum(lengths), *others[dim:]), dtype, function, device)
+        cu = offsets(lengths, device)
+        expected = one_by_one(function, x, dim, lengths, **options)
+        same(scan(function, x, dim - x.ndim if seed % 2 else dim, cu_seqlens=cu, **options), expected)
+
+    check()
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_layouts(function: str, device: str) -> None:
+    lengths = [7, 0, 300, 1, 60]
+    x, cu = wild((9, 368), "float32", function, device), offsets(lengths, device)
+    expected = one_by_one(function, x, 1, lengths)
+    for view in views(x):
+        same(scan(function, view, 1, cu_seqlens=cu), expected)
+        same(tuple(part.T for part in scan(function, view.T, 0, cu_seqlens=cu)), expected)
+    every_second = torch.stack([cu, cu + 1], 1)[:, 0]
+    assert not every_second.is_contiguous()
+    same(scan(function, x, 1, cu_seqlens=every_second), expected)
+    whole = x[:1].expand(4, -1)
+    same(scan(function, whole, 1, cu_seqlens=cu), one_by_one(function, whole, 1, lengths))
+
+
+@pytest.mark.parametrize("variant", ["sequential", "threaded"])
+@pytest.mark.parametrize("function", SCANS)
+def test_other_rungs_on_the_cpu(function: str, variant: str) -> None:
+    x = torch.randint(1, 4, (368, 2))
+    lengths = [7, 0, 300, 1, 60]
+    for options in FORMS:
+        expected = one_by_one(function, x, 0, lengths, variant=variant, **options)
+        same(scan(function, x, 0, cu_seqlens=offsets(lengths), variant=variant, **options), expected)
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_number_of_threads(function: str) -> None:
+    """One segment that all threads share, among many that they take in turn."""
+    lengths = [1000, 700_001, *range(300), 5]
+    x, cu = wild((sum(lengths),), "float32", function), offsets(lengths)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        expected = one_by_one(function, x, 0, lengths)
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            same(scan(function, x, 0, cu_seqlens=cu), expected, threads)
+    finally:
+        torch.set_num_threads(before)
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_beginnings(function: str, device: str) -> None:
+    """Fold(0) begins each segment of an exclusive scan, +0.0 among them; -0.0 stays where it is alone."""
+    x, cu = torch.full((6,), -0.0, device=device), offsets([2, 0, 1, 3], device)
+    results = scan(function, x, 0, exclusive=True, cu_seqlens=cu)
+    value = torch.tensor(initial(function, torch.float32), dtype=torch.float32)
+    for place in (0, 2, 3):
+        assert_same_bits(results[0][place], value)
+        assert all(index[place] == -1 for index in results[1:])
+    if function == "cumsum":
+        assert_same_bits(tr.cumsum(x, 0, cu_seqlens=cu), x)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", ["cummax", "cummin"])
+def test_indices_are_places_of_the_input(function: str, device: str) -> None:
+    x, cu = torch.randn(3, 40, device=device), offsets([13, 0, 27], device)
+    values, indices = getattr(tr, function)(x, 1, cu_seqlens=cu)
+    assert_same_bits(x.gather(1, indices), values)
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_a_scalar_is_one_segment(function: str, device: str) -> None:
+    x = torch.tensor(2.5, device=device)
+    same(scan(function, x, 0, cu_seqlens=offsets([0, 1], device)), scan(function, x, 0))
+
+
+# --- The recurrence ---------------------------------------------------------------------------------------------------
+
+
+def recur(gates: Tensor, tokens: Tensor, dim: int, lengths: list[int], h: Tensor | None, reverse: bool) -> Tensors:
+    """A loop over the segments: the states and the last ones."""
+    done = [
+        tr.linear_recurrence(
+            g, t, dim, initial=None if h is None else h.select(dim, i), reverse=reverse, return_last=True
+        )
+        for i, (g, t) in enumerate(zip(*(slices(x, dim, lengths) for x in (gates, tokens)), strict=True))
+    ]
+    return torch.cat([states for states, _ in done], dim), torch.stack([last for _, last in done], dim)
+
+
+@table("dtype device", itertools.product(FLOATS, DEVICES))
+def test_recurrence(dtype: str, device: str) -> None:
+    for name, lengths in LENGTHS.items():
+        if not lengths:
+            continue
+        n, cu = sum(lengths), offsets(lengths, device)
+        for shape, dim in [((n,), 0), ((2, n, 3), 1)]:
+            gates = torch.rand(shape, device=device).to(getattr(torch, dtype))
+            tokens = wild(shape, dtype, "cumsum", device)
+            states = [len(lengths) if d == dim else s for d, s in enumerate(shape)]
+            for reverse, h in itertools.product((False, True), (None, torch.randn(states, device=device))):
+                h = None if h is None else h.to(gates.dtype)
+                options: dict[str, Any] = {"initial": h, "reverse": reverse, "cu_seqlens": cu}
+                actual = tr.linear_recurrence(gates, tokens, dim, return_last=True, **options)
+                same(actual, recur(gates, tokens, dim, lengths, h, reverse), (name, shape, reverse, h is None))
+    with pytest.raises(RuntimeError, match=r"initial.*segments.*\[2, 4, 3\].*\[2, 3\]"):
+        x = torch.ones(2, 5, 3, device=device)
+        tr.linear_recurrence(x, x, 1, initial=x[:, 0], cu_seqlens=offsets([1, 2, 0, 2], device))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_recurrence_sequential_and_expanded(device: str) -> None:
+    lengths = [5, 0, 40, 3]
+    tokens = wild((3, 48, 4), "float32", "cumsum", device)
+    gates = torch.rand(3, 1, 1, device=device)
+    for variant in tr.variants("linear_recurrence", device):
+        actual = tr.linear_recurrence(gates, tokens, 1, cu_seqlens=offsets(lengths, device), variant=variant)
+        expected = [tr.linear_recurrence(gates, part, 1, variant=variant) for part in tokens.split(lengths, 1)]
+        assert_same_bits(actual, torch.cat(expected, 1))
+
+
+# --- Gradients --------------------------------------------------------------------------------------------------------
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_gradients(function: str, device: str) -> None:
+    """First and second ones, zeros among the factors; and those of a loop over the segments."""
+    lengths = [0, 4, 1, 0, 5, 0]
+    cu = offsets(lengths, device)
+    x = torch.randn(2, 10, 2, dtype=torch.float64, device=device)
+    if function in ("cumsum", "cumprod"):
+        x[0, 1:3, 0] = x[1, 6, 1] = 0
+    x.requires_grad_()
+    weights = torch.randn_like(x)
+    for options in FORMS:
+
+        def values(t: Tensor, by: Callable[..., Tensors] = scan, options: dict[str, Any] = options, **more: Any) -> Any:
+            result = by(function, t, 1, **more, **options)[0]
+            return result.masked_fill(result.isinf(), 0)
+
+        assert gradcheck(lambda t, f=values: f(t, cu_seqlens=cu), x)
+        assert gradgradcheck(lambda t, f=values: f(t, cu_seqlens=cu), x)
+        ours, theirs = (
+            torch.autograd.grad((f * weights).sum(), x)[0]
+            for f in (values(x, cu_seqlens=cu), values(x, one_by_one, lengths=lengths))
+        )
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_gradients_of_the_recurrence(reverse: bool, device: str) -> None:
+    lengths = [0, 4, 1, 0, 5, 0]
+    cu = offsets(lengths, device)
+    leaves = [torch.rand(2, n, 2, dtype=torch.float64, device=device, requires_grad=True) for n in (10, 10, 6)]
+
+    def ours(gates: Tensor, tokens: Tensor, h: Tensor | None = None) -> Tensors:
+        options: dict[str, Any] = {"initial": h, "cu_seqlens": cu, "reverse": reverse}
+        return tr.linear_recurrence(gates, tokens, 1, return_last=True, **options)
+
+    for inputs in (leaves[:2], leaves):
+        assert gradcheck(ours, inputs)
+        assert gradgradcheck(ours, inputs)
+        theirs = recur(leaves[0], leaves[1], 1, lengths, leaves[2] if len(inputs) == 3 else None, reverse)
+        results = [torch.autograd.grad(sum((y**2).sum() for y in f), inputs) for f in (ours(*inputs), theirs)]
+        torch.testing.assert_close(*results)
+
+
+@table("function device", [*itertools.product(SCANS, DEVICES)])
+def test_gradients_stay_in_their_segment(function: str, device: str) -> None:
+    """Infinities and NaN of one segment reach no other one's gradient."""
+    cu = offsets([3, 4, 3], device)
+    for options in FORMS:
+        x = torch.rand(10, device=device) + 1
+        x[4] = float("nan")
+        x.requires_grad_()
+        upstream = torch.ones(10, device=device)
+        upstream[5] = float("inf")
+        (result, *_) = scan(function, x, 0, cu_seqlens=cu, **options)
+        (gradient,) = torch.autograd.grad(result, x, upstream)
+        outside = torch.cat([gradient[:3], gradient[7:]])
+        assert outside.isfinite().all(), (options, gradient)
+
+
+# --- torch.compile, torch.export, opcheck, torch.func -----------------------------------------------------------------
+
+
+def packed(function: str) -> Callable[[Tensor, Tensor], Tensors]:
+    """Along dim 1; of the recurrence with an initial state of ones and the last states."""
+    if function != "linear_recurrence":
+        return lambda x, cu: scan(function, x, 1, cu_seqlens=cu, exclusive=function == "cumprod")
+    return lambda x, cu: tr.linear_recurrence(
+        x.clamp(0, 1),
+        x,
+        1,
+        initial=torch.ones_like(x[:, :1]).expand(-1, cu.shape[0] - 1),
+        cu_seqlens=cu,
+        return_last=True,
+    )
+
+
+OPERATORS = [*SCANS, "linear_recurrence"]
+
+
+@table("function device", itertools.product(OPERATORS, DEVICES))
+def test_compile(function: str, device: str) -> None:
+    """One graph for all lengths and numbers of segments, with its backward."""
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(packed(function), fullgraph=True, backend=counter, dynamic=True)
+    for lengths in ([3, 4], [5, 0, 4], [1000, 30, 0, 2]):
+        cu = offsets(lengths, device)
+        x = torch.randn(9, sum(lengths), device=device, requires_grad=True)
+        actual, expected = compiled(x, cu), packed(function)(x, cu)
+        same(actual, expected)
+        results = [torch.autograd.grad((y[0].clamp(-9, 9) ** 2).sum(), x)[0] for y in (actual, expected)]
+        torch.testing.assert_close(*results)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_compile_by_the_real_backend(device: str) -> None:
+    cu, x = offsets([3, 0, 30], device), torch.randn(2, 33, device=device)
+    compiled = torch.compile(lambda t, c: tr.cumsum(t * 2, 1, cu_seqlens=c) + 1, fullgraph=True)
+    torch.testing.assert_close(compiled(x, cu), tr.cumsum(x * 2, 1, cu_seqlens=cu) + 1)
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_export(function: str, tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor, cu: Tensor) -> Any:
+            return packed(function)(x, cu)
+
+    shapes = ({1: torch.export.Dim("length", min=2)}, {0: torch.export.Dim("offsets", min=3)})
+    program = torch.export.export(Model(), (torch.randn(3, 5), offsets([2, 3])), dynamic_shapes=shapes)
+    assert f"torch_reductions.{function}" in str(program.graph)
+    torch.export.save(program, tmp_path / "model.pt2")
+    loaded = torch.export.load(tmp_path / "model.pt2").module()
+    x, cu = torch.randn(3, 700), offsets([0, 300, 1, 399])
+    same(tuple(loaded(x, cu)), packed(function)(x, cu))
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_opcheck(function: str, device: str) -> None:
+    operator = getattr(torch.ops.torch_reductions, function).default
+    cu = offsets([2, 0, 3], device)
+    for options in FORMS:
+        x = torch.randn(4, 5, device=device, requires_grad=True)
+        torch.library.opcheck(operator, (x, 1, cu), options)
+    torch.library.opcheck(operator, (torch.randint(9, (5,), device=device), 0, cu.int()))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_opcheck_of_the_recurrence(device: str) -> None:
+    operator = torch.ops.torch_reductions.linear_recurrence.default
+    gates, tokens, h = (torch.rand(4, n, device=device, requires_grad=True) for n in (5, 5, 3))
+    for state, reverse in itertools.product((None, h), (False, True)):
+        torch.library.opcheck(operator, (gates, tokens, state, 1, offsets([2, 0, 3], device)), {"reverse": reverse})
+
+
+@table("function device", itertools.product(OPERATORS, DEVICES))
+def test_vmap(function: str, device: str) -> None:
+    """All examples share the offsets; also of gradients and of scalars."""
+    cu, x = offsets([3, 0, 2], device), torch.randn(6, 4, 5, device=device)
+    mapped = vmap(packed(function), in_dims=(0, None))(x, cu)
+    same(mapped, tuple(map(torch.stack, zip(*(packed(function)(t, cu) for t in x), strict=True))))
+
+    def loss(t: Tensor) -> Tensor:
+        return (packed(function)(t, cu)[0].clamp(-9, 9) ** 2).sum()
+
+    torch.testing.assert_close(vmap(grad(loss))(x), torch.stack([grad(loss)(t) for t in x]))
+    if function != "linear_recurrence":
+        one, scalars = offsets([0, 1], device), x[0, 0]
+        mapped = vmap(lambda t: scan(function, t, 0, cu_seqlens=one))(scalars)
+        same(mapped, vmap(lambda t: scan(function, t, 0))(scalars))
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_vmap_over_the_offsets_raises(function: str) -> None:
+    x = torch.randn(2, 4, 5)
+    with pytest.raises(NotImplementedError, match=r"(?s)cu_seqlens.*in_dims None"):
+        vmap(packed(function))(x, torch.stack([offsets([3, 2]), offsets([1, 4])]))
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_meta(function: str) -> None:
+    x, cu = torch.zeros(3, 5, device="meta"), torch.zeros(4, dtype=torch.int32, device="meta")
+    for part in scan(function, x, 1, cu_seqlens=cu):
+        assert part.is_meta and part.shape == x.shape
+
+
+# --- Errors -----------------------------------------------------------------------------------------------------------
+
+WRONG: dict[str, tuple[Any, type[Exception], str]] = {
+    "a list": ([0, 2, 5], TypeError, r"cu_seqlens.*Tensor.*list"),
+    "floats": (torch.tensor([0.0, 5.0]), RuntimeError, r"cu_seqlens.*int32 or int64.*float32"),
+    "bools": (torch.tensor([False, True]), RuntimeError, r"cu_seqlens.*int32 or int64.*bool"),
+    "2-D": (torch.tensor([[0, 5]]), RuntimeError, r"cu_seqlens.*1-D"),
+    "a scalar": (torch.tensor(5), RuntimeError, r"cu_seqlens.*1-D"),
+    "nothing": (torch.tensor([], dtype=torch.int64), RuntimeError, r"cu_seqlens.*1-D"),
+    "sparse": (torch.tensor([0, 5]).to_sparse(), NotImplementedError, r"cu_seqlens.*sparse.*to_dense"),
+    "no segment": (torch.tensor([0]), RuntimeError, r"cu_seqlens.*end with 5"),
+}
+WRONG_VALUES: dict[str, tuple[list[int], str]] = {
+    "begins late": ([1, 3, 5], r"cu_seqlens.*begin with 0.*1"),
+    "begins early": ([-1, 3, 5], r"cu_seqlens.*begin with 0.*-1"),
+    "falls": ([0, 4, 3, 5], r"cu_seqlens\[1\] is 4.*cu_seqlens\[2\] is 3"),
+    "ends early": ([0, 3], r"cu_seqlens.*end with 5.*3"),
+    "ends late": ([0, 3, 6], r"cu_seqlens.*end with 5.*6"),
+}
+
+
+def call(function: str, x: Tensor, cu: Any, **options: Any) -> Any:
+    if function == "linear_recurrence":
+        return tr.linear_recurrence(x, x, 1, cu_seqlens=cu, **options)
+    return getattr(tr, function)(x, 1, cu_seqlens=cu, **options)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", OPERATORS)
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_offsets(name: str, function: str, device: str) -> None:
+    cu, error, message = WRONG[name]
+    if isinstance(cu, Tensor):
+        cu = cu.to(device)
+    with pytest.raises(error, match=f"(?s){message}"):
+        call(function, torch.ones(2, 5, device=device), cu)
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+@pytest.mark.parametrize("name", WRONG_VALUES)
+def test_wrong_values_on_the_cpu(name: str, function: str) -> None:
+    values, message = WRONG_VALUES[name]
+    for dtype in (torch.int32, torch.int64):
+        with pytest.raises(RuntimeError, match=f"(?s){message}"):
+            call(function, torch.ones(2, 5), torch.tensor(values, dtype=dtype))
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_offsets_on_another_device(function: str) -> None:
+    with pytest.raises(RuntimeError, match=r"cu_seqlens and input must be on the same device.*meta.*cpu"):
+        call(function, torch.ones(2, 5), torch.zeros(3, dtype=torch.int64, device="meta"))
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_include_initial_has_no_room(function: str) -> None:
+    with pytest.raises(ValueError, match=r"(?s)include_initial.*cu_seqlens.*at most one"):
+        call(function, torch.ones(2, 5), offsets([2, 3]), include_initial=True)
+    with pytest.raises(RuntimeError, match=r"(?s)include_initial.*cu_seqlens"):
+        getattr(torch.ops.torch_reductions, function)(torch.ones(5), 0, offsets([5]), include_initial=True)
+
+
+# --- On a GPU ---------------------------------------------------------------------------------------------------------
+
+
+@needs_cuda
+def test_other_rungs_on_cuda() -> None:
+    x, cu = torch.ones(5, device="cuda"), offsets([2, 3], "cuda")
+    for variant in tr.variants("cumsum", "cuda")[:-1]:
+        with pytest.raises(NotImplementedError, match=r"cu_seqlens.*'auto' or 'ordered'"):
+            tr.cumsum(x, 0, cu_seqlens=cu, variant=variant)
+
+
+@needs_cuda
+@pytest.mark.parametrize("function", OPERATORS)
+def test_gpu_equals_cpu(function: str) -> None:
+    """Random lengths of every mean: tiny ones, a few elements, many tiles."""
+    for mean, (outer, inner) in itertools.product((1, 5, 64, 700, 20_000, 300_000), ((1, 1), (3, 1), (1, 40), (2, 3))):
+        n = max(300_000 // (outer * inner), 2 * min(mean, 20_000))
+        lengths, left = [], n
+        while left > 0:
+            lengths.append(min(left, int(torch.randint(0, 2 * mean + 1, ()))))
+            left -= lengths[-1]
+        x = wild((outer, n, inner), "float32", "cumsum" if function == "linear_recurrence" else function)
+        cu = offsets(lengths)
+        options: dict[str, Any] = {"reverse": mean % 2 == 0}
+        if function == "linear_recurrence":
+            results = [tr.linear_recurrence(y.clamp(0, 1), y, 1, cu_seqlens=c, **options) for y, c in ((x, cu),)]
+            gates = x.clamp(0, 1).cuda()
+            results.append(tr.linear_recurrence(gates, x.cuda(), 1, cu_seqlens=cu.cuda(), **options))
+            assert_same_bits(results[1], results[0], (mean, outer, inner))
+        else:
+            expected = scan(function, x, 1, cu_seqlens=cu, **options)
+            same(scan(function, x.cuda(), 1, cu_seqlens=cu.cuda(), **options), expected, (mean, outer, inner))
+
+
+@needs_cuda
+@pytest.mark.parametrize("function", OPERATORS)
+def test_what_are_no_offsets_do_no_harm(function: str) -> None:
+    """Nothing outside is touched and nobody waits for ever; the next call is right. compute-sanitizer sees more."""
+    x = torch.rand(2, 100_000, device="cuda")
+    before = x.clone()
+    for _ in range(20):
+        cu = torch.randint(-100_000, 200_000, (int(torch.randint(2, 3000, ())),), device="cuda")
+        call(function, x, cu)
+    torch.cuda.synchronize()
+    assert_same_bits(x, before)
+    lengths = [40_000, 0, 60_000]
+    result = parts(call(function, x, offsets(lengths, "cuda")))[0]
+    assert_same_bits(result, parts(call(function, x.cpu(), offsets(lengths)))[0])
+
+
+@needs_cuda
+@pytest.mark.parametrize("function", OPERATORS)
+def test_no_synchronisation_and_graphs(function: str) -> None:
+    """Captured with its backward, and replayed with other offsets."""
+    x = torch.rand(3, 20_000, device="cuda", requires_grad=True)
+    cu = offsets([9000, 0, 11_000], "cuda")
+
+    def step() -> Tensors:
+        result = parts(call(function, x, cu))
+        return *result, *torch.autograd.grad(result[0].sum(), x)
+
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    for lengths in ([1, 19_999, 0], [7000, 7000, 6000]):
+        cu.copy_(offsets(lengths, "cuda"))
+        graph.replay()
+        torch.cuda.synchronize()
+        torch.testing.assert_close(captured, step())
