@@ -177,7 +177,7 @@ def test_a_scalar_is_one_segment(function: str, device: str) -> None:
     same(scan(function, x, 0, cu_seqlens=offsets([0, 1], device)), scan(function, x, 0))
 
 
-# --- The recurrence -----------------------------------------------------------------------------------------------------
+# --- The recurrence ---------------------------------------------------------------------------------------------------
 
 
 def recur(gates: Tensor, tokens: Tensor, dim: int, lengths: list[int], h: Tensor | None, reverse: bool) -> Tensors:
@@ -222,7 +222,7 @@ def test_recurrence_sequential_and_expanded(device: str) -> None:
         assert_same_bits(actual, torch.cat(expected, 1))
 
 
-# --- Gradients ----------------------------------------------------------------------------------------------------------
+# --- Gradients --------------------------------------------------------------------------------------------------------
 
 
 @table("function device", itertools.product(SCANS, DEVICES))
@@ -285,7 +285,7 @@ def test_gradients_stay_in_their_segment(function: str, device: str) -> None:
         assert outside.isfinite().all(), (options, gradient)
 
 
-# --- torch.compile, torch.export, opcheck, torch.func -------------------------------------------------------------------
+# --- torch.compile, torch.export, opcheck, torch.func -----------------------------------------------------------------
 
 
 def packed(function: str) -> Callable[[Tensor, Tensor], Tensors]:
@@ -293,7 +293,12 @@ def packed(function: str) -> Callable[[Tensor, Tensor], Tensors]:
     if function != "linear_recurrence":
         return lambda x, cu: scan(function, x, 1, cu_seqlens=cu, exclusive=function == "cumprod")
     return lambda x, cu: tr.linear_recurrence(
-        x.clamp(0, 1), x, 1, initial=torch.ones_like(x[:, :1]).expand(-1, cu.shape[0] - 1), cu_seqlens=cu, return_last=True
+        x.clamp(0, 1),
+        x,
+        1,
+        initial=torch.ones_like(x[:, :1]).expand(-1, cu.shape[0] - 1),
+        cu_seqlens=cu,
+        return_last=True,
     )
 
 
@@ -386,7 +391,7 @@ def test_meta(function: str) -> None:
         assert part.is_meta and part.shape == x.shape
 
 
-# --- Errors -------------------------------------------------------------------------------------------------------------
+# --- Errors -----------------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "a list": ([0, 2, 5], TypeError, r"cu_seqlens.*Tensor.*list"),
@@ -441,20 +446,20 @@ def test_offsets_on_another_device(function: str) -> None:
 
 @pytest.mark.parametrize("function", SCANS)
 def test_include_initial_has_no_room(function: str) -> None:
-    with pytest.raises(ValueError, match="(?s)include_initial.*cu_seqlens.*at most one"):
+    with pytest.raises(ValueError, match=r"(?s)include_initial.*cu_seqlens.*at most one"):
         call(function, torch.ones(2, 5), offsets([2, 3]), include_initial=True)
-    with pytest.raises(RuntimeError, match="(?s)include_initial.*cu_seqlens"):
+    with pytest.raises(RuntimeError, match=r"(?s)include_initial.*cu_seqlens"):
         getattr(torch.ops.torch_reductions, function)(torch.ones(5), 0, offsets([5]), include_initial=True)
 
 
-# --- On a GPU -----------------------------------------------------------------------------------------------------------
+# --- On a GPU ---------------------------------------------------------------------------------------------------------
 
 
 @needs_cuda
 def test_other_rungs_on_cuda() -> None:
     x, cu = torch.ones(5, device="cuda"), offsets([2, 3], "cuda")
     for variant in tr.variants("cumsum", "cuda")[:-1]:
-        with pytest.raises(NotImplementedError, match="cu_seqlens.*'auto' or 'ordered'"):
+        with pytest.raises(NotImplementedError, match=r"cu_seqlens.*'auto' or 'ordered'"):
             tr.cumsum(x, 0, cu_seqlens=cu, variant=variant)
 
 

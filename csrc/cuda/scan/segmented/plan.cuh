@@ -15,7 +15,8 @@ void run_segments(const Job& job, const Segments& segments, int64_t outer, int64
   windows.log_window = log2_of(SegmentMemory<Value>::kElements) - windows.log_lines;
   const int64_t count = ceil_div(segments.length, int64_t(1) << windows.log_window);
   const int64_t strips_of_outer = ceil_div(inner, int64_t(1) << windows.log_lines);
-  if (count > INT32_MAX || outer * strips_of_outer > INT32_MAX) fail("more windows of segments than a launch has blocks");
+  if (count > INT32_MAX || outer * strips_of_outer > INT32_MAX)
+    fail("more windows of segments than a launch has blocks");
   windows.windows = unsigned(count);
   windows.strips_of_outer = unsigned(strips_of_outer);
   windows.strips = unsigned(outer * strips_of_outer);

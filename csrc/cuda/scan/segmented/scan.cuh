@@ -50,12 +50,11 @@ template <class T, class Op>
 void scan_packed(const ScanArgs& args, Context& context) {
   using S = Input<T, Op>;
   const int64_t size = sizeof(T);
-  const ScanJob<S> job{
-      {args.function == Scan::cummin ? kFlip<Native<T>> : 0, args.dtype == Dtype::int8 ? 128 : 0},
-      {static_cast<const char*>(args.input), static_cast<char*>(args.output), args.indices, args.length, args.results,
-       args.inner, args.outer_stride * size, args.length_stride * size, args.inner_stride * size, args.exclusive,
-       args.reverse},
-      args.exclusive};
+  const ScanJob<S> job{{args.function == Scan::cummin ? kFlip<Native<T>> : 0, args.dtype == Dtype::int8 ? 128 : 0},
+                       {static_cast<const char*>(args.input), static_cast<char*>(args.output), args.indices,
+                        args.length, args.results, args.inner, args.outer_stride * size, args.length_stride * size,
+                        args.inner_stride * size, args.exclusive, args.reverse},
+                       args.exclusive};
   run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
 }
 

@@ -14,6 +14,10 @@ inline constexpr int kSegmentThreads = 256;
 inline constexpr int kSegmentRadix = 3;
 template <class Value>
 inline constexpr int kSegmentRun = 64 / int(sizeof(Value));  // elements that a thread scans
+template <class Value>
+inline constexpr int kSegmentBlocks = sizeof(Value) == 4   ? 4
+                                      : sizeof(Value) == 8 ? 3
+                                                           : 2;  // that a multiprocessor holds
 
 // Strips of 2^log_lines neighbouring lines of [outer, length, inner]; of each, windows of 2^log_window positions, which are
 // counted in the order of the scan.
