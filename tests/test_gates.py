@@ -30,7 +30,8 @@ ARCH = "9.0a"
 NVCC = "13.0"  # whose numbers the registers and the bytes are: another release may well allocate differently
 ONE_ARCH = ["-arch", f"sm_{ARCH.replace('.', '')}"]
 SOURCES = build.sources("cuda/**/*.cu")
-ORDERED = [source for source in SOURCES if source.parent.name == "ordered"]
+PRODUCTION = ("ordered", "segmented")  # folders
+ORDERED = [source for source in SOURCES if source.parent.name in PRODUCTION]
 REGISTERS = 65536  # of a multiprocessor
 
 # Of the production kernels: threads of a block, and by the bytes of a value how many registers a thread may have and
@@ -51,7 +52,9 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns": (256, {4: (64, 4), 8: (128, 2), 16: (168, 1)}),
     "scan_rows-log_add": (256, {4: (64, 4), 8: (160, 1)}),
     "scan_columns-log_add": (256, {4: (64, 4), 8: (168, 1)}),
-    "recur_lines": (256, {8: (128, 2), 16: (184, 1)}),
+    "recur_lines": (256, {8: (80, 3), 16: (128, 2)}),
+    "scan_segments": (256, {4: (64, 4), 8: (80, 3), 16: (128, 2)}),
+    "scan_segments-log_add": (256, {4: (64, 4), 8: (160, 1)}),
 }
 FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged"}  # what the kernel's last argument says
 
@@ -75,7 +78,9 @@ INSTRUCTIONS = {
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_rows-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
-    "recur_lines": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "recur_lines": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "scan_segments": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
+    "scan_segments-log_add": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
 FENCE = r"MEMBAR|CCTL|FENCE"  # a tagged value needs none
@@ -182,7 +187,7 @@ def kernel_name(kernel: str) -> str:
 def value_bytes(kernel: str) -> int:
     """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token."""
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
-    if step := re.match(r"recur_lines<(\w+)>", kernel):
+    if step := re.match(r"(?:recur_lines|scan_segments<RecurrenceJob)<(\w+)>", kernel):
         return 2 * size[step[1]]
     operator = re.search(r"\b(?:Sum|Prod|LogAdd|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
     assert operator, kernel
@@ -252,7 +257,7 @@ def listing(source: Path, path: Path) -> str:
 def read_object(source: Path, path: Path) -> Object:
     """The usage of every kernel, and the code of all of them if a table asks for it or one has local memory."""
     usage = usages(output_of(tool("cuobjdump"), *ONE_ARCH, "-res-usage", path))
-    wanted = source.parent.name in ("ordered", "measure") or any(item.local for item in usage.values())
+    wanted = source.parent.name in (*PRODUCTION, "measure") or any(item.local for item in usage.values())
     code = functions(listing(source, path)) if wanted else []
     plain = demangle({*usage, *(name for item in code for name in (item.kernel, item.callee))})
     assert len({plain[name] for name in usage}) == len(usage)

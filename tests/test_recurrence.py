@@ -826,8 +826,9 @@ def test_signature() -> None:
     """The function names its arguments as the operator does, whose tensors stand first."""
     parameters = inspect.signature(recur).parameters
     arguments = [a.name for a in OPERATOR.default._schema.arguments]
-    assert arguments == ["gates", "tokens", "initial", "dim", "reverse", "variant"]
-    assert list(parameters) == ["gates", "tokens", "dim", "initial", "reverse", "return_last", "variant"]
+    assert arguments == ["gates", "tokens", "initial", "dim", "cu_seqlens", "reverse", "variant"]
+    names = ["gates", "tokens", "dim", "initial", "reverse", "cu_seqlens", "return_last", "variant"]
+    assert list(parameters) == names
     assert [n for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY] == list(parameters)[3:]
     assert ">>> linear_recurrence(" in (recur.__doc__ or "")
 

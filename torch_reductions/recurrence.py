@@ -182,8 +182,8 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
             before = _states_before(torch.atleast_1d(output), initial, cu_seqlens, dim, ctx.reverse)
             of_gates = (of_tokens * before).reshape(shape)
         if ctx.needs[2]:
-            first, is_empty = _of_segments(cu_seqlens, gates, dim, last=ctx.reverse)
-            of_initial = gates.index_select(dim, first) * of_tokens.index_select(dim, first)
+            places, is_empty = _of_segments(cu_seqlens, gates, dim, last=ctx.reverse)
+            of_initial = gates.index_select(dim, places) * of_tokens.index_select(dim, places)
             of_initial = of_initial.masked_fill(is_empty, 0).reshape(initial.shape)
         return of_gates, of_tokens.reshape(shape), of_initial
     first, others = (n - 1, 0) if ctx.reverse else (0, 1)
@@ -215,7 +215,7 @@ def edges(cu_seqlens: Tensor, like: Tensor, dim: int, last: bool) -> Tensor:
 
 
 def _of_segments(cu_seqlens: Tensor, like: Tensor, dim: int, last: bool) -> tuple[Tensor, Tensor]:
-    """Where the first, or the last, element of each segment stands, anywhere if it is empty; and whether it is empty."""
+    """Where the first, or the last, element of each segment stands, or anywhere; and whether the segment is empty."""
     places = cu_seqlens[1:] - 1 if last else cu_seqlens[:-1]
     is_empty = cu_seqlens[1:] <= cu_seqlens[:-1]
     return places.clamp(0, like.shape[dim] - 1), _along(is_empty, like, dim)

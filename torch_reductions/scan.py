@@ -87,9 +87,10 @@ def _supports(
             "packed segments have no room for initial elements, exclusive has as many as there are"
         )
     check_cu_seqlens(function, cu_seqlens, input)
-    if input.is_cuda and variant not in (0, rungs(function)[-1].number):
+    name = next((rung.name for rung in rungs(function) if rung.number == variant), "auto")
+    if input.is_cuda and name not in ("auto", "ordered"):
         raise NotImplementedError(
-            f"{function}(): variant {variant} does not take cu_seqlens on cuda; choose 'auto' or 'ordered'"
+            f"{function}(): variant {name!r} does not take cu_seqlens on cuda; choose 'auto' or 'ordered'"
         )
 
 
@@ -313,13 +314,13 @@ def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
     if grad is None:
         return None
     (cu_seqlens, indices), dim = ctx.saved_tensors, ctx.dim
+    if 0 in ctx.shape:
+        return grad.new_zeros(ctx.shape, dtype=ctx.dtype)
     grad, indices = torch.atleast_1d(grad.to(_precise(grad)), indices)
     if ctx.include_initial:
         grad, indices = _without_initial(ctx, grad), _without_initial(ctx, indices)
     elif ctx.exclusive:  # an element's first result stands behind its own place
         grad, indices = _behind(ctx, grad), _behind(ctx, indices)
-    if grad.numel() == 0:
-        return grad.new_zeros(ctx.shape, dtype=ctx.dtype)
     gates = (indices == indices.roll(1 if ctx.reverse else -1, dim)).to(grad.dtype)
     sums = recur(gates, grad, None, dim, cu_seqlens, reverse=not ctx.reverse)
     places = torch.arange(indices.shape[dim], device=grad.device).view([-1] + [1] * (indices.ndim - 1 - dim))

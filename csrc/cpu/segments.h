@@ -14,8 +14,8 @@ inline constexpr int64_t kShared = 16 * kGrain;  // elements of a segment that a
 // largest come first, one after another, with all threads; a thread that is free then takes the next few others.
 template <class Body>
 void each_segment(const Segments& segments, int64_t outer, int64_t inner, const Threads& threads, Body&& body) {
-  static constexpr Threads kAlone{
-      1, [](int64_t begin, int64_t end, int64_t, const std::function<void(int64_t, int64_t)>& part) { part(begin, end); }};
+  static constexpr Threads kAlone{1, [](int64_t begin, int64_t end, int64_t,
+                                        const std::function<void(int64_t, int64_t)>& part) { part(begin, end); }};
   const int64_t count = outer * segments.count, elements = outer * segments.length * inner;
   if (count == 0) return;
   const auto is_shared = [&](int64_t s) {

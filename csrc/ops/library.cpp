@@ -16,26 +16,22 @@ STABLE_TORCH_LIBRARY(torch_reductions, m) {
   m.def("amin(Tensor input, int[1] dim=[], bool keepdim=False, *, int variant=0) -> Tensor");
   m.def("argmax(Tensor input, int? dim=None, bool keepdim=False, *, int variant=0) -> Tensor");
   m.def("argmin(Tensor input, int? dim=None, bool keepdim=False, *, int variant=0) -> Tensor");
+  // The offsets are positional: torch differentiates no operator with a tensor that is named only.
   m.def(
-      "cumsum(Tensor input, int dim, Tensor? cu_seqlens=None, *, ScalarType? dtype=None, bool exclusive=False, bool "
-      "reverse=False, "
+      "cumsum(Tensor input, int dim, Tensor? cu_seqlens=None, *, ScalarType? dtype=None, bool exclusive=False, "
+      "bool reverse=False, bool include_initial=False, int variant=0) -> Tensor");
+  m.def(
+      "cumprod(Tensor input, int dim, Tensor? cu_seqlens=None, *, ScalarType? dtype=None, bool exclusive=False, "
+      "bool reverse=False, bool include_initial=False, int variant=0) -> Tensor");
+  m.def(
+      "logcumsumexp(Tensor input, int dim, Tensor? cu_seqlens=None, *, bool exclusive=False, bool reverse=False, "
       "bool include_initial=False, int variant=0) -> Tensor");
   m.def(
-      "cumprod(Tensor input, int dim, Tensor? cu_seqlens=None, *, ScalarType? dtype=None, bool exclusive=False, bool "
-      "reverse=False, "
-      "bool include_initial=False, int variant=0) -> Tensor");
+      "cummax(Tensor input, int dim, Tensor? cu_seqlens=None, *, bool exclusive=False, bool reverse=False, "
+      "bool include_initial=False, int variant=0) -> (Tensor values, Tensor indices)");
   m.def(
-      "logcumsumexp(Tensor input, int dim, Tensor? cu_seqlens=None, *, bool exclusive=False, bool reverse=False, bool "
-      "include_initial=False, "
-      "int variant=0) -> Tensor");
-  m.def(
-      "cummax(Tensor input, int dim, Tensor? cu_seqlens=None, *, bool exclusive=False, bool reverse=False, bool "
-      "include_initial=False, "
-      "int variant=0) -> (Tensor values, Tensor indices)");
-  m.def(
-      "cummin(Tensor input, int dim, Tensor? cu_seqlens=None, *, bool exclusive=False, bool reverse=False, bool "
-      "include_initial=False, "
-      "int variant=0) -> (Tensor values, Tensor indices)");
+      "cummin(Tensor input, int dim, Tensor? cu_seqlens=None, *, bool exclusive=False, bool reverse=False, "
+      "bool include_initial=False, int variant=0) -> (Tensor values, Tensor indices)");
   // The tensors stand first: torch differentiates no tensor that is named only.
   m.def(
       "linear_recurrence(Tensor gates, Tensor tokens, Tensor? initial, int dim, Tensor? cu_seqlens=None, *, "

@@ -135,11 +135,13 @@ LARGEST_TEXTBOOK_VIEW = rows(1, MOST_ELEMENTS)
 # Of a scan: e exclusive, i with the initial element, r reverse, p plain. Every form on FORM_VIEWS, which reach each
 # kernel, and one form in turn on each of the other views.
 FORMS = ("p", "e", "i", "r", "er", "ir")
+# Packed segments, for every schedule and build.
+PACKED = (("cumsum", torch.float32), ("cummin", torch.bfloat16), ("linear_recurrence", torch.float32))
 # s: of packed segments; b: of what are no offsets, which must do no harm.
-SEGMENT_FORMS = ("s", "es", "rs", "ers", "b")
-RECURRENCE_SEGMENT_FORMS = ("s", "hs", "rs", "hrs", "hb")
-SEGMENT_FORM_VIEWS = (rows(1, 50_001), rows(1, 70_000), rows(2, 16_385, 1), columns(1, 1500, 40), columns(2, 2000, 6))
-SEGMENT_VIEWS = (
+PACKED_FORMS = ("s", "es", "rs", "ers", "b")
+PACKED_RECURRENCE_FORMS = ("s", "hs", "rs", "hrs", "hb")
+PACKED_FORM_VIEWS = (rows(1, 50_001), rows(1, 70_000), rows(2, 16_385, 1), columns(1, 1500, 40), columns(2, 2000, 6))
+PACKED_VIEWS = (
     *(rows(1, n) for n in (1, 2, 15, 16, 17, 100, 1024, 2048, 4095, 4096, 4097, 8192, 20_000, 32_768)),
     *(rows(1, n, offset) for n, offset in ((99_999, 0), (60_000, 1), (65_536, 3))),
     *(rows(3, 9000, 1), rows(5, 300), rows(40, 33), rows(2, 16_384)),
@@ -259,13 +261,13 @@ def scan_cases_of(
                 yield Case(operator.name, rung, dtype_name(dtype), view, given)
 
 
-def segment_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None) -> Iterator[Case]:
+def packed_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None) -> Iterator[Case]:
     """The ordered rung on packed segments: a form in turn on each of the views, every form on a few."""
     (rung,) = (rung for rung in operator.rungs(dtype, "cuda") if rung.name == ORDERED)
-    forms = SEGMENT_FORMS if operator.family == "scan" else RECURRENCE_SEGMENT_FORMS
-    pairs = list(zip(SEGMENT_VIEWS if views is None else views, itertools.cycle(forms), strict=False))
+    forms = PACKED_FORMS if operator.family == "scan" else PACKED_RECURRENCE_FORMS
+    pairs = list(zip(PACKED_VIEWS if views is None else views, itertools.cycle(forms), strict=False))
     if views is None:
-        pairs += itertools.product(SEGMENT_FORM_VIEWS, forms)
+        pairs += itertools.product(PACKED_FORM_VIEWS, forms)
     for view, form in dict.fromkeys(pairs):
         yield Case(operator.name, rung, dtype_name(dtype), view, form)
 
@@ -297,6 +299,13 @@ def main_cases() -> list[Case]:
     logcumsumexp, whose kernels differ in the operator alone, a few."""
     return (
         [
+            case
+            for name, dtype in PACKED
+            for operator in OPERATORS
+            if operator.name == name
+            for case in packed_cases_of(operator, dtype)
+        ]
+        + [
             case
             for operator in RECURRENCES
             for dtype in DTYPES
@@ -360,6 +369,13 @@ def other_cases() -> list[Case]:
             for dtype in operator.dtypes
             if dtype not in DTYPES
             for case in recurrence_cases_of(operator, dtype, views)
+        ]
+        + [
+            case
+            for operator in (*SCANS, *RECURRENCES)
+            for dtype in operator.dtypes
+            if dtype != torch.bool and (operator.name, dtype) not in PACKED
+            for case in packed_cases_of(operator, dtype, [rows(1, 9000), columns(1, 3000, 4), columns(3, 70, 33)])
         ]
     )
 

@@ -130,8 +130,7 @@ void as_bases(const ScanArgs&, A*, int64_t) {}
 template <class C>
 void as_bases(const ScanArgs& args, Indexed<C>* folds, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    folds[i] = {args.function == Scan::cummin ? flip(folds[i].value) : folds[i].value,
-                index_of(args, folds[i].index)};
+    folds[i] = {args.function == Scan::cummin ? flip(folds[i].value) : folds[i].value, index_of(args, folds[i].index)};
   }
 }
 

@@ -20,8 +20,8 @@ ScanArgs segment_of(const ScanArgs& args, int64_t outer, int64_t s) {
   alone.front = args.segments.begin(s);
   alone.outer = 1;
   alone.length = alone.results = args.segments.end(s) - alone.front;
-  alone.input = static_cast<const char*>(args.input) +
-                (outer * args.outer_stride + alone.front * args.length_stride) * size;
+  alone.input =
+      static_cast<const char*>(args.input) + (outer * args.outer_stride + alone.front * args.length_stride) * size;
   const int64_t to = (outer * args.length + alone.front) * args.inner;
   alone.output = static_cast<char*>(args.output) + to * size;
   alone.indices = args.indices ? args.indices + to : nullptr;

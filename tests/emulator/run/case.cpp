@@ -131,7 +131,7 @@ Case gates_of(const Case& c) {
 Case initial_of(const Case& c) {
   Case initial = c;
   initial.args.outer = initial.args.length = 1;
-  initial.args.inner = c.args.outer * c.args.inner * (c.segmented ? int64_t(offsets_of(c).size()) - 1 : 1);
+  initial.args.inner = c.args.outer * c.args.inner * (c.packed ? int64_t(packed_offsets_of(c).size()) - 1 : 1);
   initial.args.outer_stride = initial.args.length_stride = 0;
   initial.args.inner_stride = 1;
   initial.seed += 2;
@@ -139,7 +139,7 @@ Case initial_of(const Case& c) {
 }
 
 // Segments of one length or another, empty ones among them; or whatever may stand in memory.
-std::vector<int64_t> offsets_of(const Case& c) {
+std::vector<int64_t> packed_offsets_of(const Case& c) {
   std::mt19937_64 random(c.seed + 3);
   const int64_t n = c.args.length, most[] = {1, 3, 20, 100, 1000, n / 3 + 1, n, 2 * n / 3 + 1};
   const int64_t longest = most[random() % std::size(most)];
@@ -165,7 +165,7 @@ std::vector<Case> read_cases(std::istream& in) {
     c.scan.reset(), c.recurrence.reset();
     const bool has_form = function.starts_with("cum") || function.ends_with("recurrence");
     c.no_offsets = has_form && output.find('b') != output.npos;
-    c.segmented = c.no_offsets || (has_form && output.find('s') != output.npos);
+    c.packed = c.no_offsets || (has_form && output.find('s') != output.npos);
     if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;
       c.args.output_dtype = c.args.input_dtype;

@@ -19,7 +19,7 @@ struct Case {
   std::optional<torch_reductions::RecurrenceArgs> recurrence;  // args tell where its tokens stand
   bool has_initial;                                            // a state before the first element, or each segment
   // Of packed segments, s: their offsets are made of the seed; b: they are no offsets, so that no result has a meaning.
-  bool segmented, no_offsets;
+  bool packed, no_offsets;
   int64_t offset;  // of the first element, in elements, from an address that 256 divides
   int multiprocessors;
   uint64_t seed;
@@ -30,7 +30,7 @@ std::vector<Case> read_cases(std::istream& in);
 Case gates_of(const Case& c);
 Case initial_of(const Case& c);
 
-std::vector<int64_t> offsets_of(const Case& c);
+std::vector<int64_t> packed_offsets_of(const Case& c);
 
 // The elements, exactly as many bytes as the case can reach, rounded up to the 16 of a vector: kernels may load an
 // aligned vector that holds at least one element.

@@ -108,11 +108,11 @@ struct Computed {
 };
 
 // The offsets of segments, in as many bytes as they take.
-class Offsets {
+class PackedOffsets {
  public:
-  explicit Offsets(const Case& c) : length_(c.args.length) {
-    if (!c.segmented) return;
-    const std::vector<int64_t> values = offsets_of(c);
+  explicit PackedOffsets(const Case& c) : length_(c.args.length) {
+    if (!c.packed) return;
+    const std::vector<int64_t> values = packed_offsets_of(c);
     if (c.seed % 2 == 0) wide_.assign(values.begin(), values.end());
     else narrow_.assign(values.begin(), values.end());
     count_ = int64_t(values.size()) - 1;
@@ -134,9 +134,9 @@ class Offsets {
 struct Inputs {
   Input input;
   std::optional<Input> gates, initial;  // of a recurrence
-  Offsets offsets;
+  PackedOffsets packed;
 
-  explicit Inputs(const Case& c) : input(c), offsets(c) {
+  explicit Inputs(const Case& c) : input(c), packed(c) {
     if (c.recurrence) gates.emplace(gates_of(c));
     if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
   }
@@ -151,14 +151,14 @@ bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scann
     RecurrenceArgs args = *c.recurrence;
     args.gates = inputs.gates->first(), args.tokens = input, args.output = to.values.data();
     args.initial = inputs.initial ? inputs.initial->first() : nullptr;
-    args.segments = inputs.offsets.segments();
+    args.segments = inputs.packed.segments();
     return recur(args);
   }
   if (c.scan) {
     ScanArgs args = *c.scan;
     args.input = input, args.output = to.values.data();
     args.indices = to.indices.count() > 0 ? static_cast<int64_t*>(to.indices.data()) : nullptr;
-    args.segments = inputs.offsets.segments();
+    args.segments = inputs.packed.segments();
     return scan(args);
   }
   ReduceArgs args = c.args;
@@ -188,10 +188,11 @@ std::string check(const Case& c) {
   options.multiprocessors = c.multiprocessors;
   const Inputs inputs(c);
   Computed expected(c);
-  if (!c.no_offsets) run(
-      c, inputs, expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
-      [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
-      [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); });
+  if (!c.no_offsets)
+    run(
+        c, inputs, expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
+        [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
+        [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); });
   if (inputs.changed() || expected.values.overrun() || expected.indices.overrun())
     return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.

@@ -36,7 +36,7 @@ struct SegmentMemory {
 };
 
 // Neighbouring positions that hold whole segments, but for a tile at either end.
-struct Piece {
+struct Stretch {
   int64_t begin;
   int length;
   bool alone;     // one tile
@@ -64,15 +64,15 @@ struct SegmentBlock {
 
   // ---------------------------------------------------------------- elements and runs
 
-  __device__ __forceinline__ void load(const Piece& piece) const {
-    auto reader = job.reader(outer, inner, piece.begin + first, step);
+  __device__ __forceinline__ void load(const Stretch& stretch) const {
+    auto reader = job.reader(outer, inner, stretch.begin + first, step);
     Value x[R];
 #pragma unroll
     for (int i = 0; i < R; i++, reader.advance())
-      if (exists && first + i * step < piece.length) x[i] = reader.value();
+      if (exists && first + i * step < stretch.length) x[i] = reader.value();
 #pragma unroll
     for (int i = 0; i < R; i++)
-      if (exists && first + i * step < piece.length) memory.element(threadIdx.x + i * kSegmentThreads) = x[i];
+      if (exists && first + i * step < stretch.length) memory.element(threadIdx.x + i * kSegmentThreads) = x[i];
   }
 
   // The positions of word w where runs begin, every R-th of a segment. before: where the one that goes on into it began.
@@ -92,11 +92,11 @@ struct SegmentBlock {
   }
 
   // Bits where segments begin, then where runs begin, then a list of those: how many there are.
-  __device__ __forceinline__ int list_runs(const Piece& piece) const {
-    const int tid = threadIdx.x, lane = tid & 31, words = (piece.length + 31) / 32;
+  __device__ __forceinline__ int list_runs(const Stretch& stretch) const {
+    const int tid = threadIdx.x, lane = tid & 31, words = (stretch.length + 31) / 32;
     for (int64_t s = own.segment + tid; s < own.segments_end; s += kSegmentThreads) {
-      const int64_t at = windows.start(s) - piece.begin;
-      if (at >= 0 && at < piece.length) atomicOr(&memory.starts[at / 32], 1u << (at & 31));
+      const int64_t at = windows.start(s) - stretch.begin;
+      if (at >= 0 && at < stretch.length) atomicOr(&memory.starts[at / 32], 1u << (at & 31));
     }
     if (tid == 0) atomicOr(&memory.starts[0], 1u);
     __syncthreads();
@@ -122,7 +122,7 @@ struct SegmentBlock {
         const int w = lane * kEach + k;
         counts[k] = 0;
         if (w < words) {
-          const unsigned marks = marks_of(w, bits[k], before, piece.length);
+          const unsigned marks = marks_of(w, bits[k], before, stretch.length);
           memory.marks[w] = marks, memory.start_before[w] = short(before);
           counts[k] = __popc(marks);
         }
@@ -155,25 +155,25 @@ struct SegmentBlock {
 
   struct Run {
     int first, count, number;  // number: of the run in its segment's tile
-    bool continued;            // is it of the tile that the piece begins with, and that not the first of its segment?
+    bool continued;            // is it of the tile that the stretch begins with, and that not the first of its segment?
   };
-  __device__ __forceinline__ Run run_of(const Piece& piece, int r, int runs) const {
-    if (piece.alone) {
-      const int more = piece.length - r * R;
-      return {r * R, more < R ? more : R, r, piece.tile > 0};
+  __device__ __forceinline__ Run run_of(const Stretch& stretch, int r, int runs) const {
+    if (stretch.alone) {
+      const int more = stretch.length - r * R;
+      return {r * R, more < R ? more : R, r, stretch.tile > 0};
     }
-    const int at = memory.run[r], end = r + 1 < runs ? memory.run[r + 1] : piece.length, w = at >> 5;
+    const int at = memory.run[r], end = r + 1 < runs ? memory.run[r + 1] : stretch.length, w = at >> 5;
     const unsigned starts = memory.starts[w] & (0xffffffffu >> (31 - (at & 31)));
     const int start = starts != 0 ? 32 * w + 31 - __clz(int(starts)) : memory.start_before[w];
-    return {at, end - at, (at - start) / R, start == 0 && piece.tile > 0};
+    return {at, end - at, (at - start) / R, start == 0 && stretch.tile > 0};
   }
 
   // ---------------------------------------------------------------- up: blocks of runs
 
   // A whole run r of a segment has its node at first / R, one behind that of the run before.
-  __device__ __forceinline__ void up(const Piece& piece, int runs) const {
+  __device__ __forceinline__ void up(const Stretch& stretch, int runs) const {
     for (int r = first; r < runs; r += step) {
-      const Run run = run_of(piece, r, runs);
+      const Run run = run_of(stretch, r, runs);
       if (!exists || run.count < R) continue;
       Value x[R];
 #pragma unroll
@@ -262,9 +262,9 @@ struct SegmentBlock {
 
   // ---------------------------------------------------------------- down: results in the elements' places
 
-  __device__ __forceinline__ void down(const Piece& piece, int runs) const {
+  __device__ __forceinline__ void down(const Stretch& stretch, int runs) const {
     for (int r = first; r < runs && exists; r += step) {
-      const Run run = run_of(piece, r, runs);
+      const Run run = run_of(stretch, r, runs);
       Value x[R];
 #pragma unroll
       for (int i = 0; i < R; i++) {
@@ -276,7 +276,7 @@ struct SegmentBlock {
       // The fold before the run, and the one before the largest block that ends with it.
       const int slot = run.first / R, own_block = (run.number + 1) & -(run.number + 1);
       Prefix<Op> base, before_block;
-      if (run.continued) before_block = base = before_tile(piece.tile);
+      if (run.continued) before_block = base = before_tile(stretch.tile);
       for (int rest = run.number, runs_so_far = 0; rest != 0;) {
         const int digit = 1 << (31 - __clz(rest));
         rest ^= digit, runs_so_far += digit;
@@ -287,7 +287,7 @@ struct SegmentBlock {
         const Value block = memory.node[(slot << log) + column];
         before_block.append(block);
         const bool ends_tile = run.continued && run.number == step - 1;
-        x[R - 1] = ends_tile ? after_tile(piece.tile, block) : before_block.value;
+        x[R - 1] = ends_tile ? after_tile(stretch.tile, block) : before_block.value;
       }
 #pragma unroll
       for (int i = 0; i + 1 < R; i++) {
@@ -300,7 +300,7 @@ struct SegmentBlock {
         for (int i = R - 1; i > 0; i--) x[i] = x[i - 1];
         x[0] = base.there ? base.value : job.nothing();
       }
-      if constexpr (Job::kInitial) job.begin_with(x, outer, inner, piece.begin + run.first, windows, own);
+      if constexpr (Job::kInitial) job.begin_with(x, outer, inner, stretch.begin + run.first, windows, own);
 #pragma unroll
       for (int i = 0; i < R; i++)
         if (i < run.count) memory.element(((run.first + i) << log) + column) = x[i];
@@ -315,32 +315,32 @@ struct SegmentBlock {
       for (int i = 2 * half - 1; i < R; i += 2 * half) x[i] = O::combine(x[i - half], x[i]);
   }
 
-  __device__ __forceinline__ void store(const Piece& piece) const {
-    auto writer = job.writer(outer, inner, piece.begin + first, step);
+  __device__ __forceinline__ void store(const Stretch& stretch) const {
+    auto writer = job.writer(outer, inner, stretch.begin + first, step);
 #pragma unroll 4
     for (int i = 0; i < R; i++, writer.advance())
-      if (exists && first + i * step < piece.length) writer.put(memory.element(threadIdx.x + i * kSegmentThreads));
+      if (exists && first + i * step < stretch.length) writer.put(memory.element(threadIdx.x + i * kSegmentThreads));
   }
 
-  __device__ __forceinline__ void scan(const Piece& piece, bool whole, int64_t segment_begin) const {
+  __device__ __forceinline__ void scan(const Stretch& stretch, bool whole, int64_t segment_begin) const {
     if (threadIdx.x < Memory::kWords) memory.starts[threadIdx.x] = 0;
     memory.number[threadIdx.x] = -1;
     __syncthreads();
-    load(piece);
-    int runs = (piece.length + R - 1) / R;
-    if (!piece.alone) runs = list_runs(piece);
+    load(stretch);
+    int runs = (stretch.length + R - 1) / R;
+    if (!stretch.alone) runs = list_runs(stretch);
     else __syncthreads();
-    up(piece, runs);
-    if (whole) publish(piece.tile, segment_begin);
-    if (piece.tile > 0) look_back(piece.tile, segment_begin);
+    up(stretch, runs);
+    if (whole) publish(stretch.tile, segment_begin);
+    if (stretch.tile > 0) look_back(stretch.tile, segment_begin);
     __syncthreads();
-    down(piece, runs);
+    down(stretch, runs);
     __syncthreads();
-    store(piece);
-    __syncthreads();  // the next piece takes the memory
+    store(stretch);
+    __syncthreads();  // the next stretch takes the memory
   }
 
-  // What goes beyond a tile is two pieces: that in front may have to wait, so the other one, for which others may, is first.
+  // What goes beyond a tile is two stretches: that in front may have to wait, so the other one, for which others may, is first.
   __device__ __forceinline__ void run() const {
     const int64_t tile_length = int64_t(1) << windows.log_window;
     const bool apart = own.begins && (own.end - own.begin > tile_length || own.last_start == own.begin);
@@ -354,9 +354,7 @@ struct SegmentBlock {
 };
 
 template <class Job>
-__global__ void __launch_bounds__(kSegmentThreads, sizeof(typename Job::Op::Value) == 4 ? 4
-                                                   : kIsNone<typename Job::Op, LogAdd>  ? 2
-                                                                                        : 1)
+__global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Job::Op>)
     scan_segments(const __grid_constant__ Job job, const __grid_constant__ Windows windows) {
   using Block = SegmentBlock<Job>;
   __shared__ typename Block::Memory memory;

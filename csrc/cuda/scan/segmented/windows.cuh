@@ -14,6 +14,12 @@ inline constexpr int kSegmentThreads = 256;
 inline constexpr int kSegmentRadix = 3;
 template <class Value>
 inline constexpr int kSegmentRun = 64 / int(sizeof(Value));  // elements that a thread scans
+// Blocks that a multiprocessor holds. LogAdd needs registers for itself.
+template <class Op, class Value = typename Op::Value>
+inline constexpr int kSegmentBlocks = sizeof(Value) == 4     ? 4
+                                      : !kIsNone<Op, LogAdd> ? 1
+                                      : sizeof(Value) == 8   ? 3
+                                                             : 2;
 
 // Strips of 2^log_lines neighbouring lines of [outer, length, inner]; of each, windows of 2^log_window positions, which are
 // counted in the order of the scan.
