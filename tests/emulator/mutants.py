@@ -35,10 +35,12 @@ class Mutant:
     new: str
     function: str = "sum"
     order: str = "forward"
+    packed: bool = False  # on packed segments
 
 
-ORDERED, SCAN = "reduce/ordered/", "scan/ordered/"
+ORDERED, SCAN, SEGMENTED = "reduce/ordered/", "scan/ordered/", "scan/segmented/"
 SOURCES = {"sum": ORDERED + "sum.cu", "argmax": ORDERED + "argmax.cu", "cumsum": SCAN + "sum.cu"}
+PACKED_SOURCE = SEGMENTED + "packed_sum.cu"
 MUTANTS = (
     Mutant(
         "a barrier before the runs are merged",
@@ -155,6 +157,69 @@ MUTANTS = (
         "last = next;",
         "cumsum",
     ),
+    Mutant(
+        "a barrier before packed segments are scanned down",
+        "races",
+        SEGMENTED + "block.cuh",
+        "look_back(stretch.tile, segment_begin);\n    __syncthreads();",
+        "look_back(stretch.tile, segment_begin);",
+        "cumsum",
+        packed=True,
+    ),
+    Mutant(
+        "a barrier before the results of packed segments are stored",
+        "races",
+        SEGMENTED + "block.cuh",
+        "    down(stretch, runs);\n    __syncthreads();",
+        "    down(stretch, runs);",
+        "cumsum",
+        packed=True,
+    ),
+    Mutant(
+        "a packed segment whose tile ends as if nothing stood before it",
+        "plain",
+        SEGMENTED + "block.cuh",
+        "ends_tile = run.continued && run.number == step - 1;",
+        "ends_tile = false;",
+        "cumsum",
+        packed=True,
+    ),
+    Mutant(
+        "a run of a packed segment that ends as a fold of its own base",
+        "plain",
+        SEGMENTED + "block.cuh",
+        "if (digit > own_block) before_block = base;",
+        "before_block = base;",
+        "cumsum",
+        packed=True,
+    ),
+    Mutant(
+        "runs of a packed segment that go on into the next one",
+        "plain",
+        SEGMENTED + "block.cuh",
+        "of_segment & from & ~until;",
+        "of_segment & from;",
+        "cumsum",
+        packed=True,
+    ),
+    Mutant(
+        "a packed segment's total that is said for the window before",
+        "plain",
+        SEGMENTED + "block.cuh",
+        "word<Value>(level, window, line()), total, tag);",
+        "word<Value>(level, window > 0 ? window - 1 : 0, line()), total, tag);",
+        "cumsum",
+        packed=True,
+    ),
+    Mutant(
+        "windows that say nothing where offsets are none",
+        "plain",
+        SEGMENTED + "block.cuh",
+        "if (!whole && windows.levels > 0) publish_nothing();",
+        "",
+        "cumsum",
+        packed=True,
+    ),
 )
 
 
@@ -168,7 +233,7 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
     if text.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.name}: {mutant.file} holds the line {text.count(mutant.old)} times: mend the mutant")
     path.write_text(text.replace(mutant.old, mutant.new))
-    source = Path("csrc/cuda") / SOURCES[mutant.function]
+    source = Path("csrc/cuda") / (PACKED_SOURCE if mutant.packed else SOURCES[mutant.function])
     runner = next(step for step in emulator.plan.steps if step.output == BUILD / mutant.kind / "runner")
     step = next(step for step in emulator.plan.steps if step.inputs == (source,) and mutant.kind in step.output.parts)
     changed, program = TREE / "mutant.o", TREE / "runner"
@@ -176,9 +241,8 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
         command = command.replace(str(step.output), str(changed)).replace(str(runner.output), str(program))
         subprocess.run(command.replace(old, new) if old else command, cwd=ROOT, shell=True, check=True)
     operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
-    wanted = [
-        case for dtype in (torch.float32, torch.bfloat16, torch.int64) for case in cases.ordered_cases(operator, dtype)
-    ]
+    cases_of = cases.packed_cases_of if mutant.packed else cases.ordered_cases
+    wanted = [case for dtype in (torch.float32, torch.bfloat16, torch.int64) for case in cases_of(operator, dtype)]
     (tree / "list.txt").write_text(cases.text_of(wanted))
     options = ["--order", mutant.order, "--jobs", str(build.jobs()), "--limit", "90"]
     done = subprocess.run(
