@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import numbers
 from operator import index
 from typing import Any
@@ -80,3 +81,41 @@ def check_differentiable(input: Tensor, output: Tensor) -> None:
     if input.requires_grad and not output.is_floating_point():
         name = dtype_name(output.dtype)
         raise RuntimeError(f"Autograd not support dtype: {name}; detach input, or give a floating-point dtype")
+
+
+def check_cu_seqlens(function: str, cu_seqlens: Tensor, input: Tensor) -> None:
+    """Raises for what cannot be the offsets of packed segments; no offset is read."""
+    if not isinstance(cu_seqlens, Tensor):
+        raise wrong_type(function, "cu_seqlens", "Tensor", cu_seqlens)
+    if cu_seqlens.is_nested or cu_seqlens.layout != torch.strided:
+        kind = "nested" if cu_seqlens.is_nested else str(cu_seqlens.layout).removeprefix("torch.")
+        raise NotImplementedError(f"{function}(): cu_seqlens is a {kind} tensor; pass cu_seqlens.to_dense()")
+    if cu_seqlens.dtype not in (torch.int32, torch.int64):
+        raise RuntimeError(
+            f"{function}(): cu_seqlens must be int32 or int64, but it is {dtype_name(cu_seqlens.dtype)}; "
+            "pass cu_seqlens.to(torch.int64)"
+        )
+    if cu_seqlens.ndim != 1 or (type(cu_seqlens.shape[0]) is int and cu_seqlens.shape[0] == 0):
+        raise RuntimeError(
+            f"{function}(): cu_seqlens must be 1-D with one offset more than there are segments, "
+            f"but its shape is {list(cu_seqlens.shape)}"
+        )
+    if cu_seqlens.device != input.device:
+        devices = f"but cu_seqlens is on {cu_seqlens.device} and input is on {input.device}"
+        raise RuntimeError(f"{function}(): cu_seqlens and input must be on the same device, {devices}")
+
+
+def check_offsets(function: str, cu_seqlens: Tensor, length: int) -> None:
+    """Raises where the offsets on a CPU are not [0, ..., length], none less than the one before it."""
+    if cu_seqlens.device.type != "cpu":
+        return
+    offsets = cu_seqlens.tolist()
+    if offsets[0] != 0:
+        raise RuntimeError(f"{function}(): cu_seqlens must begin with 0, but it begins with {offsets[0]}")
+    for s, (before, after) in enumerate(itertools.pairwise(offsets)):
+        if after < before:
+            fall = f"cu_seqlens[{s}] is {before} and cu_seqlens[{s + 1}] is {after}"
+            raise RuntimeError(f"{function}(): cu_seqlens must not fall, but {fall}")
+    if offsets[-1] != length:
+        end = f"the length of the dim, but it ends with {offsets[-1]}"
+        raise RuntimeError(f"{function}(): cu_seqlens must end with {length}, {end}")

@@ -216,6 +216,7 @@ class Operator(Generic[Output]):
     size, input with the batch as its first dim, *args, **options) and gives an output with the batch as its first dim.
 
     `several`: the first args, too, are tensors or None, and have gradients and batches as the input has.
+    `shared`: names of tensors among the args that all examples of a batch share; vmap over them raises.
     """
 
     def __init__(
@@ -230,10 +231,12 @@ class Operator(Generic[Output]):
         backward: Backward,
         autocast: Sequence[str],
         several: bool = False,
+        shared: Sequence[str] = (),
     ) -> None:
         self.name, self.supports, self.check, self.batch = name, supports, check, batch
         self.save, self.backward, self.several = save, backward, several
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
+        self.shared = {i: a.name for i, a in enumerate(overload._schema.arguments) if a.name in shared}
         self.op: Callable[..., Output] = overload
         self.call: Callable[..., Output] = overload.op  # the same, a Python frame less
         self.redispatch: Callable[..., Output] = overload.redispatch
@@ -324,13 +327,18 @@ class Operator(Generic[Output]):
 
     def _vmap(self, run: Any, info: Any, in_dims: tuple[Any, ...], *args: Any, **options: Any) -> Any:
         """The batch becomes the first dim of every tensor; those that have none are the same for every example."""
+        for i, name in self.shared.items():
+            if i < len(in_dims) and in_dims[i] is not None:
+                raise NotImplementedError(
+                    f"{self.name}(): vmap over {name} is not implemented; give all examples the same, by in_dims None"
+                )
         batched = [
             arg
-            if not isinstance(arg, Tensor)
+            if not isinstance(arg, Tensor) or i in self.shared
             else arg.expand(info.batch_size, *arg.shape)
             if dim is None
             else arg.movedim(dim, 0)
-            for arg, dim in zip(args, in_dims, strict=True)
+            for i, (arg, dim) in enumerate(zip(args, in_dims, strict=True))
         ]
         return self.batch(run, info.batch_size, *batched, **options), 0
 
