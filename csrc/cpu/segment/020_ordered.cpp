@@ -7,6 +7,7 @@
 // Needs:   any processor; AVX2 and AVX-512 are used where they are.
 // See:     ../reduce/ordered_kernels.h, the vector code; ../reduce/170_ordered.cpp, which cuts a long segment for the threads.
 #include <algorithm>
+#include <cstddef>
 
 #include "../processor.h"
 #include "../reduce/ladder.h"
@@ -23,7 +24,7 @@ constexpr int64_t kLongShare = 4;       // a segment that has more than this par
 void fold(const ReduceArgs& segment, FoldStrip kernel, bool far) {
   if (segment.length == 0) return write_empty(segment);
   const bool columns = segment.inner > 1 && segment.length_stride != 1 && segment.inner_stride <= segment.length_stride;
-  alignas(64) int64_t folds[kStrip];  // of any operator's values
+  alignas(64) std::byte folds[kStrip * sizeof(int64_t)];  // of any operator's values
   for (int64_t j = 0; j < segment.inner; j += kStrip) {
     const int64_t count = std::min(kStrip, segment.inner - j);
     const char* const input = static_cast<const char*>(segment.input);
