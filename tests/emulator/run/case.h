@@ -18,7 +18,10 @@ struct Case {
   std::optional<torch_reductions::ScanArgs> scan;
   std::optional<torch_reductions::RecurrenceArgs> recurrence;  // args tell where its tokens stand
   bool has_initial;                                            // a state before the first element
-  int64_t offset;  // of the first element, in elements, from an address that 256 divides
+  std::optional<torch_reductions::SegmentArgs> segment;
+  std::vector<int64_t> offsets;  // of its segments
+  bool wrong_offsets;            // as nobody may give them: any result will do
+  int64_t offset;                // of the first element, in elements, from an address that 256 divides
   int multiprocessors;
   uint64_t seed;
 };
