@@ -251,7 +251,7 @@ def _segments(
         if begin == end or not rows.shape[0]:
             results.append(torch.full((rows.shape[0],), empty, dtype=result))
             continue
-        value = fold(combine, (rows[:, begin:end],))[0]
+        value = fold(combine, (rows[:, begin:end],))[0][:, 0]
         results.append((value / torch.full_like(value, end - begin) if mean else value).to(result))
     stacked = torch.stack(results, -1) if results else torch.empty((rows.shape[0], 0), dtype=result)
     return stacked.reshape(*outer, len(results)).movedim(-1, dim)

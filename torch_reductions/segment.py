@@ -274,12 +274,12 @@ def segment_sum(
         ValueError: there is no such variant for the device.
         NotImplementedError: input is complex, sparse, nested or quantized, or vmap is over cu_seqlens.
 
-    On a GPU the values of cu_seqlens are not checked, which would stop the host: from wrong ones wrong results come, but
-    no memory outside the tensors is read or written.
+    On a GPU the values of cu_seqlens are not checked, which would stop the host: wrong ones give wrong results, but no
+    memory outside the tensors is read or written.
 
-    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Higham, *Accuracy and
-    Stability of Numerical Algorithms*, 4.2; Blelloch, *Prefix Sums and Their Applications*, 1.5). Gradients have the
-    same bits every time.
+    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Higham, *Accuracy
+    and Stability of Numerical Algorithms*, 4.2; Blelloch, *Prefix Sums and Their Applications*, 1.5). Gradients have
+    the same bits every time.
 
     >>> segment_sum(torch.tensor([1, 2, 3, 4]), torch.tensor([0, 3, 3, 4]))
     tensor([6, 0, 4])
@@ -319,8 +319,8 @@ def segment_prod(
 def segment_mean(
     input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None, variant: str = "auto"
 ) -> Tensor:
-    r"""Mean of each packed segment, :math:`y_s = \frac{1}{c_{s+1} - c_s} \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a dim;
-    c is ``cu_seqlens``.
+    r"""Mean of each packed segment, :math:`y_s = \frac{1}{c_{s+1} - c_s} \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a
+    dim; c is ``cu_seqlens``.
 
     Args:
         input: a floating-point tensor of one dim or more; of integers or bool with a floating-point ``dtype``.

@@ -198,7 +198,12 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
     *((rows(300, 33, 1), "4z"), (rows(2, 40_000, 0, 1), "11w"), (rows(1, 20_000, 0, 200), "3"), (rows(5, 40), "90zw")),
     *((rows(1, 100_003, 5, 1), "2"), (rows(1, 5000, 0, 1), "2000x"), (rows(1, 66_000, 0, 1), "5xw")),
     *((columns(1, n, 64), "1") for n in (1, 7, 8, 63, 64, 65, 257, 1500)),
-    *((columns(1, 4096, 5), "64e"), (columns(3, 900, 100), "30z"), (columns(1, 6000, 3), "3g"), (columns(40, 20, 5), "6")),
+    *(
+        (columns(1, 4096, 5), "64e"),
+        (columns(3, 900, 100), "30z"),
+        (columns(1, 6000, 3), "3g"),
+        (columns(40, 20, 5), "6"),
+    ),
     *((columns(1, 70_000, 1), "2"), (columns(2, 9000, 2, 0, 1), "5xw")),
     # More tiles than a block folds at once: three rounds of them, and a ragged one.
     *((View(1, 80_001, 1, 0, 2, 0, 0, 8000), "1"), (View(1, 99_999, 1, 0, 1, 0, 0, 1), "1")),

@@ -57,7 +57,7 @@ __device__ __forceinline__ int64_t first_from(const Job<S>& job, int64_t place) 
 }
 
 template <class S>
-__global__ void __launch_bounds__(kLineThreads) segment_lines(Job<S> job) {
+__global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
   using Value = typename S::Value;
   const int64_t i = int64_t(blockIdx.x) * kLineThreads + threadIdx.x;
   if (i >= job.lines * job.windows) return;
