@@ -106,8 +106,8 @@ def check_cu_seqlens(function: str, cu_seqlens: Tensor, input: Tensor) -> None:
 
 
 def check_offsets(function: str, cu_seqlens: Tensor, length: int) -> None:
-    """Raises where the offsets on a CPU are not [0, ..., length], none less than the one before it."""
-    if cu_seqlens.device.type != "cpu":
+    """Raises where offsets that can be read, on a CPU, are not [0, ..., length], none less than the one before it."""
+    if cu_seqlens.device.type != "cpu" or torch._C._functorch.is_functorch_wrapped_tensor(cu_seqlens):
         return
     offsets = cu_seqlens.tolist()
     if offsets[0] != 0:

@@ -47,8 +47,9 @@ def _supports(
     dtype: torch.dtype | None = None,
     variant: int = 0,
 ) -> None:
-    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
+    """Raises for the kinds of tensors, the types, the offsets and the variants that there are no kernels for."""
     check_input(function, input)
+    check_cu_seqlens(function, cu_seqlens, input)
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
     check_variant(function, variant, dtype or input.dtype, input.device.type)
@@ -59,7 +60,6 @@ def _result(function: str, input: Tensor, cu_seqlens: Tensor, dim: int = 0, dtyp
     if input.ndim == 0:
         raise IndexError(f"{function}(): argument 'dim' is {dim}, but input has no dims; pass input.reshape(1)")
     check_dim(function, dim, input.ndim)
-    check_cu_seqlens(function, cu_seqlens, input)
     if function == "segment_mean" and (dtype or input.dtype) not in FLOATS:
         argument, wrong = ("Input", input.dtype) if dtype is None else ("Optional", dtype)
         raise RuntimeError(
@@ -75,9 +75,8 @@ def _result(function: str, input: Tensor, cu_seqlens: Tensor, dim: int = 0, dtyp
 def _check(function: str, input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: int = 0, **options: Any) -> None:
     """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
     _supports(function, input, cu_seqlens, dim, variant=variant, **options)
-    check_cu_seqlens(function, cu_seqlens, input)
-    # Nothing is allocated for the result, however large: meta tensors stand for the arguments.
-    _result(function, *(torch.empty_like(t, device="meta") for t in (input, cu_seqlens)), dim, **options)
+    # Nothing is allocated for the result, however large: a meta tensor stands for the input.
+    _result(function, torch.empty_like(input, device="meta"), cu_seqlens, dim, **options)
     check_offsets(function, cu_seqlens, input.shape[dim])
     if input.is_cuda and not has_cuda():
         raise RuntimeError(no_cuda_message())
@@ -200,7 +199,8 @@ def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
     equal = input == _spread(ctx, output.detach(), cu_seqlens)
     ties = _segment_sum.run(equal, cu_seqlens, ctx.dim)
     empty = (cu_seqlens.diff() == 0).reshape([-1 if d == ctx.dim else 1 for d in range(ctx.ndim)])
-    return _spread(ctx, grad / torch.where(empty, 1, ties), cu_seqlens) * equal
+    shared: Tensor = _spread(ctx, grad / torch.where(empty, 1, ties), cu_seqlens) * equal
+    return shared
 
 
 # --- The functions --------------------------------------------------------------------------------------------------

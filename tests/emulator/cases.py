@@ -187,8 +187,8 @@ RECURRENCE_VIEWS = (
         View(4, 600, 4, 1, 16, 4),
     ),
 )
-# Of segments: how many, and letters, e of equal lengths, z many of them empty, g one that takes nearly all, w offsets of
-# int64; x offsets that are wrong, from which anything may come but an access outside the memory.
+# Of segments: how many, and letters, e of equal lengths, z many of them empty, g one that takes nearly all, w offsets
+# of int64; x offsets that are wrong, from which anything may come but an access outside the memory.
 SEGMENT_FORMS = ("1", "7", "40z", "9g", "100w", "33e", "400zw", "20x")
 SEGMENT_FORM_VIEWS = (rows(2, 9000), rows(3, 1501, 1), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
 SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
@@ -205,8 +205,10 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
         (columns(40, 20, 5), "6"),
     ),
     *((columns(1, 70_000, 1), "2"), (columns(2, 9000, 2, 0, 1), "5xw")),
-    # More tiles than a block folds at once: three rounds of them, and a ragged one.
-    *((View(1, 80_001, 1, 0, 2, 0, 0, 8000), "1"), (View(1, 99_999, 1, 0, 1, 0, 0, 1), "1")),
+    (
+        View(1, 280_001, 1, 0, 2, 0, 0, 8000),
+        "1",
+    ),  # two rounds of the tiles that a block folds at once, and a ragged one
     *((View(3, 500, 7, 9000, 18, 2), "9"), (View(5, 3000, 1, 7000, 2, 0), "4w"), (View(1, 20_000, 1, 0, 0, 0), "30")),
     *((View(4, 600, 4, 1, 16, 4), "12"), (View(3, 1000, 4, 4444, 1, 1111), "21z"), (View(70, 300, 1, 1, 70, 0), "8")),
 )
