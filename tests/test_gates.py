@@ -50,6 +50,9 @@ BUDGETS: dict[str, Budget] = {
     "scan_rows": (256, {4: (64, 4), 8: (80, 3), 16: (128, 2)}),
     "scan_columns": (256, {4: (64, 4), 8: (128, 2), 16: (168, 1)}),
     "recur_lines": (256, {8: (128, 2), 16: (184, 1)}),
+    "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
+    "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
+    "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
 }
 FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged"}  # what the kernel's last argument says
 
@@ -72,6 +75,7 @@ INSTRUCTIONS = {
     "scan_rows": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "recur_lines": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
 FENCE = r"MEMBAR|CCTL|FENCE"  # a tagged value needs none

@@ -80,7 +80,7 @@ __device__ __forceinline__ typename S::Value fold_tiles_in_block(const Tiles<S>&
 
 // `each_block` pairs of a line and a segment a block, neighbouring threads with neighbouring lines.
 template <class S>
-__global__ void __launch_bounds__(kRestThreads) segment_rest(Job<S> job, int each_block) {
+__global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int each_block) {
   __shared__ bool is_long[kRestThreads];
   const int64_t first = int64_t(blockIdx.x) * each_block, pairs = job.lines * job.segments.count;
   const int here = pairs - first < each_block ? int(pairs - first) : each_block;
