@@ -167,28 +167,34 @@ def test_the_catalogs_inputs(record: catalog.Operator) -> None:
 
 @table("fold dtype device", CASES)
 def test_bits(fold: str, dtype: str, device: str) -> None:
-    """Random shapes, layouts, dims and lengths: each segment as the reduction of it alone, and as the reference."""
-    generator = torch.Generator().manual_seed(1)
+    """Lengths, dims, layouts and segments: each as the reduction of it alone, and as the definition."""
+    pytest.importorskip("hypothesis")
+    from hypothesis import given, settings
+    from hypothesis import strategies as st
 
-    def below(n: int) -> int:
-        return int(torch.randint(n, (), generator=generator))
-
-    for i in range(60):
-        shape = [below(60 if ndim > 1 else 3000) + (i % 7 > 0) for ndim in [1 + i % 3] for _ in range(ndim)]
-        dim = below(len(shape)) - below(2) * len(shape)
-        if i % 5 == 0:
-            shape[dim] = [4096, 5000, 9001][below(3)] if len(shape) < 3 else 700
-        view = VIEWS[i % len(VIEWS)]
+    @settings(deadline=None, derandomize=True, max_examples=25, database=None)
+    @given(
+        length=st.one_of(st.integers(0, 3000), st.sampled_from([4096, 5000, 9001])),
+        others=st.lists(st.integers(0, 40), max_size=2),
+        place=st.integers(0, 2),
+        view=st.sampled_from(VIEWS),
+        count=st.integers(1, 40),
+        seed=st.integers(0, 2**30),
+    )
+    def check(length: int, others: list[int], place: int, view: str, count: int, seed: int) -> None:
+        torch.manual_seed(seed)
+        dim = min(place, len(others))
+        shape = (*others[:dim], length if len(others) < 2 else length % 300, *others[dim:])
         x = as_view(wild(base_shape(shape, view), dtype, fold, device), shape, view)
-        kept = x.clone()
-        count = below(40) + 1 if i % 3 else below(3) + 1
-        cu_seqlens = segments(shape[dim], count, device, (torch.int32, torch.int64)[i % 2])
-        result = run(fold, x, cu_seqlens, dim)
-        what = (fold, shape, dim, view, cu_seqlens.tolist())
+        kept, cu_seqlens = x.clone(), segments(shape[dim], count, device, (torch.int32, torch.int64)[seed % 2])
+        result = run(fold, x, cu_seqlens, dim if seed % 3 else dim - len(shape))
+        what = (shape, dim, view, cu_seqlens.tolist())
         assert_same_bits(x, kept, "the input was changed")
         assert_same_bits(result, getattr(reference, f"segment_{fold}")(x.cpu(), cu_seqlens.cpu(), dim), what)
         for s, expected in itertools.islice(alone(fold, x, cu_seqlens, dim), 5):
             assert_same_bits(result.select(dim, s), expected, what)
+
+    check()
 
 
 @table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
