@@ -7,7 +7,7 @@
 // Needs:   any processor; AVX2 and AVX-512 are used where they are.
 // See:     ../reduce/ordered_kernels.h, the vector code; ../reduce/170_ordered.cpp, which cuts a long segment for the threads.
 #include <algorithm>
-#include <cstddef>
+#include <type_traits>
 
 #include "../processor.h"
 #include "../reduce/ladder.h"
@@ -21,21 +21,18 @@ namespace {
 constexpr int64_t kFarBytes = 4 << 20;  // beyond the second-level caches
 constexpr int64_t kLongShare = 4;       // a segment that has more than this part of a thread's work is cut
 
+template <class Op>
 void fold(const ReduceArgs& segment, FoldStrip kernel, bool far) {
   if (segment.length == 0) return write_empty(segment);
   const bool columns = segment.inner > 1 && segment.length_stride != 1 && segment.inner_stride <= segment.length_stride;
-  alignas(64) std::byte folds[kStrip * sizeof(int64_t)];  // of any operator's values
+  typename Op::Value folds[kStrip];
   for (int64_t j = 0; j < segment.inner; j += kStrip) {
     const int64_t count = std::min(kStrip, segment.inner - j);
     const char* const input = static_cast<const char*>(segment.input);
     kernel({input + j * segment.inner_stride * size_of(segment.input_dtype), count, segment.length,
             segment.inner_stride, segment.length_stride, 0, columns, far},
            folds);
-    with_storage(segment.input_dtype, [&](auto storage) {
-      with_operator<typename decltype(storage)::type>(segment.function, [&](auto op) {
-        write(segment, j, count, reinterpret_cast<const typename decltype(op)::type::Value*>(folds));
-      });
-    });
+    write(segment, j, count, folds);
   }
 }
 
@@ -51,9 +48,8 @@ int64_t first_from(const Segments& segments, int64_t place) {
   return low;
 }
 
-}  // namespace
-
-void ordered(const SegmentArgs& args, const Threads& threads) {
+template <class Op>
+void run(const SegmentArgs& args, const Threads& threads) {
   const Segments& segments = args.segments;
   const FoldStrip kernel = ordered_kernels().fold[int(fold_of(args.function))][int(args.input_dtype)];
   const int64_t line = args.length + segments.count, work = args.outer * line * args.inner;
@@ -67,7 +63,7 @@ void ordered(const SegmentArgs& args, const Threads& threads) {
     for (int64_t o = begin / line; o * line < end; o++) {
       for (int64_t s = first_from(segments, begin - o * line); s < segments.count; s++) {
         if (o * line + segments.begin(s) + s >= end) break;
-        if (!is_long(s)) fold(segment_of(args, o, s), kernel, far);
+        if (!is_long(s)) fold<Op>(segment_of(args, o, s), kernel, far);
       }
     }
   };
@@ -77,6 +73,17 @@ void ordered(const SegmentArgs& args, const Threads& threads) {
     if (!is_long(s)) continue;
     for (int64_t o = 0; o < args.outer; o++) ordered(segment_of(args, o, s), threads);
   }
+}
+
+}  // namespace
+
+void ordered(const SegmentArgs& args, const Threads& threads) {
+  with_storage(args.input_dtype, [&](auto storage) {
+    with_operator<typename decltype(storage)::type>(fold_of(args.function), [&](auto op) {
+      using Op = typename decltype(op)::type;
+      if constexpr (std::is_arithmetic_v<typename Op::Value>) run<Op>(args, threads);  // no segment has an index
+    });
+  });
 }
 
 }  // namespace torch_reductions::cpu
