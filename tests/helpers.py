@@ -30,6 +30,7 @@ FUNCTIONS = FOLDS + INDICES
 FOLD_OF = {"cumsum": "sum", "cumprod": "prod", "cummax": "amax", "cummin": "amin"}
 SCANS = ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"]
 RECURRENCES = ["linear_recurrence"]  # of two tensors: tests/test_recurrence.py is theirs
+SEGMENTS = [f"segment_{fold}" for fold in FOLDS]  # tests/test_segment.py is theirs
 FORMS = {
     "inclusive": {},
     "exclusive": {"exclusive": True},

@@ -7,7 +7,7 @@ import re
 
 import pytest
 import torch
-from helpers import FOLDS, FUNCTIONS, RECURRENCES, ROOT, SCANS, table
+from helpers import FOLDS, FUNCTIONS, RECURRENCES, ROOT, SCANS, SEGMENTS, table
 
 import torch_reductions as tr
 from torch_reductions import catalog, library
@@ -79,7 +79,7 @@ def test_variants(function: str, device: str) -> None:
 
 def test_every_function_has_a_record() -> None:
     public = {name for name in tr.__all__ if inspect.isfunction(getattr(tr, name))} - {"variants", "has_cuda"}
-    assert public == {record.name for record in catalog.OPERATORS} == {*FUNCTIONS, *SCANS, *RECURRENCES}
+    assert public == {record.name for record in catalog.OPERATORS} == {*FUNCTIONS, *SCANS, *RECURRENCES, *SEGMENTS}
     for record in catalog.OPERATORS:
         assert record.function is getattr(tr, record.name)
         assert record.name in LADDERS[record.family]["ordered"].functions

@@ -55,6 +55,9 @@ BUDGETS: dict[str, Budget] = {
     "recur_lines": (256, {8: (80, 3), 16: (128, 2)}),
     "scan_segments": (256, {4: (64, 4), 8: (80, 3), 16: (128, 2)}),
     "scan_segments-log_add": (256, {4: (64, 4), 8: (160, 1)}),
+    "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
+    "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
+    "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
 }
 FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged"}  # what the kernel's last argument says
 
@@ -81,6 +84,7 @@ INSTRUCTIONS = {
     "recur_lines": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_segments": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
     "scan_segments-log_add": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
+    "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
 FENCE = r"MEMBAR|CCTL|FENCE"  # a tagged value needs none

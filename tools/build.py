@@ -37,7 +37,12 @@ MIN_NVCC = (12, 0)  # the first with C++20
 WHEEL_ARCHS = "7.5;8.0;8.6;8.9;9.0a+PTX"
 DEFAULT_ARCHS = "9.0a"
 # The file of each family that `check` compiles for every architecture of a wheel; a family without one: its first.
-WHEEL_CHECKS = {"reduce": "150_single_pass.cu", "scan": "070_look_back.cu", "recurrence": "linear.cu"}
+WHEEL_CHECKS = {
+    "reduce": "150_single_pass.cu",
+    "scan": "070_look_back.cu",
+    "recurrence": "linear.cu",
+    "segment": "sum.cu",
+}
 
 FAMILY_SECONDS = 300.0  # CPU seconds of all files of a family, one architecture
 FILE_SECONDS = 60.0

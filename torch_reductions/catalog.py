@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import recurrence, reduce, scan
+from . import recurrence, reduce, scan, segment
 from .arguments import DTYPES, FLOATS, INTEGERS
 from .library import Rung, dtype_name, ladder
 
-__all__ = ["INPUTS", "OPERATORS", "RECURRENCES", "REDUCTIONS", "SCANS", "Input", "Operator", "Rung", "ladder"]
+__all__ = [
+    "INPUTS",
+    "OPERATORS",
+    "RECURRENCES",
+    "REDUCTIONS",
+    "SCANS",
+    "SEGMENTS",
+    "Input",
+    "Operator",
+    "Rung",
+    "ladder",
+]
 
 
 @dataclass(frozen=True)
@@ -98,8 +110,39 @@ def loop_recurrence(
     return result.reshape(tokens.shape)
 
 
+def loop_segments(reduction: Callable[..., Tensor], of_none: float | None = None) -> Callable[..., Tensor]:
+    """torch has no segments along any dim: a loop of its reduction. of_none: what an extreme of no elements is the
+    opposite bound of, 1 for the largest and -1 for the smallest."""
+
+    def loop(input: Tensor, cu_seqlens: Tensor, dim: int = 0, **options: Any) -> Tensor:
+        offsets = cu_seqlens.tolist()
+        results = []
+        for begin, end in itertools.pairwise(offsets):
+            part = input.narrow(dim, begin, end - begin)
+            if begin == end and of_none is not None:
+                results.append(torch.full_like(input.sum(dim), bound(input.dtype, -of_none), dtype=input.dtype))
+            else:
+                results.append(reduction(part, dim, **options))
+        if results:
+            return torch.stack(results, dim)
+        return reduction(input.unsqueeze(dim), dim, **options).narrow(dim, 0, 0)
+
+    return loop
+
+
+def bound(dtype: torch.dtype, sign: float) -> float:
+    """The largest value of a type, or the smallest for a sign of -1."""
+    if dtype.is_floating_point:
+        return sign * torch.inf
+    if dtype == torch.bool:
+        return sign > 0
+    info = torch.iinfo(dtype)
+    return info.max if sign > 0 else info.min
+
+
 _WITH_EMPTY = (*INPUTS, *(Input(shape) for shape in EMPTY))
 _NUMBERS = (*FLOATS, *INTEGERS)
+_OF_SEGMENTS = tuple(recipe for recipe in _WITH_EMPTY if recipe.shape not in ((), (2**20 + 3,)))
 
 REDUCTIONS = (
     Operator("sum", "reduce", reduce.sum, torch.sum, DTYPES, True, _WITH_EMPTY),
@@ -128,4 +171,14 @@ RECURRENCES = (
         tuple(recipe for recipe in _WITH_EMPTY if recipe.shape != (2**20 + 3,)),
     ),
 )
-OPERATORS = (*REDUCTIONS, *SCANS, *RECURRENCES)
+SEGMENTS = tuple(
+    Operator(function.__name__, "segment", function, loop_segments(theirs, of_none), dtypes, False, _OF_SEGMENTS)
+    for function, theirs, of_none, dtypes in (
+        (segment.segment_sum, torch.sum, None, DTYPES),
+        (segment.segment_prod, torch.prod, None, DTYPES),
+        (segment.segment_mean, torch.mean, None, FLOATS),
+        (segment.segment_amax, torch.amax, 1, DTYPES),
+        (segment.segment_amin, torch.amin, -1, DTYPES),
+    )
+)
+OPERATORS = (*REDUCTIONS, *SCANS, *RECURRENCES, *SEGMENTS)

@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 MIN_TORCH = (2, 11)
-FAMILIES = ("reduce", "scan", "recurrence")
+FAMILIES = ("reduce", "scan", "recurrence", "segment")
 DEVICES = ("cpu", "cuda")
 NAMESPACE = "torch_reductions"
 

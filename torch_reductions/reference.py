@@ -6,6 +6,7 @@ float64 for float64, int64, wrapping, for integers and bool. A level of the tree
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -304,3 +305,44 @@ def linear_recurrence(
         t = g * initial.reshape(-1, 1).to(t.dtype) + t
     result = (t.flip(1) if reverse else t).to(tokens.dtype)
     return result.reshape(*outer, n).movedim(-1, dim).reshape(tokens.shape)
+
+
+def _segments(
+    input: Tensor, cu_seqlens: Tensor, dim: int, result: torch.dtype, combine: Combine, empty: float, mean: bool = False
+) -> Tensor:
+    """Fold(n) of the n elements of each segment, counted from its own first one."""
+    lines = input.movedim(dim, -1)
+    *outer, n = lines.shape
+    rows = lines.reshape(math.prod(outer), n).to(accumulator(input.dtype))
+    results = []
+    for begin, end in itertools.pairwise(cu_seqlens.tolist()):
+        if begin == end or not rows.shape[0]:
+            results.append(torch.full((rows.shape[0],), empty, dtype=result))
+            continue
+        value = fold(combine, (rows[:, begin:end],))[0][:, 0]
+        results.append((value / torch.full_like(value, end - begin) if mean else value).to(result))
+    stacked = torch.stack(results, -1) if results else torch.empty((rows.shape[0], 0), dtype=result)
+    return stacked.reshape(*outer, len(results)).movedim(-1, dim)
+
+
+def segment_sum(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None) -> Tensor:
+    result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
+    return _segments(input.to(dtype or input.dtype), cu_seqlens, dim, result, add, 0)
+
+
+def segment_prod(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None) -> Tensor:
+    result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
+    return _segments(input.to(dtype or input.dtype), cu_seqlens, dim, result, multiply, 1)
+
+
+def segment_mean(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None) -> Tensor:
+    result = dtype or input.dtype
+    return _segments(input.to(result), cu_seqlens, dim, result, add, torch.nan, mean=True)
+
+
+def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0) -> Tensor:
+    return _segments(input, cu_seqlens, dim, input.dtype, larger, _bounds(input.dtype)[0])
+
+
+def segment_amin(input: Tensor, cu_seqlens: Tensor, dim: int = 0) -> Tensor:
+    return _segments(input, cu_seqlens, dim, input.dtype, smaller, _bounds(input.dtype)[1])

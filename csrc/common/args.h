@@ -50,6 +50,25 @@ struct ScanArgs {
   int64_t front;
 };
 
+enum class Segment : int { segment_sum, segment_prod, segment_mean, segment_amax, segment_amin };
+inline constexpr int kSegmentFunctions = 5;
+
+// The fold of each segment of a line; the reductions' own, under the same number.
+constexpr Function fold_of(Segment function) { return Function(int(function)); }
+static_assert(fold_of(Segment::segment_amin) == Function::amin);
+
+// The input seen as [outer, length, inner], strides in elements (0 where a dimension was expanded); the output is
+// contiguous [outer, segments.count, inner], which is never 0; length may be. The types are those of a ReduceArgs.
+struct SegmentArgs {
+  Segment function;
+  Dtype input_dtype, output_dtype;
+  const void* input;
+  void* output;
+  int64_t outer, length, inner;
+  int64_t outer_stride, length_stride, inner_stride;
+  Segments segments;
+};
+
 enum class Recurrence : int { linear_recurrence };
 inline constexpr int kRecurrenceFunctions = 1;
 

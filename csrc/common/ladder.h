@@ -23,6 +23,7 @@ struct Rung {
 
 constexpr unsigned bit(Function function) { return 1u << int(function); }
 constexpr unsigned bit(Scan function) { return 1u << int(function); }
+constexpr unsigned bit(Segment function) { return 1u << int(function); }
 constexpr unsigned bit(Recurrence function) { return 1u << int(function); }
 constexpr unsigned bit(Dtype dtype) { return 1u << int(dtype); }
 inline constexpr unsigned kAllFunctions = (1u << kReduceFunctions) - 1, kAllDtypes = (1u << kDtypes) - 1;
@@ -74,7 +75,13 @@ inline constexpr Rung kRecurrenceLadder[] = {
     {10, "sequential", kCpu, 0, kAllRecurrences, kFloats, "left to right", "one loop over the elements: the textbook's check", false},
     {20, "ordered", kCpu | kCuda, 75, kAllRecurrences, kFloats, "Fold(i + 1)", "a scan of pairs: one order that the position alone decides", true},
 };
+
+inline constexpr unsigned kAllSegments = (1u << kSegmentFunctions) - 1;
+inline constexpr Rung kSegmentLadder[] = {
+    {10, "sequential", kCpu, 0, kAllSegments, kAllDtypes, "left to right", "one loop over each segment: the textbook's check", false},
+    {20, "ordered", kCpu | kCuda, 75, kAllSegments, kAllDtypes, "Fold(length)", "each segment in the order that its own length decides", true},
+};
 // clang-format on
-inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20;
+inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20;
 
 }  // namespace torch_reductions

@@ -36,6 +36,11 @@ STABLE_TORCH_LIBRARY(torch_reductions, m) {
   m.def(
       "linear_recurrence(Tensor gates, Tensor tokens, Tensor? initial, int dim, Tensor? cu_seqlens=None, *, "
       "bool reverse=False, int variant=0) -> Tensor");
+  m.def("segment_sum(Tensor input, Tensor cu_seqlens, int dim=0, *, ScalarType? dtype=None, int variant=0) -> Tensor");
+  m.def("segment_prod(Tensor input, Tensor cu_seqlens, int dim=0, *, ScalarType? dtype=None, int variant=0) -> Tensor");
+  m.def("segment_mean(Tensor input, Tensor cu_seqlens, int dim=0, *, ScalarType? dtype=None, int variant=0) -> Tensor");
+  m.def("segment_amax(Tensor input, Tensor cu_seqlens, int dim=0, *, int variant=0) -> Tensor");
+  m.def("segment_amin(Tensor input, Tensor cu_seqlens, int dim=0, *, int variant=0) -> Tensor");
 }
 
 namespace torch_reductions {
@@ -77,10 +82,12 @@ EXPORT const char* torch_reductions_ladder(const char* family) {
   using namespace torch_reductions;
   static const std::string reduce = lines(kReduceLadder, kFunctionNames), scan = lines(kScanLadder, kScanNames);
   static const std::string recurrence = lines(kRecurrenceLadder, kRecurrenceNames);
+  static const std::string segment = lines(kSegmentLadder, kSegmentNames);
   const std::string_view name(family);
   return name == "reduce"       ? reduce.c_str()
          : name == "scan"       ? scan.c_str()
          : name == "recurrence" ? recurrence.c_str()
+         : name == "segment"    ? segment.c_str()
                                 : "";
 }
 

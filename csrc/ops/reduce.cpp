@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "device.h"
+#include "fold_types.h"
 #include "tensor.h"
 
 #ifdef USE_CUDA
@@ -22,31 +23,7 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-// What the input is cast to first, where `ordered` does not do it on the way, and what the result is.
-struct Types {
-  Dtype input, output;
-};
-
 bool is_ordered(int64_t variant) { return variant == 0 || variant == kReduceAuto; }
-
-Types types_of(Function function, Dtype input, const std::optional<ScalarType>& requested, int64_t variant) {
-  const bool mean = function == Function::mean;
-  if (!requested) {
-    STD_TORCH_CHECK(!mean || is_float(input),
-                    "mean(): could not infer output dtype. Input dtype must be either a "
-                    "floating point or complex dtype. Got: ",
-                    torch::headeronly::toString(scalar_type_of(input)));
-    return {input, is_float(input) ? input : Dtype::int64};
-  }
-  const Dtype output = dtype_of(*requested, "dtype");
-  STD_TORCH_CHECK(!mean || is_float(output),
-                  "mean(): could not infer output dtype. Optional dtype must be either a "
-                  "floating point or complex dtype. Got: ",
-                  torch::headeronly::toString(*requested));
-  const bool widens = output == Dtype::float32 && (input == Dtype::float16 || input == Dtype::bfloat16);
-  const bool truncates = !is_float(input) && !is_float(output) && output != Dtype::boolean;
-  return {is_ordered(variant) && (widens || truncates) ? input : output, output};
-}
 
 double of_no_elements(Function function) {
   if (function == Function::mean) return std::numeric_limits<double>::quiet_NaN();
@@ -54,7 +31,7 @@ double of_no_elements(Function function) {
 }
 
 // The rungs of the textbook take contiguous rows, and sum integers into int64: the rest is done here, around them.
-Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepdim, Types types, int64_t variant) {
+Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepdim, FoldTypes types, int64_t variant) {
   const int rung = check_variant(kReduceLadder, variant, kReduceAuto, kDevice, function, types.input);
   const bool any_layout = is_ordered(rung);
   const bool narrow = !any_layout && !is_float(types.output) && function <= Function::mean;
@@ -96,7 +73,8 @@ using OptionalDims = std::optional<std::vector<int64_t>>;
 template <Function function>
 Tensor fold(const Tensor& input, OptionalDims dim, bool keepdim, std::optional<ScalarType> dtype, int64_t variant) {
   const DimSet reduced = dim_set(dim ? std::span<const int64_t>(*dim) : std::span<const int64_t>(), input.dim());
-  const Types types = types_of(function, dtype_of(input.scalar_type(), "input"), dtype, variant);
+  const FoldTypes types =
+      fold_types(function, name_of(function), dtype_of(input.scalar_type(), "input"), dtype, is_ordered(variant));
   return reduce(function, input, reduced, keepdim, types, variant);
 }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, Operator, Rung
+from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, SEGMENTS, Operator, Rung
 from torch_reductions.library import dtype_name
 
 MOST_ELEMENTS = 100_003
@@ -201,6 +201,31 @@ RECURRENCE_VIEWS = (
         View(4, 600, 4, 1, 16, 4),
     ),
 )
+# Of segments: how many, and letters, e of equal lengths, z many of them empty, g one that takes nearly all, w offsets
+# of int64; x offsets that are wrong, from which anything may come but an access outside the memory.
+SEGMENT_FORMS = ("1", "7", "40z", "9g", "100w", "33e", "400zw", "20x")
+SEGMENT_FORM_VIEWS = (rows(2, 9000), rows(3, 1501, 1), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
+SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
+    *((rows(1, n), "1") for n in (1, 2, 31, 127, 128, 129, 512, 513, 2048, 2049, 8192, 65_536, 99_999)),
+    *((rows(1, 16_384), f"{count}e") for count in (1, 2, 3, 4, 32, 64, 127, 128, 129, 512, 4096, 16_384)),
+    *((rows(1, 70_001, 3), "500"), (rows(1, 40_000), "3000z"), (rows(1, 30_000, 1), "30g"), (rows(40, 1000), "5")),
+    *((rows(300, 33, 1), "4z"), (rows(2, 40_000, 0, 1), "11w"), (rows(1, 20_000, 0, 200), "3"), (rows(5, 40), "90zw")),
+    *((rows(1, 100_003, 5, 1), "2"), (rows(1, 5000, 0, 1), "2000x"), (rows(1, 66_000, 0, 1), "5xw")),
+    *((columns(1, n, 64), "1") for n in (1, 7, 8, 63, 64, 65, 257, 1500)),
+    *(
+        (columns(1, 4096, 5), "64e"),
+        (columns(3, 900, 100), "30z"),
+        (columns(1, 6000, 3), "3g"),
+        (columns(40, 20, 5), "6"),
+    ),
+    *((columns(1, 70_000, 1), "2"), (columns(2, 9000, 2, 0, 1), "5xw")),
+    (
+        View(1, 280_001, 1, 0, 2, 0, 0, 8000),
+        "1",
+    ),  # two rounds of the tiles that a block folds at once, and a ragged one
+    *((View(3, 500, 7, 9000, 18, 2), "9"), (View(5, 3000, 1, 7000, 2, 0), "4w"), (View(1, 20_000, 1, 0, 0, 0), "30")),
+    *((View(4, 600, 4, 1, 16, 4), "12"), (View(3, 1000, 4, 4444, 1, 1111), "21z"), (View(70, 300, 1, 1, 70, 0), "8")),
+)
 
 
 @dataclass(frozen=True)
@@ -209,7 +234,7 @@ class Case:
     rung: Rung
     dtype: str
     view: View
-    form: str = ""  # of a scan: one of FORMS; of a recurrence: one of RECURRENCE_FORMS
+    form: str = ""  # of a scan: one of FORMS; of a recurrence: one of RECURRENCE_FORMS; of segments: as SEGMENT_FORMS
 
     @property
     def name(self) -> str:
@@ -293,12 +318,33 @@ FEW_VIEWS = (
 )
 
 
+def segment_cases_of(
+    operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None, form: str = ""
+) -> Iterator[Case]:
+    """Each emulated rung of segments: their views, and every form on a few; or the given views in a form in turn."""
+    for rung in operator.rungs(dtype, "cuda"):
+        if not rung.emulated:
+            continue
+        pairs = list(itertools.product(SEGMENT_FORM_VIEWS, SEGMENT_FORMS)) + list(SEGMENT_VIEWS)
+        if views is not None:
+            pairs = list(zip(views, itertools.cycle((form,) if form else SEGMENT_FORMS), strict=False))
+        for view, given in dict.fromkeys(pairs):
+            yield Case(operator.name, rung, dtype_name(dtype), view, given)
+
+
 @functools.cache
 def main_cases() -> list[Case]:
-    """Sum, argmax, cumsum, cummin and the recurrence of float32, bfloat16 and int64, for every schedule and build; of
-    logcumsumexp, whose kernels differ in the operator alone, a few."""
+    """Sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16 and int64, for every schedule
+    and build; of logcumsumexp, whose kernels differ in the operator alone, and of packed segments a few."""
     return (
         [
+            case
+            for operator in SEGMENTS
+            if operator.name == "segment_sum"
+            for dtype in DTYPES
+            for case in segment_cases_of(operator, dtype)
+        ]
+        + [
             case
             for name, dtype in PACKED
             for operator in OPERATORS
@@ -377,6 +423,14 @@ def other_cases() -> list[Case]:
             if dtype != torch.bool and (operator.name, dtype) not in PACKED
             for case in packed_cases_of(operator, dtype, [rows(1, 9000), columns(1, 3000, 4), columns(3, 70, 33)])
         ]
+        + [
+            case
+            for operator in SEGMENTS
+            for dtype in operator.dtypes
+            if operator.name != "segment_sum" or dtype not in DTYPES
+            for form in ("5z", "40")
+            for case in segment_cases_of(operator, dtype, views, form)
+        ]
     )
 
 
@@ -394,7 +448,7 @@ def text_of(cases: Sequence[Case]) -> str:
 def main(words: Sequence[str]) -> None:
     """python -m tests.emulator.cases FUNCTION RUNG DTYPE OUTERxLENGTH: one case of contiguous rows, for the runner.
 
-    Of a scan and of a recurrence: every form.
+    Of a scan, of a recurrence and of segments: every form.
     """
     if len(words) != 4 or not re.fullmatch(r"\d+x\d+", words[3]):
         raise SystemExit(main.__doc__)
@@ -406,6 +460,8 @@ def main(words: Sequence[str]) -> None:
         every: list[Case] = []
     elif operator.family == "scan":
         every = [case for form in FORMS for case in scan_cases_of(operator, kind, [view], form)]
+    elif operator.family == "segment":
+        every = [case for form in SEGMENT_FORMS for case in segment_cases_of(operator, kind, [view], form)]
     elif operator.family == "recurrence":
         every = [case for form in RECURRENCE_FORMS for case in recurrence_cases_of(operator, kind, [view], form)]
     else:

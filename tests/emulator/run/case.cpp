@@ -20,6 +20,7 @@ namespace {
 constexpr const char* kFunctions[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
 constexpr const char* kScans[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
 constexpr const char* kRecurrences[] = {"linear_recurrence"};
+constexpr const char* kSegments[] = {"segment_sum", "segment_prod", "segment_mean", "segment_amax", "segment_amin"};
 constexpr const char* kTypes[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                   "uint8",   "int16",    "int32",   "int64",   "bool"};
 
@@ -38,6 +39,7 @@ class Numbers {
       : case_(c),
         ordered_(c.rung == (c.scan         ? kScanAuto
                             : c.recurrence ? kRecurrenceAuto
+                            : c.segment    ? kSegmentAuto
                                            : kReduceAuto)),
         random_(c.seed) {}
 
@@ -115,6 +117,44 @@ RecurrenceArgs recurrence_of(Recurrence function, const ReduceArgs& a, const std
           .reverse = has('r')};
 }
 
+// form: how many segments, and letters: e of equal lengths, z many of them empty, g one that takes nearly all; x for offsets
+// that are wrong; w for int64.
+SegmentArgs segments_of(Segment function, const ReduceArgs& a, const std::string& form) {
+  return {.function = function,
+          .input_dtype = a.input_dtype,
+          .output_dtype = a.output_dtype,
+          .outer = a.outer,
+          .length = a.length,
+          .inner = a.inner,
+          .outer_stride = a.outer_stride,
+          .length_stride = a.length_stride,
+          .inner_stride = a.inner_stride,
+          .segments = {nullptr, form.find('w') != form.npos, std::stoll(form), a.length}};
+}
+
+std::vector<int64_t> offsets_of(const SegmentArgs& args, const std::string& form, uint64_t seed) {
+  const auto has = [&](char letter) { return form.find(letter) != form.npos; };
+  const int64_t count = args.segments.count, length = args.length;
+  std::mt19937_64 random(seed);
+  const auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
+  std::vector<int64_t> offsets(size_t(count) + 1);
+  if (has('x')) {
+    for (int64_t& at : offsets) at = below(4) == 0 ? int64_t(int32_t(random())) : below(3 * length + 30) - length - 10;
+    return offsets;
+  }
+  const int64_t few[] = {below(length + 1), below(length + 1), below(length + 1)};
+  for (int64_t s = 1; s < count; s++) {
+    int64_t& at = offsets[size_t(s)];
+    if (has('e')) at = length * s / count;
+    else if (has('g')) at = s <= count / 2 ? std::min(s * 5, length) : std::max(length - (count - s) * 5, int64_t(0));
+    else if (has('z') && below(2) == 0) at = few[below(3)];
+    else at = below(length + 1);
+  }
+  offsets.back() = length;
+  std::sort(offsets.begin(), offsets.end());
+  return offsets;
+}
+
 }  // namespace
 
 Case gates_of(const Case& c) {
@@ -162,15 +202,24 @@ std::vector<Case> read_cases(std::istream& in) {
                c.seed;) {
     c.args.input = c.args.output = nullptr;
     c.args.input_dtype = Dtype(index_of(kTypes, input));
-    c.scan.reset(), c.recurrence.reset();
+    c.scan.reset(), c.recurrence.reset(), c.segment.reset();
     const bool has_form = function.starts_with("cum") || function.ends_with("recurrence");
     c.no_offsets = has_form && output.find('b') != output.npos;
     c.packed = c.no_offsets || (has_form && output.find('s') != output.npos);
+    c.wrong_offsets = false;
     if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;
       c.args.output_dtype = c.args.input_dtype;
       c.recurrence = recurrence_of(Recurrence(index_of(kRecurrences, function)), c.args, output);
       c.has_initial = output.find('h') != output.npos;
+    } else if (function.starts_with("segment")) {
+      const Segment segment = Segment(index_of(kSegments, function));
+      c.args.function = fold_of(segment);
+      const bool wide = c.args.function <= Function::mean && c.args.input_dtype > Dtype::float64;
+      c.args.output_dtype = wide ? Dtype::int64 : c.args.input_dtype;
+      c.segment = segments_of(segment, c.args, output);
+      c.offsets = offsets_of(*c.segment, output, c.seed);
+      c.wrong_offsets = output.find('x') != output.npos;
     } else if (function.find("cum") != function.npos) {
       const Scan scan = Scan(index_of(kScans, function));
       c.args.function = scan == Scan::cumprod ? Function::prod : Function::sum;

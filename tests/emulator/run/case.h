@@ -20,7 +20,10 @@ struct Case {
   bool has_initial;                                            // a state before the first element, or each segment
   // Of packed segments, s: their offsets are made of the seed; b: they are no offsets, so that no result has a meaning.
   bool packed, no_offsets;
-  int64_t offset;  // of the first element, in elements, from an address that 256 divides
+  std::optional<torch_reductions::SegmentArgs> segment;
+  std::vector<int64_t> offsets;  // of its segments
+  bool wrong_offsets;            // as nobody may give them: any result will do
+  int64_t offset;                // of the first element, in elements, from an address that 256 divides
   int multiprocessors;
   uint64_t seed;
 };

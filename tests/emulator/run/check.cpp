@@ -8,9 +8,11 @@
 #include "../../../csrc/cpu/recurrence/ladder.h"
 #include "../../../csrc/cpu/reduce/ladder.h"
 #include "../../../csrc/cpu/scan/ladder.h"
+#include "../../../csrc/cpu/segment/ladder.h"
 #include "../../../csrc/cuda/recurrence/ladder.h"
 #include "../../../csrc/cuda/reduce/ladder.h"
 #include "../../../csrc/cuda/scan/ladder.h"
+#include "../../../csrc/cuda/segment/ladder.h"
 #include "../machine/options.h"
 
 namespace emulator {
@@ -103,6 +105,7 @@ struct Computed {
       : values(c.args.output_dtype, c.args.outer * c.args.inner *
                                         (c.scan         ? c.scan->results
                                          : c.recurrence ? c.recurrence->length
+                                         : c.segment    ? c.segment->segments.count
                                                         : 1)),
         indices(Dtype::int64, c.scan && c.scan->function >= Scan::cummax ? values.count() : 0) {}
 };
@@ -135,18 +138,30 @@ struct Inputs {
   Input input;
   std::optional<Input> gates, initial;  // of a recurrence
   PackedOffsets packed;
+  std::vector<int64_t> offsets;  // of segments
+  std::vector<int32_t> narrow_offsets;
 
   explicit Inputs(const Case& c) : input(c), packed(c) {
     if (c.recurrence) gates.emplace(gates_of(c));
     if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
+    if (c.segment && c.segment->segments.wide) offsets = c.offsets;
+    else if (c.segment) narrow_offsets.assign(c.offsets.begin(), c.offsets.end());
   }
   bool changed() const { return input.changed() || (gates && gates->changed()) || (initial && initial->changed()); }
 };
 
-// reduce(args), scan(args) or recur(args), whichever the case is of, with the memory filled in.
-template <class Reduce, class Scanned, class Recur>
-bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scanned scan, Recur recur) {
+// reduce(args), scan(args), recur(args) or segment(args), whichever the case is of, with the memory filled in.
+template <class Reduce, class Scanned, class Recur, class Segmented>
+bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scanned scan, Recur recur,
+         Segmented segment) {
   const void* const input = inputs.input.first();
+  if (c.segment) {
+    SegmentArgs args = *c.segment;
+    args.input = input, args.output = to.values.data();
+    args.segments.offsets = args.segments.wide ? static_cast<const void*>(inputs.offsets.data())
+                                               : static_cast<const void*>(inputs.narrow_offsets.data());
+    return segment(args);
+  }
   if (c.recurrence) {
     RecurrenceArgs args = *c.recurrence;
     args.gates = inputs.gates->first(), args.tokens = input, args.output = to.values.data();
@@ -172,11 +187,12 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
   const bool found = run(
       c, inputs, got, [&](const ReduceArgs& args) { return cuda::reduce(c.rung, args, context); },
       [&](const ScanArgs& args) { return cuda::scan(c.rung, args, context); },
-      [&](const RecurrenceArgs& args) { return cuda::recurrence(c.rung, args, context); });
+      [&](const RecurrenceArgs& args) { return cuda::recurrence(c.rung, args, context); },
+      [&](const SegmentArgs& args) { return cuda::segment(c.rung, args, context); });
   if (!found) return "the GPU has no rung " + std::to_string(c.rung);
   if (inputs.changed()) return "the input was changed";
   if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";
-  if (c.no_offsets) return "";
+  if (c.no_offsets || c.wrong_offsets) return "";
   if (const std::string wrong = compare(got.values, expected.values, c.args.output_dtype); !wrong.empty()) return wrong;
   const std::string wrong = compare(got.indices, expected.indices, Dtype::int64);
   return wrong.empty() ? "" : "indices: " + wrong;
@@ -188,11 +204,12 @@ std::string check(const Case& c) {
   options.multiprocessors = c.multiprocessors;
   const Inputs inputs(c);
   Computed expected(c);
-  if (!c.no_offsets)
+  const auto segment = [](const SegmentArgs& args) { return cpu::segment(0, args, {1, serial}); };
+  if (!c.no_offsets && !c.wrong_offsets)
     run(
         c, inputs, expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
         [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
-        [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); });
+        [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); }, segment);
   if (inputs.changed() || expected.values.overrun() || expected.indices.overrun())
     return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.

@@ -1,0 +1,46 @@
+// One segment as a call of the reductions, and the fold of an empty one: what the rungs on the CPU share.
+#pragma once
+#include <limits>
+
+#include "../reduce/output.h"
+
+namespace torch_reductions::cpu {
+
+// Segment s of the lines of outer index o: its results are contiguous.
+inline ReduceArgs segment_of(const SegmentArgs& args, int64_t o, int64_t s) {
+  const int64_t begin = args.segments.begin(s), first = o * args.outer_stride + begin * args.length_stride;
+  return {.function = fold_of(args.function),
+          .input_dtype = args.input_dtype,
+          .output_dtype = args.output_dtype,
+          .input = static_cast<const char*>(args.input) + first * size_of(args.input_dtype),
+          .output =
+              static_cast<char*>(args.output) + (o * args.segments.count + s) * args.inner * size_of(args.output_dtype),
+          .outer = 1,
+          .length = args.segments.end(s) - begin,
+          .inner = args.inner,
+          .outer_stride = 0,
+          .length_stride = args.length_stride,
+          .inner_stride = args.inner_stride};
+}
+
+// The results of an empty segment: 0, 1, NaN, and of an extreme what every element of the type replaces.
+inline void write_empty(const ReduceArgs& segment) {
+  with_storage(segment.input_dtype, [&](auto storage) {
+    using S = typename decltype(storage)::type;
+    with_operator<S>(segment.function, [&](auto op) {
+      using Value = typename decltype(op)::type::Value;
+      if constexpr (std::is_arithmetic_v<Value>) {
+        using A = std::conditional_t<std::is_integral_v<S>, S, Accumulator<S>>;
+        const bool flag = segment.input_dtype == Dtype::boolean;
+        const Value value = segment.function == Function::amax   ? Value(flag ? A(0) : kLeast<A>)
+                            : segment.function == Function::amin ? Value(flag ? A(1) : kMost<A>)
+                                                                 : Value(0);
+        ReduceArgs one = segment;
+        if (segment.function >= Function::amax) one.length = 1;  // of a value that is there
+        for (int64_t i = 0; i < segment.inner; i++) write(one, i, 1, &value);
+      }
+    });
+  });
+}
+
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,26 @@
+// Changes: the elements are shared out by windows of as much work each, whatever the segments' lengths; tiles are counted
+//          from each segment's own first element.
+// Costs:   a search in the offsets a window; a second launch where a segment may be longer than a tile.
+// Gains:   the bits of the reduction of the segment alone; one huge segment and a million short ones keep the memory busy
+//          alike; nothing is read back to the host.
+// Order:   Fold(length of the segment), docs/order.md.
+// Needs:   7.5 and up.
+// See:     ordered/job.cuh, what a window owns; ordered/{packed_rows,lines,rest}.cuh, the kernels; Blelloch, Prefix Sums
+//          and Their Applications, 1990, section 1.5; Merrill and Garland, Merge-based Parallel Sparse Matrix-Vector
+//          Multiplication, 2016: elements and rows counted as work alike.
+#include "ladder.h"
+#include "ordered/families.h"
+
+namespace torch_reductions::cuda {
+
+void ordered(const SegmentArgs& args, Context& context) {
+  switch (args.function) {
+    case Segment::segment_sum:
+    case Segment::segment_mean: return segment_sums(args, context);
+    case Segment::segment_prod: return segment_prods(args, context);
+    case Segment::segment_amax:
+    case Segment::segment_amin: return segment_extremes(args, context);
+  }
+}
+
+}  // namespace torch_reductions::cuda

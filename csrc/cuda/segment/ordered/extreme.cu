@@ -1,0 +1,11 @@
+// amax and amin of the segments of every type.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void segment_extremes(const SegmentArgs& args, Context& context) {
+  with_kernel_type(args.input_dtype, [&]<class T>(Tag<T>) { SegmentPlan<T, MaxOf<T>>(args, context).run(); });
+}
+
+}  // namespace torch_reductions::cuda

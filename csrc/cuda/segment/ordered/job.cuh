@@ -1,0 +1,67 @@
+// What the kernels of a call share: what a window of the work owns, and where values go.
+//
+// Segment s stands at the place begin(s) + s: a segment is as much work as it has elements, and one more. Tile t of it,
+// 2^log_tile elements counted from its own first one, stands t * 2^log_tile places further on. A window, 2^log_tile
+// places, owns the tiles that stand in it: at most one of a segment that stands before it, and those of the segments that
+// stand in it, of which the last one alone may be longer than a tile. So a window's tiles have two slots for what a segment
+// of several tiles hands on, and where a tile's slot is follows from its place.
+#pragma once
+#include "../../reduce/ordered/output.cuh"
+#include "../ladder.h"
+
+namespace torch_reductions::cuda {
+
+template <class S>
+struct Job {
+  using Op = typename S::Op;
+  using Value = typename S::Value;
+  S source;
+  const char* data;
+  int64_t inner, outer_bytes, length_bytes, inner_bytes;  // the steps of [outer, length, inner]
+  int64_t lines, windows;
+  int log_tile;
+  Segments segments;
+  Output out;
+  bool mean;
+  Value empty;   // the result of an empty segment
+  Value* slots;  // [line][window][a segment's first tile, then the digits 0 ... log_tile of a later one]
+
+  __device__ __forceinline__ const char* line(int64_t i) const {
+    if (inner == 1) return data + i * outer_bytes;
+    const int64_t o = i / inner;
+    return data + o * outer_bytes + (i - o * inner) * inner_bytes;
+  }
+  __device__ __forceinline__ int64_t place(int64_t s) const { return segments.begin(s) + s; }
+
+  __device__ __forceinline__ Value* first_tile(int64_t line, int64_t window) const {
+    return slots + (line * windows + window) * (log_tile + 2);
+  }
+  __device__ __forceinline__ Value* later_tile(int64_t line, int64_t window) const {
+    return first_tile(line, window) + 1;
+  }
+
+  __device__ __forceinline__ void store(int64_t line, int64_t s, int64_t n, Value fold) const {
+    const int64_t o = inner == 1 ? line : line / inner;
+    Output to = out;
+    to.divisor = mean ? n : 0;
+    to.store<Op>((o * segments.count + s) * inner + (line - o * inner), n > 0 ? fold : empty);
+  }
+};
+
+// The elements [begin, begin + n) of a line.
+struct Piece {
+  int64_t begin;
+  int n;
+};
+
+// The tile of segment s that stands in the window, before which the segment stands; n <= 0 where it ends earlier.
+template <class S>
+__device__ __forceinline__ Piece later_piece(const Job<S>& job, int64_t s, int64_t window) {
+  const int64_t tile = int64_t(1) << job.log_tile, begin = job.segments.begin(s),
+                ahead = ((window << job.log_tile) - begin - s + tile - 1) >> job.log_tile << job.log_tile,
+                from = ahead > tile ? ahead : tile,  // whatever the offsets are
+      left = job.segments.end(s) - begin - from;
+  return {begin + from, int(left < tile ? (left > 0 ? left : 0) : tile)};
+}
+
+}  // namespace torch_reductions::cuda

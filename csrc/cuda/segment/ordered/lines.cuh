@@ -1,0 +1,94 @@
+// Lines of any strides: a thread folds what a window owns of a line; neighbouring threads take neighbouring lines.
+#pragma once
+#include "job.cuh"
+
+namespace torch_reductions::cuda {
+
+inline constexpr int kLineThreads = 256;
+inline constexpr int kLeastLogLineTile = 6, kLogLineTile = 10;
+
+// The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. Its digits too, where somebody
+// asks for them.
+template <class Op, class Load>
+__device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, typename Op::Value* digits = nullptr) {
+  using Value = typename Op::Value;
+  constexpr int Levels = kLogLineTile - 2;
+  Value wait[Levels][1], v[1], all = Op::identity();
+  const auto take = [&](int k, Value digit) {
+    all = Op::combine(all, digit);
+    if (digits != nullptr) digits[k] = digit;
+  };
+  const int blocks = n >> 3;
+#pragma unroll 1
+  for (int b = 0; b < blocks; b++) {
+    Value x[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) x[i] = load(b * 8 + i);
+    v[0] = tree<Op, 8>(x);
+    push<Op, 1>(wait, v, b);
+  }
+  each<Levels>([&](auto k) {
+    constexpr int Level = Levels - 1 - k.value;
+    if (blocks >> Level & 1) take(3 + Level, wait[Level][0]);
+  });
+  int at = blocks * 8;
+  each<3>([&](auto k) {
+    constexpr int Digit = 2 - k.value, Size = 1 << Digit;
+    if ((n & Size) == 0) return;
+    Value x[Size];
+#pragma unroll
+    for (int i = 0; i < Size; i++) x[i] = load(at + i);
+    take(Digit, tree<Op, Size>(x));
+    at += Size;
+  });
+  return all;
+}
+
+// The first segment that does not stand before the place.
+template <class S>
+__device__ __forceinline__ int64_t first_from(const Job<S>& job, int64_t place) {
+  int64_t low = 0, high = job.segments.count;
+  while (low < high) {
+    const int64_t middle = (low + high) >> 1;
+    if (job.place(middle) < place) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+template <class S>
+__global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
+  using Value = typename S::Value;
+  const int64_t i = int64_t(blockIdx.x) * kLineThreads + threadIdx.x;
+  if (i >= job.lines * job.windows) return;
+  const int64_t window = i / job.lines, line = i - window * job.lines, start = window << job.log_tile,
+                tile = int64_t(1) << job.log_tile;
+  const char* const data = job.line(line);
+  const auto fold = [&](int64_t begin, int n, Value* digits) {
+    const char* const p = data + begin * job.length_bytes;
+    return fold_in_thread<typename S::Op>(
+        n, [&](int k) { return load_one(job.source, p + k * job.length_bytes, 0); }, digits);
+  };
+  int64_t s = first_from(job, start), begin = 0;
+  Piece piece = s > 0 ? later_piece(job, s - 1, window) : Piece{};
+  Value* digits = piece.n > 0 ? job.later_tile(line, window) : nullptr;
+  // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
+  for (bool later = piece.n > 0;; later = false) {
+    int64_t n = piece.n;
+    if (!later) {
+      if (s >= job.segments.count) return;
+      begin = job.segments.begin(s);
+      if (begin + s >= start + tile) return;
+      n = job.segments.end(s) - begin;
+      piece = {begin, int(n < tile ? n : tile)};
+      digits = nullptr;
+    }
+    const Value v = fold(piece.begin, piece.n, digits);
+    if (later) continue;
+    if (n <= tile) job.store(line, s, n, v);
+    else *job.first_tile(line, window) = v;
+    s++;
+  }
+}
+
+}  // namespace torch_reductions::cuda

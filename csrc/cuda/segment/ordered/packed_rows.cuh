@@ -1,0 +1,161 @@
+// Contiguous lines: a warp folds what a window owns of a line. Short segments are staged in shared memory by 16-byte loads,
+// as many as there is room for, and folded from there, a thread a segment; longer ones are folded by the whole warp.
+#pragma once
+#include "../../reduce/ordered/rows.cuh"
+#include "../../reduce/ordered/short_rows.cuh"
+#include "job.cuh"
+
+namespace torch_reductions::cuda {
+
+inline constexpr int kPackedThreads = 128;
+inline constexpr int kPackedBytes = 8192;  // that a warp stages at once
+inline constexpr int kPackedLane = 4;      // segments a thread
+
+// The fold of the n > 0 elements at p, at most 32 units, in every lane. Its digits too, where somebody asks for them.
+template <class S>
+__device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const char* p, int n,
+                                                          typename S::Value* digits = nullptr) {
+  using Op = typename S::Op;
+  using Value = typename S::Value;
+  constexpr int LogUnit = kLogUnit<S>;
+  const int lane = threadIdx.x & 31, units = n >> LogUnit;
+  Value mine = Op::identity(), folded = Op::identity();
+  for (int u = 0; u << LogUnit < n; u++) {
+    const int first = u << LogUnit;
+    Value q[kGroups<S>];
+    load_unit(source, q, p, first, n - first, lane, 0);
+    if (u < units) {
+      const Value v = unit_total<Op>(q, lane);
+      if (lane == u) mine = v;
+    }
+    if ((u + 1) << LogUnit < n) continue;
+    if (units > 0) {  // the last one: all totals, then the ragged unit's digits
+      Value digit[5];
+      const Value all = lane_digits<Op, 5>(mine, units, digit, lane);
+      if (digits != nullptr && lane == (units & 31)) {
+        each<5>([&](auto k) {
+          if (units >> k.value & 1) digits[LogUnit + k.value] = digit[k.value];
+        });
+        if (units == 32) digits[LogUnit + 5] = all;
+      }
+      folded = shuffle(fold_digits<Op>(units == 32 ? all : folded, digit), units & 31);
+    }
+    if (u == units) {
+      const Tail<S> tail(source, q, p + first * S::kBytes, n - first, lane, 0);
+      if (digits != nullptr) tail.store(digits, lane);
+      folded = tail.onto(folded);
+    }
+  }
+  return folded;
+}
+
+// The first segment that does not stand before the place: each lane asks for one of 32.
+template <class S>
+__device__ __forceinline__ int64_t first_from_by_warp(const Job<S>& job, int64_t place) {
+  const int lane = threadIdx.x & 31;
+  int64_t low = 0, high = job.segments.count;
+  while (low < high) {
+    const int64_t step = (high - low + 31) >> 5, at = low + lane * step;
+    const unsigned behind = __ballot_sync(kFullWarp, at >= high || job.place(at) >= place);
+    const int before = behind == 0 ? 32 : __ffs(int(behind)) - 1;  // lanes whose segment stands before the place
+    if (before < 32) high = min(high, low + before * step);
+    if (before > 0) low = low + (before - 1) * step + 1;
+  }
+  return low;
+}
+
+// The bytes [0, end) from `aligned` on, padded as Staged reads them.
+template <int Bytes>
+__device__ __forceinline__ void stage(char* shared, const char* aligned, int end) {
+  constexpr int Loads = 8;
+  const int lane = threadIdx.x & 31;
+  const uint64_t policy = evict_first();
+#pragma unroll 1
+  for (int from = lane * 16; from - lane * 16 < end; from += Loads * 512) {
+    uint32_t words[Loads][4];
+#pragma unroll
+    for (int j = 0; j < Loads; j++) load16(words[j], aligned + from + j * 512, policy, from + j * 512 < end);
+#pragma unroll
+    for (int j = 0; j < Loads; j++) {
+      const int at = from + j * 512;
+      if (at >= end) continue;
+      char* const to = shared + padded<Bytes>(at);  // 16 divides 128: no padding inside a vector
+      if constexpr (Bytes == 8) {
+        reinterpret_cast<uint2*>(to)[0] = make_uint2(words[j][0], words[j][1]);
+        reinterpret_cast<uint2*>(to)[1] = make_uint2(words[j][2], words[j][3]);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++) reinterpret_cast<uint32_t*>(to)[i] = words[j][i];
+      }
+    }
+  }
+}
+
+template <class S>
+__global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job) {
+  using Value = typename S::Value;
+  constexpr int Staged_ = padded<S::kBytes>(kPackedBytes + 16) + 16;
+  __shared__ uint4 memory[kPackedThreads / 32][(Staged_ + 15) / 16];
+  char* const shared = reinterpret_cast<char*>(memory[threadIdx.x >> 5]);
+  const Segments& segments = job.segments;
+  const int lane = threadIdx.x & 31;
+  const int64_t i = int64_t(blockIdx.x) * (kPackedThreads / 32) + (threadIdx.x >> 5);
+  if (i >= job.lines * job.windows) return;
+  const int64_t line = i / job.windows, window = i - line * job.windows, tile = int64_t(1) << job.log_tile,
+                start = window << job.log_tile;
+  const char* const row = job.line(line);
+  int64_t s = first_from_by_warp(job, start);
+  Piece piece = s > 0 ? later_piece(job, s - 1, window) : Piece{};
+  // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
+  for (bool later = piece.n > 0;; later = false) {
+    int64_t n = piece.n;
+    if (!later) {
+      if (s >= segments.count) return;
+      const int64_t base = segments.begin(s);
+      if (base + s >= start + tile) return;
+      // The next `count` segments can be staged together.
+      int count = 0, from[kPackedLane], length[kPackedLane];
+#pragma unroll
+      for (int g = 0; g < kPackedLane; g++) {
+        const int64_t at = s + g * 32 + lane;
+        bool fits = false;
+        if (at < segments.count) {
+          const int64_t begin = segments.begin(at), end = segments.begin(at + 1);
+          from[g] = int(begin - base), length[g] = int(end - begin);
+          fits = begin + at < start + tile && begin >= base && end >= begin && end - begin <= kThreadRow &&
+                 end - base <= kPackedBytes / S::kBytes;
+        }
+        const unsigned others = ~__ballot_sync(kFullWarp, fits);
+        if (count == g * 32) count += others == 0 ? 32 : __ffs(int(others)) - 1;
+      }
+      if (count > 0) {
+        const char* const p = row + base * S::kBytes;
+        const int shift = int(reinterpret_cast<uintptr_t>(p) & 15);
+        __syncwarp();  // the segments before these have been read
+        const int bytes = int(segments.begin(s + count) - base) * S::kBytes;
+        stage<S::kBytes>(shared, p - shift, bytes > 0 ? shift + bytes : 0);
+        __syncwarp();
+#pragma unroll
+        for (int g = 0; g < kPackedLane; g++) {
+          if (g * 32 + lane >= count) continue;
+          const Staged<S> staged{shared, shift + from[g] * S::kBytes, job.source};
+          job.store(line, s + g * 32 + lane, length[g], staged.fold_row(length[g]));
+        }
+        s += count;
+        continue;
+      }
+      n = segments.end(s) - base;
+      piece = {base, int(n < tile ? n : tile)};
+    }
+    const Value v = fold_in_warp(job.source, row + piece.begin * S::kBytes, piece.n,
+                                 later ? job.later_tile(line, window) : nullptr);
+    if (later) continue;
+    if (lane == 0) {
+      if (n <= tile) job.store(line, s, n, v);
+      else *job.first_tile(line, window) = v;
+    }
+    s++;
+  }
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,91 @@
+// Which kernel folds the segments, and how large a tile is. None of this changes a bit of the result.
+#pragma once
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "../../../common/ceil_div.h"
+#include "../../primitives/launch.h"
+#include "lines.cuh"
+#include "packed_rows.cuh"
+#include "rest.cuh"
+
+namespace torch_reductions::cuda {
+
+template <class T, class Op>
+class SegmentPlan {
+  using S = Input<T, Op>;
+  using Value = typename Op::Value;
+
+ public:
+  SegmentPlan(const SegmentArgs& args, Context& context)
+      : args_(args), context_(context), sms_(multiprocessors(context.device)) {}
+
+  void run() {
+    const bool rows = args_.length_stride == 1 && args_.length > 1;
+    // The largest tile that leaves work for every multiprocessor.
+    const int64_t lines = args_.outer * args_.inner, places = args_.length + args_.segments.count;
+    const auto work = [&](int log_tile) { return lines * ceil_div(places, int64_t(1) << log_tile); };
+    int log_tile = rows ? kLogUnit<S> + 5 : kLogLineTile;
+    const int least = rows ? kLogUnit<S> : kLeastLogLineTile, wanted = rows ? 64 : 1024;
+    while (log_tile > least && work(log_tile) < int64_t(wanted) * sms_) log_tile--;
+
+    Job<S> job = this->job(lines, work(log_tile) / lines, log_tile);
+    const bool several = args_.length > int64_t(1) << log_tile;  // a segment may have more than one tile
+    if (several)
+      job.slots =
+          static_cast<Value*>(context_.workspace(size_t(work(log_tile)) * size_t(log_tile + 2) * sizeof(Value)));
+    if (rows)
+      launch(&segment_rows<S>, ceil_div(work(log_tile), kPackedThreads / 32), kPackedThreads, 0, context_.stream, job);
+    else launch(&segment_lines<S>, ceil_div(work(log_tile), kLineThreads), kLineThreads, 0, context_.stream, job);
+    if (!several) return;
+    const int64_t pairs = lines * args_.segments.count;
+    const int each_block = int(std::clamp(pairs / (int64_t(8) * sms_), int64_t(1), int64_t(kRestThreads)));
+    launch(&segment_rest<S>, ceil_div(pairs, each_block), kRestThreads, 0, context_.stream, job, each_block);
+  }
+
+ private:
+  Job<S> job(int64_t lines, int64_t windows, int log_tile) const {
+    const bool flipped = args_.function == Segment::segment_amin;
+    const int64_t size = sizeof(T);
+    return {.source = {flipped ? kFlip<Native<T>> : 0, args_.input_dtype == Dtype::int8 ? 128 : 0},
+            .data = static_cast<const char*>(args_.input),
+            .inner = args_.inner,
+            .outer_bytes = args_.outer_stride * size,
+            .length_bytes = args_.length_stride * size,
+            .inner_bytes = args_.inner_stride * size,
+            .lines = lines,
+            .windows = windows,
+            .log_tile = log_tile,
+            .segments = args_.segments,
+            .out = {args_.output, args_.output_dtype, flipped, 0},
+            .mean = args_.function == Segment::segment_mean,
+            .empty = of_no_elements(flipped),
+            .slots = nullptr};
+  }
+
+  // 0, 1, NaN for a mean; of an extreme what every element of the type replaces, flipped as the elements are.
+  Value of_no_elements(bool flipped) const {
+    if constexpr (!kExtreme<Op>) {
+      if constexpr (std::is_floating_point_v<Value>)
+        if (args_.function == Segment::segment_mean) return std::numeric_limits<Value>::quiet_NaN();
+      return Value(args_.function == Segment::segment_prod);
+    } else if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      const auto bounds = [&]() -> std::pair<Value, Value> {
+        if (args_.input_dtype == Dtype::boolean) return {0, 1};
+        if (args_.input_dtype == Dtype::int8) return {-128, 127};  // read as uint8
+        return {Value(Limits::lowest()), Value(Limits::max())};
+      }();
+      return flipped ? Value(~bounds.second) : bounds.first;
+    } else {
+      return Op::identity();
+    }
+  }
+
+  const SegmentArgs& args_;
+  Context& context_;
+  const int sms_;
+};
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,11 @@
+// Sums and means of the segments of every type.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void segment_sums(const SegmentArgs& args, Context& context) {
+  with_kernel_type(args.input_dtype, [&]<class T>(Tag<T>) { SegmentPlan<T, SumOf<T>>(args, context).run(); });
+}
+
+}  // namespace torch_reductions::cuda

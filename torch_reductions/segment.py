@@ -1,0 +1,398 @@
+"""The reductions of packed segments: segment_sum, segment_prod, segment_mean, segment_amax, segment_amin.
+
+Sequences of different lengths lie one after another along a dim, and ``cu_seqlens`` says where: segment s is
+``[cu_seqlens[s], cu_seqlens[s + 1])``. Its result is ``Fold(n)`` of its n elements, counted from its own first one, as
+:mod:`torch_reductions.reduce` defines it: ``segment_sum(x, cu_seqlens)[s]`` has the bits of
+``sum(x[cu_seqlens[s]:cu_seqlens[s + 1]], 0)``, on every device, in every layout and whatever the other segments are.
+
+The gradients have no atomics, and the same bits every time: what a segment's result hands to its elements is read by
+each of them, and what they hand back is a ``segment_sum`` again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .arguments import (
+    FLOATS,
+    check_cu_seqlens,
+    check_differentiable,
+    check_dim,
+    check_dtype,
+    check_input,
+    check_offsets,
+    to_dim,
+    to_dtype,
+)
+from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+
+__all__ = ["segment_amax", "segment_amin", "segment_mean", "segment_prod", "segment_sum"]
+
+FOLDS = ("segment_sum", "segment_prod", "segment_mean")  # they take a dtype
+
+
+# --- What is right --------------------------------------------------------------------------------------------------
+
+
+def _supports(
+    function: str,
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    dtype: torch.dtype | None = None,
+    variant: int = 0,
+) -> None:
+    """Raises for the kinds of tensors, the types, the offsets and the variants that there are no kernels for."""
+    check_input(function, input)
+    check_cu_seqlens(function, cu_seqlens, input)
+    if dtype is not None:
+        check_dtype(function, "dtype", dtype)
+    check_variant(function, variant, dtype or input.dtype, input.device.type)
+
+
+def _result(function: str, input: Tensor, cu_seqlens: Tensor, dim: int = 0, dtype: torch.dtype | None = None) -> Tensor:
+    """The result without its values, or the exception that torch raises."""
+    if input.ndim == 0:
+        raise IndexError(f"{function}(): argument 'dim' is {dim}, but input has no dims; pass input.reshape(1)")
+    check_dim(function, dim, input.ndim)
+    if function == "segment_mean" and (dtype or input.dtype) not in FLOATS:
+        argument, wrong = ("Input", input.dtype) if dtype is None else ("Optional", dtype)
+        raise RuntimeError(
+            f"{function}(): could not infer output dtype. {argument} dtype must be either a floating point or complex "
+            f"dtype. Got: {dtype_name(wrong)}; pass a floating-point dtype, such as dtype=torch.float32"
+        )
+    shape = list(input.shape)
+    shape[dim] = cu_seqlens.shape[0] - 1
+    wide = function in FOLDS and input.dtype not in FLOATS
+    return input.new_empty(shape, dtype=dtype or (torch.int64 if wide else input.dtype))
+
+
+def _check(function: str, input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: int = 0, **options: Any) -> None:
+    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
+    _supports(function, input, cu_seqlens, dim, variant=variant, **options)
+    # Nothing is allocated for the result, however large: a meta tensor stands for the input.
+    _result(function, torch.empty_like(input, device="meta"), cu_seqlens, dim, **options)
+    check_offsets(function, cu_seqlens, input.shape[dim])
+    if input.is_cuda and not has_cuda():
+        raise RuntimeError(no_cuda_message())
+
+
+def _fake(
+    function: str, input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: int = 0, **options: Any
+) -> Tensor:
+    _supports(function, input, cu_seqlens, dim, variant=variant, **options)
+    return _result(function, input, cu_seqlens, dim, **options)
+
+
+# --- vmap -----------------------------------------------------------------------------------------------------------
+
+
+def _batch(
+    function: str,
+    run: Callable[..., Tensor],
+    batch_size: int,
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    **options: Any,
+) -> Tensor:
+    """The same dim of every example, one further on; the segments are the same for all of them."""
+    ndim = input.ndim - 1
+    if ndim == 0:
+        raise IndexError(f"{function}(): argument 'dim' is {dim}, but an example of the batch has no dims")
+    check_dim(function, dim, ndim)
+    return run(input, cu_seqlens, dim % ndim + 1, **options)
+
+
+# --- Gradients ------------------------------------------------------------------------------------------------------
+
+
+class _Spread(torch.autograd.Function):
+    """A segment's value at each of its elements. Its gradient is a segment_sum, in one order; index_select's own would
+    be an index_add, whose order differs from run to run."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Tensor, cu_seqlens: Tensor, dim: int, length: int) -> Tensor:
+        offsets = cu_seqlens.to(torch.int64).contiguous()
+        places = torch.arange(length, device=offsets.device)
+        # Clamped, for offsets on a GPU that are wrong.
+        segment = (torch.searchsorted(offsets, places, right=True) - 1).clamp(0, max(offsets.shape[0] - 2, 0))
+        return values.index_select(dim, segment)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, cu_seqlens, ctx.dim, _ = inputs
+        ctx.save_for_backward(cu_seqlens)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (cu_seqlens,) = ctx.saved_tensors
+        return _segment_sum.run(grads[0], cu_seqlens, ctx.dim), None, None, None
+
+
+def _spread(ctx: Any, values: Tensor, cu_seqlens: Tensor) -> Tensor:
+    result: Tensor = _Spread.apply(values, cu_seqlens, ctx.dim, ctx.length)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _counts(ctx: Any, cu_seqlens: Tensor) -> Tensor:
+    """Elements of each segment, along the dim; of an empty one 1, which divides what nobody reads."""
+    return cu_seqlens.diff().clamp(min=1).reshape([-1 if d == ctx.dim else 1 for d in range(ctx.ndim)])
+
+
+def _save_form(ctx: Any, output: Tensor, input: Tensor, cu_seqlens: Tensor, dim: int = 0, **_: Any) -> None:
+    check_differentiable(input, output)
+    ctx.ndim, ctx.dim, ctx.dtype = input.ndim, dim % input.ndim, input.dtype
+    ctx.length = input.shape[dim]
+    ctx.save_for_backward(cu_seqlens)
+
+
+def _save_input(ctx: Any, output: Tensor, input: Tensor, cu_seqlens: Tensor, *args: Any, **options: Any) -> None:
+    _save_form(ctx, output, input, cu_seqlens, *args, **options)
+    ctx.save_for_backward(cu_seqlens, input)
+
+
+def _save_both(ctx: Any, output: Tensor, input: Tensor, cu_seqlens: Tensor, *args: Any, **options: Any) -> None:
+    _save_form(ctx, output, input, cu_seqlens, *args, **options)
+    ctx.save_for_backward(cu_seqlens, input, output)
+
+
+def _sum_backward(ctx: Any, grad: Tensor) -> Tensor:
+    (cu_seqlens,) = ctx.saved_tensors
+    return _spread(ctx, grad, cu_seqlens).to(ctx.dtype)
+
+
+def _mean_backward(ctx: Any, grad: Tensor) -> Tensor:
+    (cu_seqlens,) = ctx.saved_tensors
+    return _spread(ctx, grad / _counts(ctx, cu_seqlens), cu_seqlens).to(ctx.dtype)
+
+
+def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
+    """The product of the other elements, as a polynomial in the zeros among them: one that is left over is a factor,
+    whose own derivative the second derivative needs, and of several nothing is left."""
+    cu_seqlens, input = ctx.saved_tensors
+    precise = torch.float64 if torch.float64 in (ctx.dtype, grad.dtype) else torch.float32
+    x = input.to(precise)
+    is_zero = x == 0
+    zeros = _segment_sum.run(is_zero, cu_seqlens, ctx.dim)
+    factors = torch.where(is_zero, 1, x)
+    products = _segment_prod.run(factors, cu_seqlens, ctx.dim)
+    zero = torch.where(is_zero, x, 0)
+    the_zero = _segment_sum.run(zero, cu_seqlens, ctx.dim)  # where there is one
+    of_others = torch.where(zeros == 0, 1, torch.where(zeros == 1, the_zero, 0))
+    count, sum_of_zeros = (_spread(ctx, t, cu_seqlens) for t in (zeros, the_zero))
+    of_zero = torch.where(count == 1, 1, torch.where(count == 2, sum_of_zeros - zero, 0))
+    others = torch.where(is_zero, of_zero, _spread(ctx, of_others, cu_seqlens) / factors)
+    return (_spread(ctx, grad.to(precise) * products, cu_seqlens) * others).to(ctx.dtype)
+
+
+def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
+    """Equal elements share the gradient evenly; no element equals NaN, whose gradient is NaN therefore."""
+    cu_seqlens, input, output = ctx.saved_tensors
+    equal = input == _spread(ctx, output.detach(), cu_seqlens)
+    ties = _segment_sum.run(equal, cu_seqlens, ctx.dim)
+    empty = (cu_seqlens.diff() == 0).reshape([-1 if d == ctx.dim else 1 for d in range(ctx.ndim)])
+    shared: Tensor = _spread(ctx, grad / torch.where(empty, 1, ties), cu_seqlens) * equal
+    return shared
+
+
+# --- The functions --------------------------------------------------------------------------------------------------
+
+
+def _operator(
+    name: str, save: Callable[..., None], backward: Callable[[Any, Tensor], Tensor], autocast: Sequence[str] = ()
+) -> Operator[Tensor]:
+    return Operator(
+        name,
+        supports=functools.partial(_supports, name),
+        check=functools.partial(_check, name),
+        fake=functools.partial(_fake, name),
+        batch=functools.partial(_batch, name),
+        save=save,
+        backward=backward,
+        autocast=autocast,
+        several=True,
+        shared=["cu_seqlens"],
+    )
+
+
+_segment_sum = _operator("segment_sum", _save_form, _sum_backward, autocast=["cuda"])
+_segment_prod = _operator("segment_prod", _save_input, _prod_backward, autocast=["cuda", "cpu"])
+_segment_mean = _operator("segment_mean", _save_form, _mean_backward)
+_segment_amax = _operator("segment_amax", _save_both, _extreme_backward)
+_segment_amin = _operator("segment_amin", _save_both, _extreme_backward)
+
+
+def _call(
+    operator: Operator[Tensor],
+    variant: str,
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: Any,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Calls an operator with arguments of the types that torch takes; its schema takes more."""
+    for name, tensor in (("input", input), ("cu_seqlens", cu_seqlens)):
+        if not isinstance(tensor, Tensor):
+            raise wrong_type(operator.name, name, "Tensor", tensor)
+    if type(dim) is not int:
+        dim = to_dim(operator.name, dim)
+    if dtype is None:
+        return operator(variant, input, cu_seqlens, dim)
+    return operator(variant, input, cu_seqlens, dim, dtype=to_dtype(operator.name, dtype))
+
+
+def segment_sum(
+    input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None, variant: str = "auto"
+) -> Tensor:
+    r"""Sum of each packed segment, :math:`y_s = \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a dim; c is ``cu_seqlens``.
+
+    Args:
+        input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool; one dim or more, any
+            strides.
+        cu_seqlens: 1-D, int32 or int64, on the input's device: ``[0, ..., input.shape[dim]]``, none less than the one
+            before it. Segments may be empty, and there may be none.
+        dim: the dim along which the segments lie.
+        dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        A tensor of the input's shape, but ``len(cu_seqlens) - 1`` along ``dim``. The sum of an empty segment is 0.
+
+    Raises:
+        IndexError: dim is out of range, or the input has no dims.
+        RuntimeError: cu_seqlens is of another type, shape or device; on a CPU, its values are no such offsets; a CUDA
+            tensor meets a build without CUDA.
+        TypeError: an argument is of the wrong type.
+        ValueError: there is no such variant for the device.
+        NotImplementedError: input is complex, sparse, nested or quantized, or vmap is over cu_seqlens.
+
+    On a GPU the values of cu_seqlens are not checked, which would stop the host: wrong ones give wrong results, but no
+    memory outside the tensors is read or written.
+
+    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Higham, *Accuracy
+    and Stability of Numerical Algorithms*, 4.2; Blelloch, *Prefix Sums and Their Applications*, 1.5). Gradients have
+    the same bits every time.
+
+    >>> segment_sum(torch.tensor([1, 2, 3, 4]), torch.tensor([0, 3, 3, 4]))
+    tensor([6, 0, 4])
+    """
+    return _call(_segment_sum, variant, input, cu_seqlens, dim, dtype)
+
+
+def segment_prod(
+    input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None, variant: str = "auto"
+) -> Tensor:
+    r"""Product of each packed segment, :math:`y_s = \prod_{i = c_s}^{c_{s+1} - 1} x_i`, along a dim; c is
+    ``cu_seqlens``.
+
+    Args:
+        input: a tensor of any type of :func:`segment_sum`; one dim or more, any strides.
+        cu_seqlens: the segments' offsets, as those of :func:`segment_sum`.
+        dim: the dim along which the segments lie.
+        dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        A tensor of the input's shape, but ``len(cu_seqlens) - 1`` along ``dim``. The product of an empty segment is 1.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
+
+    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Blelloch, *Prefix
+    Sums and Their Applications*, 1.5). The gradient is the product over the element, and right where elements are zero;
+    so is the second derivative, but not the third one there.
+
+    >>> segment_prod(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
+    tensor([6., 1., 4.])
+    """
+    return _call(_segment_prod, variant, input, cu_seqlens, dim, dtype)
+
+
+def segment_mean(
+    input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None, variant: str = "auto"
+) -> Tensor:
+    r"""Mean of each packed segment, :math:`y_s = \frac{1}{c_{s+1} - c_s} \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a
+    dim; c is ``cu_seqlens``.
+
+    Args:
+        input: a floating-point tensor of one dim or more; of integers or bool with a floating-point ``dtype``.
+        cu_seqlens: the segments' offsets, as those of :func:`segment_sum`.
+        dim: the dim along which the segments lie.
+        dtype: the floating-point type that the input is cast to first. By default the input's type.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        A tensor of the input's shape, but ``len(cu_seqlens) - 1`` along ``dim``. The mean of an empty segment is NaN.
+
+    Raises:
+        RuntimeError: the input is of integers or bool without a ``dtype``, or ``dtype`` is not floating-point; as
+            :func:`segment_sum` otherwise.
+        IndexError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
+
+    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Blelloch, *Prefix
+    Sums and Their Applications*, 1.5), then one division by n in the accumulator's type.
+
+    >>> segment_mean(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
+    tensor([2., nan, 4.])
+    """
+    return _call(_segment_mean, variant, input, cu_seqlens, dim, dtype)
+
+
+def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: str = "auto") -> Tensor:
+    r"""Largest element of each packed segment, :math:`y_s = \max_{c_s \le i < c_{s+1}} x_i`, along a dim; c is
+    ``cu_seqlens``. NaN counts as the largest.
+
+    Args:
+        input: a tensor of any type of :func:`segment_sum`; one dim or more, any strides.
+        cu_seqlens: the segments' offsets, as those of :func:`segment_sum`.
+        dim: the dim along which the segments lie.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        A tensor of input's type and shape, but ``len(cu_seqlens) - 1`` along ``dim``. Of -0.0 and 0.0, which are equal,
+        the first one stays. Of an empty segment it is the type's smallest value, -inf where there is one.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
+
+    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Blelloch, *Prefix
+    Sums and Their Applications*, 1.5). Equal elements share the gradient evenly.
+
+    >>> segment_amax(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))
+    tensor([3., -inf, 4.])
+    """
+    return _call(_segment_amax, variant, input, cu_seqlens, dim)
+
+
+def segment_amin(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: str = "auto") -> Tensor:
+    r"""Smallest element of each packed segment, :math:`y_s = \min_{c_s \le i < c_{s+1}} x_i`, along a dim; c is
+    ``cu_seqlens``. NaN counts as the smallest.
+
+    Args:
+        input: a tensor of any type of :func:`segment_sum`; one dim or more, any strides.
+        cu_seqlens: the segments' offsets, as those of :func:`segment_sum`.
+        dim: the dim along which the segments lie.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        A tensor of input's type and shape, but ``len(cu_seqlens) - 1`` along ``dim``. Of -0.0 and 0.0, which are equal,
+        the first one stays. Of an empty segment it is the type's largest value, inf where there is one.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
+
+    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Blelloch, *Prefix
+    Sums and Their Applications*, 1.5). Equal elements share the gradient evenly.
+
+    >>> segment_amin(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))
+    tensor([1., inf, 4.])
+    """
+    return _call(_segment_amin, variant, input, cu_seqlens, dim)
