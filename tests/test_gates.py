@@ -484,6 +484,8 @@ def test_reasons_are_read() -> None:
         ("scan_rows<Input<Half, LogAdd<float>, 4> >", "scan_rows-log_add", 4),
         ("recur_lines<BFloat16>", "recur_lines", 8),
         ("recur_lines<double>", "recur_lines", 16),
+        ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> > >", "scan_segments", 8),
+        ("scan_segments<RecurrenceJob<double> >", "scan_segments", 16),
     ],
 )
 def test_kernels_are_named(kernel: str, name: str, size: int) -> None:

@@ -87,8 +87,8 @@ def _supports(
             "packed segments have no room for initial elements, exclusive has as many as there are"
         )
     check_cu_seqlens(function, cu_seqlens, input)
-    name = next((rung.name for rung in rungs(function) if rung.number == variant), "auto")
-    if input.is_cuda and name not in ("auto", "ordered"):
+    if input.is_cuda and variant not in (0, rungs(function)[-1].number):
+        (name,) = (rung.name for rung in rungs(function) if rung.number == variant)
         raise NotImplementedError(
             f"{function}(): variant {name!r} does not take cu_seqlens on cuda; choose 'auto' or 'ordered'"
         )
