@@ -209,6 +209,7 @@ def test_number_of_threads(function: str, dtype: str) -> None:
                 same(scan(function, x, dim, **options), expected, (shape, dim, threads))
 
 
+@pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("function", SCANS)
 def test_always_the_same(function: str, device: str) -> None:

@@ -71,10 +71,7 @@ Segments segments_for(int rung, Scan function, Tensor& cu_seqlens, const Tensor&
                   "(): include_initial and cu_seqlens exclude each other: segments have no room for initial elements");
   STD_TORCH_CHECK(kDevice == kCpu || rung == kScanAuto, name_of(function), "(): variant ", rung,
                   " does not take cu_seqlens on cuda; choose auto (0)");
-  const Segments segments = check_cu_seqlens(name_of(function), cu_seqlens, input, length);
-  STD_TORCH_CHECK(segments.count > 0 || length == 0, name_of(function), "(): cu_seqlens must end with ", length,
-                  ", the length of the dim, but it holds no segment");
-  return segments;
+  return check_cu_seqlens(name_of(function), cu_seqlens, input, length);
 }
 
 // The rung of the textbook takes contiguous rows: the rest is done here, around it.
