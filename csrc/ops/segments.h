@@ -23,8 +23,6 @@ inline Segments check_cu_seqlens(const char* function, Tensor& cu_seqlens, const
                   function, "(): cu_seqlens and input must be on the same device");
   cu_seqlens = torch::stable::contiguous(cu_seqlens);
   const Segments segments{cu_seqlens.const_data_ptr(), type == ScalarType::Long, cu_seqlens.numel() - 1, length};
-  STD_TORCH_CHECK(segments.count > 0 || length == 0, function, "(): cu_seqlens must end with ", length,
-                  ", the length of the dim, but it holds no segment");
   if constexpr (kDevice == kCpu) {
     const auto at = [&](int64_t s) {
       return segments.wide ? static_cast<const int64_t*>(segments.offsets)[s]
@@ -37,6 +35,8 @@ inline Segments check_cu_seqlens(const char* function, Tensor& cu_seqlens, const
     STD_TORCH_CHECK(at(segments.count) == length, function, "(): cu_seqlens must end with ", length,
                     ", the length of the dim, but it ends with ", at(segments.count));
   }
+  STD_TORCH_CHECK(segments.count > 0 || length == 0, function, "(): cu_seqlens must end with ", length,
+                  ", the length of the dim, but it holds no segment");
   return segments;
 }
 
