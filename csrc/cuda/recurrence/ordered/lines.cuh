@@ -36,17 +36,6 @@ struct Cut {
   HOST_DEVICE int warp_bytes() const { return runs() * run_bytes; }
 };
 
-// The fold of what came so far, which may be nothing.
-template <class Op>
-struct SoFar {
-  typename Op::Value value{};
-  bool there = false;
-  __device__ __forceinline__ void append(typename Op::Value next) {
-    value = there ? Op::combine(value, next) : next;
-    there = true;
-  }
-};
-
 template <class T>
 struct LineTiles {
   using Op = Linear<Native<T>>;

@@ -41,15 +41,8 @@ struct Strips {
   HOST_DEVICE int tile_bytes() const { return (runs() << log_block) * run_bytes; }
 };
 
-// Down a line: x[i] becomes the fold of all up to element i, given those before the first one and up to the last one.
-// Each x[i] first becomes the block that ends at i, as in a Fenwick tree.
-template <class Op, int N>
-__device__ __forceinline__ void blocks_of_run(typename Op::Value (&x)[N]) {
-#pragma unroll
-  for (int half = 1; half < N; half *= 2)
-#pragma unroll
-    for (int i = 2 * half - 1; i < N; i += 2 * half) x[i] = Op::combine(x[i - half], x[i]);
-}
+// Down a line: x[i], the block that ends there, becomes the fold of all up to element i, given those before the first one
+// and up to the last one.
 template <class Op, int N>
 __device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], typename Op::Value before,
                                              typename Op::Value last) {

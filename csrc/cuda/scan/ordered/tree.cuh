@@ -32,4 +32,24 @@ __device__ __forceinline__ void tree_down(const typename Op::Value (&node)[2 * N
   }
 }
 
+// Each x[i] becomes the block that ends at i, as in a Fenwick tree.
+template <class Op, int N>
+__device__ __forceinline__ void blocks_of_run(typename Op::Value (&x)[N]) {
+#pragma unroll
+  for (int half = 1; half < N; half *= 2)
+#pragma unroll
+    for (int i = 2 * half - 1; i < N; i += 2 * half) x[i] = Op::combine(x[i - half], x[i]);
+}
+
+// The fold of what came so far, which may be nothing.
+template <class Op>
+struct SoFar {
+  typename Op::Value value{};
+  bool there = false;
+  __device__ __forceinline__ void append(typename Op::Value next) {
+    value = there ? Op::combine(value, next) : next;
+    there = true;
+  }
+};
+
 }  // namespace torch_reductions::cuda

@@ -5,17 +5,6 @@
 
 namespace torch_reductions::cuda {
 
-// The fold of what came so far, which may be nothing.
-template <class Op>
-struct Prefix {
-  typename Op::Value value{};
-  bool there = false;
-  __device__ __forceinline__ void append(typename Op::Value next) {
-    value = there ? Op::combine(value, next) : next;
-    there = true;
-  }
-};
-
 template <class Value>
 struct SegmentMemory {
   static constexpr int kElements = kSegmentRun<Value> * kSegmentThreads, kWords = kElements / 32;
@@ -243,8 +232,8 @@ struct SegmentBlock {
       if (d & 1) to[0][column] = d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0]);
     }
   }
-  __device__ __forceinline__ Prefix<Op> before_tile(unsigned tile) const {
-    Prefix<Op> v;
+  __device__ __forceinline__ SoFar<Op> before_tile(unsigned tile) const {
+    SoFar<Op> v;
     for (int k = kSegmentRadix * windows.levels - 1; k >= 0; k--)
       if (tile >> k & 1) v.append(memory.kept[k][column]);
     return v;
@@ -253,7 +242,7 @@ struct SegmentBlock {
   __device__ __forceinline__ Value after_tile(unsigned tile, Value total) const {
     int k = 0;
     for (; tile >> k & 1; k++) total = Op::combine(memory.kept[k][column], total);
-    Prefix<Op> v;
+    SoFar<Op> v;
     for (int j = kSegmentRadix * windows.levels - 1; j > k; j--)
       if (tile >> j & 1) v.append(memory.kept[j][column]);
     v.append(total);
@@ -271,11 +260,11 @@ struct SegmentBlock {
         x[i] = Value{};  // comes into no result
         if (i < run.count) x[i] = memory.element(((run.first + i) << log) + column);
       }
-      blocks_of<Op>(x);
+      blocks_of_run<Op, R>(x);
 
       // The fold before the run, and the one before the largest block that ends with it.
       const int slot = run.first / R, own_block = (run.number + 1) & -(run.number + 1);
-      Prefix<Op> base, before_block;
+      SoFar<Op> base, before_block;
       if (run.continued) before_block = base = before_tile(stretch.tile);
       for (int rest = run.number, runs_so_far = 0; rest != 0;) {
         const int digit = 1 << (31 - __clz(rest));
@@ -305,14 +294,6 @@ struct SegmentBlock {
       for (int i = 0; i < R; i++)
         if (i < run.count) memory.element(((run.first + i) << log) + column) = x[i];
     }
-  }
-  // Each x[i] becomes the block that ends at i, as in a Fenwick tree.
-  template <class O>
-  __device__ __forceinline__ static void blocks_of(Value (&x)[R]) {
-#pragma unroll
-    for (int half = 1; half < R; half *= 2)
-#pragma unroll
-      for (int i = 2 * half - 1; i < R; i += 2 * half) x[i] = O::combine(x[i - half], x[i]);
   }
 
   __device__ __forceinline__ void store(const Stretch& stretch) const {
