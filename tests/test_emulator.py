@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from helpers import EMULATED, ROOT
 
-from tests.emulator import build, cases
+from tests.emulator import build, cases, mutants
 from torch_reductions.catalog import OPERATORS, ladder
 from torch_reductions.library import FAMILIES
 
@@ -238,3 +238,10 @@ def test_a_seed_repeats_a_run(twins: list[Twin]) -> None:
         for _ in range(2):
             done = spawn(built("faults", "plain"), schedule, "--only", found.name)
             assert done.stdout.split("\t", 3)[3] == found.said
+
+
+def test_mutants_find_their_places() -> None:
+    """They are run by hand (`python -m tests.emulator.mutants`): here only that their texts still stand in the kernels."""
+    for mutant in mutants.MUTANTS:
+        source = (ROOT / "csrc" / "cuda" / mutant.file).read_text()
+        assert source.count(mutant.old) == 1, (mutant.name, mutant.file)

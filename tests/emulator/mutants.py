@@ -137,8 +137,8 @@ MUTANTS = (
         "a scan's warp that copies out before all its results are there",
         "races",
         SCAN + "rows.cuh",
-        "    __syncwarp();\n    T* const to",
-        "    T* const to",
+        "    __syncwarp();\n    const int64_t first = p.line",
+        "    const int64_t first = p.line",
         "cumsum",
     ),
     Mutant(
