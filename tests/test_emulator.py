@@ -241,7 +241,7 @@ def test_a_seed_repeats_a_run(twins: list[Twin]) -> None:
 
 
 def test_mutants_find_their_places() -> None:
-    """They are run by hand (`python -m tests.emulator.mutants`): here only that their texts still stand in the kernels."""
+    """They are run by hand (`python -m tests.emulator.mutants`): here only that their texts stand in the kernels."""
     for mutant in mutants.MUTANTS:
         source = (ROOT / "csrc" / "cuda" / mutant.file).read_text()
         assert source.count(mutant.old) == 1, (mutant.name, mutant.file)
