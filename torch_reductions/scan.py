@@ -208,9 +208,7 @@ def _segments(ctx: Any) -> tuple[Tensor, ...]:
 
 
 def _without_initial(ctx: Any, results: Tensor) -> Tensor:
-    """The results that were made of elements."""
-    if not (ctx.exclusive or ctx.include_initial):
-        return results
+    """The results that were made of elements, of those with an initial one."""
     kept = slice(None, -1) if ctx.reverse else slice(1, None)
     return results[(slice(None),) * ctx.dim + (kept,)]
 
@@ -299,9 +297,8 @@ def _cumprod_backward_of_segments(ctx: Any, grad: Tensor) -> Tensor:
     precise = _precise(input, output)
     grad, factors = torch.atleast_1d(grad.to(precise), input.to(precise))
     before = _cumprod.run(factors, ctx.dim, cu_seqlens, exclusive=True, reverse=ctx.reverse)
-    gates = factors.roll(
-        1 if ctx.reverse else -1, ctx.dim
-    )  # what rolls in from another segment is the gate of no state
+    # What rolls in from another segment is the gate of no state.
+    gates = factors.roll(1 if ctx.reverse else -1, ctx.dim)
     if ctx.exclusive:
         grad = _behind(ctx, grad)
     result: Tensor = before * recur(gates, grad, None, ctx.dim, cu_seqlens, reverse=not ctx.reverse)
