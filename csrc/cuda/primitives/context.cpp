@@ -16,15 +16,22 @@ void check(cudaError_t error, const char* what) {
   fail((std::string("CUDA error in ") + what + ": " + cudaGetErrorString(error)).c_str());
 }
 
-int multiprocessors(int device) {
+namespace {
+
+template <cudaDeviceAttr Attribute>
+int attribute(int device) {
   static std::mutex mutex;
   static std::map<int, int> known;
   std::lock_guard<std::mutex> lock(mutex);
-  int& count = known[device];
-  if (count == 0)
-    check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
-  return count;
+  int& value = known[device];
+  if (value == 0) check(cudaDeviceGetAttribute(&value, Attribute, device), "cudaDeviceGetAttribute");
+  return value;
 }
+
+}  // namespace
+
+int multiprocessors(int device) { return attribute<cudaDevAttrMultiProcessorCount>(device); }
+int shared_memory(int device) { return attribute<cudaDevAttrMaxSharedMemoryPerBlockOptin>(device); }
 
 namespace {
 

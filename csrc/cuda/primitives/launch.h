@@ -36,7 +36,9 @@ class Context {
   const cudaStream_t stream;
 };
 
-int multiprocessors(int device);  // cached
+// Cached.
+int multiprocessors(int device);
+int shared_memory(int device);  // bytes that a block may have, about as many as a multiprocessor has
 
 #if defined(__CUDACC__) || defined(CUDA_ON_CPU)
 template <class... Parameters, class... Arguments>

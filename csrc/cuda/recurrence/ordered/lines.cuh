@@ -6,6 +6,7 @@
 #pragma once
 #include "../../primitives/elements.cuh"
 #include "../../scan/ordered/columns.cuh"
+#include "../../scan/ordered/tiles.cuh"
 #include "../../scan/ordered/tree.cuh"
 
 namespace torch_reductions::cuda {

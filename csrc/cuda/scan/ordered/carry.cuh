@@ -41,24 +41,29 @@ struct Carry {
   }
 };
 
-// A block's number and the tag of its launch, from one atomic: blocks get their numbers in the order in which they begin, so
-// that whoever waits, waits for one that runs. The last one to ask opens the board for the next launch; all others have
-// their tag by then.
+// A number and the tag of the launch, from one atomic: blocks get their numbers in the order in which they ask, so that
+// whoever waits for a lower number waits for a block that runs. Whoever is given the last number of all opens the board for
+// the next launch; all others have their tag by then.
 struct Ticket {
   unsigned number, tag;
 };
-__device__ __forceinline__ Ticket draw_ticket(const Board& board) {
-  const uint64_t word = atomicAdd(reinterpret_cast<unsigned long long*>(board.launch), 1ull << 32);
+// The first of `count` numbers that follow one another.
+__device__ __forceinline__ Ticket draw_tickets(const Board& board, unsigned count, unsigned last) {
+  const uint64_t word = atomicAdd(reinterpret_cast<unsigned long long*>(board.launch), uint64_t(count) << 32);
   const unsigned tag = launch_tag(word), number = unsigned(word >> 32);
-  if (number == gridDim.x - 1) store_relaxed(board.launch, tag);
+  if (number + count - 1 == last) store_relaxed(board.launch, tag);
   return {number, tag};
 }
+__device__ __forceinline__ Ticket draw_ticket(const Board& board) { return draw_tickets(board, 1, gridDim.x - 1); }
 
 // The fold of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the identity.
-template <class Op>
+// bits: a multiple of Together.
+template <class Op, int Together = 1>
 __device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value* kept, int bits, int pitch) {
   typename Op::Value v = Op::identity();
-  for (int k = bits - 1; k >= 0; k--) v = Op::combine(v, kept[k * pitch]);
+  for (int k = bits - 1; k >= 0; k -= Together)
+#pragma unroll
+    for (int i = 0; i < Together; i++) v = Op::combine(v, kept[(k - i) * pitch]);
   return v;
 }
 

@@ -2,8 +2,9 @@
 // run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads are
 // resident.
 #pragma once
+#include "../../primitives/divisor.cuh"
 #include "lines.cuh"
-#include "tiles.cuh"
+#include "pipeline.cuh"
 #include "tree.cuh"
 
 namespace torch_reductions::cuda {
@@ -20,7 +21,7 @@ inline constexpr int kRun = sizeof(Value) <= 4   ? 32
 
 // Blocks that a multiprocessor holds. LogAdd needs registers for itself.
 template <class Op, class Value = typename Op::Value>
-inline constexpr int kColumnBlocks = sizeof(Value) == 4                          ? 4
+inline constexpr int kColumnBlocks = sizeof(Value) == 4                          ? 3
                                      : sizeof(Value) == 8 && kIsNone<Op, LogAdd> ? 2
                                                                                  : 1;
 
@@ -35,7 +36,7 @@ struct Strips {
   int log_block, log_warps;  // warps of a block; of them those that share a strip: the others take the next strips
   int row_bytes, run_bytes;  // steps in shared memory, of the rows of a run and of runs
   int64_t outer_bytes;       // of the input, if packed: where the next strip begins
-  unsigned groups;           // of strips that a block takes
+  Divisor groups, inner;     // of strips that a block takes; lines.inner, if it is less than 2^31
 
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a warp
   HOST_DEVICE int tile_bytes() const { return (runs() << log_block) * run_bytes; }
@@ -54,8 +55,8 @@ __device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], typenam
   x[N - 1] = last;
 }
 
-// A tile: a strip of lines, and of each the runs of its threads.
-template <class S>
+// A tile: a strip of lines, and of each the runs of its threads. Wide: strips of the kind `rows`, known to the compiler.
+template <class S, bool Wide>
 struct ColumnTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
@@ -66,13 +67,26 @@ struct ColumnTiles {
   const Lines& lines;
   const Strips& strips;
   const Carry<kColumnRadix>& carry;
-  int64_t count;
-  char* memory;  // of a tile
-  Value (&warp_total)[kTotals][Warps][32];
+  const int64_t count;
+  char* const buffers;
+  Value (&warp_totals)[kPlaces][Warps][32];
   Value (&kept)[kColumnRadix * kMaxLevels][32];
+  // What belongs to the tile in use.
+  char* memory = buffers;
+  Value (*warp_total)[32] = warp_totals[0];
 
-  __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << strips.log_lines) - 1); }
-  __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << strips.log_lines; }
+  __device__ __forceinline__ void use(unsigned n) {
+    memory = buffers + n % kBuffers * strips.tile_bytes();
+    warp_total = warp_totals[n % kPlaces];
+  }
+
+  __device__ __forceinline__ int log_lines() const { return Wide ? 5 : strips.log_lines; }
+  __device__ __forceinline__ int runs() const { return 32 >> log_lines(); }  // of a line that lie in one warp
+  __device__ __forceinline__ int row_bytes() const { return Wide ? 32 * int(sizeof(T)) : strips.row_bytes; }
+  __device__ __forceinline__ int run_bytes() const { return Wide ? Run * row_bytes() : strips.run_bytes; }
+  __device__ __forceinline__ bool packed() const { return !Wide && strips.kind == Strips::packed; }
+  __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log_lines()) - 1); }
+  __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << log_lines(); }
   __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << strips.log_warps) - 1); }
 
   struct Spot {
@@ -84,17 +98,17 @@ struct ColumnTiles {
     bool exists;
   };
   __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
-    const unsigned tile = number / strips.groups;
-    return {number - tile * strips.groups, tile};
+    const unsigned tile = strips.groups.quotient(number);
+    return {number - tile * strips.groups.divisor, tile};
   }
   __device__ __forceinline__ Place place(Spot spot) const {
     Place p;
     p.strip =
         int64_t(spot.group) * (1 << (strips.log_block - strips.log_warps)) + (threadIdx.x >> (5 + strips.log_warps));
-    p.line = p.strip * strips.lines + column();
-    p.exists = column() < strips.lines && p.line < count;
-    p.first = ((int64_t(spot.tile) << strips.log_warps) + warp_of_strip()) * strips.runs() * Run;
-    p.start = p.first + ((threadIdx.x & 31) >> strips.log_lines) * Run;
+    p.line = p.strip * (Wide ? 32 : strips.lines) + column();
+    p.exists = !idle() && p.line < count;
+    p.first = ((int64_t(spot.tile) << strips.log_warps) + warp_of_strip()) * runs() * Run;
+    p.start = p.first + ((threadIdx.x & 31) >> log_lines()) * Run;
     return p;
   }
   struct Index {
@@ -102,19 +116,20 @@ struct ColumnTiles {
   };
   __device__ __forceinline__ Index index(int64_t line) const {
     if (line < lines.inner) return {0, line};
-    const int64_t outer = line >> 32 ? line / lines.inner : unsigned(line) / unsigned(lines.inner);
+    const int64_t outer = line >> 31 ? line / lines.inner : strips.inner.quotient(unsigned(line));
     return {outer, line - outer * lines.inner};
   }
   // Where position i of a run stands. Of a reverse scan a packed strip lies in memory the last position first.
-  __device__ __forceinline__ bool backwards() const { return lines.reverse && strips.kind == Strips::packed; }
+  __device__ __forceinline__ bool backwards() const { return packed() && lines.reverse; }
   __device__ __forceinline__ char* rows_of_run(int run) const {  // of this warp
-    return memory + ((threadIdx.x >> 5) * strips.runs() + run) * strips.run_bytes;
+    return memory + ((threadIdx.x >> 5) * runs() + run) * run_bytes();
   }
-  __device__ __forceinline__ char* mine() const {
-    return rows_of_run((threadIdx.x & 31) >> strips.log_lines) + (backwards() ? (Run - 1) * strips.row_bytes : 0) +
-           column() * int(sizeof(T));
+  __device__ __forceinline__ bool idle() const { return !Wide && column() >= strips.lines; }
+  __device__ __forceinline__ char* mine() const {  // an idle lane reads what the first one reads
+    return rows_of_run((threadIdx.x & 31) >> log_lines()) + (backwards() ? (Run - 1) * row_bytes() : 0) +
+           (idle() ? 0 : column()) * int(sizeof(T));
   }
-  __device__ __forceinline__ int step() const { return backwards() ? -strips.row_bytes : strips.row_bytes; }
+  __device__ __forceinline__ int step() const { return backwards() ? -row_bytes() : row_bytes(); }
 
   // Copies n bytes of a packed run, by the warp.
   template <bool Async>
@@ -149,68 +164,66 @@ struct ColumnTiles {
             rows_of_run(r) + (lines.reverse ? (Run - rows) * strips.row_bytes : 0)};
   }
 
+  __device__ __forceinline__ int within(int64_t left) const { return left < 0 ? 0 : left < Run ? int(left) : Run; }
+
   __device__ __forceinline__ void ask(Spot spot) const {
     const Place p = place(spot);
-    const int lane = threadIdx.x & 31;
-    const int64_t left = p.exists ? lines.length - p.start : 0;
-    if (strips.kind == Strips::packed) {
-      if (p.strip * strips.lines < count)
-        for (int r = 0; r < strips.runs(); r++) {
-          const Rows rows = packed_rows(p, r, lines.length);
-          copy_run<true>(rows.shared, lines.input + p.strip * strips.outer_bytes + rows.first * strips.row_bytes,
-                         rows.count * strips.row_bytes);
-        }
-    } else {
-      const bool by_rows = strips.kind == Strips::rows;
-      // By rows, a lane copies a vector of some lines of every kRows-th row; else an element of its own line of each.
-      constexpr int kLanes = 2 * int(sizeof(T)), kRows = 32 / kLanes;  // of a row of 32 lines; at once
-      const int64_t line = by_rows ? p.strip * strips.lines + lane % kLanes * int(16 / sizeof(T)) : p.line;
-      const auto [outer, inner] = index(line);
-      const int begin = by_rows ? lane / kLanes : 0;
-      const int64_t row = lines.reverse ? -lines.length_bytes : lines.length_bytes, position = p.start + begin;
-      const char* from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
-                         (lines.reverse ? lines.length - 1 - position : position) * lines.length_bytes;
-      char* to = by_rows ? rows_of_run(0) + begin * strips.row_bytes + lane % kLanes * 16 : mine();
-      const int64_t there = line < count && (by_rows || p.exists) ? lines.length - p.start : 0;
-      const int end = there < Run ? int(there) : Run;
-      if (by_rows) {
-#pragma unroll
-        for (int k = 0; k < Run / kRows; k++)
-          if (k * kRows + begin < end) copy_async(to + k * kRows * kLanes * 16, from + k * (kRows * row));
-      } else {
-#pragma unroll 4
-        for (int i = 0; i < end; i++) {
-          copy<true>(to, from);
-          to += strips.row_bytes, from += row;
-        }
-      }
-    }
-    // Zeros behind the end, as in rows.cuh; parts that lie behind it are not read.
-    if (left > 0 && left < Run) {
+    if (Wide || strips.kind == Strips::rows) ask_rows(p);
+    else if (packed()) ask_packed(p);
+    else ask_elements(p);
+    // Zeros behind the end, as in rows.cuh.
+    const int there = p.exists ? within(lines.length - p.start) : 0;
+    if (there < Run && !idle()) {
       char* const to = mine();
 #pragma unroll 1
-      for (int i = int(left); i % kPart != 0; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
+      for (int i = there; i < Run; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
     }
+  }
+  // A lane copies a vector of some lines of every kRows-th row.
+  __device__ __forceinline__ void ask_rows(const Place& p) const {
+    constexpr int kLanes = 2 * int(sizeof(T)), kRows = 32 / kLanes;  // of a row of 32 lines; at once
+    const int lane = threadIdx.x & 31, begin = lane / kLanes;
+    const int64_t line = p.strip * 32 + lane % kLanes * int(16 / sizeof(T));
+    const auto [outer, inner] = index(line);
+    const int64_t row = lines.reverse ? -lines.length_bytes : lines.length_bytes;
+    const char* from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
+                       lines.element(p.first + begin) * lines.length_bytes;
+    char* const to = rows_of_run(0) + lane * 16;
+    const int there = line < count ? within(lines.length - p.first) - begin : 0;
+#pragma unroll
+    for (int k = 0; k < Run / kRows; k++, from += kRows * row)
+      if (k * kRows < there) copy_async(to + k * 512, from);
+  }
+  __device__ __forceinline__ void ask_packed(const Place& p) const {
+    if (p.strip * strips.lines >= count) return;
+    for (int r = 0; r < runs(); r++) {
+      const Rows rows = packed_rows(p, r, lines.length);
+      copy_run<true>(rows.shared, lines.input + p.strip * strips.outer_bytes + rows.first * row_bytes(),
+                     rows.count * row_bytes());
+    }
+  }
+  // A lane copies an element of its own line of each row.
+  __device__ __forceinline__ void ask_elements(const Place& p) const {
+    if (!p.exists) return;
+    const auto [outer, inner] = index(p.line);
+    const int64_t row = lines.reverse ? -lines.length_bytes : lines.length_bytes;
+    const char* from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
+                       lines.element(p.start) * lines.length_bytes;
+    char* to = mine();
+    const int there = within(lines.length - p.start);
+#pragma unroll 4
+    for (int i = 0; i < there; i++, to += row_bytes(), from += row) copy<true>(to, from);
   }
 
   // Part j of the run.
   __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j) const {
     const char* const from = mine();
-    if (!p.exists || p.start + j * kPart >= lines.length) {
 #pragma unroll
-      for (int i = 0; i < kPart; i++) x[i] = Op::identity();
-    } else if (const int bytes = step(); bytes == 32 * int(sizeof(T))) {  // the offsets are constants
-#pragma unroll
-      for (int i = 0; i < kPart; i++)
-        x[i] = load_one(source, from + (j * kPart + i) * 32 * int(sizeof(T)), p.start + j * kPart + i);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kPart; i++) x[i] = load_one(source, from + (j * kPart + i) * bytes, p.start + j * kPart + i);
-    }
+    for (int i = 0; i < kPart; i++) x[i] = load_one(source, from + (j * kPart + i) * step(), p.start + j * kPart + i);
   }
-  __device__ __forceinline__ Value block_of_warps(Totals of, int from, int log_count) const {  // of the strip
+  __device__ __forceinline__ Value block_of_warps(int from, int log_count) const {  // of the strip
     const int first = (threadIdx.x >> 5) - warp_of_strip() + from;
-    return block_of<Op>([&](int i) { return warp_total[of][first + i][column()]; }, log_count);
+    return block_of<Op>([&](int i) { return warp_total[first + i][column()]; }, log_count);
   }
 
   // node[Parts + j]: part j of the run; node[1]: all of it. keep[k]: the block of 2^k runs left of this one's.
@@ -222,13 +235,7 @@ struct ColumnTiles {
 #pragma unroll
     for (int k = 0; k < 5; k++) {
       keep[k] = Op::identity();
-      if (strips.log_lines + k < 5) {  // uniform
-        const int bit = strips.log_lines + k;
-        const Value other = shuffle_xor(total, 1 << bit);
-        const bool right = threadIdx.x >> bit & 1;
-        if (right) keep[k] = other;
-        total = join<Op>(right, total, other);
-      }
+      if (log_lines() + k < 5) left_block<Op>(total, keep[k], log_lines() + k, threadIdx.x);  // uniform
     }
     return total;
   }
@@ -243,30 +250,8 @@ struct ColumnTiles {
     }
     tree_up<Op, Parts>(s.node);
     s.of_warp = up_warp(s.node[1], s.keep);
-    if (leads()) warp_total[own][threadIdx.x >> 5][threadIdx.x & 31] = s.of_warp;
+    if (leads()) warp_total[threadIdx.x >> 5][threadIdx.x & 31] = s.of_warp;
     return s;
-  }
-
-  // From memory. Nobody asks for the total of a line's last tile.
-  __device__ __forceinline__ void total(Spot spot) const {
-    const Place p = place(spot);
-    Value node[2 * Parts], keep[5];
-    const auto [outer, inner] = index(p.line);
-    const int64_t row = lines.reverse ? -lines.length_bytes : lines.length_bytes;
-    const char* from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
-                       (lines.reverse ? lines.length - 1 - p.start : p.start) * lines.length_bytes;
-    const bool whole = p.exists && p.start + Run <= lines.length;
-#pragma unroll
-    for (int j = 0; j < Parts; j++) {
-      Value x[kPart];
-#pragma unroll
-      for (int i = 0; i < kPart; i++, from += row)
-        x[i] = whole ? load_one(source, from, p.start + j * kPart + i) : Op::identity();
-      node[Parts + j] = tree<Op, kPart>(x);
-    }
-    tree_up<Op, Parts>(node);
-    const Value of_warp = up_warp(node[1], keep);
-    if (leads()) warp_total[running][threadIdx.x >> 5][threadIdx.x & 31] = of_warp;
   }
 
   // The first n < 8 totals of a group of 8, of this lane's line; the others are the identity.
@@ -283,11 +268,11 @@ struct ColumnTiles {
   }
 
   // The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for them.
-  __device__ __forceinline__ void publish(Totals of, Spot spot, unsigned tag) const {
+  __device__ __forceinline__ void publish(Spot spot, unsigned tag) const {
     const Place p = place(spot);
-    if (threadIdx.x >= 32 || !leads() || !p.exists) return;
+    if (threadIdx.x + 32 < blockDim.x || !leads() || !p.exists) return;
     const unsigned line = unsigned(p.line);
-    Value v = block_of_warps(of, 0, strips.log_warps), got[8];
+    Value v = block_of_warps(0, strips.log_warps), got[8];
     carry.say(0, spot.tile, line, v, tag);
     unsigned at = spot.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kColumnRadix) {
@@ -316,94 +301,105 @@ struct ColumnTiles {
     }
   }
 
-  __device__ __forceinline__ void down(Spot spot, const State& s) const {
-    const Place p = place(spot);
+  // The folds of what stands before this thread's run, and of all up to its end.
+  struct Ends {
+    Value before, after;
+  };
+  __device__ __forceinline__ Ends ends_of_run(Spot spot, const State& s) const {
     const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = strips.log_warps;
     const int bits = kColumnRadix * carry.levels;
-
-    // The fold before this thread's warp and after it, then before its run and after it.
-    Value before = Op::identity(), after = s.of_warp;
-    if (warps > 0) after = block_of_warps(own, 0, warps);
-    if (carry.tiles > 1) {
-      before = fold_kept<Op>(&kept[0][column()], bits, 32);
-      if (warp + 1 == 1 << warps) after = fold_next<Op>(&kept[0][column()], bits, 32, spot.tile, after);
-    }
+    Value before = Op::identity();
+    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, 32);
     const auto before_warp = [&](int w) {
       Value v = before;
 #pragma unroll
       for (int k = kLogColumnWarps - 1; k >= 0; k--)
-        if (k < warps && (w >> k & 1)) v = Op::combine(v, block_of_warps(own, (w >> (k + 1)) << (k + 1), k));
+        if (w >> k & 1) v = Op::combine(v, block_of_warps(w >> (k + 1) << (k + 1), k));
       return v;
     };
-    Value base = before_warp(warp);
-    Value last = warp + 1 < 1 << warps ? before_warp(warp + 1) : after;
-#pragma unroll
-    for (int k = 4; k >= 0; k--) base = Op::combine(base, s.keep[k]);
-    if (strips.log_lines < 5) {
-      const Value next = shuffle(base, (lane + (1 << strips.log_lines)) & 31);
-      if (lane + (1 << strips.log_lines) < 32) last = next;
+    Ends ends{before_warp(warp), {}};
+    if (warp + 1 < 1 << warps) ends.after = before_warp(warp + 1);
+    else {
+      ends.after = warps > 0 ? block_of_warps(0, warps) : s.of_warp;
+      if (carry.tiles > 1) ends.after = fold_next<Op>(&kept[0][column()], bits, 32, spot.tile, ends.after);
     }
-    Value lo[2 * Parts], hi[2 * Parts];
-    lo[1] = base, hi[1] = last;
-    tree_down<Op, Parts>(s.node, lo, hi);
+    if (!Wide && log_lines() < 5) {
+#pragma unroll
+      for (int k = 4; k >= 0; k--) ends.before = Op::combine(ends.before, s.keep[k]);
+      const int below = lane + (1 << log_lines());
+      const Value next = shuffle(ends.before, below & 31);
+      if (below < 32) ends.after = next;
+    }
+    return ends;
+  }
 
-    const int64_t more = p.exists ? lines.results - p.start : 0;
-    const int left = more < Run ? int(more) : Run;
+  __device__ __forceinline__ void down(Spot spot, const State& s) const {
+    const Place p = place(spot);
+    const Ends ends = ends_of_run(spot, s);
+    Value lo[2 * Parts], hi[2 * Parts];
+    lo[1] = ends.before, hi[1] = ends.after;
+    tree_down<Op, Parts>(s.node, lo, hi);
+    // The fold up to an element is its own result, or that of the next position where exclusive.
+    const int shift = lines.exclusive && !packed();
+    const int results = p.exists ? within(lines.results - shift - p.start) : 0;
     const auto [outer, inner] = index(p.line);
-    const int64_t first = (outer * lines.results + lines.result(p.start)) * lines.inner + inner;
+    const auto place_of = [&](int64_t position) {
+      return (outer * lines.results + lines.result(position)) * lines.inner + inner;
+    };
     const int64_t row = lines.reverse ? -lines.inner : lines.inner;
-    const bool packed = strips.kind == Strips::packed;
-    T* to = reinterpret_cast<T*>(lines.output) + first;
+    T* const output = reinterpret_cast<T*>(lines.output);
+    if (shift && p.exists && p.start == 0) {
+      const int64_t at = place_of(0);
+      output[at] = stored(source, fold_of_nothing(source));
+      if constexpr (IsIndexed<Value>::value) lines.indices[at] = -1;
+    }
+    int64_t at = place_of(p.start + shift);
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
-      if (left <= j * kPart) break;
+      if (results <= j * kPart) break;
       Value x[kPart];
       load(x, p, j);
       blocks_of_run<Op, kPart>(x);
       folds_of_run<Op, kPart>(x, lo[Parts + j], hi[Parts + j]);
-      if (lines.exclusive) {
+      if (packed()) {
+        if (lines.exclusive) {
 #pragma unroll
-        for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
-        x[0] = j == 0 && p.start == 0 ? fold_of_nothing(source) : lo[Parts + j];
-      }
-      if constexpr (IsIndexed<Value>::value)
-#pragma unroll
-        for (int i = 0; i < kPart; i++)
-          if (j * kPart + i < left) lines.indices[first + (j * kPart + i) * row] = from_the_front(lines, x[i].index);
-      if (packed) {
+          for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
+          x[0] = j == 0 && p.start == 0 ? fold_of_nothing(source) : lo[Parts + j];
+        }
         char* const in_place = mine();
 #pragma unroll
         for (int i = 0; i < kPart; i++)
           *reinterpret_cast<T*>(in_place + (j * kPart + i) * step()) = stored(source, x[i]);
-      } else if (left >= (j + 1) * kPart) {
+      }
 #pragma unroll
-        for (int i = 0; i < kPart; i++, to += row) *to = stored(source, x[i]);
-      } else {
-#pragma unroll
-        for (int i = 0; i < kPart; i++, to += row)
-          if (j * kPart + i < left) *to = stored(source, x[i]);
+      for (int i = 0; i < kPart; i++, at += row) {
+        if (results > j * kPart + i) {
+          if (!packed()) output[at] = stored(source, x[i]);
+          if constexpr (IsIndexed<Value>::value) lines.indices[at] = from_the_front(lines, x[i].index);
+        }
       }
     }
-    if (!packed || p.strip * strips.lines >= count) return;
+    if (!packed() || p.strip * strips.lines >= count) return;
     __syncwarp();
-    for (int r = 0; r < strips.runs(); r++) {
+    for (int r = 0; r < runs(); r++) {
       const Rows rows = packed_rows(p, r, lines.results);
-      copy_run<false>(lines.output + (p.strip * lines.results + rows.first) * strips.row_bytes, rows.shared,
-                      rows.count * strips.row_bytes);
+      copy_run<false>(lines.output + (p.strip * lines.results + rows.first) * row_bytes(), rows.shared,
+                      rows.count * row_bytes());
     }
   }
 };
 
-template <class S>
+template <class S, bool Wide>
 __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ Strips strips, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {
   extern __shared__ uint4 memory[];
-  __shared__ typename S::Value warp_total[kTotals][1 << kLogColumnWarps][32], kept[kColumnRadix * kMaxLevels][32];
-  const ColumnTiles<S> tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_total, kept};
-  const bool carried = carry.tiles > 1;
-  scan_tile(tiles, carry.board, work, carry.ahead, carried, strips.log_warps > 0);
+  __shared__ typename S::Value warp_totals[kPlaces][1 << kLogColumnWarps][32], kept[kColumnRadix * kMaxLevels][32];
+  ColumnTiles<S, Wide> tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
+  if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
+  else scan_alone(tiles, work, strips.log_warps > 0);
 }
 
 }  // namespace torch_reductions::cuda

@@ -15,10 +15,11 @@ class ScanPlan {
 
   // Only what pays is instantiated: the columns kernel serves every other case.
   static constexpr bool kRows = sizeof(T) > 2 || sizeof(Value) <= 8;
+  static constexpr bool kWide = sizeof(Value) <= 8 && kIsNone<Op, LogAdd>;
 
  public:
   ScanPlan(const ScanArgs& args, Context& context)
-      : args_(args), context_(context), sms_(multiprocessors(context.device)) {
+      : args_(args), context_(context), sms_(multiprocessors(context.device)), shared_(shared_memory(context.device)) {
     const int64_t size = sizeof(T);
     source_ = {args.function == Scan::cummin ? kFlip<Native<T>> : 0, args.dtype == Dtype::int8 ? 128 : 0};
     lines_ = {static_cast<const char*>(args.input),
@@ -41,18 +42,15 @@ class ScanPlan {
   }
 
  private:
-  // A multiprocessor's tiles: of a line whose totals run ahead, and that they run ahead.
-  static constexpr int64_t kAheadFrom = 4, kAhead = 2;
   static constexpr int64_t kBlocks = 1;  // that a multiprocessor should have, rather than larger ones
   static constexpr int kRowRun = kVectors<Value> * S::E;
-  static constexpr int kMostRowBytes = 60 * 1024;  // of a block: what 7.5 has, and some for the static ones
 
   // A tile of as many threads as still leave every multiprocessor some of them; several lines a block where they are short.
   void rows() {
     const int64_t count = args_.outer, results = args_.results;
     // As many threads as a short line takes, or the most.
     int log_block = results > int64_t(kRowRun) * kRowThreads / 2 ? log2_of(kRowThreads) : log2_of(kRowThreads) - 1;
-    while (kRowBytes<S> << log_block > kMostRowBytes) log_block--;
+    while (!fits(kRowBytes<S> << log_block)) log_block--;
     const auto tiles = [&] { return ceil_div(results, int64_t(kRowRun) << log_block); };
     const auto blocks = [&] {
       return tiles() > 1 ? count * tiles() : ceil_div(count * ceil_div(results, kRowRun), int64_t(1) << log_block);
@@ -62,9 +60,12 @@ class ScanPlan {
     if (tiles() == 1)
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
     const int64_t groups = tiles() > 1 ? count : ceil_div(count, int64_t(1) << (log_block - log_threads));
-    const size_t bytes = size_t(kRowBytes<S>) << log_block;
-    start(&scan_rows<S>, groups * tiles(), 1u << log_block, bytes, carry<kRowRadix>(tiles(), groups, groups * tiles()),
-          count, log_threads);
+    const int bytes = kRowBytes<S> << log_block;
+    auto kernel = &scan_rows < S, kTwoWays<Op> ? Way::forward : Way::either > ;
+    if constexpr (kTwoWays<Op>)
+      if (args_.reverse) kernel = &scan_rows<S, Way::backward>;
+    start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, bytes,
+          carry<kRowRadix>(tiles(), groups), count, log_threads);
   }
 
   void columns() {
@@ -88,42 +89,53 @@ class ScanPlan {
     strips.outer_bytes = lines_.outer_bytes;
     const int64_t strip_count = strips.kind == Strips::packed ? args_.outer : ceil_div(count, strips.lines);
     int64_t groups, tiles;
-    for (strips.log_block = kLogColumnWarps;; strips.log_block--) {
+    strips.log_block = kLogColumnWarps;
+    while (!fits(strips.tile_bytes())) strips.log_block--;
+    for (;; strips.log_block--) {
       strips.log_warps = 0;
       while (strips.log_warps < strips.log_block && of_warp << strips.log_warps < args_.results) strips.log_warps++;
       groups = ceil_div(strip_count, int64_t(1) << (strips.log_block - strips.log_warps));
       tiles = ceil_div(args_.results, of_warp << strips.log_warps);
       if (strips.log_block == 0 || groups * tiles >= kBlocks * sms_) break;
     }
-    strips.groups = unsigned(groups);
-    start(&scan_columns<S>, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
-          carry<kColumnRadix>(tiles, count, groups * tiles), strips, count);
+    strips.groups = Divisor(groups);
+    if (inner <= INT32_MAX) strips.inner = Divisor(inner);
+    auto kernel = &scan_columns<S, false>;
+    if constexpr (kWide)
+      if (strips.kind == Strips::rows) kernel = &scan_columns<S, true>;
+    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
+          carry<kColumnRadix>(tiles, count), strips, count);
   }
 
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-  // A block a tile, and those whose totals run ahead.
+  // A tile of so many bytes. Beside the buffers there are the totals of warps and the like.
+  static constexpr int kBeside = sizeof(Value) * 2048;
+  bool fits(int64_t tile_bytes) const { return kBuffers * tile_bytes + kBeside <= shared_; }
+
+  // As many blocks as are resident, of so many threads in all on a multiprocessor; each takes tile after tile.
   template <class Kernel, int Radix, class... Rest>
-  void start(Kernel kernel, int64_t work, unsigned threads, size_t bytes, const Carry<Radix>& carry,
-             const Rest&... rest) {
-    launch(kernel, work + carry.ahead, threads, bytes, context_.stream, source_, lines_, rest..., unsigned(work),
-           carry);
+  void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes,
+             const Carry<Radix>& carry, const Rest&... rest) {
+    if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
+    const int bytes = kBuffers * tile_bytes, by_threads = resident_threads / int(threads),
+              by_memory = shared_ / (bytes + 2048);
+    const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
+    launch(kernel, work < resident ? work : resident, threads, bytes, context_.stream, source_, lines_, rest...,
+           unsigned(work), carry);
   }
 
-  // Totals run ahead where lines have many tiles: about half as far as blocks are resident, so that what was read is still
-  // in the L2. Not those of LogAdd, which takes longer to compute than to wait for.
   template <int Radix>
-  Carry<Radix> carry(int64_t tiles, int64_t lines, int64_t work) {
+  Carry<Radix> carry(int64_t tiles, int64_t lines) {
     Carry<Radix> carry{};
     const int64_t totals = carry.set(tiles, lines);
-    if (kIsNone<Op, LogAdd> && tiles >= kAheadFrom * sms_) carry.ahead = unsigned(min(kAhead * int64_t(sms_), work));
     if (tiles > 1) carry.board = context_.board(totals * lines * kTaggedWords<Value>);
     return carry;
   }
 
   const ScanArgs& args_;
   Context& context_;
-  const int sms_;
+  const int sms_, shared_;
   S source_;
   Lines lines_;
 };

@@ -4,7 +4,7 @@
 // of a warp, whose runs lie side by side, meet different banks.
 #pragma once
 #include "lines.cuh"
-#include "tiles.cuh"
+#include "pipeline.cuh"
 #include "tree.cuh"
 
 namespace torch_reductions::cuda {
@@ -26,16 +26,21 @@ inline constexpr int kRowBytes = [] {  // of shared memory that a thread takes
 
 // Blocks that a multiprocessor holds: enough for some to compute while others wait. LogAdd needs registers for itself.
 template <class Op, class Value = typename Op::Value>
-inline constexpr int kRowBlocks = sizeof(Value) == 4     ? 4
+inline constexpr int kRowBlocks = sizeof(Value) == 4     ? 3
                                   : !kIsNone<Op, LogAdd> ? 1
                                   : sizeof(Value) == 8   ? 3
                                                          : 2;
+
+// The direction, where the compiler is to know it: two kernels in place of one, without a selection for each element.
+enum class Way { either, forward, backward };
+template <class Op>
+inline constexpr bool kTwoWays = sizeof(typename Op::Value) == 4 && kIsNone<Op, LogAdd>;
 
 // A line of several tiles: a block a tile. Shorter ones: 2^log_threads threads a line, several lines a block.
 //
 // What lies behind a line's end is zero in shared memory. It stands in no result: a result is made of blocks that end at
 // its own position or before.
-template <class S>
+template <class S, Way way>
 struct RowTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
@@ -48,12 +53,22 @@ struct RowTiles {
   const Carry<kRowRadix>& carry;
   const int64_t count;
   const int log_threads;
-  uint4* const memory;  // of a tile
-  Value (&warp_total)[kTotals][Warps];
+  uint4* const buffers;
+  Value (&warp_totals)[kPlaces][Warps];
   Value (&kept)[kRowRadix * kMaxLevels];
   // Threads of a line that lie in one warp, and this one's number among them: they copy the part of the line, of `all`
   // positions, that only they scan.
   const int lanes = 1 << (log_threads < 5 ? log_threads : 5), q = threadIdx.x & (lanes - 1), all = lanes * Run;
+  // What belongs to the tile in use.
+  uint4* memory = buffers;
+  Value* warp_total = warp_totals[0];
+
+  __device__ __forceinline__ void use(unsigned n) {
+    memory = reinterpret_cast<uint4*>(reinterpret_cast<char*>(buffers) + n % kBuffers * (kRowBytes<S> * blockDim.x));
+    warp_total = warp_totals[n % kPlaces];
+  }
+
+  __device__ __forceinline__ bool reverse() const { return way == Way::either ? lines.reverse : way == Way::backward; }
 
   struct Spot {
     unsigned group, tile;
@@ -91,46 +106,69 @@ struct RowTiles {
     const unsigned bytes = unsigned(at | count) * unsigned(sizeof(T));
     return (unsigned(reinterpret_cast<uintptr_t>(global)) | bytes) % 16 == 0;
   }
+  // body(shared, v) for this lane's vectors v of the n that stand from vector(at) on; those of a whole warp lie in constant
+  // steps.
+  template <class Body>
+  __device__ __forceinline__ void each_vector(int at, int n, Body body) const {
+    if (lanes == 32) {
+      uint4* const mine = vector(at + q);
+#pragma unroll
+      for (int k = 0; k < Vectors; k++)
+        if (q + 32 * k < n) body(mine + k * (32 / Vectors * kPitch), q + 32 * k);
+    } else {
+#pragma unroll 1
+      for (int v = q; v < n; v += lanes) body(vector(at + v), v);
+    }
+  }
+  template <class Body>
+  __device__ __forceinline__ void each_element(int at, int n, Body body) const {
+    if (lanes == 32) {
+      constexpr int kStep = Run < 32 ? 32 : Run;
+#pragma unroll
+      for (int m = 0; m < kStep; m += 32) {
+        T* const mine = element(at + q + m);
+#pragma unroll 8
+        for (int k = 0; k < 32 * Run / kStep; k++)
+          if (const int i = q + m + k * kStep; i < n) body(mine + k * (kStep / Run * kPitch * E), i);
+      }
+    } else {
+#pragma unroll 4
+      for (int i = q; i < n; i += lanes) body(element(at + i), i);
+    }
+  }
 
   // In memory a reverse scan's part lies at the end of its space, the last position first.
   __device__ __forceinline__ void ask(Spot spot) const {
     const Place p = place(spot);
     const T* const from = reinterpret_cast<const T*>(lines.input + p.line * lines.outer_bytes) +
-                          (lines.reverse ? lines.length - p.first - p.elements : p.first);
-    const int at = lines.reverse ? all - p.elements : 0;
-    if (in_vectors(from, at, p.elements)) {
-#pragma unroll
-      for (int k = 0; k < Vectors; k++)
-        if (const int v = q + k * lanes; v < p.elements / E) copy_async(vector(at / E + v), from + v * E);
-    } else {
-#pragma unroll 4
-      for (int i = q; i < p.elements; i += lanes) {
-        if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(element(at + i), from + i);
-        else *element(at + i) = from[i];
-      }
-    }
-    const int behind = lines.reverse ? 0 : p.elements;
+                          (reverse() ? lines.length - p.first - p.elements : p.first);
+    const int at = reverse() ? all - p.elements : 0;
+    if (in_vectors(from, at, p.elements))
+      each_vector(at / E, p.elements / E, [&](uint4* to, int v) { copy_async(to, from + v * E); });
+    else
+      each_element(at, p.elements, [&](T* to, int i) {
+        if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(to, from + i);
+        else *to = from[i];
+      });
+    const int behind = reverse() ? 0 : p.elements;
 #pragma unroll 1
     for (int i = q; i < all - p.elements; i += lanes) *element(behind + i) = T{};
   }
 
   // This thread's vector j in the order of the scan, and its values.
   __device__ __forceinline__ uint4* run_vector(int j) const {
-    const int run = lines.reverse ? lanes - 1 - q : q;
-    return memory + (threadIdx.x - q + run) * kPitch + (lines.reverse ? Vectors - 1 - j : j);
+    const int run = reverse() ? lanes - 1 - q : q;
+    return memory + (threadIdx.x - q + run) * kPitch + (reverse() ? Vectors - 1 - j : j);
   }
   __device__ __forceinline__ void load(Value* x, const Place& p, int j) const {
     const uint4 w = *run_vector(j);
     uint32_t words[4] = {w.x, w.y, w.z, w.w};
-    if (lines.reverse) mirror<sizeof(T)>(words);
+    if (reverse()) mirror<sizeof(T)>(words);
 #pragma unroll
     for (int i = 0; i < E; i++) x[i] = source.value(words, i, p.first + q * Run + j * E + i);
   }
 
   __device__ __forceinline__ int log_warps() const { return log_threads > 5 ? log_threads - 5 : 0; }
-  __device__ __forceinline__ Value block_of_warps(Totals of, int from, int log_count) const {
-    return block_of<Op>([&](int i) { return warp_total[of][from + i]; }, log_count);
-  }
 
   // node[Vectors + j]: vector j of the run; node[1]: all of it. keep[k]: the block of 2^k threads left of this one's.
   struct State {
@@ -151,49 +189,10 @@ struct RowTiles {
 #pragma unroll
     for (int k = 0; k < 5; k++) {
       s.keep[k] = Op::identity();
-      if (k < log_threads) {  // uniform
-        const Value other = shuffle_xor(s.of_warp, 1 << k);
-        const bool right = lane >> k & 1;
-        if (right) s.keep[k] = other;
-        s.of_warp = join<Op>(right, s.of_warp, other);
-      }
+      if (k < log_threads) left_block<Op>(s.of_warp, s.keep[k], k, lane);  // uniform
     }
-    if (lane == 0) warp_total[own][threadIdx.x >> 5] = s.of_warp;
+    if (lane == 0) warp_total[threadIdx.x >> 5] = s.of_warp;
     return s;
-  }
-
-  // From memory, neighbouring lanes neighbouring vectors. Nobody asks for the total of a line's last tile.
-  __device__ __forceinline__ void total(Spot spot) const {
-    const Place p = place(spot);
-    const bool whole = p.elements == all;
-    const T* const from = reinterpret_cast<const T*>(lines.input + p.line * lines.outer_bytes) +
-                          (lines.reverse ? lines.length - p.first - all : p.first);
-    const int lane = threadIdx.x & 31;
-    Value groups[Vectors];
-    uint32_t words[Vectors][4] = {};
-    const auto first = [&](int j) { return lines.reverse ? all - (j * 32 + lane + 1) * E : (j * 32 + lane) * E; };
-    if (whole && in_vectors(from, 0, 0)) {
-#pragma unroll
-      for (int j = 0; j < Vectors; j++) load_words<16>(words[j], from + first(j));
-    } else if (whole) {
-#pragma unroll
-      for (int j = 0; j < Vectors; j++) {
-        T elements[E];
-#pragma unroll
-        for (int i = 0; i < E; i++) elements[i] = from[first(j) + i];
-        memcpy(words[j], elements, 16);
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < Vectors; j++) {
-      Value x[E];
-      if (lines.reverse) mirror<sizeof(T)>(words[j]);
-#pragma unroll
-      for (int i = 0; i < E; i++) x[i] = source.value(words[j], i, p.first + (j * 32 + lane) * E + i);
-      groups[j] = tree<Op, E>(x);
-    }
-    const Value v = unit_total<Op>(groups, lane);
-    if (lane == 0) warp_total[running][threadIdx.x >> 5] = v;
   }
 
   // The first `n` totals of a group of 32, one a lane; the last one, own, in lane n.
@@ -211,17 +210,22 @@ struct RowTiles {
     return lane < n ? v[0] : lane == n ? own : Op::identity();
   }
 
-  // The last of 32 tiles says their total too, the last of 1024 theirs, long before a look-back asks for them.
-  __device__ __forceinline__ void publish(Totals of, Spot spot, unsigned tag) const {
-    if (threadIdx.x >= 32) return;
-    Value v = block_of_warps(of, 0, log_warps());
-    if (threadIdx.x == 0) carry.say(0, spot.tile, spot.group, v, tag);
+  // By the last warp. The last of 32 tiles says their total too, the last of 1024 theirs, long before a look-back asks for
+  // them.
+  __device__ __forceinline__ void publish(Spot spot, unsigned tag) const {
+    if (threadIdx.x + 32 < blockDim.x) return;
+    const int lane = threadIdx.x & 31;
+    Value v = warp_total[lane & ((1 << log_warps()) - 1)];  // in every lane: the last one's is asked for below
+#pragma unroll
+    for (int k = 0; k < kLogRowWarps; k++)
+      if (k < log_warps()) v = xor_step<Op>(v, k, lane);
+    if (lane == 0) carry.say(0, spot.tile, spot.group, v, tag);
     unsigned at = spot.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 31) == 31; level++, at >>= kRowRadix) {
       v = await(level, at - 31, 31, spot.group, v, tag);
 #pragma unroll
-      for (int k = 0; k < 5; k++) v = xor_step<Op>(v, k, threadIdx.x);
-      if (threadIdx.x == 0) carry.say(level + 1, at >> kRowRadix, spot.group, v, tag);
+      for (int k = 0; k < 5; k++) v = xor_step<Op>(v, k, lane);
+      if (lane == 0) carry.say(level + 1, at >> kRowRadix, spot.group, v, tag);
     }
   }
 
@@ -240,34 +244,42 @@ struct RowTiles {
     }
   }
 
+  // What stands before this warp's part of the line, and all up to its end.
+  struct Ends {
+    Value before, after;
+  };
+  __device__ __forceinline__ Ends ends_of_warp(Spot spot, Value of_warp) const {
+    const int lane = threadIdx.x & 31, warps = log_warps(), warp = (threadIdx.x >> 5) & ((1 << warps) - 1);
+    if (warps == 0) return {Op::identity(), of_warp};
+    // Lane w holds warp w; then what stands before it. Behind the last one stands the fold of them all.
+    const int first = (threadIdx.x >> 5) - warp, bits = kRowRadix * carry.levels;
+    Value v = lane < 1 << warps ? warp_total[first + lane] : Op::identity(), keep[kLogRowWarps + 1];
+#pragma unroll
+    for (int k = 0; k <= kLogRowWarps; k++) {
+      keep[k] = Op::identity();
+      if (k <= warps) left_block<Op>(v, keep[k], k, lane);
+    }
+    const Value all_warps = v;
+    v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1) : Op::identity();
+#pragma unroll
+    for (int k = kLogRowWarps; k >= 0; k--) v = Op::combine(v, keep[k]);
+    Ends ends{shuffle(v, warp), shuffle(v, warp + 1)};
+    if (carry.tiles > 1 && warp + 1 == 1 << warps)
+      ends.after = fold_next<Op>(kept, bits, 1, spot.tile, shuffle(all_warps, 0));
+    return ends;
+  }
+
   __device__ __forceinline__ void down(Spot spot, const State& s) const {
     const Place p = place(spot);
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = log_warps();
-
-    // The folds of what stands before the line's first warp here, and of all up to its last.
-    Value before = Op::identity(), after = s.of_warp;
-    if (warps > 0) after = block_of_warps(own, warp >> warps << warps, warps);
-    if (carry.tiles > 1) {
-      const int bits = kRowRadix * carry.levels;
-      before = fold_kept<Op>(kept, bits, 1);
-      if (warp == (blockDim.x >> 5) - 1) after = fold_next<Op>(kept, bits, 1, spot.tile, after);
-    }
+    const Ends ends = ends_of_warp(spot, s.of_warp);
     // Down: the folds before this thread's run and up to its last element, then the vectors and their elements.
-    const auto before_warp = [&](int w) {
-      Value v = before;
-#pragma unroll
-      for (int k = kLogRowWarps - 1; k >= 0; k--)
-        if (k < warps && (w >> k & 1)) v = Op::combine(v, block_of_warps(own, w >> (k + 1) << (k + 1), k));
-      return v;
-    };
     Value lo[2 * Vectors], hi[2 * Vectors];
-    lo[1] = before_warp(warp);
-    Value last = (warp + 1) & ((1 << warps) - 1) ? before_warp(warp + 1) : after;
+    lo[1] = ends.before;
 #pragma unroll
     for (int k = 4; k >= 0; k--) lo[1] = Op::combine(lo[1], s.keep[k]);
+    const int lane = threadIdx.x & 31;
     const Value next = shuffle(lo[1], (lane + 1) & 31);
-    if ((lane + 1) & (lanes - 1)) last = next;
-    hi[1] = last;
+    hi[1] = (lane + 1) & (lanes - 1) ? next : ends.after;
     tree_down<Op, Vectors>(s.node, lo, hi);
 
 #pragma unroll
@@ -279,48 +291,43 @@ struct RowTiles {
       tree_down<Op, E>(below, from, to);
 #pragma unroll
       for (int i = 0; i < E; i++) y[i] = lines.exclusive ? from[E + i] : to[E + i];
-      const int64_t position = p.first + q * Run + j * E;
       if (j == 0)
-        if (lines.exclusive && position == 0) y[0] = fold_of_nothing(source);
+        if (lines.exclusive && p.first + q == 0) y[0] = fold_of_nothing(source);
       uint32_t words[4];
       pack(words, source, y);
-      if (lines.reverse) mirror<sizeof(T)>(words);
+      if (reverse()) mirror<sizeof(T)>(words);
       *run_vector(j) = {words[0], words[1], words[2], words[3]};
       if constexpr (IsIndexed<Value>::value) {
         const int at = q * Run + j * E;
 #pragma unroll
         for (int i = 0; i < E; i++)
-          *place_of_index(lines.reverse ? all - 1 - at - i : at + i) = from_the_front(lines, y[i].index);
+          *place_of_index(reverse() ? all - 1 - at - i : at + i) = from_the_front(lines, y[i].index);
       }
     }
     __syncwarp();
-    const int64_t first = p.line * lines.results + (lines.reverse ? lines.results - p.first - p.results : p.first);
+    const int64_t first = p.line * lines.results + (reverse() ? lines.results - p.first - p.results : p.first);
     T* const to = reinterpret_cast<T*>(lines.output) + first;
-    const int at = lines.reverse ? all - p.results : 0;
+    const int at = reverse() ? all - p.results : 0;
     if constexpr (IsIndexed<Value>::value)
 #pragma unroll 4
       for (int i = q; i < p.results; i += lanes) lines.indices[first + i] = *place_of_index(at + i);
-    if (in_vectors(to, at, p.results)) {
-#pragma unroll
-      for (int k = 0; k < Vectors; k++)
-        if (const int v = q + k * lanes; v < p.results / E) *reinterpret_cast<uint4*>(to + v * E) = *vector(at / E + v);
-    } else {
-#pragma unroll 4
-      for (int i = q; i < p.results; i += lanes) to[i] = *element(at + i);
-    }
+    if (in_vectors(to, at, p.results))
+      each_vector(at / E, p.results / E,
+                  [&](const uint4* from, int v) { *reinterpret_cast<uint4*>(to + v * E) = *from; });
+    else each_element(at, p.results, [&](const T* from, int i) { to[i] = *from; });
   }
 };
 
-template <class S>
+template <class S, Way way>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
     scan_rows(const __grid_constant__ S source, const __grid_constant__ Lines lines, int64_t count, int log_threads,
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
-  using Tiles = RowTiles<S>;
+  using Tiles = RowTiles<S, way>;
   extern __shared__ uint4 memory[];
-  __shared__ typename S::Value warp_total[kTotals][Tiles::Warps], kept[kRowRadix * kMaxLevels];
-  const Tiles tiles{source, lines, carry, count, log_threads, memory, warp_total, kept};
-  const bool carried = carry.tiles > 1;
-  scan_tile(tiles, carry.board, work, carry.ahead, carried, carried || log_threads > 5);
+  __shared__ typename S::Value warp_totals[kPlaces][Tiles::Warps], kept[kRowRadix * kMaxLevels];
+  Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
+  if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
+  else scan_alone(tiles, work, log_threads > 5);
 }
 
 }  // namespace torch_reductions::cuda

@@ -41,6 +41,16 @@ __device__ __forceinline__ void blocks_of_run(typename Op::Value (&x)[N]) {
     for (int i = 2 * half - 1; i < N; i += 2 * half) x[i] = Op::combine(x[i - half], x[i]);
 }
 
+// A step of a scan of lanes: v, the block of 2^k lanes around this one, becomes that of 2^(k + 1); in the right half of it
+// `left` becomes the left half's.
+template <class Op>
+__device__ __forceinline__ void left_block(typename Op::Value& v, typename Op::Value& left, int k, int lane) {
+  const typename Op::Value other = shuffle_xor(v, 1 << k);
+  const bool right = lane >> k & 1;
+  if (right) left = other;
+  v = join<Op>(right, v, other);
+}
+
 // The fold of what came so far, which may be nothing.
 template <class Op>
 struct SoFar {

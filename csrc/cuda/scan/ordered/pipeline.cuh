@@ -1,0 +1,101 @@
+// What a block does with its tiles, the same for rows and columns: the next ones are copied while one is scanned.
+//
+// A kernel gives: spot(number) says where a tile lies; use(n) names the part of shared memory that the following calls
+// work in; ask(spot) begins to copy a tile there; up(spot) reads it and leaves the totals of its warps; down(spot, state)
+// writes the results. Where tiles are carried from one to the next, publish(spot, tag) makes a tile's total known, and
+// look_back(spot, tag) brings what stands before one.
+#pragma once
+#include "../../primitives/async.cuh"
+#include "carry.cuh"
+
+namespace torch_reductions::cuda {
+
+// Tiles that a block has in shared memory at a time. There is a place more for the totals of their warps and for their
+// numbers: some warps may still read those of the tile before.
+inline constexpr int kBuffers = 2, kPlaces = kBuffers + 1;
+
+// Tiles that have nothing to do with one another; a block takes every gridDim-th. joined: its warps share a line.
+template <class Tiles>
+__device__ __forceinline__ void scan_alone(Tiles& tiles, unsigned work, bool joined) {
+  const auto number = [&](unsigned n) { return blockIdx.x + n * gridDim.x; };
+  for (unsigned n = 0; n == 0 || number(n - 1) < work; n++) {
+#pragma unroll 1
+    for (unsigned newest = n == 0 ? 0 : n + kBuffers - 1; newest < n + kBuffers; newest++) {
+      tiles.use(newest);
+      if (number(newest) < work) tiles.ask(tiles.spot(number(newest)));
+      commit_copies();
+    }
+    if (number(n) >= work) return;
+    await_copies<kBuffers - 1>();
+    __syncwarp();
+    tiles.use(n);
+    const auto spot = tiles.spot(number(n));
+    const auto state = tiles.up(spot);
+    if (joined) __syncthreads();
+    tiles.down(spot, state);
+    __syncwarp();
+  }
+}
+
+// Tiles of which each needs the totals of those before it. A block publishes the total of a tile before it looks back for
+// the tile before that: what it asks for has mostly been there for long. It draws the number of a tile when it is about
+// to copy it: whoever waits for a number that is drawn waits for a block that soon has its total.
+template <class Tiles>
+__device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, unsigned work) {
+  __shared__ unsigned drawn[kPlaces], tag_of_launch;  // tile n of this block is number drawn[n % kPlaces]
+  // Blocks with one tile each draw one number, others as many as they have buffers before each tile and behind the last.
+  const bool several = gridDim.x < work;
+  const unsigned last = several ? work + kBuffers * gridDim.x - 1 : gridDim.x - 1;
+  if (threadIdx.x == 0) {
+    const Ticket first = draw_tickets(board, several ? kBuffers : 1, last);
+    for (int i = 0; i < kBuffers; i++) drawn[i] = i == 0 || several ? first.number + i : work;
+    tag_of_launch = first.tag;
+  }
+  __syncthreads();
+  const unsigned tag = tag_of_launch;
+  struct Tile {
+    unsigned number;
+    typename Tiles::Spot spot;
+  } tile[kBuffers];
+  typename Tiles::State state;
+  for (unsigned n = 0;; n++) {
+#pragma unroll 1
+    for (unsigned newest = n == 0 ? 0 : n + kBuffers - 1; newest < n + kBuffers; newest++) {
+      const unsigned number = drawn[newest % kPlaces];
+#pragma unroll
+      for (int k = 0; k + 1 < kBuffers; k++) tile[k] = tile[k + 1];
+      tile[kBuffers - 1] = {number, tiles.spot(number)};
+      tiles.use(newest);
+      if (number < work) tiles.ask(tile[kBuffers - 1].spot);
+      commit_copies();
+    }
+    if (tile[0].number >= work) return;
+    if (n == 0) {
+      await_copies<kBuffers - 1>();
+      __syncwarp();
+      tiles.use(0);
+      state = tiles.up(tile[0].spot);
+      __syncthreads();
+      tiles.publish(tile[0].spot, tag);
+    }
+    const bool more = tile[1].number < work;
+    auto next = state;
+    if (more) {
+      await_copies<kBuffers - 2>();
+      __syncwarp();
+      tiles.use(n + 1);
+      next = tiles.up(tile[1].spot);
+      __syncthreads();
+      tiles.publish(tile[1].spot, tag);
+    }
+    tiles.use(n);
+    tiles.look_back(tile[0].spot, tag);
+    __syncthreads();
+    if (threadIdx.x == 0) drawn[(n + kBuffers) % kPlaces] = several ? draw_tickets(board, 1, last).number : work;
+    tiles.down(tile[0].spot, state);
+    __syncthreads();
+    state = next;
+  }
+}
+
+}  // namespace torch_reductions::cuda
