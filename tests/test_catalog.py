@@ -79,7 +79,7 @@ def test_variants(function: str, device: str) -> None:
 
 
 def test_block_sizes() -> None:
-    """The textbook's scans in blocks of every size: behind the plain rung, and like it but for number, name and idea."""
+    """Scans in blocks of every size: behind the plain rung, and like it but for number, name and idea."""
     rungs = LADDERS["scan"].values()
     plain = [rung for rung in rungs if rung.devices == ("cuda",) and rung.name != "cub"]
     plain = [rung for rung in plain if not library.block_size(rung.name)]

@@ -168,7 +168,7 @@ SCAN_VIEWS = (
     ),
 )
 # The textbook's scans: blocks of every size, and as many parts as make them look back over several windows. Once, in
-# other_cases(): of the largest blocks many parts; of the smallest three levels of totals, and more strips a part because
+# other_cases(): of the largest blocks many parts; of the smallest three levels of totals, and more strips a part, as
 # there are 512 parts.
 TEXTBOOK_FORM_VIEWS = (rows(2, 1100), rows(40, 33), rows(3, 0))
 TEXTBOOK_SCAN_VIEWS = (
