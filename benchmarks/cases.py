@@ -33,6 +33,11 @@ class Case:
         return self.elements * BYTES[self.dtype]
 
     @property
+    def moved(self) -> int:
+        """At least the bytes that are read and written."""
+        return self.nbytes + 8 * (self.elements // self.length)
+
+    @property
     def length(self) -> int:
         """How many elements each result is made of."""
         return self.elements if self.dim is None else self.shape[self.dim]
@@ -76,7 +81,7 @@ class ScanCase(Case):
     family: ClassVar[str] = "scan"
     ceiling: ClassVar[str] = "copy"
 
-    form: str = ""  # "reverse", "exclusive", "backward": forward and backward, or "1024 segments" of random lengths
+    form: str = ""  # "reverse", "exclusive", "out=", "backward": forward and backward, or "1024 segments"
     points_below: float | None = None  # the share, at most so much below float32's in the same run
     times_plain: float | None = None  # the plain form's time in the same run, at most so often
 
@@ -105,6 +110,28 @@ class ScanCase(Case):
     @property
     def must(self) -> str:
         return f"{self.times_plain} x plain" if self.times_plain else super().must
+
+
+@dataclass(frozen=True)
+class SegmentCase(Case):
+    """A reduction of packed segments of random lengths."""
+
+    family: ClassVar[str] = "segment"
+
+    segments: int = 1
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {**super().columns, "segments": str(self.segments)}
+
+    @property
+    def moved(self) -> int:
+        return self.nbytes + 8 * (self.segments + 1 + self.segments * (self.elements // self.length))
+
+    @property
+    def name(self) -> str:
+        count = str(self.segments) if self.segments < 1024 else size_text(self.segments)
+        return f"{super().name}, {count} segment{'s' if self.segments > 1 else ''}"
 
 
 def size_text(n: int) -> str:
@@ -227,10 +254,15 @@ SCAN_CUDA_TABLE = [
 # The ratios to torch on the CPU, with two threads.
 SCAN_CPU_TABLE = [
     ScanCase("cumsum", (2**20,), 0, ratio=2),
-    ScanCase("cumsum", (2**24,), 0, ratio=1.7),
+    ScanCase("cumsum", (2**24,), 0, form="out=", ratio=1.7),
     ScanCase("cumsum", (4096, 4096), 1, ratio=1.7),
     ScanCase("cumsum", (4096, 4096), 0, ratio=15),
     ScanCase("cumsum", (8, 65536, 64), 1, ratio=15),
+    ScanCase("cumsum", (2**20,), 0, form="backward", ratio=2),
+    ScanCase("cumsum", (2**24,), 0, form="backward", ratio=2),
+    ScanCase("cumsum", (4096, 4096), 1, form="backward", ratio=2),
+    ScanCase("cumsum", (4096, 4096), 0, form="backward", ratio=2),
+    ScanCase("cumsum", (8, 65536, 64), 1, form="backward", ratio=2),
     ScanCase("logcumsumexp", (2**20,), 0, ratio=4),
 ]
 
@@ -273,9 +305,54 @@ def panel_cases(panel: str) -> Iterator[ScanCase]:
 
 
 def scan_cpu_rest() -> Iterator[ScanCase]:
+    yield ScanCase("cumsum", (2**24,), 0)
+    for case in SCAN_CPU_TABLE:
+        if not case.form:
+            yield replace(case, form="out=", ratio=None)
     for dtype in ("bfloat16", "float64", "int32"):
         for shape, dim in (((2**22,), 0), ((2048, 2048), 1), ((2048, 2048), 0)):
             yield ScanCase("cumsum", shape, dim, dtype)
     for function in ("cumprod", "cummax", "logcumsumexp"):
         yield ScanCase(function, (2048, 2048), 1)
         yield ScanCase(function, (2048, 2048), 0)
+
+
+# Reductions of segments: nothing is owed but to be no slower than torch's.
+SEGMENT_CUDA_TABLE = [
+    *(SegmentCase("segment_sum", (2**26,), 0, segments=count) for count in (2**10, 2**13, 2**20, 2**23)),
+    SegmentCase("segment_sum", (65536, 64), 0, segments=256),
+    SegmentCase("segment_sum", (2**20, 64), 0, segments=1024),
+    SegmentCase("segment_mean", (2**26,), 0, segments=2**13),
+    SegmentCase("segment_amax", (2**26,), 0, segments=2**13),
+    SegmentCase("segment_sum", (2**26,), 0, "bfloat16", segments=2**13),
+]
+SEGMENT_CPU_TABLE = [
+    *(SegmentCase("segment_sum", (2**24,), 0, segments=count) for count in (2**10, 2**13, 2**20)),
+    SegmentCase("segment_sum", (65536, 64), 0, segments=256),
+    SegmentCase("segment_amax", (2**24,), 0, segments=2**13),
+]
+
+
+def segment_cuda_rest() -> Iterator[SegmentCase]:
+    yield SegmentCase("segment_sum", (2**26,), 0)
+    yield SegmentCase("segment_sum", (2**16,), 0, segments=64)
+    yield SegmentCase("segment_sum", (2**20,), 0, segments=2**10)
+    yield SegmentCase("segment_sum", (2**24, 4), 0, segments=2**13)
+    yield SegmentCase("segment_sum", (2**14, 4096), 0, segments=16)
+    yield SegmentCase("segment_sum", (4096, 16384), 1, segments=16)
+    for dtype in ("bfloat16", "float64"):
+        for count in (2**10, 2**20):
+            yield SegmentCase("segment_sum", (2**26,), 0, dtype, segments=count)
+        yield SegmentCase("segment_sum", (65536, 64), 0, dtype, segments=256)
+    for function in ("segment_prod", "segment_mean", "segment_amax", "segment_amin"):
+        yield SegmentCase(function, (2**26,), 0, segments=2**20)
+        yield SegmentCase(function, (65536, 64), 0, segments=256)
+
+
+def segment_cpu_rest() -> Iterator[SegmentCase]:
+    for function in ("segment_prod", "segment_mean", "segment_amax"):
+        yield SegmentCase(function, (2**22,), 0, segments=2**12)
+    for dtype in ("bfloat16", "float64"):
+        yield SegmentCase("segment_sum", (2**22,), 0, dtype, segments=2**12)
+    yield SegmentCase("segment_sum", (2048, 2048), 0, segments=32)
+    yield SegmentCase("segment_sum", (2048, 2048), 1, segments=32)

@@ -1,4 +1,4 @@
-"""Writes the README's tables from results/reduce_*.csv and scan_*.csv, each between its two markers.
+"""Writes the README's tables from results/{reduce,scan,segment}_*.csv, each between its two markers.
 
 python benchmarks/readme.py            # rewrites the tables
 python benchmarks/readme.py --check    # exit status 1 where the README is not what the results say
@@ -14,13 +14,15 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent)]  # runs from a checkout as it is
 
-from cases import CPU_TABLE, CUDA_TABLE, SCAN_CPU_TABLE, SCAN_CUDA_TABLE, Case  # noqa: E402
+import cases  # noqa: E402
+from cases import Case  # noqa: E402
 
 README = Path(__file__).parent.parent / "README.md"
 RESULTS = Path(__file__).parent / "results"
 TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line is, and which there are
-    "reduce": ("reduction", CUDA_TABLE, CPU_TABLE),
-    "scan": ("scan", SCAN_CUDA_TABLE, SCAN_CPU_TABLE),
+    "reduce": ("reduction", cases.CUDA_TABLE, cases.CPU_TABLE),
+    "scan": ("scan", cases.SCAN_CUDA_TABLE, cases.SCAN_CPU_TABLE),
+    "segment": ("reduction of segments", cases.SEGMENT_CUDA_TABLE, cases.SEGMENT_CPU_TABLE),
 }
 CEILINGS = {"read": "of the read ceiling", "copy": "of a copy"}
 
@@ -35,9 +37,9 @@ def sections(family: str, results: Path) -> Iterator[str]:
             rows = [row for row in csv.DictReader(file) if row["variant"] == "ordered"]
         if on_cpu:
             rows = [row for row in rows if row["device"].endswith(", 2 threads")]
-        cases = on_two_threads if on_cpu else on_cuda
-        found = {tuple(row[column] for column in cases[0].columns): row for row in rows}
-        shown = [(case, found[case.key]) for case in cases if case.key in found]
+        wanted = on_two_threads if on_cpu else on_cuda
+        found = {tuple(row[column] for column in wanted[0].columns): row for row in rows}
+        shown = [(case, found[case.key]) for case in wanted if case.key in found]
         if shown:
             yield section(family, shown, on_cpu)
 

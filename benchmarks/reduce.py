@@ -26,7 +26,6 @@ from cases import Case  # noqa: E402
 from runner import CUB_DTYPES, Result, fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions.bench import progress  # noqa: E402
 from torch_reductions.timing import CudaTimer, bytes_moved, timer  # noqa: E402
 
 
@@ -67,12 +66,12 @@ def measure_cuda(case: Case, memory: torch.Tensor, harness: CudaTimer, device: s
     return result
 
 
-def measure_host_time(memory: torch.Tensor, harness: CudaTimer, device: str) -> Result:
+def measure_host_time() -> Result:
     """What a call on 100 elements costs the host: at most twice torch.sum's."""
     case = Case("sum", (100,), None, ratio=0.5)
-    x = fill(memory[: case.nbytes].view(torch.float32), case)
-    times = harness.host_time({"host time": call_of(tr, case, x), "torch": call_of(torch, case, x)})
-    return Result(case, device, "host time", times=times, nbytes=case.nbytes)
+    x = fill(torch.empty(case.shape, device="cuda"), case)
+    times = runner.cuda_timer().host_time({"host time": call_of(tr, case, x), "torch": call_of(torch, case, x)})
+    return Result(case, torch.cuda.get_device_name(), "host time", times=times, nbytes=case.nbytes)
 
 
 def measure_cpu(case: Case, device: str, seconds: float) -> Result:
@@ -87,24 +86,6 @@ def measure_cpu(case: Case, device: str, seconds: float) -> Result:
     return result
 
 
-def run_cuda(chosen: list[Case], host: bool, seconds: float) -> list[Result]:
-    device = torch.cuda.get_device_name()
-    harness = runner.cuda_timer()
-    fitting = runner.fitting(chosen, lambda case: 4 * case.nbytes)  # the float64 reference needs twice or four times it
-    outputs = max(case.elements // case.length for case in fitting)
-    memory = torch.empty(max(case.nbytes for case in fitting) + 8 * outputs, dtype=torch.uint8, device="cuda").random_()
-    results = []
-    with progress(len(fitting) + host) as step:
-        for case in fitting:
-            results.append(measure_cuda(case, memory, harness, device, seconds))
-            step(results[-1].line())
-            torch.cuda.empty_cache()
-        if host:
-            results.append(measure_host_time(memory, harness, device))
-            step(results[-1].line())
-    return results
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = runner.parser(__doc__)
     options = parser.parse_args(argv)
@@ -116,7 +97,10 @@ def main(argv: list[str] | None = None) -> int:
     if options.cpu:
         results = runner.run_cpu(chosen, measure_cpu, options.seconds_per_case, counts=(2, 1))
     else:
-        results = run_cuda(chosen, host=not options.only, seconds=options.seconds_per_case)
+        results = runner.run_cuda(chosen, measure_cuda, options.seconds_per_case)
+        if not options.only:
+            results.append(measure_host_time())
+            print(results[-1].line())
     path = options.output / f"reduce_{runner.short_name(options.cpu)}.csv"
     return runner.conclude(results, path, groups=2 if options.cpu else 1)
 

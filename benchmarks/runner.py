@@ -20,13 +20,14 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 from cases import Case  # noqa: E402
 
 from torch_reductions.bench import progress  # noqa: E402
-from torch_reductions.timing import CudaTimer, Timing, timer  # noqa: E402
+from torch_reductions.timing import Call, CudaTimer, Timing, timer  # noqa: E402
 
 C = TypeVar("C", bound=Case)
 R = TypeVar("R", bound="Result")
 
 CUB_DTYPES = ("float32", "float64", "int32", "int64")
 TABLE_ROWS, MOST_ROWS = 60, 100  # the lines of the last table; more than 60 only where there are more failures
+SLOW_US = 10_000  # torch's scans of columns take up to 365 ms: they get three samples, not hundreds
 ON_CUDA, ON_CPU = 0.995, 0.9  # the ratios to torch below which a case counts as slower: the harness's own noise
 
 
@@ -80,8 +81,8 @@ class Result:
         return "SLOWER" if slower else "ok"
 
     def rows(self) -> Iterator[dict[str, str]]:
-        """The lines of the CSV: ours, CUB where it was there, and the best of the ceiling's kernels."""
-        for variant in (self.variant, "cub", self.ceiling):
+        """The lines of the CSV: ours, CUB and torch.compile where they ran, and the best of the ceiling's kernels."""
+        for variant in (self.variant, "cub", "torch.compile", self.ceiling):
             if variant not in self.times:
                 continue
             timing = self.times[variant]
@@ -124,7 +125,7 @@ def fill(x: torch.Tensor, case: Case) -> torch.Tensor:
     """Fresh random values; those of a product keep it near 1."""
     if not x.is_floating_point():
         return x.random_(-100, 100)
-    return x.normal_(0, case.length**-0.5).exp_() if case.function in ("prod", "cumprod") else x.normal_()
+    return x.normal_(0, case.length**-0.5).exp_() if case.function.endswith("prod") else x.normal_()
 
 
 def cuda_timer() -> CudaTimer:
@@ -141,6 +142,35 @@ def fitting(chosen: Sequence[C], needs: Callable[[C], int]) -> list[C]:
         if case not in fit:
             print(f"left out, too large for this GPU: {case.name}")
     return fit
+
+
+def compare(
+    harness: CudaTimer, calls: dict[str, Call], may_be_slow: dict[str, Call], seconds: float
+) -> dict[str, Timing]:
+    """The times of all of them; what takes more than 10 ms gets three samples."""
+    slow: dict[str, Timing] = {}
+    for name, call in may_be_slow.items():
+        trial = [us for _, us in harness.sample({name: call}, rounds=3)]
+        if min(trial) > SLOW_US:
+            slow[name] = Timing.of(trial)
+    rest = {name: call for name, call in may_be_slow.items() if name not in slow}
+    return {**harness.compare({**calls, **rest}, seconds), **slow}
+
+
+def run_cuda(
+    chosen: Sequence[C], measure: Callable[[C, torch.Tensor, CudaTimer, str, float], R], seconds: float
+) -> list[R]:
+    """Each case in one memory, the largest one's, that the ceiling's kernels read, too."""
+    device, harness = torch.cuda.get_device_name(), cuda_timer()
+    fit = fitting(chosen, lambda case: 4 * case.moved)  # the float64 reference needs twice or four times it
+    memory = torch.empty(max(case.moved for case in fit), dtype=torch.uint8, device="cuda").random_()
+    results = []
+    with progress(len(fit)) as step:
+        for case in fit:
+            results.append(measure(case, memory, harness, device, seconds))
+            step(results[-1].line())
+            torch.cuda.empty_cache()
+    return results
 
 
 def run_cpu(

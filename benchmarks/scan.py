@@ -14,8 +14,9 @@ result was wrong, a target was missed or torch was faster.
 from __future__ import annotations
 
 import csv
+import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import log2
@@ -31,11 +32,10 @@ from cases import ScanCase  # noqa: E402
 from runner import CUB_DTYPES, fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions.bench import parts, progress  # noqa: E402
-from torch_reductions.timing import Call, CudaTimer, Timing, bytes_moved, timer  # noqa: E402
+from torch_reductions.bench import parts, progress, random_offsets  # noqa: E402
+from torch_reductions.timing import Call, CudaTimer, bytes_moved, timer  # noqa: E402
 
 DOCS = Path(__file__).parent.parent / "docs"
-SLOW_US = 10_000  # torch's scans of columns take up to 365 ms: they get three samples, not hundreds
 WIDE = 56  # bytes an element that a case needs: most of them for the float64 reference, which is flipped twice
 
 
@@ -51,15 +51,12 @@ class Result(runner.Result):
 
     @property
     def beside(self) -> str:
-        named = {name: self.times[name].median for name in ("plain", "torch new", "torch reused") if name in self.times}
+        named = {name: self.times[name].median for name in ("plain", "torch.compile") if name in self.times}
         return "".join(f" ({name} {us:.2f})" for name, us in named.items()) + super().beside
 
 
 def offsets_of(case: ScanCase, device: torch.device) -> torch.Tensor:
-    """Where the segments begin, and the end: cuts at random places, the same every time."""
-    cuts = torch.randint(case.length + 1, (case.segments - 1,), generator=torch.Generator().manual_seed(0))
-    ends = torch.tensor([0, case.length])
-    return torch.cat([ends[:1], cuts.sort().values, ends[1:]]).to(device)
+    return random_offsets(case.length, case.segments).to(device)
 
 
 def gates_of(x: torch.Tensor) -> torch.Tensor:
@@ -94,9 +91,31 @@ def torchs(case: ScanCase, x: torch.Tensor, **options: object) -> tuple[torch.Te
     return (results[0].sub_(x),) if case.form == "exclusive" else results
 
 
-def with_gradient(scan: Callable[..., torch.Tensor], x: torch.Tensor, grad: torch.Tensor, dim: int) -> Call:
-    leaf = x.detach().requires_grad_()
-    return lambda: torch.autograd.grad(scan(leaf, dim), leaf, grad)
+def with_gradient(module: object, case: ScanCase, x: torch.Tensor, grad: torch.Tensor) -> Call:
+    """Forward and backward."""
+    scan, leaf = getattr(module, case.function), x.detach().requires_grad_()
+    return lambda: torch.autograd.grad(scan(leaf, case.along), leaf, grad)
+
+
+def into(module: object, case: ScanCase, x: torch.Tensor) -> Call:
+    """A scan into a result that is used again; with a new result where the function has no out=."""
+    scan, again = getattr(module, case.function), torchs(case, x)
+    if module is tr and "out" not in inspect.signature(scan).parameters:
+        return lambda: scan(x, case.along)
+    return lambda: scan(x, case.along, out=again if len(again) > 1 else again[0])
+
+
+def compiled(case: ScanCase, x: torch.Tensor) -> dict[str, Call]:
+    """torch's scan by torch.compile, for this shape alone; nothing where there is no compiler."""
+    scan = getattr(torch, case.function)
+    torch.compiler.reset()  # else the compiler gives up on one more shape
+    call = torch.compile(lambda t: scan(t, case.along), dynamic=False)
+    try:
+        call(x)
+    except RuntimeError as error:
+        print(f"torch.compile of {case.name}: {str(error).splitlines()[0]}")
+        return {}
+    return {"torch.compile": partial(call, x)}
 
 
 def what_is_wrong(case: ScanCase, x: torch.Tensor, results: Sequence[torch.Tensor]) -> str:
@@ -135,7 +154,9 @@ def copy_calls(memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
     }
 
 
-def measure_cuda(case: ScanCase, memory: torch.Tensor, harness: CudaTimer, device: str, seconds: float) -> Result:
+def measure_cuda(
+    case: ScanCase, memory: torch.Tensor, harness: CudaTimer, device: str, seconds: float, pictured: bool
+) -> Result:
     result = Result(case, device, tolerated=runner.ON_CUDA)
     x = fill(memory[: case.nbytes].view(getattr(torch, case.dtype)).view(case.shape), case)
     calls: dict[str, Call] = {"ordered": ours(case, x)}
@@ -152,15 +173,10 @@ def measure_cuda(case: ScanCase, memory: torch.Tensor, harness: CudaTimer, devic
     del outputs
     if result.wrong:
         return result
-    few: dict[str, Timing] = {}
+    by_torch: dict[str, Call] = {}
     if not case.form and not gates:
-        torch_call = partial(torchs, case, x)
-        trial = [us for _, us in harness.sample({"torch": torch_call}, rounds=3)]
-        if min(trial) > SLOW_US:
-            few["torch"] = Timing.of(trial)
-        else:
-            calls["torch"] = torch_call
-    result.times = {**harness.compare({**calls, **copy_calls(memory, result.nbytes)}, seconds), **few}
+        by_torch = {"torch": partial(torchs, case, x), **(compiled(case, x) if pictured else {})}
+    result.times = runner.compare(harness, {**calls, **copy_calls(memory, result.nbytes)}, by_torch, seconds)
     return result
 
 
@@ -169,39 +185,37 @@ def measure_gradient(case: ScanCase, memory: torch.Tensor, harness: CudaTimer, d
     result = Result(case, device, tolerated=runner.ON_CUDA)
     x = fill(memory[: case.nbytes].view(getattr(torch, case.dtype)).view(case.shape), case)
     grad = torch.randn_like(x)
-    both = with_gradient(getattr(tr, case.function), x, grad, case.along)
+    both = with_gradient(tr, case, x, grad)
     result.wrong = what_is_wrong(replace(case, form="reverse"), grad, parts(both()))  # type: ignore[arg-type]
     result.nbytes = 4 * case.nbytes
     if not result.wrong:
-        by_torch = with_gradient(getattr(torch, case.function), x, grad, case.along)
+        by_torch = with_gradient(torch, case, x, grad)
         result.times = harness.compare({"ordered": both, "plain": ours(case.plain, x), "torch": by_torch}, seconds)
     return result
 
 
 def measure_cpu(case: ScanCase, device: str, seconds: float) -> Result:
-    """torch's time is the better of two: with a new result, as ours is made, and with one that is used again."""
+    """Both with new results, both into results that are used again, or both forward and backward."""
     result = Result(case, device, tolerated=runner.ON_CPU)
     x = fill(torch.empty(case.shape, dtype=getattr(torch, case.dtype)), case)
-    outputs = ours(case, x)()
-    result.wrong = what_is_wrong(case, x, outputs)
-    result.nbytes = bytes_moved(x, *outputs)
+    checked, given = case, x
+    if case.form == "backward":
+        checked, given = replace(case, form="reverse"), torch.randn_like(x)
+        calls = {name: with_gradient(module, case, x, given) for name, module in (("ordered", tr), ("torch", torch))}
+    elif case.form == "out=":
+        calls = {name: into(module, case, x) for name, module in (("ordered", tr), ("torch", torch))}
+    else:
+        calls = {"ordered": ours(case, x), "torch": partial(torchs, case, x)}
+    outputs = parts(calls["ordered"]())  # type: ignore[arg-type]
+    result.wrong = what_is_wrong(checked, given, outputs)
+    result.nbytes = 4 * case.nbytes if case.form == "backward" else bytes_moved(x, *outputs)
     if not result.wrong:
-        function, again = getattr(torch, case.function), torchs(case, x)
-        out = again if len(again) > 1 else again[0]
-        times = timer("cpu").compare(
-            {
-                "ordered": ours(case, x),
-                "torch new": lambda: torchs(case, x),
-                "torch reused": lambda: function(x, case.along, out=out),
-            },
-            seconds,
-        )
-        stricter = min(times["torch new"], times["torch reused"], key=lambda timing: timing.median)
-        result.times = {**times, "torch": stricter}
+        result.times = timer("cpu").compare(calls, seconds)
     return result
 
 
-def run_cuda(chosen: Sequence[ScanCase], seconds: float) -> list[Result]:
+def run_cuda(chosen: Sequence[ScanCase], seconds: float, pictured: Collection[ScanCase]) -> list[Result]:
+    keys = {case.key for case in pictured}
     device = torch.cuda.get_device_name()
     harness = runner.cuda_timer()
     fitting = runner.fitting(chosen, lambda case: WIDE * case.elements)
@@ -214,7 +228,7 @@ def run_cuda(chosen: Sequence[ScanCase], seconds: float) -> list[Result]:
             in_float32 = shares.get(replace(case, dtype="float32").key)
             if case.points_below and in_float32:
                 case = replace(case, share=in_float32 - case.points_below)
-            measure = measure_gradient if case.form == "backward" else measure_cuda
+            measure = measure_gradient if case.form == "backward" else partial(measure_cuda, pictured=case.key in keys)
             results.append(measure(case, memory, harness, device, seconds))
             share = None if results[-1].wrong else results[-1].share
             if share:
@@ -225,7 +239,7 @@ def run_cuda(chosen: Sequence[ScanCase], seconds: float) -> list[Result]:
 
 
 def draw(kept: Path, path: Path) -> None:
-    """Time against length, a panel for one line, for rows and for columns: ours, torch's, and the copy."""
+    """Time against length, a panel for one line, for rows and for columns: ours, torch's two, and the copy."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -237,7 +251,12 @@ def draw(kept: Path, path: Path) -> None:
     with kept.open(newline="") as file:
         rows = list(csv.DictReader(file))
     ink, best, peer, faint = "#24292f", "#1f5fa8", "#b8bec6", "#8c959f"
-    style = {"torch": (peer, "-"), "torch_reductions": (best, "-"), "copy": (ink, "--")}
+    style = {
+        "torch": (peer, "-"),
+        "torch.compile": (faint, "-."),
+        "torch_reductions": (best, "-"),
+        "copy": (ink, "--"),
+    }
     with pyplot.rc_context({"font.size": 9, "text.color": ink, "axes.labelcolor": ink, "font.family": "DejaVu Sans"}):
         figure, panels = pyplot.subplots(1, 3, figsize=(12, 4.2), sharey=True, layout="constrained")
         for axes, title in zip(panels, cases.PANELS, strict=True):
@@ -250,6 +269,8 @@ def draw(kept: Path, path: Path) -> None:
                     if row["variant"] == "ordered":
                         lines["torch_reductions"].append((case.elements, us))
                         lines["torch"].append((case.elements, float(row["torch_us"])))
+                    elif row["variant"] == "torch.compile":
+                        lines["torch.compile"].append((case.elements, us))
                     elif row["variant"].startswith("copy "):
                         lines["copy"].append((case.elements, us))
             for name, points in lines.items():
@@ -289,15 +310,15 @@ def main(argv: list[str] | None = None) -> int:
     every: list[ScanCase] = list(cases.SCAN_CPU_TABLE if options.cpu else cases.SCAN_CUDA_TABLE)
     if not options.quick:
         every += cases.scan_cpu_rest() if options.cpu else cases.scan_cuda_rest()
-    if options.picture:
-        every += [case for panel in cases.PANELS for case in cases.panel_cases(panel)]
+    pictured = [case for panel in cases.PANELS for case in cases.panel_cases(panel)] if options.picture else []
+    every += pictured
     chosen = runner.choose(parser, options, every)
 
     torch.manual_seed(0)
     if options.cpu:
         results = runner.run_cpu(chosen, measure_cpu, options.seconds_per_case)
     else:
-        results = run_cuda(chosen, options.seconds_per_case)
+        results = run_cuda(chosen, options.seconds_per_case, pictured)
     name = f"scan_{runner.short_name(options.cpu)}"
     status = runner.conclude(results, options.output / f"{name}.csv")
     if options.picture:

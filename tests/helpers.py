@@ -68,11 +68,14 @@ def takes(function: str, dtype: str) -> bool:
 
 
 def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) -> Iterator[tuple[str, str, str, str]]:
-    """(function, rung, dtype, device) of everything the ladder offers here, auto included."""
+    """(function, rung, dtype, device) of everything the ladder offers here, auto included; but for scans in blocks of a
+    given size, which have a test of their own in tests/test_scan_values.py."""
     for device in DEVICES:
         for function in functions:
             rungs = {rung.name: rung for rung in library.rungs(function)}
             for name in ["auto", *tr.variants(function, device)]:
+                if library.block_size(name):
+                    continue
                 types = rungs["ordered" if name == "auto" else name].dtypes
                 if function in SCANS:
                     types = (*types, "bool")  # scanned as integers

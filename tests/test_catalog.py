@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -73,8 +74,23 @@ def test_variants(function: str, device: str) -> None:
     if function in FUNCTIONS:
         on_cuda = 1 if function not in FOLDS else 17 if function in ("sum", "amax") else 16
     else:
-        on_cuda = {"cumsum": 7, "cumprod": 6}.get(function, 1)
+        on_cuda = {"cumsum": 27, "cumprod": 26}.get(function, 1)
     assert len(expected) == (3 if device == "cpu" else on_cuda)
+
+
+def test_block_sizes() -> None:
+    """Scans in blocks of every size: behind the plain rung, and like it but for number, name and idea."""
+    rungs = LADDERS["scan"].values()
+    plain = [rung for rung in rungs if rung.devices == ("cuda",) and rung.name != "cub"]
+    plain = [rung for rung in plain if not library.block_size(rung.name)]
+    assert [rung.name for rung in plain] == [
+        *("scan_then_fan", "reduce_then_scan", "two_level", "two_level_zero_padded", "look_back")
+    ]
+    for rung in plain:
+        for i, size in enumerate((128, 256, 512, 1024), start=1):
+            sized = LADDERS["scan"][f"{rung.name}_{size}"]
+            assert library.block_size(sized.name) == size and f" {size} threads" in sized.idea
+            assert sized == replace(rung, number=rung.number + i, name=sized.name, idea=sized.idea)
 
 
 def test_every_function_has_a_record() -> None:

@@ -30,6 +30,7 @@ from helpers import (
     cases,
     castable,
     initial,
+    needs_cuda,
     opinfo_samples,
     parts,
     random,
@@ -152,6 +153,23 @@ def test_no_element_is_lost(function: str, rung: str, dtype: str, n: int, device
     for form in ({}, {"reverse": True}):
         expected = torch_scan(function, x.cpu().double(), 0, **form)[0].to(x.dtype)
         assert torch.equal(getattr(tr, function)(x, 0, variant=rung, **form).cpu(), expected)
+
+
+@needs_cuda
+@pytest.mark.parametrize("rung", [name for name in tr.variants("cumsum", "cuda") if library.block_size(name)])
+def test_block_sizes(rung: str) -> None:
+    """Many parts, a few and one, and ends of each: whole numbers, of which every order makes the exact value."""
+    size = library.block_size(rung)
+    lengths = {*LENGTHS, *(n + by for n in (size, 4 * size, 64 * size, 4 * 512 * size) for by in (-1, 0, 1))}
+    for n in sorted(lengths):
+        for function in ("cumsum", "cumprod"):
+            x = torch.randint(3, (2, n), device="cuda") - 1
+            x = x if function == "cumsum" else 2 * x.abs() - 1
+            for form in FORMS.values():
+                (expected,) = torch_scan(function, x, 1, **form)
+                for dtype in (torch.float32, torch.int32):
+                    actual = getattr(tr, function)(x.to(dtype), 1, dtype=dtype, variant=rung, **form)
+                    assert torch.equal(actual, expected.to(dtype)), (n, function, dtype, form)
 
 
 @table("function rung dtype device", cases(SCANS, FLOATS))

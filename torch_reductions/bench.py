@@ -7,22 +7,25 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import torch_reductions as tr
 
+from .catalog import OPERATORS, Operator
+from .library import FAMILIES, block_size
 from .timing import Timing, bytes_moved, timer
 
-REDUCTIONS = ("sum", "prod", "mean", "amax", "amin", "argmax", "argmin")
-SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
-PRODUCTS = ("prod", "cumprod")
-EXACT = ("amax", "amin", "argmax", "argmin", "cummax", "cummin")
-
+FUNCTIONS = {operator.name: operator for operator in OPERATORS}
+PRODUCTS = ("prod", "cumprod", "segment_prod")
+EXACT = ("amax", "amin", "argmax", "argmin", "cummax", "cummin", "segment_amax", "segment_amin")
 
 Result = torch.Tensor | tuple[torch.Tensor, ...]
+Inputs = tuple[torch.Tensor, ...]
 
 
 def parts(result: Result) -> tuple[torch.Tensor, ...]:
@@ -30,18 +33,35 @@ def parts(result: Result) -> tuple[torch.Tensor, ...]:
     return (result,) if isinstance(result, torch.Tensor) else tuple(result)
 
 
+def random_offsets(length: int, segments: int) -> torch.Tensor:
+    """Where the segments begin, and the end: cuts at random places, the same every time."""
+    cuts = torch.randint(length + 1, (segments - 1,), generator=torch.Generator().manual_seed(0))
+    return torch.cat([torch.tensor([0]), cuts.sort().values, torch.tensor([length])])
+
+
+def segment_reduce(function: str, input: torch.Tensor, cu_seqlens: torch.Tensor, dim: int = 0) -> torch.Tensor:
+    """torch's own reduction of segments: of floating types, along the first dim."""
+    name = {"segment_amax": "max", "segment_amin": "min"}.get(function, function.removeprefix("segment_"))
+    return torch.segment_reduce(input, name, offsets=cu_seqlens, axis=dim, unsafe=True)
+
+
 @dataclass(frozen=True)
 class Problem:
-    """One reduction, or one scan, that every rung is to do."""
+    """What every rung of a function is to do."""
 
     function: str
     shape: tuple[int, ...]
     dim: int | None
     dtype: torch.dtype
+    segments: int = 0  # of random lengths, for a reduction of segments
+
+    @property
+    def operator(self) -> Operator:
+        return FUNCTIONS[self.function]
 
     @property
     def family(self) -> str:
-        return "scan" if self.function in SCANS else "reduce"
+        return self.operator.family
 
     @property
     def title(self) -> str:
@@ -49,10 +69,19 @@ class Problem:
         if len(self.shape) == 1 and self.shape[0].bit_count() == 1:
             shape = "2" + str(self.shape[0].bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
         over = "over everything" if self.dim is None else f"along dim {self.dim}"
+        over += f", {self.segments} segments" if self.segments else ""
         return f"{self.function} of {shape} {str(self.dtype).removeprefix('torch.')}, {over}"
 
-    def data(self, device: str) -> torch.Tensor:
+    def data(self, device: str) -> Inputs:
         generator = torch.Generator(device).manual_seed(0)
+        x = self.values(device, generator)
+        if self.family == "recurrence":
+            return torch.rand(self.shape, generator=generator, dtype=self.dtype, device=device), x
+        if self.family == "segment":
+            return x, random_offsets(self.shape[self.dim or 0], self.segments).to(device)
+        return (x,)
+
+    def values(self, device: str, generator: torch.Generator) -> torch.Tensor:
         x = torch.empty(self.shape, dtype=self.dtype, device=device)
         if self.dtype == torch.bool:
             return x.random_(0, 2, generator=generator)
@@ -63,27 +92,38 @@ class Problem:
             return x.normal_(0, length**-0.5, generator=generator).exp_()
         return x.normal_(generator=generator)
 
-    def call(self, x: torch.Tensor, variant: str | None) -> Callable[[], Result]:
+    @property
+    def by_torch(self) -> Callable[..., Result]:
+        """What torch calls the same; where it has nothing, a loop of its operations."""
+        if self.family == "segment" and self.dim == 0 and self.dtype.is_floating_point:
+            return partial(segment_reduce, self.function)
+        function: Callable[..., Result] = getattr(torch, self.function, self.operator.reference)
+        return function
+
+    def call(self, inputs: Inputs, variant: str | None) -> Callable[[], Result]:
         """Ours by that variant; torch's for None."""
-        function = getattr(torch if variant is None else tr, self.function)
+        function = self.by_torch if variant is None else self.operator.function
         options: dict[str, object] = {} if variant is None else {"variant": variant}
         if self.dim is not None:
             options["dim"] = self.dim
-        return lambda: function(x, **options)
+        return lambda: function(*inputs, **options)
 
-    def is_right(self, x: torch.Tensor, result: Result) -> bool:
+    def is_right(self, inputs: Inputs, result: Result) -> bool:
         """Integers, extremes and their places exactly; else to a millionth of the sum of the absolute values."""
+        x = inputs[0]
         if self.function in EXACT or not x.is_floating_point():
-            return all(map(torch.equal, parts(result), parts(self.call(x, None)())))
-        wide = x.double()
+            return all(map(torch.equal, parts(result), parts(self.call(inputs, None)())))
+        wide = tuple(t.double() if t.is_floating_point() else t for t in inputs)
         ((actual,), (expected,)) = parts(result), parts(self.call(wide, None)())
-        scale = expected.abs() if self.function in PRODUCTS else parts(self.call(wide.abs(), None)())[0]
+        absolute = tuple(t.abs() for t in wide)
+        scale = expected.abs() if self.function in PRODUCTS else parts(self.call(absolute, None)())[0]
         allowed = scale * (1e-12 if x.dtype == torch.float64 else 1e-6) + expected.abs() * torch.finfo(x.dtype).eps
         if self.function in PRODUCTS:
             allowed = allowed * 100  # each of the factors' roundings stays
         if self.function == "logcumsumexp":  # as each of a chain's does, and beside 2^20 a 1 is next to nothing
             allowed = allowed + scale * torch.finfo(x.dtype).eps / 8 * x.shape[self.dim or 0]
-        return bool(((actual.double() - expected).abs() <= allowed).all())
+        none = actual.isnan() & expected.isnan()  # the mean of no elements
+        return bool((((actual.double() - expected).abs() <= allowed) | none).all())
 
 
 @dataclass(frozen=True)
@@ -111,6 +151,10 @@ DEMO = [
     Problem("sum", (4096, 4096), 1, torch.float32),
     Problem("cumsum", (2**24,), 0, torch.int32),
     Problem("cumsum", (4096, 4096), 1, torch.float32),
+    Problem("linear_recurrence", (8, 4096, 64), 1, torch.float32),
+    Problem("linear_recurrence", (256, 4096), 1, torch.float32),
+    Problem("segment_sum", (2**24,), 0, torch.float32, segments=1024),
+    Problem("segment_sum", (65536, 64), 0, torch.float32, segments=256),
 ]
 HEADINGS = ("variant", "time (us)", "GB/s", "x torch", "right")
 
@@ -119,6 +163,17 @@ def devices_at_hand() -> list[str]:
     if torch.cuda.is_available() and not tr.has_cuda():
         print("torch sees a GPU, but the CUDA kernels are not built: `python -m torch_reductions doctor` says why.")
     return ["cpu", "cuda"] if torch.cuda.is_available() and tr.has_cuda() else ["cpu"]
+
+
+def chosen_devices(parser: argparse.ArgumentParser, chosen: Sequence[str] | None) -> list[str]:
+    """Those of the command line, by default all."""
+    there = devices_at_hand()
+    for device in chosen or ():
+        if device not in there:
+            parser.error(
+                f"--device {device}: there is none that can be used; python -m torch_reductions doctor says why"
+            )
+    return list(chosen or there)
 
 
 def device_title(device: str) -> str:
@@ -136,20 +191,20 @@ def measure(
     problem: Problem, device: str, variants: Sequence[str], seconds: float, step: Callable[[str], None]
 ) -> list[Line]:
     """The copy ceiling, torch, and each variant, every one of them taking turns with torch."""
-    x = problem.data(device)
+    inputs = problem.data(device)
     harness = timer(device)
-    copy, copy_bytes = harness.copy_call(x)
-    torch_call = problem.call(x, None)
-    nbytes = bytes_moved(x, *parts(torch_call()))
+    copy, copy_bytes = harness.copy_call(max(inputs, key=bytes_moved))
+    torch_call = problem.call(inputs, None)
+    nbytes = bytes_moved(*inputs, *parts(torch_call()))
     times = harness.compare({"copy": copy, "torch": torch_call}, seconds)
     lines = [
         Line(device, problem, "copy", times["copy"], times["copy"].gb_per_s(copy_bytes), None, True),
         Line(device, problem, "torch", times["torch"], times["torch"].gb_per_s(nbytes), 1.0, True),
     ]
     for variant in variants:
-        call = problem.call(x, variant)
+        call = problem.call(inputs, variant)
         try:
-            right = problem.is_right(x, call())
+            right = problem.is_right(inputs, call())
         except NotImplementedError as error:  # this rung lacks the type
             step(f"{device} {variant}: {error}")
             continue
@@ -234,8 +289,14 @@ def print_lines(lines: Sequence[Line]) -> None:
         console.print(table)
 
 
+def rung_of(line: Line) -> str:
+    """The rung that a variant of a given block size belongs to; any other is its own."""
+    return line.variant.removesuffix(f"_{block_size(line.variant)}")
+
+
 def draw(lines: Sequence[Line], path: Path) -> bool:
-    """The picture: a row of panels a device and family, a panel a problem, a bar a rung, the copy ceiling as a line."""
+    """The picture: a row of panels a device and family, a panel a problem, a bar a rung, a dot each of its other block
+    sizes, the copy ceiling as a line."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -248,10 +309,11 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     ink, faint, ours, best, peer, wrong = "#24292f", "#8c959f", "#7fa8d9", "#1f5fa8", "#b8bec6", "#cf222e"
+    dot: dict[str, Any] = {"marker": "o", "markersize": 4, "markeredgecolor": "white", "markeredgewidth": 0.6, "ls": ""}
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line.device, line.problem.family), []).append(line)
-    names = [list(dict.fromkeys(line.variant for line in here if line.variant != "copy")) for here in groups.values()]
+    names = [list(dict.fromkeys(rung_of(line) for line in here if line.variant != "copy")) for here in groups.values()]
     panels = [len({line.problem for line in here}) for here in groups.values()]
     columns = max(panels)
     with pyplot.rc_context({"font.size": 9, "text.color": ink, "axes.labelcolor": ink, "font.family": "DejaVu Sans"}):
@@ -275,16 +337,23 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                 chosen = [line for line in here if line.problem == problem]
                 measured = [line for line in chosen if line.variant != "copy"]
                 ceiling = next(line.gb_per_s for line in chosen if line.variant == "copy")
-                right = [line for line in measured if line.right and line.variant != "torch"]
+                bars = [line for line in measured if not block_size(line.variant)]
+                right = [line for line in bars if line.right and line.variant != "torch"]
                 fastest = max(right, key=lambda line: line.gb_per_s, default=None)
                 for line in measured:
+                    if block_size(line.variant):
+                        place, colour = names[row].index(rung_of(line)), ink if line.right else wrong
+                        panel.plot(line.gb_per_s, place, color=colour, **dot)
+                for line in bars:
                     place = names[row].index(line.variant)
                     colour = peer if line.variant == "torch" else best if line is fastest else ours
                     panel.barh(place, line.gb_per_s, height=0.72, color=colour if line.right else wrong)
-                    # Behind the bar; inside where the ceiling's line would strike the number through.
-                    inside = line.gb_per_s < ceiling < line.gb_per_s + 0.12 * limit and line.right
+                    # Behind the bar and its dots; before them where the ceiling's line would strike the number through.
+                    own = [other.gb_per_s for other in measured if rung_of(other) == line.variant]
+                    end = max(own)
+                    inside = end < ceiling < end + 0.12 * limit and line.right
                     panel.text(
-                        line.gb_per_s + (-0.012 if inside else 0.012) * limit,
+                        (min(own) if inside else end) + (-0.012 if inside else 0.015) * limit,
                         place,
                         number(line.gb_per_s) if line.right else f"{number(line.gb_per_s)}  wrong",
                         ha="right" if inside else "left",
@@ -312,7 +381,7 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             axes[row][0].set_ylabel(device_title(device), fontsize=10, fontweight="bold", labelpad=10)
         figure.align_ylabels()
         figure.suptitle(
-            "torch_reductions: every way to reduce and to scan, against the copy ceiling",
+            "torch_reductions: the rungs of the ladder, against the copy ceiling",
             fontsize=13,
             fontweight="bold",
             x=0.01,
@@ -324,6 +393,8 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             Patch(color=peer, label="torch"),
             Line2D([], [], color=ink, linestyle=(0, (4, 3)), linewidth=1.1, label="copy ceiling (read + write)"),
         ]
+        if any(block_size(line.variant) for line in lines):
+            keys.insert(2, Line2D([], [], color=ink, label="in blocks of 128 to 1024 threads", **dot))
         if not all(line.right for line in lines):
             keys.append(Patch(color=wrong, label="wrong result"))
         figure.legend(handles=keys, loc="outside lower right", ncols=len(keys), frameon=False)
@@ -347,8 +418,11 @@ def demo(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m torch_reductions demo", description="Every rung on every device.")
     parser.add_argument("--output", type=Path, default=Path("demo.png"), help="the picture (default: demo.png)")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for each rung and problem")
+    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
+    parser.add_argument("--family", choices=FAMILIES, action="append", default=[], help="default: every family")
     options = parser.parse_args(argv)
-    lines = run(DEMO, devices_at_hand(), (), options.seconds)
+    problems = [problem for problem in DEMO if not options.family or problem.family in options.family]
+    lines = run(problems, chosen_devices(parser, options.device), (), options.seconds)
     print_lines(lines)
     if draw(lines, options.output):
         print(f"\nThe picture is {options.output}")
@@ -357,9 +431,12 @@ def demo(argv: Sequence[str]) -> int:
 
 def bench(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m torch_reductions bench", description="The rungs on one input.")
-    parser.add_argument("function", nargs="?", default="sum", choices=(*REDUCTIONS, *SCANS))
+    parser.add_argument("function", nargs="?", default="sum", choices=FUNCTIONS)
     parser.add_argument("--shape", default="4096x4096", help="such as 16777216 or 4096x4096")
-    parser.add_argument("--dim", type=int, default=None, help="reduced or scanned (default: all; a scan: the last)")
+    parser.add_argument(
+        "--dim", type=int, default=None, help="default: all; of a scan or recurrence the last, of segments the first"
+    )
+    parser.add_argument("--segments", type=int, default=1024, help="how many, of random lengths (default: 1024)")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
     parser.add_argument("--variant", action="append", default=[], help="default: every rung of the device")
@@ -372,15 +449,14 @@ def bench(argv: Sequence[str]) -> int:
         shape = tuple(int(size) for size in options.shape.split("x"))
     except ValueError:
         parser.error(f"--shape {options.shape}: write it as 4096x4096")
-    if options.dim is None and options.function in SCANS:
-        options.dim = len(shape) - 1
-    problem = Problem(options.function, shape, options.dim, dtype)
-    devices = options.device or devices_at_hand()
-    for device in devices:
-        if device not in devices_at_hand():
-            parser.error(
-                f"--device {device}: there is none that can be used; python -m torch_reductions doctor says why"
-            )
+    family = FUNCTIONS[options.function].family
+    if options.dim is None and family != "reduce":
+        options.dim = 0 if family == "segment" else len(shape) - 1
+    if options.segments < 1:
+        parser.error(f"--segments {options.segments}: there must be one at least")
+    segments = options.segments if family == "segment" else 0
+    problem = Problem(options.function, shape, options.dim, dtype, segments)
+    devices = chosen_devices(parser, options.device)
     if options.dim is not None and not -len(shape) <= options.dim < len(shape):
         parser.error(f"--dim {options.dim}: {options.shape} has dims {-len(shape)} to {len(shape) - 1}")
     for variant in options.variant:

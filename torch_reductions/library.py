@@ -134,6 +134,12 @@ def rungs(function: str) -> tuple[Rung, ...]:
     return _RUNGS[function]
 
 
+def block_size(variant: str) -> int:
+    """How many threads a block the name of a variant ends in: 256 for look_back_256, 0 for look_back."""
+    found = re.search(r"_(128|256|512|1024)$", variant)
+    return int(found[1]) if found else 0
+
+
 def variants(function: str, device: str = "cpu") -> list[str]:
     """Names that ``variant=`` takes for a function on a device, beside ``"auto"``, from the simplest to the fastest.
 

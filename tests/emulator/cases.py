@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, SEGMENTS, Operator, Rung
-from torch_reductions.library import dtype_name
+from torch_reductions.library import block_size, dtype_name
 
 MOST_ELEMENTS = 100_003
 DTYPES = (torch.float32, torch.bfloat16, torch.int64)
@@ -168,14 +168,14 @@ SCAN_VIEWS = (
     ),
 )
 # The textbook's scans: blocks of every size, and as many parts as make them look back over several windows. Once, in
-# other_cases(): three levels of totals, and more strips a part because there are 512 parts.
+# other_cases(): of the largest blocks many parts; of the smallest three levels of totals, and more strips a part, as
+# there are 512 parts.
 TEXTBOOK_FORM_VIEWS = (rows(2, 1100), rows(40, 33), rows(3, 0))
 TEXTBOOK_SCAN_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 32, 33, 127, 128, 129, 513, 1024, 4097, 8193, 16_385, 32_769)),
     *(rows(300, 3), rows(5, 1), rows(7, 1000), rows(3, 2049)),
 )
-LARGE_SCAN_VIEWS = (rows(1, 70_000), rows(1, 131_200))
-LARGEST_SCAN_VIEW = rows(1, 2**21 + 5000)
+LARGE_SCAN_VIEWS = ((0, "", rows(1, 70_000)), (128, "", rows(1, 16_500)), (128, "two_level", rows(1, 2**18 + 5000)))
 # Of a recurrence: h with an initial state, r reverse, p plain; g gates that do not change along the length, o the same
 # gates for all of outer, x for all of inner.
 RECURRENCE_FORMS = ("p", "h", "r", "hr", "hg", "rx", "ho", "hrx")
@@ -267,12 +267,23 @@ def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | Non
                 yield Case(operator.name, rung, dtype_name(dtype), view)
 
 
+def block_size_cases_of(operator: Operator, rung: Rung) -> Iterator[Case]:
+    """The textbook's kernels, which have cases of their own, in blocks of a given size: many parts, few, and one."""
+    size = block_size(rung.name)
+    for view, form in ((rows(1, 9 * size + 5), "p"), (rows(3, 2 * size), "er"), (rows(2, size - 1), "i")):
+        yield Case(operator.name, rung, "float32", view, form)
+
+
 def scan_cases_of(
     operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None, form: str = ""
 ) -> Iterator[Case]:
     """Each emulated rung of a scan: a form in turn on each of the views, every form on a few; or all in one form."""
     for rung in operator.rungs(dtype, "cuda"):
         if not rung.emulated:
+            continue
+        if block_size(rung.name) and views is None:
+            if dtype == torch.float32:
+                yield from block_size_cases_of(operator, rung)
             continue
         ordered = rung.name == ORDERED
         wanted = views if views is not None else SCAN_VIEWS if ordered else TEXTBOOK_SCAN_VIEWS
@@ -382,17 +393,28 @@ def main_cases() -> list[Case]:
     )
 
 
+def every_view_once(wanted: Sequence[Case]) -> list[Case]:
+    """Of the textbook's rungs each view in one type, the types in turn, where all would take long: who writes what, and
+    who waits for whom, does not depend on the type."""
+    by_type: dict[tuple[str, str], dict[str, list[Case]]] = {}
+    for case in wanted:
+        by_type.setdefault((case.function, case.rung.name), {}).setdefault(case.dtype, []).append(case)
+    kept: list[Case] = []
+    for (_, rung), lists in by_type.items():
+        for turn, own in enumerate(lists.values()):  # the same views in the same order
+            kept += own if rung in JOINED else own[turn :: len(lists)]
+    return kept
+
+
 def other_cases() -> list[Case]:
     """A few views of every other function and dtype, and the largest ones of the textbook's rungs."""
     views = FEW_VIEWS
     sums = next(operator for operator in REDUCTIONS if operator.name == "sum")
     scans = next(operator for operator in SCANS if operator.name == "cumsum")
-    largest_scans = scan_cases_of(scans, torch.float32, [LARGEST_SCAN_VIEW], "p")
-    largest = [
-        *cases_of(sums, torch.float32, [LARGEST_TEXTBOOK_VIEW]),
-        *scan_cases_of(scans, torch.float32, LARGE_SCAN_VIEWS, "p"),
-        *(case for case in largest_scans if case.rung.name.startswith("two_level")),
-    ]
+    largest = list(cases_of(sums, torch.float32, [LARGEST_TEXTBOOK_VIEW]))
+    for size, name, view in LARGE_SCAN_VIEWS:
+        every = scan_cases_of(scans, torch.float32, [view], "p")
+        largest += [case for case in every if block_size(case.rung.name) == size and case.rung.name.startswith(name)]
     return (
         [case for case in largest if case.rung.name != ORDERED]
         + [
@@ -408,6 +430,7 @@ def other_cases() -> list[Case]:
             for dtype in operator.dtypes
             if operator.name not in ("cumsum", "cummin") or dtype not in DTYPES
             for case in scan_cases_of(operator, dtype, views)
+            if not block_size(case.rung.name)
         ]
         + [
             case

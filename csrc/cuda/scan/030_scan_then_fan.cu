@@ -3,7 +3,8 @@
 // Costs:   4 accesses an element: it is read, and its result written, read and written again; a launch or two a level.
 // Gains:   every element is worked on at once, and each level has at most a 128th of the elements of the one below.
 // Order:   log2 steps over 32 lanes, then over the warps of a block; the same over the totals; base, then result.
-// Needs:   compute capability 7.5; 128 to 1024 threads a block, by the row's length.
+// Needs:   compute capability 7.5; 128 to 1024 threads a block: by the row's length, or as many as the
+//          variant's name ends in (scan_then_fan_256).
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Scan, Then Fan".
 #include "textbook.cuh"
 
@@ -28,16 +29,16 @@ __global__ void fan_kernel(ScanRows<Op, T> rows, const A* totals, unsigned parts
 }
 
 template <class Op, class T>
-void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context) {
+void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context, int threads) {
   using A = typename Op::Value;
-  const RowCut cut(rows.length);
+  const RowCut cut(rows.length, threads);
   A* const totals = cut.parts > 1 ? workspace<A>(context, outer * cut.parts) : nullptr;
   launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
     launch(scan_parts_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * cut.parts,
            cut.parts);
   });
   if (cut.parts == 1) return;
-  scan(ScanRows<Op, A>{totals, totals, cut.parts, cut.parts, false, false}, outer, context);
+  scan(ScanRows<Op, A>{totals, totals, cut.parts, cut.parts, false, false}, outer, context, threads);
   launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
     launch(fan_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * cut.parts,
            cut.parts);
@@ -46,8 +47,8 @@ void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context) {
 
 }  // namespace
 
-void scan_then_fan(const ScanArgs& args, Context& context) {
-  with_rows(args, context, [&](const auto& rows) { scan(rows, args.outer, context); });
+void scan_then_fan(const ScanArgs& args, Context& context, int threads) {
+  with_rows(args, context, [&](const auto& rows) { scan(rows, args.outer, context, threads); });
 }
 
 }  // namespace torch_reductions::cuda

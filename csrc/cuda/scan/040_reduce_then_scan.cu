@@ -3,7 +3,7 @@
 // Costs:   3 accesses an element: it is read twice and its result written once; the totals still need memory a level.
 // Gains:   a quarter of the traffic, and a reduction is cheaper than a scan.
 // Order:   the totals: trees over lanes and warps, scanned as elements are; base, then log2 steps over lanes and warps.
-// Needs:   compute capability 7.5; 128 to 1024 threads a block, by the row's length.
+// Needs:   compute capability 7.5; 128 to 1024 threads a block, as for scan_then_fan.
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Reduce, Then Scan".
 #include "textbook.cuh"
 
@@ -29,16 +29,16 @@ __global__ void scan_parts_kernel(ScanRows<Op, T> rows, const A* totals, unsigne
 }
 
 template <class Op, class T>
-void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context) {
+void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context, int threads) {
   using A = typename Op::Value;
-  const RowCut cut(rows.length);
+  const RowCut cut(rows.length, threads);
   A* const totals = cut.parts > 1 ? workspace<A>(context, outer * cut.parts) : nullptr;
   if (cut.parts > 1) {
     launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
       launch(reduce_parts_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row),
              totals + row * cut.parts, cut.parts);
     });
-    scan(ScanRows<Op, A>{totals, totals, cut.parts, cut.parts, false, false}, outer, context);
+    scan(ScanRows<Op, A>{totals, totals, cut.parts, cut.parts, false, false}, outer, context, threads);
   }
   launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
     launch(scan_parts_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * cut.parts,
@@ -48,8 +48,8 @@ void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context) {
 
 }  // namespace
 
-void reduce_then_scan(const ScanArgs& args, Context& context) {
-  with_rows(args, context, [&](const auto& rows) { scan(rows, args.outer, context); });
+void reduce_then_scan(const ScanArgs& args, Context& context, int threads) {
+  with_rows(args, context, [&](const auto& rows) { scan(rows, args.outer, context, threads); });
 }
 
 }  // namespace torch_reductions::cuda

@@ -3,14 +3,14 @@
 // Costs:   still 3 accesses an element; the strips of a part wait for one another, though no block waits for another.
 // Gains:   three launches for any length, no recursion, and no memory that grows with the row.
 // Order:   a strip in log2 steps, strips from left to right; the totals: trees over strips, then log2 steps; base, result.
-// Needs:   compute capability 7.5; 128 to 1024 threads a block, by the row's length.
+// Needs:   compute capability 7.5; 128 to 1024 threads a block, as for scan_then_fan.
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Reduce, Then Scan (Two-Level)"; two_level.cuh, the kernels.
 #include "two_level.cuh"
 
 namespace torch_reductions::cuda {
 
-void two_level(const ScanArgs& args, Context& context) {
-  with_rows(args, context, [&](const auto& rows) { scan_two_level<WarpScan>(rows, args.outer, context); });
+void two_level(const ScanArgs& args, Context& context, int threads) {
+  with_rows(args, context, [&](const auto& rows) { scan_two_level<WarpScan>(rows, args.outer, context, threads); });
 }
 
 }  // namespace torch_reductions::cuda

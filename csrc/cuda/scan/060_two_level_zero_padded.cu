@@ -2,7 +2,7 @@
 // Costs:   half as much shared memory again, and its first 16 places a warp are written once a block.
 // Gains:   no step of a warp's scan has a condition: every lane reads and combines at each.
 // Order:   that of two_level: a combination with the identity changes no bit.
-// Needs:   compute capability 7.5; 128 to 1024 threads a block, by the row's length.
+// Needs:   compute capability 7.5; 128 to 1024 threads a block, as for scan_then_fan.
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Warp Scans" and their zero padding; two_level.cuh, the kernels.
 #include "two_level.cuh"
 
@@ -31,8 +31,9 @@ struct ZeroPaddedWarpScan {
 
 }  // namespace
 
-void two_level_zero_padded(const ScanArgs& args, Context& context) {
-  with_rows(args, context, [&](const auto& rows) { scan_two_level<ZeroPaddedWarpScan>(rows, args.outer, context); });
+void two_level_zero_padded(const ScanArgs& args, Context& context, int threads) {
+  with_rows(args, context,
+            [&](const auto& rows) { scan_two_level<ZeroPaddedWarpScan>(rows, args.outer, context, threads); });
 }
 
 }  // namespace torch_reductions::cuda

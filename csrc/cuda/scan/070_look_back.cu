@@ -4,7 +4,8 @@
 // Gains:   2 accesses an element, as for a copy: each is read once and its result written once, in one launch.
 // Order:   strips and log2 steps in a tile; how the totals before it are grouped depends on which blocks were first, so
 //          floats may differ from run to run.
-// Needs:   compute capability 7.5. A block's tile is its ticket: who waits, waits for blocks that have begun.
+// Needs:   compute capability 7.5; 128 to 1024 threads a block, as for scan_then_fan. A block's tile is its ticket: who
+//          waits, waits for blocks that have begun.
 // See:     Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back (2016).
 #include "../primitives/grid.cuh"
 #include "textbook.cuh"
@@ -109,9 +110,9 @@ __global__ void look_back_kernel(ScanRows<Op, T> rows, Board board, unsigned til
 
 }  // namespace
 
-void look_back(const ScanArgs& args, Context& context) {
+void look_back(const ScanArgs& args, Context& context, int threads) {
   with_rows(args, context, [&]<class Op, class T>(const ScanRows<Op, T>& rows) {
-    const RowCut cut(args.length, kEach);
+    const RowCut cut(args.length, threads, kEach);
     const int64_t words = args.outer * cut.parts * 2 * kTaggedWords<typename Op::Value>;
     const Board board = cut.parts > 1 ? context.board(words) : Board{};
     launch_parts(args.outer, cut.parts, [&](int64_t row, int64_t blocks) {

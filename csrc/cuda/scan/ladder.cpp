@@ -6,9 +6,42 @@
 namespace torch_reductions::cuda {
 namespace {
 
+// The file of a rung has blocks of 128, 256, 512 and 1024 threads under the four numbers after its own.
+template <void (*rung)(const ScanArgs&, Context&, int), int number>
+void run_in_blocks(const ScanArgs& args, Context& context) {
+  rung(args, context, number % 10 == 0 ? 0 : 64 << number % 10);
+}
+template <void (*rung)(const ScanArgs&, Context&, int), int number>
+constexpr Launcher<ScanArgs, Context> in_blocks{number, run_in_blocks<rung, number>};
+
 constexpr Launcher<ScanArgs, Context> kLaunchers[] = {
-    {30, scan_then_fan}, {40, reduce_then_scan}, {50, two_level}, {60, two_level_zero_padded},
-    {70, look_back},     {80, cub_scan},         {90, ordered},
+    in_blocks<scan_then_fan, 30>,
+    in_blocks<scan_then_fan, 31>,
+    in_blocks<scan_then_fan, 32>,
+    in_blocks<scan_then_fan, 33>,
+    in_blocks<scan_then_fan, 34>,
+    in_blocks<reduce_then_scan, 40>,
+    in_blocks<reduce_then_scan, 41>,
+    in_blocks<reduce_then_scan, 42>,
+    in_blocks<reduce_then_scan, 43>,
+    in_blocks<reduce_then_scan, 44>,
+    in_blocks<two_level, 50>,
+    in_blocks<two_level, 51>,
+    in_blocks<two_level, 52>,
+    in_blocks<two_level, 53>,
+    in_blocks<two_level, 54>,
+    in_blocks<two_level_zero_padded, 60>,
+    in_blocks<two_level_zero_padded, 61>,
+    in_blocks<two_level_zero_padded, 62>,
+    in_blocks<two_level_zero_padded, 63>,
+    in_blocks<two_level_zero_padded, 64>,
+    in_blocks<look_back, 70>,
+    in_blocks<look_back, 71>,
+    in_blocks<look_back, 72>,
+    in_blocks<look_back, 73>,
+    in_blocks<look_back, 74>,
+    {80, cub_scan},
+    {90, ordered},
 };
 static_assert(match(kScanLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 

@@ -5,11 +5,13 @@
 
 namespace torch_reductions::cuda {
 
-void scan_then_fan(const ScanArgs& args, Context& context);
-void reduce_then_scan(const ScanArgs& args, Context& context);
-void two_level(const ScanArgs& args, Context& context);
-void two_level_zero_padded(const ScanArgs& args, Context& context);
-void look_back(const ScanArgs& args, Context& context);
+// threads: of a block; 0 for as many as suit the row.
+void scan_then_fan(const ScanArgs& args, Context& context, int threads);
+void reduce_then_scan(const ScanArgs& args, Context& context, int threads);
+void two_level(const ScanArgs& args, Context& context, int threads);
+void two_level_zero_padded(const ScanArgs& args, Context& context, int threads);
+void look_back(const ScanArgs& args, Context& context, int threads);
+
 void cub_scan(const ScanArgs& args, Context& context);
 void ordered(const ScanArgs& args, Context& context);
 

@@ -80,13 +80,14 @@ void with_rows(const ScanArgs& args, Context& context, Body body) {
   }
 }
 
-// Blocks of 128 threads where they cut a row into up to 64 parts, then of 256 and 512, and of 1024 for all longer rows.
+// Blocks of the given number of threads. 0 leaves it to the row: 128 where they cut it into up to 64 parts, then 256 and
+// 512, and 1024 for all longer rows.
 struct RowCut {
   int threads;
   int64_t parts;
 
-  explicit RowCut(int64_t length, int each = 1) : threads(128) {
-    while (threads < 32 * kMaxWarps && int64_t(64) * threads * each < length) threads *= 2;
+  RowCut(int64_t length, int given, int each = 1) : threads(given != 0 ? given : 128) {
+    while (given == 0 && threads < 32 * kMaxWarps && int64_t(64) * threads * each < length) threads *= 2;
     parts = ceil_div(length, int64_t(threads) * each);
   }
 };

@@ -50,9 +50,9 @@ __global__ void scan_parts_kernel(ScanRows<Op, T> rows, const A* totals, int64_t
 }
 
 template <template <class> class Warp, class Op, class T>
-void scan_two_level(const ScanRows<Op, T>& rows, int64_t outer, Context& context) {
+void scan_two_level(const ScanRows<Op, T>& rows, int64_t outer, Context& context, int threads) {
   using A = typename Op::Value;
-  const RowCut cut(rows.length, kStrips);
+  const RowCut cut(rows.length, threads, kStrips);
   const int64_t part_length = ceil_div(cut.parts, kMaxParts) * kStrips * cut.threads;
   const int64_t parts = ceil_div(rows.length, part_length);
   A* const totals = parts > 1 ? workspace<A>(context, outer * parts) : nullptr;

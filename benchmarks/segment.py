@@ -1,0 +1,111 @@
+"""Times the reductions of packed segments against torch.segment_reduce and the read ceiling.
+
+    python benchmarks/segment.py            # everything, on the GPU
+    python benchmarks/segment.py --quick    # only the table of the README
+    python benchmarks/segment.py --cpu      # on the CPU, with two threads
+
+The segments have random lengths, the same every time. Each result is checked against torch in float64 before it is
+timed. The numbers go to results/segment_<device>.csv (the cases that ran replace their own rows), from which readme.py
+writes the README's table. The exit status is 1 where a result was wrong or torch was faster.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from math import sqrt
+from pathlib import Path
+
+import torch
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+
+import cases  # noqa: E402
+import runner  # noqa: E402
+from cases import SegmentCase  # noqa: E402
+from runner import Result, fill  # noqa: E402
+
+import torch_reductions as tr  # noqa: E402
+from torch_reductions.bench import random_offsets, segment_reduce  # noqa: E402
+from torch_reductions.timing import Call, CudaTimer, bytes_moved, timer  # noqa: E402
+
+
+def ours(case: SegmentCase, x: torch.Tensor, offsets: torch.Tensor) -> Callable[[], torch.Tensor]:
+    return partial(getattr(tr, case.function), x, offsets, case.dim)
+
+
+def torchs(case: SegmentCase, x: torch.Tensor, offsets: torch.Tensor) -> dict[str, Call]:
+    """torch's, which knows segments along the first dim alone."""
+    return {"torch": partial(segment_reduce, case.function, x, offsets)} if case.dim == 0 else {}
+
+
+def what_is_wrong(case: SegmentCase, x: torch.Tensor, offsets: torch.Tensor, result: torch.Tensor) -> str:
+    """Empty where the result is right: exact, or within the rounding of a sum of random signs."""
+    if case.function == "segment_prod" and x.is_cuda:  # factors near 1 round with a bias in any tree
+        return "" if torch.equal(result.cpu(), ours(case, x.cpu(), offsets.cpu())()) else "not the bits of the CPU"
+    assert case.dim is not None
+    first = x.movedim(case.dim, 0).contiguous()
+    if case.function in ("segment_amax", "segment_amin"):
+        expected = segment_reduce(case.function, first, offsets).movedim(0, case.dim)
+        differ = int((result != expected).sum())
+        return f"{differ} of {result.numel()} results differ from torch's" if differ else ""
+    expected = segment_reduce(case.function, first.double(), offsets).movedim(0, case.dim)
+    accumulator = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32)
+    largest = expected.nan_to_num().abs().max().item()
+    longest = int(offsets.diff().max())
+    # In float64 torch's own error, that of a chain, is what is allowed; and factors near 1 round with a bias.
+    chain = case.function == "segment_prod" or x.dtype == torch.float64
+    growth = longest if chain else 1 if case.function == "segment_mean" else sqrt(longest)
+    allowed = 8 * accumulator.eps * growth + torch.finfo(result.dtype).eps * largest
+    off = (result.double() - expected).abs()
+    off[result.isnan() & expected.isnan()] = 0  # the mean of no elements
+    error = off.max().item()
+    return "" if error <= allowed else f"off by {error:.3g}, and {allowed:.3g} is rounding"
+
+
+def measure_cuda(case: SegmentCase, memory: torch.Tensor, harness: CudaTimer, device: str, seconds: float) -> Result:
+    result = Result(case, device, tolerated=runner.ON_CUDA)
+    x = fill(memory[: case.nbytes].view(getattr(torch, case.dtype)).view(case.shape), case)
+    offsets = random_offsets(case.length, case.segments).to(x.device)
+    call = ours(case, x, offsets)
+    output = call()
+    result.wrong = what_is_wrong(case, x, offsets, output)
+    result.nbytes = bytes_moved(x, offsets, output)
+    if not result.wrong:
+        calls = {"ordered": call, **harness.read_calls(memory, result.nbytes)}
+        result.times = runner.compare(harness, calls, torchs(case, x, offsets), seconds)
+    return result
+
+
+def measure_cpu(case: SegmentCase, device: str, seconds: float) -> Result:
+    result = Result(case, device, tolerated=runner.ON_CPU)
+    x = fill(torch.empty(case.shape, dtype=getattr(torch, case.dtype)), case)
+    offsets = random_offsets(case.length, case.segments)
+    call = ours(case, x, offsets)
+    output = call()
+    result.wrong = what_is_wrong(case, x, offsets, output)
+    result.nbytes = bytes_moved(x, offsets, output)
+    if not result.wrong:
+        result.times = timer("cpu").compare({"ordered": call, **torchs(case, x, offsets)}, seconds)
+    return result
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = runner.parser(__doc__)
+    options = parser.parse_args(argv)
+    every = list(cases.SEGMENT_CPU_TABLE if options.cpu else cases.SEGMENT_CUDA_TABLE)
+    if not options.quick:
+        every += cases.segment_cpu_rest() if options.cpu else cases.segment_cuda_rest()
+    chosen = runner.choose(parser, options, every)
+
+    torch.manual_seed(0)
+    if options.cpu:
+        results = runner.run_cpu(chosen, measure_cpu, options.seconds_per_case)
+    else:
+        results = runner.run_cuda(chosen, measure_cuda, options.seconds_per_case)
+    return runner.conclude(results, options.output / f"segment_{runner.short_name(options.cpu)}.csv")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
