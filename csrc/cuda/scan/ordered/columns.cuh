@@ -55,12 +55,14 @@ __device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], typenam
   x[N - 1] = last;
 }
 
-// A tile: a strip of lines, and of each the runs of its threads. Wide: strips of the kind `rows`, known to the compiler.
+// A tile: a strip of lines, and of each the runs of its threads. Wide: strips of the kind `rows`, known to the compiler, of
+// fewer than 2^31 lines, and whose rows' bytes 32 bits count.
 template <class S, bool Wide>
 struct ColumnTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
   using T = typename S::Element;
+  using Offset = std::conditional_t<Wide, int, int64_t>;  // in bytes, from a row of the run to another
   static constexpr int Run = kRun<Value>, Parts = Run / kPart, Warps = 1 << kLogColumnWarps;
 
   const S& source;
@@ -116,6 +118,10 @@ struct ColumnTiles {
   };
   __device__ __forceinline__ Index index(int64_t line) const {
     if (line < lines.inner) return {0, line};
+    if (Wide) {
+      const unsigned outer = strips.inner.quotient(unsigned(line));
+      return {outer, unsigned(line) - outer * strips.inner.divisor};
+    }
     const int64_t outer = line >> 31 ? line / lines.inner : strips.inner.quotient(unsigned(line));
     return {outer, line - outer * lines.inner};
   }
@@ -185,14 +191,14 @@ struct ColumnTiles {
     const int lane = threadIdx.x & 31, begin = lane / kLanes;
     const int64_t line = p.strip * 32 + lane % kLanes * int(16 / sizeof(T));
     const auto [outer, inner] = index(line);
-    const int64_t row = lines.reverse ? -lines.length_bytes : lines.length_bytes;
-    const char* from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
-                       lines.element(p.first + begin) * lines.length_bytes;
+    const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
+                             lines.element(p.first + begin) * lines.length_bytes;
     char* const to = rows_of_run(0) + lane * 16;
+    const Offset rows = kRows * Offset(lines.reverse ? -lines.length_bytes : lines.length_bytes);
     const int there = line < count ? within(lines.length - p.first) - begin : 0;
 #pragma unroll
-    for (int k = 0; k < Run / kRows; k++, from += kRows * row)
-      if (k * kRows < there) copy_async(to + k * 512, from);
+    for (int k = 0; k < Run / kRows; k++)
+      if (k * kRows < there) copy_async(to + k * 512, from + int64_t(rows) * k);
   }
   __device__ __forceinline__ void ask_packed(const Place& p) const {
     if (p.strip * strips.lines >= count) return;
@@ -310,19 +316,24 @@ struct ColumnTiles {
     const int bits = kColumnRadix * carry.levels;
     Value before = Op::identity();
     if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, 32);
-    const auto before_warp = [&](int w) {
-      Value v = before;
+    // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in fold_next.
+    Value left[kLogColumnWarps], own = s.of_warp, base = before;
+    const int ones = __ffs(~warp) - 1;  // trailing ones
 #pragma unroll
-      for (int k = kLogColumnWarps - 1; k >= 0; k--)
-        if (w >> k & 1) v = Op::combine(v, block_of_warps(w >> (k + 1) << (k + 1), k));
-      return v;
-    };
-    Ends ends{before_warp(warp), {}};
-    if (warp + 1 < 1 << warps) ends.after = before_warp(warp + 1);
-    else {
-      ends.after = warps > 0 ? block_of_warps(0, warps) : s.of_warp;
-      if (carry.tiles > 1) ends.after = fold_next<Op>(&kept[0][column()], bits, 32, spot.tile, ends.after);
-    }
+    for (int k = 0; k < kLogColumnWarps; k++)
+      if (warp >> k & 1) {
+        left[k] = block_of_warps(warp >> (k + 1) << (k + 1), k);
+        if (k < ones) own = Op::combine(left[k], own);
+      }
+#pragma unroll
+    for (int k = kLogColumnWarps - 1; k >= 0; k--)
+      if (warp >> k & 1) {
+        before = Op::combine(before, left[k]);
+        if (k > ones) base = before;
+      }
+    const bool is_last = warp + 1 == 1 << warps;
+    Ends ends{before, is_last && carry.tiles > 1 ? fold_next<Op>(&kept[0][column()], bits, 32, spot.tile, own)
+                                                 : Op::combine(base, own)};
     if (!Wide && log_lines() < 5) {
 #pragma unroll
       for (int k = 4; k >= 0; k--) ends.before = Op::combine(ends.before, s.keep[k]);
@@ -343,40 +354,48 @@ struct ColumnTiles {
     const int shift = lines.exclusive && !packed();
     const int results = p.exists ? within(lines.results - shift - p.start) : 0;
     const auto [outer, inner] = index(p.line);
-    const auto place_of = [&](int64_t position) {
-      return (outer * lines.results + lines.result(position)) * lines.inner + inner;
-    };
+    const int64_t at = (outer * lines.results + lines.result(p.start + shift)) * lines.inner + inner;
     const int64_t row = lines.reverse ? -lines.inner : lines.inner;
     T* const output = reinterpret_cast<T*>(lines.output);
     if (shift && p.exists && p.start == 0) {
-      const int64_t at = place_of(0);
-      output[at] = stored(source, fold_of_nothing(source));
-      if constexpr (IsIndexed<Value>::value) lines.indices[at] = -1;
+      output[at - row] = stored(source, fold_of_nothing(source));
+      if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = -1;
     }
-    int64_t at = place_of(p.start + shift);
+    char* const to = reinterpret_cast<char*>(output + at);
+    const Offset step_of_results = Offset(row) * int(sizeof(T));
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
-      if (results <= j * kPart) break;
+      const int there = results - j * kPart;
+      if (there <= 0) break;
       Value x[kPart];
       load(x, p, j);
       blocks_of_run<Op, kPart>(x);
       folds_of_run<Op, kPart>(x, lo[Parts + j], hi[Parts + j]);
-      if (packed()) {
-        if (lines.exclusive) {
+      if (packed() && lines.exclusive) {
 #pragma unroll
-          for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
-          x[0] = j == 0 && p.start == 0 ? fold_of_nothing(source) : lo[Parts + j];
-        }
+        for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
+        x[0] = j == 0 && p.start == 0 ? fold_of_nothing(source) : lo[Parts + j];
+      }
+      if constexpr (IsIndexed<Value>::value)
+#pragma unroll
+        for (int i = 0; i < kPart; i++)
+          if (i < there) lines.indices[at + (j * kPart + i) * row] = from_the_front(lines, x[i].index);
+      if (packed()) {
         char* const in_place = mine();
 #pragma unroll
         for (int i = 0; i < kPart; i++)
           *reinterpret_cast<T*>(in_place + (j * kPart + i) * step()) = stored(source, x[i]);
-      }
+      } else {
+        const auto put = [&](int i) {
+          *reinterpret_cast<T*>(to + int64_t(step_of_results) * (j * kPart + i)) = stored(source, x[i]);
+        };
+        if (there >= kPart) {
 #pragma unroll
-      for (int i = 0; i < kPart; i++, at += row) {
-        if (results > j * kPart + i) {
-          if (!packed()) output[at] = stored(source, x[i]);
-          if constexpr (IsIndexed<Value>::value) lines.indices[at] = from_the_front(lines, x[i].index);
+          for (int i = 0; i < kPart; i++) put(i);
+        } else {
+#pragma unroll
+          for (int i = 0; i < kPart; i++)
+            if (i < there) put(i);
         }
       }
     }
@@ -399,7 +418,7 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
   __shared__ typename S::Value warp_totals[kPlaces][1 << kLogColumnWarps][32], kept[kColumnRadix * kMaxLevels][32];
   ColumnTiles<S, Wide> tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
   if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
-  else scan_alone(tiles, work, strips.log_warps > 0);
+  else scan_alone(tiles, strips.log_warps > 0);
 }
 
 }  // namespace torch_reductions::cuda

@@ -1,7 +1,7 @@
-// What a block does with its tiles, the same for rows and columns: the next ones are copied while one is scanned.
+// What a block does with its tiles, the same for rows and columns.
 //
 // A kernel gives: spot(number) says where a tile lies; use(n) names the part of shared memory that the following calls
-// work in; ask(spot) begins to copy a tile there; up(spot) reads it and leaves the totals of its warps; down(spot, state)
+// work in, the first one where nobody does; ask(spot) begins to copy a tile there; up(spot) reads it and leaves the totals of its warps; down(spot, state)
 // writes the results. Where tiles are carried from one to the next, publish(spot, tag) makes a tile's total known, and
 // look_back(spot, tag) brings what stands before one.
 #pragma once
@@ -14,27 +14,17 @@ namespace torch_reductions::cuda {
 // numbers: some warps may still read those of the tile before.
 inline constexpr int kBuffers = 2, kPlaces = kBuffers + 1;
 
-// Tiles that have nothing to do with one another; a block takes every gridDim-th. joined: its warps share a line.
+// A tile that has nothing to do with the others: a block has one. joined: its warps share a line.
 template <class Tiles>
-__device__ __forceinline__ void scan_alone(Tiles& tiles, unsigned work, bool joined) {
-  const auto number = [&](unsigned n) { return blockIdx.x + n * gridDim.x; };
-  for (unsigned n = 0; n == 0 || number(n - 1) < work; n++) {
-#pragma unroll 1
-    for (unsigned newest = n == 0 ? 0 : n + kBuffers - 1; newest < n + kBuffers; newest++) {
-      tiles.use(newest);
-      if (number(newest) < work) tiles.ask(tiles.spot(number(newest)));
-      commit_copies();
-    }
-    if (number(n) >= work) return;
-    await_copies<kBuffers - 1>();
-    __syncwarp();
-    tiles.use(n);
-    const auto spot = tiles.spot(number(n));
-    const auto state = tiles.up(spot);
-    if (joined) __syncthreads();
-    tiles.down(spot, state);
-    __syncwarp();
-  }
+__device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
+  const auto spot = tiles.spot(blockIdx.x);
+  tiles.ask(spot);
+  commit_copies();
+  await_copies<0>();
+  __syncwarp();
+  const auto state = tiles.up(spot);
+  if (joined) __syncthreads();
+  tiles.down(spot, state);
 }
 
 // Tiles of which each needs the totals of those before it. A block publishes the total of a tile before it looks back for

@@ -15,6 +15,7 @@ class ScanPlan {
 
   // Only what pays is instantiated: the columns kernel serves every other case.
   static constexpr bool kRows = sizeof(T) > 2 || sizeof(Value) <= 8;
+  static constexpr Way kWay = kTwoWays<Op> ? Way::forward : Way::either;
   static constexpr bool kWide = sizeof(Value) <= 8 && kIsNone<Op, LogAdd>;
 
  public:
@@ -42,7 +43,6 @@ class ScanPlan {
   }
 
  private:
-  static constexpr int64_t kBlocks = 1;  // that a multiprocessor should have, rather than larger ones
   static constexpr int kRowRun = kVectors<Value> * S::E;
 
   // A tile of as many threads as still leave every multiprocessor some of them; several lines a block where they are short.
@@ -55,13 +55,13 @@ class ScanPlan {
     const auto blocks = [&] {
       return tiles() > 1 ? count * tiles() : ceil_div(count * ceil_div(results, kRowRun), int64_t(1) << log_block);
     };
-    while (log_block > 6 && blocks() < kBlocks * sms_) log_block--;
+    while (log_block > 6 && blocks() < sms_) log_block--;
     int log_threads = log_block;
     if (tiles() == 1)
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
     const int64_t groups = tiles() > 1 ? count : ceil_div(count, int64_t(1) << (log_block - log_threads));
     const int bytes = kRowBytes<S> << log_block;
-    auto kernel = &scan_rows < S, kTwoWays<Op> ? Way::forward : Way::either > ;
+    auto kernel = &scan_rows<S, kWay>;
     if constexpr (kTwoWays<Op>)
       if (args_.reverse) kernel = &scan_rows<S, Way::backward>;
     start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, bytes,
@@ -96,33 +96,41 @@ class ScanPlan {
       while (strips.log_warps < strips.log_block && of_warp << strips.log_warps < args_.results) strips.log_warps++;
       groups = ceil_div(strip_count, int64_t(1) << (strips.log_block - strips.log_warps));
       tiles = ceil_div(args_.results, of_warp << strips.log_warps);
-      if (strips.log_block == 0 || groups * tiles >= kBlocks * sms_) break;
+      if (strips.log_block == 0 || groups * tiles >= sms_) break;
     }
     strips.groups = Divisor(groups);
     if (inner <= INT32_MAX) strips.inner = Divisor(inner);
     auto kernel = &scan_columns<S, false>;
     if constexpr (kWide)
-      if (strips.kind == Strips::rows) kernel = &scan_columns<S, true>;
+      if (strips.kind == Strips::rows && count <= INT32_MAX && are_near(lines_.length_bytes) && are_near(inner * size))
+        kernel = &scan_columns<S, true>;
     start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
           carry<kColumnRadix>(tiles, count), strips, count);
   }
 
+  // Can 32 bits say how far the rows of a run are from the first one?
+  static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Value>; }
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
   // A tile of so many bytes. Beside the buffers there are the totals of warps and the like.
   static constexpr int kBeside = sizeof(Value) * 2048;
   bool fits(int64_t tile_bytes) const { return kBuffers * tile_bytes + kBeside <= shared_; }
 
-  // As many blocks as are resident, of so many threads in all on a multiprocessor; each takes tile after tile.
+  // A block a tile; where tiles are carried, as many blocks as are resident, of so many threads in all on a
+  // multiprocessor: each takes tile after tile.
   template <class Kernel, int Radix, class... Rest>
   void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes,
              const Carry<Radix>& carry, const Rest&... rest) {
     if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
-    const int bytes = kBuffers * tile_bytes, by_threads = resident_threads / int(threads),
-              by_memory = shared_ / (bytes + 2048);
-    const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
-    launch(kernel, work < resident ? work : resident, threads, bytes, context_.stream, source_, lines_, rest...,
-           unsigned(work), carry);
+    int64_t blocks = work;
+    int bytes = tile_bytes;
+    if (carry.tiles > 1) {
+      bytes *= kBuffers;
+      const int by_threads = resident_threads / int(threads), by_memory = shared_ / (bytes + 2048);
+      const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
+      if (blocks > resident) blocks = resident;
+    }
+    launch(kernel, blocks, threads, bytes, context_.stream, source_, lines_, rest..., unsigned(work), carry);
   }
 
   template <int Radix>

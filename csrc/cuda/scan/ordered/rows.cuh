@@ -327,7 +327,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
   __shared__ typename S::Value warp_totals[kPlaces][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
   if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
-  else scan_alone(tiles, work, log_threads > 5);
+  else scan_alone(tiles, log_threads > 5);
 }
 
 }  // namespace torch_reductions::cuda
