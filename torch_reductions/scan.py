@@ -34,6 +34,7 @@ from .arguments import (
     to_dtype,
 )
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, rungs, wrong_type
+from .out import Out
 from .recurrence import edges, recur
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
@@ -94,22 +95,16 @@ def _supports(
         )
 
 
-def _result(
-    function: str,
-    input: Tensor,
-    dim: int,
-    cu_seqlens: Tensor | None = None,
-    dtype: torch.dtype | None = None,
-    include_initial: bool = False,
-    **_: bool,
-) -> Tensor:
-    """The result without its values, or the exception that torch raises."""
+def _shape(
+    function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, include_initial: bool = False, **_: Any
+) -> Sequence[int]:
+    """That of the result; raises for a dim that the input does not have."""
     check_dim(function, dim, input.ndim)
-    shape = list(input.shape)
-    if include_initial:
-        shape = shape or [1]  # one element and the initial one make two
-        shape[dim] += 1
-    return input.new_empty(shape, dtype=_dtype(function, input, dtype))
+    if not include_initial:
+        return input.shape
+    shape = list(input.shape) or [1]  # one element and the initial one make two
+    shape[dim] += 1
+    return shape
 
 
 def _check(
@@ -117,8 +112,7 @@ def _check(
 ) -> None:
     """Raises what torch raises for these arguments, if anything; called when the operator has failed."""
     _supports(function, input, dim, cu_seqlens, variant=variant, **options)
-    # Nothing is allocated for the result, however large: a meta tensor stands for the input.
-    _result(function, torch.empty_like(input, device="meta"), dim, **options)
+    _shape(function, input, dim, **options)
     if cu_seqlens is not None:
         check_offsets(function, cu_seqlens, input.shape[dim] if input.ndim else 1)
     if input.is_cuda and not has_cuda():
@@ -129,7 +123,8 @@ def _fake(
     function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, *, variant: int = 0, **options: Any
 ) -> Tensor:
     _supports(function, input, dim, cu_seqlens, variant=variant, **options)
-    return _result(function, input, dim, **options)
+    dtype = _dtype(function, input, options.get("dtype"))
+    return input.new_empty(_shape(function, input, dim, **options), dtype=dtype)
 
 
 def _fake_pair(function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, **options: Any) -> Pair:
@@ -355,6 +350,17 @@ _cummax: Operator[Pair] = _operator("cummax", _fake_pair, _save_indices, _extrem
 _cummin: Operator[Pair] = _operator("cummin", _fake_pair, _save_indices, _extreme_backward)
 
 
+def _out(operator: Operator[Any], *names: str) -> Out:
+    return Out(operator, names, functools.partial(_shape, operator.name))
+
+
+_OUTS = {
+    operator.name: _out(operator, *names)
+    for operators, names in (((_cumsum, _cumprod, _logcumsumexp), ["out"]), ((_cummax, _cummin), ["values", "indices"]))
+    for operator in operators
+}
+
+
 def _call(
     operator: Operator[Any],
     variant: str,
@@ -364,6 +370,7 @@ def _call(
     reverse: bool,
     include_initial: bool,
     cu_seqlens: Tensor | None,
+    out: Tensor | Pair | None,
     dtype: torch.dtype | None = None,
 ) -> Any:
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
@@ -377,11 +384,21 @@ def _call(
             options[name] = value
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
-    if cu_seqlens is None:
-        return operator(variant, input, dim, **options)
-    if not isinstance(cu_seqlens, Tensor):
+    if cu_seqlens is not None and not isinstance(cu_seqlens, Tensor):
         raise wrong_type(operator.name, "cu_seqlens", "Tensor or None", cu_seqlens)
-    return operator(variant, input, dim, cu_seqlens, **options)
+    tensors = () if cu_seqlens is None else (cu_seqlens,)
+    if out is None:
+        return operator(variant, input, dim, *tensors, **options)
+    into = _OUTS[operator.name]
+    if len(into.names) == 1:
+        if not isinstance(out, Tensor):
+            raise wrong_type(operator.name, "out", "Tensor or None", out)
+        into(variant, (out,), input, dim, *tensors, **options)
+        return out
+    if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(part, Tensor) for part in out):
+        raise wrong_type(operator.name, "out", "tuple of Tensors (values, indices) or None", out)
+    into(variant, tuple(out), input, dim, *tensors, **options)
+    return out
 
 
 def cumsum(
@@ -394,6 +411,7 @@ def cumsum(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     variant: str = "auto",
+    out: Tensor | None = None,
 ) -> Tensor:
     r"""Sums of the elements up to each, :math:`y_i = \sum_{j \le i} x_j`, along a dim.
 
@@ -410,6 +428,9 @@ def cumsum(
             elsewhere, give results without a meaning, but touch no memory outside.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names. On a GPU only ``"auto"``, that
             is ``"ordered"``, takes segments.
+        out: where the results go; by default into a new tensor. Its type is that of the results, where ``dtype`` is
+            None. One of another shape is resized, with a warning unless it is empty, and under torch.compile refused.
+            A contiguous one that shares no memory with the other tensors is written by the kernel itself.
 
     Returns:
         A tensor of the input's shape, but one more along ``dim`` if ``include_initial``.
@@ -417,7 +438,7 @@ def cumsum(
     Raises:
         IndexError: dim is out of range.
         RuntimeError: a CUDA tensor meets a build without CUDA; cu_seqlens is of the wrong type, shape or device, or its
-            values on a CPU are wrong.
+            values on a CPU are wrong; out is of the wrong type or device, or it or the input requires a gradient.
         TypeError: an argument is of the wrong type.
         ValueError: there is no such variant for the device, or ``include_initial`` meets ``exclusive`` or cu_seqlens.
         NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type or segments;
@@ -433,7 +454,7 @@ def cumsum(
     >>> cumsum(torch.tensor([1, 2, 3, 4, 5]), 0, cu_seqlens=torch.tensor([0, 3, 3, 5]))
     tensor([1, 3, 6, 4, 9])
     """
-    result: Tensor = _call(_cumsum, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, dtype)
+    result: Tensor = _call(_cumsum, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, out, dtype)
     return result
 
 
@@ -447,6 +468,7 @@ def cumprod(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     variant: str = "auto",
+    out: Tensor | None = None,
 ) -> Tensor:
     r"""Products of the elements up to each, :math:`y_i = \prod_{j \le i} x_j`, along a dim.
 
@@ -459,6 +481,7 @@ def cumprod(
         include_initial: whether the product of no elements, 1, stands before the others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        out: where the results go, as in :func:`cumsum`.
 
     Returns:
         A tensor of the input's shape, but one more along ``dim`` if ``include_initial``.
@@ -474,7 +497,7 @@ def cumprod(
     >>> cumprod(torch.tensor([1.0, 2.0, 3.0]), 0, exclusive=True)
     tensor([1., 1., 2.])
     """
-    result: Tensor = _call(_cumprod, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, dtype)
+    result: Tensor = _call(_cumprod, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, out, dtype)
     return result
 
 
@@ -487,6 +510,7 @@ def logcumsumexp(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     variant: str = "auto",
+    out: Tensor | None = None,
 ) -> Tensor:
     r"""Logarithms of the sums of exponentials up to each, :math:`y_i = \log \sum_{j \le i} e^{x_j}`, along a dim.
 
@@ -498,6 +522,7 @@ def logcumsumexp(
         include_initial: whether the logarithm of no sum, -inf, stands before the others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        out: where the results go, as in :func:`cumsum`.
 
     Returns:
         A tensor of the input's type and shape, but one more along ``dim`` if ``include_initial``.
@@ -518,7 +543,7 @@ def logcumsumexp(
     >>> logcumsumexp(torch.tensor([1000.0, -torch.inf, 1000.0]), 0, exclusive=True)
     tensor([ -inf, 1000., 1000.])
     """
-    result: Tensor = _call(_logcumsumexp, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+    result: Tensor = _call(_logcumsumexp, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, out)
     return result
 
 
@@ -531,6 +556,7 @@ def cummax(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     variant: str = "auto",
+    out: tuple[Tensor, Tensor] | None = None,
 ) -> torch.return_types.cummax:
     r"""Largest of the elements up to each, :math:`y_i = \max_{j \le i} x_j`, and its index, along a dim.
 
@@ -543,6 +569,7 @@ def cummax(
             others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        out: where the results go, a pair of values and int64 indices, as in :func:`cumsum`.
 
     Returns:
         ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
@@ -562,7 +589,7 @@ def cummax(
     indices=tensor([0, 1, 1, 3]))
     """
     return torch.return_types.cummax(
-        _call(_cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+        _call(_cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, out)
     )
 
 
@@ -575,6 +602,7 @@ def cummin(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     variant: str = "auto",
+    out: tuple[Tensor, Tensor] | None = None,
 ) -> torch.return_types.cummin:
     r"""Smallest of the elements up to each, :math:`y_i = \min_{j \le i} x_j`, and its index, along a dim.
 
@@ -587,6 +615,7 @@ def cummin(
             others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        out: where the results go, a pair of values and int64 indices, as in :func:`cumsum`.
 
     Returns:
         ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
@@ -606,5 +635,5 @@ def cummin(
     indices=tensor([0, 1, 1, 3]))
     """
     return torch.return_types.cummin(
-        _call(_cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+        _call(_cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, out)
     )
