@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "device.h"
+#include "mask.h"
 #include "out.h"
 #include "segments.h"
 #include "tensor.h"
@@ -27,7 +28,7 @@ using torch::headeronly::ScalarType;
 // What an operator is called with, beside its input and types.
 struct Options {
   int64_t dim;
-  std::optional<Tensor> cu_seqlens;
+  std::optional<Tensor> cu_seqlens, mask;
   bool exclusive, reverse, include_initial;
   int64_t variant;
 
@@ -80,6 +81,13 @@ Segments segments_for(int rung, Scan function, Tensor& cu_seqlens, const Tensor&
   return check_cu_seqlens(name_of(function), cu_seqlens, input, length);
 }
 
+// The mask in the shape of the input, for a rung that knows of masks.
+Tensor mask_for(int rung, Scan function, const Tensor& mask, const Tensor& input) {
+  STD_TORCH_CHECK(kDevice == kCpu, name_of(function), "(): variant ", rung,
+                  " does not take a mask on cuda; choose auto (0)");
+  return check_mask(name_of(function), mask, input);
+}
+
 // The rung of the textbook takes contiguous rows: the rest is done here, around it. `out`, if there is one, is where the
 // results would be best: they are elsewhere where that is no memory for a kernel.
 Results scan(Scan function, Tensor input, Options options, const Results* out) {
@@ -90,6 +98,7 @@ Results scan(Scan function, Tensor input, Options options, const Results* out) {
 
   Segments segments{};
   if (options.cu_seqlens) segments = segments_for(rung, function, *options.cu_seqlens, input, options, length);
+  if (options.mask) options.mask = mask_for(rung, function, *options.mask, input);
 
   Dims shape;
   for (int64_t i = 0; i < ndim; i++) shape.push(i == options.dim ? options.results(length) : sizes[i], 0);
@@ -102,7 +111,8 @@ Results scan(Scan function, Tensor input, Options options, const Results* out) {
   if (as_rows) std::rotate(shape.sizes + options.dim, shape.sizes + options.dim + 1, shape.sizes + ndim);
   // Of what is written nothing may be read any more.
   const auto is_free = [&](const Tensor& given) {
-    return !as_rows && !overlap(given, input) && !(options.cu_seqlens && overlap(given, *options.cu_seqlens));
+    const auto shares = [&](const std::optional<Tensor>& read) { return read && overlap(given, *read); };
+    return !as_rows && !overlap(given, input) && !shares(options.cu_seqlens) && !shares(options.mask);
   };
   const auto place = [&](Dtype type, const Tensor* given) {
     return given && is_free(*given) ? given_or_new(*given, shape, type) : empty(shape, type, input);
@@ -113,10 +123,12 @@ Results scan(Scan function, Tensor input, Options options, const Results* out) {
   const int64_t count = results.values.numel();
   if (count > 0) {
     std::optional<View> view;
+    Mask mask{};
     if (as_rows) {
       DimSet scanned;
       scanned[options.dim] = true;
       input = contiguous_rows(input, scanned);
+      if (options.mask) options.mask = contiguous_rows(*options.mask, scanned);
       const int64_t rows = count / options.results(length);
       view = View{.outer = rows, .length = length, .outer_stride = length};
     } else {
@@ -126,6 +138,7 @@ Results scan(Scan function, Tensor input, Options options, const Results* out) {
         view = view_around(input, options.dim);
       }
     }
+    if (options.mask) mask = mask_around(*options.mask, as_rows ? ndim - 1 : options.dim);
     const ScanArgs args{
         .function = function,
         .dtype = dtype,
@@ -142,7 +155,8 @@ Results scan(Scan function, Tensor input, Options options, const Results* out) {
         .exclusive = options.exclusive || options.include_initial,
         .reverse = options.reverse,
         .segments = segments,
-        .front = 0};
+        .front = 0,
+        .mask = mask};
     const bool found = on_device(input, [&](auto&& device) { return backend::scan(rung, args, device); });
     STD_TORCH_CHECK(found, "variant ", options.variant, " is in the table and not in this library");
   }
@@ -162,17 +176,18 @@ Tensor accumulate_into(const Tensor& input, Dtype output, const Options& given, 
 }
 
 template <Scan function>
-Tensor accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<ScalarType> dtype,
-                  bool exclusive, bool reverse, bool include_initial, int64_t variant) {
+Tensor accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<Tensor> mask,
+                  std::optional<ScalarType> dtype, bool exclusive, bool reverse, bool include_initial,
+                  int64_t variant) {
   const Dtype given = dtype_of(input.scalar_type(), "input");
   const Dtype output = dtype ? dtype_of(*dtype, "dtype") : is_float(given) ? given : Dtype::int64;
-  const Options options{dim, cu_seqlens, exclusive, reverse, include_initial, variant};
+  const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   return accumulate_into<function>(input, output, options, nullptr);
 }
 
 // As in torch the type of out is that of the result, where none is named.
 template <Scan function>
-Tensor accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
+Tensor accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<Tensor> mask,
                       std::optional<ScalarType> dtype, bool exclusive, bool reverse, bool include_initial,
                       int64_t variant, Tensor out) {
   const char* const name = name_of(function);
@@ -180,7 +195,7 @@ Tensor accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu
   check_out_device(out, input, name, "out");
   const Dtype output = dtype_of(dtype.value_or(out.scalar_type()), dtype ? "dtype" : "out");
   check_out_dtype(out, scalar_type_of(output), name, "out");
-  const Options options{dim, cu_seqlens, exclusive, reverse, include_initial, variant};
+  const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   const Results into{out, std::nullopt};
   deliver(out, accumulate_into<function>(input, output, options, &into));
   return out;
@@ -193,17 +208,18 @@ Tensor log_accumulate_into(const Tensor& input, const Options& options, const Re
   return scan(Scan::logcumsumexp, input, checked(Scan::logcumsumexp, input, options), out).values;
 }
 
-Tensor log_accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, bool exclusive, bool reverse,
-                      bool include_initial, int64_t variant) {
-  return log_accumulate_into(input, {dim, cu_seqlens, exclusive, reverse, include_initial, variant}, nullptr);
+Tensor log_accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<Tensor> mask,
+                      bool exclusive, bool reverse, bool include_initial, int64_t variant) {
+  return log_accumulate_into(input, {dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant}, nullptr);
 }
 
-Tensor log_accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, bool exclusive,
-                          bool reverse, bool include_initial, int64_t variant, Tensor out) {
+Tensor log_accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
+                          std::optional<Tensor> mask, bool exclusive, bool reverse, bool include_initial,
+                          int64_t variant, Tensor out) {
   const char* const name = name_of(Scan::logcumsumexp);
   check_out_device(out, input, name, "out");
   check_out_dtype(out, input.scalar_type(), name, "out");
-  const Options options{dim, cu_seqlens, exclusive, reverse, include_initial, variant};
+  const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   const Results into{out, std::nullopt};
   deliver(out, log_accumulate_into(input, options, &into));
   return out;
@@ -218,24 +234,25 @@ Results extreme_into(const Tensor& input, const Options& options, const Results*
 }
 
 template <Scan function>
-std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, bool exclusive,
-                                   bool reverse, bool include_initial, int64_t variant) {
-  const Options options{dim, cu_seqlens, exclusive, reverse, include_initial, variant};
+std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
+                                   std::optional<Tensor> mask, bool exclusive, bool reverse, bool include_initial,
+                                   int64_t variant) {
+  const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   const Results made = extreme_into<function>(input, options, nullptr);
   return {made.values, *made.indices};
 }
 
 template <Scan function>
 std::tuple<Tensor, Tensor> extreme_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
-                                       bool exclusive, bool reverse, bool include_initial, int64_t variant,
-                                       Tensor values, Tensor indices) {
+                                       std::optional<Tensor> mask, bool exclusive, bool reverse, bool include_initial,
+                                       int64_t variant, Tensor values, Tensor indices) {
   const char* const name = name_of(function);
   check_out_device(values, input, name, "values");
   check_out_device(indices, input, name, "indices");
   check_out_dtype(values, input.scalar_type(), name, "values");
   check_out_dtype(indices, ScalarType::Long, name, "indices");
   STD_TORCH_CHECK(!overlap(values, indices), name, "(): values and indices of out share memory; give each its own");
-  const Options options{dim, cu_seqlens, exclusive, reverse, include_initial, variant};
+  const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   const Results into{values, indices};
   const Results made = extreme_into<function>(input, options, &into);
   deliver(values, made.values);
