@@ -76,31 +76,18 @@ def masks(shape: tuple[int, ...], device: str) -> list[Tensor]:
 @table("function dtype device", ON_DEVICES)
 def test_definition(function: str, dtype: str, device: str) -> None:
     """Against the definition: in every form, layout and broadcast, as rows, as columns and in the middle."""
-    forms = itertools.cycle(FORMS.items())
-    for shape in (
-        (),
-        (1,),
-        (7,),
-        (1025,),
-        (3, 130),
-        (130, 3),
-        (40, 33),
-        (3, 50, 5),
-        (2, 3, 4, 5),
-        (0,),
-        (0, 3),
-        (3, 0),
-    ):
+    forms, turns = itertools.cycle(FORMS.items()), itertools.cycle((False, True))
+    for shape in ((), (7,), (1025,), (3, 130), (130, 3), (40, 33), (2, 3, 4, 5), (0,), (0, 3), (3, 0)):
         x = wild(shape, dtype, function)
         for dim, mask in itertools.product(range(max(len(shape), 1)), masks(shape, "cpu")):
-            for form, options in (next(forms), next(forms)):
-                expected = parts(getattr(reference, function)(x, dim, mask=mask, **options))
-                for y in (x, x.mT.contiguous().mT if x.ndim > 1 else x):
-                    actual = scan(function, y.to(device), dim, mask=mask.to(device), **options)
-                    same(actual, expected, (shape, dim, form, mask.shape, mask.stride()))
+            form, options = next(forms)
+            y = x.mT.contiguous().mT if x.ndim > 1 and next(turns) else x
+            expected = parts(getattr(reference, function)(x, dim, mask=mask, **options))
+            actual = scan(function, y.to(device), dim, mask=mask.to(device), **options)
+            same(actual, expected, (shape, dim, form, mask.shape, mask.stride()))
 
 
-@table("function dtype device", ON_DEVICES)
+@table("function dtype device", [row for row in ON_DEVICES if row[1] in ("float32", "bfloat16", "uint8")])
 def test_long_lines(function: str, dtype: str, device: str) -> None:
     """Lines of many tiles, alone, few, and as columns."""
     for i, (shape, dim) in enumerate(
@@ -214,6 +201,8 @@ from helpers import FORMS, raw, wild
 from test_mask import PAIRS, random_mask, scan
 digest = hashlib.sha256()
 for function, dtype in PAIRS:
+    if dtype not in ("float64", "float32", "bfloat16", "int8"):
+        continue
     torch.manual_seed(1)
     for i, (shape, dim) in enumerate([((3, 4099), 1), ((300, 65), 0), ((70001,), 0)]):
         options = list(FORMS.values())[i]
@@ -288,20 +277,21 @@ GRADIENTS = [(f, form, device) for f in SCANS for form in FORMS for device in DE
 @table("function form device", GRADIENTS)
 def test_gradients(function: str, form: str, device: str) -> None:
     """Once and twice, with zeros among the factors, and of a broadcast mask; what is hidden has none."""
-    for shape, dim in (((5,), 0), ((3, 4), 0), ((3, 4), 1), ((2, 4, 2), 1), ((), 0)):
+    for shape, dim in (((3, 4), 0), ((3, 4), 1), ((), 0)):
         x = torch.randn(shape, dtype=torch.float64, device=device)
         if function == "cumprod" and x.ndim > 1:
             x[0] = 0
         x.requires_grad_()
-        for mask in (torch.rand(shape, device=device) < 0.6, torch.rand(shape[-1:], device=device) < 0.6):
-            assert gradcheck(lambda t, m=mask, d=dim: values(function, t, d, mask=m, **FORMS[form]), x)
-            assert gradgradcheck(lambda t, m=mask, d=dim: values(function, t, d, mask=m, **FORMS[form]), x)
-            y = values(function, x, dim, mask=mask, **FORMS[form])
-            weights = torch.randn_like(y)
-            (ours,) = torch.autograd.grad(y, x, weights)
-            (theirs,) = torch.autograd.grad(torch_values(function, x, mask, dim, form), x, weights)
-            torch.testing.assert_close(ours, theirs)
-            assert_same_bits(ours[~mask.expand(shape)], torch.zeros_like(ours[~mask.expand(shape)]))
+        mask = torch.rand(shape[dim:], device=device) < 0.6
+        assert gradcheck(lambda t, m=mask, d=dim: values(function, t, d, mask=m, **FORMS[form]), x)
+        assert gradgradcheck(lambda t, m=mask, d=dim: values(function, t, d, mask=m, **FORMS[form]), x)
+        y = values(function, x, dim, mask=mask, **FORMS[form])
+        weights = torch.randn_like(y)
+        (ours,) = torch.autograd.grad(y, x, weights)
+        (theirs,) = torch.autograd.grad(torch_values(function, x, mask, dim, form), x, weights)
+        torch.testing.assert_close(ours, theirs)
+        hidden = ~mask.expand(shape)
+        assert_same_bits(ours[hidden], torch.zeros_like(ours[hidden]))
 
 
 @table("function form device", [row for row in GRADIENTS if "initial" not in row[1]])

@@ -15,8 +15,11 @@ struct Mask {
   const uint8_t* data;  // a byte each, 0 where it is hidden; null: all take part
   Strides strides;
 
+  HOST_DEVICE const uint8_t* at(int64_t outer, int64_t element, int64_t inner) const {
+    return data + outer * strides.outer + element * strides.length + inner * strides.inner;
+  }
   HOST_DEVICE bool hides(int64_t outer, int64_t element, int64_t inner) const {
-    return data[outer * strides.outer + element * strides.length + inner * strides.inner] == 0;
+    return *at(outer, element, inner) == 0;
   }
 };
 

@@ -83,7 +83,7 @@ Segments segments_for(int rung, Scan function, Tensor& cu_seqlens, const Tensor&
 
 // The mask in the shape of the input, for a rung that knows of masks.
 Tensor mask_for(int rung, Scan function, const Tensor& mask, const Tensor& input) {
-  STD_TORCH_CHECK(kDevice == kCpu, name_of(function), "(): variant ", rung,
+  STD_TORCH_CHECK(kDevice == kCpu || rung == kScanAuto, name_of(function), "(): variant ", rung,
                   " does not take a mask on cuda; choose auto (0)");
   return check_mask(name_of(function), mask, input);
 }

@@ -3,6 +3,7 @@
 // resident.
 #pragma once
 #include "lines.cuh"
+#include "mask.cuh"
 #include "tiles.cuh"
 #include "tree.cuh"
 
@@ -193,8 +194,34 @@ struct ColumnTiles {
     }
   }
 
+  // Where the mask has this thread's run.
+  __device__ __forceinline__ const uint8_t* shown(const Place& p) const {
+    const auto [outer, inner] = index(p.line);
+    return lines.mask.at(outer, lines.element(p.start), inner);
+  }
+  __device__ __forceinline__ int elements_of_run(const Place& p) const {
+    const int64_t left = p.exists ? lines.length - p.start : 0;
+    return left < Run ? int(left) : Run;
+  }
+  // The identity in shared memory.
+  __device__ __forceinline__ void hide(Spot spot) const {
+    const Place p = place(spot);
+    const uint8_t* from = shown(p);
+    const int64_t row = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
+    const T hidden = hidden_element(source);
+    char* to = mine();
+#pragma unroll 4
+    for (int i = elements_of_run(p); i > 0; i--, from += row, to += step())
+      if (*from == 0) *reinterpret_cast<T*>(to) = hidden;
+    __syncwarp();
+  }
+  __device__ __forceinline__ uint64_t hidden_of_run(const Place& p) const {  // of extremes
+    if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
+    return hidden_bits(lines, shown(p), elements_of_run(p));
+  }
+
   // Part j of the run.
-  __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j) const {
+  __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j, uint64_t hidden) const {
     const char* const from = mine();
     if (!p.exists || p.start + j * kPart >= lines.length) {
 #pragma unroll
@@ -207,6 +234,8 @@ struct ColumnTiles {
 #pragma unroll
       for (int i = 0; i < kPart; i++) x[i] = load_one(source, from + (j * kPart + i) * bytes, p.start + j * kPart + i);
     }
+#pragma unroll
+    for (int i = 0; i < kPart; i++) unname(x[i], hidden >> (j * kPart + i) & 1);
   }
   __device__ __forceinline__ Value block_of_warps(Totals of, int from, int log_count) const {  // of the strip
     const int first = (threadIdx.x >> 5) - warp_of_strip() + from;
@@ -233,12 +262,14 @@ struct ColumnTiles {
     return total;
   }
   __device__ __forceinline__ State up(Spot spot) const {
+    if (lines.mask.data != nullptr) hide(spot);
     const Place p = place(spot);
+    const uint64_t hidden = hidden_of_run(p);
     State s;
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       Value x[kPart];
-      load(x, p, j);
+      load(x, p, j, hidden);
       s.node[Parts + j] = tree<Op, kPart>(x);
     }
     tree_up<Op, Parts>(s.node);
@@ -354,11 +385,12 @@ struct ColumnTiles {
     const int64_t row = lines.reverse ? -lines.inner : lines.inner;
     const bool packed = strips.kind == Strips::packed;
     T* to = reinterpret_cast<T*>(lines.output) + first;
+    const uint64_t hidden = hidden_of_run(p);
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       if (left <= j * kPart) break;
       Value x[kPart];
-      load(x, p, j);
+      load(x, p, j, hidden);
       blocks_of_run<Op, kPart>(x);
       folds_of_run<Op, kPart>(x, lo[Parts + j], hi[Parts + j]);
       if (lines.exclusive) {

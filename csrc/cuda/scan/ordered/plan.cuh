@@ -31,7 +31,8 @@ class ScanPlan {
               args.length_stride * size,
               args.inner_stride * size,
               args.exclusive,
-              args.reverse};
+              args.reverse,
+              args.mask};
   }
 
   void run() {
@@ -111,12 +112,13 @@ class ScanPlan {
   }
 
   // Totals run ahead where lines have many tiles: about half as far as blocks are resident, so that what was read is still
-  // in the L2. Not those of LogAdd, which takes longer to compute than to wait for.
+  // in the L2. Not those of LogAdd, which takes longer to compute than to wait for, nor where elements are hidden.
   template <int Radix>
   Carry<Radix> carry(int64_t tiles, int64_t lines, int64_t work) {
     Carry<Radix> carry{};
     const int64_t totals = carry.set(tiles, lines);
-    if (kIsNone<Op, LogAdd> && tiles >= kAheadFrom * sms_) carry.ahead = unsigned(min(kAhead * int64_t(sms_), work));
+    if (kIsNone<Op, LogAdd> && args_.mask.data == nullptr && tiles >= kAheadFrom * sms_)
+      carry.ahead = unsigned(min(kAhead * int64_t(sms_), work));
     if (tiles > 1) carry.board = context_.board(totals * lines * kTaggedWords<Value>);
     return carry;
   }
