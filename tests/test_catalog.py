@@ -109,10 +109,11 @@ def test_signature(function: str) -> None:
     dtype = ["dtype"] if function in ("sum", "prod", "mean", "cumsum", "cumprod") else []
     forms = ["exclusive", "reverse", "include_initial"]
     expected = ["input", "dim", *([*dtype, *forms] if function in SCANS else ["keepdim", *dtype]), "variant"]
-    # torch differentiates no operator with a tensor that is named only: there the offsets stand behind dim.
-    packed = ["cu_seqlens"] if function in SCANS else []
+    # torch differentiates no operator with a tensor that is named only: there offsets and mask stand behind dim.
+    packed = ["cu_seqlens", "mask"] if function in SCANS else []
     assert [a.name for a in schema.arguments] == [*expected[:2], *packed, *expected[2:]]
-    assert list(parameters) == [*expected[:-1], *packed, expected[-1]]
+    out = ["out"] if function in SCANS else []
+    assert list(parameters) == [*expected[:-1], *packed, expected[-1], *out]
     named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
-    assert [name for name in named if name not in packed] == [a.name for a in schema.arguments if a.kwarg_only]
+    assert [name for name in named if name not in packed + out] == [a.name for a in schema.arguments if a.kwarg_only]
     assert f">>> {function}(" in (tr.__dict__[function].__doc__ or "")

@@ -105,6 +105,26 @@ def check_cu_seqlens(function: str, cu_seqlens: Tensor, input: Tensor) -> None:
         raise RuntimeError(f"{function}(): cu_seqlens and input must be on the same device, {devices}")
 
 
+def check_mask(function: str, mask: Tensor, input: Tensor) -> None:
+    """Raises for what cannot say which elements of the input take part."""
+    if not isinstance(mask, Tensor):
+        raise wrong_type(function, "mask", "Tensor", mask)
+    if mask.is_nested or mask.layout != torch.strided:
+        kind = "nested" if mask.is_nested else str(mask.layout).removeprefix("torch.")
+        raise NotImplementedError(f"{function}(): mask is a {kind} tensor; pass mask.to_dense()")
+    if mask.dtype != torch.bool:
+        raise RuntimeError(
+            f"{function}(): mask must be bool, but it is {dtype_name(mask.dtype)}; pass mask != 0 or mask.bool()"
+        )
+    if mask.device != input.device:
+        devices = f"but mask is on {mask.device} and input is on {input.device}"
+        raise RuntimeError(f"{function}(): mask and input must be on the same device, {devices}")
+    sizes = zip(reversed(mask.shape), reversed(input.shape), strict=False)
+    if mask.ndim > input.ndim or any(m != 1 and m != n for m, n in sizes):
+        shapes = f"mask has {list(mask.shape)} and input has {list(input.shape)}"
+        raise RuntimeError(f"{function}(): mask cannot be broadcast to the shape of input: {shapes}")
+
+
 def check_offsets(function: str, cu_seqlens: Tensor, length: int) -> None:
     """Raises where offsets that can be read, on a CPU, are not [0, ..., length], none less than the one before it."""
     if cu_seqlens.device.type != "cpu" or torch._C._functorch.is_functorch_wrapped_tensor(cu_seqlens):

@@ -250,16 +250,16 @@ class Operator(Generic[Output]):
         qualified = f"{NAMESPACE}::{name}"
         torch.library.register_fake(qualified, fake)
         torch.library.register_vmap(qualified, functools.partial(self._vmap, self.op))
-        _registrations.impl(name, self._autograd, "Autograd", with_keyset=True)
+        registrations.impl(name, self._autograd, "Autograd", with_keyset=True)
         for device in autocast:
-            _registrations.impl(name, functools.partial(self._autocast, device), f"Autocast{device.upper()}")
+            registrations.impl(name, functools.partial(self._autocast, device), f"Autocast{device.upper()}")
         if not has_cuda():
-            _registrations.impl(name, _no_cuda, "CUDA")
+            registrations.impl(name, no_cuda, "CUDA")
 
     def __call__(self, variant: str, input: Tensor, *args: Any, **options: Any) -> Output:
         """The public way: a variant's name, and exceptions of the types that torch raises."""
         if variant != "auto":
-            options["variant"] = self._number(input, variant)
+            options["variant"] = self.number(input, variant)
         if torch.compiler.is_compiling():
             self.supports(input, *args, **options)  # the fake kernel checks the rest, but what it raises is wrapped
             return self.op(input, *args, **options)
@@ -303,7 +303,7 @@ class Operator(Generic[Output]):
         """The tensors beside the input."""
         return tuple(arg for arg in args if isinstance(arg, Tensor))
 
-    def _number(self, input: Tensor, variant: str) -> int:
+    def number(self, input: Tensor, variant: str) -> int:
         if not isinstance(variant, str):
             raise wrong_type(self.name, "variant", "str", variant)
         if variant not in self.numbers:
@@ -313,7 +313,7 @@ class Operator(Generic[Output]):
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         """torch.library.register_autograd, but for tangents, which that drops without a word."""
         others = self._others(args) if self.several else ()
-        if any(_may_be_dual(t) and torch._VF._unpack_dual(t, level=0)[1] is not None for t in (input, *others)):
+        if any(is_dual(t) for t in (input, *others)):
             raise NotImplementedError(
                 f"{self.name}(): forward-mode gradients (jvp) are not implemented; use backward mode"
             )
@@ -405,14 +405,14 @@ def _functionalizing() -> bool:
     return any(interpreter.key() == torch._C._functorch.TransformType.Functionalize for interpreter in stack)
 
 
-def _may_be_dual(input: Tensor) -> bool:
-    """Whether a tangent is worth looking for, which takes longer than a small sum."""
+def is_dual(input: Tensor) -> bool:
+    """Whether it has a tangent, for which one looks only where there may be one: that takes longer than a small sum."""
     wrapped = type(input) is not Tensor or torch._C._functorch.is_functorch_wrapped_tensor(input)
-    return wrapped or forward_ad._current_level >= 0
+    return (wrapped or forward_ad._current_level >= 0) and torch._VF._unpack_dual(input, level=0)[1] is not None
 
 
-def _no_cuda(*args: Any, **options: Any) -> Tensor:
+def no_cuda(*args: Any, **options: Any) -> Tensor:
     raise RuntimeError(no_cuda_message())
 
 
-_registrations = torch.library.Library(NAMESPACE, "IMPL")
+registrations = torch.library.Library(NAMESPACE, "IMPL")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -150,13 +151,13 @@ def first_smaller(left: Values, right: Values) -> Values:
 
 
 def last_larger(left: Values, right: Values) -> Values:
-    """The right one comes last, so it stays where both are equal or NaN."""
-    take = (right[0] >= left[0]) | (right[0] != right[0])
+    """The right one comes last, so it stays where both are equal or NaN; but no element, at index -1, replaces one."""
+    take = ((right[0] >= left[0]) | (right[0] != right[0])) & (right[1] >= 0)
     return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
 
 
 def last_smaller(left: Values, right: Values) -> Values:
-    take = (right[0] <= left[0]) | (right[0] != right[0])
+    take = ((right[0] <= left[0]) | (right[0] != right[0])) & (right[1] >= 0)
     return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
 
 
@@ -237,13 +238,18 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _first(input, dim, keepdim, first_smaller)
 
 
-def _scan(input: Tensor, dim: int, combine: Combine, initial: Sequence[float], options: dict[str, bool]) -> Values:
+def _scan(input: Tensor, dim: int, combine: Combine, initial: Sequence[float], options: dict[str, Any]) -> Values:
     """Element i is Fold(i + 1), or Fold(i), counted from the end in a reverse scan. Fold(0) is `initial`, one number
-    for each part of an element: its value and, if there are two, its index."""
+    for each part of an element: its value and, if there are two, its index. What the mask hides is the identity, which
+    is `initial` but for a sum's -0.0."""
     lines = torch.atleast_1d(input).movedim(dim, -1)
     *outer, n = lines.shape
     rows = lines.reshape(math.prod(outer), n).to(accumulator(input.dtype))
     x = (rows, torch.arange(n).expand_as(rows))[: len(initial)]
+    if options.get("mask") is not None:
+        shown = torch.atleast_1d(options["mask"].expand(input.shape)).movedim(dim, -1).reshape(rows.shape)
+        identities = [-0.0] if combine is add else initial
+        x = tuple(torch.where(shown, part, part.new_tensor(i)) for part, i in zip(x, identities, strict=True))
     if options.get("reverse"):
         x = tuple(part.flip(1) for part in x)
     result = folds(combine, x)
@@ -259,17 +265,17 @@ def _scan(input: Tensor, dim: int, combine: Combine, initial: Sequence[float], o
     return tuple(part.squeeze(0) for part in result) if alone else result
 
 
-def cumsum(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: bool) -> Tensor:
+def cumsum(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
     result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
     return _scan(input.to(dtype or input.dtype), dim, add, [0], options)[0].to(result)
 
 
-def cumprod(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: bool) -> Tensor:
+def cumprod(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
     result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
     return _scan(input.to(dtype or input.dtype), dim, multiply, [1], options)[0].to(result)
 
 
-def logcumsumexp(input: Tensor, dim: int, **options: bool) -> Tensor:
+def logcumsumexp(input: Tensor, dim: int, **options: Any) -> Tensor:
     return _scan(input, dim, log_add, [-torch.inf], options)[0].to(input.dtype)
 
 
@@ -280,12 +286,12 @@ def _bounds(dtype: torch.dtype) -> tuple[float, float]:
     return (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
 
 
-def cummax(input: Tensor, dim: int, **options: bool) -> Values:
+def cummax(input: Tensor, dim: int, **options: Any) -> Values:
     values, indices = _scan(input, dim, last_larger, [_bounds(input.dtype)[0], -1], options)
     return values.to(input.dtype), indices
 
 
-def cummin(input: Tensor, dim: int, **options: bool) -> Values:
+def cummin(input: Tensor, dim: int, **options: Any) -> Values:
     values, indices = _scan(input, dim, last_smaller, [_bounds(input.dtype)[1], -1], options)
     return values.to(input.dtype), indices
 

@@ -11,6 +11,7 @@ options make the other forms in the same pass:
 - ``reverse``: the same from the end; the initial element stands last.
 
 ``cu_seqlens``, the offsets of packed segments, scans each segment alone, with the bits of the scan of its slice.
+``mask`` tells which elements take part: the others count as the operator's identity.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from .arguments import (
     check_dim,
     check_dtype,
     check_input,
+    check_mask,
     check_offsets,
     to_dim,
     to_dtype,
 )
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, rungs, wrong_type
+from .out import Out
 from .recurrence import edges, recur
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
@@ -55,6 +58,7 @@ def _supports(
     input: Tensor,
     dim: int,
     cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
     dtype: torch.dtype | None = None,
     exclusive: bool = False,
     reverse: bool = False,
@@ -79,46 +83,49 @@ def _supports(
     if result == torch.bool:  # scanned as integers
         result = torch.int64 if function in FOLDS else torch.uint8
     check_variant(function, variant, result, input.device.type)
-    if cu_seqlens is None:
-        return
-    if include_initial:
-        raise ValueError(
-            f"{function}(): argument 'include_initial' is True, and 'cu_seqlens' is given; at most one of them may be: "
-            "packed segments have no room for initial elements, exclusive has as many as there are"
-        )
-    check_cu_seqlens(function, cu_seqlens, input)
+    if cu_seqlens is not None:
+        if include_initial:
+            raise ValueError(
+                f"{function}(): argument 'include_initial' is True, and 'cu_seqlens' is given; at most one of them may "
+                "be: packed segments have no room for initial elements, exclusive has as many as there are"
+            )
+        check_cu_seqlens(function, cu_seqlens, input)
+    if mask is not None:
+        check_mask(function, mask, input)
     if input.is_cuda and variant not in (0, rungs(function)[-1].number):
-        (name,) = (rung.name for rung in rungs(function) if rung.number == variant)
-        raise NotImplementedError(
-            f"{function}(): variant {name!r} does not take cu_seqlens on cuda; choose 'auto' or 'ordered'"
-        )
+        given = [name for name, tensor in (("cu_seqlens", cu_seqlens), ("mask", mask)) if tensor is not None]
+        if given:
+            (name,) = (rung.name for rung in rungs(function) if rung.number == variant)
+            raise NotImplementedError(
+                f"{function}(): variant {name!r} does not take {given[0]} on cuda; choose 'auto' or 'ordered'"
+            )
 
 
-def _result(
+def _shape(
+    function: str, input: Tensor, dim: int, *tensors: Tensor | None, include_initial: bool = False, **_: Any
+) -> Sequence[int]:
+    """That of the result; raises for a dim that the input does not have."""
+    check_dim(function, dim, input.ndim)
+    if not include_initial:
+        return input.shape
+    shape = list(input.shape) or [1]  # one element and the initial one make two
+    shape[dim] += 1
+    return shape
+
+
+def _check(
     function: str,
     input: Tensor,
     dim: int,
     cu_seqlens: Tensor | None = None,
-    dtype: torch.dtype | None = None,
-    include_initial: bool = False,
-    **_: bool,
-) -> Tensor:
-    """The result without its values, or the exception that torch raises."""
-    check_dim(function, dim, input.ndim)
-    shape = list(input.shape)
-    if include_initial:
-        shape = shape or [1]  # one element and the initial one make two
-        shape[dim] += 1
-    return input.new_empty(shape, dtype=_dtype(function, input, dtype))
-
-
-def _check(
-    function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, *, variant: int = 0, **options: Any
+    mask: Tensor | None = None,
+    *,
+    variant: int = 0,
+    **options: Any,
 ) -> None:
     """Raises what torch raises for these arguments, if anything; called when the operator has failed."""
-    _supports(function, input, dim, cu_seqlens, variant=variant, **options)
-    # Nothing is allocated for the result, however large: a meta tensor stands for the input.
-    _result(function, torch.empty_like(input, device="meta"), dim, **options)
+    _supports(function, input, dim, cu_seqlens, mask, variant=variant, **options)
+    _shape(function, input, dim, **options)
     if cu_seqlens is not None:
         check_offsets(function, cu_seqlens, input.shape[dim] if input.ndim else 1)
     if input.is_cuda and not has_cuda():
@@ -126,14 +133,22 @@ def _check(
 
 
 def _fake(
-    function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, *, variant: int = 0, **options: Any
+    function: str,
+    input: Tensor,
+    dim: int,
+    cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    variant: int = 0,
+    **options: Any,
 ) -> Tensor:
-    _supports(function, input, dim, cu_seqlens, variant=variant, **options)
-    return _result(function, input, dim, **options)
+    _supports(function, input, dim, cu_seqlens, mask, variant=variant, **options)
+    dtype = _dtype(function, input, options.get("dtype"))
+    return input.new_empty(_shape(function, input, dim, **options), dtype=dtype)
 
 
-def _fake_pair(function: str, input: Tensor, dim: int, cu_seqlens: Tensor | None = None, **options: Any) -> Pair:
-    values = _fake(function, input, dim, cu_seqlens, **options)
+def _fake_pair(function: str, input: Tensor, dim: int, *tensors: Tensor | None, **options: Any) -> Pair:
+    values = _fake(function, input, dim, *tensors, **options)
     return values, torch.empty_like(values, dtype=torch.int64)
 
 
@@ -146,16 +161,19 @@ def _batch(
     batch_size: int,
     input: Tensor,
     dim: int,
-    *cu_seqlens: Tensor | None,
+    cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
     **options: Any,
 ) -> Any:
     """The same dim of every example, one further on."""
     ndim = input.ndim - 1
     check_dim(function, dim, ndim)
+    while mask is not None and mask.ndim < max(input.ndim, 2):  # an example's mask is broadcast to it from the last dim
+        mask = mask.unsqueeze(1)
     if ndim > 0:
-        return run(input, dim % ndim + 1, *cu_seqlens, **options)
+        return run(input, dim % ndim + 1, cu_seqlens, mask, **options)
     # An example is one element, whose dim no dim names.
-    result = run(input.unsqueeze(1), 1, *cu_seqlens, **options)
+    result = run(input.unsqueeze(1), 1, cu_seqlens, mask, **options)
     if options.get("include_initial"):
         return result
     return tuple(part.squeeze(1) for part in result) if isinstance(result, tuple) else result.squeeze(1)
@@ -170,6 +188,7 @@ def _save(
     input: Tensor,
     dim: int,
     cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
@@ -177,7 +196,7 @@ def _save(
 ) -> None:
     ctx.shape, ctx.dtype, ctx.dim = input.shape, input.dtype, dim % max(input.ndim, 1)
     ctx.exclusive, ctx.reverse, ctx.include_initial = exclusive, reverse, include_initial
-    ctx.save_for_backward(cu_seqlens, *tensors)
+    ctx.save_for_backward(cu_seqlens, mask, *tensors)
 
 
 def _save_form(ctx: Any, output: Tensor, input: Tensor, *args: Any, **options: Any) -> None:
@@ -207,6 +226,17 @@ def _segments(ctx: Any) -> tuple[Tensor, ...]:
     return () if cu_seqlens is None else (cu_seqlens,)
 
 
+def _hidden(ctx: Any, x: Tensor, identity: float) -> Tensor:
+    """x, of the input's shape, with the identity where the mask hides elements."""
+    (_, mask, *_) = ctx.saved_tensors
+    return x if mask is None else x.masked_fill(mask.logical_not(), identity)
+
+
+def _gradient(ctx: Any, gradient: Tensor) -> Tensor:
+    """As the input's: what is hidden has none."""
+    return _hidden(ctx, gradient.reshape(ctx.shape), 0).to(ctx.dtype)
+
+
 def _without_initial(ctx: Any, results: Tensor) -> Tensor:
     """The results that were made of elements, of those with an initial one."""
     kept = slice(None, -1) if ctx.reverse else slice(1, None)
@@ -217,8 +247,7 @@ def _cumsum_backward(ctx: Any, grad: Tensor) -> Tensor:
     """Each element is in every sum from its own one on: a scan from the other end."""
     if ctx.include_initial:
         grad = _without_initial(ctx, grad)
-    result = _cumsum.run(grad, ctx.dim, *_segments(ctx), exclusive=ctx.exclusive, reverse=not ctx.reverse)
-    return result.reshape(ctx.shape).to(ctx.dtype)
+    return _gradient(ctx, _cumsum.run(grad, ctx.dim, *_segments(ctx), exclusive=ctx.exclusive, reverse=not ctx.reverse))
 
 
 def _shifted(x: Tensor, dim: int, by: int, fill: float) -> Tensor:
@@ -239,11 +268,12 @@ def _behind(ctx: Any, x: Tensor) -> Tensor:
 def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
     """The product before an element, times the sum of the gradients from it on, each times the elements between: that
     sum is a linear recurrence from the other end. Nothing is divided, so that elements may be zero."""
-    cu_seqlens, input, output = ctx.saved_tensors
+    cu_seqlens, _, input, output = ctx.saved_tensors
     if input.numel() == 0:
         return torch.zeros_like(input)
     if cu_seqlens is not None:
         return _cumprod_backward_of_segments(ctx, grad)
+    input = _hidden(ctx, input, 1)
     precise, dim, on = _precise(input, output), ctx.dim, -1 if ctx.reverse else 1
     grad, input, output = (t.to(precise) for t in torch.atleast_1d(grad, input, output))
     if ctx.include_initial:
@@ -256,8 +286,7 @@ def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
         sums = _shifted(sums, dim, -on, 0.0)
     else:  # the gate that rolls in is met first, where no state stands yet
         sums = recur(input.roll(-on, dim), grad, None, dim, reverse=not ctx.reverse)
-    result: Tensor = (before * sums).reshape(ctx.shape).to(ctx.dtype)
-    return result
+    return _gradient(ctx, before * sums)
 
 
 def _share(part: Tensor, whole: Tensor, none: Tensor) -> Tensor:
@@ -271,10 +300,10 @@ def _logcumsumexp_backward(ctx: Any, grad: Tensor) -> Tensor:
 
     Where y is -inf nothing has a share in it. An element inf has no defined share, NaN, and the others have 0."""
     dim, reverse = ctx.dim, ctx.reverse
-    cu_seqlens, input, output = ctx.saved_tensors
+    cu_seqlens, _, input, output = ctx.saved_tensors
     if input.numel() == 0:
         return torch.zeros_like(input)
-    precise = _precise(input)
+    precise, input = _precise(input), _hidden(ctx, input, -torch.inf)
     x, y, grad = torch.atleast_1d(input, output, grad)
     x, grad = x.to(precise), grad.to(precise)
     if ctx.include_initial:
@@ -286,31 +315,30 @@ def _logcumsumexp_backward(ctx: Any, grad: Tensor) -> Tensor:
         y = _logcumsumexp.run(x, dim, *_segments(ctx), reverse=reverse)
     later = y.roll(behind, dim)  # what rolls in makes the gate of the first element that the recurrence meets
     h = recur(_share(y, later, later.isinf()), grad, None, dim, cu_seqlens, reverse=not reverse)
-    result: Tensor = _share(x, y, y == -torch.inf) * h
-    return result.reshape(ctx.shape).to(ctx.dtype)
+    return _gradient(ctx, _share(x, y, y == -torch.inf) * h)
 
 
 def _cumprod_backward_of_segments(ctx: Any, grad: Tensor) -> Tensor:
     """What stands before an element, times what a recurrence from the other end makes of the gradients behind it, whose
     gates are the elements behind: nothing is divided by, so that zeros are right, too."""
-    cu_seqlens, input, output = ctx.saved_tensors
+    cu_seqlens, _, input, output = ctx.saved_tensors
     precise = _precise(input, output)
-    grad, factors = torch.atleast_1d(grad.to(precise), input.to(precise))
+    grad, factors = torch.atleast_1d(grad.to(precise), _hidden(ctx, input, 1).to(precise))
     before = _cumprod.run(factors, ctx.dim, cu_seqlens, exclusive=True, reverse=ctx.reverse)
     # What rolls in from another segment is the gate of no state.
     gates = factors.roll(1 if ctx.reverse else -1, ctx.dim)
     if ctx.exclusive:
         grad = _behind(ctx, grad)
-    result: Tensor = before * recur(gates, grad, None, ctx.dim, cu_seqlens, reverse=not ctx.reverse)
-    return result.reshape(ctx.shape).to(ctx.dtype)
+    return _gradient(ctx, before * recur(gates, grad, None, ctx.dim, cu_seqlens, reverse=not ctx.reverse))
 
 
 def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
     """Each gradient goes to the element at its index. One element's results stand side by side, from its own place on:
-    a recurrence from the other end adds them up, whose gates are 1 inside such a run and 0 between two."""
+    a recurrence from the other end adds them up, whose gates are 1 inside such a run and 0 between two. What is hidden
+    is named by no index."""
     if grad is None:
         return None
-    (cu_seqlens, indices), dim = ctx.saved_tensors, ctx.dim
+    (cu_seqlens, _, indices), dim = ctx.saved_tensors, ctx.dim
     if 0 in ctx.shape:
         return grad.new_zeros(ctx.shape, dtype=ctx.dtype)
     grad, indices = torch.atleast_1d(grad.to(_precise(grad)), indices)
@@ -355,6 +383,17 @@ _cummax: Operator[Pair] = _operator("cummax", _fake_pair, _save_indices, _extrem
 _cummin: Operator[Pair] = _operator("cummin", _fake_pair, _save_indices, _extreme_backward)
 
 
+def _out(operator: Operator[Any], *names: str) -> Out:
+    return Out(operator, names, functools.partial(_shape, operator.name))
+
+
+_OUTS = {
+    operator.name: _out(operator, *names)
+    for operators, names in (((_cumsum, _cumprod, _logcumsumexp), ["out"]), ((_cummax, _cummin), ["values", "indices"]))
+    for operator in operators
+}
+
+
 def _call(
     operator: Operator[Any],
     variant: str,
@@ -364,6 +403,8 @@ def _call(
     reverse: bool,
     include_initial: bool,
     cu_seqlens: Tensor | None,
+    mask: Tensor | None,
+    out: Tensor | Pair | None,
     dtype: torch.dtype | None = None,
 ) -> Any:
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
@@ -377,11 +418,24 @@ def _call(
             options[name] = value
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
-    if cu_seqlens is None:
-        return operator(variant, input, dim, **options)
-    if not isinstance(cu_seqlens, Tensor):
-        raise wrong_type(operator.name, "cu_seqlens", "Tensor or None", cu_seqlens)
-    return operator(variant, input, dim, cu_seqlens, **options)
+    tensors: tuple[Tensor | None, ...] = ()
+    if cu_seqlens is not None or mask is not None:
+        for name, tensor in (("cu_seqlens", cu_seqlens), ("mask", mask)):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise wrong_type(operator.name, name, "Tensor or None", tensor)
+        tensors = (cu_seqlens,) if mask is None else (cu_seqlens, mask)
+    if out is None:
+        return operator(variant, input, dim, *tensors, **options)
+    into = _OUTS[operator.name]
+    if len(into.names) == 1:
+        if not isinstance(out, Tensor):
+            raise wrong_type(operator.name, "out", "Tensor or None", out)
+        into(variant, (out,), input, dim, *tensors, **options)
+        return out
+    if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(part, Tensor) for part in out):
+        raise wrong_type(operator.name, "out", "tuple of Tensors (values, indices) or None", out)
+    into(variant, tuple(out), input, dim, *tensors, **options)
+    return out
 
 
 def cumsum(
@@ -393,7 +447,9 @@ def cumsum(
     reverse: bool = False,
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
     variant: str = "auto",
+    out: Tensor | None = None,
 ) -> Tensor:
     r"""Sums of the elements up to each, :math:`y_i = \sum_{j \le i} x_j`, along a dim.
 
@@ -408,8 +464,13 @@ def cumsum(
             ``[0, ..., length]``; segments may be empty. Each is scanned alone, with the bits of the scan of its slice.
             On a CPU their values are checked; on a GPU nothing is read back, and offsets that fall, or begin or end
             elsewhere, give results without a meaning, but touch no memory outside.
+        mask: bool, on the input's device, to be broadcast to its shape: True where an element takes part. What does not
+            counts as -0.0, which changes no sum, and has the gradient 0; the input is not copied for it.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names. On a GPU only ``"auto"``, that
-            is ``"ordered"``, takes segments.
+            is ``"ordered"``, takes segments or a mask.
+        out: where the results go; by default into a new tensor. Its type is that of the results, where ``dtype`` is
+            None. One of another shape is resized, with a warning unless it is empty, and under torch.compile refused.
+            A contiguous one that shares no memory with the other tensors is written by the kernel itself.
 
     Returns:
         A tensor of the input's shape, but one more along ``dim`` if ``include_initial``.
@@ -417,11 +478,12 @@ def cumsum(
     Raises:
         IndexError: dim is out of range.
         RuntimeError: a CUDA tensor meets a build without CUDA; cu_seqlens is of the wrong type, shape or device, or its
-            values on a CPU are wrong.
+            values on a CPU are wrong; mask is not bool, on another device or cannot be broadcast; out is of
+            the wrong type or device, or it or the input requires a gradient.
         TypeError: an argument is of the wrong type.
         ValueError: there is no such variant for the device, or ``include_initial`` meets ``exclusive`` or cu_seqlens.
-        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type or segments;
-            vmap over cu_seqlens.
+        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type, segments or
+            masks; vmap over cu_seqlens.
 
     Order of operations: Fold(i + 1), see :mod:`torch_reductions.scan`; pairwise, so the error grows as
     :math:`\log_2 i`. The gradient is one scan from the other end (Blelloch, *Prefix Sums and Their Applications*).
@@ -432,8 +494,12 @@ def cumsum(
     tensor([6, 5, 3, 0])
     >>> cumsum(torch.tensor([1, 2, 3, 4, 5]), 0, cu_seqlens=torch.tensor([0, 3, 3, 5]))
     tensor([1, 3, 6, 4, 9])
+    >>> cumsum(torch.tensor([1, 2, 3]), 0, mask=torch.tensor([True, False, True]))
+    tensor([1, 1, 4])
     """
-    result: Tensor = _call(_cumsum, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, dtype)
+    result: Tensor = _call(
+        _cumsum, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype
+    )
     return result
 
 
@@ -446,7 +512,9 @@ def cumprod(
     reverse: bool = False,
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
     variant: str = "auto",
+    out: Tensor | None = None,
 ) -> Tensor:
     r"""Products of the elements up to each, :math:`y_i = \prod_{j \le i} x_j`, along a dim.
 
@@ -458,7 +526,9 @@ def cumprod(
         reverse: whether the products begin at the end, :math:`y_i = \prod_{j \ge i} x_j`.
         include_initial: whether the product of no elements, 1, stands before the others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
+        mask: which elements take part, as in :func:`cumsum`; what does not counts as 1.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        out: where the results go, as in :func:`cumsum`.
 
     Returns:
         A tensor of the input's shape, but one more along ``dim`` if ``include_initial``.
@@ -474,7 +544,9 @@ def cumprod(
     >>> cumprod(torch.tensor([1.0, 2.0, 3.0]), 0, exclusive=True)
     tensor([1., 1., 2.])
     """
-    result: Tensor = _call(_cumprod, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, dtype)
+    result: Tensor = _call(
+        _cumprod, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype
+    )
     return result
 
 
@@ -486,7 +558,9 @@ def logcumsumexp(
     reverse: bool = False,
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
     variant: str = "auto",
+    out: Tensor | None = None,
 ) -> Tensor:
     r"""Logarithms of the sums of exponentials up to each, :math:`y_i = \log \sum_{j \le i} e^{x_j}`, along a dim.
 
@@ -497,7 +571,9 @@ def logcumsumexp(
         reverse: whether the sums begin at the end, :math:`y_i = \log \sum_{j \ge i} e^{x_j}`.
         include_initial: whether the logarithm of no sum, -inf, stands before the others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
+        mask: which elements take part, as in :func:`cumsum`; what does not counts as -inf.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        out: where the results go, as in :func:`cumsum`.
 
     Returns:
         A tensor of the input's type and shape, but one more along ``dim`` if ``include_initial``.
@@ -518,7 +594,9 @@ def logcumsumexp(
     >>> logcumsumexp(torch.tensor([1000.0, -torch.inf, 1000.0]), 0, exclusive=True)
     tensor([ -inf, 1000., 1000.])
     """
-    result: Tensor = _call(_logcumsumexp, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+    result: Tensor = _call(
+        _logcumsumexp, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
+    )
     return result
 
 
@@ -530,7 +608,9 @@ def cummax(
     reverse: bool = False,
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
     variant: str = "auto",
+    out: tuple[Tensor, Tensor] | None = None,
 ) -> torch.return_types.cummax:
     r"""Largest of the elements up to each, :math:`y_i = \max_{j \le i} x_j`, and its index, along a dim.
 
@@ -542,7 +622,10 @@ def cummax(
         include_initial: whether the largest of no elements, the type's smallest value at index -1, stands before the
             others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
+        mask: which elements take part, as in :func:`cumsum`; what does not counts as the type's
+            smallest value at index -1.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        out: where the results go, a pair of values and int64 indices, as in :func:`cumsum`.
 
     Returns:
         ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
@@ -562,7 +645,7 @@ def cummax(
     indices=tensor([0, 1, 1, 3]))
     """
     return torch.return_types.cummax(
-        _call(_cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+        _call(_cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out)
     )
 
 
@@ -574,7 +657,9 @@ def cummin(
     reverse: bool = False,
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
     variant: str = "auto",
+    out: tuple[Tensor, Tensor] | None = None,
 ) -> torch.return_types.cummin:
     r"""Smallest of the elements up to each, :math:`y_i = \min_{j \le i} x_j`, and its index, along a dim.
 
@@ -586,7 +671,10 @@ def cummin(
         include_initial: whether the smallest of no elements, the type's largest value at index -1, stands before the
             others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
+        mask: which elements take part, as in :func:`cumsum`; what does not counts as the type's
+            largest value at index -1.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        out: where the results go, a pair of values and int64 indices, as in :func:`cumsum`.
 
     Returns:
         ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
@@ -606,5 +694,5 @@ def cummin(
     indices=tensor([0, 1, 1, 3]))
     """
     return torch.return_types.cummin(
-        _call(_cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens)
+        _call(_cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out)
     )

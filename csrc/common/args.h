@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "dtype.h"
+#include "mask.h"
 #include "segments.h"
 
 namespace torch_reductions {
@@ -37,6 +38,8 @@ inline constexpr int kScanFunctions = 5;
 //   last one on ties and among NaN; -1 for Fold(0)
 //   segments: packed along the length, each scanned alone; without offsets there are none. Then results == length.
 //   front: the position of the first element in its line, of which these may be a part: indices count from the line's front
+//   mask: what it hides counts as the identity, of cummax and cummin at index -1, so that Fold(0) goes on until the first
+//   element that takes part
 struct ScanArgs {
   Scan function;
   Dtype dtype;
@@ -48,6 +51,7 @@ struct ScanArgs {
   bool exclusive, reverse;
   Segments segments;
   int64_t front;
+  Mask mask;
 };
 
 enum class Segment : int { segment_sum, segment_prod, segment_mean, segment_amax, segment_amin };
@@ -71,11 +75,6 @@ struct SegmentArgs {
 
 enum class Recurrence : int { linear_recurrence };
 inline constexpr int kRecurrenceFunctions = 1;
-
-// From an element to the next, in elements; 0 where a dimension was expanded.
-struct Strides {
-  int64_t outer, length, inner;
-};
 
 // h[t] = gates[t] h[t - 1] + tokens[t] down each line of [outer, length, inner]; in a reverse recurrence t + 1 stands for
 // t - 1. Gates and tokens lie each in their own way; initial, h before the first element, is contiguous [outer, inner], or

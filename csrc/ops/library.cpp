@@ -16,22 +16,49 @@ STABLE_TORCH_LIBRARY(torch_reductions, m) {
   m.def("amin(Tensor input, int[1] dim=[], bool keepdim=False, *, int variant=0) -> Tensor");
   m.def("argmax(Tensor input, int? dim=None, bool keepdim=False, *, int variant=0) -> Tensor");
   m.def("argmin(Tensor input, int? dim=None, bool keepdim=False, *, int variant=0) -> Tensor");
-  // The offsets are positional: torch differentiates no operator with a tensor that is named only.
+  // Offsets and mask are positional: torch differentiates no operator with a tensor that is named only.
   m.def(
-      "cumsum(Tensor input, int dim, Tensor? cu_seqlens=None, *, ScalarType? dtype=None, bool exclusive=False, "
+      "cumsum(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, ScalarType? dtype=None, bool "
+      "exclusive=False, "
       "bool reverse=False, bool include_initial=False, int variant=0) -> Tensor");
   m.def(
-      "cumprod(Tensor input, int dim, Tensor? cu_seqlens=None, *, ScalarType? dtype=None, bool exclusive=False, "
+      "cumprod(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, ScalarType? dtype=None, bool "
+      "exclusive=False, "
       "bool reverse=False, bool include_initial=False, int variant=0) -> Tensor");
   m.def(
-      "logcumsumexp(Tensor input, int dim, Tensor? cu_seqlens=None, *, bool exclusive=False, bool reverse=False, "
+      "logcumsumexp(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, bool "
+      "reverse=False, "
       "bool include_initial=False, int variant=0) -> Tensor");
   m.def(
-      "cummax(Tensor input, int dim, Tensor? cu_seqlens=None, *, bool exclusive=False, bool reverse=False, "
+      "cummax(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, bool "
+      "reverse=False, "
       "bool include_initial=False, int variant=0) -> (Tensor values, Tensor indices)");
   m.def(
-      "cummin(Tensor input, int dim, Tensor? cu_seqlens=None, *, bool exclusive=False, bool reverse=False, "
+      "cummin(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, bool "
+      "reverse=False, "
       "bool include_initial=False, int variant=0) -> (Tensor values, Tensor indices)");
+  m.def(
+      "cumsum.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, ScalarType? dtype=None, bool "
+      "exclusive=False, "
+      "bool reverse=False, bool include_initial=False, int variant=0, Tensor(a!) out) -> Tensor(a!)");
+  m.def(
+      "cumprod.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, ScalarType? dtype=None, bool "
+      "exclusive=False, "
+      "bool reverse=False, bool include_initial=False, int variant=0, Tensor(a!) out) -> Tensor(a!)");
+  m.def(
+      "logcumsumexp.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, "
+      "bool reverse=False, "
+      "bool include_initial=False, int variant=0, Tensor(a!) out) -> Tensor(a!)");
+  m.def(
+      "cummax.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, bool "
+      "reverse=False, "
+      "bool include_initial=False, int variant=0, Tensor(a!) values, Tensor(b!) indices) -> "
+      "(Tensor(a!) values, Tensor(b!) indices)");
+  m.def(
+      "cummin.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, bool "
+      "reverse=False, "
+      "bool include_initial=False, int variant=0, Tensor(a!) values, Tensor(b!) indices) -> "
+      "(Tensor(a!) values, Tensor(b!) indices)");
   // The tensors stand first: torch differentiates no tensor that is named only.
   m.def(
       "linear_recurrence(Tensor gates, Tensor tokens, Tensor? initial, int dim, Tensor? cu_seqlens=None, *, "

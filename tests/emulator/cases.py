@@ -139,6 +139,14 @@ FORMS = ("p", "e", "i", "r", "er", "ir")
 PACKED = (("cumsum", torch.float32), ("cummin", torch.bfloat16), ("linear_recurrence", torch.float32))
 # s: of packed segments; b: of what are no offsets, which must do no harm.
 PACKED_FORMS = ("s", "es", "rs", "ers", "b")
+# m: of a mask, of every density, packed, transposed, strided and broadcast in turn.
+MASKED_FORMS = ("m", "em", "im", "rm", "erm", "irm")
+MASKED_PACKED_FORMS = ("sm", "esm", "rsm", "ersm", "bm")
+MASKED = (
+    ("cumsum", torch.float32),
+    ("cummin", torch.bfloat16),
+    ("cummax", torch.uint8),
+)  # for every schedule and build
 PACKED_RECURRENCE_FORMS = ("s", "hs", "rs", "hrs", "hb")
 PACKED_FORM_VIEWS = (rows(1, 50_001), rows(1, 70_000), rows(2, 16_385, 1), columns(1, 1500, 40), columns(2, 2000, 6))
 PACKED_VIEWS = (
@@ -148,6 +156,11 @@ PACKED_VIEWS = (
     *(columns(1, n, 64) for n in (1, 31, 127, 128, 129, 1000, 3000)),
     *(columns(2, 2100, 33), columns(1, 5001, 2), columns(3, 4096, 3), columns(2, 700, 5), columns(1, 9000, 8)),
     *(View(3, 500, 7, 9000, 18, 2), View(5, 3000, 1, 7000, 2, 0), View(1, 9000, 1, 0, 0, 0), View(4, 600, 4, 1, 16, 4)),
+)
+# Many tiles, several of them a line; misaligned; columns of several kinds.
+MASKED_VIEWS = (
+    *(rows(1, 40_000), rows(2, 9000, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1)),
+    *(columns(1, 1500, 64), View(3, 500, 7, 9000, 18, 2)),
 )
 FORM_VIEWS = (rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
 SCAN_VIEWS = (
@@ -308,6 +321,18 @@ def packed_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View
         yield Case(operator.name, rung, dtype_name(dtype), view, form)
 
 
+def masked_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None) -> Iterator[Case]:
+    """The ordered rung with a mask, of whole lines and of packed segments: forms in turn, every form on a few views."""
+    (rung,) = (rung for rung in operator.rungs(dtype, "cuda") if rung.name == ORDERED)
+    every = [view for view in SCAN_VIEWS if view.elements < 30_000] if views is None else views
+    pairs = list(zip(every, itertools.cycle(MASKED_FORMS), strict=False))
+    pairs += zip(PACKED_VIEWS[::3] if views is None else views, itertools.cycle(MASKED_PACKED_FORMS), strict=False)
+    if views is None:
+        pairs += itertools.product(MASKED_VIEWS, (*MASKED_FORMS, *MASKED_PACKED_FORMS))
+    for view, form in dict.fromkeys(pairs):
+        yield Case(operator.name, rung, dtype_name(dtype), view, form)
+
+
 def recurrence_cases_of(
     operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None, form: str = ""
 ) -> Iterator[Case]:
@@ -346,7 +371,7 @@ def segment_cases_of(
 @functools.cache
 def main_cases() -> list[Case]:
     """Sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16 and int64, for every schedule
-    and build; of logcumsumexp, whose kernels differ in the operator alone, and of packed segments a few."""
+    and build; of logcumsumexp, whose kernels differ in the operator alone, and of packed segments and masks a few."""
     return (
         [
             case
@@ -361,6 +386,13 @@ def main_cases() -> list[Case]:
             for operator in OPERATORS
             if operator.name == name
             for case in packed_cases_of(operator, dtype)
+        ]
+        + [
+            case
+            for name, dtype in MASKED
+            for operator in SCANS
+            if operator.name == name
+            for case in masked_cases_of(operator, dtype)
         ]
         + [
             case
@@ -445,6 +477,13 @@ def other_cases() -> list[Case]:
             for dtype in operator.dtypes
             if dtype != torch.bool and (operator.name, dtype) not in PACKED
             for case in packed_cases_of(operator, dtype, [rows(1, 9000), columns(1, 3000, 4), columns(3, 70, 33)])
+        ]
+        + [
+            case
+            for operator in SCANS
+            for dtype in operator.dtypes
+            if dtype != torch.bool and (operator.name, dtype) not in MASKED
+            for case in masked_cases_of(operator, dtype, [rows(2, 9000), columns(1, 3000, 4), columns(3, 70, 33)])
         ]
         + [
             case

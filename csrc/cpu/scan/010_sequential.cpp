@@ -16,11 +16,10 @@ void sequential(const ScanArgs& args, const Threads&) {
     with_operator<S>(args.function, [&](auto op) {
       using Op = typename decltype(op)::type;
       for (int64_t row = 0; row < args.outer; row++) {
-        const S* elements = static_cast<const S*>(args.input) + row * args.length;
         auto total = Op::identity();
         if (args.exclusive) put_nothing<S>(args, place_of(args, row, 0));
         for (int64_t k = 0; k + args.exclusive < args.results; k++) {
-          total = Op::combine(total, value_of<Op>(args, elements, k));
+          total = Op::combine(total, value_of<Op, S>(args, row, k));
           put<S>(args, place_of(args, row, k + args.exclusive), total);
         }
       }

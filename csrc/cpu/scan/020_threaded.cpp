@@ -21,19 +21,18 @@ class Row {
  public:
   using Value = typename Op::Value;
 
-  Row(const ScanArgs& args, int64_t row)
-      : args_(args), row_(row), elements_(static_cast<const S*>(args.input) + row * args.length) {}
+  Row(const ScanArgs& args, int64_t row) : args_(args), row_(row) {}
 
   Value fold(int64_t begin, int64_t end) const {
     Value total = Op::identity();
-    for (int64_t k = begin; k < end; k++) total = Op::combine(total, value_of<Op>(args_, elements_, k));
+    for (int64_t k = begin; k < end; k++) total = Op::combine(total, value_of<Op, S>(args_, row_, k));
     return total;
   }
 
   void scan(int64_t begin, int64_t end, Value total) const {
     if (args_.exclusive && begin == 0) put_nothing<S>(args_, place_of(args_, row_, 0));
     for (int64_t k = begin; k < end; k++) {
-      total = Op::combine(total, value_of<Op>(args_, elements_, k));
+      total = Op::combine(total, value_of<Op, S>(args_, row_, k));
       put<S>(args_, place_of(args_, row_, k + args_.exclusive), total);
     }
   }
@@ -41,7 +40,6 @@ class Row {
  private:
   const ScanArgs& args_;
   const int64_t row_;
-  const S* const elements_;
 };
 
 template <class S, class Op>

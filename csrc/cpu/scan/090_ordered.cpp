@@ -10,6 +10,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "../../common/ceil_div.h"
@@ -42,6 +43,7 @@ struct Plan {
   const ScanArgs& args;
   int64_t groups, lines, length;  // as the kernels see them
   int64_t input_group, input_line, input_step, output_group, output_line, output_step;
+  int64_t mask_group, mask_line, mask_step;
   bool columns;
   int64_t width, strips, tile;  // strips of each group
 
@@ -50,12 +52,15 @@ struct Plan {
     input_step = sign * args.length_stride, output_step = sign * args.inner;
     if (args.inner == 1) {
       groups = 1, lines = args.outer;
-      input_group = output_group = 0, input_line = args.outer_stride, output_line = args.results;
+      input_group = output_group = mask_group = 0;
+      input_line = args.outer_stride, output_line = args.results, mask_line = args.mask.strides.outer;
     } else {
       groups = args.outer, lines = args.inner;
       input_group = args.outer_stride, output_group = args.results * args.inner;
       input_line = args.inner_stride, output_line = 1;
+      mask_group = args.mask.strides.outer, mask_line = args.mask.strides.inner;
     }
+    mask_step = sign * args.mask.strides.length;
     const bool rows = std::abs(input_step) == 1 && std::abs(output_step) == 1;
     columns = !rows && lines >= kLeastWidth && (output_line == 1 || input_line < std::abs(input_step));
 
@@ -65,7 +70,10 @@ struct Plan {
     while (width / 2 >= (columns ? kLeastWidth : 1) && groups * ceil_div(lines, width) < wanted) width /= 2;
     strips = ceil_div(lines, width);
     tile = std::bit_floor(uint64_t(std::max<int64_t>(kTile / std::min(width, lines), 1)));
-    if (tasks() >= wanted || length < 4 * tile) tile = std::max<int64_t>(length, 1);
+    const bool whole = args.mask.data
+                           ? length * std::min(width, lines) <= 2 * kTile  // a tile is made anew in the cache
+                           : tasks() >= wanted || length < 4 * tile;
+    if (whole) tile = std::max<int64_t>(length, 1);
   }
 
   int64_t elements() const { return groups * lines * length; }
@@ -85,12 +93,14 @@ struct Plan {
     return first + task / strips * output_group + task % strips * width * output_line +
            (k + args.exclusive) * output_step;
   }
-  const void* input(int64_t task, int64_t k) const {
-    return static_cast<const char*>(args.input) + from(task, k) * size_of(args.dtype);
+  const uint8_t* mask(int64_t task, int64_t k) const {
+    if (args.mask.data == nullptr) return nullptr;
+    const int64_t first = args.reverse ? (args.length - 1) * args.mask.strides.length : 0;
+    return args.mask.data + first + task / strips * mask_group + task % strips * width * mask_line + k * mask_step;
   }
 
   ScanStrip strip(int64_t task, int64_t begin, int64_t n) const {
-    return {.input = input(task, begin),
+    return {.input = static_cast<const char*>(args.input) + from(task, begin) * size_of(args.dtype),
             .output = static_cast<char*>(args.output) + to(task, begin) * size_of(args.dtype),
             .indices = args.indices ? args.indices + to(task, begin) : nullptr,
             .lines = count(task),
@@ -101,27 +111,58 @@ struct Plan {
             .output_step = output_step,
             .index = index_of(args, begin),
             .index_step = args.reverse ? -1 : 1,
-            .columns = columns};
+            .columns = columns,
+            .mask = mask(task, begin),
+            .mask_line = mask_line,
+            .mask_step = mask_step};
   }
 
-  // The tile's total in each line. The last one of the largest is the first one that is met on the way back.
+  // A tile's total in each line. The last one of the largest is the first one that is met on the way back.
   template <class A>
-  void total(int64_t task, int64_t begin, A* totals) const {
-    if (args.function == Scan::logcumsumexp) {
-      return scan_kernels().log_sum[int(args.dtype)](strip(task, begin, tile), totals);
-    }
+  void total(const ScanStrip& s, int64_t, A* totals) const {
+    if (args.function == Scan::logcumsumexp) return scan_kernels().log_sum[int(args.dtype)](s, totals);
     const Function function = args.function == Scan::cumsum ? Function::sum : Function::prod;
-    const Strip run{input(task, begin), count(task), tile, input_line, input_step, 0, columns, false};
+    const Strip run{s.input, s.lines, s.length, s.input_line, s.input_step, 0, columns, false};
     ordered_kernels().fold[int(function)][int(args.dtype)](run, totals);
   }
   template <class C>
-  void total(int64_t task, int64_t begin, Indexed<C>* totals) const {
+  void total(const ScanStrip& s, int64_t begin, Indexed<C>* totals) const {
     const Function function = args.function == Scan::cummax ? Function::argmax : Function::argmin;
-    const int64_t last = begin + tile - 1;
-    const Strip run{input(task, last), count(task), tile, input_line, -input_step, 0, columns, false};
+    const void* const last = static_cast<const char*>(s.input) + (s.length - 1) * s.input_step * size_of(args.dtype);
+    const Strip run{last, s.lines, s.length, s.input_line, -s.input_step, 0, columns, false};
     ordered_kernels().fold[int(function)][int(args.dtype)](run, totals);
-    for (int64_t i = 0; i < run.outputs; i++) totals[i].index = last - totals[i].index;
+    for (int64_t i = 0; i < s.lines; i++) {
+      int64_t k = s.length - 1 - totals[i].index;
+      while (k >= 0 && s.hides(i, k)) k--;  // a hidden one is the least of its type, and so are all others
+      totals[i].index = k < 0 ? -1 : begin + k;
+    }
   }
+};
+
+// Of a masked call a strip is made anew, without what is hidden; else it is used as it is.
+template <class S>
+class Unmasked {
+ public:
+  explicit Unmasked(const Plan& plan)
+      : args_(plan.args),
+        hidden_(args_.function == Scan::cumsum ? narrow<S>(Sum<Accumulator<S>>::identity())
+                                               : nothing<S>(args_.function)) {
+    if (args_.mask.data) elements_.reset(new S[plan.tile * std::min(plan.width, plan.lines)]);
+  }
+
+  ScanStrip operator()(ScanStrip strip) const {
+    if (elements_ == nullptr) return strip;
+    scan_kernels().hide[int(args_.dtype)](strip, &hidden_, elements_.get());
+    strip.input = elements_.get();
+    strip.input_line = strip.columns ? 1 : strip.length;
+    strip.input_step = strip.columns ? strip.lines : 1;
+    return strip;
+  }
+
+ private:
+  const ScanArgs& args_;
+  const S hidden_;
+  std::unique_ptr<S[]> elements_;
 };
 
 template <class A>
@@ -148,9 +189,10 @@ void run(const ScanArgs& args, const Threads& threads) {
 
   if (tiles == 1) {
     const auto body = [&](int64_t begin, int64_t end) {
+      const Unmasked<S> unmasked(plan);
       for (int64_t task = begin; task < end; task++) {
         begin_task(task);
-        if (plan.length > 0) scan(plan.strip(task, 0, plan.length), nullptr);
+        if (plan.length > 0) scan(unmasked(plan.strip(task, 0, plan.length)), nullptr);
       }
     };
     if (tasks == 1 || threads.count == 1 || plan.elements() <= kGrain) return body(0, tasks);
@@ -164,14 +206,16 @@ void run(const ScanArgs& args, const Threads& threads) {
   std::atomic<int64_t> next{0};
   threads.parallel_for(0, threads.count, 1, [&](int64_t, int64_t) {
     Value totals[kStrip], bases[kStrip], ends[kStrip];
+    const Unmasked<S> unmasked(plan);
     for (int64_t ticket; (ticket = next++) < tasks * tiles;) {
       const int64_t task = ticket / tiles, begin = ticket % tiles * plan.tile;
       const int64_t n = std::min(plan.tile, plan.length - begin), count = plan.count(task);
       if (begin == 0) begin_task(task);
-      if (n == plan.tile) plan.total(task, begin, totals);
+      const ScanStrip tile = unmasked(plan.strip(task, begin, n));
+      if (n == plan.tile) plan.total(tile, begin, totals);
       carries[task].pass(ticket % tiles, n == plan.tile ? totals : nullptr, bases, ends);
       as_bases(args, bases, count);
-      scan(plan.strip(task, begin, n), bases);
+      scan(tile, bases);
       if (n < plan.tile) continue;
       // Where a tile ends larger blocks end, and their tree is not the one of the base and the tile.
       for (int64_t i = 0; i < count; i++) put<S>(args, plan.to(task, begin + n - 1) + i * plan.output_line, ends[i]);

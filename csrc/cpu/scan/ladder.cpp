@@ -25,6 +25,7 @@ ScanArgs segment_of(const ScanArgs& args, int64_t outer, int64_t s) {
   const int64_t to = (outer * args.length + alone.front) * args.inner;
   alone.output = static_cast<char*>(args.output) + to * size;
   alone.indices = args.indices ? args.indices + to : nullptr;
+  if (args.mask.data) alone.mask.data += outer * args.mask.strides.outer + alone.front * args.mask.strides.length;
   return alone;
 }
 

@@ -14,6 +14,11 @@ struct ScanStrip {
   int64_t input_line, input_step, output_line, output_step;
   int64_t index, index_step;  // of the run's first element, from the front of the line; 1, or -1 in a reverse scan
   bool columns;               // vectors hold neighbouring lines, not the elements of one
+  // Where the mask has the input's first element, and its steps; null where all take part.
+  const uint8_t* mask;
+  int64_t mask_line, mask_step;
+
+  bool hides(int64_t line, int64_t k) const { return mask && mask[line * mask_line + k * mask_step] == 0; }
 };
 
 // Inclusive results. bases[i], if there are bases, is what stands before the run in line i: Op::Value of
@@ -23,9 +28,13 @@ using ScanLines = void (*)(const ScanStrip& strip, const void* bases);
 // The fold of each line, of 2^k >= 64 elements: of logcumsumexp, which is no reduction.
 using FoldLines = void (*)(const ScanStrip& strip, void* folds);
 
+// The strip's elements, and an element of the same type in the place of the hidden ones: as rows, or as columns.
+using HideElements = void (*)(const ScanStrip& strip, const void* hidden, void* to);
+
 struct ScanKernels {
   ScanLines scan[kScanFunctions][kDtypes];
   FoldLines log_sum[kDtypes];
+  HideElements hide[kDtypes];
 };
 extern const ScanKernels scan_baseline, scan_avx2, scan_avx512;
 

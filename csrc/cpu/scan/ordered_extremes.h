@@ -34,7 +34,7 @@ void extreme_rows(const ScanStrip& s, const Indexed<C>* bases) {
     S* output = static_cast<S*>(s.output) + line * s.output_line;
     int64_t* indices = s.indices + line * s.output_line;
     C best = bases ? bases[line].value : kWorst<kMin, C>;
-    int64_t index = bases ? bases[line].index : s.index;
+    int64_t index = bases ? bases[line].index : -1;
     for (int64_t k = 0; k < s.length; k += kChunk) {
       const int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
       const C* x = contiguous<C>(input, s.input_step, k, n, in);
@@ -51,7 +51,10 @@ void extreme_rows(const ScanStrip& s, const Indexed<C>* bases) {
           continue;
         }
         for (int64_t j = i; j < end; j++) {
-          if (replaces<kMin>(x[j], best)) best = x[j], index = s.index + (k + j) * s.index_step;
+          if (replaces<kMin>(x[j], best)) {
+            best = x[j];  // of a hidden one the least of its type, which an element may be, too
+            if (!s.hides(line, k + j)) index = s.index + (k + j) * s.index_step;
+          }
           values[j] = best, places[j] = index;
         }
       }
@@ -67,16 +70,20 @@ void extreme_columns(const ScanStrip& s, const Indexed<C>* bases) {
   alignas(64) int64_t at[kStrip];
   for (int64_t i = 0; i < s.lines; i++) {
     best[i] = bases ? bases[i].value : kWorst<kMin, C>;
-    at[i] = bases ? bases[i].index : s.index;
+    at[i] = bases ? bases[i].index : -1;
   }
   for (int64_t k = 0; k < s.length; k++) {
     const C* x = contiguous<C>(static_cast<const S*>(s.input) + k * s.input_step, s.input_line, 0, s.lines, in);
     const int64_t index = s.index + k * s.index_step;
-    for (int64_t i = 0; i < s.lines; i++) {  // vectors, as the compiler makes them
-      const bool replace = replaces<kMin>(x[i], best[i]);
-      best[i] = replace ? x[i] : best[i];
-      at[i] = replace ? index : at[i];
-    }
+    const auto look = [&](auto takes_part) {
+      for (int64_t i = 0; i < s.lines; i++) {  // vectors, as the compiler makes them
+        const bool replace = replaces<kMin>(x[i], best[i]);
+        best[i] = replace ? x[i] : best[i];
+        at[i] = replace & takes_part(i) ? index : at[i];
+      }
+    };
+    if (s.mask) look([&](int64_t i) { return !s.hides(i, k); });
+    else look([](int64_t) { return true; });
     narrow(best, s.lines, static_cast<S*>(s.output) + k * s.output_step, s.output_line);
     narrow(at, s.lines, s.indices + k * s.output_step, s.output_line);
   }

@@ -3,6 +3,7 @@
 #include "ordered.h"
 #include "ordered_columns.h"
 #include "ordered_extremes.h"
+#include "ordered_mask.h"
 #include "ordered_rows.h"
 #include "ordered_runs.h"
 
@@ -50,6 +51,7 @@ constexpr void add_storage(ScanKernels& kernels, Dtype dtype) {
   }
   set(Scan::cummax, extreme_lines<false, Comparable<S>, S>);
   set(Scan::cummin, extreme_lines<true, Comparable<S>, S>);
+  kernels.hide[int(dtype)] = hide_elements<BitsOf<sizeof(S)>>;
 }
 
 constexpr ScanKernels make_kernels() {

@@ -23,14 +23,16 @@ void with_operator(Scan function, Body&& body) {
 // Where element k stands, which counts them as the scan meets them.
 inline int64_t from_front(const ScanArgs& args, int64_t k) { return args.reverse ? args.length - 1 - k : k; }
 
-// The same as an index outside: from the front of the whole line.
-inline int64_t index_of(const ScanArgs& args, int64_t k) { return args.front + from_front(args, k); }
+// The same as an index outside: from the front of the whole line; -1, where no element stands, stays.
+inline int64_t index_of(const ScanArgs& args, int64_t k) { return k < 0 ? -1 : args.front + from_front(args, k); }
 
-// Element k of a row, as the scan meets them.
+// Element k of a row of contiguous ones, as the scan meets them.
 template <class Op, class S>
-typename Op::Value value_of(const ScanArgs& args, const S* row, int64_t k) {
+typename Op::Value value_of(const ScanArgs& args, int64_t row, int64_t k) {
   using Value = typename Op::Value;
-  const auto x = widen(row[from_front(args, k)]);
+  const int64_t at = from_front(args, k);
+  if (args.mask.data && args.mask.hides(row, at, 0)) return Op::identity();
+  const auto x = widen(static_cast<const S*>(args.input)[row * args.length + at]);
   if constexpr (std::is_arithmetic_v<Value>) {
     return Value(x);
   } else {
@@ -44,6 +46,21 @@ inline int64_t place_of(const ScanArgs& args, int64_t row, int64_t j) {
   return row * args.results + (args.reverse ? args.results - 1 - j : j);
 }
 
+// Fold(0): +0 for a sum, 1 for a product, -inf for a logarithm of no sum, and for an extreme what every element of the
+// type replaces.
+template <class S>
+S nothing(Scan function) {
+  using A = std::conditional_t<std::is_integral_v<S>, S, Accumulator<S>>;
+  const A values[] = {A(0), A(1), kLeast<A>, kLeast<A>, kMost<A>};
+  return narrow<S>(values[int(function)]);
+}
+
+template <class S>
+void put_nothing(const ScanArgs& args, int64_t at) {
+  static_cast<S*>(args.output)[at] = nothing<S>(args.function);
+  if (args.indices) args.indices[at] = -1;
+}
+
 // Stores the result at place `at` of the whole output.
 template <class S, class A>
 void put(const ScanArgs& args, int64_t at, A value) {
@@ -52,18 +69,9 @@ void put(const ScanArgs& args, int64_t at, A value) {
 
 template <class S, class C>
 void put(const ScanArgs& args, int64_t at, Indexed<C> value) {
+  if (value.index < 0) return put_nothing<S>(args, at);  // the identity is no value of a small type
   static_cast<S*>(args.output)[at] = narrow<S>(args.function == Scan::cummin ? flip(value.value) : value.value);
   args.indices[at] = index_of(args, value.index);
-}
-
-// Stores Fold(0): +0 for a sum, 1 for a product, -inf for a logarithm of no sum, and for an extreme what every element of
-// the type replaces.
-template <class S>
-void put_nothing(const ScanArgs& args, int64_t at) {
-  using A = std::conditional_t<std::is_integral_v<S>, S, Accumulator<S>>;
-  const A values[] = {A(0), A(1), kLeast<A>, kLeast<A>, kMost<A>};
-  static_cast<S*>(args.output)[at] = narrow<S>(values[int(args.function)]);
-  if (args.indices) args.indices[at] = -1;
 }
 
 }  // namespace torch_reductions::cpu

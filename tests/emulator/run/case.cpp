@@ -86,7 +86,8 @@ int64_t elements_reached(const ReduceArgs& a) {
   return (a.outer - 1) * a.outer_stride + (a.length - 1) * a.length_stride + (a.inner - 1) * a.inner_stride + 1;
 }
 
-// The scan of the case's elements. form: letters, e for exclusive, i for the initial element too, r for reverse.
+// The scan of the case's elements. form: letters, e for exclusive, i for the initial element too, r for reverse; its mask
+// has no memory yet.
 ScanArgs scan_of(Scan function, const ReduceArgs& a, const std::string& form) {
   const bool initial = form.find('i') != form.npos;
   return {.function = function,
@@ -194,6 +195,23 @@ std::vector<int64_t> packed_offsets_of(const Case& c) {
   return offsets;
 }
 
+MaskBytes mask_of(const Case& c) {
+  std::mt19937_64 random(c.seed + 4);
+  const int64_t outer = c.args.outer, length = c.args.length, inner = c.args.inner;
+  const Strides kinds[] = {{length * inner, inner, 1},
+                           {length * inner, inner, 1},
+                           {length, 1, outer * length},
+                           {2 * length * inner, 2 * inner, 2},
+                           {0, 1, 0},
+                           {inner, 0, 1}};
+  const Strides strides = kinds[random() % std::size(kinds)];
+  const int64_t last = (outer - 1) * strides.outer + (length - 1) * strides.length + (inner - 1) * strides.inner;
+  const uint64_t of_16[] = {0, 1, 8, 15, 16}, shown = of_16[random() % std::size(of_16)];
+  std::vector<uint8_t> bytes(length == 0 ? 0 : size_t(last) + 1);
+  for (uint8_t& byte : bytes) byte = random() % 16 < shown;
+  return {strides, bytes};
+}
+
 std::vector<Case> read_cases(std::istream& in) {
   std::vector<Case> cases;
   std::string function, input, output;
@@ -206,6 +224,7 @@ std::vector<Case> read_cases(std::istream& in) {
     const bool has_form = function.starts_with("cum") || function.ends_with("recurrence");
     c.no_offsets = has_form && output.find('b') != output.npos;
     c.packed = c.no_offsets || (has_form && output.find('s') != output.npos);
+    c.masked = has_form && output.find('m') != output.npos;
     c.wrong_offsets = false;
     if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;

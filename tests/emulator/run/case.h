@@ -20,6 +20,7 @@ struct Case {
   bool has_initial;                                            // a state before the first element, or each segment
   // Of packed segments, s: their offsets are made of the seed; b: they are no offsets, so that no result has a meaning.
   bool packed, no_offsets;
+  bool masked;  // m: a mask of a scan is made of the seed
   std::optional<torch_reductions::SegmentArgs> segment;
   std::vector<int64_t> offsets;  // of its segments
   bool wrong_offsets;            // as nobody may give them: any result will do
@@ -34,6 +35,13 @@ Case gates_of(const Case& c);
 Case initial_of(const Case& c);
 
 std::vector<int64_t> packed_offsets_of(const Case& c);
+
+// How the bytes of a case's mask lie, and exactly as many as it can reach: packed, transposed, every second one, or broadcast.
+struct MaskBytes {
+  torch_reductions::Strides strides;
+  std::vector<uint8_t> bytes;
+};
+MaskBytes mask_of(const Case& c);
 
 // The elements, exactly as many bytes as the case can reach, rounded up to the 16 of a vector: kernels may load an
 // aligned vector that holds at least one element.

@@ -138,10 +138,12 @@ struct Inputs {
   Input input;
   std::optional<Input> gates, initial;  // of a recurrence
   PackedOffsets packed;
-  std::vector<int64_t> offsets;  // of segments
+  std::optional<MaskBytes> mask;  // of a scan
+  std::vector<int64_t> offsets;   // of segments
   std::vector<int32_t> narrow_offsets;
 
   explicit Inputs(const Case& c) : input(c), packed(c) {
+    if (c.masked) mask.emplace(mask_of(c));
     if (c.recurrence) gates.emplace(gates_of(c));
     if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
     if (c.segment && c.segment->segments.wide) offsets = c.offsets;
@@ -174,6 +176,7 @@ bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scann
     args.input = input, args.output = to.values.data();
     args.indices = to.indices.count() > 0 ? static_cast<int64_t*>(to.indices.data()) : nullptr;
     args.segments = inputs.packed.segments();
+    if (inputs.mask) args.mask = {inputs.mask->bytes.data(), inputs.mask->strides};
     return scan(args);
   }
   ReduceArgs args = c.args;

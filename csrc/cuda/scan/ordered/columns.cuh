@@ -4,6 +4,7 @@
 #pragma once
 #include "../../primitives/divisor.cuh"
 #include "lines.cuh"
+#include "mask.cuh"
 #include "pipeline.cuh"
 #include "tree.cuh"
 
@@ -171,6 +172,9 @@ struct ColumnTiles {
   }
 
   __device__ __forceinline__ int within(int64_t left) const { return left < 0 ? 0 : left < Run ? int(left) : Run; }
+  __device__ __forceinline__ int elements_of_run(const Place& p) const {
+    return p.exists ? within(lines.length - p.start) : 0;
+  }
 
   __device__ __forceinline__ void ask(Spot spot) const {
     const Place p = place(spot);
@@ -178,7 +182,7 @@ struct ColumnTiles {
     else if (packed()) ask_packed(p);
     else ask_elements(p);
     // Zeros behind the end, as in rows.cuh.
-    const int there = p.exists ? within(lines.length - p.start) : 0;
+    const int there = elements_of_run(p);
     if (there < Run && !idle()) {
       char* const to = mine();
 #pragma unroll 1
@@ -221,11 +225,36 @@ struct ColumnTiles {
     for (int i = 0; i < there; i++, to += row_bytes(), from += row) copy<true>(to, from);
   }
 
+  // Where the mask has this thread's run.
+  __device__ __forceinline__ const uint8_t* shown(const Place& p) const {
+    const auto [outer, inner] = index(p.line);
+    return lines.mask.at(outer, lines.element(p.start), inner);
+  }
+  // The identity in shared memory.
+  __device__ __forceinline__ void hide(Spot spot) const {
+    const Place p = place(spot);
+    const uint8_t* from = shown(p);
+    const int64_t row = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
+    const T hidden = hidden_element(source);
+    char* to = mine();
+#pragma unroll 4
+    for (int i = elements_of_run(p); i > 0; i--, from += row, to += step())
+      if (*from == 0) *reinterpret_cast<T*>(to) = hidden;
+    __syncwarp();
+  }
+  __device__ __forceinline__ uint64_t hidden_of_run(const Place& p) const {  // of extremes
+    if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
+    return hidden_bits(lines, shown(p), elements_of_run(p));
+  }
+
   // Part j of the run.
-  __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j) const {
+  __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j, uint64_t hidden) const {
     const char* const from = mine();
 #pragma unroll
-    for (int i = 0; i < kPart; i++) x[i] = load_one(source, from + (j * kPart + i) * step(), p.start + j * kPart + i);
+    for (int i = 0; i < kPart; i++) {
+      x[i] = load_one(source, from + (j * kPart + i) * step(), p.start + j * kPart + i);
+      unname(x[i], hidden >> (j * kPart + i) & 1);
+    }
   }
   __device__ __forceinline__ Value block_of_warps(int from, int log_count) const {  // of the strip
     const int first = (threadIdx.x >> 5) - warp_of_strip() + from;
@@ -246,12 +275,14 @@ struct ColumnTiles {
     return total;
   }
   __device__ __forceinline__ State up(Spot spot) const {
+    if (lines.mask.data != nullptr) hide(spot);
     const Place p = place(spot);
+    const uint64_t hidden = hidden_of_run(p);
     State s;
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       Value x[kPart];
-      load(x, p, j);
+      load(x, p, j, hidden);
       s.node[Parts + j] = tree<Op, kPart>(x);
     }
     tree_up<Op, Parts>(s.node);
@@ -362,13 +393,14 @@ struct ColumnTiles {
       if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = -1;
     }
     char* const to = reinterpret_cast<char*>(output + at);
+    const uint64_t hidden = hidden_of_run(p);
     const Offset step_of_results = Offset(row) * int(sizeof(T));
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       const int there = results - j * kPart;
       if (there <= 0) break;
       Value x[kPart];
-      load(x, p, j);
+      load(x, p, j, hidden);
       blocks_of_run<Op, kPart>(x);
       folds_of_run<Op, kPart>(x, lo[Parts + j], hi[Parts + j]);
       if (packed() && lines.exclusive) {

@@ -1,5 +1,6 @@
 // Where elements and results stand, and how results are stored.
 #pragma once
+#include "../../../common/mask.h"
 #include "../../primitives/elements.cuh"
 
 namespace torch_reductions::cuda {
@@ -12,6 +13,7 @@ struct Lines {
   int64_t length, results, inner;
   int64_t outer_bytes, length_bytes, inner_bytes;  // steps of the input
   bool exclusive, reverse;
+  Mask mask;
 
   __device__ __forceinline__ int64_t element(int64_t position) const {
     return reverse ? length - 1 - position : position;
@@ -40,10 +42,13 @@ __device__ __forceinline__ typename Op::Value fold_of_nothing(const Input<T, Op,
   } else return Op::identity();
 }
 
-// A value as an element of type T: flipped back, if it was flipped when it was read.
+// A value as an element of type T: flipped back, if it was flipped when it was read. The identity is no value of a small
+// integer type.
 template <class T, class Op, int G>
 __device__ __forceinline__ T stored(const Input<T, Op, G>& source, typename Op::Value v) {
-  if constexpr (IsIndexed<typename Op::Value>::value) return narrowed<T>(flip_by(source.flip, v.value));
+  if constexpr (IsIndexed<typename Op::Value>::value && sizeof(T) < 4 && std::is_integral_v<T>)
+    return narrowed<T>(flip_by(source.flip, v.index < 0 ? fold_of_nothing(source).value : v.value));
+  else if constexpr (IsIndexed<typename Op::Value>::value) return narrowed<T>(flip_by(source.flip, v.value));
   else return narrowed<T>(v);
 }
 

@@ -33,7 +33,8 @@ class ScanPlan {
               args.length_stride * size,
               args.inner_stride * size,
               args.exclusive,
-              args.reverse};
+              args.reverse,
+              args.mask};
   }
 
   void run() {

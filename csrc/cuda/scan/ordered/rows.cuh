@@ -4,6 +4,7 @@
 // of a warp, whose runs lie side by side, meet different banks.
 #pragma once
 #include "lines.cuh"
+#include "mask.cuh"
 #include "pipeline.cuh"
 #include "tree.cuh"
 
@@ -155,17 +156,39 @@ struct RowTiles {
     for (int i = q; i < all - p.elements; i += lanes) *element(behind + i) = T{};
   }
 
+  // The identity in shared memory, by the warp that copied the elements.
+  __device__ __forceinline__ void hide(Spot spot) const {
+    const Place p = place(spot);
+    const int64_t first = reverse() ? lines.length - p.first - p.elements : p.first;
+    const int at = reverse() ? all - p.elements : 0;
+    const T hidden = hidden_element(source);
+    const uint8_t* shown = lines.mask.at(p.line, first + q, 0);
+#pragma unroll 4
+    for (int i = q; i < p.elements; i += lanes, shown += lanes * lines.mask.strides.length)
+      if (*shown == 0) *element(at + i) = hidden;
+    __syncwarp();
+  }
+  // Those of this thread's run, of extremes.
+  __device__ __forceinline__ uint64_t hidden_of_run(const Place& p) const {
+    if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
+    const int more = p.elements - q * Run;
+    return hidden_bits(lines, lines.mask.at(p.line, lines.element(p.first + q * Run), 0), more < Run ? more : Run);
+  }
+
   // This thread's vector j in the order of the scan, and its values.
   __device__ __forceinline__ uint4* run_vector(int j) const {
     const int run = reverse() ? lanes - 1 - q : q;
     return memory + (threadIdx.x - q + run) * kPitch + (reverse() ? Vectors - 1 - j : j);
   }
-  __device__ __forceinline__ void load(Value* x, const Place& p, int j) const {
+  __device__ __forceinline__ void load(Value* x, const Place& p, int j, uint64_t hidden) const {
     const uint4 w = *run_vector(j);
     uint32_t words[4] = {w.x, w.y, w.z, w.w};
     if (reverse()) mirror<sizeof(T)>(words);
 #pragma unroll
-    for (int i = 0; i < E; i++) x[i] = source.value(words, i, p.first + q * Run + j * E + i);
+    for (int i = 0; i < E; i++) {
+      x[i] = source.value(words, i, p.first + q * Run + j * E + i);
+      unname(x[i], hidden >> (j * E + i) & 1);
+    }
   }
 
   __device__ __forceinline__ int log_warps() const { return log_threads > 5 ? log_threads - 5 : 0; }
@@ -175,12 +198,14 @@ struct RowTiles {
     Value node[2 * Vectors], keep[5], of_warp;
   };
   __device__ __forceinline__ State up(Spot spot) const {
+    if (lines.mask.data != nullptr) hide(spot);
     const Place p = place(spot);
+    const uint64_t hidden = hidden_of_run(p);
     State s;
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
       Value x[E];
-      load(x, p, j);
+      load(x, p, j, hidden);
       s.node[Vectors + j] = tree<Op, E>(x);
     }
     tree_up<Op, Vectors>(s.node);
@@ -281,11 +306,12 @@ struct RowTiles {
     const Value next = shuffle(lo[1], (lane + 1) & 31);
     hi[1] = (lane + 1) & (lanes - 1) ? next : ends.after;
     tree_down<Op, Vectors>(s.node, lo, hi);
+    const uint64_t hidden = hidden_of_run(p);
 
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
       Value below[2 * E], from[2 * E], to[2 * E], y[E];
-      load(below + E, p, j);
+      load(below + E, p, j, hidden);
       tree_up<Op, E>(below);
       from[1] = lo[Vectors + j], to[1] = hi[Vectors + j];
       tree_down<Op, E>(below, from, to);

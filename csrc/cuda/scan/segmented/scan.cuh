@@ -1,6 +1,6 @@
 // Scans of packed segments: how a block reads their elements and stores their results.
 #pragma once
-#include "../ordered/lines.cuh"
+#include "../ordered/mask.cuh"
 #include "plan.cuh"
 
 namespace torch_reductions::cuda {
@@ -19,14 +19,19 @@ struct ScanJob {
   struct Reader {
     const S& source;
     const char* from;
-    int64_t position, step, bytes;
-    __device__ __forceinline__ void advance() { position += step, from += bytes; }
-    __device__ __forceinline__ Value value() const { return load_one(source, from, position); }
+    const uint8_t* shown;  // null: everything is
+    int64_t position, step, bytes, mask_bytes;
+    __device__ __forceinline__ void advance() { position += step, from += bytes, shown += mask_bytes; }
+    __device__ __forceinline__ Value value() const {
+      return shown == nullptr || *shown != 0 ? load_one(source, from, position) : hidden_value(source);
+    }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
                              lines.element(position) * lines.length_bytes;
-    return {source, from, position, step, (lines.reverse ? -step : step) * lines.length_bytes};
+    const uint8_t* const shown = lines.mask.at(outer, lines.element(position), inner);  // null + 0 where there is none
+    const int64_t forward = lines.reverse ? -step : step;
+    return {source, from, shown, position, step, forward * lines.length_bytes, forward * lines.mask.strides.length};
   }
 
   struct Writer {
@@ -53,7 +58,7 @@ void scan_packed(const ScanArgs& args, Context& context) {
   const ScanJob<S> job{{args.function == Scan::cummin ? kFlip<Native<T>> : 0, args.dtype == Dtype::int8 ? 128 : 0},
                        {static_cast<const char*>(args.input), static_cast<char*>(args.output), args.indices,
                         args.length, args.results, args.inner, args.outer_stride * size, args.length_stride * size,
-                        args.inner_stride * size, args.exclusive, args.reverse},
+                        args.inner_stride * size, args.exclusive, args.reverse, args.mask},
                        args.exclusive};
   run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
 }

@@ -1,0 +1,35 @@
+// What a mask hides: the identity takes its place, in shared memory as an element, in registers as a value.
+#pragma once
+#include "lines.cuh"
+
+namespace torch_reductions::cuda {
+
+// Of an extreme the bound of its own type, at index -1: as Fold(0).
+template <class T, class Op, int G>
+__device__ __forceinline__ typename Op::Value hidden_value(const Input<T, Op, G>& source) {
+  if constexpr (IsIndexed<typename Op::Value>::value) return fold_of_nothing(source);
+  else return Op::identity();
+}
+
+template <class T, class Op, int G>
+__device__ __forceinline__ T hidden_element(const Input<T, Op, G>& source) {
+  return stored(source, hidden_value(source));
+}
+
+// Of a run of n elements along the length, bit i: is element i hidden? `shown` has the first one, in the order of the scan.
+__device__ __forceinline__ uint64_t hidden_bits(const Lines& lines, const uint8_t* shown, int n) {
+  const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
+  uint64_t bits = 0;
+#pragma unroll 1
+  for (int i = 0; i < n; i++, shown += step) bits |= uint64_t(*shown == 0) << i;
+  return bits;
+}
+
+// An extreme's value was read as an element, which is hidden: it has no index.
+template <class Value>
+__device__ __forceinline__ void unname(Value& value, bool hidden) {
+  if constexpr (IsIndexed<Value>::value)
+    if (hidden) value.index = -1;
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,167 @@
+"""``out=``: results that go where the caller wants them, by the ``.out`` overloads of the operators.
+
+A contiguous tensor of the right type and shape that no other argument shares memory with is written by the kernel
+itself. Any other is right too: the results are computed elsewhere and copied.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.autograd.graph import increment_version
+
+from .library import (
+    NAMESPACE,
+    PLAIN,
+    Operator,
+    dtype_name,
+    has_cuda,
+    is_dual,
+    no_cuda,
+    registrations,
+    wrong_type,
+)
+
+Outs = tuple[Tensor, ...]
+
+
+class Out:
+    """The ``.out`` overload of an operator, whose arguments are the operator's own.
+
+    `names`: what the schema calls the tensors that are written. `shape` gives that of the results, or raises; it takes
+    the operator's arguments.
+    """
+
+    def __init__(self, operator: Operator[Any], names: Sequence[str], shape: Callable[..., Sequence[int]]) -> None:
+        self.operator, self.name, self.names, self.shape = operator, operator.name, names, shape
+        overload = getattr(getattr(torch.ops, NAMESPACE), operator.name).out
+        self.op, self.call, self.redispatch = overload, overload.op, overload.redispatch
+        self.takes_dtype = any(argument.name == "dtype" for argument in overload._schema.arguments)
+        name = f"{operator.name}.out"
+        torch.library.register_fake(f"{NAMESPACE}::{name}", self._fake)
+        registrations.impl(name, self._autograd, "Autograd", with_keyset=True)
+        if not has_cuda():
+            registrations.impl(name, no_cuda, "CUDA")
+
+    def __call__(self, variant: str, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
+        """The public way: a variant's name, and exceptions of the types that torch raises."""
+        if not isinstance(input, Tensor):
+            raise wrong_type(self.name, "input", "Tensor", input)
+        self._check_writable(outs, input)
+        if torch.compiler.is_compiling():
+            self._copy(variant, outs, input, *args, **options)
+            return
+        if variant != "auto":
+            options["variant"] = self.operator.number(input, variant)
+        try:
+            self._run(outs, input, *args, **options)
+            return
+        except RuntimeError as error:
+            failure = error
+        # What was wrong, if it was not the shape alone, is found out after the fact, as by Operator.
+        try:
+            self.operator.check(input, *args, **options)
+            self._check_types(outs, input, options.get("dtype"))
+            if not self._resize(outs, self.shape(input, *args, **options)):
+                raise failure
+        finally:
+            del failure
+        self._run(outs, input, *args, **options)
+
+    def _run(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
+        options.update(zip(self.names, outs, strict=True))
+        if (
+            any(type(t) not in PLAIN for t in (input, *args, *outs) if isinstance(t, Tensor))
+            or torch._C._are_functorch_transforms_active()
+            or forward_ad._current_level >= 0
+            or torch._C._is_torch_function_mode_enabled()
+            or torch._C._is_tracing()
+        ):
+            self.op(input, *args, **options)
+            return
+        with torch._C._AutoDispatchBelowAutograd():
+            self.call(input, *args, **options)
+        increment_version(outs)
+
+    def _copy(self, variant: str, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
+        """For torch.compile, which does not take an operator that returns what it was given; it sees to it itself that
+        nothing is copied that need not be."""
+        self._check_types(outs, input, options.get("dtype"))
+        if self.takes_dtype:
+            options["dtype"] = outs[0].dtype
+        results = self.operator(variant, input, *args, **options)
+        results = (results,) if isinstance(results, Tensor) else results
+        for name, out, result in zip(self.names, outs, results, strict=True):
+            self._check_shape(name, out, result.shape)
+            out.copy_(result)
+
+    def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Any:
+        outs = tuple(options[name] for name in self.names)
+        self._check_writable(outs, input)
+        with torch._C._AutoDispatchBelowAutograd():
+            result = self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
+        increment_version(outs)
+        return result
+
+    def _fake(self, input: Tensor, *args: Any, **options: Any) -> Any:
+        outs = tuple(options.pop(name) for name in self.names)
+        self.operator.supports(input, *args, **options)
+        self._check_types(outs, input, options.get("dtype"))
+        for name, out in zip(self.names, outs, strict=True):
+            self._check_shape(name, out, self.shape(input, *args, **options))
+        return outs if len(outs) > 1 else outs[0]
+
+    # --- What is right ------------------------------------------------------------------------------------------------
+
+    def _check_writable(self, outs: Outs, input: Tensor) -> None:
+        """Raises what torch raises where autograd would have to know of the write."""
+        tensors, compiling = (input, *outs), torch.compiler.is_compiling()
+        if (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) or (
+            not compiling and any(is_dual(t) for t in tensors)
+        ):
+            raise RuntimeError(
+                f"{self.name}(): functions with out=... arguments don't support automatic differentiation, but one of "
+                "the arguments requires grad."
+            )
+        if not compiling and not torch.is_inference_mode_enabled() and any(out.is_inference() for out in outs):
+            raise RuntimeError(
+                f"{self.name}(): Inplace update to inference tensor outside InferenceMode is not allowed. "
+                "You can make a clone to get a normal tensor before doing inplace update."
+            )
+
+    def _check_types(self, outs: Outs, input: Tensor, dtype: torch.dtype | None) -> None:
+        """As in torch the type of out is that of the result, where one may be named and none is."""
+        wanted = [(dtype or outs[0].dtype) if self.takes_dtype else input.dtype, torch.int64]
+        for name, out, right in zip(self.names, outs, wanted, strict=False):
+            if out.dtype != right:
+                types = f"dtype {dtype_name(right)}, but got {dtype_name(out.dtype)} instead"
+                raise RuntimeError(f"{self.name}(): Expected {name} tensor to have {types}")
+            if out.device != input.device:
+                devices = f"but {name} is on {out.device} and input is on {input.device}"
+                raise RuntimeError(f"{self.name}(): {name} and input must be on the same device, {devices}")
+
+    def _check_shape(self, name: str, out: Tensor, shape: Sequence[int]) -> None:
+        if list(out.shape) != list(shape):
+            shapes = f"but it is {list(out.shape)} and the result is {list(shape)}"
+            raise RuntimeError(f"{self.name}(): {name} must have the shape of the result, {shapes}")
+
+    def _resize(self, outs: Outs, shape: Sequence[int]) -> bool:
+        """Gives each tensor the shape of the result, as torch does; whether any had another."""
+        others = [out for out in outs if list(out.shape) != list(shape)]
+        for out in others:
+            if out.numel() > 0:
+                warnings.warn(
+                    "An output with one or more elements was resized since it had shape "
+                    f"{list(out.shape)}, which does not match the required output shape {list(shape)}. This behavior "
+                    "is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero "
+                    "elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
+                    "t.resize_(0).",
+                    stacklevel=5,
+                )
+            out.resize_(list(shape))
+        return len(others) > 0
