@@ -52,7 +52,9 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns": (256, {4: (64, 4), 8: (128, 2), 16: (168, 1)}),
     "scan_rows-log_add": (256, {4: (64, 4), 8: (160, 1)}),
     "scan_columns-log_add": (256, {4: (64, 4), 8: (168, 1)}),
-    "recur_lines": (256, {8: (80, 3), 16: (128, 2)}),
+    "recur_lines-SideBySide": (256, {8: (64, 4), 16: (128, 2)}),
+    "recur_lines-Along": (256, {8: (80, 3), 16: (128, 2)}),
+    "recur_lines-OneByOne": (256, {8: (80, 3), 16: (128, 2)}),
     "scan_segments": (256, {4: (64, 4), 8: (80, 3), 16: (128, 2)}),
     "scan_segments-log_add": (256, {4: (64, 4), 8: (160, 1)}),
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
@@ -81,7 +83,9 @@ INSTRUCTIONS = {
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_rows-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
-    "recur_lines": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "recur_lines-SideBySide": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STG\.E\.128"],
+    "recur_lines-Along": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY", r"STG\.E\.128"],
+    "recur_lines-OneByOne": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_segments": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
     "scan_segments-log_add": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
     "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
@@ -185,13 +189,15 @@ def kernel_name(kernel: str) -> str:
     name = plain_name(kernel)
     if "LogAdd<" in kernel:
         return f"{name}-log_add"
+    if layout := re.match(r"recur_lines<(\w+)<", kernel):
+        return f"{name}-{layout[1]}"
     return f"{name}-{FLAGS[name]}" if name in FLAGS and kernel.endswith(", true>") else name
 
 
 def value_bytes(kernel: str) -> int:
     """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token."""
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
-    if step := re.match(r"(?:recur_lines|scan_segments<RecurrenceJob)<(\w+)>", kernel):
+    if step := re.match(r"(?:recur_lines<\w+|scan_segments<RecurrenceJob)<(\w+)>", kernel):
         return 2 * size[step[1]]
     operator = re.search(r"\b(?:Sum|Prod|LogAdd|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
     assert operator, kernel
@@ -482,8 +488,8 @@ def test_reasons_are_read() -> None:
         ("columns<Input<int, ArgMax<int, long>, 4>, 1, false>", "columns", 16),
         ("shifted_columns<float, Sum<float> >", "shifted_columns", 4),
         ("scan_rows<Input<Half, LogAdd<float>, 4> >", "scan_rows-log_add", 4),
-        ("recur_lines<BFloat16>", "recur_lines", 8),
-        ("recur_lines<double>", "recur_lines", 16),
+        ("recur_lines<SideBySide<BFloat16> >", "recur_lines-SideBySide", 8),
+        ("recur_lines<Along<double> >", "recur_lines-Along", 16),
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> > >", "scan_segments", 8),
         ("scan_segments<RecurrenceJob<double> >", "scan_segments", 16),
     ],
