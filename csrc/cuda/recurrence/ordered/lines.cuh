@@ -180,7 +180,7 @@ struct LineTiles {
     if (carry.tiles > 1) {
       if (warp == 0 && leads() && p.exists) before_all[column()] = before_tile(spot.tile).value;
       __syncthreads();
-      if (spot.tile > 0) a.before.append(before_all[column()]);
+      if (spot.tile > 0 && p.exists) a.before.append(before_all[column()]);
     }
     // A step of the binary counter: the warp's number ends in ones up to bit `carried`.
     const int carried = __ffs(~warp) - 1;
