@@ -11,17 +11,30 @@ struct ScanJob {
   using Value = typename S::Value;
   using T = typename S::Element;
   static constexpr bool kInitial = false;
+  static constexpr bool kAsync = std::is_same_v<T, Value> && sizeof(T) >= 4;  // are elements values as they are?
 
   S source;
   Lines lines;
-  bool exclusive;
+  bool exclusive, reverse;
 
+  // Elements `step` positions apart; linear: 32 places apart in memory, so that the way there is a constant.
   struct Reader {
     const S& source;
     const char* from;
     int64_t position, step, bytes;
-    __device__ __forceinline__ void advance() { position += step, from += bytes; }
-    __device__ __forceinline__ Value value() const { return load_one(source, from, position); }
+    __device__ __forceinline__ bool linear() const { return bytes == 32 * int(sizeof(T)); }
+    template <bool Linear>
+    __device__ __forceinline__ const char* at(int k) const {
+      return from + (Linear ? k * 32 * int(sizeof(T)) : k * bytes);
+    }
+    template <bool Linear>
+    __device__ __forceinline__ Value value(int k) const {
+      return load_one(source, at<Linear>(k), position + k * step);
+    }
+    template <bool Linear>
+    __device__ __forceinline__ void copy(Value* to, int k) const {
+      copy_async<sizeof(T)>(to, at<Linear>(k));
+    }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
@@ -31,9 +44,11 @@ struct ScanJob {
 
   struct Writer {
     const ScanJob& job;
-    int64_t at, step;
-    __device__ __forceinline__ void advance() { at += step; }
-    __device__ __forceinline__ void put(Value v) const {
+    int64_t first, step;
+    __device__ __forceinline__ bool linear() const { return step == 32; }
+    template <bool Linear>
+    __device__ __forceinline__ void put(Value v, int k) const {
+      const int64_t at = first + (Linear ? k * 32 : k * step);
       reinterpret_cast<T*>(job.lines.output)[at] = stored(job.source, v);
       if constexpr (IsIndexed<Value>::value) job.lines.indices[at] = from_the_front(job.lines, v.index);
     }
@@ -54,7 +69,8 @@ void scan_packed(const ScanArgs& args, Context& context) {
                        {static_cast<const char*>(args.input), static_cast<char*>(args.output), args.indices,
                         args.length, args.results, args.inner, args.outer_stride * size, args.length_stride * size,
                         args.inner_stride * size, args.exclusive, args.reverse},
-                       args.exclusive};
+                       args.exclusive,
+                       args.reverse};
   run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
 }
 
