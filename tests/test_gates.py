@@ -55,13 +55,14 @@ BUDGETS: dict[str, Budget] = {
     "recur_lines-SideBySide": (256, {8: (64, 4), 16: (128, 2)}),
     "recur_lines-Along": (256, {8: (80, 3), 16: (128, 2)}),
     "recur_lines-OneByOne": (256, {8: (80, 3), 16: (128, 2)}),
-    "scan_segments": (256, {4: (64, 4), 8: (80, 3), 16: (128, 2)}),
-    "scan_segments-log_add": (256, {4: (64, 4), 8: (160, 1)}),
+    "scan_segments": (256, {4: (80, 3), 8: (128, 2), 16: (128, 2)}),
+    "scan_segments-row": (256, {4: (64, 4), 8: (80, 3)}),
+    "scan_segments-log_add": (256, {4: (80, 3), 8: (192, 1)}),
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
 }
-FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged"}  # what the kernel's last argument says
+FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged", "scan_segments": "row"}  # what the kernel's last argument says
 
 # The instructions that a design rests on.
 VECTOR_LOAD = r"LDG\.E\S*\.128\b"
@@ -87,6 +88,7 @@ INSTRUCTIONS = {
     "recur_lines-Along": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY", r"STG\.E\.128"],
     "recur_lines-OneByOne": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_segments": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
+    "scan_segments-row": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.BFLY"],
     "scan_segments-log_add": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
     "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
@@ -490,8 +492,8 @@ def test_reasons_are_read() -> None:
         ("scan_rows<Input<Half, LogAdd<float>, 4> >", "scan_rows-log_add", 4),
         ("recur_lines<SideBySide<BFloat16> >", "recur_lines-SideBySide", 8),
         ("recur_lines<Along<double> >", "recur_lines-Along", 16),
-        ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> > >", "scan_segments", 8),
-        ("scan_segments<RecurrenceJob<double> >", "scan_segments", 16),
+        ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),
+        ("scan_segments<RecurrenceJob<float>, true>", "scan_segments-row", 8),
     ],
 )
 def test_kernels_are_named(kernel: str, name: str, size: int) -> None:

@@ -37,9 +37,10 @@ struct AloneStretch {
   }
   // The run's total; leaves that of its warp.
   __device__ __forceinline__ Value up() const {
+    const Value* const at = run();
     Value x[R], keep[5];
 #pragma unroll
-    for (int i = 0; i < R; i++) x[i] = run()[i << tile.log()];
+    for (int i = 0; i < R; i++) x[i] = at[i << tile.log()];
     const Value total = tree<Op, R>(x), of_warp = up_warp(total, keep);
     if (tile.leads()) total_of_warp(threadIdx.x >> 5) = of_warp;
     return total;
@@ -85,14 +86,15 @@ struct AloneStretch {
       if (next_run < 32) last = next;
     }
 
+    Value* const at = run();
     Value x[R];
 #pragma unroll
-    for (int i = 0; i < R; i++) x[i] = run()[i << tile.log()];
+    for (int i = 0; i < R; i++) x[i] = at[i << tile.log()];
     blocks_of_run<Op, R>(x);
     const int first = (threadIdx.x >> tile.log()) * R;
     if (first < stretch.length && tile.exists) tile.finish(x, before, last, stretch.begin + first);
 #pragma unroll
-    for (int i = 0; i < R; i++) run()[i << tile.log()] = x[i];
+    for (int i = 0; i < R; i++) at[i << tile.log()] = x[i];
   }
 };
 

@@ -28,10 +28,8 @@ struct SegmentBlock {
     } else {
       __syncthreads();
       const int runs = several.list();
-      several.up(runs);
       if (stretch.tile > 0) tile.look_back(stretch.tile, segment_begin);
-      __syncthreads();
-      several.down(runs);
+      several.scan(runs);
       __syncthreads();
     }
     tile.store(stretch);
@@ -56,7 +54,7 @@ struct SegmentBlock {
 };
 
 template <class Job, bool Rows>
-__global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Job::Op>)
+__global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Job::Op, Rows>)
     scan_segments(const __grid_constant__ Job job, const __grid_constant__ Windows windows) {
   using Tile = SegmentTile<Job, Rows>;
   __shared__ typename Tile::Memory memory;
@@ -67,10 +65,9 @@ __global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Job::
     ticket = memory.ticket;
   }
   const unsigned window = ticket.number / windows.strips, strip = ticket.number - window * windows.strips;
-  const unsigned outer = strip / windows.strips_of_outer, of_outer = strip - outer * windows.strips_of_outer;
-  const int64_t inner =
-      Rows ? 0 : (int64_t(of_outer) << windows.log_lines) + (threadIdx.x & ((1 << windows.log_lines) - 1));
-  const Tile tile{job, windows, memory, window, ticket.tag, find_owned(windows, window, memory.window), outer, inner};
+  const unsigned outer = strip / windows.strips_of_outer;
+  const Tile tile{
+      job, windows, memory, find_owned(windows, window, memory.window), outer, strip - outer * windows.strips_of_outer};
   SegmentBlock<Tile>{tile}.run();
 }
 

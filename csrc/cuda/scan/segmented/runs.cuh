@@ -36,7 +36,6 @@ struct RunsOfStretch {
 
   __device__ __forceinline__ void clear() const {
     if (threadIdx.x < Memory::kWords) tile.memory.starts[threadIdx.x] = 0;
-    tile.memory.number[threadIdx.x] = -1;
   }
   // Bits where segments begin, then where runs begin, a thread a word, then a list of those: how many there are.
   __device__ __forceinline__ int list() const {
@@ -49,31 +48,42 @@ struct RunsOfStretch {
     if (tid == 0) atomicOr(&memory.starts[0], 1u);
     __syncthreads();
 
-    const bool has_word = tid < Memory::kWords;  // uniform in a warp
+    constexpr int kWordWarps = Memory::kWords / 32;  // whose lanes have a word each
+    const bool has_word = warp < kWordWarps;
     const unsigned starts = has_word ? memory.starts[tid] : 0;
-    int last = starts != 0 ? 32 * tid + 31 - __clz(int(starts)) : -1;  // of the starts in the words up to this one
+    int before = -1;  // where the segment began that goes on into the word
+    if (has_word) {
+      int last = starts != 0 ? 32 * tid + 31 - __clz(int(starts)) : -1;  // of the starts in the words up to this one
 #pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-      const int other = shuffle(last, (lane - d) & 31);
-      if (lane >= d && other > last) last = other;
+      for (int d = 1; d < 32; d *= 2) {
+        const int other = shuffle(last, (lane - d) & 31);
+        if (lane >= d && other > last) last = other;
+      }
+      if (lane == 31) memory.last_start[warp] = last;
+      before = shuffle(last, (lane - 1) & 31);
+      if (lane == 0) before = -1;
     }
-    if (lane == 31) memory.last_start[warp] = last;
-    int before = shuffle(last, (lane - 1) & 31);
     __syncthreads();
-    if (lane == 0) before = -1;
-    for (int w = 0; w < warp; w++)
-      if (memory.last_start[w] > before) before = memory.last_start[w];
-    unsigned marks = has_word ? marks_of(tid, starts, before, stretch.length) : 0;
-    int up_to = __popc(marks);
+    unsigned marks = 0;
+    int r = 0;  // of the word's first run
+    if (has_word) {
 #pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-      const int other = shuffle(up_to, (lane - d) & 31);
-      if (lane >= d) up_to += other;
+      for (int w = 0; w + 1 < kWordWarps; w++)
+        if (w < warp && memory.last_start[w] > before) before = memory.last_start[w];
+      marks = marks_of(tid, starts, before, stretch.length);
+      int up_to = __popc(marks);
+#pragma unroll
+      for (int d = 1; d < 32; d *= 2) {
+        const int other = shuffle(up_to, (lane - d) & 31);
+        if (lane >= d) up_to += other;
+      }
+      if (lane == 31) memory.runs[warp] = up_to;
+      r = up_to - __popc(marks);
     }
-    if (lane == 31) memory.runs[warp] = up_to;
     __syncthreads();
-    int r = up_to - __popc(marks), runs = 0;
-    for (int w = 0; w < Memory::kWarps; w++) {
+    int runs = 0;
+#pragma unroll
+    for (int w = 0; w < kWordWarps; w++) {
       if (w == warp) r += runs;
       runs += memory.runs[w];
     }
@@ -100,65 +110,59 @@ struct RunsOfStretch {
     return tile.memory.elements[tile.slot(((run.first + i) << log) + column)];
   }
 
-  // ---------------------------------------------------------------- up: blocks of runs
+  // ---------------------------------------------------------------- results in the elements' places
 
-  // A whole run r of a segment has its node at first / R, one behind that of the run before.
-  __device__ __forceinline__ void up(int runs) const {
-    Memory& memory = tile.memory;
+  // A thread a run, as many at once as there are threads: those on the left are done before. A whole run's node, at first / R,
+  // is the block of runs that ends with it; one behind that of the run before.
+  __device__ __forceinline__ void scan(int runs) const {
 #pragma unroll 1
-    for (int r = first; r < runs; r += step) {
-      const Run run = run_of(r, runs);
-      if (!tile.exists || run.count < R) continue;
+    for (int from = 0; from < runs; from += step) {
+      const bool has_run = from + first < runs && tile.exists;
+      const Run run = has_run ? run_of(from + first, runs) : Run{};
       Value x[R];
+      if (run.count > 0) {  // idle warps go by
 #pragma unroll
-      for (int i = 0; i < R; i++) x[i] = element(run, i);
-      memory.node[((run.first / R) << log) + column] = tree<Op, R>(x);
-      if (column == 0) memory.number[run.first / R] = short(run.number);
+        for (int i = 0; i < R; i++) {
+          x[i] = Value{};  // comes into no result
+          if (i < run.count) x[i] = element(run, i);
+        }
+        blocks_of_run<Op, R>(x);
+      }
+      Value block = x[R - 1];
+      Value* const node = &tile.memory.node[(run.first / R << log) + column];
+      const bool whole = run.count == R;
+      const int number = whole ? run.number + 1 : 0;
+      if (whole) *node = block;
+      for (int k = 0; __syncthreads_or(number >> k > 1); k++)
+        if (number != 0 && (number & ((2 << k) - 1)) == 0) {
+          block = Op::combine(node[-((1 << k) << log)], block);
+          *node = block;
+        }
+      finish(run, x, block, node);
     }
-    __syncthreads();
-    const int number = memory.number[first] + 1;
-    for (int k = 0; __syncthreads_or(number >> k > 1); k++)
-      if (tile.exists && number > 0 && (number & ((2 << k) - 1)) == 0)
-        memory.node[threadIdx.x] = Op::combine(memory.node[threadIdx.x - ((1 << k) << log)], memory.node[threadIdx.x]);
   }
 
-  // ---------------------------------------------------------------- down: results in the elements' places
-
-  __device__ __forceinline__ void down(int runs) const {
+  __device__ __forceinline__ void finish(const Run& run, Value (&x)[R], Value block, const Value* node) const {
+    if (run.count == 0) return;
+    // The fold before the run, and the one before the largest block that ends with it.
+    const int own_block = (run.number + 1) & -(run.number + 1);
+    SoFar<Op> base, before_block;
+    if (run.continued) before_block = base = tile.before_tile(stretch.tile);
+    node -= run.number << log;  // of the segment's first run
 #pragma unroll 1
-    for (int r = first; r < runs && tile.exists; r += step) {
-      const Run run = run_of(r, runs);
-      Value x[R];
-#pragma unroll
-      for (int i = 0; i < R; i++) {
-        x[i] = Value{};  // comes into no result
-        if (i < run.count) x[i] = element(run, i);
-      }
-      blocks_of_run<Op, R>(x);
-
-      // The fold before the run, and the one before the largest block that ends with it.
-      const int slot = run.first / R, own_block = (run.number + 1) & -(run.number + 1);
-      SoFar<Op> base, before_block;
-      if (run.continued) before_block = base = tile.before_tile(stretch.tile);
-#pragma unroll 1
-      for (int rest = run.number, runs_so_far = 0; rest != 0;) {
-        const int digit = 1 << (31 - __clz(rest));
-        rest ^= digit, runs_so_far += digit;
-        base.append(tile.memory.node[((slot - run.number + runs_so_far - 1) << log) + column]);
-        if (digit > own_block) before_block = base;
-      }
-      Value last{};
-      if (run.count == R) {
-        const Value block = tile.memory.node[(slot << log) + column];
-        before_block.append(block);
-        const bool ends_tile = run.continued && run.number == step - 1;
-        last = ends_tile ? tile.after_tile(stretch.tile, block) : before_block.value;
-      }
-      tile.finish(x, base, last, stretch.begin + run.first);
-#pragma unroll
-      for (int i = 0; i < R; i++)
-        if (i < run.count) element(run, i) = x[i];
+    for (int rest = run.number, runs_so_far = 0; rest != 0;) {
+      const int digit = 1 << (31 - __clz(rest));
+      rest ^= digit, runs_so_far += digit;
+      base.append(node[(runs_so_far - 1) << log]);
+      if (digit > own_block) before_block = base;
     }
+    before_block.append(block);
+    const bool ends_tile = run.continued && run.number == step - 1;
+    const Value last = ends_tile ? tile.after_tile(stretch.tile, block) : before_block.value;
+    tile.finish(x, base, last, stretch.begin + run.first);
+#pragma unroll
+    for (int i = 0; i < R; i++)
+      if (i < run.count) element(run, i) = x[i];
   }
 };
 

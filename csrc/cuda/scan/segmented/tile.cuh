@@ -18,9 +18,8 @@ struct SegmentMemory {
   Value kept[kSegmentRadix * kMaxLevels][32];   // [k]: the block of 2^k tiles before this one
   uint16_t run[kElements];                      // where each begins
   uint8_t number_of_run[kElements];             // in its segment
-  short number[kSegmentThreads];                // of a whole run in its segment, or -1
   unsigned starts[kWords];                      // bits: positions where a segment begins
-  int last_start[kWarps], runs[kWarps];         // of a warp's words, while the runs are listed
+  int last_start[kWarps], runs[kWarps];         // of a warp's words
   WindowMemory window;
   Ticket ticket;
 };
@@ -45,15 +44,15 @@ struct SegmentTile {
   const Job& job;
   const Windows& windows;
   Memory& memory;
-  const unsigned window, tag;
   const Owned& own;
-  const int64_t outer, inner;  // this thread's line
-  const bool exists = inner < windows.inner;
+  const unsigned outer, strip;  // of the outer's strips of lines
+  const bool exists = inner() < windows.inner;
 
   __device__ __forceinline__ int log() const { return Rows ? 0 : windows.log_lines; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log()) - 1); }
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) >> log() == 0; }
-  __device__ __forceinline__ int64_t line() const { return outer * windows.inner + inner; }
+  __device__ __forceinline__ int64_t inner() const { return Rows ? 0 : (int64_t(strip) << log()) + column(); }
+  __device__ __forceinline__ int64_t line() const { return outer * windows.inner + inner(); }
 
   // Element e of [positions, lines]; from a run to the next it is (R + 1) << log() places.
   __device__ __forceinline__ int slot(int e) const { return e + (e >> (log() + kLogRun) << log()); }
@@ -73,57 +72,58 @@ struct SegmentTile {
     return Rows ? &memory.elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &memory.elements[slot(s.e + k * 32)];
   }
   __device__ __forceinline__ int step_of(const Share& s) const { return s.back * (32 >> log()); }
-  // Is all of the warp's part there, or what of it is this lane's?
-  __device__ __forceinline__ bool whole_part(int count) const {
-    return exists && ((threadIdx.x >> 5) + 1) * kPart <= count;
+  // move<Linear, N>(k, there): elements k .. k + N - 1 of this lane's share; there(k): is it there? Linear: of a row whose
+  // elements lie side by side all at once, else a few at a time.
+  template <class Way, class Move>
+  __device__ __forceinline__ void each_way(const Stretch& stretch, const Share& s, const Way& way, Move move) const {
+    const int count = exists ? stretch.length << log() : 0;
+    const auto there = [&](int k) { return s.e + s.back * k * 32 < count; };
+    if constexpr (Rows) {
+      if (way.linear()) {
+        if ((s.e / kPart + 1) * kPart <= count) return move.template operator()<true, R>(0, [](int) { return true; });
+        return move.template operator()<true, R>(0, there);
+      }
+    }
+    constexpr int kFew = R < 8 ? R : 8;
+#pragma unroll 1
+    for (int k = 0; k < R; k += kFew) move.template operator()<false, kFew>(k, there);
   }
 
+  // What is not there is zero: it comes into no result.
   __device__ __forceinline__ void load(const Stretch& stretch) const {
     const Share s = share();
-    const int count = stretch.length << log();
-    const auto reader = job.reader(outer, inner, stretch.begin + (s.e >> log()), step_of(s));
-    if (!whole_part(count)) {  // the rest comes into no result
-#pragma unroll 1
-      for (int k = 0; k < R; k++)
-        *place(s, k) = exists && s.e + s.back * k * 32 < count ? reader.template value<false>(k) : Value{};
-    } else if (reader.linear()) {
-      copy<true>(reader, s);
-    } else {
-      copy<false>(reader, s);
-    }
+    const auto reader = job.reader(outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+    each_way(stretch, s, reader, [&]<bool Linear, int N>(int k, auto there) {
+      if constexpr (Job::kAsync) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+          if (there(k + i)) reader.template copy<Linear>(place(s, k + i), k + i);
+          else *place(s, k + i) = Value{};
+        }
+      } else {
+        Value x[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+          x[i] = Value{};
+          if (there(k + i)) x[i] = reader.template value<Linear>(k + i);
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++) *place(s, k + i) = x[i];
+      }
+    });
     if constexpr (Job::kAsync) {
       commit_copies();
       await_copies<0>();
     }
   }
-  template <bool Linear, class Reader>
-  __device__ __forceinline__ void copy(const Reader& reader, const Share& s) const {
-    if constexpr (Job::kAsync) {
-#pragma unroll
-      for (int k = 0; k < R; k++) reader.template copy<Linear>(place(s, k), k);
-    } else {
-      Value x[R];
-#pragma unroll
-      for (int k = 0; k < R; k++) x[k] = reader.template value<Linear>(k);
-#pragma unroll
-      for (int k = 0; k < R; k++) *place(s, k) = x[k];
-    }
-  }
   __device__ __forceinline__ void store(const Stretch& stretch) const {
     const Share s = share();
-    const int count = stretch.length << log();
-    const auto writer = job.writer(outer, inner, stretch.begin + (s.e >> log()), step_of(s));
-    if (!whole_part(count)) {
-#pragma unroll 1
-      for (int k = 0; k < R; k++)
-        if (exists && s.e + s.back * k * 32 < count) writer.template put<false>(*place(s, k), k);
-    } else if (writer.linear()) {
+    const auto writer = job.writer(outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+    each_way(stretch, s, writer, [&]<bool Linear, int N>(int k, auto there) {
 #pragma unroll
-      for (int k = 0; k < R; k++) writer.template put<true>(*place(s, k), k);
-    } else {
-#pragma unroll
-      for (int k = 0; k < R; k++) writer.template put<false>(*place(s, k), k);
-    }
+      for (int i = 0; i < N; i++)
+        if (there(k + i)) writer.template put<Linear>(*place(s, k + i), k + i);
+    });
   }
 
   // ---------------------------------------------------------------- a run
@@ -143,7 +143,7 @@ struct SegmentTile {
       for (int i = R - 1; i > 0; i--) x[i] = x[i - 1];
       x[0] = base.there ? base.value : job.nothing();
     }
-    if constexpr (Job::kInitial) job.begin_with(x, outer, inner, position, windows, own);
+    if constexpr (Job::kInitial) job.begin_with(x, outer, inner(), position, windows, own);
   }
 
   // ---------------------------------------------------------------- from tile to tile
@@ -157,11 +157,12 @@ struct SegmentTile {
         const int64_t last = from + (int64_t(at + (i < n ? i : 0) + 1) << (kSegmentRadix * level)) - 1;
         return windows.template word<Value>(level, last, line());
       };
-      if (arrived(got, word, Awaited{tag, ~0u})) return;
+      if (arrived(got, word, Awaited{memory.ticket.tag, ~0u})) return;
     }
   }
   __device__ __forceinline__ void say(int level, Value total) const {
-    ::torch_reductions::cuda::publish(windows.template word<Value>(level, window, line()), total, tag);
+    ::torch_reductions::cuda::publish(
+        windows.template word<Value>(level, memory.ticket.number / windows.strips, line()), total, memory.ticket.tag);
   }
   // Every window says something at every level, so that nobody waits for ever, whatever the offsets are.
   __device__ __forceinline__ void publish_nothing() const {

@@ -14,11 +14,11 @@ inline constexpr int kSegmentThreads = 256;
 inline constexpr int kSegmentRadix = 3;
 template <class Value>
 inline constexpr int kSegmentRun = 64 / int(sizeof(Value));  // elements that a thread scans
-// Blocks that a multiprocessor holds. LogAdd needs registers for itself.
-template <class Op, class Value = typename Op::Value>
-inline constexpr int kSegmentBlocks = sizeof(Value) == 4     ? 4
+// Blocks that a multiprocessor holds. Several lines take more registers than one; LogAdd needs some for itself.
+template <class Op, bool Rows, class Value = typename Op::Value>
+inline constexpr int kSegmentBlocks = sizeof(Value) == 4     ? (Rows ? 4 : 3)
                                       : !kIsNone<Op, LogAdd> ? 1
-                                      : sizeof(Value) == 8   ? 3
+                                      : sizeof(Value) == 8   ? (Rows ? 3 : 2)
                                                              : 2;
 
 // Strips of 2^log_lines neighbouring lines of [outer, length, inner]; of each, windows of 2^log_window positions, which are
