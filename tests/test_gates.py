@@ -62,7 +62,12 @@ BUDGETS: dict[str, Budget] = {
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
 }
-FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged", "scan_segments": "row"}  # what the kernel's last argument says
+FLAGS = {
+    "split_rows": "whole",
+    "short_rows": "lanes",
+    "columns": "staged",
+    "scan_segments": "row",
+}  # what the kernel's last argument says
 
 # The instructions that a design rests on.
 VECTOR_LOAD = r"LDG\.E\S*\.128\b"

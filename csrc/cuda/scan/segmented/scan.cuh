@@ -39,23 +39,27 @@ struct ScanJob {
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
                              lines.element(position) * lines.length_bytes;
-    return {source, from, position, step, (lines.reverse ? -step : step) * lines.length_bytes};
+    return {source, as_one(from), position, step, (lines.reverse ? -step : step) * lines.length_bytes};
   }
 
   struct Writer {
     const ScanJob& job;
-    int64_t first, step;
+    T* to;
+    int64_t* indices;
+    int64_t step;
     __device__ __forceinline__ bool linear() const { return step == 32; }
     template <bool Linear>
     __device__ __forceinline__ void put(Value v, int k) const {
-      const int64_t at = first + (Linear ? k * 32 : k * step);
-      reinterpret_cast<T*>(job.lines.output)[at] = stored(job.source, v);
-      if constexpr (IsIndexed<Value>::value) job.lines.indices[at] = from_the_front(job.lines, v.index);
+      const int64_t at = Linear ? k * 32 : k * step;
+      to[at] = stored(job.source, v);
+      if constexpr (IsIndexed<Value>::value) indices[at] = from_the_front(job.lines, v.index);
     }
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner, int64_t position, int step) const {
     const int64_t at = (outer * lines.length + lines.element(position)) * lines.inner + inner;
-    return {*this, at, (lines.reverse ? -step : step) * lines.inner};
+    return {*this, as_one(reinterpret_cast<T*>(lines.output) + at),
+            IsIndexed<Value>::value ? as_one(lines.indices + at) : nullptr,
+            (lines.reverse ? -step : step) * lines.inner};
   }
 
   __device__ __forceinline__ Value nothing() const { return fold_of_nothing(source); }

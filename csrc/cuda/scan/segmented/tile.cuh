@@ -161,8 +161,8 @@ struct SegmentTile {
     }
   }
   __device__ __forceinline__ void say(int level, Value total) const {
-    ::torch_reductions::cuda::publish(
-        windows.template word<Value>(level, memory.ticket.number / windows.strips, line()), total, memory.ticket.tag);
+    const unsigned window = memory.ticket.number / windows.strips;
+    ::torch_reductions::cuda::publish(windows.template word<Value>(level, window, line()), total, memory.ticket.tag);
   }
   // Every window says something at every level, so that nobody waits for ever, whatever the offsets are.
   __device__ __forceinline__ void publish_nothing() const {
