@@ -52,14 +52,22 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns": (256, {4: (64, 4), 8: (128, 2), 16: (168, 1)}),
     "scan_rows-log_add": (256, {4: (64, 4), 8: (160, 1)}),
     "scan_columns-log_add": (256, {4: (64, 4), 8: (168, 1)}),
-    "recur_lines": (256, {8: (80, 3), 16: (128, 2)}),
-    "scan_segments": (256, {4: (64, 4), 8: (80, 3), 16: (128, 2)}),
-    "scan_segments-log_add": (256, {4: (64, 4), 8: (160, 1)}),
+    "recur_lines-SideBySide": (256, {8: (64, 4), 16: (128, 2)}),
+    "recur_lines-Along": (256, {8: (80, 3), 16: (128, 2)}),
+    "recur_lines-OneByOne": (256, {8: (80, 3), 16: (128, 2)}),
+    "scan_segments": (256, {4: (80, 3), 8: (128, 2), 16: (128, 2)}),
+    "scan_segments-row": (256, {4: (64, 4), 8: (80, 3)}),
+    "scan_segments-log_add": (256, {4: (80, 3), 8: (192, 1)}),
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
 }
-FLAGS = {"split_rows": "whole", "short_rows": "lanes", "columns": "staged"}  # what the kernel's last argument says
+FLAGS = {
+    "split_rows": "whole",
+    "short_rows": "lanes",
+    "columns": "staged",
+    "scan_segments": "row",
+}  # what the kernel's last argument says
 
 # The instructions that a design rests on.
 VECTOR_LOAD = r"LDG\.E\S*\.128\b"
@@ -81,8 +89,11 @@ INSTRUCTIONS = {
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_rows-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
-    "recur_lines": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "recur_lines-SideBySide": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STG\.E\.128"],
+    "recur_lines-Along": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY", r"STG\.E\.128"],
+    "recur_lines-OneByOne": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_segments": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
+    "scan_segments-row": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.BFLY"],
     "scan_segments-log_add": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
     "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
@@ -185,13 +196,15 @@ def kernel_name(kernel: str) -> str:
     name = plain_name(kernel)
     if "LogAdd<" in kernel:
         return f"{name}-log_add"
+    if layout := re.match(r"recur_lines<(\w+)<", kernel):
+        return f"{name}-{layout[1]}"
     return f"{name}-{FLAGS[name]}" if name in FLAGS and kernel.endswith(", true>") else name
 
 
 def value_bytes(kernel: str) -> int:
     """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token."""
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
-    if step := re.match(r"(?:recur_lines|scan_segments<RecurrenceJob)<(\w+)>", kernel):
+    if step := re.match(r"(?:recur_lines<\w+|scan_segments<RecurrenceJob)<(\w+)>", kernel):
         return 2 * size[step[1]]
     operator = re.search(r"\b(?:Sum|Prod|LogAdd|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
     assert operator, kernel
@@ -482,10 +495,10 @@ def test_reasons_are_read() -> None:
         ("columns<Input<int, ArgMax<int, long>, 4>, 1, false>", "columns", 16),
         ("shifted_columns<float, Sum<float> >", "shifted_columns", 4),
         ("scan_rows<Input<Half, LogAdd<float>, 4> >", "scan_rows-log_add", 4),
-        ("recur_lines<BFloat16>", "recur_lines", 8),
-        ("recur_lines<double>", "recur_lines", 16),
-        ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> > >", "scan_segments", 8),
-        ("scan_segments<RecurrenceJob<double> >", "scan_segments", 16),
+        ("recur_lines<SideBySide<BFloat16> >", "recur_lines-SideBySide", 8),
+        ("recur_lines<Along<double> >", "recur_lines-Along", 16),
+        ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),
+        ("scan_segments<RecurrenceJob<float>, true>", "scan_segments-row", 8),
     ],
 )
 def test_kernels_are_named(kernel: str, name: str, size: int) -> None:

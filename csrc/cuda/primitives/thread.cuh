@@ -12,6 +12,15 @@ namespace torch_reductions::cuda {
 
 __host__ __device__ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
 
+// The pointer as one value: or the compiler would add each constant to what blocks share of it, and then the rest.
+template <class T>
+__device__ __forceinline__ T* as_one(T* p) {
+#ifndef CUDA_ON_CPU
+  asm volatile("" : "+l"(p));
+#endif
+  return p;
+}
+
 // The highest set bit of n, which is not 0.
 __device__ __forceinline__ int highest_bit(uint64_t n) {
 #ifdef CUDA_ON_CPU

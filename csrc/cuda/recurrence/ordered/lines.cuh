@@ -1,219 +1,44 @@
-// Any layout: lanes are neighbouring lines, or the runs of one. A warp copies the runs of its lanes into shared memory, where
-// each thread reads its own twice: for its total, and to scan it in registers, part by part.
+// The kernel: a warp copies the runs of its lanes into shared memory, where each thread reads its own twice: for its total,
+// and to scan it in registers, part by part. Lanes are neighbouring lines, or the runs of one (layouts.cuh).
 //
 // A missing operand is selected, never computed with (operators.h): which blocks stand before a run is a matter of its
 // position alone, so every fold knows whether it is one of nothing.
 #pragma once
-#include "../../primitives/elements.cuh"
-#include "../../scan/ordered/columns.cuh"
 #include "../../scan/ordered/tiles.cuh"
 #include "../../scan/ordered/tree.cuh"
+#include "layouts.cuh"
 
 namespace torch_reductions::cuda {
 
-inline constexpr int kLineThreads = 256, kLogLineWarps = 3;
+inline constexpr int kLineThreads = 32 << kLogLineWarps;
 inline constexpr int kLineRadix = 3;
-template <class T>
-inline constexpr int kStepsOfRun = sizeof(Native<T>) == 4 ? 16 : 8;
-inline constexpr int kStepsOfPart = 8;  // which registers hold
-template <class T>
-inline constexpr int kLineBlocks = sizeof(Native<T>) == 4 ? 3 : 2;  // that a multiprocessor holds
 
-struct RecurrenceLines {
-  const char *gates, *tokens, *initial;
-  char* output;
-  int64_t count, length, inner;
-  Strides gate_bytes, token_bytes;
-  bool reverse;
-};
-
-// Strips of 2^log_lines lines, one a lane; 2^log_warps of a block's warps share a strip, the others take the next ones.
-struct Cut {
-  int log_lines, log_warps;
-  bool along;       // a lane a run of one line, whose elements lie side by side: the warp copies them as they lie
-  int run_bytes;    // from run to run in shared memory, of gates or of tokens: the lanes' elements meet different banks
-  unsigned groups;  // of strips that a block takes
-  HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a line in a warp
-  HOST_DEVICE int warp_bytes() const { return runs() * run_bytes; }
-};
-
-template <class T>
+template <class Layout>
 struct LineTiles {
+  using T = typename Layout::Element;
   using Op = Linear<Native<T>>;
   using Value = typename Op::Value;
-  static constexpr int Run = kStepsOfRun<T>, Part = kStepsOfPart, Parts = Run / Part, Warps = 1 << kLogLineWarps;
-  static constexpr int E = 16 / int(sizeof(T)), Vectors = Run / E;  // elements of a vector; vectors of a run
+  static constexpr int Run = Layout::Run, Part = Layout::Part, Parts = Layout::Parts, Warps = 1 << kLogLineWarps;
 
+  const Layout layout;
   const RecurrenceLines& lines;
   const Cut& cut;
   const Carry<kLineRadix>& carry;
-  char* const memory;  // of a tile: a warp's gates, then its tokens, then the next warp's
   Value (&warp_total)[kTotals][Warps][32];
   Value (
       &kept)[kLineRadix * kMaxLevels][32];  // [k]: the block of 2^k tiles before this one, where its number has bit k
+  Value (&before_all)[32];                  // the fold of all tiles before this one
 
-  __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << cut.log_lines) - 1); }
-  __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << cut.log_lines; }
-  __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << cut.log_warps) - 1); }
-
-  struct Spot {
-    unsigned group, tile;
-  };
-  struct Place {
-    int64_t line, start;  // this thread's, and the position of its run
-    bool exists;
-  };
+  __device__ __forceinline__ int column() const { return layout.column(); }
+  __device__ __forceinline__ bool leads() const { return layout.leads(); }
+  __device__ __forceinline__ int warp_of_strip() const { return layout.warp_of_strip(); }
+  __device__ __forceinline__ Place place(Spot spot) const { return layout.place(spot); }
   __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
     const unsigned tile = number / cut.groups;
     return {number - tile * cut.groups, tile};
   }
-  __device__ __forceinline__ Place place(Spot spot) const {
-    const int64_t strip = int64_t(spot.group) * (Warps >> cut.log_warps) + (threadIdx.x >> (5 + cut.log_warps));
-    const int64_t line = (strip << cut.log_lines) + column();
-    const int64_t warp = (int64_t(spot.tile) << cut.log_warps) + warp_of_strip();
-    return {line, (warp * cut.runs() + ((threadIdx.x & 31) >> cut.log_lines)) * Run, line < lines.count};
-  }
+  __device__ __forceinline__ void ask(Spot spot) const { layout.ask(place(spot)); }
 
-  // Where a run begins in memory, and how far it is to its next element.
-  struct Way {
-    int64_t first, step;
-  };
-  __device__ __forceinline__ Way way(const Place& p, const Strides& strides) const {
-    const int64_t outer = p.line >> 32 ? p.line / lines.inner : unsigned(p.line) / unsigned(lines.inner);
-    const int64_t first = outer * strides.outer + (p.line - outer * lines.inner) * strides.inner;
-    return lines.reverse ? Way{first + (lines.length - 1 - p.start) * strides.length, -strides.length}
-                         : Way{first + p.start * strides.length, strides.length};
-  }
-  __device__ __forceinline__ static Native<T> read(const char* p) {
-    uint32_t words[(sizeof(T) + 3) / 4];
-    load_words<sizeof(T)>(words, p);
-    return element<T>(words, 0);
-  }
-  // Elements of the run that are there.
-  __device__ __forceinline__ int count_of(const Place& p) const {
-    const int64_t left = p.exists ? lines.length - p.start : 0;
-    return left <= 0 ? 0 : left < Run ? int(left) : Run;
-  }
-
-  __device__ __forceinline__ char* gates_of_warp() const { return memory + (threadIdx.x >> 5) * 2 * cut.warp_bytes(); }
-  __device__ __forceinline__ char* tokens_of_warp() const { return gates_of_warp() + cut.warp_bytes(); }
-
-  // ---- along: the warp's part of a line, as it lies; of a reverse recurrence at the end of its space, last position first
-
-  static constexpr int kAll = 32 * Run;
-  struct Piece {
-    int64_t first;  // element of the line
-    int at, count;  // where it goes in the warp's space, and how many there are
-  };
-  __device__ __forceinline__ Piece piece(const Place& p) const {
-    const int64_t first = p.start - (threadIdx.x & 31) * Run, left = p.exists ? lines.length - first : 0;
-    const int n = left <= 0 ? 0 : left < kAll ? int(left) : kAll;
-    return {lines.reverse ? lines.length - first - n : first, lines.reverse ? kAll - n : 0, n};
-  }
-  __device__ __forceinline__ T* slot(char* space, int i) const {
-    return reinterpret_cast<T*>(space + i / Run * cut.run_bytes) + i % Run;
-  }
-  __device__ __forceinline__ static bool in_vectors(const void* global, const Piece& piece) {
-    const unsigned bytes = unsigned(piece.at | piece.count) * unsigned(sizeof(T));
-    return (unsigned(reinterpret_cast<uintptr_t>(global)) | bytes) % 16 == 0;
-  }
-  __device__ __forceinline__ void copy_in(char* space, const char* line, const Piece& piece) const {
-    const T* const from = reinterpret_cast<const T*>(line) + piece.first;
-    const int lane = threadIdx.x & 31;
-    if (in_vectors(from, piece)) {
-#pragma unroll
-      for (int k = 0; k < Vectors; k++)
-        if (const int i = (lane + k * 32) * E; i < piece.count) copy_async(slot(space, piece.at + i), from + i);
-    } else {
-#pragma unroll 4
-      for (int i = lane; i < piece.count; i += 32) copy_one(slot(space, piece.at + i), from + i);
-    }
-    // Zeros behind the end: they stand in no result.
-    for (int i = lane; i < kAll - piece.count; i += 32) *slot(space, (lines.reverse ? 0 : piece.count) + i) = T{};
-  }
-  __device__ __forceinline__ void copy_out(const char* space, T* line, const Piece& piece) const {
-    T* const to = line + piece.first;
-    const int lane = threadIdx.x & 31;
-    if (in_vectors(to, piece)) {
-#pragma unroll
-      for (int k = 0; k < Vectors; k++)
-        if (const int i = (lane + k * 32) * E; i < piece.count)
-          *reinterpret_cast<uint4*>(to + i) =
-              *reinterpret_cast<const uint4*>(slot(const_cast<char*>(space), piece.at + i));
-    } else {
-#pragma unroll 4
-      for (int i = lane; i < piece.count; i += 32) to[i] = *slot(const_cast<char*>(space), piece.at + i);
-    }
-  }
-  __device__ __forceinline__ static void copy_one(void* to, const void* from) {
-    if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(to, from);
-    else *static_cast<T*>(to) = *static_cast<const T*>(from);
-  }
-  // Elements [0, Part) of part j of this lane's run, in the order of the recurrence.
-  __device__ __forceinline__ void read_along(Native<T> (&x)[Part], const char* space, int j) const {
-    const int lane = threadIdx.x & 31;
-    const char* const from = space + (lines.reverse ? 31 - lane : lane) * cut.run_bytes +
-                             (lines.reverse ? Parts - 1 - j : j) * Part * int(sizeof(T));
-    uint32_t words[Part * sizeof(T) / 4];
-#pragma unroll
-    for (int v = 0; v < Part / E; v++) {
-      const uint4 w = reinterpret_cast<const uint4*>(from)[v];
-      words[4 * v] = w.x, words[4 * v + 1] = w.y, words[4 * v + 2] = w.z, words[4 * v + 3] = w.w;
-    }
-    if (lines.reverse) {
-#pragma unroll
-      for (int i = 0; i < Part; i++) x[i] = element<T>(words, Part - 1 - i);
-    } else {
-#pragma unroll
-      for (int i = 0; i < Part; i++) x[i] = element<T>(words, i);
-    }
-  }
-
-  // ---- any other way: a lane copies its own elements
-
-  __device__ __forceinline__ int at_lane() const {
-    return ((threadIdx.x & 31) >> cut.log_lines) * cut.run_bytes + column() * int(sizeof(T));
-  }
-  __device__ __forceinline__ int row_bytes() const { return int(sizeof(T)) << cut.log_lines; }
-  __device__ __forceinline__ void copy_own(char* space, const char* data, const Way& way, int count) const {
-    const char* from = data + way.first;
-    char* to = space + at_lane();
-    if (count == Run) {
-#pragma unroll
-      for (int i = 0; i < Run; i++, from += way.step, to += row_bytes()) copy_one(to, from);
-    } else {
-      for (int i = 0; i < Run; i++, from += way.step, to += row_bytes()) {
-        if (i < count) copy_one(to, from);
-        else *reinterpret_cast<T*>(to) = T{};
-      }
-    }
-  }
-  __device__ __forceinline__ void read_own(Native<T> (&x)[Part], const char* space, int j) const {
-    const char* const from = space + at_lane() + j * Part * row_bytes();
-#pragma unroll
-    for (int i = 0; i < Part; i++) x[i] = read(from + i * row_bytes());
-  }
-
-  __device__ __forceinline__ void ask(Spot spot) const {
-    const Place p = place(spot);
-    if (cut.along) {
-      const Piece part = piece(p);
-      const int64_t outer = p.exists ? p.line / lines.inner : 0, inner = p.exists ? p.line - outer * lines.inner : 0;
-      const auto line = [&](const char* data, const Strides& s) { return data + outer * s.outer + inner * s.inner; };
-      copy_in(gates_of_warp(), line(lines.gates, lines.gate_bytes), part);
-      copy_in(tokens_of_warp(), line(lines.tokens, lines.token_bytes), part);
-    } else if (p.exists) {
-      copy_own(gates_of_warp(), lines.gates, way(p, lines.gate_bytes), count_of(p));
-      copy_own(tokens_of_warp(), lines.tokens, way(p, lines.token_bytes), count_of(p));
-    }
-  }
-  __device__ __forceinline__ void load(Value (&x)[Part], const Place& p, int j) const {
-    Native<T> gates[Part] = {}, tokens[Part] = {};
-    if (cut.along) read_along(gates, gates_of_warp(), j), read_along(tokens, tokens_of_warp(), j);
-    else if (p.exists) read_own(gates, gates_of_warp(), j), read_own(tokens, tokens_of_warp(), j);
-#pragma unroll
-    for (int i = 0; i < Part; i++) x[i] = {gates[i], tokens[i]};
-  }
   __device__ __forceinline__ Value block_of_warps(Totals of, int from, int log_count) const {  // of the strip
     const int first = (threadIdx.x >> 5) - warp_of_strip() + from;
     return block_of<Op>([&](int i) { return warp_total[of][first + i][column()]; }, log_count);
@@ -228,8 +53,8 @@ struct LineTiles {
   __device__ __forceinline__ Value up_warp(Value total, Value (&keep)[5]) const {
 #pragma unroll
     for (int k = 0; k < 5; k++)
-      if (cut.log_lines + k < 5) {  // uniform
-        const int bit = cut.log_lines + k;
+      if (layout.log_lines() + k < 5) {  // uniform
+        const int bit = layout.log_lines() + k;
         keep[k] = shuffle_xor(total, 1 << bit);
         total = join<Op>(threadIdx.x >> bit & 1, total, keep[k]);
       }
@@ -241,7 +66,7 @@ struct LineTiles {
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       Value x[Part];
-      load(x, p, j);
+      layout.load(x, j);
       s.node[Parts + j] = tree<Op, Part>(x);
     }
     tree_up<Op, Parts>(s.node);
@@ -253,16 +78,16 @@ struct LineTiles {
   // From memory; never along. Nobody asks for the total of a line's last tile.
   __device__ __forceinline__ void total(Spot spot) const {
     const Place p = place(spot);
-    const Way gate = way(p, lines.gate_bytes), token = way(p, lines.token_bytes);
+    const auto gate = layout.way(p, lines.gate_bytes), token = layout.way(p, lines.token_bytes);
     const char *g = lines.gates + gate.first, *t = lines.tokens + token.first;
-    const bool whole = count_of(p) == Run;
+    const bool whole = layout.count_of(p) == Run;
     Value node[2 * Parts], keep[5];
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       Value x[Part] = {};
 #pragma unroll
       for (int i = 0; i < Part; i++, g += gate.step, t += token.step)
-        if (whole) x[i] = {read(g), read(t)};
+        if (whole) x[i] = {Layout::read(g), Layout::read(t)};
       node[Parts + j] = tree<Op, Part>(x);
     }
     tree_up<Op, Parts>(node);
@@ -270,31 +95,31 @@ struct LineTiles {
     if (leads()) warp_total[running][threadIdx.x >> 5][threadIdx.x & 31] = of_warp;
   }
 
-  // The first n < 8 totals of a group of 8, of this lane's line; n > 0. The others are the first one again.
-  __device__ __forceinline__ void await(Value (&got)[8], int level, unsigned first, int n, int64_t line,
+  // The n totals from `first` on, of this lane's line; n > 0. The others are the first one again.
+  template <int N>
+  __device__ __forceinline__ void await(Value (&got)[N], int level, unsigned first, int n, int64_t line,
                                         unsigned tag) const {
     const uint64_t* const words = carry.template word<Value>(level, first, unsigned(line));
     const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
-#pragma unroll
-    for (int half = 0; half < 8; half += 4) {  // the words of eight would not fit into the registers
-      Value(&four)[4] = reinterpret_cast<Value(&)[4]>(got[half]);
-      const auto word = [&](int i) { return words + (half + i < n ? half + i : 0) * step; };
-      for (int asked = 0; !arrived(four, word, Awaited{tag, ~0u});) pause(++asked);
-    }
+    const auto word = [&](int i) { return words + (i < n ? i : 0) * step; };
+    for (int asked = 0; !arrived(got, word, Awaited{tag, ~0u});) pause(++asked);
   }
 
-  // The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for them.
+  // The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for them. Of eight at once
+  // the words would not fit into the registers.
   __device__ __forceinline__ void publish(Totals of, Spot spot, unsigned tag) const {
     const Place p = place(spot);
     if (threadIdx.x >= 32 || !leads() || !p.exists) return;
     const unsigned line = unsigned(p.line);
-    Value v = block_of_warps(of, 0, kLogLineWarps), got[8];
+    Value v = block_of_warps(of, 0, kLogLineWarps);
     carry.say(0, spot.tile, line, v, tag);
     unsigned at = spot.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kLineRadix) {
-      await(got, level, at - 7, 7, p.line, tag);
-      got[7] = v;
-      v = tree<Op, 8>(got);
+      Value left[4], right[3];
+      await(left, level, at - 7, 4, p.line, tag);
+      const Value four = tree<Op, 4>(left);
+      await(right, level, at - 3, 3, p.line, tag);
+      v = Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], v)));
       carry.say(level + 1, at >> kLineRadix, line, v, tag);
     }
   }
@@ -305,93 +130,115 @@ struct LineTiles {
     if (!leads() || !p.exists) return;
     for (int level = threadIdx.x >> 5; level < carry.levels; level += Warps) {
       const unsigned at = spot.tile >> (kLineRadix * level);
-      const int d = at & 7;
-      if (d == 0) continue;
-      Value got[8];
-      await(got, level, at - d, d, p.line, tag);
-      const Value two = Op::combine(got[0], got[1]), four = Op::combine(two, Op::combine(got[2], got[3]));
-      const Value upper = Op::combine(got[4], got[5]);
       Value* const to = &kept[kLineRadix * level][threadIdx.x & 31];
-      if (d & 4) to[2 * 32] = four;
-      if (d & 2) to[1 * 32] = d & 4 ? upper : two;
-      if (d & 1) to[0] = d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0]);
+      if (at & 4) {
+        Value four[4];
+        await(four, level, at & ~7u, 4, p.line, tag);
+        to[2 * 32] = tree<Op, 4>(four);
+      }
+      if (at & 3) {
+        Value three[3];
+        await(three, level, at & ~3u, int(at & 3), p.line, tag);
+        if (at & 2) to[1 * 32] = Op::combine(three[0], three[1]);
+        if (at & 1) to[0] = at & 2 ? three[2] : three[0];
+      }
     }
   }
+  // Tiles are carried from one to the next only where all warps of a block share a strip.
   __device__ __forceinline__ SoFar<Op> before_tile(unsigned tile) const {
     SoFar<Op> v;
-    for (int k = kLineRadix * carry.levels - 1; k >= 0; k--)
-      if (tile >> k & 1) v.append(kept[k][column()]);
+    for (unsigned rest = tile; rest != 0;) {
+      const int k = 31 - __clz(int(rest));
+      v.append(kept[k][column()]);
+      rest ^= 1u << k;
+    }
     return v;
   }
   // The fold up to the tile's end, given its own total: a step of the binary counter.
   __device__ __forceinline__ Value after_tile(unsigned tile, Value own) const {
     int k = 0;
     for (; tile >> k & 1; k++) own = Op::combine(kept[k][column()], own);
-    SoFar<Op> v;
-    for (int j = kLineRadix * carry.levels - 1; j > k; j--)
-      if (tile >> j & 1) v.append(kept[j][column()]);
+    SoFar<Op> v = before_tile(tile >> k << k);
     v.append(own);
     return v.value;
   }
 
-  __device__ __forceinline__ void down(Spot spot, const State& s) const {
-    const Place p = place(spot);
-    const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = cut.log_warps;
-
-    // The folds of what stands before this thread's warp and of all up to its end, then those of its run.
-    Value keep[5];
+  // The folds of what stands before this thread's run and of all up to its end.
+  struct Around {
     SoFar<Op> before;
-    Value after = up_warp(s.node[1], keep);
-    if (warps > 0) after = block_of_warps(own, 0, warps);
-    if (carry.tiles > 1 && p.exists) {
-      before = before_tile(spot.tile);
-      if (warp == Warps - 1) after = after_tile(spot.tile, after);
-    }
-    const auto before_warp = [&](int w) {
-      SoFar<Op> v = before;
+    Value last;
+  };
+  __device__ __forceinline__ Around around(Spot spot, const Place& p, Value total) const {
+    const int lane = threadIdx.x & 31, warp = warp_of_strip();
+    Around a;
+    Value keep[5],
+        left[kLogLineWarps];  // left[k]: the block of 2^k warps left of this one's, where its number has bit k
+    a.last = up_warp(total, keep);
 #pragma unroll
-      for (int k = kLogLineWarps - 1; k >= 0; k--)
-        if (k < warps && (w >> k & 1)) v.append(block_of_warps(own, (w >> (k + 1)) << (k + 1), k));
-      return v;
-    };
-    SoFar<Op> base = before_warp(warp);
-    Value last = warp + 1 < 1 << warps ? before_warp(warp + 1).value : after;
+    for (int k = 0; k < kLogLineWarps; k++)
+      if (warp >> k & 1) left[k] = block_of_warps(own, (warp >> (k + 1)) << (k + 1), k);
+    if (carry.tiles > 1) {
+      if (warp == 0 && leads() && p.exists) before_all[column()] = before_tile(spot.tile).value;
+      __syncthreads();
+      if (spot.tile > 0 && p.exists) a.before.append(before_all[column()]);
+    }
+    // A step of the binary counter: the warp's number ends in ones up to bit `carried`.
+    const int carried = __ffs(~warp) - 1;
+    SoFar<Op> rest = a.before;
+#pragma unroll
+    for (int k = 0; k < kLogLineWarps; k++)
+      if (k < carried) a.last = Op::combine(left[k], a.last);
+#pragma unroll
+    for (int k = kLogLineWarps - 1; k >= 0; k--)
+      if (warp >> k & 1) {
+        a.before.append(left[k]);
+        if (k > carried) rest = a.before;
+      }
+    if (carry.tiles > 1 && warp == Warps - 1) {
+      if (p.exists) a.last = after_tile(spot.tile, a.last);
+    } else {
+      rest.append(a.last);
+      a.last = rest.value;
+    }
 #pragma unroll
     for (int k = 4; k >= 0; k--)
-      if (cut.log_lines + k < 5 && lane >> (cut.log_lines + k) & 1) base.append(keep[k]);
-    if (cut.log_lines < 5) {
-      const Value next = shuffle(base.value, (lane + (1 << cut.log_lines)) & 31);
-      if (lane + (1 << cut.log_lines) < 32) last = next;
+      if (layout.log_lines() + k < 5 && lane >> (layout.log_lines() + k) & 1) a.before.append(keep[k]);
+    if (layout.log_lines() < 5) {
+      const int next_run = lane + (1 << layout.log_lines());
+      const Value next = shuffle(a.before.value, next_run & 31);
+      if (next_run < 32) a.last = next;
     }
+    return a;
+  }
 
-    // The folds of the run, part by part; `last` is that up to its end.
-    const Way out = way(p, {lines.length * lines.inner, lines.inner, 1});
-    T* to = reinterpret_cast<T*>(lines.output) + (p.exists ? out.first : 0);
-    const int count = count_of(p);
-    const bool begun = lines.initial != nullptr && p.exists;
-    const Native<T> h = begun ? read(lines.initial + p.line * int64_t(sizeof(T))) : Native<T>{};
+  __device__ __forceinline__ void down(Spot spot, const State& s) const {
+    const Place p = place(spot);
+    const Around a = around(spot, p, s.node[1]);
+    if (lines.initial == nullptr) return write<false>(p, s, a, Native<T>{});
+    write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * int64_t(sizeof(T))) : Native<T>{});
+  }
+  // The folds of the run, part by part. Without an initial state nobody asks for their gates.
+  template <bool Begun>
+  __device__ __forceinline__ void write(const Place& p, const State& s, const Around& a, Native<T> initial) const {
+    typename Layout::Writer writer{layout, p};
+    const auto before_part = [&](int j) {
+      SoFar<Op> v = a.before;
+#pragma unroll
+      for (int k = log2_of(Parts) - 1; k >= 0; k--)
+        if (j >> k & 1) v.append(s.node[(Parts >> k) + (j >> (k + 1)) * 2]);
+      return v;
+    };
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       Value x[Part];
-      load(x, p, j);
-      SoFar<Op> next = base;
-      next.append(s.node[Parts + j]);
-      folds_of_part(x, base, j + 1 < Parts ? next.value : last);
-      base = next;
+      layout.load(x, j);
+      folds_of_part(x, before_part(j), j + 1 < Parts ? before_part(j + 1).value : a.last);
       Native<T> y[Part];
 #pragma unroll
-      for (int i = 0; i < Part; i++) y[i] = begun ? Op::apply(x[i], h) : x[i].token;
-      if (cut.along) {
-        write_along(y, j);
-      } else {
-#pragma unroll
-        for (int i = 0; i < Part; i++, to += out.step)
-          if (j * Part + i < count) *to = narrowed<T>(y[i]);
-      }
+      for (int i = 0; i < Part; i++) y[i] = Begun ? Op::apply(x[i], initial) : x[i].token;
+      writer.put(y, j);
     }
-    if (!cut.along) return;
-    __syncwarp();
-    copy_out(tokens_of_warp(), reinterpret_cast<T*>(lines.output) + p.line * lines.length, piece(p));
+    writer.end();
   }
   __device__ __forceinline__ static void folds_of_part(Value (&x)[Part], const SoFar<Op>& base, Value last) {
     blocks_of_run<Op, Part>(x);
@@ -403,29 +250,17 @@ struct LineTiles {
     }
     x[Part - 1] = last;
   }
-  // Over the tokens, which only this lane reads.
-  __device__ __forceinline__ void write_along(const Native<T> (&y)[Part], int j) const {
-    const int lane = threadIdx.x & 31;
-    char* const to = tokens_of_warp() + (lines.reverse ? 31 - lane : lane) * cut.run_bytes +
-                     (lines.reverse ? Parts - 1 - j : j) * Part * int(sizeof(T));
-    T elements[Part];
-#pragma unroll
-    for (int i = 0; i < Part; i++) elements[i] = narrowed<T>(lines.reverse ? y[Part - 1 - i] : y[i]);
-    uint4 vectors[Part / E];
-    memcpy(vectors, elements, sizeof vectors);
-#pragma unroll
-    for (int v = 0; v < Part / E; v++) reinterpret_cast<uint4*>(to)[v] = vectors[v];
-  }
 };
 
-template <class T>
-__global__ void __launch_bounds__(kLineThreads, kLineBlocks<T>)
+template <class Layout>
+__global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
     recur_lines(const __grid_constant__ RecurrenceLines lines, const __grid_constant__ Cut cut, unsigned work,
                 const __grid_constant__ Carry<kLineRadix> carry) {
-  using Tiles = LineTiles<T>;
+  using Tiles = LineTiles<Layout>;
   extern __shared__ uint4 memory[];
-  __shared__ typename Tiles::Value warp_total[kTotals][Tiles::Warps][32], kept[kLineRadix * kMaxLevels][32];
-  const Tiles tiles{lines, cut, carry, reinterpret_cast<char*>(memory), warp_total, kept};
+  __shared__ typename Tiles::Value warp_total[kTotals][Tiles::Warps][32], kept[kLineRadix * kMaxLevels][32],
+      before_all[32];
+  const Tiles tiles{{{lines, cut, reinterpret_cast<char*>(memory)}}, lines, cut, carry, warp_total, kept, before_all};
   scan_tile(tiles, carry.board, work, carry.ahead, carry.tiles > 1, cut.log_warps > 0);
 }
 

@@ -9,7 +9,7 @@ template <class T>
 struct RecurrenceJob {
   using Op = Linear<Native<T>>;
   using Value = typename Op::Value;
-  static constexpr bool kInitial = true, exclusive = false;
+  static constexpr bool kInitial = true, kAsync = sizeof(T) >= 4, exclusive = false;
 
   const char *gates, *tokens, *initial;
   char* output;
@@ -29,13 +29,27 @@ struct RecurrenceJob {
   struct Reader {
     const char *gate, *token;
     int64_t gate_step, token_step;
-    __device__ __forceinline__ void advance() { gate += gate_step, token += token_step; }
-    __device__ __forceinline__ Value value() const { return {read(gate), read(token)}; }
+    __device__ __forceinline__ bool linear() const {
+      return gate_step == 32 * int(sizeof(T)) && token_step == 32 * int(sizeof(T));
+    }
+    template <bool Linear>
+    __device__ __forceinline__ static const char* at(const char* from, int64_t step, int k) {
+      return from + (Linear ? k * 32 * int(sizeof(T)) : k * step);
+    }
+    template <bool Linear>
+    __device__ __forceinline__ Value value(int k) const {
+      return {read(at<Linear>(gate, gate_step, k)), read(at<Linear>(token, token_step, k))};
+    }
+    template <bool Linear>
+    __device__ __forceinline__ void copy(Value* to, int k) const {
+      copy_async<sizeof(T)>(&to->gate, at<Linear>(gate, gate_step, k));
+      copy_async<sizeof(T)>(&to->token, at<Linear>(token, token_step, k));
+    }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner_index, int64_t position, int step) const {
     const int64_t k = element(position), steps = reverse ? -step : step;
     const auto at = [&](const char* data, const Strides& s) {
-      return data + outer * s.outer + k * s.length + inner_index * s.inner;
+      return as_one(data + outer * s.outer + k * s.length + inner_index * s.inner);
     };
     return {at(gates, gate_bytes), at(tokens, token_bytes), steps * gate_bytes.length, steps * token_bytes.length};
   }
@@ -43,12 +57,15 @@ struct RecurrenceJob {
   struct Writer {
     T* to;
     int64_t step;
-    __device__ __forceinline__ void advance() { to += step; }
-    __device__ __forceinline__ void put(Value v) const { *to = narrowed<T>(v.token); }
+    __device__ __forceinline__ bool linear() const { return step == 32; }
+    template <bool Linear>
+    __device__ __forceinline__ void put(Value v, int k) const {
+      to[Linear ? k * 32 : k * step] = narrowed<T>(v.token);
+    }
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner_index, int64_t position, int step) const {
     const int64_t at = (outer * length + element(position)) * inner + inner_index;
-    return {reinterpret_cast<T*>(output) + at, (reverse ? -step : step) * inner};
+    return {as_one(reinterpret_cast<T*>(output) + at), (reverse ? -step : step) * inner};
   }
 
   __device__ __forceinline__ Value nothing() const { return {}; }

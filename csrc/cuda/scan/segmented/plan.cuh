@@ -23,7 +23,11 @@ void run_segments(const Job& job, const Segments& segments, int64_t outer, int64
   while ((count - 1) >> (kSegmentRadix * windows.levels) > 0) windows.levels++;
   if (windows.levels > kMaxLevels) fail("segments of too many tiles");
   if (windows.levels > 0) windows.board = context.board(windows.levels * count * outer * inner * kTaggedWords<Value>);
-  launch(&scan_segments<Job>, count * windows.strips, kSegmentThreads, 0, context.stream, job, windows);
+  const int64_t blocks = count * windows.strips;
+  if constexpr (sizeof(Value) <= 8 && kIsNone<typename Job::Op, LogAdd>)  // others do not pay for a kernel of their own
+    if (windows.log_lines == 0)
+      return launch(&scan_segments<Job, true>, blocks, kSegmentThreads, 0, context.stream, job, windows);
+  launch(&scan_segments<Job, false>, blocks, kSegmentThreads, 0, context.stream, job, windows);
 }
 
 }  // namespace torch_reductions::cuda

@@ -11,19 +11,32 @@ struct ScanJob {
   using Value = typename S::Value;
   using T = typename S::Element;
   static constexpr bool kInitial = false;
+  static constexpr bool kAsync = std::is_same_v<T, Value> && sizeof(T) >= 4;  // are elements values as they are?
 
   S source;
   Lines lines;
-  bool exclusive;
+  bool exclusive, reverse;
 
+  // Elements `step` positions apart; linear: 32 places apart in memory, so that the way there is a constant.
   struct Reader {
     const S& source;
     const char* from;
-    const uint8_t* shown;  // null: everything is
+    const uint8_t* shown;  // by the mask; null: everything is
     int64_t position, step, bytes, mask_bytes;
-    __device__ __forceinline__ void advance() { position += step, from += bytes, shown += mask_bytes; }
-    __device__ __forceinline__ Value value() const {
-      return shown == nullptr || *shown != 0 ? load_one(source, from, position) : hidden_value(source);
+    __device__ __forceinline__ bool linear() const { return bytes == 32 * int(sizeof(T)); }
+    template <bool Linear>
+    __device__ __forceinline__ const char* at(int k) const {
+      return from + (Linear ? k * 32 * int(sizeof(T)) : k * bytes);
+    }
+    __device__ __forceinline__ bool hidden(int k) const { return shown != nullptr && shown[k * mask_bytes] == 0; }
+    template <bool Linear>
+    __device__ __forceinline__ Value value(int k) const {
+      return hidden(k) ? hidden_value(source) : load_one(source, at<Linear>(k), position + k * step);
+    }
+    template <bool Linear>
+    __device__ __forceinline__ void copy(Value* to, int k) const {
+      if (hidden(k)) *to = hidden_value(source);
+      else copy_async<sizeof(T)>(to, at<Linear>(k));
     }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
@@ -31,21 +44,28 @@ struct ScanJob {
                              lines.element(position) * lines.length_bytes;
     const uint8_t* const shown = lines.mask.at(outer, lines.element(position), inner);  // null + 0 where there is none
     const int64_t forward = lines.reverse ? -step : step;
-    return {source, from, shown, position, step, forward * lines.length_bytes, forward * lines.mask.strides.length};
+    return {
+        source, as_one(from), shown, position, step, forward * lines.length_bytes, forward * lines.mask.strides.length};
   }
 
   struct Writer {
     const ScanJob& job;
-    int64_t at, step;
-    __device__ __forceinline__ void advance() { at += step; }
-    __device__ __forceinline__ void put(Value v) const {
-      reinterpret_cast<T*>(job.lines.output)[at] = stored(job.source, v);
-      if constexpr (IsIndexed<Value>::value) job.lines.indices[at] = from_the_front(job.lines, v.index);
+    T* to;
+    int64_t* indices;
+    int64_t step;
+    __device__ __forceinline__ bool linear() const { return step == 32; }
+    template <bool Linear>
+    __device__ __forceinline__ void put(Value v, int k) const {
+      const int64_t at = Linear ? k * 32 : k * step;
+      to[at] = stored(job.source, v);
+      if constexpr (IsIndexed<Value>::value) indices[at] = from_the_front(job.lines, v.index);
     }
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner, int64_t position, int step) const {
     const int64_t at = (outer * lines.length + lines.element(position)) * lines.inner + inner;
-    return {*this, at, (lines.reverse ? -step : step) * lines.inner};
+    return {*this, as_one(reinterpret_cast<T*>(lines.output) + at),
+            IsIndexed<Value>::value ? as_one(lines.indices + at) : nullptr,
+            (lines.reverse ? -step : step) * lines.inner};
   }
 
   __device__ __forceinline__ Value nothing() const { return fold_of_nothing(source); }
@@ -59,7 +79,8 @@ void scan_packed(const ScanArgs& args, Context& context) {
                        {static_cast<const char*>(args.input), static_cast<char*>(args.output), args.indices,
                         args.length, args.results, args.inner, args.outer_stride * size, args.length_stride * size,
                         args.inner_stride * size, args.exclusive, args.reverse, args.mask},
-                       args.exclusive};
+                       args.exclusive,
+                       args.reverse};
   run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
 }
 

@@ -14,11 +14,11 @@ inline constexpr int kSegmentThreads = 256;
 inline constexpr int kSegmentRadix = 3;
 template <class Value>
 inline constexpr int kSegmentRun = 64 / int(sizeof(Value));  // elements that a thread scans
-// Blocks that a multiprocessor holds. LogAdd needs registers for itself.
-template <class Op, class Value = typename Op::Value>
-inline constexpr int kSegmentBlocks = sizeof(Value) == 4     ? 4
+// Blocks that a multiprocessor holds. Several lines take more registers than one; LogAdd needs some for itself.
+template <class Op, bool Rows, class Value = typename Op::Value>
+inline constexpr int kSegmentBlocks = sizeof(Value) == 4     ? (Rows ? 4 : 3)
                                       : !kIsNone<Op, LogAdd> ? 1
-                                      : sizeof(Value) == 8   ? 3
+                                      : sizeof(Value) == 8   ? (Rows ? 3 : 2)
                                                              : 2;
 
 // Strips of 2^log_lines neighbouring lines of [outer, length, inner]; of each, windows of 2^log_window positions, which are
@@ -70,10 +70,16 @@ struct Owned {
   bool begins;  // does any segment begin here? The last one at last_start.
 };
 
-// By two warps at once; the others wait for them.
-__device__ __forceinline__ Owned find_owned(const Windows& windows, unsigned window, int64_t (&found)[2][3]) {
+struct WindowMemory {
+  int64_t found[2][3];
+  Owned own;
+};
+
+// Two warps search, and one thread puts together what they found, for all: each would need many registers for it.
+__device__ __forceinline__ const Owned& find_owned(const Windows& windows, unsigned window, WindowMemory& memory) {
   const int64_t length = windows.segments.length, tile_length = int64_t(1) << windows.log_window;
   const int64_t from = window * tile_length, to = from + tile_length < length ? from + tile_length : length;
+  auto& found = memory.found;
   if (const int warp = threadIdx.x >> 5; warp < 2) {
     const int64_t s = windows.first_from(warp == 0 ? from : to);
     if ((threadIdx.x & 31) == 0) {
@@ -83,17 +89,21 @@ __device__ __forceinline__ Owned find_owned(const Windows& windows, unsigned win
     }
   }
   __syncthreads();
-  Owned own{found[0][0], found[1][0], found[0][1], 0, found[0][2], found[1][1], 0, found[0][0] < found[1][0]};
-  if (own.segment > 0) {
-    const int64_t tile = (from - own.continued_from + tile_length - 1) >> windows.log_window;
-    const int64_t at = own.continued_from + (tile << windows.log_window);
-    if (at < found[0][2]) own.tile = unsigned(tile), own.begin = at;
+  if (threadIdx.x == 0) {
+    Owned own{found[0][0], found[1][0], found[0][1], 0, found[0][2], found[1][1], 0, found[0][0] < found[1][0]};
+    if (own.segment > 0) {
+      const int64_t tile = (from - own.continued_from + tile_length - 1) >> windows.log_window;
+      const int64_t at = own.continued_from + (tile << windows.log_window);
+      if (at < found[0][2]) own.tile = unsigned(tile), own.begin = at;
+    }
+    if (own.last_start < from) own.last_start = from;  // offsets that fall
+    const int64_t start = own.begins ? own.last_start : own.begin, limit = start + tile_length;
+    own.end = own.begins ? found[1][2] : own.tile > 0 ? found[0][2] : own.begin;
+    if (own.end > limit) own.end = limit;
+    memory.own = own;
   }
-  if (own.last_start < from) own.last_start = from;  // offsets that fall
-  const int64_t start = own.begins ? own.last_start : own.begin, limit = start + tile_length;
-  own.end = own.begins ? found[1][2] : own.tile > 0 ? found[0][2] : own.begin;
-  if (own.end > limit) own.end = limit;
-  return own;
+  __syncthreads();
+  return memory.own;
 }
 
 }  // namespace torch_reductions::cuda

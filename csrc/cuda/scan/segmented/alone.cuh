@@ -1,0 +1,101 @@
+// A stretch that is one tile of one segment: a thread a run, side by side, and the tree over them in registers.
+#pragma once
+#include "tile.cuh"
+
+namespace torch_reductions::cuda {
+
+template <class Tile>
+struct AloneStretch {
+  using Op = typename Tile::Op;
+  using Value = typename Tile::Value;
+  static constexpr int R = Tile::R, kLogWarps = Tile::kLogWarps;
+
+  const Tile& tile;
+  const Stretch& stretch;
+
+  __device__ __forceinline__ Value* run() const {  // its elements are 1 << log() apart
+    return &tile.memory.elements[(threadIdx.x >> tile.log()) * ((R + 1) << tile.log()) + tile.column()];
+  }
+  __device__ __forceinline__ Value& total_of_warp(int warp) const {
+    return tile.memory.node[warp * 32 + tile.column()];
+  }
+  __device__ __forceinline__ Value block_of_warps(int from, int log_count) const {
+    return block_of<Op>([&](int i) { return total_of_warp(from + i); }, log_count);
+  }
+
+  // The runs of a line that lie in one warp. keep[k]: the block of 2^k runs left of this one's, where its place among them
+  // has bit k.
+  __device__ __forceinline__ Value up_warp(Value total, Value (&keep)[5]) const {
+#pragma unroll
+    for (int k = 0; k < 5; k++)
+      if (tile.log() + k < 5) {  // uniform
+        const int bit = tile.log() + k;
+        keep[k] = shuffle_xor(total, 1 << bit);
+        total = join<Op>(threadIdx.x >> bit & 1, total, keep[k]);
+      }
+    return total;
+  }
+  // The run's total; leaves that of its warp.
+  __device__ __forceinline__ Value up() const {
+    const Value* const at = run();
+    Value x[R], keep[5];
+#pragma unroll
+    for (int i = 0; i < R; i++) x[i] = at[i << tile.log()];
+    const Value total = tree<Op, R>(x), of_warp = up_warp(total, keep);
+    if (tile.leads()) total_of_warp(threadIdx.x >> 5) = of_warp;
+    return total;
+  }
+  __device__ __forceinline__ void publish(int64_t segment_begin) const {
+    if (threadIdx.x < 32 && tile.leads() && tile.exists)
+      tile.publish(block_of_warps(0, kLogWarps), stretch.tile, segment_begin);
+  }
+
+  __device__ __forceinline__ void down(Value total) const {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    Value keep[5], left[kLogWarps];  // left[k]: the block of 2^k warps left of this one, where its number has bit k
+    Value last = up_warp(total, keep);
+#pragma unroll
+    for (int k = 0; k < kLogWarps; k++)
+      if (warp >> k & 1) left[k] = block_of_warps((warp >> (k + 1)) << (k + 1), k);
+    SoFar<Op> before;
+    if (stretch.tile > 0 && tile.exists) before = tile.before_tile(stretch.tile);
+    // A step of the binary counter: the warp's number ends in ones up to bit `carried`.
+    const int carried = __ffs(~warp) - 1;
+    SoFar<Op> rest = before;
+#pragma unroll
+    for (int k = 0; k < kLogWarps; k++)
+      if (k < carried) last = Op::combine(left[k], last);
+#pragma unroll
+    for (int k = kLogWarps - 1; k >= 0; k--)
+      if (warp >> k & 1) {
+        before.append(left[k]);
+        if (k > carried) rest = before;
+      }
+    if (stretch.tile > 0 && carried == kLogWarps) {
+      if (tile.exists) last = tile.after_tile(stretch.tile, last);
+    } else {
+      rest.append(last);
+      last = rest.value;
+    }
+#pragma unroll
+    for (int k = 4; k >= 0; k--)
+      if (tile.log() + k < 5 && lane >> (tile.log() + k) & 1) before.append(keep[k]);
+    if (tile.log() < 5) {
+      const int next_run = lane + (1 << tile.log());
+      const Value next = shuffle(before.value, next_run & 31);
+      if (next_run < 32) last = next;
+    }
+
+    Value* const at = run();
+    Value x[R];
+#pragma unroll
+    for (int i = 0; i < R; i++) x[i] = at[i << tile.log()];
+    blocks_of_run<Op, R>(x);
+    const int first = (threadIdx.x >> tile.log()) * R;
+    if (first < stretch.length && tile.exists) tile.finish(x, before, last, stretch.begin + first);
+#pragma unroll
+    for (int i = 0; i < R; i++) at[i << tile.log()] = x[i];
+  }
+};
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,228 @@
+// A block's window in shared memory: how its elements get in and its results out, and what comes from earlier tiles.
+//
+// A warp copies the part that its threads scan where a stretch is one tile, so that only its lanes need to wait for it.
+#pragma once
+#include "../../primitives/async.cuh"
+#include "../ordered/tree.cuh"
+#include "windows.cuh"
+
+namespace torch_reductions::cuda {
+
+template <class Value>
+struct SegmentMemory {
+  static constexpr int kElements = kSegmentRun<Value> * kSegmentThreads, kWords = kElements / 32;
+  static constexpr int kWarps = kSegmentThreads / 32;
+
+  Value elements[kElements + kSegmentThreads];  // [positions, lines], a row of places free behind each run
+  Value node[kSegmentThreads];                  // totals of warps [warps, lines]; of whole runs [runs, lines]
+  Value kept[kSegmentRadix * kMaxLevels][32];   // [k]: the block of 2^k tiles before this one
+  uint16_t run[kElements];                      // where each begins
+  uint8_t number_of_run[kElements];             // in its segment
+  unsigned starts[kWords];                      // bits: positions where a segment begins
+  int last_start[kWarps], runs[kWarps];         // of a warp's words
+  WindowMemory window;
+  Ticket ticket;
+};
+
+// Neighbouring positions that hold whole segments, but for a tile at either end.
+struct Stretch {
+  int64_t begin;
+  int length;
+  bool alone;     // one tile
+  unsigned tile;  // the number of the first one in its segment
+};
+
+// Rows: a block has one line, so that 2^log_lines is a constant.
+template <class Job, bool Rows>
+struct SegmentTile {
+  using Op = typename Job::Op;
+  using Value = typename Op::Value;
+  using Memory = SegmentMemory<Value>;
+  static constexpr int R = kSegmentRun<Value>, kLogRun = log2_of(R), kPart = 32 * R;  // elements that a warp copies
+  static constexpr int kLogWarps = log2_of(Memory::kWarps);
+
+  const Job& job;
+  const Windows& windows;
+  Memory& memory;
+  const Owned& own;
+  const unsigned outer, strip;  // of the outer's strips of lines
+  const bool exists = inner() < windows.inner;
+
+  __device__ __forceinline__ int log() const { return Rows ? 0 : windows.log_lines; }
+  __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log()) - 1); }
+  __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) >> log() == 0; }
+  __device__ __forceinline__ int64_t inner() const { return Rows ? 0 : (int64_t(strip) << log()) + column(); }
+  __device__ __forceinline__ int64_t line() const { return outer * windows.inner + inner(); }
+
+  // Element e of [positions, lines]; from a run to the next it is (R + 1) << log() places.
+  __device__ __forceinline__ int slot(int e) const { return e + (e >> (log() + kLogRun) << log()); }
+
+  // ---------------------------------------------------------------- in and out
+
+  // Of its warp's part a lane moves every 32nd element, in the order of memory: e is its first one, and they go `back` where
+  // memory runs against the scan.
+  struct Share {
+    int e, back;
+  };
+  __device__ __forceinline__ Share share() const {
+    const int lane = threadIdx.x & 31, part = (threadIdx.x >> 5) * kPart;
+    return Rows && job.reverse ? Share{part + kPart - 1 - lane, -1} : Share{part + lane, 1};
+  }
+  __device__ __forceinline__ Value* place(const Share& s, int k) const {
+    return Rows ? &memory.elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &memory.elements[slot(s.e + k * 32)];
+  }
+  __device__ __forceinline__ int step_of(const Share& s) const { return s.back * (32 >> log()); }
+  // move<Linear, N>(k, there): elements k .. k + N - 1 of this lane's share; there(k): is it there? Linear: of a row whose
+  // elements lie side by side all at once, else a few at a time.
+  template <class Way, class Move>
+  __device__ __forceinline__ void each_way(const Stretch& stretch, const Share& s, const Way& way, Move move) const {
+    const int count = exists ? stretch.length << log() : 0;
+    const auto there = [&](int k) { return s.e + s.back * k * 32 < count; };
+    if constexpr (Rows) {
+      if (way.linear()) {
+        if ((s.e / kPart + 1) * kPart <= count) return move.template operator()<true, R>(0, [](int) { return true; });
+        return move.template operator()<true, R>(0, there);
+      }
+    }
+    constexpr int kFew = R < 8 ? R : 8;
+#pragma unroll 1
+    for (int k = 0; k < R; k += kFew) move.template operator()<false, kFew>(k, there);
+  }
+
+  // What is not there is zero: it comes into no result.
+  __device__ __forceinline__ void load(const Stretch& stretch) const {
+    const Share s = share();
+    const auto reader = job.reader(outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+    each_way(stretch, s, reader, [&]<bool Linear, int N>(int k, auto there) {
+      if constexpr (Job::kAsync) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+          if (there(k + i)) reader.template copy<Linear>(place(s, k + i), k + i);
+          else *place(s, k + i) = Value{};
+        }
+      } else {
+        Value x[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+          x[i] = Value{};
+          if (there(k + i)) x[i] = reader.template value<Linear>(k + i);
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++) *place(s, k + i) = x[i];
+      }
+    });
+    if constexpr (Job::kAsync) {
+      commit_copies();
+      await_copies<0>();
+    }
+  }
+  __device__ __forceinline__ void store(const Stretch& stretch) const {
+    const Share s = share();
+    const auto writer = job.writer(outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+    each_way(stretch, s, writer, [&]<bool Linear, int N>(int k, auto there) {
+#pragma unroll
+      for (int i = 0; i < N; i++)
+        if (there(k + i)) writer.template put<Linear>(*place(s, k + i), k + i);
+    });
+  }
+
+  // ---------------------------------------------------------------- a run
+
+  // x: the blocks of a run (tree.cuh), which begins at `position` and before which `base` stands; become its results. last: the
+  // fold up to its end.
+  __device__ __forceinline__ void finish(Value (&x)[R], const SoFar<Op>& base, Value last, int64_t position) const {
+#pragma unroll
+    for (int i = 0; i + 1 < R; i++) {
+      const int start = i + 1 - ((i + 1) & -(i + 1));  // of the block that ends at i
+      if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
+      else if (base.there) x[i] = Op::combine(base.value, x[i]);
+    }
+    x[R - 1] = last;
+    if (job.exclusive) {
+#pragma unroll
+      for (int i = R - 1; i > 0; i--) x[i] = x[i - 1];
+      x[0] = base.there ? base.value : job.nothing();
+    }
+    if constexpr (Job::kInitial) job.begin_with(x, outer, inner(), position, windows, own);
+  }
+
+  // ---------------------------------------------------------------- from tile to tile
+
+  // The totals that stand at n places from `at` on of a level, of a segment that began in the window `from`; the others are
+  // the first one again.
+  template <int N>
+  __device__ __forceinline__ void await(Value (&got)[N], int level, int64_t from, unsigned at, int n) const {
+    for (int asked = 0;; pause(++asked)) {
+      const auto word = [&](int i) {
+        const int64_t last = from + (int64_t(at + (i < n ? i : 0) + 1) << (kSegmentRadix * level)) - 1;
+        return windows.template word<Value>(level, last, line());
+      };
+      if (arrived(got, word, Awaited{memory.ticket.tag, ~0u})) return;
+    }
+  }
+  __device__ __forceinline__ void say(int level, Value total) const {
+    const unsigned window = memory.ticket.number / windows.strips;
+    ::torch_reductions::cuda::publish(windows.template word<Value>(level, window, line()), total, memory.ticket.tag);
+  }
+  // Every window says something at every level, so that nobody waits for ever, whatever the offsets are.
+  __device__ __forceinline__ void publish_nothing() const {
+    if (threadIdx.x >> log() != 0 || !exists) return;
+    for (int level = 0; level < windows.levels; level++) say(level, Value{});
+  }
+  // A whole tile's total, by a lane a line; the last of 8 tiles says their total too, the last of 64 theirs.
+  __device__ __forceinline__ void publish(Value total, unsigned tile, int64_t segment_begin) const {
+    if (windows.levels > 0) say(0, total);
+    unsigned at = tile;
+    bool is_last = true;
+    for (int level = 0; level + 1 < windows.levels; level++, at >>= kSegmentRadix) {
+      is_last = is_last && (at & 7) == 7;
+      if (is_last) {
+        Value left[4], right[3];  // the words of eight would not fit into the registers
+        await(left, level, segment_begin >> windows.log_window, at - 7, 4);
+        const Value four = tree<Op, 4>(left);
+        await(right, level, segment_begin >> windows.log_window, at - 3, 3);
+        total = Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], total)));
+      }
+      say(level + 1, total);
+    }
+  }
+  // A warp a level, a lane a line: the blocks of the digits of the tile's number.
+  __device__ __forceinline__ void look_back(unsigned tile, int64_t segment_begin) const {
+    if (!leads() || !exists) return;
+    const int64_t from = segment_begin >> windows.log_window;
+    for (int level = threadIdx.x >> 5; level < windows.levels; level += Memory::kWarps) {
+      const unsigned at = tile >> (kSegmentRadix * level);
+      Value(*const to)[32] = &memory.kept[kSegmentRadix * level];
+      if (at & 4) {
+        Value four[4];
+        await(four, level, from, at & ~7u, 4);
+        to[2][column()] = tree<Op, 4>(four);
+      }
+      if (at & 3) {
+        Value three[3];
+        await(three, level, from, at & ~3u, int(at & 3));
+        if (at & 2) to[1][column()] = Op::combine(three[0], three[1]);
+        if (at & 1) to[0][column()] = at & 2 ? three[2] : three[0];
+      }
+    }
+  }
+  __device__ __forceinline__ SoFar<Op> before_tile(unsigned tile) const {
+    SoFar<Op> v;
+    for (unsigned rest = tile; rest != 0;) {
+      const int k = 31 - __clz(int(rest));
+      v.append(memory.kept[k][column()]);
+      rest ^= 1u << k;
+    }
+    return v;
+  }
+  // The fold up to the tile's end, given its own total: a step of the binary counter.
+  __device__ __forceinline__ Value after_tile(unsigned tile, Value total) const {
+    int k = 0;
+    for (; tile >> k & 1; k++) total = Op::combine(memory.kept[k][column()], total);
+    SoFar<Op> v = before_tile(tile >> k << k);
+    v.append(total);
+    return v.value;
+  }
+};
+
+}  // namespace torch_reductions::cuda
