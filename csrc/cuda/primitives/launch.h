@@ -47,7 +47,7 @@ void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, siz
   if (blocks > INT32_MAX) fail("more than 2^31 - 1 blocks in one launch");
   const dim3 grid{unsigned(blocks)}, block{threads};
 #ifdef __CUDACC__
-  if (shared_bytes > 32 * 1024)  // with its static ones a block has 48 KB unless it asks for more
+  if (shared_bytes > 16 * 1024)  // with its static ones, up to 32 KB, a block has 48 KB unless it asks for more
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)),
           "a kernel's shared memory");
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);

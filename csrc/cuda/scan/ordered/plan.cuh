@@ -14,9 +14,11 @@ class ScanPlan {
   using Value = typename Op::Value;
 
   // Only what pays is instantiated: the columns kernel serves every other case.
-  static constexpr bool kRows = sizeof(T) > 2 || sizeof(Value) <= 8;
+  static constexpr bool kRows =
+      !std::is_same_v<Op, LastMax<Native<T>, int64_t>> && (sizeof(T) > 2 || sizeof(Value) <= 8);
+  static constexpr bool kWide =
+      !IsIndexed<Value>::value && kIsNone<Op, LogAdd> && (std::is_floating_point_v<Native<T>> || sizeof(T) == 8);
   static constexpr Way kWay = kTwoWays<Op> ? Way::forward : Way::either;
-  static constexpr bool kWide = sizeof(Value) <= 8 && kIsNone<Op, LogAdd>;
 
  public:
   ScanPlan(const ScanArgs& args, Context& context)
