@@ -132,9 +132,9 @@ struct ColumnTiles {
     return memory + ((threadIdx.x >> 5) * runs() + run) * run_bytes();
   }
   __device__ __forceinline__ bool idle() const { return !Wide && column() >= strips.lines; }
-  __device__ __forceinline__ char* mine() const {  // an idle lane reads what the first one reads
+  __device__ __forceinline__ char* mine() const {
     return rows_of_run((threadIdx.x & 31) >> log_lines()) + (backwards() ? (Run - 1) * row_bytes() : 0) +
-           (idle() ? 0 : column()) * int(sizeof(T));
+           column() * int(sizeof(T));
   }
   __device__ __forceinline__ int step() const { return backwards() ? -row_bytes() : row_bytes(); }
 
@@ -250,6 +250,11 @@ struct ColumnTiles {
   // Part j of the run.
   __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j, uint64_t hidden) const {
     const char* const from = mine();
+    if (idle()) {
+#pragma unroll
+      for (int i = 0; i < kPart; i++) x[i] = Op::identity();
+      return;
+    }
 #pragma unroll
     for (int i = 0; i < kPart; i++) {
       x[i] = load_one(source, from + (j * kPart + i) * step(), p.start + j * kPart + i);
