@@ -1,6 +1,8 @@
 // Any layout: lanes are neighbouring lines. A warp copies runs of its lines into shared memory, where each thread reads a
 // run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads are
 // resident.
+//
+// Local:   scan_columns (4 bytes): of the general kernel, so that three blocks are resident
 #pragma once
 #include "../../primitives/divisor.cuh"
 #include "lines.cuh"

@@ -1,4 +1,6 @@
 // The kernel for packed segments: a block a window.
+//
+// Local:   scan_segments (16 bytes): of half types in one line, so that four blocks are resident
 #pragma once
 #include "alone.cuh"
 #include "runs.cuh"
