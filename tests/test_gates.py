@@ -63,7 +63,8 @@ BUDGETS: dict[str, Budget] = {
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
 }
-FLAGS = {"scan_columns": "wide", 
+FLAGS = {
+    "scan_columns": "wide",
     "split_rows": "whole",
     "short_rows": "lanes",
     "columns": "staged",

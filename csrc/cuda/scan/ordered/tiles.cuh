@@ -1,4 +1,4 @@
-// What a block does with its tile, the same for rows and columns.
+// What a block of a recurrence does with its tile. (Those of scans take tile after tile: pipeline.cuh.)
 //
 // A kernel gives: spot(number) says where a tile lies; ask(spot) begins to copy it into shared memory; up(spot) reads it
 // there and leaves the totals of its warps; down(spot, state) writes the results. Where tiles are carried from one to the
