@@ -1,9 +1,9 @@
 // What a block does with its tiles, the same for rows and columns.
 //
 // A kernel gives: spot(number) says where a tile lies; use(n) names the part of shared memory that the following calls
-// work in, the first one where nobody does; ask(spot) begins to copy a tile there; up(spot) reads it and leaves the totals of its warps; down(spot, state)
-// writes the results. Where tiles are carried from one to the next, publish(spot, tag) makes a tile's total known, and
-// look_back(spot, tag) brings what stands before one.
+// work in, the first one where nobody does; ask(spot) begins to copy a tile there; up(spot) reads it and leaves the totals
+// of its warps; down(spot, state) writes the results. Where tiles are carried from one to the next, publish(spot, tag)
+// makes a tile's total known, and look_back(spot, tag) brings what stands before one.
 #pragma once
 #include "../../primitives/async.cuh"
 #include "carry.cuh"
