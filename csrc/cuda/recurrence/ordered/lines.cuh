@@ -48,18 +48,6 @@ struct LineTiles {
   struct State {
     Value node[2 * Parts];
   };
-  // The runs of a line that lie in one warp. keep[k]: the block of 2^k runs left of this one's, where its place among them
-  // has bit k.
-  __device__ __forceinline__ Value up_warp(Value total, Value (&keep)[5]) const {
-#pragma unroll
-    for (int k = 0; k < 5; k++)
-      if (layout.log_lines() + k < 5) {  // uniform
-        const int bit = layout.log_lines() + k;
-        keep[k] = shuffle_xor(total, 1 << bit);
-        total = join<Op>(threadIdx.x >> bit & 1, total, keep[k]);
-      }
-    return total;
-  }
   __device__ __forceinline__ State up(Spot spot) const {
     const Place p = place(spot);
     State s;
@@ -71,7 +59,7 @@ struct LineTiles {
     }
     tree_up<Op, Parts>(s.node);
     Value keep[5];
-    const Value of_warp = up_warp(s.node[1], keep);
+    const Value of_warp = runs_of_warp<Op>(s.node[1], keep, layout.log_lines());
     if (leads()) warp_total[own][threadIdx.x >> 5][threadIdx.x & 31] = of_warp;
     return s;
   }
@@ -91,7 +79,7 @@ struct LineTiles {
       node[Parts + j] = tree<Op, Part>(x);
     }
     tree_up<Op, Parts>(node);
-    const Value of_warp = up_warp(node[1], keep);
+    const Value of_warp = runs_of_warp<Op>(node[1], keep, layout.log_lines());
     if (leads()) warp_total[running][threadIdx.x >> 5][threadIdx.x & 31] = of_warp;
   }
 
@@ -173,7 +161,7 @@ struct LineTiles {
     Around a;
     Value keep[5],
         left[kLogLineWarps];  // left[k]: the block of 2^k warps left of this one's, where its number has bit k
-    a.last = up_warp(total, keep);
+    a.last = runs_of_warp<Op>(total, keep, layout.log_lines());
 #pragma unroll
     for (int k = 0; k < kLogLineWarps; k++)
       if (warp >> k & 1) left[k] = block_of_warps(own, (warp >> (k + 1)) << (k + 1), k);
@@ -242,13 +230,7 @@ struct LineTiles {
   }
   __device__ __forceinline__ static void folds_of_part(Value (&x)[Part], const SoFar<Op>& base, Value last) {
     blocks_of_run<Op, Part>(x);
-#pragma unroll
-    for (int i = 0; i + 1 < Part; i++) {
-      const int start = i + 1 - ((i + 1) & -(i + 1));  // of the block that ends at i
-      if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
-      else if (base.there) x[i] = Op::combine(base.value, x[i]);
-    }
-    x[Part - 1] = last;
+    folds_of_run<Op, Part>(x, base, last);
   }
 };
 

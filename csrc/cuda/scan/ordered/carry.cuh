@@ -58,7 +58,7 @@ __device__ __forceinline__ Ticket draw_ticket(const Board& board) { return draw_
 
 // The fold of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the identity.
 // bits: a multiple of Together.
-template <class Op, int Together = 1>
+template <class Op, int Together>
 __device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value* kept, int bits, int pitch) {
   typename Op::Value v = Op::identity();
   for (int k = bits - 1; k >= 0; k -= Together)

@@ -45,19 +45,6 @@ struct Strips {
   HOST_DEVICE int tile_bytes() const { return (runs() << log_block) * run_bytes; }
 };
 
-// Down a line: x[i], the block that ends there, becomes the fold of all up to element i, given those before the first one
-// and up to the last one.
-template <class Op, int N>
-__device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], typename Op::Value before,
-                                             typename Op::Value last) {
-#pragma unroll
-  for (int i = 0; i + 1 < N; i++) {
-    const int start = i + 1 - ((i + 1) & -(i + 1));  // of the block that ends at i
-    x[i] = Op::combine(start == 0 ? before : x[start == 0 ? 0 : start - 1], x[i]);
-  }
-  x[N - 1] = last;
-}
-
 // A tile: a strip of lines, and of each the runs of its threads. Wide: strips of the kind `rows`, known to the compiler, of
 // fewer than 2^31 lines, and whose rows' bytes 32 bits count.
 template <class S, bool Wide>
@@ -409,7 +396,7 @@ struct ColumnTiles {
       Value x[kPart];
       load(x, p, j, hidden);
       blocks_of_run<Op, kPart>(x);
-      folds_of_run<Op, kPart>(x, lo[Parts + j], hi[Parts + j]);
+      folds_of_run<Op, kPart>(x, SoFar<Op>{lo[Parts + j], true}, hi[Parts + j]);
       if (packed() && lines.exclusive) {
 #pragma unroll
         for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];

@@ -62,4 +62,33 @@ struct SoFar {
   }
 };
 
+// Down a run: x[i], the block that ends there, becomes the fold of all up to element i, given those before the first one
+// and up to the last one.
+template <class Op, int N>
+__device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], const SoFar<Op>& before,
+                                             typename Op::Value last) {
+#pragma unroll
+  for (int i = 0; i + 1 < N; i++) {
+    const int start = i + 1 - ((i + 1) & -(i + 1));  // of the block that ends at i
+    if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
+    else if (before.there) x[i] = Op::combine(before.value, x[i]);
+  }
+  x[N - 1] = last;
+}
+
+// Up the lanes of a line of 2^log_lines side by side: the total of all its runs in the warp. left[k]: the block of 2^k runs
+// left of this one's, where its place among them has bit k.
+template <class Op>
+__device__ __forceinline__ typename Op::Value runs_of_warp(typename Op::Value total, typename Op::Value (&left)[5],
+                                                           int log_lines) {
+#pragma unroll
+  for (int k = 0; k < 5; k++)
+    if (log_lines + k < 5) {  // uniform
+      const int bit = log_lines + k;
+      left[k] = shuffle_xor(total, 1 << bit);
+      total = join<Op>(threadIdx.x >> bit & 1, total, left[k]);
+    }
+  return total;
+}
+
 }  // namespace torch_reductions::cuda

@@ -23,25 +23,13 @@ struct AloneStretch {
     return block_of<Op>([&](int i) { return total_of_warp(from + i); }, log_count);
   }
 
-  // The runs of a line that lie in one warp. keep[k]: the block of 2^k runs left of this one's, where its place among them
-  // has bit k.
-  __device__ __forceinline__ Value up_warp(Value total, Value (&keep)[5]) const {
-#pragma unroll
-    for (int k = 0; k < 5; k++)
-      if (tile.log() + k < 5) {  // uniform
-        const int bit = tile.log() + k;
-        keep[k] = shuffle_xor(total, 1 << bit);
-        total = join<Op>(threadIdx.x >> bit & 1, total, keep[k]);
-      }
-    return total;
-  }
   // The run's total; leaves that of its warp.
   __device__ __forceinline__ Value up() const {
     const Value* const at = run();
     Value x[R], keep[5];
 #pragma unroll
     for (int i = 0; i < R; i++) x[i] = at[i << tile.log()];
-    const Value total = tree<Op, R>(x), of_warp = up_warp(total, keep);
+    const Value total = tree<Op, R>(x), of_warp = runs_of_warp<Op>(total, keep, tile.log());
     if (tile.leads()) total_of_warp(threadIdx.x >> 5) = of_warp;
     return total;
   }
@@ -53,7 +41,7 @@ struct AloneStretch {
   __device__ __forceinline__ void down(Value total) const {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     Value keep[5], left[kLogWarps];  // left[k]: the block of 2^k warps left of this one, where its number has bit k
-    Value last = up_warp(total, keep);
+    Value last = runs_of_warp<Op>(total, keep, tile.log());
 #pragma unroll
     for (int k = 0; k < kLogWarps; k++)
       if (warp >> k & 1) left[k] = block_of_warps((warp >> (k + 1)) << (k + 1), k);

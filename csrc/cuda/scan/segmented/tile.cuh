@@ -131,13 +131,7 @@ struct SegmentTile {
   // x: the blocks of a run (tree.cuh), which begins at `position` and before which `base` stands; become its results. last: the
   // fold up to its end.
   __device__ __forceinline__ void finish(Value (&x)[R], const SoFar<Op>& base, Value last, int64_t position) const {
-#pragma unroll
-    for (int i = 0; i + 1 < R; i++) {
-      const int start = i + 1 - ((i + 1) & -(i + 1));  // of the block that ends at i
-      if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
-      else if (base.there) x[i] = Op::combine(base.value, x[i]);
-    }
-    x[R - 1] = last;
+    folds_of_run<Op, R>(x, base, last);
     if (job.exclusive) {
 #pragma unroll
       for (int i = R - 1; i > 0; i--) x[i] = x[i - 1];
