@@ -61,7 +61,7 @@ struct ColumnTiles {
   const Carry<kColumnRadix>& carry;
   const int64_t count;
   char* const buffers;
-  Value (&warp_totals)[kPlaces][Warps][32];
+  Value (&warp_totals)[kBuffers][Warps][32];
   Value (&kept)[kColumnRadix * kMaxLevels][32];
   // What belongs to the tile in use.
   char* memory = buffers;
@@ -69,7 +69,7 @@ struct ColumnTiles {
 
   __device__ __forceinline__ void use(unsigned n) {
     memory = buffers + n % kBuffers * strips.tile_bytes();
-    warp_total = warp_totals[n % kPlaces];
+    warp_total = warp_totals[n % kBuffers];
   }
 
   __device__ __forceinline__ int log_lines() const { return Wide ? 5 : strips.log_lines; }
@@ -441,7 +441,7 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
                  const __grid_constant__ Strips strips, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {
   extern __shared__ uint4 memory[];
-  __shared__ typename S::Value warp_totals[kPlaces][1 << kLogColumnWarps][32], kept[kColumnRadix * kMaxLevels][32];
+  __shared__ typename S::Value warp_totals[kBuffers][1 << kLogColumnWarps][32], kept[kColumnRadix * kMaxLevels][32];
   ColumnTiles<S, Wide> tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
   if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
   else scan_alone(tiles, strips.log_warps > 0);

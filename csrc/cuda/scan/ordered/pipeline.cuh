@@ -10,9 +10,8 @@
 
 namespace torch_reductions::cuda {
 
-// Tiles that a block has in shared memory at a time. There is a place more for the totals of their warps and for their
-// numbers: some warps may still read those of the tile before.
-inline constexpr int kBuffers = 2, kPlaces = kBuffers + 1;
+// Tiles that a block has in shared memory at a time, where they are carried.
+inline constexpr int kBuffers = 2;
 
 // A tile that has nothing to do with the others: a block has one. joined: its warps share a line.
 template <class Tiles>
@@ -32,7 +31,7 @@ __device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
 // to copy it: whoever waits for a number that is drawn waits for a block that soon has its total.
 template <class Tiles>
 __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, unsigned work) {
-  __shared__ unsigned drawn[kPlaces], tag_of_launch;  // tile n of this block is number drawn[n % kPlaces]
+  __shared__ unsigned drawn[kBuffers], tag_of_launch;  // tile n of this block is number drawn[n % kBuffers]
   // Blocks with one tile each draw one number, others as many as they have buffers before each tile and behind the last.
   const bool several = gridDim.x < work;
   const unsigned last = several ? work + kBuffers * gridDim.x - 1 : gridDim.x - 1;
@@ -48,10 +47,12 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
     typename Tiles::Spot spot;
   } tile[kBuffers];
   typename Tiles::State state;
-  for (unsigned n = 0;; n++) {
+  for (unsigned n = 0;; n++) {  // tile n is read, and the one before it scanned
+    // All buffers at first, then the one that is free again: nothing was scanned yet when n is 1.
+    const unsigned end = n < 2 ? kBuffers : n + kBuffers - 1;
 #pragma unroll 1
-    for (unsigned newest = n == 0 ? 0 : n + kBuffers - 1; newest < n + kBuffers; newest++) {
-      const unsigned number = drawn[newest % kPlaces];
+    for (unsigned newest = n < 2 ? n * kBuffers : end - 1; newest < end; newest++) {
+      const unsigned number = drawn[newest % kBuffers];
 #pragma unroll
       for (int k = 0; k + 1 < kBuffers; k++) tile[k] = tile[k + 1];
       tile[kBuffers - 1] = {number, tiles.spot(number)};
@@ -60,30 +61,24 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
       commit_copies();
     }
     if (tile[0].number >= work) return;
-    if (n == 0) {
-      await_copies<kBuffers - 1>();
-      __syncwarp();
-      tiles.use(0);
-      state = tiles.up(tile[0].spot);
-      __syncthreads();
-      tiles.publish(tile[0].spot, tag);
-    }
-    const bool more = tile[1].number < work;
+    const Tile read = n == 0 ? tile[0] : tile[1];
     auto next = state;
-    if (more) {
+    if (read.number < work) {
       await_copies<kBuffers - 2>();
       __syncwarp();
-      tiles.use(n + 1);
-      next = tiles.up(tile[1].spot);
+      tiles.use(n);
+      next = tiles.up(read.spot);
       __syncthreads();
-      tiles.publish(tile[1].spot, tag);
+      tiles.publish(read.spot, tag);
     }
-    tiles.use(n);
-    tiles.look_back(tile[0].spot, tag);
-    __syncthreads();
-    if (threadIdx.x == 0) drawn[(n + kBuffers) % kPlaces] = several ? draw_tickets(board, 1, last).number : work;
-    tiles.down(tile[0].spot, state);
-    __syncthreads();
+    if (n > 0) {
+      tiles.use(n - 1);
+      tiles.look_back(tile[0].spot, tag);
+      __syncthreads();
+      if (threadIdx.x == 0) drawn[(n - 1) % kBuffers] = several ? draw_tickets(board, 1, last).number : work;
+      tiles.down(tile[0].spot, state);
+      __syncthreads();
+    }
     state = next;
   }
 }

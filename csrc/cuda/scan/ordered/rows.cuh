@@ -57,7 +57,7 @@ struct RowTiles {
   const int64_t count;
   const int log_threads;
   uint4* const buffers;
-  Value (&warp_totals)[kPlaces][Warps];
+  Value (&warp_totals)[kBuffers][Warps];
   Value (&kept)[kRowRadix * kMaxLevels];
   // Threads of a line that lie in one warp, and this one's number among them: they copy the part of the line, of `all`
   // positions, that only they scan.
@@ -68,7 +68,7 @@ struct RowTiles {
 
   __device__ __forceinline__ void use(unsigned n) {
     memory = reinterpret_cast<uint4*>(reinterpret_cast<char*>(buffers) + n % kBuffers * (kRowBytes<S> * blockDim.x));
-    warp_total = warp_totals[n % kPlaces];
+    warp_total = warp_totals[n % kBuffers];
   }
 
   __device__ __forceinline__ bool reverse() const { return way == Way::either ? lines.reverse : way == Way::backward; }
@@ -352,7 +352,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
   using Tiles = RowTiles<S, way>;
   extern __shared__ uint4 memory[];
-  __shared__ typename S::Value warp_totals[kPlaces][Tiles::Warps], kept[kRowRadix * kMaxLevels];
+  __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
   if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
   else scan_alone(tiles, log_threads > 5);
