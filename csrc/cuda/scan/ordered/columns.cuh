@@ -2,7 +2,7 @@
 // run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads are
 // resident.
 //
-// Local:   scan_columns (4 bytes): of the general kernel, so that three blocks are resident
+// Local:   scan_columns (8 bytes): of the general kernel, so that three blocks are resident
 #pragma once
 #include "../../primitives/divisor.cuh"
 #include "lines.cuh"
