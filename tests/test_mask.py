@@ -324,6 +324,19 @@ def square(function: str, form: str = "inclusive") -> Callable[[Tensor, Tensor],
     return lambda x, mask: (values(function, x, -1, mask=mask, **FORMS[form]) ** 2).sum()
 
 
+def test_compile_with_a_mask_of_data() -> None:
+    """As many elements as the data say, which no guard may ask for."""
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        kept = x[x > -1]
+        return tr.cumsum(kept, 0, mask=kept > 0)
+
+    x = torch.randn(50)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        actual = torch.compile(call, fullgraph=True, backend="aot_eager")(x)
+    assert_same_bits(actual, call(x))
+
+
 @table("function device", itertools.product(SCANS, DEVICES))
 def test_compile(function: str, device: str) -> None:
     """One graph for all lengths, with its backward."""

@@ -15,6 +15,7 @@ from helpers import (
     assert_lets_go,
     assert_lists_variants,
     assert_raises_as_torch,
+    assert_same_bits,
     assert_unharmed,
     numpy,
     parts,
@@ -181,3 +182,29 @@ def test_unknown_number_of_a_rung(function: str) -> None:
 @pytest.mark.parametrize("function", SCANS)
 def test_a_failed_call_lets_go_of_its_input(function: str) -> None:
     assert_lets_go(getattr(tr, function))
+
+
+@pytest.mark.parametrize("function", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+def test_unsigned_integers(function: str, dtype: torch.dtype) -> None:
+    """Promoted to int64, as by torch; by a dtype to any."""
+    x = torch.tensor([1, 2, 3]).to(dtype)
+    for options in ({}, {"dtype": torch.float32}, {"dtype": torch.int8}):
+        actual, expected = (getattr(library, function)(x, 0, **options) for library in (tr, torch))
+        assert actual.dtype == expected.dtype and actual.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("function", ["cumsum", "cumprod", "logcumsumexp"])
+def test_symbolically_traced(function: str) -> None:
+    """torch.fx writes the operator down, as it does torch's own; a pair it cannot unpack, and says so."""
+    x = torch.randn(3, 4)
+    traced = torch.fx.symbolic_trace(lambda t: getattr(tr, function)(t, 1))
+    assert_same_bits(traced(x), getattr(tr, function)(x, 1))
+    with pytest.raises(torch.fx.proxy.TraceError):
+        torch.fx.symbolic_trace(lambda t: tr.cummax(t, 1))
+
+
+def test_words_of_kernels() -> None:
+    """What C++ alone finds out is said without the place in C++."""
+    with pytest.raises(RuntimeError, match=r"^input has 65 dimensions"):
+        tr.cumsum(torch.zeros([1] * 65), 0)

@@ -379,6 +379,41 @@ def test_the_gradient_of_a_sum_is_spread() -> None:
     assert torch.autograd.grad(y, x, torch.tensor([1.0, 2.0, 3.0]))[0].tolist() == [1, 1, 3, 3, 3, 3]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+def test_derivatives_of_products_with_zeros(zeros: int, device: str) -> None:
+    """Those of every order; and of numbers whose reciprocal is infinite."""
+    x = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64, device=device)
+    x[:zeros] = 0
+    found = []
+    for product in (lambda t: run("prod", t, torch.tensor([0, 4], device=device)), torch.prod):
+        leaf_ = x.clone().requires_grad_()
+        y = product(leaf_)
+        for _ in range(3):
+            (y,) = torch.autograd.grad(y.sum(), leaf_, create_graph=True)
+        found.append(y.detach())
+    torch.testing.assert_close(*found)
+    tiny = torch.tensor([1e-40, 1.0], device=device, requires_grad=True)
+    (actual,) = torch.autograd.grad(run("prod", tiny, torch.tensor([0, 2], device=device)).sum(), tiny)
+    assert actual.tolist() == [1.0, tiny.tolist()[0]]
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_compile_with_offsets_of_data(fold: str) -> None:
+    """As many segments as the data say, which no guard may ask for."""
+
+    def call(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        starts = torch.nonzero(torch.cat([ids.new_ones(1), ids.diff()])).flatten()
+        return run(fold, x, torch.cat([starts, ids.new_full((1,), ids.shape[0])]))
+
+    ids, x = torch.tensor([1, 1, 1, 2, 2, 3]), torch.randn(6, requires_grad=True)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        actual = torch.compile(call, fullgraph=True, backend="aot_eager")(x, ids)
+    torch.testing.assert_close(actual, call(x, ids))
+    gradients = (torch.autograd.grad(y.sum(), x)[0] for y in (actual, call(x, ids)))
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.parametrize("rung", ["sequential", "ordered"])
 @pytest.mark.parametrize("fold", FOLDS)
 def test_every_rung_has_the_gradient(fold: str, rung: str) -> None:

@@ -120,7 +120,7 @@ def check_mask(function: str, mask: Tensor, input: Tensor) -> None:
         devices = f"but mask is on {mask.device} and input is on {input.device}"
         raise RuntimeError(f"{function}(): mask and input must be on the same device, {devices}")
     sizes = zip(reversed(mask.shape), reversed(input.shape), strict=False)
-    if mask.ndim > input.ndim or any(m != 1 and m != n for m, n in sizes):
+    if mask.ndim > input.ndim or any(m != n and m != 1 for m, n in sizes):
         shapes = f"mask has {list(mask.shape)} and input has {list(input.shape)}"
         raise RuntimeError(f"{function}(): mask cannot be broadcast to the shape of input: {shapes}")
 

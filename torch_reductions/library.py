@@ -270,13 +270,15 @@ class Operator(Generic[Output]):
         # The kernels check everything, but know RuntimeError alone: what was wrong is found out after the fact.
         try:
             self.check(input, *args, **options)
-            raise failure
+            raise without_place(failure)
         finally:
             del failure  # its traceback holds this frame, and that the input
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Output:
         """The operator itself, by the way that is right under whatever transforms are active."""
         if not isinstance(input, Tensor):  # None would pass for a tensor that is not there
+            if torch.overrides.has_torch_function_unary(input):
+                return self.op(input, *args, **options)
             raise wrong_type(self.name, "input", "Tensor", input)
         if torch._C._are_functorch_transforms_active() and not _functionalizing():
             # torch.func cannot look into an Autograd kernel.
@@ -351,7 +353,9 @@ class Operator(Generic[Output]):
     def _autocast(self, device: str, input: Tensor, *args: Any, **options: Any) -> Output:
         key = getattr(torch._C.DispatchKey, f"Autocast{device.upper()}")
         if options.get("dtype") is None and input.dtype in (torch.float16, torch.bfloat16):
-            options["dtype"] = torch.float32  # as torch's own: the kernel widens on the way, nothing is copied
+            options["dtype"] = (
+                torch.float32
+            )  # as torch's own; a reduction's kernel widens on the way, a scan's input is copied
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
             return self.op(input, *args, **options)
 
@@ -397,6 +401,12 @@ def _for_each(ctx: Any, grads: Any) -> tuple[Tensor | None, ...]:
     """A gradient for each of the operator's arguments: those of its first ones, and None."""
     grads = grads if isinstance(grads, tuple) else (grads,)
     return (*grads, *(None,) * (ctx.count - len(grads)))
+
+
+def without_place(failure: RuntimeError) -> RuntimeError:
+    """What a kernel raises, without the function and the line of C++ that stand before its words."""
+    words = re.sub(r"^\w+, csrc/\S+:\d+, ", "", str(failure))
+    return failure if words == str(failure) else RuntimeError(words).with_traceback(failure.__traceback__)
 
 
 def _functionalizing() -> bool:

@@ -24,6 +24,7 @@ from .library import (
     is_dual,
     no_cuda,
     registrations,
+    without_place,
     wrong_type,
 )
 
@@ -53,11 +54,14 @@ class Out:
         if not isinstance(input, Tensor):
             raise wrong_type(self.name, "input", "Tensor", input)
         self._check_writable(outs, input)
-        if torch.compiler.is_compiling():
-            self._copy(variant, outs, input, *args, **options)
-            return
         if variant != "auto":
             options["variant"] = self.operator.number(input, variant)
+        if torch.compiler.is_compiling():  # the fake kernel checks the rest, but what it raises is wrapped
+            self.operator.supports(input, *args, **options)
+            self._check_types(outs, input, options.get("dtype"))
+            self._check_shapes(outs, self.shape(input, *args, **options))
+            self.op(input, *args, **options, **dict(zip(self.names, outs, strict=True)))
+            return
         try:
             self._run(outs, input, *args, **options)
             return
@@ -68,7 +72,7 @@ class Out:
             self.operator.check(input, *args, **options)
             self._check_types(outs, input, options.get("dtype"))
             if not self._resize(outs, self.shape(input, *args, **options)):
-                raise failure
+                raise without_place(failure)
         finally:
             del failure
         self._run(outs, input, *args, **options)
@@ -88,39 +92,27 @@ class Out:
             self.call(input, *args, **options)
         increment_version(outs)
 
-    def _copy(self, variant: str, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
-        """For torch.compile, which does not take an operator that returns what it was given; it sees to it itself that
-        nothing is copied that need not be."""
-        self._check_types(outs, input, options.get("dtype"))
-        if self.takes_dtype:
-            options["dtype"] = outs[0].dtype
-        results = self.operator(variant, input, *args, **options)
-        results = (results,) if isinstance(results, Tensor) else results
-        for name, out, result in zip(self.names, outs, results, strict=True):
-            self._check_shape(name, out, result.shape)
-            out.copy_(result)
-
-    def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Any:
+    def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> None:
         outs = tuple(options[name] for name in self.names)
         self._check_writable(outs, input)
         with torch._C._AutoDispatchBelowAutograd():
-            result = self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
+            self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
         increment_version(outs)
-        return result
 
-    def _fake(self, input: Tensor, *args: Any, **options: Any) -> Any:
+    def _fake(self, input: Tensor, *args: Any, **options: Any) -> None:
         outs = tuple(options.pop(name) for name in self.names)
         self.operator.supports(input, *args, **options)
         self._check_types(outs, input, options.get("dtype"))
-        for name, out in zip(self.names, outs, strict=True):
-            self._check_shape(name, out, self.shape(input, *args, **options))
-        return outs if len(outs) > 1 else outs[0]
+        self._check_shapes(outs, self.shape(input, *args, **options))
 
     # --- What is right ------------------------------------------------------------------------------------------------
 
     def _check_writable(self, outs: Outs, input: Tensor) -> None:
         """Raises what torch raises where autograd would have to know of the write."""
         tensors, compiling = (input, *outs), torch.compiler.is_compiling()
+        active = not compiling and torch._C._are_functorch_transforms_active()
+        if active and any(torch._C._functorch.is_batchedtensor(t) for t in tensors):
+            raise NotImplementedError(f"{self.name}(): vmap over out= is not implemented; copy the result into out")
         if (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) or (
             not compiling and any(is_dual(t) for t in tensors)
         ):
@@ -145,10 +137,11 @@ class Out:
                 devices = f"but {name} is on {out.device} and input is on {input.device}"
                 raise RuntimeError(f"{self.name}(): {name} and input must be on the same device, {devices}")
 
-    def _check_shape(self, name: str, out: Tensor, shape: Sequence[int]) -> None:
-        if list(out.shape) != list(shape):
-            shapes = f"but it is {list(out.shape)} and the result is {list(shape)}"
-            raise RuntimeError(f"{self.name}(): {name} must have the shape of the result, {shapes}")
+    def _check_shapes(self, outs: Outs, shape: Sequence[int]) -> None:
+        for name, out in zip(self.names, outs, strict=True):
+            if list(out.shape) != list(shape):
+                shapes = f"but it is {list(out.shape)} and the result is {list(shape)}"
+                raise RuntimeError(f"{self.name}(): {name} must have the shape of the result, {shapes}")
 
     def _resize(self, outs: Outs, shape: Sequence[int]) -> bool:
         """Gives each tensor the shape of the result, as torch does; whether any had another."""

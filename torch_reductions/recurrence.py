@@ -8,6 +8,7 @@ layout and in every batch the same bits.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any, Literal, overload
@@ -168,7 +169,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     before an element, is the gradient of that element's gate (Martin and Cundy, 2018)."""
     gates, output, initial, cu_seqlens = ctx.saved_tensors
     shape, dim = gates.shape, ctx.dim
-    gates, grad = torch.atleast_1d(gates, grad)
+    gates, grad = torch.atleast_1d(gates), torch.atleast_1d(grad)
     n = gates.shape[dim]
     if n == 0:
         empty = torch.zeros_like(gates)
@@ -294,7 +295,8 @@ def linear_recurrence(
     Args:
         gates: float16, bfloat16, float32 or float64; any strides. Gates and tokens are broadcast, without a copy where
             the result is still one stride before the dim and one behind it.
-        tokens: of the gates' type and device.
+        tokens: on the gates' device. Gates, tokens and initial state of different types are promoted, as torch does it:
+            float32 states before tokens of half precision make all of it float32.
         dim: the dim along which it runs.
         initial: the state before the first element, of the result's shape without ``dim``; of packed segments one
             each, in the place of ``dim``. None: no state stands there, and the first state is the first token to the
@@ -319,7 +321,10 @@ def linear_recurrence(
         NotImplementedError: a tensor is of integers, complex, sparse, nested or quantized; vmap over cu_seqlens.
 
     Order of operations: Fold(i + 1) of the steps, see :mod:`torch_reductions.recurrence`; the initial state is applied
-    last. Infinities and NaN reach what comes after them alone. The gradient is one recurrence from the other end.
+    last. Infinities and NaN reach what comes after them alone. Gates are multiplied with one another, which states one
+    after the other would not need: where the product of neighbouring gates overflows, a state 0 becomes NaN, and one
+    that is finite may be infinite; ``variant="sequential"`` has no such products. Gates in [-1, 1] never overflow. The
+    gradient is one recurrence from the other end.
 
     Sources: Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.4; Martin and Cundy, *Parallelizing Linear
     Recurrent Neural Nets over Sequence Length*, 2018.
@@ -344,6 +349,8 @@ def linear_recurrence(
     for name, value in (("reverse", reverse), ("return_last", return_last)):
         if type(value) is not bool:
             raise wrong_type(NAME, name, "bool", value)
+    if gates.dtype != tokens.dtype or (initial is not None and initial.dtype != tokens.dtype):
+        gates, tokens, initial = _promoted(gates, tokens, initial)
     if gates.is_nested or tokens.is_nested or gates.shape != tokens.shape:
         _supports(gates, tokens, initial, dim)
         _beside("gates", gates, tokens)
@@ -352,6 +359,15 @@ def linear_recurrence(
     segments = () if cu_seqlens is None else (cu_seqlens,)
     states = _linear_recurrence(variant, gates, tokens, initial, dim, *segments, **options)
     return (states, _last(states, initial, dim, cu_seqlens, reverse)) if return_last else states
+
+
+def _promoted(gates: Tensor, tokens: Tensor, initial: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Of one type, as torch promotes them: those without dims do not count beside others."""
+    tensors = [t for t in (gates, tokens, initial) if t is not None]
+    dtype = functools.reduce(
+        torch.promote_types, [t.dtype for t in tensors if t.ndim > 0] or [t.dtype for t in tensors]
+    )
+    return gates.to(dtype), tokens.to(dtype), None if initial is None else initial.to(dtype)
 
 
 def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:

@@ -42,6 +42,7 @@ from .recurrence import edges, recur
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
 FOLDS = ("cumsum", "cumprod")  # they make int64 of integers, and take a dtype
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # of which these are, though no kernel reads them
 Pair = tuple[Tensor, Tensor]
 
 
@@ -220,21 +221,17 @@ def _precise(*tensors: Tensor) -> torch.dtype:
     return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
 
 
-def _segments(ctx: Any) -> tuple[Tensor, ...]:
-    """The offsets, as the last argument of a scan or recurrence, if there are any."""
-    (cu_seqlens, *_) = ctx.saved_tensors
-    return () if cu_seqlens is None else (cu_seqlens,)
+# What was saved is read once in each backward: checkpoints and offloading unpack it at every access.
 
 
-def _hidden(ctx: Any, x: Tensor, identity: float) -> Tensor:
+def _hidden(mask: Tensor | None, x: Tensor, identity: float) -> Tensor:
     """x, of the input's shape, with the identity where the mask hides elements."""
-    (_, mask, *_) = ctx.saved_tensors
     return x if mask is None else x.masked_fill(mask.logical_not(), identity)
 
 
-def _gradient(ctx: Any, gradient: Tensor) -> Tensor:
+def _gradient(ctx: Any, mask: Tensor | None, gradient: Tensor) -> Tensor:
     """As the input's: what is hidden has none."""
-    return _hidden(ctx, gradient.reshape(ctx.shape), 0).to(ctx.dtype)
+    return _hidden(mask, gradient.reshape(ctx.shape), 0).to(ctx.dtype)
 
 
 def _without_initial(ctx: Any, results: Tensor) -> Tensor:
@@ -245,9 +242,11 @@ def _without_initial(ctx: Any, results: Tensor) -> Tensor:
 
 def _cumsum_backward(ctx: Any, grad: Tensor) -> Tensor:
     """Each element is in every sum from its own one on: a scan from the other end."""
+    cu_seqlens, mask = ctx.saved_tensors
     if ctx.include_initial:
         grad = _without_initial(ctx, grad)
-    return _gradient(ctx, _cumsum.run(grad, ctx.dim, *_segments(ctx), exclusive=ctx.exclusive, reverse=not ctx.reverse))
+    sums = _cumsum.run(grad, ctx.dim, cu_seqlens, exclusive=ctx.exclusive, reverse=not ctx.reverse)
+    return _gradient(ctx, mask, sums)
 
 
 def _shifted(x: Tensor, dim: int, by: int, fill: float) -> Tensor:
@@ -257,9 +256,9 @@ def _shifted(x: Tensor, dim: int, by: int, fill: float) -> Tensor:
     return torch.cat([end, kept] if by > 0 else [kept, end], dim)
 
 
-def _behind(ctx: Any, x: Tensor) -> Tensor:
+def _behind(ctx: Any, cu_seqlens: Tensor | None, x: Tensor) -> Tensor:
     """What stands behind each element, or 0 behind the last of a line or segment."""
-    (cu_seqlens, *_), on = ctx.saved_tensors, 1 if ctx.reverse else -1
+    on = 1 if ctx.reverse else -1
     if cu_seqlens is None:
         return _shifted(x, ctx.dim, on, 0.0)
     return x.roll(on, ctx.dim).masked_fill(edges(cu_seqlens, x, ctx.dim, last=not ctx.reverse), 0)
@@ -268,25 +267,23 @@ def _behind(ctx: Any, x: Tensor) -> Tensor:
 def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
     """The product before an element, times the sum of the gradients from it on, each times the elements between: that
     sum is a linear recurrence from the other end. Nothing is divided, so that elements may be zero."""
-    cu_seqlens, _, input, output = ctx.saved_tensors
+    cu_seqlens, mask, input, output = ctx.saved_tensors
     if input.numel() == 0:
         return torch.zeros_like(input)
-    if cu_seqlens is not None:
-        return _cumprod_backward_of_segments(ctx, grad)
-    input = _hidden(ctx, input, 1)
     precise, dim, on = _precise(input, output), ctx.dim, -1 if ctx.reverse else 1
-    grad, input, output = (t.to(precise) for t in torch.atleast_1d(grad, input, output))
+    grad, factors, output = (torch.atleast_1d(t).to(precise) for t in (grad, _hidden(mask, input, 1), output))
+    gates = factors.roll(-on, dim)  # the one that rolls in is met first, where no state stands yet
     if ctx.include_initial:
         grad = _without_initial(ctx, grad)
-        before = output.narrow(dim, 1 if ctx.reverse else 0, input.shape[dim])
+        before = output.narrow(dim, 1 if ctx.reverse else 0, factors.shape[dim])
+    elif cu_seqlens is not None:
+        before = _cumprod.run(factors, dim, cu_seqlens, exclusive=True, reverse=ctx.reverse)
     else:
         before = output if ctx.exclusive else _shifted(output, dim, on, 1.0)
     if ctx.exclusive:  # an element is in the products behind its own
-        sums = recur(input, grad, None, dim, reverse=not ctx.reverse)
-        sums = _shifted(sums, dim, -on, 0.0)
-    else:  # the gate that rolls in is met first, where no state stands yet
-        sums = recur(input.roll(-on, dim), grad, None, dim, reverse=not ctx.reverse)
-    return _gradient(ctx, before * sums)
+        grad = _behind(ctx, cu_seqlens, grad)
+    sums = recur(gates, grad, None, dim, cu_seqlens, reverse=not ctx.reverse)
+    return _gradient(ctx, mask, before * sums)
 
 
 def _share(part: Tensor, whole: Tensor, none: Tensor) -> Tensor:
@@ -296,40 +293,26 @@ def _share(part: Tensor, whole: Tensor, none: Tensor) -> Tensor:
 
 def _logcumsumexp_backward(ctx: Any, grad: Tensor) -> Tensor:
     """exp(x[j]) times the sum of grad[i] exp(-y[i]) over i >= j, without numbers that overflow: h[j] = grad[j] +
-    exp(y[j] - y[j + 1]) h[j + 1], a recurrence from the other end, and then exp(x[j] - y[j]) h[j].
+    exp(y[j] - y[j + 1]) h[j + 1], a recurrence from the other end, and then exp(x[j] - y[j]) h[j]. In float64: of many
+    factors that are a hair below 1 the product would drift.
 
     Where y is -inf nothing has a share in it. An element inf has no defined share, NaN, and the others have 0."""
     dim, reverse = ctx.dim, ctx.reverse
-    cu_seqlens, _, input, output = ctx.saved_tensors
+    cu_seqlens, mask, input, output = ctx.saved_tensors
     if input.numel() == 0:
         return torch.zeros_like(input)
-    precise, input = _precise(input), _hidden(ctx, input, -torch.inf)
-    x, y, grad = torch.atleast_1d(input, output, grad)
-    x, grad = x.to(precise), grad.to(precise)
+    precise = _precise(input)
+    x, y, grad = (torch.atleast_1d(t) for t in (_hidden(mask, input, -torch.inf).to(precise), output, grad))
     if ctx.include_initial:
         y, grad = _without_initial(ctx, y), _without_initial(ctx, grad)
-    behind = 1 if reverse else -1
     if ctx.exclusive:  # each result's gradient stands one place further on than the last element that it is made of
-        grad = _behind(ctx, grad)
+        grad = _behind(ctx, cu_seqlens, grad)
     if ctx.exclusive or y.dtype != precise:  # half precision is too coarse for differences
-        y = _logcumsumexp.run(x, dim, *_segments(ctx), reverse=reverse)
-    later = y.roll(behind, dim)  # what rolls in makes the gate of the first element that the recurrence meets
+        y = _logcumsumexp.run(x, dim, cu_seqlens, reverse=reverse)
+    x, y, grad = (t.to(torch.float64) for t in (x, y, grad))
+    later = y.roll(1 if reverse else -1, dim)  # what rolls in makes the gate of the first element that is met
     h = recur(_share(y, later, later.isinf()), grad, None, dim, cu_seqlens, reverse=not reverse)
-    return _gradient(ctx, _share(x, y, y == -torch.inf) * h)
-
-
-def _cumprod_backward_of_segments(ctx: Any, grad: Tensor) -> Tensor:
-    """What stands before an element, times what a recurrence from the other end makes of the gradients behind it, whose
-    gates are the elements behind: nothing is divided by, so that zeros are right, too."""
-    cu_seqlens, _, input, output = ctx.saved_tensors
-    precise = _precise(input, output)
-    grad, factors = torch.atleast_1d(grad.to(precise), _hidden(ctx, input, 1).to(precise))
-    before = _cumprod.run(factors, ctx.dim, cu_seqlens, exclusive=True, reverse=ctx.reverse)
-    # What rolls in from another segment is the gate of no state.
-    gates = factors.roll(1 if ctx.reverse else -1, ctx.dim)
-    if ctx.exclusive:
-        grad = _behind(ctx, grad)
-    return _gradient(ctx, before * recur(gates, grad, None, ctx.dim, cu_seqlens, reverse=not ctx.reverse))
+    return _gradient(ctx, mask, _share(x, y, y == -torch.inf) * h)
 
 
 def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
@@ -341,11 +324,11 @@ def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
     (cu_seqlens, _, indices), dim = ctx.saved_tensors, ctx.dim
     if 0 in ctx.shape:
         return grad.new_zeros(ctx.shape, dtype=ctx.dtype)
-    grad, indices = torch.atleast_1d(grad.to(_precise(grad)), indices)
+    grad, indices = (torch.atleast_1d(t) for t in (grad.to(_precise(grad)), indices))
     if ctx.include_initial:
         grad, indices = _without_initial(ctx, grad), _without_initial(ctx, indices)
     elif ctx.exclusive:  # an element's first result stands behind its own place
-        grad, indices = _behind(ctx, grad), _behind(ctx, indices)
+        grad, indices = _behind(ctx, cu_seqlens, grad), _behind(ctx, cu_seqlens, indices)
     gates = (indices == indices.roll(1 if ctx.reverse else -1, dim)).to(grad.dtype)
     sums = recur(gates, grad, None, dim, cu_seqlens, reverse=not ctx.reverse)
     places = torch.arange(indices.shape[dim], device=grad.device).view([-1] + [1] * (indices.ndim - 1 - dim))
@@ -381,6 +364,7 @@ _cumprod: Operator[Tensor] = _operator("cumprod", _fake, _save_values, _cumprod_
 _logcumsumexp: Operator[Tensor] = _operator("logcumsumexp", _fake, _save_values, _logcumsumexp_backward)
 _cummax: Operator[Pair] = _operator("cummax", _fake_pair, _save_indices, _extreme_backward)
 _cummin: Operator[Pair] = _operator("cummin", _fake_pair, _save_indices, _extreme_backward)
+cumprod_of = _cumprod.run
 
 
 def _out(operator: Operator[Any], *names: str) -> Out:
@@ -418,6 +402,8 @@ def _call(
             options[name] = value
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
+    if operator.name in FOLDS and isinstance(input, Tensor) and input.dtype in UNSIGNED:
+        input = input.to(options.get("dtype", torch.int64))
     tensors: tuple[Tensor | None, ...] = ()
     if cu_seqlens is not None or mask is not None:
         for name, tensor in (("cu_seqlens", cu_seqlens), ("mask", mask)):
@@ -455,6 +441,7 @@ def cumsum(
 
     Args:
         input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool; any shape and strides.
+            uint16, uint32 and uint64 are converted first.
         dim: the dim to scan.
         dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
         exclusive: whether an element's own value is left out, :math:`y_i = \sum_{j < i} x_j`.

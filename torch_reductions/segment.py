@@ -30,6 +30,7 @@ from .arguments import (
     to_dtype,
 )
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from .scan import cumprod_of
 
 __all__ = ["segment_amax", "segment_amin", "segment_mean", "segment_prod", "segment_sum"]
 
@@ -123,7 +124,8 @@ class _Spread(torch.autograd.Function):
         offsets = cu_seqlens.to(torch.int64).contiguous()
         places = torch.arange(length, device=offsets.device)
         # Clamped, for offsets on a GPU that are wrong.
-        segment = (torch.searchsorted(offsets, places, right=True) - 1).clamp(0, max(offsets.shape[0] - 2, 0))
+        last = torch.sym_max(offsets.shape[0] - 2, 0)
+        segment = (torch.searchsorted(offsets, places, right=True) - 1).clamp(0, last)
         return values.index_select(dim, segment)
 
     @staticmethod
@@ -175,22 +177,12 @@ def _mean_backward(ctx: Any, grad: Tensor) -> Tensor:
 
 
 def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """The product of the other elements, as a polynomial in the zeros among them: one that is left over is a factor,
-    whose own derivative the second derivative needs, and of several nothing is left."""
+    """The product of the elements before one and of those behind it: nothing is divided, so that elements may be zero,
+    in derivatives of every order."""
     cu_seqlens, input = ctx.saved_tensors
-    precise = torch.float64 if torch.float64 in (ctx.dtype, grad.dtype) else torch.float32
-    x = input.to(precise)
-    is_zero = x == 0
-    zeros = _segment_sum.run(is_zero, cu_seqlens, ctx.dim)
-    factors = torch.where(is_zero, 1, x)
-    products = _segment_prod.run(factors, cu_seqlens, ctx.dim)
-    zero = torch.where(is_zero, x, 0)
-    the_zero = _segment_sum.run(zero, cu_seqlens, ctx.dim)  # where there is one
-    of_others = torch.where(zeros == 0, 1, torch.where(zeros == 1, the_zero, 0))
-    count, sum_of_zeros = (_spread(ctx, t, cu_seqlens) for t in (zeros, the_zero))
-    of_zero = torch.where(count == 1, 1, torch.where(count == 2, sum_of_zeros - zero, 0))
-    others = torch.where(is_zero, of_zero, _spread(ctx, of_others, cu_seqlens) / factors)
-    return (_spread(ctx, grad.to(precise) * products, cu_seqlens) * others).to(ctx.dtype)
+    x = input.to(torch.float64 if torch.float64 in (ctx.dtype, grad.dtype) else torch.float32)
+    before, behind = (cumprod_of(x, ctx.dim, cu_seqlens, exclusive=True, reverse=reverse) for reverse in (False, True))
+    return (_spread(ctx, grad.to(x.dtype), cu_seqlens) * (before * behind)).to(ctx.dtype)
 
 
 def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -307,8 +299,8 @@ def segment_prod(
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
 
     Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Blelloch, *Prefix
-    Sums and Their Applications*, 1.5). The gradient is the product over the element, and right where elements are zero;
-    so is the second derivative, but not the third one there.
+    Sums and Their Applications*, 1.5). The gradient of an element is the product of the others, of those before it
+    and of those behind it: nothing is divided, and elements may be zero.
 
     >>> segment_prod(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
     tensor([6., 1., 4.])

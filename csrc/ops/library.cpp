@@ -37,28 +37,27 @@ STABLE_TORCH_LIBRARY(torch_reductions, m) {
       "cummin(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, bool "
       "reverse=False, "
       "bool include_initial=False, int variant=0) -> (Tensor values, Tensor indices)");
+  // They return nothing: torch.compile takes no operator of ours that returns what it was given.
   m.def(
       "cumsum.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, ScalarType? dtype=None, bool "
       "exclusive=False, "
-      "bool reverse=False, bool include_initial=False, int variant=0, Tensor(a!) out) -> Tensor(a!)");
+      "bool reverse=False, bool include_initial=False, int variant=0, Tensor(a!) out) -> ()");
   m.def(
       "cumprod.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, ScalarType? dtype=None, bool "
       "exclusive=False, "
-      "bool reverse=False, bool include_initial=False, int variant=0, Tensor(a!) out) -> Tensor(a!)");
+      "bool reverse=False, bool include_initial=False, int variant=0, Tensor(a!) out) -> ()");
   m.def(
       "logcumsumexp.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, "
       "bool reverse=False, "
-      "bool include_initial=False, int variant=0, Tensor(a!) out) -> Tensor(a!)");
+      "bool include_initial=False, int variant=0, Tensor(a!) out) -> ()");
   m.def(
       "cummax.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, bool "
       "reverse=False, "
-      "bool include_initial=False, int variant=0, Tensor(a!) values, Tensor(b!) indices) -> "
-      "(Tensor(a!) values, Tensor(b!) indices)");
+      "bool include_initial=False, int variant=0, Tensor(a!) values, Tensor(b!) indices) -> ()");
   m.def(
       "cummin.out(Tensor input, int dim, Tensor? cu_seqlens=None, Tensor? mask=None, *, bool exclusive=False, bool "
       "reverse=False, "
-      "bool include_initial=False, int variant=0, Tensor(a!) values, Tensor(b!) indices) -> "
-      "(Tensor(a!) values, Tensor(b!) indices)");
+      "bool include_initial=False, int variant=0, Tensor(a!) values, Tensor(b!) indices) -> ()");
   // The tensors stand first: torch differentiates no tensor that is named only.
   m.def(
       "linear_recurrence(Tensor gates, Tensor tokens, Tensor? initial, int dim, Tensor? cu_seqlens=None, *, "

@@ -187,7 +187,7 @@ Tensor accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seq
 
 // As in torch the type of out is that of the result, where none is named.
 template <Scan function>
-Tensor accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<Tensor> mask,
+void accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<Tensor> mask,
                       std::optional<ScalarType> dtype, bool exclusive, bool reverse, bool include_initial,
                       int64_t variant, Tensor out) {
   const char* const name = name_of(function);
@@ -198,7 +198,6 @@ Tensor accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu
   const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   const Results into{out, std::nullopt};
   deliver(out, accumulate_into<function>(input, output, options, &into));
-  return out;
 }
 
 Tensor log_accumulate_into(const Tensor& input, const Options& options, const Results* out) {
@@ -213,7 +212,7 @@ Tensor log_accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu
   return log_accumulate_into(input, {dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant}, nullptr);
 }
 
-Tensor log_accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
+void log_accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
                           std::optional<Tensor> mask, bool exclusive, bool reverse, bool include_initial,
                           int64_t variant, Tensor out) {
   const char* const name = name_of(Scan::logcumsumexp);
@@ -222,7 +221,6 @@ Tensor log_accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor
   const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   const Results into{out, std::nullopt};
   deliver(out, log_accumulate_into(input, options, &into));
-  return out;
 }
 
 template <Scan function>
@@ -243,7 +241,7 @@ std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, std::option
 }
 
 template <Scan function>
-std::tuple<Tensor, Tensor> extreme_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
+void extreme_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
                                        std::optional<Tensor> mask, bool exclusive, bool reverse, bool include_initial,
                                        int64_t variant, Tensor values, Tensor indices) {
   const char* const name = name_of(function);
@@ -257,7 +255,6 @@ std::tuple<Tensor, Tensor> extreme_out(const Tensor& input, int64_t dim, std::op
   const Results made = extreme_into<function>(input, options, &into);
   deliver(values, made.values);
   deliver(indices, *made.indices);
-  return {values, indices};
 }
 
 void register_kernels(torch::stable::detail::StableLibrary& m) {

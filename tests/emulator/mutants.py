@@ -36,6 +36,7 @@ class Mutant:
     function: str = "sum"
     order: str = "forward"
     packed: bool = False  # on packed segments
+    masked: bool = False
 
 
 ORDERED, SCAN, SEGMENTED = "reduce/ordered/", "scan/ordered/", "scan/segmented/"
@@ -145,9 +146,52 @@ MUTANTS = (
         "a scan's warp that copies out before all its results are there",
         "races",
         SCAN + "rows.cuh",
-        "    __syncwarp();\n    const int64_t first = p.line",
-        "    const int64_t first = p.line",
+        "    __syncwarp();\n    if (in_vectors(to, at",
+        "    if (in_vectors(to, at",
         "cumsum",
+    ),
+    Mutant(
+        "a scan's word of two runs that stands with the first one alone",
+        "plain",
+        SCAN + "rows.cuh",
+        "if (apart && i >= int(is_odd(from)) && i + 1 < n)",
+        "if (false)",
+        "cumsum",
+    ),
+    Mutant(
+        "a scan's words of memory whose halves are apart here",
+        "plain",
+        SCAN + "rows.cuh",
+        "if (is_apart(to, at)) set_apart(behind);",
+        "",
+        "cumsum",
+    ),
+    Mutant(
+        "a scan's mask that is read before its elements are there",
+        "races",
+        SCAN + "rows.cuh",
+        "    __syncwarp();\n#pragma unroll 4\n    for (int i = q; i < p.elements; i += lanes, shown",
+        "#pragma unroll 4\n    for (int i = q; i < p.elements; i += lanes, shown",
+        "cumsum",
+        masked=True,
+    ),
+    Mutant(
+        "a scan's mask of rows that is read from its first position on",
+        "plain",
+        SCAN + "rows.cuh",
+        "lines.mask.at(p.line, first + q, 0);",
+        "lines.mask.at(p.line, q, 0);",
+        "cumsum",
+        masked=True,
+    ),
+    Mutant(
+        "a scan's mask of columns against the scan's direction",
+        "plain",
+        SCAN + "columns.cuh",
+        "const int64_t row = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;",
+        "const int64_t row = lines.mask.strides.length;",
+        "cumsum",
+        masked=True,
     ),
     Mutant(
         "a scan's total that is said one level too high",
@@ -249,7 +293,9 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
         command = command.replace(str(step.output), str(changed)).replace(str(runner.output), str(program))
         subprocess.run(command.replace(old, new) if old else command, cwd=ROOT, shell=True, check=True)
     operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
-    cases_of = cases.packed_cases_of if mutant.packed else cases.ordered_cases
+    cases_of = cases.ordered_cases
+    if mutant.packed or mutant.masked:
+        cases_of = cases.packed_cases_of if mutant.packed else cases.masked_cases_of
     wanted = [case for dtype in (torch.float32, torch.bfloat16, torch.int64) for case in cases_of(operator, dtype)]
     (tree / "list.txt").write_text(cases.text_of(wanted))
     options = ["--order", mutant.order, "--jobs", str(build.jobs()), "--limit", "90"]

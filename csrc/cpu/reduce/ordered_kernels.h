@@ -176,7 +176,7 @@ A fold_row(const S* row, int64_t stride, int64_t n, bool far) {
     for (int64_t c = b; c & 1; c >>= 1) value = Op::combine(waiting[level++], value);
     waiting[level] = value;
   }
-  for (int level = 63; level >= 0; level--) {
+  for (int level = 63; blocks != 0 && level >= 0; level--) {
     if (blocks >> level & 1) acc = Op::combine(acc, waiting[level]);
   }
   const int rest = int(n % kBlock);

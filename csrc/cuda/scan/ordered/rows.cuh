@@ -109,62 +109,128 @@ struct RowTiles {
     const unsigned bytes = unsigned(at | count) * unsigned(sizeof(T));
     return (unsigned(reinterpret_cast<uintptr_t>(global)) | bytes) % 16 == 0;
   }
-  // body(shared, v) for this lane's vectors v of the n that stand from vector(at) on; those of a whole warp lie in constant
-  // steps.
-  template <class Body>
-  __device__ __forceinline__ void each_vector(int at, int n, Body body) const {
+  // body(shared, i) for this lane's share of n elements, U at a time, the i-th of which stands at element(at + i); those of a
+  // whole warp lie in constant steps.
+  template <int U, class Body>
+  __device__ __forceinline__ void each(int at, int n, Body body) const {
     if (lanes == 32) {
-      uint4* const mine = vector(at + q);
+      constexpr int kStep = Run < 32 * U ? 32 * U : Run, kUnroll = U == E ? Vectors : 8;
 #pragma unroll
-      for (int k = 0; k < Vectors; k++)
-        if (q + 32 * k < n) body(mine + k * (32 / Vectors * kPitch), q + 32 * k);
-    } else {
-#pragma unroll 1
-      for (int v = q; v < n; v += lanes) body(vector(at + v), v);
-    }
-  }
-  template <class Body>
-  __device__ __forceinline__ void each_element(int at, int n, Body body) const {
-    if (lanes == 32) {
-      constexpr int kStep = Run < 32 ? 32 : Run;
-#pragma unroll
-      for (int m = 0; m < kStep; m += 32) {
-        T* const mine = element(at + q + m);
-#pragma unroll 8
+      for (int m = 0; m < kStep; m += 32 * U) {
+        T* const mine = element(at + q * U + m);
+#pragma unroll kUnroll
         for (int k = 0; k < 32 * Run / kStep; k++)
-          if (const int i = q + m + k * kStep; i < n) body(mine + k * (kStep / Run * kPitch * E), i);
+          if (const int i = q * U + m + k * kStep; i < n) body(mine + k * (kStep / Run * kPitch * E), i);
       }
     } else {
-#pragma unroll 4
-      for (int i = q; i < n; i += lanes) body(element(at + i), i);
+      constexpr int kUnroll = U == E ? 1 : 4;
+#pragma unroll kUnroll
+      for (int i = q * U; i < n; i += lanes * U) body(element(at + i), i);
     }
   }
 
-  // In memory a reverse scan's part lies at the end of its space, the last position first.
+  // Where the part's `elements` lie: in memory, and from element(at) on. Of a reverse scan they lie at the end of their space,
+  // the last position first.
+  struct Share {
+    const T* from;
+    int at;
+  };
+  __device__ __forceinline__ Share share(const Place& p) const {
+    const T* const line = reinterpret_cast<const T*>(lines.input + p.line * lines.outer_bytes);
+    return reverse() ? Share{line + lines.length - p.first - p.elements, all - p.elements} : Share{line + p.first, 0};
+  }
   __device__ __forceinline__ void ask(Spot spot) const {
     const Place p = place(spot);
-    const T* const from = reinterpret_cast<const T*>(lines.input + p.line * lines.outer_bytes) +
-                          (reverse() ? lines.length - p.first - p.elements : p.first);
-    const int at = reverse() ? all - p.elements : 0;
-    if (in_vectors(from, at, p.elements))
-      each_vector(at / E, p.elements / E, [&](uint4* to, int v) { copy_async(to, from + v * E); });
+    const auto [from, at] = share(p);
+    const int n = p.elements;
+    const bool apart = is_apart(from, at);
+    if constexpr (sizeof(T) == 2)
+      if (__any_sync(kFullWarp, apart)) {  // words of which only a half comes
+        my_run()->x = my_run()[Vectors].x = 0;
+        __syncwarp();
+      }
+    if (in_vectors(from, at, n)) each<E>(at, n, [&](T* to, int i) { copy_async(to, from + i); });
+    else if constexpr (sizeof(T) == 2) ask_words(p, from, at, apart);
     else
-      each_element(at, p.elements, [&](T* to, int i) {
+      each<1>(at, n, [&](T* to, int i) {
         if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(to, from + i);
         else *to = from[i];
       });
-    const int behind = reverse() ? 0 : p.elements;
+    const int behind = reverse() ? 0 : n;
 #pragma unroll 1
-    for (int i = q; i < all - p.elements; i += lanes) *element(behind + i) = T{};
+    for (int i = q; i < all - n; i += lanes) *(element(behind + i) + apart) = T{};
+  }
+
+  // Elements of two bytes are copied in words of memory. Where such a word would be halves of two words here, the elements of
+  // a run stand apart from their places, each at the next one's; the word of a run's last element and the next run's first
+  // one then stands with both.
+  __device__ __forceinline__ static bool is_odd(const T* global) {
+    return sizeof(T) == 2 && (reinterpret_cast<uintptr_t>(global) & 2) != 0;
+  }
+  __device__ __forceinline__ static bool is_apart(const T* global, int at) {
+    return sizeof(T) == 2 && is_odd(global) != bool(at & 1);
+  }
+  // one(i) for the elements of n that are half a word, two(shared, i) for the first ones of whole words.
+  template <class One, class Two>
+  __device__ __forceinline__ void each_word(const T* global, int at, int n, One one, Two two) const {
+    const int begin = is_odd(global);
+    if (q == 0 && n > 0) {
+      if (begin) one(0);
+      if ((n - begin) & 1) one(n - 1);
+    }
+    each<2>(at + begin, (n - begin) & ~1, [&](T* shared, int i) { two(shared + is_apart(global, at), begin + i); });
+  }
+  __device__ __forceinline__ void ask_words(const Place& p, const T* from, int at, bool apart) const {
+    const int n = p.elements;
+    const int64_t before = reverse() ? lines.length - p.first - n : p.first;  // elements of the line in memory
+    // The other half is the line's too but at its ends: nobody waits for it, as for an element alone.
+    const auto one = [&](int i) {
+      const bool first = i == 0 && is_odd(from);
+      if (first && before > 0) copy_async<4>(element(at), from - 1);
+      else if (!first && before + n < lines.length) copy_async<4>(element(at + i) + apart, from + i);
+      else *(element(at + i) + apart) = from[i];
+    };
+    each_word(from, at, n, one, [&](T* to, int i) { copy_async<4>(to, from + i); });
+    const int i = q * Run - 1 - at;
+    if (apart && i >= int(is_odd(from)) && i + 1 < n) copy_async<4>(element(q * Run), from + i);
+  }
+  // This thread's run, in the order of memory.
+  __device__ __forceinline__ uint4* my_run() const {
+    return memory + (threadIdx.x - q + (reverse() ? lanes - 1 - q : q)) * kPitch;
+  }
+  // It goes to its place, and back.
+  __device__ __forceinline__ void set_together() const {
+    uint4* const run = my_run();
+    uint4 now = *run;
+#pragma unroll
+    for (int j = 0; j < Vectors; j++) {
+      const uint4 next = j + 1 < Vectors ? run[j + 1] : uint4{run[Vectors].x};
+      run[j] = {__funnelshift_r(now.x, now.y, 16), __funnelshift_r(now.y, now.z, 16), __funnelshift_r(now.z, now.w, 16),
+                __funnelshift_r(now.w, next.x, 16)};
+      now = next;
+    }
+  }
+  __device__ __forceinline__ void set_apart(uint32_t next) const {  // next: the first word of the run behind it
+    uint4* const run = my_run();
+    uint32_t last = 0;
+#pragma unroll
+    for (int j = 0; j < Vectors; j++) {
+      const uint4 now = run[j];
+      run[j] = {__funnelshift_r(last, now.x, 16), __funnelshift_r(now.x, now.y, 16), __funnelshift_r(now.y, now.z, 16),
+                __funnelshift_r(now.z, now.w, 16)};
+      last = now.w;
+    }
+    run[Vectors].x = __funnelshift_r(last, next, 16);
   }
 
   // The identity in shared memory, by the warp that copied the elements.
   __device__ __forceinline__ void hide(Spot spot) const {
     const Place p = place(spot);
     const int64_t first = reverse() ? lines.length - p.first - p.elements : p.first;
-    const int at = reverse() ? all - p.elements : 0;
+    const int at = share(p).at;
     const T hidden = hidden_element(source);
     const uint8_t* shown = lines.mask.at(p.line, first + q, 0);
+    __syncwarp();
 #pragma unroll 4
     for (int i = q; i < p.elements; i += lanes, shown += lanes * lines.mask.strides.length)
       if (*shown == 0) *element(at + i) = hidden;
@@ -178,10 +244,7 @@ struct RowTiles {
   }
 
   // This thread's vector j in the order of the scan, and its values.
-  __device__ __forceinline__ uint4* run_vector(int j) const {
-    const int run = reverse() ? lanes - 1 - q : q;
-    return memory + (threadIdx.x - q + run) * kPitch + (reverse() ? Vectors - 1 - j : j);
-  }
+  __device__ __forceinline__ uint4* run_vector(int j) const { return my_run() + (reverse() ? Vectors - 1 - j : j); }
   __device__ __forceinline__ void load(Value* x, const Place& p, int j, uint64_t hidden) const {
     const uint4 w = *run_vector(j);
     uint32_t words[4] = {w.x, w.y, w.z, w.w};
@@ -200,8 +263,12 @@ struct RowTiles {
     Value node[2 * Vectors], keep[5], of_warp;
   };
   __device__ __forceinline__ State up(Spot spot) const {
-    if (lines.mask.data != nullptr) hide(spot);
     const Place p = place(spot);
+    if constexpr (sizeof(T) == 2) {
+      const auto [from, at] = share(p);
+      if (is_apart(from, at)) set_together();
+    }
+    if (lines.mask.data != nullptr) hide(spot);
     const uint64_t hidden = hidden_of_run(p);
     State s;
 #pragma unroll
@@ -332,17 +399,27 @@ struct RowTiles {
           *place_of_index(reverse() ? all - 1 - at - i : at + i) = from_the_front(lines, y[i].index);
       }
     }
-    __syncwarp();
     const int64_t first = p.line * lines.results + (reverse() ? lines.results - p.first - p.results : p.first);
     T* const to = reinterpret_cast<T*>(lines.output) + first;
     const int at = reverse() ? all - p.results : 0;
+    if constexpr (sizeof(T) == 2) {
+      const uint32_t behind = shuffle(my_run()->x, (lane + (reverse() ? 31 : 1)) & 31);
+      if (is_apart(to, at)) set_apart(behind);
+    }
+    __syncwarp();
     if constexpr (IsIndexed<Value>::value)
 #pragma unroll 4
       for (int i = q; i < p.results; i += lanes) lines.indices[first + i] = *place_of_index(at + i);
     if (in_vectors(to, at, p.results))
-      each_vector(at / E, p.results / E,
-                  [&](const uint4* from, int v) { *reinterpret_cast<uint4*>(to + v * E) = *from; });
-    else each_element(at, p.results, [&](const T* from, int i) { to[i] = *from; });
+      each<E>(at, p.results,
+              [&](const T* from, int i) { *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from); });
+    else if constexpr (sizeof(T) == 2)
+      each_word(
+          to, at, p.results, [&](int i) { to[i] = *(element(at + i) + is_apart(to, at)); },
+          [&](const T* from, int i) {
+            *reinterpret_cast<uint32_t*>(to + i) = *reinterpret_cast<const uint32_t*>(from);
+          });
+    else each<1>(at, p.results, [&](const T* from, int i) { to[i] = *from; });
   }
 };
 
