@@ -81,7 +81,7 @@ class ScanCase(Case):
     family: ClassVar[str] = "scan"
     ceiling: ClassVar[str] = "copy"
 
-    form: str = ""  # "reverse", "exclusive", "out=", "backward": forward and backward, or "1024 segments"
+    form: str = ""  # "reverse", "exclusive", "mask", "out=", "backward": forward and backward, or "1024 segments"
     points_below: float | None = None  # the share, at most so much below float32's in the same run
     times_plain: float | None = None  # the plain form's time in the same run, at most so often
 
@@ -277,6 +277,8 @@ def scan_cuda_rest() -> Iterator[ScanCase]:
     yield ScanCase("cumsum", (2**26,), 0, form="1024 segments", times_plain=1.25)
     yield ScanCase("cumsum", (2**26,), 0, form="1048576 segments", share=0.60)
     yield ScanCase("cumsum", (2**20, 64), 0, form="1024 segments")
+    for dim in (0, 1):
+        yield ScanCase("cumsum", (4096, 4096), dim, form="mask")
     for shape, dim in (((8, 65536, 64), 1), ((4096, 4096), 0), ((4096, 4096), 1), ((2**24,), 0), ((65536, 1000), 1)):
         for dtype in ("float32", "bfloat16"):
             share = 0.70 if shape == (8, 65536, 64) and dtype == "float32" else None

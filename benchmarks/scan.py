@@ -70,6 +70,8 @@ def ours(case: ScanCase, x: torch.Tensor, variant: str = "ordered") -> Callable[
         options[case.form] = True
     if case.segments:
         options["cu_seqlens"] = offsets_of(case, x.device)
+    if case.form == "mask":
+        options["mask"] = x > 0
     if case.function == "linear_recurrence":
         gates = gates_of(x)
         return lambda: (tr.linear_recurrence(gates, x, case.along, variant=variant),)
@@ -80,6 +82,8 @@ def ours(case: ScanCase, x: torch.Tensor, variant: str = "ordered") -> Callable[
 def torchs(case: ScanCase, x: torch.Tensor, **options: object) -> tuple[torch.Tensor, ...]:
     """By torch, which has the plain form only: flipped, less the elements themselves, less what stands before."""
     function, dim = getattr(torch, case.function), case.along
+    if case.form == "mask":
+        x = x.clamp(min=0)
     if case.form == "reverse":
         return (function(x.flip(dim), dim, **options).flip(dim),)
     results = parts(function(x, dim, **options))

@@ -95,11 +95,10 @@ struct RowTiles {
     return {line, first, within(lines.length), within(lines.results)};
   }
 
-  // Vector v of this part of the line, in the order of memory.
-  __device__ __forceinline__ uint4* vector(unsigned v) const {
-    return memory + (threadIdx.x - q) * kPitch + v + v / Vectors;
+  // Element i of this part of the line, in the order of memory.
+  __device__ __forceinline__ T* element(unsigned i) const {
+    return reinterpret_cast<T*>(memory + (threadIdx.x - q) * kPitch) + i + i / Run * E;
   }
-  __device__ __forceinline__ T* element(unsigned i) const { return reinterpret_cast<T*>(vector(i / E)) + i % E; }
   __device__ __forceinline__ auto* place_of_index(int i) const {
     using Index = decltype(Value::index);
     return reinterpret_cast<Index*>(memory + blockDim.x * kPitch) + (threadIdx.x - q) * (Run + 1) + i + i / Run;
@@ -142,85 +141,78 @@ struct RowTiles {
   __device__ __forceinline__ void ask(Spot spot) const {
     const Place p = place(spot);
     const auto [from, at] = share(p);
-    const int n = p.elements;
-    const bool apart = is_apart(from, at);
-    if constexpr (sizeof(T) == 2)
-      if (__any_sync(kFullWarp, apart)) {  // words of which only a half comes
-        my_run()->x = my_run()[Vectors].x = 0;
-        __syncwarp();
-      }
-    if (in_vectors(from, at, n)) each<E>(at, n, [&](T* to, int i) { copy_async(to, from + i); });
-    else if constexpr (sizeof(T) == 2) ask_words(p, from, at, apart);
-    else
-      each<1>(at, n, [&](T* to, int i) {
-        if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(to, from + i);
-        else *to = from[i];
-      });
-    const int behind = reverse() ? 0 : n;
+    const int n = p.elements, shift = shift_of(from, at), behind = reverse() ? 0 : n;
+    const bool is_whole = in_vectors(from, at, n), all_whole = !kShifts || __all_sync(kFullWarp, is_whole);
+    if (!all_whole) {  // vectors of which only a part comes
+      *my_run() = my_run()[Vectors] = uint4{};
+      __syncwarp();
+    }
 #pragma unroll 1
-    for (int i = q; i < all - n; i += lanes) *(element(behind + i) + apart) = T{};
+    for (int i = q; i < all - n; i += lanes) element(behind + i)[shift] = T{};
+    if (!all_whole) __syncwarp();
+    if (is_whole) each<E>(at, n, [&](T* to, int i) { copy_async(to, from + i); });
+    else if constexpr (kShifts) ask_vectors(from, at, n);
+    else each<1>(at, n, [&](T* to, int i) { copy_async<sizeof(T)>(to, from + i); });
   }
 
-  // Elements of two bytes are copied in words of memory. Where such a word would be halves of two words here, the elements of
-  // a run stand apart from their places, each at the next one's; the word of a run's last element and the next run's first
-  // one then stands with both.
-  __device__ __forceinline__ static bool is_odd(const T* global) {
-    return sizeof(T) == 2 && (reinterpret_cast<uintptr_t>(global) & 2) != 0;
+  // Elements of less than a word are copied in the vectors of memory that hold them. Where those are no vectors here, the
+  // elements of a run stand `shift` further on than their places; the vector of a run's last elements and the next run's
+  // first ones stands with both.
+  static constexpr bool kShifts = sizeof(T) < 4;
+  __device__ __forceinline__ static int lead_of(const T* global) {  // elements before it in its vector
+    return int(reinterpret_cast<uintptr_t>(global) & 15) / int(sizeof(T));
   }
-  __device__ __forceinline__ static bool is_apart(const T* global, int at) {
-    return sizeof(T) == 2 && is_odd(global) != bool(at & 1);
+  __device__ __forceinline__ static int shift_of(const T* global, int at) {
+    return kShifts ? (lead_of(global) - at) & (E - 1) : 0;
   }
-  // one(i) for the elements of n that are half a word, two(shared, i) for the first ones of whole words.
-  template <class One, class Two>
-  __device__ __forceinline__ void each_word(const T* global, int at, int n, One one, Two two) const {
-    const int begin = is_odd(global);
-    if (q == 0 && n > 0) {
-      if (begin) one(0);
-      if ((n - begin) & 1) one(n - 1);
-    }
-    each<2>(at + begin, (n - begin) & ~1, [&](T* shared, int i) { two(shared + is_apart(global, at), begin + i); });
+  __device__ __forceinline__ static int head_of(const T* global) { return -lead_of(global) & (E - 1); }
+
+  __device__ __forceinline__ void ask_vectors(const T* from, int at, int n) const {
+    const int lead = lead_of(from), head = head_of(from), shift = shift_of(from, at);
+    if (q == 0 && lead > 0 && n > 0) copy_async(element(at) + shift - lead, from - lead);
+    each<E>(at + head, n - head, [&](T* to, int i) { copy_async(to + shift, from + head + i); });
+    const int i = q * Run - shift - at;
+    if (shift > 0 && q * Run > at && i < n) copy_async(element(q * Run), from + i);
   }
-  __device__ __forceinline__ void ask_words(const Place& p, const T* from, int at, bool apart) const {
-    const int n = p.elements;
-    const int64_t before = reverse() ? lines.length - p.first - n : p.first;  // elements of the line in memory
-    // The other half is the line's too but at its ends: nobody waits for it, as for an element alone.
-    const auto one = [&](int i) {
-      const bool first = i == 0 && is_odd(from);
-      if (first && before > 0) copy_async<4>(element(at), from - 1);
-      else if (!first && before + n < lines.length) copy_async<4>(element(at + i) + apart, from + i);
-      else *(element(at + i) + apart) = from[i];
-    };
-    each_word(from, at, n, one, [&](T* to, int i) { copy_async<4>(to, from + i); });
-    const int i = q * Run - 1 - at;
-    if (apart && i >= int(is_odd(from)) && i + 1 < n) copy_async<4>(element(q * Run), from + i);
+  __device__ __forceinline__ void store_vectors(T* to, int at, int n) const {
+    const int shift = shift_of(to, at), head = n < head_of(to) ? n : head_of(to), tail = (n - head) & (E - 1);
+    for (int i = q; i < head; i += lanes) to[i] = element(at + i)[shift];
+    for (int i = q; i < tail; i += lanes) to[n - tail + i] = element(at + n - tail + i)[shift];
+    each<E>(at + head, n - head - tail, [&](const T* from, int i) {
+      *reinterpret_cast<uint4*>(to + head + i) = *reinterpret_cast<const uint4*>(from + shift);
+    });
   }
+
   // This thread's run, in the order of memory.
   __device__ __forceinline__ uint4* my_run() const {
     return memory + (threadIdx.x - q + (reverse() ? lanes - 1 - q : q)) * kPitch;
   }
+  // The 16 bytes that begin `bytes` into those of both.
+  __device__ __forceinline__ static uint4 between(const uint4& a, const uint4& b, int bytes) {
+    uint32_t words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    realign<true>(words, bytes);
+    return {words[0], words[1], words[2], words[3]};
+  }
   // It goes to its place, and back.
-  __device__ __forceinline__ void set_together() const {
+  __device__ __forceinline__ void shift_back(int shift) const {
     uint4* const run = my_run();
     uint4 now = *run;
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
-      const uint4 next = j + 1 < Vectors ? run[j + 1] : uint4{run[Vectors].x};
-      run[j] = {__funnelshift_r(now.x, now.y, 16), __funnelshift_r(now.y, now.z, 16), __funnelshift_r(now.z, now.w, 16),
-                __funnelshift_r(now.w, next.x, 16)};
+      const uint4 next = run[j + 1];
+      run[j] = between(now, next, shift * int(sizeof(T)));
       now = next;
     }
   }
-  __device__ __forceinline__ void set_apart(uint32_t next) const {  // next: the first word of the run behind it
+  __device__ __forceinline__ void shift_on(int shift, const uint4& first_behind) const {
     uint4* const run = my_run();
-    uint32_t last = 0;
+    uint4 last{};
 #pragma unroll
-    for (int j = 0; j < Vectors; j++) {
-      const uint4 now = run[j];
-      run[j] = {__funnelshift_r(last, now.x, 16), __funnelshift_r(now.x, now.y, 16), __funnelshift_r(now.y, now.z, 16),
-                __funnelshift_r(now.z, now.w, 16)};
-      last = now.w;
+    for (int j = 0; j <= Vectors; j++) {
+      const uint4 now = j < Vectors ? run[j] : first_behind;
+      run[j] = between(last, now, 16 - shift * int(sizeof(T)));
+      last = now;
     }
-    run[Vectors].x = __funnelshift_r(last, next, 16);
   }
 
   // The identity in shared memory, by the warp that copied the elements.
@@ -264,9 +256,9 @@ struct RowTiles {
   };
   __device__ __forceinline__ State up(Spot spot) const {
     const Place p = place(spot);
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (kShifts) {
       const auto [from, at] = share(p);
-      if (is_apart(from, at)) set_together();
+      if (const int shift = shift_of(from, at); shift > 0) shift_back(shift);
     }
     if (lines.mask.data != nullptr) hide(spot);
     const uint64_t hidden = hidden_of_run(p);
@@ -402,9 +394,15 @@ struct RowTiles {
     const int64_t first = p.line * lines.results + (reverse() ? lines.results - p.first - p.results : p.first);
     T* const to = reinterpret_cast<T*>(lines.output) + first;
     const int at = reverse() ? all - p.results : 0;
-    if constexpr (sizeof(T) == 2) {
-      const uint32_t behind = shuffle(my_run()->x, (lane + (reverse() ? 31 : 1)) & 31);
-      if (is_apart(to, at)) set_apart(behind);
+    if constexpr (kShifts) {
+      const int shift = shift_of(to, at);
+      if (__any_sync(kFullWarp, shift > 0)) {
+        const uint4 mine = *my_run();
+        const int behind = (lane + (reverse() ? 31 : 1)) & 31;
+        const uint4 first_behind = {shuffle(mine.x, behind), shuffle(mine.y, behind), shuffle(mine.z, behind),
+                                    shuffle(mine.w, behind)};
+        if (shift > 0) shift_on(shift, first_behind);
+      }
     }
     __syncwarp();
     if constexpr (IsIndexed<Value>::value)
@@ -413,12 +411,7 @@ struct RowTiles {
     if (in_vectors(to, at, p.results))
       each<E>(at, p.results,
               [&](const T* from, int i) { *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from); });
-    else if constexpr (sizeof(T) == 2)
-      each_word(
-          to, at, p.results, [&](int i) { to[i] = *(element(at + i) + is_apart(to, at)); },
-          [&](const T* from, int i) {
-            *reinterpret_cast<uint32_t*>(to + i) = *reinterpret_cast<const uint32_t*>(from);
-          });
+    else if constexpr (kShifts) store_vectors(to, at, p.results);
     else each<1>(at, p.results, [&](const T* from, int i) { to[i] = *from; });
   }
 };
