@@ -188,8 +188,8 @@ Tensor accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seq
 // As in torch the type of out is that of the result, where none is named.
 template <Scan function>
 void accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<Tensor> mask,
-                      std::optional<ScalarType> dtype, bool exclusive, bool reverse, bool include_initial,
-                      int64_t variant, Tensor out) {
+                    std::optional<ScalarType> dtype, bool exclusive, bool reverse, bool include_initial,
+                    int64_t variant, Tensor out) {
   const char* const name = name_of(function);
   dtype_of(input.scalar_type(), "input");
   check_out_device(out, input, name, "out");
@@ -212,9 +212,8 @@ Tensor log_accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu
   return log_accumulate_into(input, {dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant}, nullptr);
 }
 
-void log_accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
-                          std::optional<Tensor> mask, bool exclusive, bool reverse, bool include_initial,
-                          int64_t variant, Tensor out) {
+void log_accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<Tensor> mask,
+                        bool exclusive, bool reverse, bool include_initial, int64_t variant, Tensor out) {
   const char* const name = name_of(Scan::logcumsumexp);
   check_out_device(out, input, name, "out");
   check_out_dtype(out, input.scalar_type(), name, "out");
@@ -241,9 +240,8 @@ std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, std::option
 }
 
 template <Scan function>
-void extreme_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens,
-                                       std::optional<Tensor> mask, bool exclusive, bool reverse, bool include_initial,
-                                       int64_t variant, Tensor values, Tensor indices) {
+void extreme_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<Tensor> mask,
+                 bool exclusive, bool reverse, bool include_initial, int64_t variant, Tensor values, Tensor indices) {
   const char* const name = name_of(function);
   check_out_device(values, input, name, "values");
   check_out_device(indices, input, name, "indices");
