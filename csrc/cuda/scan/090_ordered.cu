@@ -24,7 +24,7 @@ void ordered(const ScanArgs& args, Context& context) {
     }
   }
   switch (args.function) {
-    case Scan::cumsum: return scan_sum(args, context);
+    case Scan::cumsum: return scan_pairs_sum(args, context) ? void() : scan_sum(args, context);
     case Scan::cumprod: return scan_prod(args, context);
     case Scan::logcumsumexp: return scan_log_add(args, context);
     case Scan::cummax:

@@ -18,15 +18,15 @@ inline constexpr int kColumnRadix = 3;
 // The elements of a part, which registers hold, and of a run.
 inline constexpr int kPart = 8;
 template <class Value>
-inline constexpr int kRun = sizeof(Value) <= 4   ? 32
-                            : sizeof(Value) == 8 ? 16
-                                                 : 8;
+inline constexpr int kRun = sizeof(Value) <= 4 || IsPair<Value>::value ? 32
+                            : sizeof(Value) == 8                       ? 16
+                                                                       : 8;
 
 // Blocks that a multiprocessor holds. LogAdd needs registers for itself.
-template <class Op, class Value = typename Op::Value>
-inline constexpr int kColumnBlocks = sizeof(Value) == 4                          ? 3
-                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd> ? 2
-                                                                                 : 1;
+template <class Op, bool Wide, class Value = typename Op::Value>
+inline constexpr int kColumnBlocks = sizeof(Value) == 4 || (Wide && IsPair<Value>::value) ? 3
+                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd>          ? 2
+                                                                                          : 1;
 
 // How the lines are cut into strips, of at most 2^log_lines lines, one a lane, and how a strip's tile stands in memory.
 struct Strips {
@@ -269,7 +269,7 @@ struct ColumnTiles {
     return total;
   }
   __device__ __forceinline__ State up(Spot spot) const {
-    if (lines.mask.data != nullptr) hide(spot);
+    if (masks<Value>(lines)) hide(spot);
     const Place p = place(spot);
     const uint64_t hidden = hidden_of_run(p);
     State s;
@@ -436,7 +436,7 @@ struct ColumnTiles {
 };
 
 template <class S, bool Wide>
-__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op, Wide>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ Strips strips, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {

@@ -6,6 +6,7 @@
 namespace torch_reductions::cuda {
 
 void scan_sum(const ScanArgs& args, Context& context);
+bool scan_pairs_sum(const ScanArgs& args, Context& context);  // false: not of these lines
 void scan_prod(const ScanArgs& args, Context& context);
 void scan_log_add(const ScanArgs& args, Context& context);
 void scan_extreme(const ScanArgs& args, Context& context);

@@ -18,6 +18,8 @@ class ScanPlan {
       !std::is_same_v<Op, LastMax<Native<T>, int64_t>> && (sizeof(T) > 2 || sizeof(Value) <= 8);
   static constexpr bool kWide =
       !IsIndexed<Value>::value && kIsNone<Op, LogAdd> && (std::is_floating_point_v<Native<T>> || sizeof(T) == 8);
+  // Pairs of floats are rows alone: as columns they would take as many instructions as float by float.
+  static constexpr bool kColumns = !std::is_same_v<T, Pair<float>>;
   static constexpr Way kWay = kTwoWays<Op> ? Way::forward : Way::either;
 
  public:
@@ -42,7 +44,7 @@ class ScanPlan {
   void run() {
     if constexpr (kRows)
       if (args_.inner == 1 && (args_.length_stride == 1 || args_.length <= 1)) return rows();
-    columns();
+    if constexpr (kColumns) columns();
   }
 
  private:
@@ -104,10 +106,11 @@ class ScanPlan {
     strips.groups = Divisor(groups);
     if (inner <= INT32_MAX) strips.inner = Divisor(inner);
     auto kernel = &scan_columns<S, false>;
+    int resident = kColumnBlocks<Op, false>;
     if constexpr (kWide)
       if (strips.kind == Strips::rows && count <= INT32_MAX && are_near(lines_.length_bytes) && are_near(inner * size))
-        kernel = &scan_columns<S, true>;
-    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
+        kernel = &scan_columns<S, true>, resident = kColumnBlocks<Op, true>;
+    start(kernel, resident * kColumnThreads, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
           carry<kColumnRadix>(tiles, count), strips, count);
   }
 

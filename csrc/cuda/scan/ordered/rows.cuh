@@ -200,7 +200,7 @@ struct RowTiles {
     Value node[2 * Vectors], keep[5], of_warp;
   };
   __device__ __forceinline__ State up(Spot spot) const {
-    if (lines.mask.data != nullptr) hide(spot);
+    if (masks<Value>(lines)) hide(spot);
     const Place p = place(spot);
     const uint64_t hidden = hidden_of_run(p);
     State s;
