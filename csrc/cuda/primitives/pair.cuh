@@ -23,6 +23,8 @@ struct InPairs {
 };
 template <class A>
 struct Sum<Pair<A>> : InPairs<Sum, A> {};
+template <class A>
+struct Prod<Pair<A>> : InPairs<Prod, A> {};
 
 template <class T>
 struct IsPair : std::false_type {};

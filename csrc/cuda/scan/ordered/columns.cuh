@@ -2,7 +2,7 @@
 // run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads are
 // resident.
 //
-// Local:   scan_columns (4 bytes): of the general kernel, so that three blocks are resident
+// Local:   scan_columns (84 bytes): what pairs keep of the tile that was read last, so that three blocks are resident
 #pragma once
 #include "../../primitives/divisor.cuh"
 #include "lines.cuh"
@@ -203,18 +203,9 @@ struct ColumnTiles {
     char* const to = as_one(rows_of_run(0) + lane * 16);
     const Offset rows = kRows * Offset(lines.reverse ? -lines.length_bytes : lines.length_bytes);
     const int there = line < count ? within(lines.length - p.first, kAll) - begin : 0;
-    const auto copy_row = [&](int k) {
-      copy_async(to + k * 512 + k * kRows / Run * free, from);
-      from += rows;
-    };
-    if (there > kAll - kRows) {
 #pragma unroll
-      for (int k = 0; k < kAll / kRows; k++) copy_row(k);
-    } else {
-#pragma unroll
-      for (int k = 0; k < kAll / kRows; k++)
-        if (k * kRows < there) copy_row(k);
-    }
+    for (int k = 0; k < kAll / kRows; k++, from += rows)
+      if (k * kRows < there) copy_async(to + k * 512 + k * kRows / Run * free, from);
   }
   __device__ __forceinline__ void ask_packed(const Place& p) const {
     if (p.strip * strips.lines >= count) return;

@@ -3,7 +3,7 @@
 // A thread scans a run of kVectors neighbouring vectors of 16 bytes. Behind each run a vector stays free, so that the lanes
 // of a warp, whose runs lie side by side, meet different banks.
 //
-// Local:   scan_rows (68 bytes): of values of 16 bytes, so that two blocks are resident
+// Local:   scan_rows (68 bytes): of values of 8 and 16 bytes, so that three blocks or two are resident
 #pragma once
 #include "lines.cuh"
 #include "mask.cuh"
