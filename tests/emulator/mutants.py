@@ -179,7 +179,7 @@ MUTANTS = (
         "a run of a strip of 16 lines that is copied to where another one ends",
         "plain",
         SCAN + "columns.cuh",
-        "k * 512 + k * kRows / Run * free",
+        "k * 512 + k * kRows / Run * gap",
         "k * 512",
         "cumsum",
         source=PAIRED_SOURCE,

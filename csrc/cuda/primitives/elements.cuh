@@ -64,8 +64,8 @@ struct Input {
   // Element i of the words, which stands at `index` of its row.
   __device__ __forceinline__ Value value(const uint32_t* words, int i, [[maybe_unused]] int64_t index) const {
     if constexpr (IsPair<T>::value) {
-      using Half = decltype(T::first);
-      return {element<Half>(words, 2 * i), element<Half>(words, 2 * i + 1)};
+      using OfOne = decltype(T::first);
+      return {element<OfOne>(words, 2 * i), element<OfOne>(words, 2 * i + 1)};
     } else {
       Native<T> x = element<T>(words, i);
       if constexpr (kBytes == 1) x = (x ^ sign) - sign;

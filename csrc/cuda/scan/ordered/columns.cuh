@@ -30,8 +30,8 @@ inline constexpr int kColumnBlocks = sizeof(Value) == 4 || (Width > 0 && IsPair<
 
 // The step from a run in shared memory to the next: those of a warp that has several meet different banks.
 HOST_DEVICE constexpr int bytes_of_run(int run, int lines, int size) {
-  const int row = lines * size, free = lines > 16 ? 0 : row;
-  return (run * row + 15) / 16 * 16 + (free + 15) / 16 * 16;
+  const int row = lines * size, gap = lines > 16 ? 0 : row;
+  return (run * row + 15) / 16 * 16 + (gap + 15) / 16 * 16;
 }
 
 // How the lines are cut into strips, of at most 2^log_lines lines, one a lane, and how a strip's tile stands in memory.
@@ -193,8 +193,8 @@ struct ColumnTiles {
   // A lane copies a vector of some lines of every kRows-th row.
   __device__ __forceinline__ void ask_rows(const Place& p) const {
     constexpr int kLanes = kLines * int(sizeof(T)) / 16, kRows = 32 / kLanes;  // of a row; at once
-    constexpr int kAll = 32 / kLines * Run;
-    const int free = run_bytes() - Run * row_bytes();  // behind a run
+    constexpr int kAll = 32 / kLines * Run;                                    // rows of all runs of the warp
+    const int gap = run_bytes() - Run * row_bytes();                           // behind a run
     const int lane = threadIdx.x & 31, begin = lane / kLanes;
     const int64_t line = p.strip * kLines + lane % kLanes * int(16 / sizeof(T));
     const auto [outer, inner] = index(line);
@@ -205,7 +205,7 @@ struct ColumnTiles {
     const int there = line < count ? within(lines.length - p.first, kAll) - begin : 0;
 #pragma unroll
     for (int k = 0; k < kAll / kRows; k++, from += rows)
-      if (k * kRows < there) copy_async(to + k * 512 + k * kRows / Run * free, from);
+      if (k * kRows < there) copy_async(to + k * 512 + k * kRows / Run * gap, from);
   }
   __device__ __forceinline__ void ask_packed(const Place& p) const {
     if (p.strip * strips.lines >= count) return;

@@ -16,7 +16,7 @@ class ScanPlan {
   // Only what pays is instantiated: the columns kernel serves every other case.
   static constexpr bool kRows =
       !std::is_same_v<Op, LastMax<Native<T>, int64_t>> && (sizeof(T) > 2 || sizeof(Value) <= 8);
-  static constexpr bool kNarrow = IsPair<T>::value;
+  static constexpr bool kNarrow = IsPair<T>::value;  // strips of 16 lines
   static constexpr bool kWide = kNarrow || (!IsIndexed<Value>::value && kIsNone<Op, LogAdd> &&
                                             (std::is_floating_point_v<Native<T>> || sizeof(T) == 8));
   // Pairs of floats are rows alone: as columns they would take as many instructions as float by float.
