@@ -180,8 +180,9 @@ SCAN_VIEWS = (
         View(4, 600, 4, 1, 16, 4),
     ),
 )
-# Two neighbouring lines at a time: of half types, and of floats where there are two. Every form on each: two lines, strips
-# of 32 and of 16 pairs, of fewer, of any strides; alone and carried; and what makes no pairs, at an odd place or stride.
+# Two neighbouring lines at a time: of half types, and of floats where there are two. Every form on each: two lines,
+# strips of 32 and of 16 pairs, of fewer, of any strides; alone and carried; and what makes no pairs, at an odd place or
+# stride.
 PAIRS = ("cumsum", "cumprod")
 PAIR_VIEWS = (
     *(columns(1, 3, 2), columns(300, 33, 2), columns(2, 5001, 2, 2), columns(1, 5001, 2, 1), columns(3, 8192, 2, 0, 1)),
