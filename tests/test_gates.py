@@ -51,6 +51,9 @@ BUDGETS: dict[str, Budget] = {
     "scan_rows": (256, {4: (80, 3), 8: (80, 3), 16: (128, 2)}),
     "scan_columns": (256, {4: (80, 3), 8: (128, 2), 16: (256, 1)}),
     "scan_columns-wide": (256, {4: (80, 3), 8: (128, 2)}),
+    "scan_rows-pairs": (256, {8: (80, 3)}),
+    "scan_columns-pairs": (256, {8: (128, 2)}),
+    "scan_columns-wide-pairs": (256, {8: (80, 3)}),
     "scan_rows-log_add": (256, {4: (80, 3), 8: (256, 1)}),
     "scan_columns-log_add": (256, {4: (80, 3), 8: (256, 1)}),
     "recur_lines-SideBySide": (256, {8: (64, 4), 16: (128, 2)}),
@@ -75,6 +78,7 @@ FLAGS = {
 VECTOR_LOAD = r"LDG\.E\S*\.128\b"
 PUBLISH = r"STG\.E\.64\.STRONG\.GPU"
 ASYNC_COPY = [r"LDGSTS\.E\S*\.128\b", r"LDGDEPBAR", r"DEPBAR\.LE"]
+PACK_HALVES = r"F2FP\.(BF16\.F32|F16\.F32)\.PACK_AB"
 INSTRUCTIONS = {
     "read_only": [VECTOR_LOAD],
     "split_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY"],
@@ -90,6 +94,9 @@ INSTRUCTIONS = {
     "scan_rows": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_columns-wide": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"LDS"],
+    "scan_rows-pairs": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
+    "scan_columns-pairs": [*ASYNC_COPY, PUBLISH, PACK_HALVES, r"SHFL\.BFLY"],
+    "scan_columns-wide-pairs": [*ASYNC_COPY, PUBLISH, PACK_HALVES, r"LDS R"],
     "scan_rows-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "recur_lines-SideBySide": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STG\.E\.128"],
@@ -195,20 +202,23 @@ def plain_name(function: str) -> str:
 
 
 def kernel_name(kernel: str) -> str:
-    """split_rows<Input<float, Sum<float>, 4>, true> -> split_rows-whole; and LogAdd has budgets of its own."""
+    """split_rows<Input<float, Sum<float>, 4>, true> -> split_rows-whole; LogAdd and pairs have budgets of their own."""
     name = plain_name(kernel)
     if "LogAdd<" in kernel:
         return f"{name}-log_add"
     if layout := re.match(r"recur_lines<(\w+)<", kernel):
         return f"{name}-{layout[1]}"
-    return f"{name}-{FLAGS[name]}" if name in FLAGS and kernel.endswith(", true>") else name
+    flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
+    return f"{name}{f'-{FLAGS[name]}' if flagged else ''}{'-pairs' if 'Pair<' in kernel else ''}"
 
 
 def value_bytes(kernel: str) -> int:
-    """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token."""
+    """Of the operator's value; an argmax has an index in it, a step of a recurrence is a gate and a token."""
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
     if step := re.match(r"(?:recur_lines<\w+|scan_segments<RecurrenceJob)<(\w+)>", kernel):
         return 2 * size[step[1]]
+    if pair := re.search(r"\b(?:Sum|Prod)<Pair<(\w+)> ?>", kernel):
+        return 2 * size[pair[1]]
     operator = re.search(r"\b(?:Sum|Prod|LogAdd|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
     assert operator, kernel
     value = size[operator[1]]
@@ -498,7 +508,11 @@ def test_reasons_are_read() -> None:
         ("columns<Input<int, ArgMax<int, long>, 4>, 1, false>", "columns", 16),
         ("shifted_columns<float, Sum<float> >", "shifted_columns", 4),
         ("scan_rows<Input<Half, LogAdd<float>, 4> >", "scan_rows-log_add", 4),
-        ("scan_columns<Input<float, Sum<float>, 4>, true>", "scan_columns-wide", 4),
+        ("scan_columns<Input<float, Sum<float>, 4>, 32>", "scan_columns-wide", 4),
+        ("scan_columns<Input<double, Sum<double>, 4>, 0>", "scan_columns", 8),
+        ("scan_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 16>", "scan_columns-wide-pairs", 8),
+        ("scan_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 0>", "scan_columns-pairs", 8),
+        ("scan_rows<Input<Pair<float>, Sum<Pair<float> >, 4>, (Way)0>", "scan_rows-pairs", 8),
         ("recur_lines<SideBySide<BFloat16> >", "recur_lines-SideBySide", 8),
         ("recur_lines<Along<double> >", "recur_lines-Along", 16),
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),

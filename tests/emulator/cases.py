@@ -180,6 +180,18 @@ SCAN_VIEWS = (
         View(4, 600, 4, 1, 16, 4),
     ),
 )
+# Two neighbouring lines at a time: of half types, and of floats where there are two. Every form on each: two lines,
+# strips of 32 and of 16 pairs, of fewer, of any strides; alone and carried; and what makes no pairs, at an odd place or
+# stride.
+PAIRS = ("cumsum", "cumprod")
+PAIR_VIEWS = (
+    *(columns(1, 3, 2), columns(300, 33, 2), columns(2, 5001, 2, 2), columns(1, 5001, 2, 1), columns(3, 8192, 2, 0, 1)),
+    *(columns(1, 49_999, 2, 0, 200), View(3, 500, 2, 1001, 2, 1), View(4, 600, 2, 2, 8, 1), View(2, 900, 2, 0, 0, 1)),
+    *(columns(3, 200, 64), columns(1, 1600, 64), columns(1, 300, 200), columns(2, 257, 128, 2), columns(1, 700, 64, 1)),
+    *(columns(1, 65, 32), columns(3, 1025, 32), columns(2, 515, 96, 8), columns(1, 3000, 32, 0, 200)),
+    *(View(2, 900, 32, 50_000, 48, 1), columns(2, 1000, 6), columns(1, 9000, 10), View(3, 500, 4, 4001, 8, 1)),
+    *(View(2, 500, 4, 5000, 7, 1), View(2, 500, 4, 5000, 6, 1), columns(1, 900, 100, 0, 1)),
+)
 # The textbook's scans: blocks of every size, and as many parts as make them look back over several windows. Once, in
 # other_cases(): of the largest blocks many parts; of the smallest three levels of totals, and more strips a part, as
 # there are 512 parts.
@@ -310,6 +322,13 @@ def scan_cases_of(
                 yield Case(operator.name, rung, dtype_name(dtype), view, given)
 
 
+def pair_cases_of(operator: Operator, dtype: torch.dtype) -> Iterator[Case]:
+    """The ordered rung on pairs of lines, in every form."""
+    views = [view for view in PAIR_VIEWS if view.inner == 2 or dtype.itemsize == 2]
+    for form in FORMS:
+        yield from (case for case in scan_cases_of(operator, dtype, views, form) if case.rung.name == ORDERED)
+
+
 def packed_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None) -> Iterator[Case]:
     """The ordered rung on packed segments: a form in turn on each of the views, every form on a few."""
     (rung,) = (rung for rung in operator.rungs(dtype, "cuda") if rung.name == ORDERED)
@@ -411,6 +430,13 @@ def main_cases() -> list[Case]:
         + [
             case
             for operator in SCANS
+            if operator.name == "cumsum"
+            for dtype in (torch.float32, torch.bfloat16)
+            for case in pair_cases_of(operator, dtype)
+        ]
+        + [
+            case
+            for operator in SCANS
             if operator.name == "logcumsumexp"
             for case in scan_cases_of(operator, torch.float32, FEW_VIEWS)
         ]
@@ -466,6 +492,14 @@ def other_cases() -> list[Case]:
         ]
         + [
             case
+            for operator in SCANS
+            if operator.name in PAIRS
+            for dtype in (torch.float16, torch.float32, torch.bfloat16)
+            if operator.name != "cumsum" or dtype not in DTYPES
+            for case in pair_cases_of(operator, dtype)
+        ]
+        + [
+            case
             for operator in RECURRENCES
             for dtype in operator.dtypes
             if dtype not in DTYPES
@@ -498,7 +532,8 @@ def other_cases() -> list[Case]:
 
 def ordered_cases(operator: Operator, dtype: torch.dtype) -> list[Case]:
     """Those of the ordered rung alone, for `mutants`."""
-    every = scan_cases_of(operator, dtype, SCAN_VIEWS) if operator.family == "scan" else cases_of(operator, dtype)
+    scanned = (*SCAN_VIEWS, *PAIR_VIEWS)
+    every = scan_cases_of(operator, dtype, scanned) if operator.family == "scan" else cases_of(operator, dtype)
     return [case for case in every if case.rung.name == ORDERED]
 
 

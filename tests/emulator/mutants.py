@@ -35,13 +35,14 @@ class Mutant:
     new: str
     function: str = "sum"
     order: str = "forward"
+    source: str = ""  # that is compiled, if not that of SOURCES
     packed: bool = False  # on packed segments
     masked: bool = False
 
 
 ORDERED, SCAN, SEGMENTED = "reduce/ordered/", "scan/ordered/", "scan/segmented/"
 SOURCES = {"sum": ORDERED + "sum.cu", "argmax": ORDERED + "argmax.cu", "cumsum": SCAN + "sum.cu"}
-PACKED_SOURCE = SEGMENTED + "packed_sum.cu"
+PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
 MUTANTS = (
     Mutant(
         "a barrier before the runs are merged",
@@ -210,6 +211,33 @@ MUTANTS = (
         "cumsum",
     ),
     Mutant(
+        "a pair of lines of which one takes the other's",
+        "plain",
+        "primitives/pair.cuh",
+        "combine(left.second, right.second)",
+        "combine(left.second, right.first)",
+        "cumsum",
+        source=PAIRED_SOURCE,
+    ),
+    Mutant(
+        "a run of a strip of 16 lines that is copied to where another one ends",
+        "plain",
+        SCAN + "columns.cuh",
+        "k * 512 + k * kRows / Run * gap",
+        "k * 512",
+        "cumsum",
+        source=PAIRED_SOURCE,
+    ),
+    Mutant(
+        "pairs that begin in the midst of one",
+        "asan",
+        SCAN + "pairs.cuh",
+        "aligned(args.input) && aligned(args.output)",
+        "aligned(args.output)",
+        "cumsum",
+        source=PAIRED_SOURCE,
+    ),
+    Mutant(
         "a barrier before packed segments are scanned down",
         "races",
         SEGMENTED + "block.cuh",
@@ -285,7 +313,8 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
     if text.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.name}: {mutant.file} holds the line {text.count(mutant.old)} times: mend the mutant")
     path.write_text(text.replace(mutant.old, mutant.new))
-    source = Path("csrc/cuda") / (PACKED_SOURCE if mutant.packed else SOURCES[mutant.function])
+    name = mutant.source or (PACKED_SOURCE if mutant.packed else SOURCES[mutant.function])
+    source = Path("csrc/cuda") / name
     runner = next(step for step in emulator.plan.steps if step.output == BUILD / mutant.kind / "runner")
     step = next(step for step in emulator.plan.steps if step.inputs == (source,) and mutant.kind in step.output.parts)
     changed, program = TREE / "mutant.o", TREE / "runner"

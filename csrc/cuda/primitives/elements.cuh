@@ -63,11 +63,16 @@ struct Input {
 
   // Element i of the words, which stands at `index` of its row.
   __device__ __forceinline__ Value value(const uint32_t* words, int i, [[maybe_unused]] int64_t index) const {
-    Native<T> x = element<T>(words, i);
-    if constexpr (kBytes == 1) x = (x ^ sign) - sign;
-    if constexpr (IsIndexed<Value>::value) return {flip_by(flip, x), decltype(Value::index)(index)};
-    else if constexpr (kExtreme<Op>) return flip_by(flip, x);
-    else return Value(x);
+    if constexpr (IsPair<T>::value) {
+      using OfOne = decltype(T::first);
+      return {element<OfOne>(words, 2 * i), element<OfOne>(words, 2 * i + 1)};
+    } else {
+      Native<T> x = element<T>(words, i);
+      if constexpr (kBytes == 1) x = (x ^ sign) - sign;
+      if constexpr (IsIndexed<Value>::value) return {flip_by(flip, x), decltype(Value::index)(index)};
+      else if constexpr (kExtreme<Op>) return flip_by(flip, x);
+      else return Value(x);
+    }
   }
 };
 

@@ -126,5 +126,14 @@ __device__ __forceinline__ uint32_t bfloat16_pair(float lower, float upper) {
   return uint32_t(bfloat16_bits(__float_as_uint(upper))) << 16 | bfloat16_bits(__float_as_uint(lower));
 #endif
 }
+__device__ __forceinline__ uint32_t half_pair(float lower, float upper) {
+#if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(upper), "f"(lower));
+  return pair;
+#else
+  return uint32_t(float_to_half(upper)) << 16 | float_to_half(lower);
+#endif
+}
 
 }  // namespace torch_reductions::cuda

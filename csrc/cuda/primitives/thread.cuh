@@ -7,6 +7,7 @@
 
 #include "../../common/operators.h"
 #include "memory.cuh"
+#include "pair.cuh"
 
 namespace torch_reductions::cuda {
 

@@ -23,6 +23,10 @@ template <class A>
 __device__ __forceinline__ Step<A> shuffle(Step<A> v, int lane) {
   return {shuffle(v.gate, lane), shuffle(v.token, lane)};
 }
+template <class A>
+__device__ __forceinline__ Pair<A> shuffle(Pair<A> v, int lane) {
+  return {shuffle(v.first, lane), shuffle(v.second, lane)};
+}
 template <class V>
 __device__ __forceinline__ V shuffle_xor(V v, int mask) {
   return __shfl_xor_sync(kFullWarp, v, mask);
@@ -34,6 +38,10 @@ __device__ __forceinline__ Indexed<A, I> shuffle_xor(Indexed<A, I> v, int mask) 
 template <class A>
 __device__ __forceinline__ Step<A> shuffle_xor(Step<A> v, int mask) {
   return {shuffle_xor(v.gate, mask), shuffle_xor(v.token, mask)};
+}
+template <class A>
+__device__ __forceinline__ Pair<A> shuffle_xor(Pair<A> v, int mask) {
+  return {shuffle_xor(v.first, mask), shuffle_xor(v.second, mask)};
 }
 
 // A lane's own block and its sibling's, in the order of the elements.

@@ -2,7 +2,7 @@
 // run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads are
 // resident.
 //
-// Local:   scan_columns (8 bytes): of the general kernel, so that three blocks are resident
+// Local:   scan_columns (84 bytes): what pairs keep of the tile that was read last, so that three blocks are resident
 #pragma once
 #include "../../primitives/divisor.cuh"
 #include "lines.cuh"
@@ -18,15 +18,21 @@ inline constexpr int kColumnRadix = 3;
 // The elements of a part, which registers hold, and of a run.
 inline constexpr int kPart = 8;
 template <class Value>
-inline constexpr int kRun = sizeof(Value) <= 4   ? 32
-                            : sizeof(Value) == 8 ? 16
-                                                 : 8;
+inline constexpr int kRun = sizeof(Value) <= 4 || IsPair<Value>::value ? 32
+                            : sizeof(Value) == 8                       ? 16
+                                                                       : 8;
 
 // Blocks that a multiprocessor holds. LogAdd needs registers for itself.
-template <class Op, class Value = typename Op::Value>
-inline constexpr int kColumnBlocks = sizeof(Value) == 4                          ? 3
-                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd> ? 2
-                                                                                 : 1;
+template <class Op, int Width, class Value = typename Op::Value>
+inline constexpr int kColumnBlocks = sizeof(Value) == 4 || (Width > 0 && IsPair<Value>::value) ? 3
+                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd>               ? 2
+                                                                                               : 1;
+
+// The step from a run in shared memory to the next: those of a warp that has several meet different banks.
+HOST_DEVICE constexpr int bytes_of_run(int run, int lines, int size) {
+  const int row = lines * size, gap = lines > 16 ? 0 : row;
+  return (run * row + 15) / 16 * 16 + (gap + 15) / 16 * 16;
+}
 
 // How the lines are cut into strips, of at most 2^log_lines lines, one a lane, and how a strip's tile stands in memory.
 struct Strips {
@@ -45,13 +51,15 @@ struct Strips {
   HOST_DEVICE int tile_bytes() const { return (runs() << log_block) * run_bytes; }
 };
 
-// A tile: a strip of lines, and of each the runs of its threads. Wide: strips of the kind `rows`, known to the compiler, of
-// fewer than 2^31 lines, and whose rows' bytes 32 bits count.
-template <class S, bool Wide>
+// A tile: a strip of lines, and of each the runs of its threads. Width: strips of the kind `rows` of so many lines, known to
+// the compiler, of fewer than 2^31 lines in all, and whose rows' bytes 32 bits count; 0: any.
+template <class S, int Width>
 struct ColumnTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
   using T = typename S::Element;
+  static constexpr bool Wide = Width > 0;
+  static constexpr int kLines = Wide ? Width : 32;        // of a strip, at most
   using Offset = std::conditional_t<Wide, int, int64_t>;  // in bytes, from a row of the run to another
   static constexpr int Run = kRun<Value>, Parts = Run / kPart, Warps = 1 << kLogColumnWarps;
 
@@ -61,21 +69,23 @@ struct ColumnTiles {
   const Carry<kColumnRadix>& carry;
   const int64_t count;
   char* const buffers;
-  Value (&warp_totals)[kBuffers][Warps][32];
-  Value (&kept)[kColumnRadix * kMaxLevels][32];
+  Value (&warp_totals)[kBuffers][Warps][kLines];
+  Value (&kept)[kColumnRadix * kMaxLevels][kLines];
   // What belongs to the tile in use.
   char* memory = buffers;
-  Value (*warp_total)[32] = warp_totals[0];
+  Value (*warp_total)[kLines] = warp_totals[0];
 
   __device__ __forceinline__ void use(unsigned n) {
     memory = buffers + n % kBuffers * strips.tile_bytes();
     warp_total = warp_totals[n % kBuffers];
   }
 
-  __device__ __forceinline__ int log_lines() const { return Wide ? 5 : strips.log_lines; }
+  __device__ __forceinline__ int log_lines() const { return Wide ? log2_of(Width) : strips.log_lines; }
   __device__ __forceinline__ int runs() const { return 32 >> log_lines(); }  // of a line that lie in one warp
-  __device__ __forceinline__ int row_bytes() const { return Wide ? 32 * int(sizeof(T)) : strips.row_bytes; }
-  __device__ __forceinline__ int run_bytes() const { return Wide ? Run * row_bytes() : strips.run_bytes; }
+  __device__ __forceinline__ int row_bytes() const { return Wide ? Width * int(sizeof(T)) : strips.row_bytes; }
+  __device__ __forceinline__ int run_bytes() const {
+    return Wide ? bytes_of_run(Run, Width, sizeof(T)) : strips.run_bytes;
+  }
   __device__ __forceinline__ bool packed() const { return !Wide && strips.kind == Strips::packed; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log_lines()) - 1); }
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << log_lines(); }
@@ -97,7 +107,7 @@ struct ColumnTiles {
     Place p;
     p.strip =
         int64_t(spot.group) * (1 << (strips.log_block - strips.log_warps)) + (threadIdx.x >> (5 + strips.log_warps));
-    p.line = p.strip * (Wide ? 32 : strips.lines) + column();
+    p.line = p.strip * (Wide ? Width : strips.lines) + column();
     p.exists = !idle() && p.line < count;
     p.first = ((int64_t(spot.tile) << strips.log_warps) + warp_of_strip()) * runs() * Run;
     p.start = p.first + ((threadIdx.x & 31) >> log_lines()) * Run;
@@ -160,7 +170,9 @@ struct ColumnTiles {
             rows_of_run(r) + (lines.reverse ? (Run - rows) * strips.row_bytes : 0)};
   }
 
-  __device__ __forceinline__ int within(int64_t left) const { return left < 0 ? 0 : left < Run ? int(left) : Run; }
+  __device__ __forceinline__ static int within(int64_t left, int most = Run) {
+    return left < 0 ? 0 : left < most ? int(left) : most;
+  }
   __device__ __forceinline__ int elements_of_run(const Place& p) const {
     return p.exists ? within(lines.length - p.start) : 0;
   }
@@ -180,18 +192,20 @@ struct ColumnTiles {
   }
   // A lane copies a vector of some lines of every kRows-th row.
   __device__ __forceinline__ void ask_rows(const Place& p) const {
-    constexpr int kLanes = 2 * int(sizeof(T)), kRows = 32 / kLanes;  // of a row of 32 lines; at once
+    constexpr int kLanes = kLines * int(sizeof(T)) / 16, kRows = 32 / kLanes;  // of a row; at once
+    constexpr int kAll = 32 / kLines * Run;                                    // rows of all runs of the warp
+    const int gap = run_bytes() - Run * row_bytes();                           // behind a run
     const int lane = threadIdx.x & 31, begin = lane / kLanes;
-    const int64_t line = p.strip * 32 + lane % kLanes * int(16 / sizeof(T));
+    const int64_t line = p.strip * kLines + lane % kLanes * int(16 / sizeof(T));
     const auto [outer, inner] = index(line);
-    const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
-                             lines.element(p.first + begin) * lines.length_bytes;
-    char* const to = rows_of_run(0) + lane * 16;
+    const char* from = as_one(lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
+                              lines.element(p.first + begin) * lines.length_bytes);
+    char* const to = as_one(rows_of_run(0) + lane * 16);
     const Offset rows = kRows * Offset(lines.reverse ? -lines.length_bytes : lines.length_bytes);
-    const int there = line < count ? within(lines.length - p.first) - begin : 0;
+    const int there = line < count ? within(lines.length - p.first, kAll) - begin : 0;
 #pragma unroll
-    for (int k = 0; k < Run / kRows; k++)
-      if (k * kRows < there) copy_async(to + k * 512, from + int64_t(rows) * k);
+    for (int k = 0; k < kAll / kRows; k++, from += rows)
+      if (k * kRows < there) copy_async(to + k * 512 + k * kRows / Run * gap, from);
   }
   __device__ __forceinline__ void ask_packed(const Place& p) const {
     if (p.strip * strips.lines >= count) return;
@@ -269,7 +283,7 @@ struct ColumnTiles {
     return total;
   }
   __device__ __forceinline__ State up(Spot spot) const {
-    if (lines.mask.data != nullptr) hide(spot);
+    if (masks<Value>(lines)) hide(spot);
     const Place p = place(spot);
     const uint64_t hidden = hidden_of_run(p);
     State s;
@@ -326,8 +340,8 @@ struct ColumnTiles {
       const Value two = Op::combine(got[0], got[1]), four = Op::combine(two, Op::combine(got[2], got[3]));
       const Value upper = Op::combine(got[4], got[5]);
       Value* const to = &kept[kColumnRadix * level][threadIdx.x & 31];
-      to[2 * 32] = d & 4 ? four : Op::identity();
-      to[1 * 32] = d & 2 ? (d & 4 ? upper : two) : Op::identity();
+      to[2 * kLines] = d & 4 ? four : Op::identity();
+      to[1 * kLines] = d & 2 ? (d & 4 ? upper : two) : Op::identity();
       to[0] = d & 1 ? (d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0])) : Op::identity();
     }
   }
@@ -340,7 +354,7 @@ struct ColumnTiles {
     const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = strips.log_warps;
     const int bits = kColumnRadix * carry.levels;
     Value before = Op::identity();
-    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, 32);
+    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines);
     // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in fold_next.
     Value left[kLogColumnWarps], own = s.of_warp, base = before;
     const int ones = __ffs(~warp) - 1;  // trailing ones
@@ -357,9 +371,9 @@ struct ColumnTiles {
         if (k > ones) base = before;
       }
     const bool is_last = warp + 1 == 1 << warps;
-    Ends ends{before, is_last && carry.tiles > 1 ? fold_next<Op>(&kept[0][column()], bits, 32, spot.tile, own)
+    Ends ends{before, is_last && carry.tiles > 1 ? fold_next<Op>(&kept[0][column()], bits, kLines, spot.tile, own)
                                                  : Op::combine(base, own)};
-    if (!Wide && log_lines() < 5) {
+    if (log_lines() < 5) {
 #pragma unroll
       for (int k = 4; k >= 0; k--) ends.before = Op::combine(ends.before, s.keep[k]);
       const int below = lane + (1 << log_lines());
@@ -435,14 +449,16 @@ struct ColumnTiles {
   }
 };
 
-template <class S, bool Wide>
-__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
+template <class S, int Width>
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op, Width>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ Strips strips, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {
   extern __shared__ uint4 memory[];
-  __shared__ typename S::Value warp_totals[kBuffers][1 << kLogColumnWarps][32], kept[kColumnRadix * kMaxLevels][32];
-  ColumnTiles<S, Wide> tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
+  using Tiles = ColumnTiles<S, Width>;
+  __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps][Tiles::kLines];
+  __shared__ typename S::Value kept[kColumnRadix * kMaxLevels][Tiles::kLines];
+  Tiles tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
   if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
   else scan_alone(tiles, strips.log_warps > 0);
 }

@@ -23,10 +23,22 @@ struct Lines {
   }
 };
 
+template <class T>
+__device__ __forceinline__ Pair<T> narrowed_pair(float first, float second) {
+  if constexpr (std::is_same_v<T, float>) return {first, second};
+  else {
+    const uint32_t word = std::is_same_v<T, BFloat16> ? bfloat16_pair(first, second) : half_pair(first, second);
+    Pair<T> pair;
+    memcpy(&pair, &word, 4);
+    return pair;
+  }
+}
+
 template <class T, class A>
 __device__ __forceinline__ T narrowed(A x) {
   if constexpr (std::is_same_v<T, Half>) return {float_to_half(x)};
-  else if constexpr (std::is_same_v<T, BFloat16>) return {bfloat16_bits(__float_as_uint(x))};
+  else if constexpr (std::is_same_v<T, BFloat16>) return {uint16_t(bfloat16_pair(x, 0))};
+  else if constexpr (IsPair<T>::value) return narrowed_pair<decltype(T::first)>(x.first, x.second);
   else return T(x);
 }
 
@@ -34,7 +46,7 @@ __device__ __forceinline__ T narrowed(A x) {
 // least or the most of their own type.
 template <class T, class Op, int G>
 __device__ __forceinline__ typename Op::Value fold_of_nothing(const Input<T, Op, G>& source) {
-  if constexpr (std::is_same_v<Op, Sum<typename Op::Value>>) return typename Op::Value(0);
+  if constexpr (std::is_same_v<Op, Sum<typename Op::Value>>) return typename Op::Value{};
   else if constexpr (IsIndexed<typename Op::Value>::value && sizeof(T) < 4 && std::is_integral_v<T>) {
     const bool is_signed = sizeof(T) > 1 || source.sign != 0;
     const int32_t half = 1 << (8 * sizeof(T) - 1), least = is_signed ? -half : 0, most = least + 2 * half - 1;

@@ -4,6 +4,12 @@
 
 namespace torch_reductions::cuda {
 
+// Is there a mask? Not of pairs, of whose lines it may hide one.
+template <class Value>
+__device__ __forceinline__ bool masks(const Lines& lines) {
+  return !IsPair<Value>::value && lines.mask.data != nullptr;
+}
+
 // Of an extreme the bound of its own type, at index -1: as Fold(0).
 template <class T, class Op, int G>
 __device__ __forceinline__ typename Op::Value hidden_value(const Input<T, Op, G>& source) {

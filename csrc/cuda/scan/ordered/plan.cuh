@@ -16,8 +16,11 @@ class ScanPlan {
   // Only what pays is instantiated: the columns kernel serves every other case.
   static constexpr bool kRows =
       !std::is_same_v<Op, LastMax<Native<T>, int64_t>> && (sizeof(T) > 2 || sizeof(Value) <= 8);
-  static constexpr bool kWide =
-      !IsIndexed<Value>::value && kIsNone<Op, LogAdd> && (std::is_floating_point_v<Native<T>> || sizeof(T) == 8);
+  static constexpr bool kNarrow = IsPair<T>::value;  // strips of 16 lines
+  static constexpr bool kWide = kNarrow || (!IsIndexed<Value>::value && kIsNone<Op, LogAdd> &&
+                                            (std::is_floating_point_v<Native<T>> || sizeof(T) == 8));
+  // Pairs of floats are rows alone: as columns they would take as many instructions as float by float.
+  static constexpr bool kColumns = !std::is_same_v<T, Pair<float>>;
   static constexpr Way kWay = kTwoWays<Op> ? Way::forward : Way::either;
 
  public:
@@ -42,7 +45,7 @@ class ScanPlan {
   void run() {
     if constexpr (kRows)
       if (args_.inner == 1 && (args_.length_stride == 1 || args_.length <= 1)) return rows();
-    columns();
+    if constexpr (kColumns) columns();
   }
 
  private:
@@ -77,18 +80,19 @@ class ScanPlan {
     Strips strips{};
     while (strips.log_lines < 5 && int64_t(1) << strips.log_lines < count) strips.log_lines++;
     strips.lines = 1 << strips.log_lines;
-    if (together && args_.length_stride == inner && inner < 32) {
-      strips.kind = Strips::packed;
-      strips.log_lines = 0;
-      while (1 << strips.log_lines < inner) strips.log_lines++;
-      strips.lines = int(inner);
-    } else if (together && strips.lines == 32 && (inner % 32 == 0 || args_.outer == 1) && inner * size % 16 == 0 &&
-               is_aligned(args_.input) && lines_.length_bytes % 16 == 0 && lines_.outer_bytes % 16 == 0) {
+    const bool in_vectors = together && inner * size % 16 == 0 && is_aligned(args_.input) &&
+                            lines_.length_bytes % 16 == 0 && lines_.outer_bytes % 16 == 0;
+    const bool is_near = count <= INT32_MAX && are_near(lines_.length_bytes) && are_near(inner * size);
+    if (kNarrow && in_vectors && is_near && inner % 32 == 16 && (inner == 16 || args_.outer > 1)) {
+      strips.kind = Strips::rows, strips.log_lines = 4, strips.lines = 16;
+    } else if (together && args_.length_stride == inner && inner < 32) {
+      strips.kind = Strips::packed, strips.log_lines = log2_of(2 * int(inner) - 1), strips.lines = int(inner);
+    } else if (in_vectors && strips.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
       strips.kind = Strips::rows;
     }
     const int64_t run = kRun<Value>, of_warp = run * strips.runs();
     strips.row_bytes = strips.lines * int(size);
-    strips.run_bytes = int(ceil_div(run * strips.row_bytes, 16) * 16) + (strips.log_lines < 5 ? 16 : 0);
+    strips.run_bytes = bytes_of_run(int(run), strips.lines, int(size));
     strips.outer_bytes = lines_.outer_bytes;
     const int64_t strip_count = strips.kind == Strips::packed ? args_.outer : ceil_div(count, strips.lines);
     int64_t groups, tiles;
@@ -103,11 +107,15 @@ class ScanPlan {
     }
     strips.groups = Divisor(groups);
     if (inner <= INT32_MAX) strips.inner = Divisor(inner);
-    auto kernel = &scan_columns<S, false>;
-    if constexpr (kWide)
-      if (strips.kind == Strips::rows && count <= INT32_MAX && are_near(lines_.length_bytes) && are_near(inner * size))
-        kernel = &scan_columns<S, true>;
-    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
+    auto kernel = &scan_columns<S, 0>;
+    int resident = kColumnBlocks<Op, 0>;
+    if (strips.kind == Strips::rows && is_near) {
+      if constexpr (kWide)
+        if (strips.lines == 32) kernel = &scan_columns<S, 32>, resident = kColumnBlocks<Op, 32>;
+      if constexpr (kNarrow)
+        if (strips.lines == 16) kernel = &scan_columns<S, 16>, resident = kColumnBlocks<Op, 16>;
+    }
+    start(kernel, resident * kColumnThreads, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
           carry<kColumnRadix>(tiles, count), strips, count);
   }
 

@@ -5,6 +5,7 @@
 namespace torch_reductions::cuda {
 
 void scan_prod(const ScanArgs& args, Context& context) {
+  if (scan_pairs_prod(args, context)) return;
   with_kernel_type(args.dtype, [&]<class T>(Tag<T>) { ScanPlan<T, ProdOf<T>>(args, context).run(); });
 }
 

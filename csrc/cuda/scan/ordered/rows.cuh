@@ -260,7 +260,7 @@ struct RowTiles {
       const auto [from, at] = share(p);
       if (const int shift = shift_of(from, at); shift > 0) shift_back(shift);
     }
-    if (lines.mask.data != nullptr) hide(spot);
+    if (masks<Value>(lines)) hide(spot);
     const uint64_t hidden = hidden_of_run(p);
     State s;
 #pragma unroll

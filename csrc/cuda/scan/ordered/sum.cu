@@ -5,6 +5,7 @@
 namespace torch_reductions::cuda {
 
 void scan_sum(const ScanArgs& args, Context& context) {
+  if (scan_pairs_sum(args, context)) return;
   with_kernel_type(args.dtype, [&]<class T>(Tag<T>) { ScanPlan<T, SumOf<T>>(args, context).run(); });
 }
 
