@@ -80,7 +80,8 @@ struct WarpLayout {
   static constexpr bool kCarried = Carried;
   static constexpr int kLogLines = LogLines, kColumns = LogLines < 0 ? 32 : 1 << LogLines;
   static constexpr int kElementBytes = sizeof(T), kTogether = int(sizeof(E) / sizeof(T)), kLines = 32 * kTogether;
-  static constexpr int kBlocks = Carried && (sizeof(Value) > 8 || LogLines < 0) ? 2 : 3;  // that a multiprocessor holds
+  // That a multiprocessor holds.
+  static constexpr int kBlocks = !Carried ? (sizeof(T) < 8 ? 4 : 3) : sizeof(Value) > 8 || LogLines < 0 ? 2 : 3;
   static constexpr int Run = 64 / int(sizeof(E)), Part = kStepsOfPart, Parts = Run / Part;
 
   const RecurrenceLines& lines;

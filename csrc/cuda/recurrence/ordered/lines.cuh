@@ -116,50 +116,51 @@ struct LineTiles {
       if (d & 1) to[0][column()] = d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0]);
     }
   }
-  __device__ __forceinline__ SoFar<Op> before_tile(unsigned tile) const {
-    SoFar<Op> v;
-    for (unsigned rest = tile; rest != 0;) {
-      const int k = 31 - __clz(int(rest));
-      v.append(beside.kept[k][column()]);
-      rest ^= 1u << k;
+  // The folds of what stands before this thread's run and of all up to its end; here of the tile, given its own total.
+  struct Around {
+    SoFar<Op> before;
+    Value last;
+  };
+  __device__ __forceinline__ Around around_tile(unsigned tile, Value own) const {
+    Around a;
+    SoFar<Op> rest;  // of what stands before the tiles that the binary counter joins with this one: its number ends in ones
+    const int ones = __ffs(int(~tile)) - 1;
+#pragma unroll 1
+    for (int level = carry.levels - 1; level >= 0; level--) {
+      const auto* const digit = &beside.kept[kLineRadix * level];
+      const unsigned bits = tile >> (kLineRadix * level);
+#pragma unroll
+      for (int k = kLineRadix - 1; k >= 0; k--) {
+        if (bits >> k & 1) a.before.append(digit[k][column()]);
+        if (kLineRadix * level + k == ones) rest = a.before;
+      }
     }
-    return v;
-  }
-  // The fold up to the tile's end, given its own total: a step of the binary counter.
-  __device__ __forceinline__ Value after_tile(unsigned tile, Value own) const {
-    int k = 0;
-    for (; tile >> k & 1; k++) own = Op::combine(beside.kept[k][column()], own);
-    SoFar<Op> v = before_tile(tile >> k << k);
-    v.append(own);
-    return v.value;
+#pragma unroll 1
+    for (int k = 0; k < ones; k++) own = Op::combine(beside.kept[k][column()], own);
+    rest.append(own);
+    a.last = rest.value;
+    return a;
   }
 
   // By the first warp of a strip: each warp's total becomes the fold of all up to its end.
   __device__ __forceinline__ void scan_warps(unsigned tile) const {
     auto* const total = warp_total + (threadIdx.x >> 5);
     const int warps = 1 << cut.log_warps;
+    Around all;
+    if constexpr (Carried) {
+      all = around_tile(tile, block_of<Op>([&](int i) { return total[i][column()]; }, cut.log_warps));
+      beside.before_all[column()] = all.before.value;
+    }
     Value x[Warps];
 #pragma unroll
     for (int i = 0; i < Warps; i++) x[i] = total[i < warps ? i : 0][column()];
-    Value last = block_of<Op>([&](int i) { return x[i]; }, cut.log_warps);
     blocks_of_run<Op, Warps>(x);
-    SoFar<Op> before;
-    if constexpr (Carried) {
-      before = before_tile(tile);
-      beside.before_all[column()] = before.value;
-      last = after_tile(tile, last);
-    }
-    folds_of_run<Op, Warps>(x, before, x[Warps - 1]);
+    folds_of_run<Op, Warps>(x, all.before, x[Warps - 1]);
 #pragma unroll
     for (int i = 0; i < Warps; i++)
-      if (i < warps) total[i][column()] = Carried && i + 1 == warps ? last : x[i];
+      if (i < warps) total[i][column()] = Carried && i + 1 == warps ? all.last : x[i];
   }
 
-  // The folds of what stands before this thread's run and of all up to its end.
-  struct Around {
-    SoFar<Op> before;
-    Value last;
-  };
   __device__ __forceinline__ Around around(Spot spot, const Place& p, Value total) const {
     const int warp = layout.warp_of_strip();
     if (Carried || cut.log_warps > 0) {
