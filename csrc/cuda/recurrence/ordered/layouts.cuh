@@ -28,9 +28,8 @@ struct RecurrenceLines {
 // next ones.
 struct Cut {
   int log_lines, log_block, log_warps;
-  unsigned strips;
   int run_bytes;          // one by one, from run to run in shared memory: the lanes' elements meet different banks
-  Divisor groups, inner;  // of strips that a block takes; side by side strips of an outer, else its lines if below 2^31
+  Divisor groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a line in a warp
 };
 
@@ -105,7 +104,9 @@ struct WarpLayout {
     const int64_t warp = (int64_t(spot.tile) << cut.log_warps) + warp_of_strip();
     const int64_t start = ((warp << (5 - log_lines())) + (lane() >> log_lines())) * Run;
     if (LogLines == 0) return {line, start, line < lines.count, line, 0, unsigned(line)};
-    const int64_t outer = line >> 31 ? line / lines.inner : cut.inner.quotient(unsigned(line));
+    const int64_t outer = line < lines.inner ? 0
+                          : line >> 31       ? line / lines.inner
+                                             : cut.inner.quotient(unsigned(line));
     return {line, start, line < lines.count, outer, line - outer * lines.inner, unsigned(line)};
   }
   __device__ __forceinline__ int within(int64_t left) const { return left <= 0 ? 0 : left < Run ? int(left) : Run; }
@@ -132,8 +133,8 @@ struct WarpLayout {
   __device__ __forceinline__ char* tokens_of_warp(int bytes) const { return gates_of_warp(bytes) + bytes; }
 };
 
-// Lines side by side in vectors of 16 bytes, a row of them after the other. 32 bits count the strips, the steps of a line,
-// and the bytes between the rows of a run.
+// Lines side by side in vectors of 16 bytes, a row of them after the other. 32 bits count the lines, the steps of a line, and
+// the bytes between the rows of a run.
 template <class T, bool Carried>
 struct SideBySide : WarpLayout<T, 5, Carried> {
   using Base = WarpLayout<T, 5, Carried>;
@@ -145,31 +146,33 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   static constexpr int kLanes = kRow / 16, kRows = 32 / kLanes;        // a row's lanes; rows that a warp copies at once
   static HOST_DEVICE int bytes_of_warp(const Cut&) { return kBytes; }  // of gates or of tokens
 
-  __device__ __forceinline__ Place place(Spot spot) const {
-    const unsigned strip = Base::strip(spot), outer = cut.inner.quotient(strip);
-    const int inner = int(strip - outer * cut.inner.divisor) * Base::kLines + lane() * kTogether;
+  // Of a line beyond the last one outer and inner are those of none.
+  __device__ __forceinline__ Place place_of(unsigned line, Spot spot) const {
+    const unsigned outer = cut.inner.quotient(line), inner = line - outer * cut.inner.divisor;
     const int start = ((int(spot.tile) << cut.log_warps) + Base::warp_of_strip()) * Run;
-    const bool exists = strip < cut.strips && inner < int(lines.inner);
-    return {outer * lines.inner + inner, start, exists, outer, inner, strip * 32 + lane()};
+    return {line, start, line < unsigned(lines.count), outer, inner, line / kTogether};
+  }
+  __device__ __forceinline__ Place place(Spot spot) const {
+    return place_of((Base::strip(spot) * 32 + lane()) * kTogether, spot);
   }
   __device__ __forceinline__ int within(const Place& p) const {
     const int left = int(lines.length) - int(p.start);
-    return left < Run ? left : Run;
+    return !p.exists || left < 0 ? 0 : left < Run ? left : Run;
   }
-  __device__ __forceinline__ int64_t at(const Place& p, int inner, int position, const Strides& strides) const {
-    return unsigned(p.outer) * strides.outer + inner * int(sizeof(T)) + int64_t(position) * int(strides.length);
+  __device__ __forceinline__ int64_t at(const Place& p, int position, const Strides& strides) const {
+    return unsigned(p.outer) * strides.outer + unsigned(p.inner) * sizeof(T) + int64_t(position) * int(strides.length);
   }
 
   __device__ __forceinline__ char* gates() const { return this->gates_of_warp(kBytes); }
   // Of the run's rows a lane copies a vector of each kRows-th, at steps of 512 bytes in shared memory.
-  __device__ __forceinline__ void ask(const Place& p) const {
+  __device__ __forceinline__ void ask(Spot spot) const {
     constexpr int kVectors = Run / kRows;
-    const int row = lane() / kLanes, position = int(p.start) + row;
-    const int inner = int(p.inner) + (lane() % kLanes * int(16 / sizeof(Element)) - lane()) * kTogether;
-    const int there = cut.strips > p.column / 32 && inner < int(lines.inner) ? within(p) - row : 0;
+    const int row = lane() / kLanes;
+    const Place p = place_of(Base::strip(spot) * Base::kLines + lane() % kLanes * int(16 / sizeof(T)), spot);
+    const int there = within(p) - row;
     char* const to = as_one(gates() + lane() * 16);
     const auto copy_in = [&](const char* data, const Strides& strides, int space) {
-      const char* const from = as_one(data + at(p, inner, position, strides));
+      const char* const from = as_one(data + at(p, int(p.start) + row, strides));
       const int step = kRows * int(strides.length);
 #pragma unroll
       for (int k = 0; k < kVectors; k++)
@@ -178,9 +181,8 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     copy_in(lines.gates, lines.gate_bytes, 0);
     copy_in(lines.tokens, lines.token_bytes, kBytes);
     Element* const own = reinterpret_cast<Element*>(gates()) + lane();
-    const int count = p.exists && within(p) > 0 ? within(p) : 0;
 #pragma unroll 1
-    for (int i = count; i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
+    for (int i = within(place(spot)); i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
   }
   __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
     const char* const from = gates() + lane() * int(sizeof(Element)) + j * Part * kRow;
@@ -194,8 +196,8 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     char* to;
     __device__ __forceinline__ Writer(const SideBySide& layout, const Place& p) {
       const Strides& strides = layout.lines.output_bytes;
-      there = p.exists ? layout.within(p) : 0, step = int(strides.length);
-      to = as_one(layout.lines.output + layout.at(p, int(p.inner), int(p.start), strides));
+      there = layout.within(p), step = int(strides.length);
+      to = as_one(layout.lines.output + layout.at(p, int(p.start), strides));
     }
     __device__ __forceinline__ void put(const Number (&y)[Part], int j) const {
       Element elements[Part];
@@ -269,7 +271,8 @@ struct Along : WarpLayout<T, 0, Carried> {
     }
     for (int i = lane(); i < kAll - piece.count; i += 32) *slot(space, (Reverse ? 0 : piece.count) + i) = T{};
   }
-  __device__ __forceinline__ void ask(const Place& p) const {
+  __device__ __forceinline__ void ask(Spot spot) const {
+    const Place p = Base::place(spot);
     const Piece part = piece(p);
     const int64_t line = p.exists ? p.line : 0;  // of its own outer: inner is 1
     copy_in(gates(), lines.gates + line * lines.gate_bytes.outer, part);
@@ -349,7 +352,8 @@ struct OneByOne : WarpLayout<T, -1, Carried> {
       }
     }
   }
-  __device__ __forceinline__ void ask(const Place& p) const {
+  __device__ __forceinline__ void ask(Spot spot) const {
+    const Place p = Base::place(spot);
     const int count = Base::count_of(p);
     const auto of = [&](const char* data, const Strides& strides, int space) {
       copy_in(mine() + space, data + Base::at(p, p.start, strides), strides.length, count);

@@ -50,7 +50,7 @@ struct LineTiles {
     const unsigned tile = cut.groups.quotient(number);
     return {number - tile * cut.groups.divisor, tile};
   }
-  __device__ __forceinline__ void ask(Spot spot) const { layout.ask(layout.place(spot)); }
+  __device__ __forceinline__ void ask(Spot spot) const { layout.ask(spot); }
 
   // node[Parts + j]: part j of the run; node[1]: all of it. What else there is, is made again: registers are few.
   struct State {

@@ -38,14 +38,11 @@ class RecurrencePlan {
     if (cut.log_lines == 0 && inner == 1 && s.length == 1 && args_.gate_strides.length == 1)
       return args_.reverse ? start<Along, true>(cut, count) : start<Along, false>(cut, count);
     if (args_.reverse) turn_round();
-    if (cut.log_lines == 5 && inner % 32 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
-        are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
-        are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial)) {
-      const int64_t strips = ceil_div(inner, SideBySide<T, true>::kLines);  // of an outer
-      cut.inner = Divisor(strips);
-      return start<SideBySide>(cut, args_.outer * strips);
-    }
     if (inner <= INT32_MAX) cut.inner = Divisor(inner);
+    if (cut.log_lines == 5 && inner * size % 16 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
+        are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
+        are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))
+      return start<SideBySide>(cut, ceil_div(count, SideBySide<T, true>::kLines));
     // 16 bytes apart the runs of a line meet different banks as vectors, else as single words.
     cut.run_bytes = int((run * size) << cut.log_lines) + (cut.log_lines == 5 ? 0 : cut.log_lines ? 4 << cut.log_lines : 16);
     start<OneByOne>(cut, ceil_div(count, int64_t(1) << cut.log_lines));
@@ -57,7 +54,7 @@ class RecurrencePlan {
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
   // Can 32 bits say how far the rows of a run are from the first one?
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun && -row_bytes <= INT32_MAX / kRun; }
-  // Are 32 neighbouring lines whole vectors, wherever they begin?
+  // Is each row a sequence of whole vectors?
   static bool are_vectors(const void* data, const Strides& bytes) {
     return is_aligned(data) && bytes.inner == int64_t(sizeof(T)) && (bytes.length | bytes.outer) % 16 == 0 &&
            are_near(bytes.length);
@@ -91,7 +88,7 @@ class RecurrencePlan {
     }
     const int64_t work = groups * tiles;
     if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
-    cut.groups = Divisor(groups), cut.strips = unsigned(strips);
+    cut.groups = Divisor(groups);
 
     Carry<kLineRadix> carry{};
     const int64_t columns = strips << cut.log_lines, totals = carry.set(tiles, columns);
