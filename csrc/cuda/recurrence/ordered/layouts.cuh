@@ -1,8 +1,9 @@
-// How a warp's part of a tile gets into shared memory and its results out of it: three ways, by how lines lie in memory.
+// How a warp's part of a tile gets into shared memory and its results out of it: three ways, by how lines lie in
+// memory.
 //
-// A layout gives: place(), whose line and run a thread has; ask(), which begins to copy gates and tokens in; load(), part j of
-// this thread's run; a Writer, which takes the results part by part and ends them. kLogLines: of the lines of a strip, one a
-// lane, or -1 where the call decides.
+// A layout gives: place(), whose line and run a thread has; ask(), which begins to copy gates and tokens in; load(),
+// part j of this thread's run; a Writer, which takes the results part by part and ends them. kLogLines: of the lines of
+// a strip, one a lane, or -1 where the call decides.
 //
 // Behind a line's end stand zeros, which come into no result.
 #pragma once
@@ -16,7 +17,8 @@ namespace torch_reductions::cuda {
 inline constexpr int kLogLineWarps = 3;  // of a block, at most
 inline constexpr int kStepsOfPart = 8;   // which registers hold
 
-// Of a reverse recurrence the strides of the length are negative, and the pointers have the last position; but for Along.
+// Of a reverse recurrence the strides of the length are negative, and the pointers have the last position; but for
+// Along.
 struct RecurrenceLines {
   const char *gates, *tokens, *initial;
   char* output;
@@ -24,8 +26,8 @@ struct RecurrenceLines {
   Strides gate_bytes, token_bytes, output_bytes;
 };
 
-// Strips of 2^log_lines lines, one a lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take the
-// next ones.
+// Strips of 2^log_lines lines, one a lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take
+// the next ones.
 struct Cut {
   int log_lines, log_block, log_warps;
   int run_bytes;          // one by one, from run to run in shared memory: the lanes' elements meet different banks
@@ -104,9 +106,7 @@ struct WarpLayout {
     const int64_t warp = (int64_t(spot.tile) << cut.log_warps) + warp_of_strip();
     const int64_t start = ((warp << (5 - log_lines())) + (lane() >> log_lines())) * Run;
     if (LogLines == 0) return {line, start, line < lines.count, line, 0, unsigned(line)};
-    const int64_t outer = line < lines.inner ? 0
-                          : line >> 31       ? line / lines.inner
-                                             : cut.inner.quotient(unsigned(line));
+    const int64_t outer = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : cut.inner.quotient(unsigned(line));
     return {line, start, line < lines.count, outer, line - outer * lines.inner, unsigned(line)};
   }
   __device__ __forceinline__ int within(int64_t left) const { return left <= 0 ? 0 : left < Run ? int(left) : Run; }
@@ -133,8 +133,8 @@ struct WarpLayout {
   __device__ __forceinline__ char* tokens_of_warp(int bytes) const { return gates_of_warp(bytes) + bytes; }
 };
 
-// Lines side by side in vectors of 16 bytes, a row of them after the other. 32 bits count the lines, the steps of a line, and
-// the bytes between the rows of a run.
+// Lines side by side in vectors of 16 bytes, a row of them after the other. 32 bits count the lines, the steps of a
+// line, and the bytes between the rows of a run.
 template <class T, bool Carried>
 struct SideBySide : WarpLayout<T, 5, Carried> {
   using Base = WarpLayout<T, 5, Carried>;
@@ -218,8 +218,8 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   };
 };
 
-// One contiguous line, a lane a run: the warp's part as it lies, of a reverse recurrence at the end of its space, last position
-// first. The vectors of a run change places, so that the lanes' meet different banks.
+// One contiguous line, a lane a run: the warp's part as it lies, of a reverse recurrence at the end of its space, last
+// position first. The vectors of a run change places, so that the lanes' meet different banks.
 template <class T, bool Carried, bool Reverse>
 struct Along : WarpLayout<T, 0, Carried> {
   using Base = WarpLayout<T, 0, Carried>;

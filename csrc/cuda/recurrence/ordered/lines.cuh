@@ -1,5 +1,5 @@
-// The kernel: a warp copies the runs of its lanes into shared memory, where each thread reads its own twice: for its total,
-// and to scan it in registers, part by part. Lanes are neighbouring lines, or the runs of one (layouts.cuh).
+// The kernel: a warp copies the runs of its lanes into shared memory, where each thread reads its own twice: for its
+// total, and to scan it in registers, part by part. Lanes are neighbouring lines, or the runs of one (layouts.cuh).
 //
 // A missing operand is selected, never computed with (operators.h): which blocks stand before a run is a matter of its
 // position alone, so every fold knows whether it is one of nothing.
@@ -23,11 +23,12 @@ struct LineTiles {
   static constexpr bool Carried = Layout::kCarried;
   static constexpr int Run = Layout::Run, Part = Layout::Part, Parts = Layout::Parts;
   static constexpr int Warps = 1 << kLogLineWarps, Columns = Layout::kColumns;
-  // What a block has beside its tiles.
+  // What a block has beside its tiles. kept[k]: the 2^k tiles before this one, where its number has bit k; before_all:
+  // the fold of all tiles before this one.
   struct Beside {
     Value warp_totals[Carried ? kBuffers : 1][Warps][Columns];
-    Value kept[Carried ? kLineRadix * kMaxLevels : 1][Columns];  // [k]: the 2^k tiles before this one, where its number has bit k
-    Value before_all[Columns];                     // the fold of all tiles before this one
+    Value kept[Carried ? kLineRadix * kMaxLevels : 1][Columns];
+    Value before_all[Columns];
   };
 
   Layout layout;
@@ -123,7 +124,8 @@ struct LineTiles {
   };
   __device__ __forceinline__ Around around_tile(unsigned tile, Value own) const {
     Around a;
-    SoFar<Op> rest;  // of what stands before the tiles that the binary counter joins with this one: its number ends in ones
+    // What stands before the tiles that a step of the binary counter joins with this one: its number ends in ones.
+    SoFar<Op> rest;
     const int ones = __ffs(int(~tile)) - 1;
 #pragma unroll 1
     for (int level = carry.levels - 1; level >= 0; level--) {

@@ -44,7 +44,8 @@ class RecurrencePlan {
         are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))
       return start<SideBySide>(cut, ceil_div(count, SideBySide<T, true>::kLines));
     // 16 bytes apart the runs of a line meet different banks as vectors, else as single words.
-    cut.run_bytes = int((run * size) << cut.log_lines) + (cut.log_lines == 5 ? 0 : cut.log_lines ? 4 << cut.log_lines : 16);
+    const int apart = cut.log_lines == 0 ? 16 : cut.log_lines < 5 ? 4 << cut.log_lines : 0;
+    cut.run_bytes = int((run * size) << cut.log_lines) + apart;
     start<OneByOne>(cut, ceil_div(count, int64_t(1) << cut.log_lines));
   }
 
@@ -69,11 +70,12 @@ class RecurrencePlan {
     turn(lines_.output, lines_.output_bytes);
   }
 
-  // As in a scan: a block a tile; where tiles are carried, as many blocks as are resident, each of which takes tile after
-  // tile.
+  // As in a scan: a block a tile; where tiles are carried, as many blocks as are resident, each of which takes tile
+  // after tile.
   template <template <class, bool, auto...> class Layout, auto... way>
   void start(Cut cut, int64_t strips) {
-    using Tiles = LineTiles<Layout<T, true, way...>>;
+    using Carried = Layout<T, true, way...>;
+    using Tiles = LineTiles<Carried>;
     constexpr int kBeside = sizeof(typename Tiles::Beside) + 1024;
     const int64_t of_warp = int64_t(Tiles::Run) * cut.runs();
     int64_t groups, tiles;
@@ -98,11 +100,12 @@ class RecurrencePlan {
     if (tiles > 1) {
       carry.board = context_.board(totals * columns * kTaggedWords<typename Tiles::Value>);
       bytes *= kBuffers;
-      const int by_threads = Layout<T, true, way...>::kBlocks * kLineThreads / int(threads), by_memory = (shared_ + 1024) / (bytes + kBeside);
+      const int by_threads = Carried::kBlocks * kLineThreads / int(threads);
+      const int by_memory = (shared_ + 1024) / (bytes + kBeside);
       const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
       if (blocks > resident) blocks = resident;
     }
-    auto kernel = &recur_lines<Layout<T, true, way...>>;
+    auto kernel = &recur_lines<Carried>;
     if (tiles == 1) kernel = &recur_lines<Layout<T, false, way...>>;
     launch(kernel, blocks, threads, bytes, context_.stream, lines_, cut, unsigned(work), carry);
   }

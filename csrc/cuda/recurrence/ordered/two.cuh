@@ -1,5 +1,5 @@
-// Two neighbouring lines as one: a lane reads and stores two elements of 2 bytes at once, and counts with two numbers that
-// never meet.
+// Two neighbouring lines as one: a lane reads and stores two elements of 2 bytes at once, and counts with two numbers
+// that never meet.
 #pragma once
 #include "../../primitives/thread.cuh"
 
