@@ -211,8 +211,8 @@ def kernel_name(kernel: str) -> str:
 
 
 def value_bytes(kernel: str) -> int:
-    """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token: of two lines
-    where elements of 2 bytes lie side by side."""
+    """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token, of two
+    lines where elements of 2 bytes lie side by side."""
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
     if step := re.match(r"(?:recur_lines<(\w+)|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
         return 2 * size[step[2]] * (2 if step[1] == "SideBySide" and step[2] in ("Half", "BFloat16") else 1)
