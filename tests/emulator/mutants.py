@@ -195,11 +195,11 @@ MUTANTS = (
         "linear_recurrence",
     ),
     Mutant(
-        "a recurrence's tile that the binary counter joins with one too few",
+        "a recurrence's tile that the binary counter joins with one too many",
         "plain",
         RECURRENCE + "lines.cuh",
         "if (kLineRadix * level + k == ones) rest",
-        "if (kLineRadix * level + k == ones + 1) rest",
+        "if (kLineRadix * level + k + 1 == ones) rest",
         "linear_recurrence",
     ),
     Mutant(
