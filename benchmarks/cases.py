@@ -282,7 +282,9 @@ def scan_cuda_rest() -> Iterator[ScanCase]:
     for shape, dim in (((8, 65536, 64), 1), ((4096, 4096), 0), ((4096, 4096), 1), ((2**24,), 0), ((65536, 1000), 1)):
         for dtype in ("float32", "bfloat16"):
             share = 0.70 if shape == (8, 65536, 64) and dtype == "float32" else None
-            yield ScanCase("linear_recurrence", shape, dim, dtype, share=share)
+            below = 0.10 if dtype == "bfloat16" else None
+            yield ScanCase("linear_recurrence", shape, dim, dtype, share=share, points_below=below)
+    yield ScanCase("linear_recurrence", (8, 65536, 64), 1, form="reverse", times_plain=1.1)
     for shape, dim in (((4096, 4096), 1), ((4096, 4096), 0), ((2**24,), 0)):
         yield ScanCase("cumprod", shape, dim)
         yield ScanCase("cummax", shape, dim)

@@ -74,7 +74,7 @@ def ours(case: ScanCase, x: torch.Tensor, variant: str = "ordered") -> Callable[
         options["mask"] = x > 0
     if case.function == "linear_recurrence":
         gates = gates_of(x)
-        return lambda: (tr.linear_recurrence(gates, x, case.along, variant=variant),)
+        return lambda: (tr.linear_recurrence(gates, x, case.along, reverse=case.form == "reverse", variant=variant),)
     function = getattr(tr, case.function)
     return lambda: parts(function(x, case.along, **options))
 

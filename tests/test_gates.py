@@ -53,12 +53,15 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns-wide": (256, {4: (80, 3), 8: (128, 2)}),
     "scan_rows-pairs": (256, {8: (80, 3)}),
     "scan_columns-pairs": (256, {8: (128, 2)}),
-    "scan_columns-wide-pairs": (256, {8: (80, 3)}),
+    "scan_columns-wide-pairs": (256, {8: (128, 2)}),
     "scan_rows-log_add": (256, {4: (80, 3), 8: (256, 1)}),
     "scan_columns-log_add": (256, {4: (80, 3), 8: (256, 1)}),
-    "recur_lines-SideBySide": (256, {8: (64, 4), 16: (128, 2)}),
-    "recur_lines-Along": (256, {8: (80, 3), 16: (128, 2)}),
-    "recur_lines-OneByOne": (256, {8: (80, 3), 16: (128, 2)}),
+    "recur_lines-SideBySide": (256, {8: (64, 4), 16: (64, 4)}),
+    "recur_lines-SideBySide-carried": (256, {8: (80, 3), 16: (128, 2)}),
+    "recur_lines-Along": (256, {8: (64, 4), 16: (80, 3)}),
+    "recur_lines-Along-carried": (256, {8: (80, 3), 16: (128, 2)}),
+    "recur_lines-OneByOne": (256, {8: (64, 4), 16: (80, 3)}),
+    "recur_lines-OneByOne-carried": (256, {8: (128, 2), 16: (128, 2)}),
     "scan_segments": (256, {4: (80, 3), 8: (128, 2), 16: (128, 2)}),
     "scan_segments-row": (256, {4: (64, 4), 8: (80, 3)}),
     "scan_segments-log_add": (256, {4: (80, 3), 8: (192, 1)}),
@@ -99,9 +102,12 @@ INSTRUCTIONS = {
     "scan_columns-wide-pairs": [*ASYNC_COPY, PUBLISH, PACK_HALVES, r"LDS R"],
     "scan_rows-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
-    "recur_lines-SideBySide": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STG\.E\.128"],
-    "recur_lines-Along": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY", r"STG\.E\.128"],
-    "recur_lines-OneByOne": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "recur_lines-SideBySide": ASYNC_COPY,
+    "recur_lines-SideBySide-carried": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU"],
+    "recur_lines-Along": [*ASYNC_COPY, r"SHFL\.BFLY", r"STG\.E\.128"],
+    "recur_lines-Along-carried": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STG\.E\.128"],
+    "recur_lines-OneByOne": [r"SHFL\.BFLY"],
+    "recur_lines-OneByOne-carried": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_segments": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
     "scan_segments-row": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.BFLY"],
     "scan_segments-log_add": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
@@ -206,17 +212,19 @@ def kernel_name(kernel: str) -> str:
     name = plain_name(kernel)
     if "LogAdd<" in kernel:
         return f"{name}-log_add"
-    if layout := re.match(r"recur_lines<(\w+)<", kernel):
-        return f"{name}-{layout[1]}"
+    if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
+        return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
     flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
     return f"{name}{f'-{FLAGS[name]}' if flagged else ''}{'-pairs' if 'Pair<' in kernel else ''}"
 
 
 def value_bytes(kernel: str) -> int:
-    """Of the operator's value; an argmax has an index in it, a step of a recurrence is a gate and a token."""
+    """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token, of two
+    lines where elements of 2 bytes lie side by side and a line is one tile."""
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
-    if step := re.match(r"(?:recur_lines<\w+|scan_segments<RecurrenceJob)<(\w+)>", kernel):
-        return 2 * size[step[1]]
+    if step := re.match(r"(?:recur_lines<(\w+)|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
+        is_pair = step[1] == "SideBySide" and step[2] in ("Half", "BFloat16") and "true" not in kernel
+        return 2 * size[step[2]] * (2 if is_pair else 1)
     if pair := re.search(r"\b(?:Sum|Prod)<Pair<(\w+)> ?>", kernel):
         return 2 * size[pair[1]]
     operator = re.search(r"\b(?:Sum|Prod|LogAdd|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
@@ -513,8 +521,10 @@ def test_reasons_are_read() -> None:
         ("scan_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 16>", "scan_columns-wide-pairs", 8),
         ("scan_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 0>", "scan_columns-pairs", 8),
         ("scan_rows<Input<Pair<float>, Sum<Pair<float> >, 4>, (Way)0>", "scan_rows-pairs", 8),
-        ("recur_lines<SideBySide<BFloat16> >", "recur_lines-SideBySide", 8),
-        ("recur_lines<Along<double> >", "recur_lines-Along", 16),
+        ("recur_lines<SideBySide<BFloat16, true> >", "recur_lines-SideBySide-carried", 8),
+        ("recur_lines<SideBySide<BFloat16, false> >", "recur_lines-SideBySide", 16),
+        ("recur_lines<SideBySide<float, false> >", "recur_lines-SideBySide", 8),
+        ("recur_lines<Along<double, false, true> >", "recur_lines-Along", 16),
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),
         ("scan_segments<RecurrenceJob<float>, true>", "scan_segments-row", 8),
     ],

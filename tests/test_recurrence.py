@@ -391,7 +391,15 @@ def test_gpu_equals_cpu(dtype: str) -> None:
             check(shape, dim)
             check(shape, dim, lambda t: t[:, ::2])
             check(shape, dim, lambda t: t.T)
-    for shape in [(3, 1000, 5), (2, 33, 4097), (600, 40, 33), (5, 4, 3, 1025), (1, 2**18, 2), (8, 2048, 512)]:
+    for shape in [
+        (3, 1000, 5),
+        (2, 33, 4097),
+        (600, 40, 33),
+        (5, 4, 3, 1025),
+        (1, 2**18, 2),
+        (8, 2048, 512),
+        (3, 1000, 24),
+    ]:
         for dim in range(len(shape)):
             check(shape, dim)
     for n in [*range(1, 70), *range(70, 601, 13)]:

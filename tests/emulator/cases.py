@@ -225,6 +225,8 @@ RECURRENCE_VIEWS = (
         View(1, 20_000, 1, 0, 0, 0),
         View(4, 600, 4, 1, 16, 4),
     ),
+    # Side by side: strips that hold lines of two outer ones, and blocks of few warps.
+    *(columns(2, 700, 24), columns(1, 1501, 64, 0, 40)),
 )
 # Of segments: how many, and letters, e of equal lengths, z many of them empty, g one that takes nearly all, w offsets
 # of int64; x offsets that are wrong, from which anything may come but an access outside the memory.
@@ -532,8 +534,10 @@ def other_cases() -> list[Case]:
 
 def ordered_cases(operator: Operator, dtype: torch.dtype) -> list[Case]:
     """Those of the ordered rung alone, for `mutants`."""
-    scanned = (*SCAN_VIEWS, *PAIR_VIEWS)
-    every = scan_cases_of(operator, dtype, scanned) if operator.family == "scan" else cases_of(operator, dtype)
+    if operator.family == "scan":
+        every = scan_cases_of(operator, dtype, (*SCAN_VIEWS, *PAIR_VIEWS))
+    else:
+        every = recurrence_cases_of(operator, dtype) if operator.family == "recurrence" else cases_of(operator, dtype)
     return [case for case in every if case.rung.name == ORDERED]
 
 

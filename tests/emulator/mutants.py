@@ -40,8 +40,13 @@ class Mutant:
     masked: bool = False
 
 
-ORDERED, SCAN, SEGMENTED = "reduce/ordered/", "scan/ordered/", "scan/segmented/"
-SOURCES = {"sum": ORDERED + "sum.cu", "argmax": ORDERED + "argmax.cu", "cumsum": SCAN + "sum.cu"}
+ORDERED, SCAN, SEGMENTED, RECURRENCE = "reduce/ordered/", "scan/ordered/", "scan/segmented/", "recurrence/ordered/"
+SOURCES = {
+    "sum": ORDERED + "sum.cu",
+    "argmax": ORDERED + "argmax.cu",
+    "cumsum": SCAN + "sum.cu",
+    "linear_recurrence": RECURRENCE + "linear.cu",
+}
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
 MUTANTS = (
     Mutant(
@@ -238,6 +243,54 @@ MUTANTS = (
         source=PAIRED_SOURCE,
     ),
     Mutant(
+        "a recurrence's barrier before the folds of its warps are read",
+        "races",
+        RECURRENCE + "lines.cuh",
+        "      __syncthreads();\n    } else {",
+        "    } else {",
+        "linear_recurrence",
+    ),
+    Mutant(
+        "a recurrence's last run of a warp that takes the next line's",
+        "plain",
+        RECURRENCE + "lines.cuh",
+        "if (next_run < 32) a.last = next;",
+        "a.last = next;",
+        "linear_recurrence",
+    ),
+    Mutant(
+        "a recurrence's total that is said one level too high",
+        "plain",
+        RECURRENCE + "lines.cuh",
+        "carry.say(level + 1, at >> kLineRadix,",
+        "carry.say(level + 1, at >> (kLineRadix + 1),",
+        "linear_recurrence",
+    ),
+    Mutant(
+        "a recurrence's tile that the binary counter joins with one too many",
+        "plain",
+        RECURRENCE + "lines.cuh",
+        "if (kLineRadix * level + k == ones) rest",
+        "if (kLineRadix * level + k + 1 == ones) rest",
+        "linear_recurrence",
+    ),
+    Mutant(
+        "a recurrence's first line of two that takes the second one's token",
+        "plain",
+        RECURRENCE + "two.cuh",
+        "{x.first + y.first, x.second + y.second}",
+        "{x.first + y.second, x.second + y.second}",
+        "linear_recurrence",
+    ),
+    Mutant(
+        "a recurrence's vectors that change places when they are read alone",
+        "plain",
+        RECURRENCE + "layouts.cuh",
+        "space + (v ^ (v / 8 & 3)) * 16",
+        "space + v * 16",
+        "linear_recurrence",
+    ),
+    Mutant(
         "a barrier before packed segments are scanned down",
         "races",
         SEGMENTED + "block.cuh",
@@ -325,7 +378,8 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
     cases_of = cases.ordered_cases
     if mutant.packed or mutant.masked:
         cases_of = cases.packed_cases_of if mutant.packed else cases.masked_cases_of
-    wanted = [case for dtype in (torch.float32, torch.bfloat16, torch.int64) for case in cases_of(operator, dtype)]
+    dtypes = [dtype for dtype in (torch.float32, torch.bfloat16, torch.int64) if dtype in operator.dtypes]
+    wanted = [case for dtype in dtypes for case in cases_of(operator, dtype)]
     (tree / "list.txt").write_text(cases.text_of(wanted))
     options = ["--order", mutant.order, "--jobs", str(build.jobs()), "--limit", "90"]
     done = subprocess.run(

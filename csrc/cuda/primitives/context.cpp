@@ -35,7 +35,7 @@ int shared_memory(int device) { return attribute<cudaDevAttrMaxSharedMemoryPerBl
 
 namespace {
 
-constexpr int64_t kTickets = 16384, kWords = 1 << 17;
+constexpr int64_t kTickets = 16384, kWords = 1 << 17, kManyWords = 1 << 20;
 
 // What a stream's launches share: zeroed when it is made and never given back. Counters wrap around to 0 by themselves,
 // and the words of a board carry the number of their launch. Streams that run at once have states of their own.
@@ -44,22 +44,28 @@ struct StreamState {
   uint64_t words[kWords];
   unsigned tickets[kTickets];
 };
+// Made for the first launch that needs it, or each such launch would zero one of its own.
+struct LargeBoard {
+  uint64_t launch[2];
+  uint64_t words[kManyWords];
+};
 
 // Null where the device has no memory left outside torch's allocator.
-StreamState* stream_state(int device, cudaStream_t stream) {
+template <class State>
+State* of_stream(int device, cudaStream_t stream) {
   static std::mutex mutex;
-  static std::map<std::pair<int, unsigned long long>, StreamState*> known;
+  static std::map<std::pair<int, unsigned long long>, State*> known;
   unsigned long long id = 0;  // not the handle: one handle stands for the default streams of all threads
   check(cudaStreamGetId(stream, &id), "cudaStreamGetId");
   std::lock_guard<std::mutex> lock(mutex);
-  StreamState*& state = known[{device, id}];
+  State*& state = known[{device, id}];
   if (state == nullptr) {
     // cudaMalloc while another stream captures would break that capture unless this thread asks for the relaxed mode.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
     void* memory = nullptr;
-    cudaError_t error = cudaMalloc(&memory, sizeof(StreamState));
-    if (error == cudaSuccess) error = cudaMemsetAsync(memory, 0, sizeof(StreamState), stream);
+    cudaError_t error = cudaMalloc(&memory, sizeof(State));
+    if (error == cudaSuccess) error = cudaMemsetAsync(memory, 0, sizeof(State), stream);
     const cudaError_t restored = cudaThreadExchangeStreamCaptureMode(&mode);
     if (error != cudaSuccess && memory != nullptr) cudaFree(memory);
     check(restored, "cudaThreadExchangeStreamCaptureMode");
@@ -68,7 +74,7 @@ StreamState* stream_state(int device, cudaStream_t stream) {
       return nullptr;
     }
     check(error, "cudaMalloc of a stream's state");
-    state = static_cast<StreamState*>(memory);
+    state = static_cast<State*>(memory);
   }
   return state;
 }
@@ -91,13 +97,17 @@ void* zeroed(Context& context, size_t bytes) {
 
 unsigned* Context::tickets(int64_t count) {
   if (count <= kTickets && !capturing(stream))
-    if (StreamState* state = stream_state(device, stream)) return state->tickets;
+    if (StreamState* state = of_stream<StreamState>(device, stream)) return state->tickets;
   return static_cast<unsigned*>(zeroed(*this, size_t(count) * sizeof(unsigned)));
 }
 
 Board Context::board(int64_t words) {
-  if (words <= kWords && !capturing(stream))
-    if (StreamState* state = stream_state(device, stream)) return {state->launch, state->words};
+  if (words <= kManyWords && !capturing(stream)) {
+    const auto of = [](auto* state) { return state != nullptr ? Board{state->launch, state->words} : Board{}; };
+    const Board board =
+        words <= kWords ? of(of_stream<StreamState>(device, stream)) : of(of_stream<LargeBoard>(device, stream));
+    if (board.words != nullptr) return board;
+  }
   auto* memory = static_cast<uint64_t*>(zeroed(*this, size_t(words + 2) * sizeof(uint64_t)));
   return {memory, memory + 2};
 }

@@ -1,10 +1,10 @@
-// The kernel: a warp copies the runs of its lanes into shared memory, where each thread reads its own twice: for its total,
-// and to scan it in registers, part by part. Lanes are neighbouring lines, or the runs of one (layouts.cuh).
+// The kernel: a warp copies the runs of its lanes into shared memory, where each thread reads its own twice: for its
+// total, and to scan it in registers, part by part. Lanes are neighbouring lines, or the runs of one (layouts.cuh).
 //
 // A missing operand is selected, never computed with (operators.h): which blocks stand before a run is a matter of its
 // position alone, so every fold knows whether it is one of nothing.
 #pragma once
-#include "../../scan/ordered/tiles.cuh"
+#include "../../scan/ordered/pipeline.cuh"
 #include "../../scan/ordered/tree.cuh"
 #include "layouts.cuh"
 
@@ -13,43 +13,51 @@ namespace torch_reductions::cuda {
 inline constexpr int kLineThreads = 32 << kLogLineWarps;
 inline constexpr int kLineRadix = 3;
 
+// Tiles of a strip of lines: each the runs of its warps.
 template <class Layout>
 struct LineTiles {
-  using T = typename Layout::Element;
-  using Op = Linear<Native<T>>;
+  using Number = typename Layout::Number;
+  using Op = Linear<Number>;
   using Value = typename Op::Value;
-  static constexpr int Run = Layout::Run, Part = Layout::Part, Parts = Layout::Parts, Warps = 1 << kLogLineWarps;
+  using Spot = cuda::Spot;
+  static constexpr bool Carried = Layout::kCarried;
+  static constexpr int Run = Layout::Run, Part = Layout::Part, Parts = Layout::Parts;
+  static constexpr int Warps = 1 << kLogLineWarps, Columns = Layout::kColumns;
+  // What a block has beside its tiles. kept[k]: the 2^k tiles before this one, where its number has bit k; before_all:
+  // the fold of all tiles before this one.
+  struct Beside {
+    Value warp_totals[Carried ? kBuffers : 1][Warps][Columns];
+    Value kept[Carried ? kLineRadix * kMaxLevels : 1][Columns];
+    Value before_all[Columns];
+  };
 
-  const Layout layout;
+  Layout layout;
   const RecurrenceLines& lines;
   const Cut& cut;
   const Carry<kLineRadix>& carry;
-  Value (&warp_total)[kTotals][Warps][32];
-  Value (
-      &kept)[kLineRadix * kMaxLevels][32];  // [k]: the block of 2^k tiles before this one, where its number has bit k
-  Value (&before_all)[32];                  // the fold of all tiles before this one
+  char* const buffers;
+  Beside& beside;
+  Value (*warp_total)[Columns] = beside.warp_totals[0];  // of the tile in use
+
+  static HOST_DEVICE int tile_bytes(const Cut& cut) { return 2 * Layout::bytes_of_warp(cut) << cut.log_block; }
+  __device__ __forceinline__ void use(unsigned n) {
+    layout.memory = buffers + n % kBuffers * tile_bytes(cut);
+    warp_total = beside.warp_totals[n % kBuffers];
+  }
 
   __device__ __forceinline__ int column() const { return layout.column(); }
   __device__ __forceinline__ bool leads() const { return layout.leads(); }
-  __device__ __forceinline__ int warp_of_strip() const { return layout.warp_of_strip(); }
-  __device__ __forceinline__ Place place(Spot spot) const { return layout.place(spot); }
   __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
-    const unsigned tile = number / cut.groups;
-    return {number - tile * cut.groups, tile};
+    const unsigned tile = cut.groups.quotient(number);
+    return {number - tile * cut.groups.divisor, tile};
   }
-  __device__ __forceinline__ void ask(Spot spot) const { layout.ask(place(spot)); }
-
-  __device__ __forceinline__ Value block_of_warps(Totals of, int from, int log_count) const {  // of the strip
-    const int first = (threadIdx.x >> 5) - warp_of_strip() + from;
-    return block_of<Op>([&](int i) { return warp_total[of][first + i][column()]; }, log_count);
-  }
+  __device__ __forceinline__ void ask(Spot spot) const { layout.ask(spot); }
 
   // node[Parts + j]: part j of the run; node[1]: all of it. What else there is, is made again: registers are few.
   struct State {
     Value node[2 * Parts];
   };
-  __device__ __forceinline__ State up(Spot spot) const {
-    const Place p = place(spot);
+  __device__ __forceinline__ State up(Spot) const {
     State s;
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
@@ -58,141 +66,124 @@ struct LineTiles {
       s.node[Parts + j] = tree<Op, Part>(x);
     }
     tree_up<Op, Parts>(s.node);
-    Value keep[5];
-    const Value of_warp = runs_of_warp<Op>(s.node[1], keep, layout.log_lines());
-    if (leads()) warp_total[own][threadIdx.x >> 5][threadIdx.x & 31] = of_warp;
+    Value left[5], of_warp = s.node[1];
+    if constexpr (Layout::kLogLines < 5) of_warp = runs_of_warp<Op>(of_warp, left, layout.log_lines());
+    if (leads()) warp_total[threadIdx.x >> 5][threadIdx.x & 31] = of_warp;
     return s;
-  }
-  // From memory; never along. Nobody asks for the total of a line's last tile.
-  __device__ __forceinline__ void total(Spot spot) const {
-    const Place p = place(spot);
-    const auto gate = layout.way(p, lines.gate_bytes), token = layout.way(p, lines.token_bytes);
-    const char *g = lines.gates + gate.first, *t = lines.tokens + token.first;
-    const bool whole = layout.count_of(p) == Run;
-    Value node[2 * Parts], keep[5];
-#pragma unroll
-    for (int j = 0; j < Parts; j++) {
-      Value x[Part] = {};
-#pragma unroll
-      for (int i = 0; i < Part; i++, g += gate.step, t += token.step)
-        if (whole) x[i] = {Layout::read(g), Layout::read(t)};
-      node[Parts + j] = tree<Op, Part>(x);
-    }
-    tree_up<Op, Parts>(node);
-    const Value of_warp = runs_of_warp<Op>(node[1], keep, layout.log_lines());
-    if (leads()) warp_total[running][threadIdx.x >> 5][threadIdx.x & 31] = of_warp;
   }
 
   // The n totals from `first` on, of this lane's line; n > 0. The others are the first one again.
   template <int N>
-  __device__ __forceinline__ void await(Value (&got)[N], int level, unsigned first, int n, int64_t line,
+  __device__ __forceinline__ void await(Value (&got)[N], int level, unsigned first, int n, unsigned column,
                                         unsigned tag) const {
-    const uint64_t* const words = carry.template word<Value>(level, first, unsigned(line));
+    const uint64_t* const words = carry.template word<Value>(level, first, column);
     const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
     const auto word = [&](int i) { return words + (i < n ? i : 0) * step; };
     for (int asked = 0; !arrived(got, word, Awaited{tag, ~0u});) pause(++asked);
   }
 
-  // The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for them. Of eight at once
-  // the words would not fit into the registers.
-  __device__ __forceinline__ void publish(Totals of, Spot spot, unsigned tag) const {
-    const Place p = place(spot);
-    if (threadIdx.x >= 32 || !leads() || !p.exists) return;
-    const unsigned line = unsigned(p.line);
-    Value v = block_of_warps(of, 0, kLogLineWarps);
-    carry.say(0, spot.tile, line, v, tag);
+  // By the last warp. The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for
+  // them. The words of seven would not fit into the registers.
+  __device__ __forceinline__ void publish(Spot spot, unsigned tag) const {
+    if (threadIdx.x + 32 < blockDim.x) return;
+    const Place p = layout.place(spot);
+    if (!leads() || !p.exists) return;
+    Value v = block_of<Op>([&](int i) { return warp_total[i][column()]; }, cut.log_block);
+    carry.say(0, spot.tile, p.column, v, tag);
     unsigned at = spot.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kLineRadix) {
       Value left[4], right[3];
-      await(left, level, at - 7, 4, p.line, tag);
+      await(left, level, at - 7, 4, p.column, tag);
       const Value four = tree<Op, 4>(left);
-      await(right, level, at - 3, 3, p.line, tag);
+      await(right, level, at - 3, 3, p.column, tag);
       v = Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], v)));
-      carry.say(level + 1, at >> kLineRadix, line, v, tag);
+      carry.say(level + 1, at >> kLineRadix, p.column, v, tag);
     }
   }
 
   // A warp a level, a lane a line: the blocks of the digits of the tile's number.
   __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
-    const Place p = place(spot);
-    if (!leads() || !p.exists) return;
-    for (int level = threadIdx.x >> 5; level < carry.levels; level += Warps) {
+    for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
+      const Place p = layout.place(spot);
+      if (!leads() || !p.exists) return;
       const unsigned at = spot.tile >> (kLineRadix * level);
-      Value* const to = &kept[kLineRadix * level][threadIdx.x & 31];
-      if (at & 4) {
-        Value four[4];
-        await(four, level, at & ~7u, 4, p.line, tag);
-        to[2 * 32] = tree<Op, 4>(four);
-      }
-      if (at & 3) {
-        Value three[3];
-        await(three, level, at & ~3u, int(at & 3), p.line, tag);
-        if (at & 2) to[1 * 32] = Op::combine(three[0], three[1]);
-        if (at & 1) to[0] = at & 2 ? three[2] : three[0];
-      }
+      const int d = at & 7;
+      if (d == 0) continue;
+      Value got[7];
+      await(got, level, at - d, d, p.column, tag);
+      auto* const to = &beside.kept[kLineRadix * level];
+      if (d & 4) to[2][column()] = tree<Op, 4>(got);
+      if (d & 2) to[1][column()] = d & 4 ? Op::combine(got[4], got[5]) : Op::combine(got[0], got[1]);
+      if (d & 1) to[0][column()] = d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0]);
     }
   }
-  // Tiles are carried from one to the next only where all warps of a block share a strip.
-  __device__ __forceinline__ SoFar<Op> before_tile(unsigned tile) const {
-    SoFar<Op> v;
-    for (unsigned rest = tile; rest != 0;) {
-      const int k = 31 - __clz(int(rest));
-      v.append(kept[k][column()]);
-      rest ^= 1u << k;
-    }
-    return v;
-  }
-  // The fold up to the tile's end, given its own total: a step of the binary counter.
-  __device__ __forceinline__ Value after_tile(unsigned tile, Value own) const {
-    int k = 0;
-    for (; tile >> k & 1; k++) own = Op::combine(kept[k][column()], own);
-    SoFar<Op> v = before_tile(tile >> k << k);
-    v.append(own);
-    return v.value;
-  }
-
-  // The folds of what stands before this thread's run and of all up to its end.
+  // The folds of what stands before this thread's run and of all up to its end; here of the tile, given its own total.
   struct Around {
     SoFar<Op> before;
     Value last;
   };
-  __device__ __forceinline__ Around around(Spot spot, const Place& p, Value total) const {
-    const int lane = threadIdx.x & 31, warp = warp_of_strip();
+  __device__ __forceinline__ Around around_tile(unsigned tile, Value own) const {
     Around a;
-    Value keep[5],
-        left[kLogLineWarps];  // left[k]: the block of 2^k warps left of this one's, where its number has bit k
-    a.last = runs_of_warp<Op>(total, keep, layout.log_lines());
+    // What stands before the tiles that a step of the binary counter joins with this one: its number ends in ones.
+    SoFar<Op> rest;
+    const int ones = __ffs(int(~tile)) - 1;
+#pragma unroll 1
+    for (int level = carry.levels - 1; level >= 0; level--) {
+      const auto* const digit = &beside.kept[kLineRadix * level];
+      const unsigned bits = tile >> (kLineRadix * level);
 #pragma unroll
-    for (int k = 0; k < kLogLineWarps; k++)
-      if (warp >> k & 1) left[k] = block_of_warps(own, (warp >> (k + 1)) << (k + 1), k);
-    if (carry.tiles > 1) {
-      if (warp == 0 && leads() && p.exists) before_all[column()] = before_tile(spot.tile).value;
-      __syncthreads();
-      if (spot.tile > 0 && p.exists) a.before.append(before_all[column()]);
-    }
-    // A step of the binary counter: the warp's number ends in ones up to bit `carried`.
-    const int carried = __ffs(~warp) - 1;
-    SoFar<Op> rest = a.before;
-#pragma unroll
-    for (int k = 0; k < kLogLineWarps; k++)
-      if (k < carried) a.last = Op::combine(left[k], a.last);
-#pragma unroll
-    for (int k = kLogLineWarps - 1; k >= 0; k--)
-      if (warp >> k & 1) {
-        a.before.append(left[k]);
-        if (k > carried) rest = a.before;
+      for (int k = kLineRadix - 1; k >= 0; k--) {
+        if (bits >> k & 1) a.before.append(digit[k][column()]);
+        if (kLineRadix * level + k == ones) rest = a.before;
       }
-    if (carry.tiles > 1 && warp == Warps - 1) {
-      if (p.exists) a.last = after_tile(spot.tile, a.last);
-    } else {
-      rest.append(a.last);
-      a.last = rest.value;
     }
+#pragma unroll 1
+    for (int k = 0; k < ones; k++) own = Op::combine(beside.kept[k][column()], own);
+    rest.append(own);
+    a.last = rest.value;
+    return a;
+  }
+
+  // By the first warp of a strip: each warp's total becomes the fold of all up to its end.
+  __device__ __forceinline__ void scan_warps(unsigned tile) const {
+    auto* const total = warp_total + (threadIdx.x >> 5);
+    const int warps = 1 << cut.log_warps;
+    Around all;
+    if constexpr (Carried) {
+      all = around_tile(tile, block_of<Op>([&](int i) { return total[i][column()]; }, cut.log_warps));
+      beside.before_all[column()] = all.before.value;
+    }
+    Value x[Warps];
 #pragma unroll
-    for (int k = 4; k >= 0; k--)
-      if (layout.log_lines() + k < 5 && lane >> (layout.log_lines() + k) & 1) a.before.append(keep[k]);
-    if (layout.log_lines() < 5) {
-      const int next_run = lane + (1 << layout.log_lines());
+    for (int i = 0; i < Warps; i++) x[i] = total[i < warps ? i : 0][column()];
+    blocks_of_run<Op, Warps>(x);
+    folds_of_run<Op, Warps>(x, all.before, x[Warps - 1]);
+#pragma unroll
+    for (int i = 0; i < Warps; i++)
+      if (i < warps) total[i][column()] = Carried && i + 1 == warps ? all.last : x[i];
+  }
+
+  __device__ __forceinline__ Around around(Spot spot, const Place& p, Value total) const {
+    const int warp = layout.warp_of_strip();
+    if (Carried || cut.log_warps > 0) {
+      if (warp == 0 && leads() && p.exists) scan_warps(spot.tile);
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+    Around a;
+    const auto* const upto = &warp_total[threadIdx.x >> 5][column()];
+    a.last = *upto;
+    if (warp > 0) a.before.append(*(upto - Columns));
+    else if (Carried && spot.tile > 0 && p.exists) a.before.append(beside.before_all[column()]);
+    if constexpr (Layout::kLogLines < 5) {
+      const int lane = threadIdx.x & 31, log_lines = layout.log_lines();
+      Value left[5];
+      runs_of_warp<Op>(total, left, log_lines);
+#pragma unroll
+      for (int k = 4; k >= 0; k--)
+        if (log_lines + k < 5 && lane >> (log_lines + k) & 1) a.before.append(left[k]);
+      const int next_run = lane + (1 << log_lines);
       const Value next = shuffle(a.before.value, next_run & 31);
       if (next_run < 32) a.last = next;
     }
@@ -200,14 +191,15 @@ struct LineTiles {
   }
 
   __device__ __forceinline__ void down(Spot spot, const State& s) const {
-    const Place p = place(spot);
+    const Place p = layout.place(spot);
     const Around a = around(spot, p, s.node[1]);
-    if (lines.initial == nullptr) return write<false>(p, s, a, Native<T>{});
-    write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * int64_t(sizeof(T))) : Native<T>{});
+    if (lines.initial == nullptr) return write<false>(p, s, a, Number{});
+    constexpr int64_t kSize = Layout::kElementBytes;
+    write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * kSize) : Number{});
   }
   // The folds of the run, part by part. Without an initial state nobody asks for their gates.
   template <bool Begun>
-  __device__ __forceinline__ void write(const Place& p, const State& s, const Around& a, Native<T> initial) const {
+  __device__ __forceinline__ void write(const Place& p, const State& s, const Around& a, Number initial) const {
     typename Layout::Writer writer{layout, p};
     const auto before_part = [&](int j) {
       SoFar<Op> v = a.before;
@@ -220,17 +212,14 @@ struct LineTiles {
     for (int j = 0; j < Parts; j++) {
       Value x[Part];
       layout.load(x, j);
-      folds_of_part(x, before_part(j), j + 1 < Parts ? before_part(j + 1).value : a.last);
-      Native<T> y[Part];
+      blocks_of_run<Op, Part>(x);
+      folds_of_run<Op, Part>(x, before_part(j), j + 1 < Parts ? before_part(j + 1).value : a.last);
+      Number y[Part];
 #pragma unroll
       for (int i = 0; i < Part; i++) y[i] = Begun ? Op::apply(x[i], initial) : x[i].token;
       writer.put(y, j);
     }
     writer.end();
-  }
-  __device__ __forceinline__ static void folds_of_part(Value (&x)[Part], const SoFar<Op>& base, Value last) {
-    blocks_of_run<Op, Part>(x);
-    folds_of_run<Op, Part>(x, base, last);
   }
 };
 
@@ -240,10 +229,11 @@ __global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
                 const __grid_constant__ Carry<kLineRadix> carry) {
   using Tiles = LineTiles<Layout>;
   extern __shared__ uint4 memory[];
-  __shared__ typename Tiles::Value warp_total[kTotals][Tiles::Warps][32], kept[kLineRadix * kMaxLevels][32],
-      before_all[32];
-  const Tiles tiles{{{lines, cut, reinterpret_cast<char*>(memory)}}, lines, cut, carry, warp_total, kept, before_all};
-  scan_tile(tiles, carry.board, work, carry.ahead, carry.tiles > 1, cut.log_warps > 0);
+  __shared__ typename Tiles::Beside beside;
+  char* const buffers = reinterpret_cast<char*>(memory);
+  Tiles tiles{{{lines, cut, buffers}}, lines, cut, carry, buffers, beside};
+  if constexpr (Layout::kCarried) scan_carried(tiles, carry.board, work);
+  else scan_alone(tiles, cut.log_warps > 0);
 }
 
 }  // namespace torch_reductions::cuda

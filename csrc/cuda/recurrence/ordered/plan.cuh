@@ -8,74 +8,112 @@ namespace torch_reductions::cuda {
 
 template <class T>
 class RecurrencePlan {
-  using Value = Step<Native<T>>;
-
  public:
-  RecurrencePlan(const RecurrenceArgs& args, Context& context) : args_(args), context_(context) {}
+  RecurrencePlan(const RecurrenceArgs& args, Context& context)
+      : args_(args), context_(context), sms_(multiprocessors(context.device)), shared_(shared_memory(context.device)) {
+    const int64_t size = sizeof(T);
+    const auto bytes = [&](const Strides& s) { return Strides{s.outer * size, s.length * size, s.inner * size}; };
+    lines_ = {.gates = static_cast<const char*>(args.gates),
+              .tokens = static_cast<const char*>(args.tokens),
+              .initial = static_cast<const char*>(args.initial),
+              .output = static_cast<char*>(args.output),
+              .count = args.outer * args.inner,
+              .length = args.length,
+              .inner = args.inner,
+              .gate_bytes = bytes(args.gate_strides),
+              .token_bytes = bytes(args.token_strides),
+              .output_bytes = bytes({args.length * args.inner, args.inner, 1})};
+  }
 
   void run() {
-    const int64_t size = sizeof(T), count = args_.outer * args_.inner, run = kStepsOfRun<T>;
-    const auto bytes = [&](const Strides& s) { return Strides{s.outer * size, s.length * size, s.inner * size}; };
-    const RecurrenceLines lines{.gates = static_cast<const char*>(args_.gates),
-                                .tokens = static_cast<const char*>(args_.tokens),
-                                .initial = static_cast<const char*>(args_.initial),
-                                .output = static_cast<char*>(args_.output),
-                                .count = count,
-                                .length = args_.length,
-                                .inner = args_.inner,
-                                .gate_bytes = bytes(args_.gate_strides),
-                                .token_bytes = bytes(args_.token_strides),
-                                .reverse = args_.reverse};
+    const int64_t size = sizeof(T), run = kRun, inner = args_.inner, count = lines_.count;
     // Lanes are neighbours in memory: lines, or, where a line is contiguous and long, its runs.
     Cut cut{};
     const auto of_warp = [&] { return run * cut.runs(); };
     const Strides& s = args_.token_strides;
-    const bool along = s.length < (args_.inner > 1 ? s.inner : s.outer);
+    const bool along = s.length < (inner > 1 ? s.inner : s.outer);
     while (cut.log_lines < 5 && int64_t(1) << cut.log_lines < count && (!along || of_warp() / 2 >= args_.length)) {
       cut.log_lines++;
     }
-    if (cut.log_lines == 0 && args_.inner == 1 && s.length == 1 && args_.gate_strides.length == 1)
-      return start<Along<T>>(lines, cut);
-    if (cut.log_lines == 5 && args_.inner % 32 == 0 && count / 32 < INT32_MAX && args_.length < INT32_MAX &&
-        in_vectors(lines.gates, args_.gate_strides) && in_vectors(lines.tokens, s) && is_aligned(lines.output))
-      return start<SideBySide<T>>(lines, cut);
+    if (cut.log_lines == 0 && inner == 1 && s.length == 1 && args_.gate_strides.length == 1)
+      return args_.reverse ? start<Along, true>(cut, count) : start<Along, false>(cut, count);
+    if (args_.reverse) turn_round();
+    if (inner <= INT32_MAX) cut.inner = Divisor(inner);
+    if (cut.log_lines == 5 && inner * size % 16 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
+        are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
+        are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))
+      return start<SideBySide>(cut, ceil_div(count, SideBySide<T, true>::kLines));
     // 16 bytes apart the runs of a line meet different banks as vectors, else as single words.
-    cut.run_bytes = int((run * size) << cut.log_lines) + (cut.log_lines == 0 ? 16 : 4 << cut.log_lines);
-    start<OneByOne<T>>(lines, cut);
+    const int apart = cut.log_lines == 0 ? 16 : cut.log_lines < 5 ? 4 << cut.log_lines : 0;
+    cut.run_bytes = int((run * size) << cut.log_lines) + apart;
+    start<OneByOne>(cut, ceil_div(count, int64_t(1) << cut.log_lines));
   }
 
  private:
-  static constexpr int64_t kAheadFrom = 4, kAhead = 2;  // tiles of a multiprocessor
+  static constexpr int64_t kRun = OneByOne<T, true>::Run;
 
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-  // Are 32 neighbouring lines whole vectors, wherever they begin?
-  static bool in_vectors(const void* data, const Strides& s) {
-    return is_aligned(data) && s.inner == 1 && (s.length | s.outer) * int64_t(sizeof(T)) % 16 == 0;
+  // Can 32 bits say how far the rows of a run are from the first one?
+  static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun && -row_bytes <= INT32_MAX / kRun; }
+  // Is each row a sequence of whole vectors?
+  static bool are_vectors(const void* data, const Strides& bytes) {
+    return is_aligned(data) && bytes.inner == int64_t(sizeof(T)) && (bytes.length | bytes.outer) % 16 == 0 &&
+           are_near(bytes.length);
   }
 
-  template <class Layout>
-  void start(const RecurrenceLines& lines, Cut cut) {
-    const int64_t of_warp = kStepsOfRun<T> * cut.runs();
-    while (cut.log_warps < kLogLineWarps && of_warp << cut.log_warps < lines.length) cut.log_warps++;
-    const int64_t strips = ceil_div(lines.count, int64_t(1) << cut.log_lines);
-    const int64_t groups = ceil_div(strips, int64_t(1) << (kLogLineWarps - cut.log_warps));
-    const int64_t tiles = ceil_div(lines.length, of_warp << cut.log_warps), work = groups * tiles;
-    cut.groups = unsigned(groups);
+  // A reverse recurrence is one of strides that lead back.
+  void turn_round() {
+    const auto turn = [&](auto*& data, Strides& bytes) {
+      data += (args_.length - 1) * bytes.length, bytes.length = -bytes.length;
+    };
+    turn(lines_.gates, lines_.gate_bytes), turn(lines_.tokens, lines_.token_bytes);
+    turn(lines_.output, lines_.output_bytes);
+  }
 
-    // Totals run ahead where lines have many tiles, as in a scan.
-    const int64_t sms = multiprocessors(context_.device);
+  // As in a scan: a block a tile; where tiles are carried, as many blocks as are resident, each of which takes tile
+  // after tile.
+  template <template <class, bool, auto...> class Layout, auto... way>
+  void start(Cut cut, int64_t strips) {
+    using Carried = Layout<T, true, way...>;
+    using Tiles = LineTiles<Carried>;
+    constexpr int kBeside = sizeof(typename Tiles::Beside) + 1024;
+    const int64_t of_warp = int64_t(Tiles::Run) * cut.runs();
+    int64_t groups, tiles;
+    cut.log_block = kLogLineWarps;
+    while (kBuffers * Tiles::tile_bytes(cut) + kBeside > shared_) cut.log_block--;
+    for (;; cut.log_block--) {
+      cut.log_warps = 0;
+      while (cut.log_warps < cut.log_block && of_warp << cut.log_warps < args_.length) cut.log_warps++;
+      groups = ceil_div(strips, int64_t(1) << (cut.log_block - cut.log_warps));
+      tiles = ceil_div(args_.length, of_warp << cut.log_warps);
+      if (cut.log_block == 0 || groups * tiles >= sms_) break;
+    }
+    const int64_t work = groups * tiles;
+    if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
+    cut.groups = Divisor(groups);
+
     Carry<kLineRadix> carry{};
-    const int64_t totals = carry.set(tiles, lines.count);
-    if (tiles >= kAheadFrom * sms && Layout::kLogLines != 0)
-      carry.ahead = unsigned(work < kAhead * sms ? work : kAhead * sms);
-    if (tiles > 1) carry.board = context_.board(totals * lines.count * kTaggedWords<Value>);
-    const size_t shared = size_t(2 * Layout::bytes_of_warp(cut)) << kLogLineWarps;
-    launch(&recur_lines<Layout>, work + carry.ahead, kLineThreads, shared, context_.stream, lines, cut, unsigned(work),
-           carry);
+    const int64_t columns = strips << cut.log_lines, totals = carry.set(tiles, columns);
+    const unsigned threads = 32u << cut.log_block;
+    int64_t blocks = work;
+    int bytes = Tiles::tile_bytes(cut);
+    if (tiles > 1) {
+      carry.board = context_.board(totals * columns * kTaggedWords<typename Tiles::Value>);
+      bytes *= kBuffers;
+      const int by_threads = Carried::kBlocks * kLineThreads / int(threads);
+      const int by_memory = (shared_ + 1024) / (bytes + kBeside);
+      const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
+      if (blocks > resident) blocks = resident;
+    }
+    auto kernel = &recur_lines<Carried>;
+    if (tiles == 1) kernel = &recur_lines<Layout<T, false, way...>>;
+    launch(kernel, blocks, threads, bytes, context_.stream, lines_, cut, unsigned(work), carry);
   }
 
   const RecurrenceArgs& args_;
   Context& context_;
+  const int sms_, shared_;
+  RecurrenceLines lines_;
 };
 
 }  // namespace torch_reductions::cuda

@@ -17,7 +17,6 @@ struct Carry {
   Board board;
   unsigned tiles, lines;          // tiles of a line; 1: there is no carry
   int levels;                     // that a tile looks at
-  unsigned ahead;                 // tiles by which totals run ahead of the scan
   int64_t first[kMaxLevels + 1];  // a level's first total, of each line
 
   // The totals of a line, on all levels.

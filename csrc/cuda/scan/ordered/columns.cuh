@@ -2,7 +2,7 @@
 // run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads are
 // resident.
 //
-// Local:   scan_columns (84 bytes): what pairs keep of the tile that was read last, so that three blocks are resident
+// Local:   scan_columns (8 bytes): of the general kernel, so that three blocks are resident
 #pragma once
 #include "../../primitives/divisor.cuh"
 #include "lines.cuh"
@@ -23,10 +23,10 @@ inline constexpr int kRun = sizeof(Value) <= 4 || IsPair<Value>::value ? 32
                                                                        : 8;
 
 // Blocks that a multiprocessor holds. LogAdd needs registers for itself.
-template <class Op, int Width, class Value = typename Op::Value>
-inline constexpr int kColumnBlocks = sizeof(Value) == 4 || (Width > 0 && IsPair<Value>::value) ? 3
-                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd>               ? 2
-                                                                                               : 1;
+template <class Op, class Value = typename Op::Value>
+inline constexpr int kColumnBlocks = sizeof(Value) == 4                          ? 3
+                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd> ? 2
+                                                                                 : 1;
 
 // The step from a run in shared memory to the next: those of a warp that has several meet different banks.
 HOST_DEVICE constexpr int bytes_of_run(int run, int lines, int size) {
@@ -450,7 +450,7 @@ struct ColumnTiles {
 };
 
 template <class S, int Width>
-__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op, Width>)
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ Strips strips, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {

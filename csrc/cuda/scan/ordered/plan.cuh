@@ -108,14 +108,13 @@ class ScanPlan {
     strips.groups = Divisor(groups);
     if (inner <= INT32_MAX) strips.inner = Divisor(inner);
     auto kernel = &scan_columns<S, 0>;
-    int resident = kColumnBlocks<Op, 0>;
     if (strips.kind == Strips::rows && is_near) {
       if constexpr (kWide)
-        if (strips.lines == 32) kernel = &scan_columns<S, 32>, resident = kColumnBlocks<Op, 32>;
+        if (strips.lines == 32) kernel = &scan_columns<S, 32>;
       if constexpr (kNarrow)
-        if (strips.lines == 16) kernel = &scan_columns<S, 16>, resident = kColumnBlocks<Op, 16>;
+        if (strips.lines == 16) kernel = &scan_columns<S, 16>;
     }
-    start(kernel, resident * kColumnThreads, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
+    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
           carry<kColumnRadix>(tiles, count), strips, count);
   }
 
