@@ -13,7 +13,7 @@ struct RunsOfStretch {
   static constexpr int R = Tile::R;
 
   const Tile& tile;
-  const Stretch& stretch;
+  const Stretch& stretch = tile.stretch;
   const int log = tile.log(), column = tile.column(), first = threadIdx.x >> log, step = kSegmentThreads >> log;
 
   // ---------------------------------------------------------------- the list
@@ -34,23 +34,35 @@ struct RunsOfStretch {
     return more >= 32 ? marks : more > 0 ? marks & ((1u << more) - 1) : 0;
   }
 
-  __device__ __forceinline__ void clear() const {
-    if (threadIdx.x < Memory::kWords) tile.memory.starts[threadIdx.x] = 0;
+  // Bits where segments begin: those of the first segments that threads have, in the order of the scan, and of all others.
+  // A thread asks early for the first one's.
+  __device__ __forceinline__ int64_t first_start() const {
+    const int64_t s = stretch.segment + threadIdx.x;
+    return s < stretch.segments_end ? tile.windows.start(s) : -1;
   }
-  // Bits where segments begin, then where runs begin, a thread a word, then a list of those: how many there are.
+  __device__ __forceinline__ void mark(int64_t at) const {
+    unsigned* const starts = tile.memory.starts[tile.n % kStretches];
+    for (int64_t s = stretch.segment + threadIdx.x;;) {
+      at -= stretch.begin;
+      if (at >= 0 && at < stretch.length) atomicOr(&starts[at / 32], 1u << (at & 31));
+      s += kSegmentThreads;
+      if (s >= stretch.segments_end) break;
+      at = tile.windows.start(s);
+    }
+    if (threadIdx.x == 0) atomicOr(&starts[0], 1u);
+  }
+
+  // Bits where runs begin, a thread a word, then a list of those: how many there are.
   __device__ __forceinline__ int list() const {
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
     Memory& memory = tile.memory;
-    for (int64_t s = tile.own.segment + tid; s < tile.own.segments_end; s += kSegmentThreads) {
-      const int64_t at = tile.windows.start(s) - stretch.begin;
-      if (at >= 0 && at < stretch.length) atomicOr(&memory.starts[at / 32], 1u << (at & 31));
-    }
-    if (tid == 0) atomicOr(&memory.starts[0], 1u);
-    __syncthreads();
-
-    constexpr int kWordWarps = Memory::kWords / 32;  // whose lanes have a word each
+    constexpr int kWordWarps = (Memory::kWords + 31) / 32;  // whose lanes have a word each
     const bool has_word = warp < kWordWarps;
-    const unsigned starts = has_word ? memory.starts[tid] : 0;
+    unsigned starts = 0;
+    if (tid < Memory::kWords) {
+      unsigned& word = memory.starts[tile.n % kStretches][tid];
+      starts = word, word = 0;
+    }
     int before = -1;  // where the segment began that goes on into the word
     if (has_word) {
       int last = starts != 0 ? 32 * tid + 31 - __clz(int(starts)) : -1;  // of the starts in the words up to this one
@@ -107,14 +119,15 @@ struct RunsOfStretch {
     return {at, end - at, number, at == number * R && stretch.tile > 0};
   }
   __device__ __forceinline__ Value& element(const Run& run, int i) const {
-    return tile.memory.elements[tile.slot(((run.first + i) << log) + column)];
+    return tile.elements[tile.slot(((run.first + i) << log) + column)];
   }
 
   // ---------------------------------------------------------------- results in the elements' places
 
   // A thread a run, as many at once as there are threads: those on the left are done before. A whole run's node, at first / R,
   // is the block of runs that ends with it; one behind that of the run before.
-  __device__ __forceinline__ void scan(int runs) const {
+  __device__ __forceinline__ void scan() const {
+    const int runs = list();
 #pragma unroll 1
     for (int from = 0; from < runs; from += step) {
       const bool has_run = from + first < runs && tile.exists;

@@ -17,13 +17,13 @@ struct ScanJob {
   Lines lines;
   bool exclusive, reverse;
 
-  // Elements `step` positions apart; linear: 32 places apart in memory, so that the way there is a constant.
+  // Elements `step` positions apart; linear: 32 places apart in memory, so that the way there is a constant, and no mask.
   struct Reader {
     const S& source;
     const char* from;
     const uint8_t* shown;  // by the mask; null: everything is
     int64_t position, step, bytes, mask_bytes;
-    __device__ __forceinline__ bool linear() const { return bytes == 32 * int(sizeof(T)); }
+    __device__ __forceinline__ bool linear() const { return bytes == 32 * int(sizeof(T)) && shown == nullptr; }
     template <bool Linear>
     __device__ __forceinline__ const char* at(int k) const {
       return from + (Linear ? k * 32 * int(sizeof(T)) : k * bytes);
@@ -31,11 +31,11 @@ struct ScanJob {
     __device__ __forceinline__ bool hidden(int k) const { return shown != nullptr && shown[k * mask_bytes] == 0; }
     template <bool Linear>
     __device__ __forceinline__ Value value(int k) const {
-      return hidden(k) ? hidden_value(source) : load_one(source, at<Linear>(k), position + k * step);
+      return !Linear && hidden(k) ? hidden_value(source) : load_one(source, at<Linear>(k), position + k * step);
     }
     template <bool Linear>
     __device__ __forceinline__ void copy(Value* to, int k) const {
-      if (hidden(k)) *to = hidden_value(source);
+      if (!Linear && hidden(k)) *to = hidden_value(source);
       else copy_async<sizeof(T)>(to, at<Linear>(k));
     }
   };

@@ -8,28 +8,34 @@
 
 namespace torch_reductions::cuda {
 
-template <class Value>
-struct SegmentMemory {
-  static constexpr int kElements = kSegmentRun<Value> * kSegmentThreads, kWords = kElements / 32;
-  static constexpr int kWarps = kSegmentThreads / 32;
-
-  Value elements[kElements + kSegmentThreads];  // [positions, lines], a row of places free behind each run
-  Value node[kSegmentThreads];                  // totals of warps [warps, lines]; of whole runs [runs, lines]
-  Value kept[kSegmentRadix * kMaxLevels][32];   // [k]: the block of 2^k tiles before this one
-  uint16_t run[kElements];                      // where each begins
-  uint8_t number_of_run[kElements];             // in its segment
-  unsigned starts[kWords];                      // bits: positions where a segment begins
-  int last_start[kWarps], runs[kWarps];         // of a warp's words
-  WindowMemory window;
-  Ticket ticket;
+// What a block does next: a stretch of a window, in one of the strips of lines.
+struct Work {
+  Stretch stretch;
+  unsigned number, other;          // of the window and the strip; is it their other stretch?
+  unsigned window, outer, strip;  // of the outer's strips
 };
 
-// Neighbouring positions that hold whole segments, but for a tile at either end.
-struct Stretch {
-  int64_t begin;
-  int length;
-  bool alone;     // one tile
-  unsigned tile;  // the number of the first one in its segment
+// Of the stretches that a block has at a time the elements of kStretches are in shared memory: one is read, the one before it
+// scanned; the next one is known.
+inline constexpr int kStretches = 2;
+
+template <class Value, bool Rows>
+struct SegmentMemory {
+  static constexpr int R = kSegmentRun<Value>, kWarps = kSegmentThreads / 32;
+  static constexpr int kTile = R * kSegmentThreads;         // elements
+  static constexpr int kElements = kTile + kTile / kWarps;  // of a stretch: a segment may reach beyond the window
+  static constexpr int kWords = kElements / 32, kLines = 1 << kSegmentLogLines<Value, Rows>;
+
+  Value elements[kStretches][kElements / R * (R + 1)];  // [positions, lines], a row of places free behind each run
+  Value warp_total[kStretches][kWarps][kLines];
+  Value node[kElements / R];                            // totals of whole runs [runs, lines]
+  Value kept[kSegmentRadix * kMaxLevels][kLines];       // [k]: the block of 2^k tiles before this one
+  Work work[kStretches + 1];
+  uint16_t run[kElements];                 // where each begins
+  uint8_t number_of_run[kElements];        // in its segment
+  unsigned starts[kStretches][kWords];     // bits: positions where a segment begins; 0 where none is scanned
+  int last_start[kWarps], runs[kWarps];    // of a warp's words
+  unsigned tag;
 };
 
 // Rows: a block has one line, so that 2^log_lines is a constant.
@@ -37,46 +43,47 @@ template <class Job, bool Rows>
 struct SegmentTile {
   using Op = typename Job::Op;
   using Value = typename Op::Value;
-  using Memory = SegmentMemory<Value>;
-  static constexpr int R = kSegmentRun<Value>, kLogRun = log2_of(R), kPart = 32 * R;  // elements that a warp copies
+  using Memory = SegmentMemory<Value, Rows>;
+  static constexpr int R = Memory::R, kLogRun = log2_of(R), kPart = 32 * R;  // elements that a warp copies
   static constexpr int kLogWarps = log2_of(Memory::kWarps);
 
   const Job& job;
   const Windows& windows;
   Memory& memory;
-  const Owned& own;
-  const unsigned outer, strip;  // of the outer's strips of lines
+  const unsigned n;  // of this block's stretches
+  const Work& work = memory.work[n % (kStretches + 1)];
+  const Stretch& stretch = work.stretch;
+  Value* const elements = memory.elements[n % kStretches];
   const bool exists = inner() < windows.inner;
 
   __device__ __forceinline__ int log() const { return Rows ? 0 : windows.log_lines; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log()) - 1); }
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) >> log() == 0; }
-  __device__ __forceinline__ int64_t inner() const { return Rows ? 0 : (int64_t(strip) << log()) + column(); }
-  __device__ __forceinline__ int64_t line() const { return outer * windows.inner + inner(); }
+  __device__ __forceinline__ int64_t inner() const { return Rows ? 0 : (int64_t(work.strip) << log()) + column(); }
+  __device__ __forceinline__ int64_t line() const { return work.outer * windows.inner + inner(); }
 
   // Element e of [positions, lines]; from a run to the next it is (R + 1) << log() places.
   __device__ __forceinline__ int slot(int e) const { return e + (e >> (log() + kLogRun) << log()); }
 
   // ---------------------------------------------------------------- in and out
 
-  // Of its warp's part a lane moves every 32nd element, in the order of memory: e is its first one, and they go `back` where
-  // memory runs against the scan.
+  // Of a part a lane moves every 32nd element, in the order of memory: e is its first one, and they go `back` where memory
+  // runs against the scan.
   struct Share {
     int e, back;
   };
-  __device__ __forceinline__ Share share() const {
-    const int lane = threadIdx.x & 31, part = (threadIdx.x >> 5) * kPart;
-    return Rows && job.reverse ? Share{part + kPart - 1 - lane, -1} : Share{part + lane, 1};
+  __device__ __forceinline__ Share share(int part) const {
+    const int lane = threadIdx.x & 31, first = part * kPart;
+    return Rows && job.reverse ? Share{first + kPart - 1 - lane, -1} : Share{first + lane, 1};
   }
   __device__ __forceinline__ Value* place(const Share& s, int k) const {
-    return Rows ? &memory.elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &memory.elements[slot(s.e + k * 32)];
+    return Rows ? &elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &elements[slot(s.e + k * 32)];
   }
   __device__ __forceinline__ int step_of(const Share& s) const { return s.back * (32 >> log()); }
   // move<Linear, N>(k, there): elements k .. k + N - 1 of this lane's share; there(k): is it there? Linear: of a row whose
   // elements lie side by side all at once, else a few at a time.
   template <class Way, class Move>
-  __device__ __forceinline__ void each_way(const Stretch& stretch, const Share& s, const Way& way, Move move) const {
-    const int count = exists ? stretch.length << log() : 0;
+  __device__ __forceinline__ void each_way(int count, const Share& s, const Way& way, Move move) const {
     const auto there = [&](int k) { return s.e + s.back * k * 32 < count; };
     if constexpr (Rows) {
       if (way.linear()) {
@@ -88,41 +95,49 @@ struct SegmentTile {
 #pragma unroll 1
     for (int k = 0; k < R; k += kFew) move.template operator()<false, kFew>(k, there);
   }
+  // body(part, count) for this warp's parts of the stretch; of a tile that is alone they are as many as there are warps.
+  template <class Body>
+  __device__ __forceinline__ void each_part(Body body) const {
+    const int count = exists ? stretch.length << log() : 0, all = stretch.length << log();
+#pragma unroll 1
+    for (int part = threadIdx.x >> 5; part == int(threadIdx.x >> 5) || part * kPart < all; part += Memory::kWarps)
+      body(part, count);
+  }
 
   // What is not there is zero: it comes into no result.
-  __device__ __forceinline__ void load(const Stretch& stretch) const {
-    const Share s = share();
-    const auto reader = job.reader(outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
-    each_way(stretch, s, reader, [&]<bool Linear, int N>(int k, auto there) {
-      if constexpr (Job::kAsync) {
+  __device__ __forceinline__ void ask() const {
+    each_part([&](int part, int count) {
+      const Share s = share(part);
+      const auto reader = job.reader(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+      each_way(count, s, reader, [&]<bool Linear, int N>(int k, auto there) {
+        if constexpr (Job::kAsync) {
 #pragma unroll
-        for (int i = 0; i < N; i++) {
-          if (there(k + i)) reader.template copy<Linear>(place(s, k + i), k + i);
-          else *place(s, k + i) = Value{};
+          for (int i = 0; i < N; i++) {
+            if (there(k + i)) reader.template copy<Linear>(place(s, k + i), k + i);
+            else *place(s, k + i) = Value{};
+          }
+        } else {
+          Value x[N];
+#pragma unroll
+          for (int i = 0; i < N; i++) {
+            x[i] = Value{};
+            if (there(k + i)) x[i] = reader.template value<Linear>(k + i);
+          }
+#pragma unroll
+          for (int i = 0; i < N; i++) *place(s, k + i) = x[i];
         }
-      } else {
-        Value x[N];
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-          x[i] = Value{};
-          if (there(k + i)) x[i] = reader.template value<Linear>(k + i);
-        }
-#pragma unroll
-        for (int i = 0; i < N; i++) *place(s, k + i) = x[i];
-      }
+      });
     });
-    if constexpr (Job::kAsync) {
-      commit_copies();
-      await_copies<0>();
-    }
   }
-  __device__ __forceinline__ void store(const Stretch& stretch) const {
-    const Share s = share();
-    const auto writer = job.writer(outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
-    each_way(stretch, s, writer, [&]<bool Linear, int N>(int k, auto there) {
+  __device__ __forceinline__ void store() const {
+    each_part([&](int part, int count) {
+      const Share s = share(part);
+      const auto writer = job.writer(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+      each_way(count, s, writer, [&]<bool Linear, int N>(int k, auto there) {
 #pragma unroll
-      for (int i = 0; i < N; i++)
-        if (there(k + i)) writer.template put<Linear>(*place(s, k + i), k + i);
+        for (int i = 0; i < N; i++)
+          if (there(k + i)) writer.template put<Linear>(*place(s, k + i), k + i);
+      });
     });
   }
 
@@ -137,7 +152,7 @@ struct SegmentTile {
       for (int i = R - 1; i > 0; i--) x[i] = x[i - 1];
       x[0] = base.there ? base.value : job.nothing();
     }
-    if constexpr (Job::kInitial) job.begin_with(x, outer, inner(), position, windows, own);
+    if constexpr (Job::kInitial) job.begin_with(x, work.outer, inner(), position, windows, stretch);
   }
 
   // ---------------------------------------------------------------- from tile to tile
@@ -151,12 +166,11 @@ struct SegmentTile {
         const int64_t last = from + (int64_t(at + (i < n ? i : 0) + 1) << (kSegmentRadix * level)) - 1;
         return windows.template word<Value>(level, last, line());
       };
-      if (arrived(got, word, Awaited{memory.ticket.tag, ~0u})) return;
+      if (arrived(got, word, Awaited{memory.tag, ~0u})) return;
     }
   }
   __device__ __forceinline__ void say(int level, Value total) const {
-    const unsigned window = memory.ticket.number / windows.strips;
-    ::torch_reductions::cuda::publish(windows.template word<Value>(level, window, line()), total, memory.ticket.tag);
+    ::torch_reductions::cuda::publish(windows.template word<Value>(level, work.window, line()), total, memory.tag);
   }
   // Every window says something at every level, so that nobody waits for ever, whatever the offsets are.
   __device__ __forceinline__ void publish_nothing() const {
@@ -164,29 +178,30 @@ struct SegmentTile {
     for (int level = 0; level < windows.levels; level++) say(level, Value{});
   }
   // A whole tile's total, by a lane a line; the last of 8 tiles says their total too, the last of 64 theirs.
-  __device__ __forceinline__ void publish(Value total, unsigned tile, int64_t segment_begin) const {
+  __device__ __forceinline__ void publish(Value total) const {
     if (windows.levels > 0) say(0, total);
-    unsigned at = tile;
+    const int64_t from = stretch.segment_begin >> windows.log_window;
+    unsigned at = stretch.tile;
     bool is_last = true;
     for (int level = 0; level + 1 < windows.levels; level++, at >>= kSegmentRadix) {
       is_last = is_last && (at & 7) == 7;
       if (is_last) {
         Value left[4], right[3];  // the words of eight would not fit into the registers
-        await(left, level, segment_begin >> windows.log_window, at - 7, 4);
+        await(left, level, from, at - 7, 4);
         const Value four = tree<Op, 4>(left);
-        await(right, level, segment_begin >> windows.log_window, at - 3, 3);
+        await(right, level, from, at - 3, 3);
         total = Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], total)));
       }
       say(level + 1, total);
     }
   }
   // A warp a level, a lane a line: the blocks of the digits of the tile's number.
-  __device__ __forceinline__ void look_back(unsigned tile, int64_t segment_begin) const {
-    if (!leads() || !exists) return;
-    const int64_t from = segment_begin >> windows.log_window;
+  __device__ __forceinline__ void look_back() const {
+    if (stretch.tile == 0 || !leads() || !exists) return;
+    const int64_t from = stretch.segment_begin >> windows.log_window;
     for (int level = threadIdx.x >> 5; level < windows.levels; level += Memory::kWarps) {
-      const unsigned at = tile >> (kSegmentRadix * level);
-      Value(*const to)[32] = &memory.kept[kSegmentRadix * level];
+      const unsigned at = stretch.tile >> (kSegmentRadix * level);
+      auto* const to = &memory.kept[kSegmentRadix * level];
       if (at & 4) {
         Value four[4];
         await(four, level, from, at & ~7u, 4);
