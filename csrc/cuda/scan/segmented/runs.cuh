@@ -1,5 +1,5 @@
 // A stretch of several segments: its runs are listed, a thread takes one after the other, and above them stands the tree of
-// each segment.
+// each segment, of groups of runs by shuffles.
 #pragma once
 #include "tile.cuh"
 
@@ -15,6 +15,7 @@ struct RunsOfStretch {
   const Tile& tile;
   const Stretch& stretch = tile.stretch;
   const int log = tile.log(), column = tile.column(), first = threadIdx.x >> log, step = kSegmentThreads >> log;
+  const int group = 32 >> log;  // runs that a warp has of a line
 
   // ---------------------------------------------------------------- the list
 
@@ -109,73 +110,160 @@ struct RunsOfStretch {
     return runs;
   }
 
+  // ---------------------------------------------------------------- results in the elements' places
+
   struct Run {
     int first, count, number;  // number: of the run in its segment's tile
     bool continued;            // is it of the tile that the stretch begins with, and that not the first of its segment?
+    __device__ __forceinline__ bool whole() const { return count == R; }
   };
+  // Of no elements where there is no run r.
   __device__ __forceinline__ Run run_of(int r, int runs) const {
+    if (r < 0 || r >= runs || !tile.exists) return {};
     const int at = tile.memory.run[r], number = tile.memory.number_of_run[r];
     const int end = r + 1 < runs ? tile.memory.run[r + 1] : stretch.length;
     return {at, end - at, number, at == number * R && stretch.tile > 0};
   }
-  __device__ __forceinline__ Value& element(const Run& run, int i) const {
-    return tile.elements[tile.slot(((run.first + i) << log) + column)];
+  // body(i, place) for all places of a run; one is free in between.
+  template <class Body>
+  __device__ __forceinline__ void each_place(const Run& run, Body body) const {
+    Value* const from = &tile.elements[((run.first + run.first / R) << log) + column];
+    const int behind = R - run.first % R;
+#pragma unroll
+    for (int i = 0; i < R; i++) body(i, from[(i < behind ? i : i + 1) << log]);
   }
 
-  // ---------------------------------------------------------------- results in the elements' places
+  // The totals of whole runs, and of groups of them: as many as a warp has of a line. Those of a segment follow one another.
+  __device__ __forceinline__ Value& total_of(const Run& run) const {
+    return tile.memory.node[(run.first / R << log) + column];
+  }
+  __device__ __forceinline__ Value& total_of_group(const Run& run) const {
+    return tile.memory.group[run.first / (R * group)][column];
+  }
 
-  // A thread a run, as many at once as there are threads: those on the left are done before. A whole run's node, at first / R,
-  // is the block of runs that ends with it; one behind that of the run before.
-  __device__ __forceinline__ void scan() const {
-    const int runs = list();
-#pragma unroll 1
-    for (int from = 0; from < runs; from += step) {
-      const bool has_run = from + first < runs && tile.exists;
-      const Run run = has_run ? run_of(from + first, runs) : Run{};
-      Value x[R];
-      if (run.count > 0) {  // idle warps go by
+  // Two runs of a lane: its own, r, and the one that stands a warp's runs before it, so that a warp sees all runs of the
+  // groups that its own ones are of. value: the run's total; the block of its group that ends with it; its fold.
+  struct Pair {
+    Run run;
+    int early_number;
+    Value early, value;
+  };
+  __device__ __forceinline__ Pair pair_of(int r, int runs) const {
+    Pair p{run_of(r, runs), 0, {}, {}};
+    const Run early = run_of(r - group, runs);
+    p.early_number = early.number;
+    if (early.whole()) p.early = total_of(early);
+    if (p.run.whole()) p.value = total_of(p.run);
+    return p;
+  }
+  // The values of the runs 2^k before.
+  struct Left {
+    Value early, value;
+    bool inside;  // is there one before the early run?
+  };
+  __device__ __forceinline__ Left left_of(const Pair& p, int k) const {
+    const int lane = threadIdx.x & 31, from = lane - (1 << (log + k));
+    const Value early = shuffle(p.early, from & 31), value = shuffle(p.value, from & 31);
+    return {early, from >= 0 ? value : early, from >= 0};
+  }
+  __device__ __forceinline__ void up(Pair& p) const {
 #pragma unroll
-        for (int i = 0; i < R; i++) {
-          x[i] = Value{};  // comes into no result
-          if (i < run.count) x[i] = element(run, i);
-        }
-        blocks_of_run<Op, R>(x);
+    for (int k = 0; k < 5; k++)
+      if (log + k < 5) {  // uniform
+        const Left left = left_of(p, k);
+        const auto ends = [&](int number) { return ((number + 1) & ((2 << k) - 1)) == 0; };
+        if (ends(p.run.number)) p.value = Op::combine(left.value, p.value);
+        if (left.inside && ends(p.early_number)) p.early = Op::combine(left.early, p.early);
       }
-      Value block = x[R - 1];
-      Value* const node = &tile.memory.node[(run.first / R << log) + column];
-      const bool whole = run.count == R;
-      const int number = whole ? run.number + 1 : 0;
-      if (whole) *node = block;
-      for (int k = 0; __syncthreads_or(number >> k > 1); k++)
-        if (number != 0 && (number & ((2 << k) - 1)) == 0) {
-          block = Op::combine(node[-((1 << k) << log)], block);
-          *node = block;
-        }
-      finish(run, x, block, node);
+  }
+  // before: what stands before the group of the lane's own run.
+  __device__ __forceinline__ void down(Pair& p, const SoFar<Op>& before) const {
+    const int number = p.run.number & (group - 1), early_number = p.early_number & (group - 1);
+    if (__any_sync(kFullWarp, before.there)) {
+      // Of early runs those matter that are of the first own one's group.
+      const bool there = shuffle(int(before.there), column) != 0;
+      const Value value = shuffle(before.value, column);
+      const auto begins = [](int number) { return (number & (number + 1)) == 0; };
+      if (before.there && begins(number)) p.value = Op::combine(before.value, p.value);
+      if (there && begins(early_number)) p.early = Op::combine(value, p.early);
+    }
+#pragma unroll
+    for (int k = 3; k >= 0; k--)
+      if (log + k < 4) {  // uniform
+        const Left left = left_of(p, k);
+        const auto follows = [&](int number) {
+          return ((number + 1) & ((2 << k) - 1)) == 1 << k && number + 1 > 1 << k;
+        };
+        if (follows(number)) p.value = Op::combine(left.value, p.value);
+        if (left.inside && follows(early_number)) p.early = Op::combine(left.early, p.early);
+      }
+  }
+
+  // What stands before group q of the run's segment.
+  __device__ __forceinline__ SoFar<Op> before_group(const Run& run, int q) const {
+    SoFar<Op> v;
+    if (run.continued) v = tile.before_tile(stretch.tile);
+    if (q == 0) return v;
+    const Value* const first_total = &tile.memory.group[(run.first / R - run.number + group - 1) / group][column];
+    int so_far = 0;
+#pragma unroll 1
+    for (int k = 3; k >= 0; k--)
+      if (q >> k & 1) {
+        v.append(block_of<Op>([&](int i) { return first_total[(so_far + i) * Memory::kLines]; }, k));
+        so_far += 1 << k;
+      }
+    return v;
+  }
+
+  __device__ __forceinline__ void scan() const {
+    const int runs = list(), of_warp = first & -group;
+    bool groups = false;
+#pragma unroll 1
+    for (int r = first; r < runs; r += step) {
+      const Run run = run_of(r, runs);
+      if (!run.whole()) continue;
+      Value x[R];
+      each_place(run, [&](int i, const Value& place) { x[i] = place; });
+      total_of(run) = tree<Op, R>(x);
+      groups = groups || run.number + 1 >= group;
+    }
+    if (__syncthreads_or(groups)) {
+#pragma unroll 1
+      for (int from = 0; from + of_warp < runs; from += step) {
+        Pair p = pair_of(from + first, runs);
+        up(p);
+        if (p.run.whole() && (p.run.number + 1) % group == 0) total_of_group(p.run) = p.value;
+      }
+      __syncthreads();
+    }
+#pragma unroll 1
+    for (int from = 0; from + of_warp < runs; from += step) {
+      Pair p = pair_of(from + first, runs);
+      const Run& run = p.run;
+      const int q = run.number / group, number = run.number & (group - 1);
+      SoFar<Op> before;
+      if (q > 0 || run.continued) before = before_group(run, q);
+      up(p);
+      down(p, before);
+      SoFar<Op> base = before;
+      const Value so_far = left_of(p, 0).value;
+      if (number > 0) base.value = so_far, base.there = true;
+      if (run.whole() && number == group - 1) p.value = before_group(run, q + 1).value;
+      if (run.count > 0) finish(run, base, p.value);
     }
   }
 
-  __device__ __forceinline__ void finish(const Run& run, Value (&x)[R], Value block, const Value* node) const {
-    if (run.count == 0) return;
-    // The fold before the run, and the one before the largest block that ends with it.
-    const int own_block = (run.number + 1) & -(run.number + 1);
-    SoFar<Op> base, before_block;
-    if (run.continued) before_block = base = tile.before_tile(stretch.tile);
-    node -= run.number << log;  // of the segment's first run
-#pragma unroll 1
-    for (int rest = run.number, runs_so_far = 0; rest != 0;) {
-      const int digit = 1 << (31 - __clz(rest));
-      rest ^= digit, runs_so_far += digit;
-      base.append(node[(runs_so_far - 1) << log]);
-      if (digit > own_block) before_block = base;
-    }
-    before_block.append(block);
-    const bool ends_tile = run.continued && run.number == step - 1;
-    const Value last = ends_tile ? tile.after_tile(stretch.tile, block) : before_block.value;
+  __device__ __forceinline__ void finish(const Run& run, const SoFar<Op>& base, Value last) const {
+    Value x[R];
+    each_place(run, [&](int i, const Value& place) {
+      x[i] = Value{};  // comes into no result
+      if (i < run.count) x[i] = place;
+    });
+    blocks_of_run<Op, R>(x);
     tile.finish(x, base, last, stretch.begin + run.first);
-#pragma unroll
-    for (int i = 0; i < R; i++)
-      if (i < run.count) element(run, i) = x[i];
+    each_place(run, [&](int i, Value& place) {
+      if (i < run.count) place = x[i];
+    });
   }
 };
 

@@ -29,6 +29,7 @@ struct SegmentMemory {
   Value elements[kStretches][kElements / R * (R + 1)];  // [positions, lines], a row of places free behind each run
   Value warp_total[kStretches][kWarps][kLines];
   Value node[kElements / R];                            // totals of whole runs [runs, lines]
+  Value group[kElements / (32 * R)][kLines];            // of as many runs as a warp has of a line
   Value kept[kSegmentRadix * kMaxLevels][kLines];       // [k]: the block of 2^k tiles before this one
   Work work[kStretches + 1];
   uint16_t run[kElements];                 // where each begins
