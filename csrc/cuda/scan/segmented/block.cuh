@@ -51,31 +51,35 @@ struct SegmentBlock {
 
   // ---------------------------------------------------------------- by all threads
 
-  // Where a stretch is one tile: this thread's total.
-  __device__ __forceinline__ Value read(const Tile& tile) const {
+  // What a thread knows of a stretch that is read: its run's total where that is one tile, else where its segment ends.
+  struct State {
+    Value total;
+    int end;
+  };
+  __device__ __forceinline__ State read(const Tile& tile) const {
     tile.ask();
     commit_copies();
     if (tile.stretch.alone()) {
       await_copies<0>();
       __syncwarp();
-      return Alone{tile}.up();
+      return {Alone{tile}.up(), 0};
     }
-    const int64_t start = Several{tile}.first_start();
+    const Several several{tile};
+    const int end = threadIdx.x < several.segments() ? several.end_of(threadIdx.x) : 0;
     await_copies<0>();
-    Several{tile}.mark(start);
-    return {};
+    return {{}, end};
   }
   __device__ __forceinline__ void publish(const Tile& tile) const {
     if (windows.levels == 0 || tile.work.other) return;
     if (tile.stretch.whole) Alone{tile}.publish();
     else tile.publish_nothing();
   }
-  __device__ __forceinline__ void scan(const Tile& tile, Value total) const {
+  __device__ __forceinline__ void scan(const Tile& tile, const State& state) const {
     if (tile.stretch.alone()) {
-      Alone{tile}.down(total);
+      Alone{tile}.down(state.total);
       __syncwarp();
     } else {
-      Several{tile}.scan();
+      Several{tile}.scan(state.end);
       __syncthreads();
     }
     tile.store();
@@ -85,18 +89,16 @@ struct SegmentBlock {
   // back for has mostly been there for long. It is drawn late, so that it is not waited for, and what thread 0 asks for
   // then is there when it is due.
   __device__ __forceinline__ void run() const {
-    if (threadIdx.x < Tile::Memory::kWords)
-      for (auto& starts : memory.starts) starts[threadIdx.x] = 0;
     if (threadIdx.x == 0) {
       look_up(0, ask_for_number(0));
       commit_copies();
       await_copies<0>();
     }
     __syncthreads();
-    Value total{};
+    State state{};
     for (unsigned n = 0;; n++) {
       const bool more = work(n).number < count;
-      Value next{};
+      State next{};
       if (more) next = read(tile(n));
       __syncthreads();
       uint64_t answer = 0;
@@ -108,11 +110,11 @@ struct SegmentBlock {
       __syncthreads();
       if (more && threadIdx.x == 0) look_up(n + 1, answer);
       commit_copies();
-      if (n > 0) scan(tile(n - 1), total);
+      if (n > 0) scan(tile(n - 1), state);
       if (!more) return;
       await_copies<0>();
       __syncthreads();
-      total = next;
+      state = next;
     }
   }
 };

@@ -1,5 +1,5 @@
-// A stretch of several segments: its runs are listed, a thread takes one after the other, and above them stands the tree of
-// each segment, of groups of runs by shuffles.
+// A stretch of several segments, cut into runs that are counted from each segment's first element: a thread takes one after
+// the other, and above them stands the tree of each segment, of groups of runs by shuffles.
 #pragma once
 #include "tile.cuh"
 
@@ -17,100 +17,62 @@ struct RunsOfStretch {
   const int log = tile.log(), column = tile.column(), first = threadIdx.x >> log, step = kSegmentThreads >> log;
   const int group = 32 >> log;  // runs that a warp has of a line
 
-  // ---------------------------------------------------------------- the list
+  // ---------------------------------------------------------------- the segments, a thread one, as many as there are threads
 
-  // The positions of word w where runs begin, every R-th of a segment. before: where the one that goes on into it began.
-  __device__ __forceinline__ static unsigned marks_of(int w, unsigned starts, int before, int length) {
-    constexpr unsigned kEvery = R == 16 ? 0x00010001u : R == 8 ? 0x01010101u : 0x11111111u;
-    unsigned marks = 0, from = ~0u;  // from: the positions behind the last start so far
-    for (int s = before;;) {
-      const unsigned of_segment = kEvery << (s & (R - 1));
-      const unsigned until = starts == 0 ? 0 : ~0u << (__ffs(int(starts)) - 1);
-      if (s >= 0) marks |= of_segment & from & ~until;
-      if (starts == 0) break;
-      s = 32 * w + __ffs(int(starts)) - 1;
-      from = until, starts &= starts - 1;
-    }
-    const int more = length - 32 * w;
-    return more >= 32 ? marks : more > 0 ? marks & ((1u << more) - 1) : 0;
+  // The first one is that which goes on into the stretch; it may have no elements here.
+  __device__ __forceinline__ int64_t segments() const { return stretch.segments_end - stretch.segment + 1; }
+  // Where segment s of the stretch ends. The last one ends with it, whatever the offsets are.
+  __device__ __forceinline__ int end_of(int64_t s) const {
+    if (s + 1 >= segments()) return stretch.length;
+    const int64_t end = tile.windows.start(stretch.segment + s) - stretch.begin;
+    return end < 0 ? 0 : end < stretch.length ? int(end) : stretch.length;
   }
-
-  // Bits where segments begin: those of the first segments that threads have, in the order of the scan, and of all others.
-  // A thread asks early for the first one's.
-  __device__ __forceinline__ int64_t first_start() const {
-    const int64_t s = stretch.segment + threadIdx.x;
-    return s < stretch.segments_end ? tile.windows.start(s) : -1;
-  }
-  __device__ __forceinline__ void mark(int64_t at) const {
-    unsigned* const starts = tile.memory.starts[tile.n % kStretches];
-    for (int64_t s = stretch.segment + threadIdx.x;;) {
-      at -= stretch.begin;
-      if (at >= 0 && at < stretch.length) atomicOr(&starts[at / 32], 1u << (at & 31));
-      s += kSegmentThreads;
-      if (s >= stretch.segments_end) break;
-      at = tile.windows.start(s);
-    }
-    if (threadIdx.x == 0) atomicOr(&starts[0], 1u);
-  }
-
-  // Bits where runs begin, a thread a word, then a list of those: how many there are.
-  __device__ __forceinline__ int list() const {
+  // The ends in their order, should they fall, and how many runs stand before each segment: how many runs there are in all.
+  // carry: where the segments before end, and then these.
+  __device__ __forceinline__ int list(int end, int64_t count, int& carry) const {
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
     Memory& memory = tile.memory;
-    constexpr int kWordWarps = (Memory::kWords + 31) / 32;  // whose lanes have a word each
-    const bool has_word = warp < kWordWarps;
-    unsigned starts = 0;
-    if (tid < Memory::kWords) {
-      unsigned& word = memory.starts[tile.n % kStretches][tid];
-      starts = word, word = 0;
-    }
-    int before = -1;  // where the segment began that goes on into the word
-    if (has_word) {
-      int last = starts != 0 ? 32 * tid + 31 - __clz(int(starts)) : -1;  // of the starts in the words up to this one
+    if (32 * warp < count)
 #pragma unroll
       for (int d = 1; d < 32; d *= 2) {
-        const int other = shuffle(last, (lane - d) & 31);
-        if (lane >= d && other > last) last = other;
+        const int other = shuffle(end, (lane - d) & 31);
+        if (lane >= d && other > end) end = other;
       }
-      if (lane == 31) memory.last_start[warp] = last;
-      before = shuffle(last, (lane - 1) & 31);
-      if (lane == 0) before = -1;
-    }
+    if (lane == 31) memory.end_of_warp[warp] = end;
     __syncthreads();
-    unsigned marks = 0;
-    int r = 0;  // of the word's first run
-    if (has_word) {
+    int before = carry;
 #pragma unroll
-      for (int w = 0; w + 1 < kWordWarps; w++)
-        if (w < warp && memory.last_start[w] > before) before = memory.last_start[w];
-      marks = marks_of(tid, starts, before, stretch.length);
-      int up_to = __popc(marks);
-#pragma unroll
-      for (int d = 1; d < 32; d *= 2) {
-        const int other = shuffle(up_to, (lane - d) & 31);
-        if (lane >= d) up_to += other;
-      }
-      if (lane == 31) memory.runs[warp] = up_to;
-      r = up_to - __popc(marks);
+    for (int w = 0; w < Memory::kWarps; w++) {
+      const int other = memory.end_of_warp[w];
+      if (w < warp && other > before) before = other;
+      if (other > carry) carry = other;
     }
-    __syncthreads();
     int runs = 0;
+    if (32 * warp < count) {
+      if (before > end) end = before;
+      const int left = shuffle(end, (lane - 1) & 31), begin = lane > 0 ? left : before, own = (end - begin + R - 1) / R;
+      runs = own;
 #pragma unroll
-    for (int w = 0; w < kWordWarps; w++) {
-      if (w == warp) r += runs;
-      runs += memory.runs[w];
+      for (int d = 1; d < 32; d *= 2) {
+        const int other = shuffle(runs, (lane - d) & 31);
+        if (lane >= d) runs += other;
+      }
+      memory.segment[tid] = {uint16_t(begin), uint16_t(end)};
+      memory.first_run[tid] = runs - own;
     }
-    for (; marks != 0; marks &= marks - 1, r++) {
-      const int bit = __ffs(int(marks)) - 1, at = 32 * tid + bit;
-      const unsigned left = starts & (0xffffffffu >> (31 - bit));
-      const int start = left != 0 ? 32 * tid + 31 - __clz(int(left)) : before;
-      memory.run[r] = uint16_t(at), memory.number_of_run[r] = uint8_t((at - start) / R);
-    }
+    if (lane == 31) memory.runs_of_warp[warp] = runs;
     __syncthreads();
-    return runs;
+    int all = 0, up_to = 0;
+#pragma unroll
+    for (int w = 0; w < Memory::kWarps; w++) {
+      if (w == warp) up_to = all;
+      all += memory.runs_of_warp[w];
+    }
+    if (32 * warp < count) memory.first_run[tid] += up_to;
+    else memory.first_run[tid] = all;
+    __syncthreads();
+    return all;
   }
-
-  // ---------------------------------------------------------------- results in the elements' places
 
   struct Run {
     int first, count, number;  // number: of the run in its segment's tile
@@ -118,12 +80,20 @@ struct RunsOfStretch {
     __device__ __forceinline__ bool whole() const { return count == R; }
   };
   // Of no elements where there is no run r.
-  __device__ __forceinline__ Run run_of(int r, int runs) const {
-    if (r < 0 || r >= runs || !tile.exists) return {};
-    const int at = tile.memory.run[r], number = tile.memory.number_of_run[r];
-    const int end = r + 1 < runs ? tile.memory.run[r + 1] : stretch.length;
-    return {at, end - at, number, at == number * R && stretch.tile > 0};
+  __device__ __forceinline__ Run run_of(int r, int runs, bool from_first) const {
+    if (r >= runs || !tile.exists) return {};
+    const Memory& memory = tile.memory;
+    int s = 0;  // the last segment before which there are at most r runs
+#pragma unroll
+    for (int d = kSegmentThreads / 2; d > 0; d /= 2)
+      if (memory.first_run[s + d] <= r) s += d;
+    const auto segment = memory.segment[s];
+    const int number = r - memory.first_run[s], at = segment.begin + number * R, left = segment.end - at;
+    return {at, left < R ? left : R, number, from_first && s == 0 && stretch.tile > 0};
   }
+
+  // ---------------------------------------------------------------- results in the elements' places
+
   // body(i, place) for all places of a run; one is free in between.
   template <class Body>
   __device__ __forceinline__ void each_place(const Run& run, Body body) const {
@@ -134,26 +104,21 @@ struct RunsOfStretch {
   }
 
   // The totals of whole runs, and of groups of them: as many as a warp has of a line. Those of a segment follow one another.
-  __device__ __forceinline__ Value& total_of(const Run& run) const {
-    return tile.memory.node[(run.first / R << log) + column];
-  }
-  __device__ __forceinline__ Value& total_of_group(const Run& run) const {
-    return tile.memory.group[run.first / (R * group)][column];
-  }
+  __device__ __forceinline__ Value& total_of_run(int place) const { return tile.memory.node[(place << log) + column]; }
+  __device__ __forceinline__ Value& total_of_group(int place) const { return tile.memory.group[place][column]; }
 
-  // Two runs of a lane: its own, r, and the one that stands a warp's runs before it, so that a warp sees all runs of the
+  // Two runs of a lane: its own one, and the one that stands a warp's runs before it, so that a warp sees all runs of the
   // groups that its own ones are of. value: the run's total; the block of its group that ends with it; its fold.
   struct Pair {
-    Run run;
-    int early_number;
-    Value early, value;
+    int number, early_number;  // below 0: it is of no group of the warp's
+    Value value, early;
   };
-  __device__ __forceinline__ Pair pair_of(int r, int runs) const {
-    Pair p{run_of(r, runs), 0, {}, {}};
-    const Run early = run_of(r - group, runs);
-    p.early_number = early.number;
-    if (early.whole()) p.early = total_of(early);
-    if (p.run.whole()) p.value = total_of(p.run);
+  __device__ __forceinline__ Pair pair_of(const Run& run) const {
+    const int back = group - ((threadIdx.x & 31) >> log);
+    Pair p{run.number, shuffle(run.number, column) - back, {}, {}};
+    const int place = shuffle(run.first / R, column) - back;
+    if (p.early_number >= 0) p.early = total_of_run(place);
+    if (run.whole()) p.value = total_of_run(run.first / R);
     return p;
   }
   // The values of the runs 2^k before.
@@ -172,13 +137,13 @@ struct RunsOfStretch {
       if (log + k < 5) {  // uniform
         const Left left = left_of(p, k);
         const auto ends = [&](int number) { return ((number + 1) & ((2 << k) - 1)) == 0; };
-        if (ends(p.run.number)) p.value = Op::combine(left.value, p.value);
+        if (ends(p.number)) p.value = Op::combine(left.value, p.value);
         if (left.inside && ends(p.early_number)) p.early = Op::combine(left.early, p.early);
       }
   }
   // before: what stands before the group of the lane's own run.
   __device__ __forceinline__ void down(Pair& p, const SoFar<Op>& before) const {
-    const int number = p.run.number & (group - 1), early_number = p.early_number & (group - 1);
+    const int number = p.number & (group - 1), early_number = p.early_number & (group - 1);
     if (__any_sync(kFullWarp, before.there)) {
       // Of early runs those matter that are of the first own one's group.
       const bool there = shuffle(int(before.there), column) != 0;
@@ -204,7 +169,7 @@ struct RunsOfStretch {
     SoFar<Op> v;
     if (run.continued) v = tile.before_tile(stretch.tile);
     if (q == 0) return v;
-    const Value* const first_total = &tile.memory.group[(run.first / R - run.number + group - 1) / group][column];
+    const Value* const first_total = &total_of_group((run.first / R - run.number + group - 1) / group);
     int so_far = 0;
 #pragma unroll 1
     for (int k = 3; k >= 0; k--)
@@ -215,52 +180,54 @@ struct RunsOfStretch {
     return v;
   }
 
-  __device__ __forceinline__ void scan() const {
-    const int runs = list(), of_warp = first & -group;
-    bool groups = false;
+  // end: of the first segment that this thread has.
+  __device__ __forceinline__ void scan(int end) const {
+    const int64_t all = segments();
+    int carry = 0;
 #pragma unroll 1
-    for (int r = first; r < runs; r += step) {
-      const Run run = run_of(r, runs);
-      if (!run.whole()) continue;
-      Value x[R];
-      each_place(run, [&](int i, const Value& place) { x[i] = place; });
-      total_of(run) = tree<Op, R>(x);
-      groups = groups || run.number + 1 >= group;
-    }
-    if (__syncthreads_or(groups)) {
+    for (int64_t s = 0; s < all; s += kSegmentThreads) {
+      if (s > 0) end = s + threadIdx.x < all ? end_of(s + threadIdx.x) : 0;
+      const int runs = list(end, all - s, carry);
 #pragma unroll 1
-      for (int from = 0; from + of_warp < runs; from += step) {
-        Pair p = pair_of(from + first, runs);
-        up(p);
-        if (p.run.whole() && (p.run.number + 1) % group == 0) total_of_group(p.run) = p.value;
-      }
-      __syncthreads();
-    }
-#pragma unroll 1
-    for (int from = 0; from + of_warp < runs; from += step) {
-      Pair p = pair_of(from + first, runs);
-      const Run& run = p.run;
-      const int q = run.number / group, number = run.number & (group - 1);
-      SoFar<Op> before;
-      if (q > 0 || run.continued) before = before_group(run, q);
-      up(p);
-      down(p, before);
-      SoFar<Op> base = before;
-      const Value so_far = left_of(p, 0).value;
-      if (number > 0) base.value = so_far, base.there = true;
-      if (run.whole() && number == group - 1) p.value = before_group(run, q + 1).value;
-      if (run.count > 0) finish(run, base, p.value);
+      for (int from = 0; from < runs; from += step) scan_runs(from, runs, s == 0);
+      if (s + kSegmentThreads < all) __syncthreads();  // the next ones take the places of these
     }
   }
 
-  __device__ __forceinline__ void finish(const Run& run, const SoFar<Op>& base, Value last) const {
+  // A thread a run, those on the left are done before. Warps without one go by.
+  __device__ __forceinline__ void scan_runs(int from, int runs, bool from_first) const {
+    const bool any = from + (first & -group) < runs;
+    Run run{};
     Value x[R];
-    each_place(run, [&](int i, const Value& place) {
-      x[i] = Value{};  // comes into no result
-      if (i < run.count) x[i] = place;
-    });
-    blocks_of_run<Op, R>(x);
-    tile.finish(x, base, last, stretch.begin + run.first);
+    if (any) {
+      run = run_of(from + first, runs, from_first);
+      each_place(run, [&](int i, const Value& place) {
+        x[i] = Value{};  // comes into no result
+        if (i < run.count) x[i] = place;
+      });
+      blocks_of_run<Op, R>(x);
+      if (run.whole()) total_of_run(run.first / R) = x[R - 1];
+    }
+    if (__syncthreads_or(run.whole() && run.number + 1 >= group)) {
+      if (any) {
+        Pair p = pair_of(run);
+        up(p);
+        if (run.whole() && (run.number + 1) % group == 0) total_of_group(run.first / (R * group)) = p.value;
+      }
+      __syncthreads();
+    }
+    if (!any) return;
+    Pair p = pair_of(run);
+    const int q = run.number / group, number = run.number & (group - 1);
+    SoFar<Op> before;
+    if (q > 0 || run.continued) before = before_group(run, q);
+    up(p);
+    down(p, before);
+    const Value so_far = left_of(p, 0).value;
+    if (number > 0) before.value = so_far, before.there = true;
+    if (run.count == 0) return;
+    if (run.whole() && number == group - 1) p.value = before_group(run, q + 1).value;
+    tile.finish(x, before, p.value, stretch.begin + run.first);
     each_place(run, [&](int i, Value& place) {
       if (i < run.count) place = x[i];
     });

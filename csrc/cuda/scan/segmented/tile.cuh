@@ -24,7 +24,7 @@ struct SegmentMemory {
   static constexpr int R = kSegmentRun<Value>, kWarps = kSegmentThreads / 32;
   static constexpr int kTile = R * kSegmentThreads;         // elements
   static constexpr int kElements = kTile + kTile / kWarps;  // of a stretch: a segment may reach beyond the window
-  static constexpr int kWords = kElements / 32, kLines = 1 << kSegmentLogLines<Value, Rows>;
+  static constexpr int kLines = 1 << kSegmentLogLines<Value, Rows>;
 
   Value elements[kStretches][kElements / R * (R + 1)];  // [positions, lines], a row of places free behind each run
   Value warp_total[kStretches][kWarps][kLines];
@@ -32,10 +32,11 @@ struct SegmentMemory {
   Value group[kElements / (32 * R)][kLines];            // of as many runs as a warp has of a line
   Value kept[kSegmentRadix * kMaxLevels][kLines];       // [k]: the block of 2^k tiles before this one
   Work work[kStretches + 1];
-  uint16_t run[kElements];                 // where each begins
-  uint8_t number_of_run[kElements];        // in its segment
-  unsigned starts[kStretches][kWords];     // bits: positions where a segment begins; 0 where none is scanned
-  int last_start[kWarps], runs[kWarps];    // of a warp's words
+  struct {
+    uint16_t begin, end;
+  } segment[kSegmentThreads];      // where they lie in the stretch
+  int first_run[kSegmentThreads];  // how many runs stand before each of them
+  int end_of_warp[kWarps], runs_of_warp[kWarps];
   unsigned tag;
 };
 
