@@ -38,10 +38,10 @@ struct AloneStretch {
       tile.publish(block_of_warps(0, kLogWarps));
   }
 
-  __device__ __forceinline__ void down(Value total) const {
+  __device__ __forceinline__ void down() const {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     Value keep[5], left[kLogWarps];  // left[k]: the block of 2^k warps left of this one, where its number has bit k
-    Value last = runs_of_warp<Op>(total, keep, tile.log());
+    Value last = runs_of_warp<Op>(tile.total(), keep, tile.log());
 #pragma unroll
     for (int k = 0; k < kLogWarps; k++)
       if (warp >> k & 1) left[k] = block_of_warps((warp >> (k + 1)) << (k + 1), k);

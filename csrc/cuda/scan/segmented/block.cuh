@@ -51,35 +51,31 @@ struct SegmentBlock {
 
   // ---------------------------------------------------------------- by all threads
 
-  // What a thread knows of a stretch that is read: its run's total where that is one tile, else where its segment ends.
-  struct State {
-    Value total;
-    int end;
-  };
-  __device__ __forceinline__ State read(const Tile& tile) const {
+  // Leaves what a thread then knows: the total of its run where a stretch is one tile, else where its segment ends.
+  __device__ __forceinline__ void read(const Tile& tile) const {
     tile.ask();
     commit_copies();
     if (tile.stretch.alone()) {
       await_copies<0>();
       __syncwarp();
-      return {Alone{tile}.up(), 0};
+      tile.total() = Alone{tile}.up();
+      return;
     }
     const Several several{tile};
-    const int end = threadIdx.x < several.segments() ? several.end_of(threadIdx.x) : 0;
+    tile.end() = threadIdx.x < several.segments() ? several.end_of(threadIdx.x) : 0;
     await_copies<0>();
-    return {{}, end};
   }
   __device__ __forceinline__ void publish(const Tile& tile) const {
     if (windows.levels == 0 || tile.work.other) return;
     if (tile.stretch.whole) Alone{tile}.publish();
     else tile.publish_nothing();
   }
-  __device__ __forceinline__ void scan(const Tile& tile, const State& state) const {
+  __device__ __forceinline__ void scan(const Tile& tile) const {
     if (tile.stretch.alone()) {
-      Alone{tile}.down(state.total);
+      Alone{tile}.down();
       __syncwarp();
     } else {
-      Several{tile}.scan(state.end);
+      Several{tile}.scan();
       __syncthreads();
     }
     tile.store();
@@ -95,26 +91,23 @@ struct SegmentBlock {
       await_copies<0>();
     }
     __syncthreads();
-    State state{};
     for (unsigned n = 0;; n++) {
       const bool more = work(n).number < count;
-      State next{};
-      if (more) next = read(tile(n));
+      if (more) read(tile(n));
       __syncthreads();
       uint64_t answer = 0;
       if (more) {
-        if (threadIdx.x == 0) answer = ask_for_number(n + 1);
         publish(tile(n));
+        if (threadIdx.x == 0) answer = ask_for_number(n + 1);
       }
       if (n > 0) tile(n - 1).look_back();
       __syncthreads();
       if (more && threadIdx.x == 0) look_up(n + 1, answer);
       commit_copies();
-      if (n > 0) scan(tile(n - 1), state);
+      if (n > 0) scan(tile(n - 1));
       if (!more) return;
       await_copies<0>();
       __syncthreads();
-      state = next;
     }
   }
 };

@@ -75,7 +75,8 @@ struct RunsOfStretch {
   }
 
   struct Run {
-    int first, count, number;  // number: of the run in its segment's tile
+    unsigned first, number;  // number: of the run in its segment's tile
+    int count;
     bool continued;            // is it of the tile that the stretch begins with, and that not the first of its segment?
     __device__ __forceinline__ bool whole() const { return count == R; }
   };
@@ -88,8 +89,9 @@ struct RunsOfStretch {
     for (int d = kSegmentThreads / 2; d > 0; d /= 2)
       if (memory.first_run[s + d] <= r) s += d;
     const auto segment = memory.segment[s];
-    const int number = r - memory.first_run[s], at = segment.begin + number * R, left = segment.end - at;
-    return {at, left < R ? left : R, number, from_first && s == 0 && stretch.tile > 0};
+    const unsigned number = r - memory.first_run[s], at = segment.begin + number * R;
+    const int left = segment.end - int(at);
+    return {at, number, left < R ? left : R, from_first && s == 0 && stretch.tile > 0};
   }
 
   // ---------------------------------------------------------------- results in the elements' places
@@ -97,10 +99,10 @@ struct RunsOfStretch {
   // body(i, place) for all places of a run; one is free in between.
   template <class Body>
   __device__ __forceinline__ void each_place(const Run& run, Body body) const {
-    Value* const from = &tile.elements[((run.first + run.first / R) << log) + column];
-    const int behind = R - run.first % R;
+    const int from = (int(run.first + run.first / R) << log) + column, behind = as_one(from + (1 << log));
+    const int of_block = R - int(run.first % R);
 #pragma unroll
-    for (int i = 0; i < R; i++) body(i, from[(i < behind ? i : i + 1) << log]);
+    for (int i = 0; i < R; i++) body(i, tile.elements[(i < of_block ? from : behind) + (i << log)]);
   }
 
   // The totals of whole runs, and of groups of them: as many as a warp has of a line. Those of a segment follow one another.
@@ -115,8 +117,8 @@ struct RunsOfStretch {
   };
   __device__ __forceinline__ Pair pair_of(const Run& run) const {
     const int back = group - ((threadIdx.x & 31) >> log);
-    Pair p{run.number, shuffle(run.number, column) - back, {}, {}};
-    const int place = shuffle(run.first / R, column) - back;
+    Pair p{int(run.number), int(shuffle(run.number, column)) - back, {}, {}};
+    const int place = int(shuffle(run.first / R, column)) - back;
     if (p.early_number >= 0) p.early = total_of_run(place);
     if (run.whole()) p.value = total_of_run(run.first / R);
     return p;
@@ -180,10 +182,9 @@ struct RunsOfStretch {
     return v;
   }
 
-  // end: of the first segment that this thread has.
-  __device__ __forceinline__ void scan(int end) const {
+  __device__ __forceinline__ void scan() const {
     const int64_t all = segments();
-    int carry = 0;
+    int carry = 0, end = tile.end();
 #pragma unroll 1
     for (int64_t s = 0; s < all; s += kSegmentThreads) {
       if (s > 0) end = s + threadIdx.x < all ? end_of(s + threadIdx.x) : 0;
@@ -201,24 +202,21 @@ struct RunsOfStretch {
     Value x[R];
     if (any) {
       run = run_of(from + first, runs, from_first);
-      each_place(run, [&](int i, const Value& place) {
-        x[i] = Value{};  // comes into no result
-        if (i < run.count) x[i] = place;
-      });
+      each_place(run, [&](int i, const Value& place) { x[i] = place; });  // what lies behind comes into no result
       blocks_of_run<Op, R>(x);
       if (run.whole()) total_of_run(run.first / R) = x[R - 1];
     }
-    if (__syncthreads_or(run.whole() && run.number + 1 >= group)) {
+    if (__syncthreads_or(run.whole() && int(run.number) + 1 >= group)) {
       if (any) {
         Pair p = pair_of(run);
         up(p);
-        if (run.whole() && (run.number + 1) % group == 0) total_of_group(run.first / (R * group)) = p.value;
+        if (run.whole() && (int(run.number) + 1) % group == 0) total_of_group(run.first / (R * group)) = p.value;
       }
       __syncthreads();
     }
     if (!any) return;
     Pair p = pair_of(run);
-    const int q = run.number / group, number = run.number & (group - 1);
+    const int q = int(run.number) / group, number = int(run.number) & (group - 1);
     SoFar<Op> before;
     if (q > 0 || run.continued) before = before_group(run, q);
     up(p);

@@ -42,7 +42,8 @@ struct ScanJob {
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
                              lines.element(position) * lines.length_bytes;
-    const uint8_t* const shown = lines.mask.at(outer, lines.element(position), inner);  // null + 0 where there is none
+    const uint8_t* shown = nullptr;
+    if (lines.mask.data != nullptr) shown = lines.mask.at(outer, lines.element(position), inner);
     const int64_t forward = lines.reverse ? -step : step;
     return {
         source, as_one(from), shown, position, step, forward * lines.length_bytes, forward * lines.mask.strides.length};

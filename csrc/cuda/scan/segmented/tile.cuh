@@ -23,11 +23,13 @@ template <class Value, bool Rows>
 struct SegmentMemory {
   static constexpr int R = kSegmentRun<Value>, kWarps = kSegmentThreads / 32;
   static constexpr int kTile = R * kSegmentThreads;         // elements
-  static constexpr int kElements = kTile + kTile / kWarps;  // of a stretch: a segment may reach beyond the window
+  static constexpr int kElements = kTile + kTile / kWarps;  // a segment may reach beyond the window
   static constexpr int kLines = 1 << kSegmentLogLines<Value, Rows>;
 
   Value elements[kStretches][kElements / R * (R + 1)];  // [positions, lines], a row of places free behind each run
   Value warp_total[kStretches][kWarps][kLines];
+  Value total[kStretches][kSegmentThreads];             // of threads' runs, where a stretch is one tile
+  int end[kStretches][kSegmentThreads];                 // of threads' segments, where it is several
   Value node[kElements / R];                            // totals of whole runs [runs, lines]
   Value group[kElements / (32 * R)][kLines];            // of as many runs as a warp has of a line
   Value kept[kSegmentRadix * kMaxLevels][kLines];       // [k]: the block of 2^k tiles before this one
@@ -57,6 +59,9 @@ struct SegmentTile {
   const Stretch& stretch = work.stretch;
   Value* const elements = memory.elements[n % kStretches];
   const bool exists = inner() < windows.inner;
+
+  __device__ __forceinline__ Value& total() const { return memory.total[n % kStretches][threadIdx.x]; }
+  __device__ __forceinline__ int& end() const { return memory.end[n % kStretches][threadIdx.x]; }
 
   __device__ __forceinline__ int log() const { return Rows ? 0 : windows.log_lines; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log()) - 1); }
@@ -93,22 +98,21 @@ struct SegmentTile {
         return move.template operator()<true, R>(0, there);
       }
     }
-    constexpr int kFew = R < 8 ? R : 8;
+    constexpr int kFew = Rows || R < 8 ? 4 : 8;
 #pragma unroll 1
     for (int k = 0; k < R; k += kFew) move.template operator()<false, kFew>(k, there);
   }
-  // body(part, count) for this warp's parts of the stretch; of a tile that is alone they are as many as there are warps.
+  // body(part, count) for this warp's parts of a stretch of so many elements; it has one at least.
   template <class Body>
-  __device__ __forceinline__ void each_part(Body body) const {
-    const int count = exists ? stretch.length << log() : 0, all = stretch.length << log();
+  __device__ __forceinline__ void each_part(int elements, Body body) const {
+    const int count = exists ? stretch.length << log() : 0, warp = threadIdx.x >> 5;
 #pragma unroll 1
-    for (int part = threadIdx.x >> 5; part == int(threadIdx.x >> 5) || part * kPart < all; part += Memory::kWarps)
-      body(part, count);
+    for (int part = warp; part == warp || part * kPart < elements; part += Memory::kWarps) body(part, count);
   }
 
-  // What is not there is zero: it comes into no result.
+  // What is not there is zero: it comes into no result. Behind several segments there is a run of it.
   __device__ __forceinline__ void ask() const {
-    each_part([&](int part, int count) {
+    each_part((stretch.length + (stretch.alone() ? 0 : R)) << log(), [&](int part, int count) {
       const Share s = share(part);
       const auto reader = job.reader(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
       each_way(count, s, reader, [&]<bool Linear, int N>(int k, auto there) {
@@ -132,7 +136,7 @@ struct SegmentTile {
     });
   }
   __device__ __forceinline__ void store() const {
-    each_part([&](int part, int count) {
+    each_part(stretch.length << log(), [&](int part, int count) {
       const Share s = share(part);
       const auto writer = job.writer(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
       each_way(count, s, writer, [&]<bool Linear, int N>(int k, auto there) {
