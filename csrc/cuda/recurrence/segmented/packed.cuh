@@ -9,7 +9,7 @@ template <class T>
 struct RecurrenceJob {
   using Op = Linear<Native<T>>;
   using Value = typename Op::Value;
-  static constexpr bool kInitial = true, kAsync = sizeof(T) >= 4, exclusive = false;
+  static constexpr bool kInitial = true, kAsync = sizeof(T) >= 4, kMasked = false, exclusive = false;
 
   const char *gates, *tokens, *initial;
   char* output;

@@ -57,6 +57,7 @@ struct SegmentBlock {
     commit_copies();
     if (tile.stretch.alone()) {
       await_copies<0>();
+      tile.hide();
       __syncwarp();
       tile.total() = Alone{tile}.up();
       return;
@@ -64,6 +65,7 @@ struct SegmentBlock {
     const Several several{tile};
     tile.end() = threadIdx.x < several.segments() ? several.end_of(threadIdx.x) : 0;
     await_copies<0>();
+    tile.hide();
   }
   __device__ __forceinline__ void publish(const Tile& tile) const {
     if (windows.levels == 0 || tile.work.other) return;

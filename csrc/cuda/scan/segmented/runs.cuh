@@ -206,25 +206,29 @@ struct RunsOfStretch {
       blocks_of_run<Op, R>(x);
       if (run.whole()) total_of_run(run.first / R) = x[R - 1];
     }
-    if (__syncthreads_or(run.whole() && int(run.number) + 1 >= group)) {
-      if (any) {
-        Pair p = pair_of(run);
-        up(p);
-        if (run.whole() && (int(run.number) + 1) % group == 0) total_of_group(run.first / (R * group)) = p.value;
-      }
-      __syncthreads();
-    }
-    if (!any) return;
-    Pair p = pair_of(run);
+    const bool groups = __syncthreads_or(run.whole() && int(run.number) + 1 >= group);  // is there a whole one?
     const int q = int(run.number) / group, number = int(run.number) & (group - 1);
-    SoFar<Op> before;
-    if (q > 0 || run.continued) before = before_group(run, q);
-    up(p);
+    const bool ends_group = run.whole() && number == group - 1;
+    Pair p{};
+    if (any) {
+      p = pair_of(run);
+      up(p);
+      if (ends_group) total_of_group(run.first / (R * group)) = p.value;
+    }
+    if (groups) __syncthreads();
+    if (!any) return;
+    SoFar<Op> before, up_to;
+#pragma unroll 1
+    for (int i = q > 0 || run.continued ? 0 : 1; i < (ends_group ? 2 : 1); i++) {
+      before = up_to;
+      up_to = before_group(run, q + i);
+      if (!ends_group) before = up_to;
+    }
     down(p, before);
     const Value so_far = left_of(p, 0).value;
     if (number > 0) before.value = so_far, before.there = true;
     if (run.count == 0) return;
-    if (run.whole() && number == group - 1) p.value = before_group(run, q + 1).value;
+    if (ends_group) p.value = up_to.value;
     tile.finish(x, before, p.value, stretch.begin + run.first);
     each_place(run, [&](int i, Value& place) {
       if (i < run.count) place = x[i];

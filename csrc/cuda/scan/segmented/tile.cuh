@@ -98,7 +98,7 @@ struct SegmentTile {
         return move.template operator()<true, R>(0, there);
       }
     }
-    constexpr int kFew = Rows || R < 8 ? 4 : 8;
+    constexpr int kFew = R < 8 ? R : 8;
 #pragma unroll 1
     for (int k = 0; k < R; k += kFew) move.template operator()<false, kFew>(k, there);
   }
@@ -134,6 +134,21 @@ struct SegmentTile {
         }
       });
     });
+  }
+  // What a mask hides, by the lane that asked for it, which has it by now.
+  __device__ __forceinline__ void hide() const {
+    if constexpr (Job::kMasked) {
+      if (!job.masked()) return;
+      each_part(stretch.length << log(), [&](int part, int count) {
+        const Share s = share(part);
+        const auto shown = job.shown(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+        unsigned hidden = 0;
+#pragma unroll 4
+        for (int k = 0; k < R; k++)
+          if (s.e + s.back * k * 32 < count) hidden |= unsigned(shown.hides(k)) << k;
+        for (; hidden != 0; hidden &= hidden - 1) *place(s, __ffs(int(hidden)) - 1) = job.hidden();
+      });
+    }
   }
   __device__ __forceinline__ void store() const {
     each_part(stretch.length << log(), [&](int part, int count) {
