@@ -34,8 +34,7 @@ struct AloneStretch {
     return total;
   }
   __device__ __forceinline__ void publish() const {
-    if (threadIdx.x < 32 && tile.leads() && tile.exists)
-      tile.publish(block_of_warps(0, kLogWarps));
+    if (threadIdx.x < 32) tile.publish(block_of_warps(0, kLogWarps));
   }
 
   __device__ __forceinline__ void down() const {

@@ -80,9 +80,9 @@ struct RunsOfStretch {
     bool continued;            // is it of the tile that the stretch begins with, and that not the first of its segment?
     __device__ __forceinline__ bool whole() const { return count == R; }
   };
-  // Of no elements where there is no run r.
+  // Where there is no run r it has no elements, and stands behind all others.
   __device__ __forceinline__ Run run_of(int r, int runs, bool from_first) const {
-    if (r >= runs || !tile.exists) return {};
+    if (r >= runs || !tile.exists) return {unsigned(stretch.length), 0, 0, false};
     const Memory& memory = tile.memory;
     int s = 0;  // the last segment before which there are at most r runs
 #pragma unroll

@@ -28,36 +28,39 @@ struct Border {
   int64_t segment, before, start;
 };
 
-// [begin, end) is what the window owns, and the last segment that begins here does so at last_start. What is more than a
-// stretch holds is two: that in front may have to wait, so the other one, for which others may, is first.
+// What a window owns begins with the first tile or segment from its own first position on, and ends where the next window's
+// begins, whatever the offsets are: the last segment that begins here does so a tile before the next window's first tile of
+// it. What is more than a stretch holds is two: that in front may have to wait, so the other one, for which others may, is
+// first.
 __device__ __forceinline__ void list(const Windows& windows, unsigned window, int capacity, const Border& low,
                                      const Border& high) {
   const int64_t tile_length = int64_t(1) << windows.log_window, from = window * tile_length;
-  const bool begins = low.segment < high.segment;
+  // Tiles of the segment before a border up to the first one from there on.
+  const auto tiles = [&](const Border& border, int64_t at) {
+    return (at - border.before + tile_length - 1) >> windows.log_window;
+  };
   int64_t begin = low.start;
   unsigned tile = 0;
   if (low.segment > 0) {
-    const int64_t number = (from - low.before + tile_length - 1) >> windows.log_window;
-    const int64_t at = low.before + (number << windows.log_window);
+    const int64_t number = tiles(low, from), at = low.before + (number << windows.log_window);
     if (at < low.start) tile = unsigned(number), begin = at;
   }
-  const int64_t last_start = high.before < from ? from : high.before;  // offsets may fall
-  const int64_t limit = (begins ? last_start : begin) + tile_length;
-  int64_t end = begins ? high.start : tile > 0 ? low.start : begin;
-  if (end > limit) end = limit;
+  const int64_t next = high.before + (tiles(high, from + tile_length) << windows.log_window);
+  const int64_t end = next < high.start ? next : high.start;
+  const int64_t last_start = next - tile_length > begin ? next - tile_length : begin;
 
+  const bool begins = low.segment < high.segment;
   const bool apart =
       begins && (last_start == begin || end - last_start == tile_length || end - begin > int64_t(capacity));
   if (apart) {
     const int whole = end - last_start == tile_length, another = begin < last_start;
     windows.list[window] = {last_start, last_start, high.segment, high.segment, int(end - last_start), 0, whole,
                             another};
-    end = last_start;
   }
-  if (end < begin) end = begin;
+  const int64_t end_in_front = apart ? last_start : end;
   const int whole = !begins && end - begin == tile_length;
   windows.list[apart ? windows.windows + window : window] = {
-      begin, low.before, low.segment, high.segment, int(end - begin), tile, whole, 0};
+      begin, low.before, low.segment, high.segment, int(end_in_front - begin), tile, whole, 0};
 }
 
 __global__ void __launch_bounds__(kListThreads)

@@ -178,17 +178,16 @@ struct SegmentTile {
 
   // ---------------------------------------------------------------- from tile to tile
 
-  // The totals that stand at n places from `at` on of a level, of a segment that began in the window `from`; the others are
-  // the first one again.
+  // Where the total of group `at` of a level's tiles is said, of this stretch's first segment.
+  __device__ __forceinline__ const uint64_t* word_of(int level, unsigned at) const {
+    const int64_t from = stretch.segment_begin >> windows.log_window;
+    return windows.template word<Value>(level, from + (int64_t(at + 1) << (kSegmentRadix * level)) - 1, line());
+  }
+  // n totals from `at` on; those beyond are the first one again.
   template <int N>
-  __device__ __forceinline__ void await(Value (&got)[N], int level, int64_t from, unsigned at, int n) const {
-    for (int asked = 0;; pause(++asked)) {
-      const auto word = [&](int i) {
-        const int64_t last = from + (int64_t(at + (i < n ? i : 0) + 1) << (kSegmentRadix * level)) - 1;
-        return windows.template word<Value>(level, last, line());
-      };
-      if (arrived(got, word, Awaited{memory.tag, ~0u})) return;
-    }
+  __device__ __forceinline__ void await(Value (&got)[N], int level, unsigned at, int n) const {
+    const auto word = [&](int i) { return word_of(level, at + (i < n ? i : 0)); };
+    for (int asked = 0; !arrived(got, word, Awaited{memory.tag, ~0u});) pause(++asked);
   }
   __device__ __forceinline__ void say(int level, Value total) const {
     ::torch_reductions::cuda::publish(windows.template word<Value>(level, work.window, line()), total, memory.tag);
@@ -198,41 +197,71 @@ struct SegmentTile {
     if (threadIdx.x >> log() != 0 || !exists) return;
     for (int level = 0; level < windows.levels; level++) say(level, Value{});
   }
-  // A whole tile's total, by a lane a line; the last of 8 tiles says their total too, the last of 64 theirs.
+  // The last of 8 tiles says their total too, the last of 64 theirs. Where a warp has one line, a lane asks for a total, else a
+  // lane a line, for one after the other: the words of eight would not fit into the registers.
+  __device__ __forceinline__ Value eight_of(int level, unsigned at, Value last) const {
+    if constexpr (Rows) {
+      const int lane = threadIdx.x & 31;
+      Value v[1]{};
+      if (lane < 7) await(v, level, at - 7 + lane, 1);
+      if (lane >= 7) v[0] = last;
+      __syncwarp();
+#pragma unroll
+      for (int k = 0; k < 3; k++) v[0] = Op::combine(v[0], shuffle(v[0], (lane + (1 << k)) & 31));
+      return shuffle(v[0], 0);
+    } else {
+      Value left[4], right[3];
+      await(left, level, at - 7, 4);
+      const Value four = tree<Op, 4>(left);
+      await(right, level, at - 3, 3);
+      return Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], last)));
+    }
+  }
+  // A whole tile's total, by the first warp.
   __device__ __forceinline__ void publish(Value total) const {
-    if (windows.levels > 0) say(0, total);
-    const int64_t from = stretch.segment_begin >> windows.log_window;
+    const bool says = leads() && exists;
+    if (!Rows && !says) return;
+    if (says && windows.levels > 0) say(0, total);
     unsigned at = stretch.tile;
     bool is_last = true;
     for (int level = 0; level + 1 < windows.levels; level++, at >>= kSegmentRadix) {
       is_last = is_last && (at & 7) == 7;
-      if (is_last) {
-        Value left[4], right[3];  // the words of eight would not fit into the registers
-        await(left, level, from, at - 7, 4);
-        const Value four = tree<Op, 4>(left);
-        await(right, level, from, at - 3, 3);
-        total = Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], total)));
-      }
-      say(level + 1, total);
+      if (is_last) total = eight_of(level, at, total);
+      if (says) say(level + 1, total);
     }
   }
-  // A warp a level, a lane a line: the blocks of the digits of the tile's number.
+  // The blocks of the digits of the tile's number: a lane a total, 4 levels a warp; or a lane a line, a warp a level.
   __device__ __forceinline__ void look_back() const {
-    if (stretch.tile == 0 || !leads() || !exists) return;
-    const int64_t from = stretch.segment_begin >> windows.log_window;
-    for (int level = threadIdx.x >> 5; level < windows.levels; level += Memory::kWarps) {
-      const unsigned at = stretch.tile >> (kSegmentRadix * level);
-      auto* const to = &memory.kept[kSegmentRadix * level];
-      if (at & 4) {
-        Value four[4];
-        await(four, level, from, at & ~7u, 4);
-        to[2][column()] = tree<Op, 4>(four);
-      }
-      if (at & 3) {
-        Value three[3];
-        await(three, level, from, at & ~3u, int(at & 3));
-        if (at & 2) to[1][column()] = Op::combine(three[0], three[1]);
-        if (at & 1) to[0][column()] = at & 2 ? three[2] : three[0];
+    if (stretch.tile == 0) return;
+    if constexpr (Rows) {
+      if (4 * (threadIdx.x >> 5) >= windows.levels) return;
+      const int lane = threadIdx.x & 31, level = threadIdx.x >> 3, i = lane & 7;
+      const unsigned at = level < windows.levels ? stretch.tile >> (kSegmentRadix * level) : 0;
+      const int digit = at & 7;
+      Value one[1]{};
+      if (i < digit) await(one, level, at - digit + i, 1);
+      __syncwarp();
+      const Value two = Op::combine(one[0], shuffle(one[0], (lane + 1) & 31));
+      const Value four = Op::combine(two, shuffle(two, (lane + 2) & 31));
+      if (i == 0 && digit & 4) memory.kept[kSegmentRadix * level + 2][0] = four;
+      if (i == (digit & 4) && digit & 2) memory.kept[kSegmentRadix * level + 1][0] = two;
+      if (i == (digit & 6) && digit & 1) memory.kept[kSegmentRadix * level][0] = one[0];
+    } else {
+      if (!leads() || !exists) return;
+      for (int level = threadIdx.x >> 5; level < windows.levels; level += Memory::kWarps) {
+        const unsigned at = stretch.tile >> (kSegmentRadix * level);
+        auto* const to = &memory.kept[kSegmentRadix * level];
+        if (at & 4) {
+          Value four[4];
+          await(four, level, at & ~7u, 4);
+          to[2][column()] = tree<Op, 4>(four);
+        }
+        if (at & 3) {
+          Value three[3];
+          await(three, level, at & ~3u, int(at & 3));
+          if (at & 2) to[1][column()] = Op::combine(three[0], three[1]);
+          if (at & 1) to[0][column()] = at & 2 ? three[2] : three[0];
+        }
       }
     }
   }
