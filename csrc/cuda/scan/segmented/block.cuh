@@ -1,4 +1,6 @@
 // The kernel for packed segments: blocks that take stretch after stretch.
+//
+// Local:   scan_segments (16 bytes): of values of 4 bytes, so that four blocks are resident, or three of several lines
 #pragma once
 #include "alone.cuh"
 #include "runs.cuh"
@@ -46,7 +48,8 @@ struct SegmentBlock {
     next.strip = strip - next.outer * windows.strips_of_outer;
     const auto* const from = reinterpret_cast<const uint4*>(windows.list + (other ? windows.windows : 0) + next.window);
 #pragma unroll
-    for (int i = 0; i < int(sizeof(Stretch) / 16); i++) copy_async(reinterpret_cast<uint4*>(&next.stretch) + i, from + i);
+    for (int i = 0; i < int(sizeof(Stretch) / 16); i++)
+      copy_async(reinterpret_cast<uint4*>(&next.stretch) + i, from + i);
   }
 
   // ---------------------------------------------------------------- by all threads

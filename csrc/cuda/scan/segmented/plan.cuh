@@ -11,7 +11,8 @@ template <class Job, bool Rows>
 void scan_stretches(const Job& job, const Windows& windows, Context& context) {
   using Memory = SegmentMemory<typename Job::Op::Value, Rows>;
   constexpr int kBytes = sizeof(Memory), kBeside = 1024;  // that the system takes of a block's shared memory
-  list_stretches(windows, (Memory::kElements >> windows.log_lines) - Memory::R, context.stream);  // behind them a run is free
+  list_stretches(windows, (Memory::kElements >> windows.log_lines) - Memory::R,
+                 context.stream);  // behind them a run is free
   const int by_memory = (shared_memory(context.device) + kBeside) / (kBytes + kBeside);
   const int by_threads = kSegmentBlocks<typename Job::Op, Rows>;
   const int64_t resident = int64_t(multiprocessors(context.device)) * (by_memory < by_threads ? by_memory : by_threads);

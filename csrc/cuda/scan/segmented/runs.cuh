@@ -15,7 +15,7 @@ struct RunsOfStretch {
   const Tile& tile;
   const Stretch& stretch = tile.stretch;
   const int log = tile.log(), column = tile.column(), first = threadIdx.x >> log, step = kSegmentThreads >> log;
-  const int group = 32 >> log;  // runs that a warp has of a line
+  const int log_group = 5 - log, group = 1 << log_group;  // runs that a warp has of a line
 
   // ---------------------------------------------------------------- the segments, a thread one, as many as there are threads
 
@@ -77,7 +77,7 @@ struct RunsOfStretch {
   struct Run {
     unsigned first, number;  // number: of the run in its segment's tile
     int count;
-    bool continued;            // is it of the tile that the stretch begins with, and that not the first of its segment?
+    bool continued;  // is it of the tile that the stretch begins with, and that not the first of its segment?
     __device__ __forceinline__ bool whole() const { return count == R; }
   };
   // Where there is no run r it has no elements, and stands behind all others.
@@ -171,7 +171,7 @@ struct RunsOfStretch {
     SoFar<Op> v;
     if (run.continued) v = tile.before_tile(stretch.tile);
     if (q == 0) return v;
-    const Value* const first_total = &total_of_group((run.first / R - run.number + group - 1) / group);
+    const Value* const first_total = &total_of_group(int(run.first / R - run.number + group - 1) >> log_group);
     int so_far = 0;
 #pragma unroll 1
     for (int k = 3; k >= 0; k--)
@@ -207,13 +207,13 @@ struct RunsOfStretch {
       if (run.whole()) total_of_run(run.first / R) = x[R - 1];
     }
     const bool groups = __syncthreads_or(run.whole() && int(run.number) + 1 >= group);  // is there a whole one?
-    const int q = int(run.number) / group, number = int(run.number) & (group - 1);
+    const int q = int(run.number) >> log_group, number = int(run.number) & (group - 1);
     const bool ends_group = run.whole() && number == group - 1;
     Pair p{};
     if (any) {
       p = pair_of(run);
       up(p);
-      if (ends_group) total_of_group(run.first / (R * group)) = p.value;
+      if (ends_group) total_of_group(int(run.first / R) >> log_group) = p.value;
     }
     if (groups) __syncthreads();
     if (!any) return;

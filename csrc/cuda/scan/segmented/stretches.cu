@@ -54,8 +54,8 @@ __device__ __forceinline__ void list(const Windows& windows, unsigned window, in
       begins && (last_start == begin || end - last_start == tile_length || end - begin > int64_t(capacity));
   if (apart) {
     const int whole = end - last_start == tile_length, another = begin < last_start;
-    windows.list[window] = {last_start, last_start, high.segment, high.segment, int(end - last_start), 0, whole,
-                            another};
+    windows.list[window] = {last_start, last_start, high.segment, high.segment, int(end - last_start),
+                            0,          whole,      another};
   }
   const int64_t end_in_front = apart ? last_start : end;
   const int whole = !begins && end - begin == tile_length;
@@ -63,8 +63,9 @@ __device__ __forceinline__ void list(const Windows& windows, unsigned window, in
       begin, low.before, low.segment, high.segment, int(end_in_front - begin), tile, whole, 0};
 }
 
-__global__ void __launch_bounds__(kListThreads)
-    list_windows(const __grid_constant__ Windows windows, int capacity) {
+}  // namespace
+
+__global__ void __launch_bounds__(kListThreads) list_windows(const __grid_constant__ Windows windows, int capacity) {
   const unsigned window = blockIdx.x * (kListThreads / 32) + (threadIdx.x >> 5);
   if (window >= windows.windows) return;
   const int64_t length = windows.segments.length, from = int64_t(window) << windows.log_window;
@@ -74,8 +75,6 @@ __global__ void __launch_bounds__(kListThreads)
   const Border high{shuffle(own.segment, 16), shuffle(own.before, 16), shuffle(own.start, 16)};
   if ((threadIdx.x & 31) == 0) list(windows, window, capacity, own, high);
 }
-
-}  // namespace
 
 void list_stretches(const Windows& windows, int capacity, cudaStream_t stream) {
   launch(&list_windows, ceil_div(windows.windows, kListThreads / 32), kListThreads, 0, stream, windows, capacity);

@@ -11,7 +11,7 @@ namespace torch_reductions::cuda {
 // What a block does next: a stretch of a window, in one of the strips of lines.
 struct Work {
   Stretch stretch;
-  unsigned number, other;          // of the window and the strip; is it their other stretch?
+  unsigned number, other;         // of the window and the strip; is it their other stretch?
   unsigned window, outer, strip;  // of the outer's strips
 };
 
@@ -28,11 +28,11 @@ struct SegmentMemory {
 
   Value elements[kStretches][kElements / R * (R + 1)];  // [positions, lines], a row of places free behind each run
   Value warp_total[kStretches][kWarps][kLines];
-  Value total[kStretches][kSegmentThreads];             // of threads' runs, where a stretch is one tile
-  int end[kStretches][kSegmentThreads];                 // of threads' segments, where it is several
-  Value node[kElements / R];                            // totals of whole runs [runs, lines]
-  Value group[kElements / (32 * R)][kLines];            // of as many runs as a warp has of a line
-  Value kept[kSegmentRadix * kMaxLevels][kLines];       // [k]: the block of 2^k tiles before this one
+  Value total[kStretches][kSegmentThreads];        // of threads' runs, where a stretch is one tile
+  int end[kStretches][kSegmentThreads];            // of threads' segments, where it is several
+  Value node[kElements / R];                       // totals of whole runs [runs, lines]
+  Value group[kElements / (32 * R)][kLines];       // of as many runs as a warp has of a line
+  Value kept[kSegmentRadix * kMaxLevels][kLines];  // [k]: the block of 2^k tiles before this one
   Work work[kStretches + 1];
   struct {
     uint16_t begin, end;
