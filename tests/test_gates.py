@@ -65,6 +65,7 @@ BUDGETS: dict[str, Budget] = {
     "scan_segments": (256, {4: (80, 3), 8: (128, 2), 16: (128, 2)}),
     "scan_segments-row": (256, {4: (64, 4), 8: (80, 3)}),
     "scan_segments-log_add": (256, {4: (80, 3), 8: (192, 1)}),
+    "list_windows": (256, {8: (32, 8)}),
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
@@ -108,9 +109,10 @@ INSTRUCTIONS = {
     "recur_lines-Along-carried": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STG\.E\.128"],
     "recur_lines-OneByOne": [r"SHFL\.BFLY"],
     "recur_lines-OneByOne-carried": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
-    "scan_segments": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
-    "scan_segments-row": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.BFLY"],
-    "scan_segments-log_add": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"ATOMS\.OR", r"SHFL\.IDX"],
+    "scan_segments": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR", r"SHFL\.IDX"],
+    "scan_segments-row": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR", r"SHFL\.BFLY"],
+    "scan_segments-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR"],
+    "list_windows": [r"VOTE"],
     "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
@@ -221,6 +223,8 @@ def kernel_name(kernel: str) -> str:
 def value_bytes(kernel: str) -> int:
     """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token, of two
     lines where elements of 2 bytes lie side by side and a line is one tile."""
+    if kernel.startswith("list_windows"):
+        return 8  # positions
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
     if step := re.match(r"(?:recur_lines<(\w+)|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
         is_pair = step[1] == "SideBySide" and step[2] in ("Half", "BFloat16") and "true" not in kernel

@@ -22,6 +22,14 @@ __device__ __forceinline__ T* as_one(T* p) {
   return p;
 }
 
+// The same of a number.
+__device__ __forceinline__ int as_one(int n) {
+#ifndef CUDA_ON_CPU
+  asm volatile("" : "+r"(n));
+#endif
+  return n;
+}
+
 // The highest set bit of n, which is not 0.
 __device__ __forceinline__ int highest_bit(uint64_t n) {
 #ifdef CUDA_ON_CPU

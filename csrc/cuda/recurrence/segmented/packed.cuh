@@ -9,7 +9,7 @@ template <class T>
 struct RecurrenceJob {
   using Op = Linear<Native<T>>;
   using Value = typename Op::Value;
-  static constexpr bool kInitial = true, kAsync = sizeof(T) >= 4, exclusive = false;
+  static constexpr bool kInitial = true, kAsync = sizeof(T) >= 4, kMasked = false, exclusive = false;
 
   const char *gates, *tokens, *initial;
   char* output;
@@ -73,10 +73,10 @@ struct RecurrenceJob {
   // The states that the steps make of the initial one of the segment that `position` lies in.
   template <int R>
   __device__ __forceinline__ void begin_with(Value (&x)[R], int64_t outer, int64_t inner_index, int64_t position,
-                                             const Windows& windows, const Owned& own) const {
+                                             const Windows& windows, const Stretch& stretch) const {
     if (initial == nullptr) return;
-    int64_t s = own.segment > 0 ? own.segment - 1 : 0;  // the last one that begins at or before the position
-    for (int64_t end = own.segments_end; end - s > 1;) {
+    int64_t s = stretch.segment > 0 ? stretch.segment - 1 : 0;  // the last one that begins at or before the position
+    for (int64_t end = stretch.segments_end; end - s > 1;) {
       const int64_t middle = s + (end - s) / 2;
       if (windows.start(middle) <= position) s = middle;
       else end = middle;

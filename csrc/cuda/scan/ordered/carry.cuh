@@ -46,12 +46,18 @@ struct Carry {
 struct Ticket {
   unsigned number, tag;
 };
-// The first of `count` numbers that follow one another.
-__device__ __forceinline__ Ticket draw_tickets(const Board& board, unsigned count, unsigned last) {
-  const uint64_t word = atomicAdd(reinterpret_cast<unsigned long long*>(board.launch), uint64_t(count) << 32);
-  const unsigned tag = launch_tag(word), number = unsigned(word >> 32);
+// Asks for `count` numbers that follow one another; the answer is there when it is looked at.
+__device__ __forceinline__ uint64_t ask_for_tickets(const Board& board, unsigned count) {
+  return atomicAdd(reinterpret_cast<unsigned long long*>(board.launch), uint64_t(count) << 32);
+}
+// The first of them.
+__device__ __forceinline__ Ticket tickets(const Board& board, uint64_t answer, unsigned count, unsigned last) {
+  const unsigned tag = launch_tag(answer), number = unsigned(answer >> 32);
   if (number + count - 1 == last) store_relaxed(board.launch, tag);
   return {number, tag};
+}
+__device__ __forceinline__ Ticket draw_tickets(const Board& board, unsigned count, unsigned last) {
+  return tickets(board, ask_for_tickets(board, count), count, last);
 }
 __device__ __forceinline__ Ticket draw_ticket(const Board& board) { return draw_tickets(board, 1, gridDim.x - 1); }
 

@@ -11,13 +11,13 @@ struct AloneStretch {
   static constexpr int R = Tile::R, kLogWarps = Tile::kLogWarps;
 
   const Tile& tile;
-  const Stretch& stretch;
+  const Stretch& stretch = tile.stretch;
 
   __device__ __forceinline__ Value* run() const {  // its elements are 1 << log() apart
-    return &tile.memory.elements[(threadIdx.x >> tile.log()) * ((R + 1) << tile.log()) + tile.column()];
+    return &tile.elements[(threadIdx.x >> tile.log()) * ((R + 1) << tile.log()) + tile.column()];
   }
   __device__ __forceinline__ Value& total_of_warp(int warp) const {
-    return tile.memory.node[warp * 32 + tile.column()];
+    return tile.memory.warp_total[tile.n % kStretches][warp][tile.column()];
   }
   __device__ __forceinline__ Value block_of_warps(int from, int log_count) const {
     return block_of<Op>([&](int i) { return total_of_warp(from + i); }, log_count);
@@ -33,15 +33,14 @@ struct AloneStretch {
     if (tile.leads()) total_of_warp(threadIdx.x >> 5) = of_warp;
     return total;
   }
-  __device__ __forceinline__ void publish(int64_t segment_begin) const {
-    if (threadIdx.x < 32 && tile.leads() && tile.exists)
-      tile.publish(block_of_warps(0, kLogWarps), stretch.tile, segment_begin);
+  __device__ __forceinline__ void publish() const {
+    if (threadIdx.x < 32) tile.publish(block_of_warps(0, kLogWarps));
   }
 
-  __device__ __forceinline__ void down(Value total) const {
+  __device__ __forceinline__ void down() const {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     Value keep[5], left[kLogWarps];  // left[k]: the block of 2^k warps left of this one, where its number has bit k
-    Value last = runs_of_warp<Op>(total, keep, tile.log());
+    Value last = runs_of_warp<Op>(tile.total(), keep, tile.log());
 #pragma unroll
     for (int k = 0; k < kLogWarps; k++)
       if (warp >> k & 1) left[k] = block_of_warps((warp >> (k + 1)) << (k + 1), k);

@@ -1,56 +1,118 @@
-// The kernel for packed segments: a block a window.
+// The kernel for packed segments: blocks that take stretch after stretch.
 //
-// Local:   scan_segments (16 bytes): of half types in one line, so that four blocks are resident
+// Local:   scan_segments (16 bytes): of values of 4 bytes, so that four blocks are resident, or three of several lines
 #pragma once
 #include "alone.cuh"
 #include "runs.cuh"
 
 namespace torch_reductions::cuda {
 
-template <class Tile>
+template <class Job, bool Rows>
 struct SegmentBlock {
-  const Tile& tile;
+  using Tile = SegmentTile<Job, Rows>;
+  using Value = typename Tile::Value;
+  using Alone = AloneStretch<Tile>;
+  using Several = RunsOfStretch<Tile>;
 
-  __device__ __forceinline__ void scan(const Stretch& stretch, bool whole, int64_t segment_begin) const {
-    const AloneStretch<Tile> alone{tile, stretch};
-    const RunsOfStretch<Tile> several{tile, stretch};
-    if (!stretch.alone) several.clear();
-    tile.load(stretch);
-    if (stretch.alone) {
-      __syncwarp();
-      const auto total = alone.up();
-      __syncthreads();
-      if (whole) alone.publish(segment_begin);
-      if (stretch.tile > 0) {
-        tile.look_back(stretch.tile, segment_begin);
-        __syncthreads();
-      }
-      alone.down(total);
-      __syncwarp();
-    } else {
-      __syncthreads();
-      const int runs = several.list();
-      if (stretch.tile > 0) tile.look_back(stretch.tile, segment_begin);
-      several.scan(runs);
-      __syncthreads();
+  const Job& job;
+  const Windows& windows;
+  typename Tile::Memory& memory;
+  const unsigned count = windows.windows * windows.strips;
+
+  __device__ __forceinline__ Work& work(unsigned n) const { return memory.work[n % (kStretches + 1)]; }
+  __device__ __forceinline__ Tile tile(unsigned n) const { return {job, windows, memory, n}; }
+
+  // ---------------------------------------------------------------- by one thread: which stretch comes next
+
+  // Stretch n is the other one of a window or the first one of a new one, whose number this asks for. A block draws numbers
+  // until there are no more, so that so many are drawn in all.
+  __device__ __forceinline__ uint64_t ask_for_number(unsigned n) const {
+    const bool draws = windows.levels > 0 && (n == 0 || !work(n - 1).stretch.another);
+    return draws ? ask_for_tickets(windows.board, 1) : 0;
+  }
+  __device__ __forceinline__ void look_up(unsigned n, uint64_t answer) const {
+    Work& next = work(n);
+    const bool other = n > 0 && work(n - 1).stretch.another;
+    if (other) next.number = work(n - 1).number;
+    else if (windows.levels == 0) next.number = n == 0 ? blockIdx.x : work(n - 1).number + gridDim.x;
+    else {
+      const Ticket ticket = tickets(windows.board, answer, 1, count + gridDim.x - 1);
+      next.number = ticket.number;
+      if (n == 0) memory.tag = ticket.tag;
     }
-    tile.store(stretch);
+    if (next.number >= count) return;
+    next.other = other;
+    next.window = next.number / windows.strips;
+    const unsigned strip = next.number - next.window * windows.strips;
+    next.outer = strip / windows.strips_of_outer;
+    next.strip = strip - next.outer * windows.strips_of_outer;
+    const auto* const from = reinterpret_cast<const uint4*>(windows.list + (other ? windows.windows : 0) + next.window);
+#pragma unroll
+    for (int i = 0; i < int(sizeof(Stretch) / 16); i++)
+      copy_async(reinterpret_cast<uint4*>(&next.stretch) + i, from + i);
   }
 
-  // What goes beyond a tile is two stretches: that in front may have to wait, so the other one, for which others may, is first.
+  // ---------------------------------------------------------------- by all threads
+
+  // Leaves what a thread then knows: the total of its run where a stretch is one tile, else where its segment ends.
+  __device__ __forceinline__ void read(const Tile& tile) const {
+    tile.ask();
+    commit_copies();
+    if (tile.stretch.alone()) {
+      await_copies<0>();
+      tile.hide();
+      __syncwarp();
+      tile.total() = Alone{tile}.up();
+      return;
+    }
+    const Several several{tile};
+    tile.end() = threadIdx.x < several.segments() ? several.end_of(threadIdx.x) : 0;
+    await_copies<0>();
+    tile.hide();
+  }
+  __device__ __forceinline__ void publish(const Tile& tile) const {
+    if (windows.levels == 0 || tile.work.other) return;
+    if (tile.stretch.whole) Alone{tile}.publish();
+    else tile.publish_nothing();
+  }
+  __device__ __forceinline__ void scan(const Tile& tile) const {
+    if (tile.stretch.alone()) {
+      Alone{tile}.down();
+      __syncwarp();
+    } else {
+      Several{tile}.scan();
+      __syncthreads();
+    }
+    tile.store();
+  }
+
+  // A stretch is read, and the total of its tile is known to others, before the one before it is scanned: what that looks
+  // back for has mostly been there for long. It is drawn late, so that it is not waited for, and what thread 0 asks for
+  // then is there when it is due.
   __device__ __forceinline__ void run() const {
-    const Owned& own = tile.own;
-    const int64_t tile_length = int64_t(1) << tile.windows.log_window;
-    const bool apart = own.begins && (own.end - own.begin > tile_length || own.last_start == own.begin);
-    const bool whole = (apart || !own.begins) && own.end - (apart ? own.last_start : own.begin) == tile_length;
-    if (!whole && tile.windows.levels > 0) tile.publish_nothing();
-#pragma unroll 1
-    for (bool last = apart;; last = false) {
-      const int64_t begin = last ? own.last_start : own.begin, end = apart && !last ? own.last_start : own.end;
-      const Stretch stretch{begin, int(end - begin), last || !own.begins, last ? 0 : own.tile};
-      if (end > begin) scan(stretch, whole && last == apart, last ? begin : own.continued_from);
-      if (!last) break;
-      __syncthreads();  // the other one takes the memory
+    if (threadIdx.x == 0) {
+      look_up(0, ask_for_number(0));
+      commit_copies();
+      await_copies<0>();
+    }
+    __syncthreads();
+    for (unsigned n = 0;; n++) {
+      const bool more = work(n).number < count;
+      if (more) read(tile(n));
+      __syncthreads();
+      uint64_t answer = 0;
+      if (more) {
+        publish(tile(n));
+        if (threadIdx.x == 0) answer = ask_for_number(n + 1);
+      }
+      if (n > 0) tile(n - 1).look_back();
+      __syncthreads();
+      if (more && threadIdx.x == 0) look_up(n + 1, answer);
+      commit_copies();
+      if (n > 0) scan(tile(n - 1));
+      if (!more) return;
+      await_copies<0>();
+      __syncthreads();
     }
   }
 };
@@ -58,19 +120,9 @@ struct SegmentBlock {
 template <class Job, bool Rows>
 __global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Job::Op, Rows>)
     scan_segments(const __grid_constant__ Job job, const __grid_constant__ Windows windows) {
-  using Tile = SegmentTile<Job, Rows>;
-  __shared__ typename Tile::Memory memory;
-  Ticket ticket{blockIdx.x, 0};
-  if (windows.levels > 0) {
-    if (threadIdx.x == 0) memory.ticket = draw_ticket(windows.board);
-    __syncthreads();
-    ticket = memory.ticket;
-  }
-  const unsigned window = ticket.number / windows.strips, strip = ticket.number - window * windows.strips;
-  const unsigned outer = strip / windows.strips_of_outer;
-  const Tile tile{
-      job, windows, memory, find_owned(windows, window, memory.window), outer, strip - outer * windows.strips_of_outer};
-  SegmentBlock<Tile>{tile}.run();
+  extern __shared__ uint4 memory[];
+  using Block = SegmentBlock<Job, Rows>;
+  Block{job, windows, *reinterpret_cast<typename Block::Tile::Memory*>(memory)}.run();
 }
 
 }  // namespace torch_reductions::cuda

@@ -6,28 +6,43 @@
 
 namespace torch_reductions::cuda {
 
+// As many blocks as are resident take the stretches one after the other.
+template <class Job, bool Rows>
+void scan_stretches(const Job& job, const Windows& windows, Context& context) {
+  using Memory = SegmentMemory<typename Job::Op::Value, Rows>;
+  constexpr int kBytes = sizeof(Memory), kBeside = 1024;  // that the system takes of a block's shared memory
+  list_stretches(windows, (Memory::kElements >> windows.log_lines) - Memory::R,
+                 context.stream);  // behind them a run is free
+  const int by_memory = (shared_memory(context.device) + kBeside) / (kBytes + kBeside);
+  const int by_threads = kSegmentBlocks<typename Job::Op, Rows>;
+  const int64_t resident = int64_t(multiprocessors(context.device)) * (by_memory < by_threads ? by_memory : by_threads);
+  const int64_t count = int64_t(windows.windows) * windows.strips;
+  launch(&scan_segments<Job, Rows>, count < resident ? count : resident, kSegmentThreads, kBytes, context.stream, job,
+         windows);
+}
+
 template <class Job>
 void run_segments(const Job& job, const Segments& segments, int64_t outer, int64_t inner, bool reverse,
                   Context& context) {
   using Value = typename Job::Op::Value;
-  Windows windows{.segments = segments, .board = {}, .inner = inner, .reverse = reverse};
-  while (windows.log_lines < 5 && int64_t(1) << windows.log_lines < inner) windows.log_lines++;
-  windows.log_window = log2_of(SegmentMemory<Value>::kElements) - windows.log_lines;
+  Windows windows{.segments = segments, .board = {}, .list = nullptr, .inner = inner, .reverse = reverse};
+  while (windows.log_lines < kSegmentLogLines<Value, false> && int64_t(1) << windows.log_lines < inner)
+    windows.log_lines++;
+  windows.log_window = log2_of(SegmentMemory<Value, false>::kTile) - windows.log_lines;
   const int64_t count = ceil_div(segments.length, int64_t(1) << windows.log_window);
   const int64_t strips_of_outer = ceil_div(inner, int64_t(1) << windows.log_lines);
-  if (count > INT32_MAX || outer * strips_of_outer > INT32_MAX)
-    fail("more windows of segments than a launch has blocks");
+  const int64_t strips = outer * strips_of_outer;
+  if (strips > INT32_MAX || count > INT32_MAX / strips) fail("more windows of segments than 2^31 - 1");
   windows.windows = unsigned(count);
   windows.strips_of_outer = unsigned(strips_of_outer);
-  windows.strips = unsigned(outer * strips_of_outer);
+  windows.strips = unsigned(strips);
   while ((count - 1) >> (kSegmentRadix * windows.levels) > 0) windows.levels++;
   if (windows.levels > kMaxLevels) fail("segments of too many tiles");
   if (windows.levels > 0) windows.board = context.board(windows.levels * count * outer * inner * kTaggedWords<Value>);
-  const int64_t blocks = count * windows.strips;
+  windows.list = static_cast<Stretch*>(context.workspace(2 * count * sizeof(Stretch)));
   if constexpr (sizeof(Value) <= 8 && kIsNone<typename Job::Op, LogAdd>)  // others do not pay for a kernel of their own
-    if (windows.log_lines == 0)
-      return launch(&scan_segments<Job, true>, blocks, kSegmentThreads, 0, context.stream, job, windows);
-  launch(&scan_segments<Job, false>, blocks, kSegmentThreads, 0, context.stream, job, windows);
+    if (windows.log_lines == 0) return scan_stretches<Job, true>(job, windows, context);
+  scan_stretches<Job, false>(job, windows, context);
 }
 
 }  // namespace torch_reductions::cuda

@@ -1,5 +1,5 @@
-// A stretch of several segments: its runs are listed, a thread takes one after the other, and above them stands the tree of
-// each segment.
+// A stretch of several segments, cut into runs that are counted from each segment's first element: a thread takes one after
+// the other, and above them stands the tree of each segment, of groups of runs by shuffles.
 #pragma once
 #include "tile.cuh"
 
@@ -13,156 +13,226 @@ struct RunsOfStretch {
   static constexpr int R = Tile::R;
 
   const Tile& tile;
-  const Stretch& stretch;
+  const Stretch& stretch = tile.stretch;
   const int log = tile.log(), column = tile.column(), first = threadIdx.x >> log, step = kSegmentThreads >> log;
+  const int log_group = 5 - log, group = 1 << log_group;  // runs that a warp has of a line
 
-  // ---------------------------------------------------------------- the list
+  // ---------------------------------------------------------------- the segments, a thread one, as many as there are threads
 
-  // The positions of word w where runs begin, every R-th of a segment. before: where the one that goes on into it began.
-  __device__ __forceinline__ static unsigned marks_of(int w, unsigned starts, int before, int length) {
-    constexpr unsigned kEvery = R == 16 ? 0x00010001u : R == 8 ? 0x01010101u : 0x11111111u;
-    unsigned marks = 0, from = ~0u;  // from: the positions behind the last start so far
-    for (int s = before;;) {
-      const unsigned of_segment = kEvery << (s & (R - 1));
-      const unsigned until = starts == 0 ? 0 : ~0u << (__ffs(int(starts)) - 1);
-      if (s >= 0) marks |= of_segment & from & ~until;
-      if (starts == 0) break;
-      s = 32 * w + __ffs(int(starts)) - 1;
-      from = until, starts &= starts - 1;
-    }
-    const int more = length - 32 * w;
-    return more >= 32 ? marks : more > 0 ? marks & ((1u << more) - 1) : 0;
+  // The first one is that which goes on into the stretch; it may have no elements here.
+  __device__ __forceinline__ int64_t segments() const { return stretch.segments_end - stretch.segment + 1; }
+  // Where segment s of the stretch ends. The last one ends with it, whatever the offsets are.
+  __device__ __forceinline__ int end_of(int64_t s) const {
+    if (s + 1 >= segments()) return stretch.length;
+    const int64_t end = tile.windows.start(stretch.segment + s) - stretch.begin;
+    return end < 0 ? 0 : end < stretch.length ? int(end) : stretch.length;
   }
-
-  __device__ __forceinline__ void clear() const {
-    if (threadIdx.x < Memory::kWords) tile.memory.starts[threadIdx.x] = 0;
-  }
-  // Bits where segments begin, then where runs begin, a thread a word, then a list of those: how many there are.
-  __device__ __forceinline__ int list() const {
+  // The ends in their order, should they fall, and how many runs stand before each segment: how many runs there are in all.
+  // carry: where the segments before end, and then these.
+  __device__ __forceinline__ int list(int end, int64_t count, int& carry) const {
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
     Memory& memory = tile.memory;
-    for (int64_t s = tile.own.segment + tid; s < tile.own.segments_end; s += kSegmentThreads) {
-      const int64_t at = tile.windows.start(s) - stretch.begin;
-      if (at >= 0 && at < stretch.length) atomicOr(&memory.starts[at / 32], 1u << (at & 31));
-    }
-    if (tid == 0) atomicOr(&memory.starts[0], 1u);
-    __syncthreads();
-
-    constexpr int kWordWarps = Memory::kWords / 32;  // whose lanes have a word each
-    const bool has_word = warp < kWordWarps;
-    const unsigned starts = has_word ? memory.starts[tid] : 0;
-    int before = -1;  // where the segment began that goes on into the word
-    if (has_word) {
-      int last = starts != 0 ? 32 * tid + 31 - __clz(int(starts)) : -1;  // of the starts in the words up to this one
+    if (32 * warp < count)
 #pragma unroll
       for (int d = 1; d < 32; d *= 2) {
-        const int other = shuffle(last, (lane - d) & 31);
-        if (lane >= d && other > last) last = other;
+        const int other = shuffle(end, (lane - d) & 31);
+        if (lane >= d && other > end) end = other;
       }
-      if (lane == 31) memory.last_start[warp] = last;
-      before = shuffle(last, (lane - 1) & 31);
-      if (lane == 0) before = -1;
-    }
+    if (lane == 31) memory.end_of_warp[warp] = end;
     __syncthreads();
-    unsigned marks = 0;
-    int r = 0;  // of the word's first run
-    if (has_word) {
+    int before = carry;
 #pragma unroll
-      for (int w = 0; w + 1 < kWordWarps; w++)
-        if (w < warp && memory.last_start[w] > before) before = memory.last_start[w];
-      marks = marks_of(tid, starts, before, stretch.length);
-      int up_to = __popc(marks);
-#pragma unroll
-      for (int d = 1; d < 32; d *= 2) {
-        const int other = shuffle(up_to, (lane - d) & 31);
-        if (lane >= d) up_to += other;
-      }
-      if (lane == 31) memory.runs[warp] = up_to;
-      r = up_to - __popc(marks);
+    for (int w = 0; w < Memory::kWarps; w++) {
+      const int other = memory.end_of_warp[w];
+      if (w < warp && other > before) before = other;
+      if (other > carry) carry = other;
     }
-    __syncthreads();
     int runs = 0;
+    if (32 * warp < count) {
+      if (before > end) end = before;
+      const int left = shuffle(end, (lane - 1) & 31), begin = lane > 0 ? left : before, own = (end - begin + R - 1) / R;
+      runs = own;
 #pragma unroll
-    for (int w = 0; w < kWordWarps; w++) {
-      if (w == warp) r += runs;
-      runs += memory.runs[w];
+      for (int d = 1; d < 32; d *= 2) {
+        const int other = shuffle(runs, (lane - d) & 31);
+        if (lane >= d) runs += other;
+      }
+      memory.segment[tid] = {uint16_t(begin), uint16_t(end)};
+      memory.first_run[tid] = runs - own;
     }
-    for (; marks != 0; marks &= marks - 1, r++) {
-      const int bit = __ffs(int(marks)) - 1, at = 32 * tid + bit;
-      const unsigned left = starts & (0xffffffffu >> (31 - bit));
-      const int start = left != 0 ? 32 * tid + 31 - __clz(int(left)) : before;
-      memory.run[r] = uint16_t(at), memory.number_of_run[r] = uint8_t((at - start) / R);
-    }
+    if (lane == 31) memory.runs_of_warp[warp] = runs;
     __syncthreads();
-    return runs;
+    int all = 0, up_to = 0;
+#pragma unroll
+    for (int w = 0; w < Memory::kWarps; w++) {
+      if (w == warp) up_to = all;
+      all += memory.runs_of_warp[w];
+    }
+    if (32 * warp < count) memory.first_run[tid] += up_to;
+    else memory.first_run[tid] = all;
+    __syncthreads();
+    return all;
   }
 
   struct Run {
-    int first, count, number;  // number: of the run in its segment's tile
-    bool continued;            // is it of the tile that the stretch begins with, and that not the first of its segment?
+    unsigned first, number;  // number: of the run in its segment's tile
+    int count;
+    bool continued;  // is it of the tile that the stretch begins with, and that not the first of its segment?
+    __device__ __forceinline__ bool whole() const { return count == R; }
   };
-  __device__ __forceinline__ Run run_of(int r, int runs) const {
-    const int at = tile.memory.run[r], number = tile.memory.number_of_run[r];
-    const int end = r + 1 < runs ? tile.memory.run[r + 1] : stretch.length;
-    return {at, end - at, number, at == number * R && stretch.tile > 0};
-  }
-  __device__ __forceinline__ Value& element(const Run& run, int i) const {
-    return tile.memory.elements[tile.slot(((run.first + i) << log) + column)];
+  // Where there is no run r it has no elements, and stands behind all others.
+  __device__ __forceinline__ Run run_of(int r, int runs, bool from_first) const {
+    if (r >= runs || !tile.exists) return {unsigned(stretch.length), 0, 0, false};
+    const Memory& memory = tile.memory;
+    int s = 0;  // the last segment before which there are at most r runs
+#pragma unroll
+    for (int d = kSegmentThreads / 2; d > 0; d /= 2)
+      if (memory.first_run[s + d] <= r) s += d;
+    const auto segment = memory.segment[s];
+    const unsigned number = r - memory.first_run[s], at = segment.begin + number * R;
+    const int left = segment.end - int(at);
+    return {at, number, left < R ? left : R, from_first && s == 0 && stretch.tile > 0};
   }
 
   // ---------------------------------------------------------------- results in the elements' places
 
-  // A thread a run, as many at once as there are threads: those on the left are done before. A whole run's node, at first / R,
-  // is the block of runs that ends with it; one behind that of the run before.
-  __device__ __forceinline__ void scan(int runs) const {
-#pragma unroll 1
-    for (int from = 0; from < runs; from += step) {
-      const bool has_run = from + first < runs && tile.exists;
-      const Run run = has_run ? run_of(from + first, runs) : Run{};
-      Value x[R];
-      if (run.count > 0) {  // idle warps go by
+  // body(i, place) for all places of a run; one is free in between.
+  template <class Body>
+  __device__ __forceinline__ void each_place(const Run& run, Body body) const {
+    const int from = (int(run.first + run.first / R) << log) + column, behind = as_one(from + (1 << log));
+    const int of_block = R - int(run.first % R);
 #pragma unroll
-        for (int i = 0; i < R; i++) {
-          x[i] = Value{};  // comes into no result
-          if (i < run.count) x[i] = element(run, i);
-        }
-        blocks_of_run<Op, R>(x);
+    for (int i = 0; i < R; i++) body(i, tile.elements[(i < of_block ? from : behind) + (i << log)]);
+  }
+
+  // The totals of whole runs, and of groups of them: as many as a warp has of a line. Those of a segment follow one another.
+  __device__ __forceinline__ Value& total_of_run(int place) const { return tile.memory.node[(place << log) + column]; }
+  __device__ __forceinline__ Value& total_of_group(int place) const { return tile.memory.group[place][column]; }
+
+  // Two runs of a lane: its own one, and the one that stands a warp's runs before it, so that a warp sees all runs of the
+  // groups that its own ones are of. value: the run's total; the block of its group that ends with it; its fold.
+  struct Pair {
+    int number, early_number;  // below 0: it is of no group of the warp's
+    Value value, early;
+  };
+  __device__ __forceinline__ Pair pair_of(const Run& run) const {
+    const int back = group - ((threadIdx.x & 31) >> log);
+    Pair p{int(run.number), int(shuffle(run.number, column)) - back, {}, {}};
+    const int place = int(shuffle(run.first / R, column)) - back;
+    if (p.early_number >= 0) p.early = total_of_run(place);
+    if (run.whole()) p.value = total_of_run(run.first / R);
+    return p;
+  }
+  // The values of the runs 2^k before.
+  struct Left {
+    Value early, value;
+    bool inside;  // is there one before the early run?
+  };
+  __device__ __forceinline__ Left left_of(const Pair& p, int k) const {
+    const int lane = threadIdx.x & 31, from = lane - (1 << (log + k));
+    const Value early = shuffle(p.early, from & 31), value = shuffle(p.value, from & 31);
+    return {early, from >= 0 ? value : early, from >= 0};
+  }
+  __device__ __forceinline__ void up(Pair& p) const {
+#pragma unroll
+    for (int k = 0; k < 5; k++)
+      if (log + k < 5) {  // uniform
+        const Left left = left_of(p, k);
+        const auto ends = [&](int number) { return ((number + 1) & ((2 << k) - 1)) == 0; };
+        if (ends(p.number)) p.value = Op::combine(left.value, p.value);
+        if (left.inside && ends(p.early_number)) p.early = Op::combine(left.early, p.early);
       }
-      Value block = x[R - 1];
-      Value* const node = &tile.memory.node[(run.first / R << log) + column];
-      const bool whole = run.count == R;
-      const int number = whole ? run.number + 1 : 0;
-      if (whole) *node = block;
-      for (int k = 0; __syncthreads_or(number >> k > 1); k++)
-        if (number != 0 && (number & ((2 << k) - 1)) == 0) {
-          block = Op::combine(node[-((1 << k) << log)], block);
-          *node = block;
-        }
-      finish(run, x, block, node);
+  }
+  // before: what stands before the group of the lane's own run.
+  __device__ __forceinline__ void down(Pair& p, const SoFar<Op>& before) const {
+    const int number = p.number & (group - 1), early_number = p.early_number & (group - 1);
+    if (__any_sync(kFullWarp, before.there)) {
+      // Of early runs those matter that are of the first own one's group.
+      const bool there = shuffle(int(before.there), column) != 0;
+      const Value value = shuffle(before.value, column);
+      const auto begins = [](int number) { return (number & (number + 1)) == 0; };
+      if (before.there && begins(number)) p.value = Op::combine(before.value, p.value);
+      if (there && begins(early_number)) p.early = Op::combine(value, p.early);
+    }
+#pragma unroll
+    for (int k = 3; k >= 0; k--)
+      if (log + k < 4) {  // uniform
+        const Left left = left_of(p, k);
+        const auto follows = [&](int number) {
+          return ((number + 1) & ((2 << k) - 1)) == 1 << k && number + 1 > 1 << k;
+        };
+        if (follows(number)) p.value = Op::combine(left.value, p.value);
+        if (left.inside && follows(early_number)) p.early = Op::combine(left.early, p.early);
+      }
+  }
+
+  // What stands before group q of the run's segment.
+  __device__ __forceinline__ SoFar<Op> before_group(const Run& run, int q) const {
+    SoFar<Op> v;
+    if (run.continued) v = tile.before_tile(stretch.tile);
+    if (q == 0) return v;
+    const Value* const first_total = &total_of_group(int(run.first / R - run.number + group - 1) >> log_group);
+    int so_far = 0;
+#pragma unroll 1
+    for (int k = 3; k >= 0; k--)
+      if (q >> k & 1) {
+        v.append(block_of<Op>([&](int i) { return first_total[(so_far + i) * Memory::kLines]; }, k));
+        so_far += 1 << k;
+      }
+    return v;
+  }
+
+  __device__ __forceinline__ void scan() const {
+    const int64_t all = segments();
+    int carry = 0, end = tile.end();
+#pragma unroll 1
+    for (int64_t s = 0; s < all; s += kSegmentThreads) {
+      if (s > 0) end = s + threadIdx.x < all ? end_of(s + threadIdx.x) : 0;
+      const int runs = list(end, all - s, carry);
+#pragma unroll 1
+      for (int from = 0; from < runs; from += step) scan_runs(from, runs, s == 0);
+      if (s + kSegmentThreads < all) __syncthreads();  // the next ones take the places of these
     }
   }
 
-  __device__ __forceinline__ void finish(const Run& run, Value (&x)[R], Value block, const Value* node) const {
-    if (run.count == 0) return;
-    // The fold before the run, and the one before the largest block that ends with it.
-    const int own_block = (run.number + 1) & -(run.number + 1);
-    SoFar<Op> base, before_block;
-    if (run.continued) before_block = base = tile.before_tile(stretch.tile);
-    node -= run.number << log;  // of the segment's first run
-#pragma unroll 1
-    for (int rest = run.number, runs_so_far = 0; rest != 0;) {
-      const int digit = 1 << (31 - __clz(rest));
-      rest ^= digit, runs_so_far += digit;
-      base.append(node[(runs_so_far - 1) << log]);
-      if (digit > own_block) before_block = base;
+  // A thread a run, those on the left are done before. Warps without one go by.
+  __device__ __forceinline__ void scan_runs(int from, int runs, bool from_first) const {
+    const bool any = from + (first & -group) < runs;
+    Run run{};
+    Value x[R];
+    if (any) {
+      run = run_of(from + first, runs, from_first);
+      each_place(run, [&](int i, const Value& place) { x[i] = place; });  // what lies behind comes into no result
+      blocks_of_run<Op, R>(x);
+      if (run.whole()) total_of_run(run.first / R) = x[R - 1];
     }
-    before_block.append(block);
-    const bool ends_tile = run.continued && run.number == step - 1;
-    const Value last = ends_tile ? tile.after_tile(stretch.tile, block) : before_block.value;
-    tile.finish(x, base, last, stretch.begin + run.first);
-#pragma unroll
-    for (int i = 0; i < R; i++)
-      if (i < run.count) element(run, i) = x[i];
+    const bool groups = __syncthreads_or(run.whole() && int(run.number) + 1 >= group);  // is there a whole one?
+    const int q = int(run.number) >> log_group, number = int(run.number) & (group - 1);
+    const bool ends_group = run.whole() && number == group - 1;
+    Pair p{};
+    if (any) {
+      p = pair_of(run);
+      up(p);
+      if (ends_group) total_of_group(int(run.first / R) >> log_group) = p.value;
+    }
+    if (groups) __syncthreads();
+    if (!any) return;
+    SoFar<Op> before, up_to;
+#pragma unroll 1
+    for (int i = q > 0 || run.continued ? 0 : 1; i < (ends_group ? 2 : 1); i++) {
+      before = up_to;
+      up_to = before_group(run, q + i);
+      if (!ends_group) before = up_to;
+    }
+    down(p, before);
+    const Value so_far = left_of(p, 0).value;
+    if (number > 0) before.value = so_far, before.there = true;
+    if (run.count == 0) return;
+    if (ends_group) p.value = up_to.value;
+    tile.finish(x, before, p.value, stretch.begin + run.first);
+    each_place(run, [&](int i, Value& place) {
+      if (i < run.count) place = x[i];
+    });
   }
 };
 

@@ -12,6 +12,7 @@ struct ScanJob {
   using T = typename S::Element;
   static constexpr bool kInitial = false;
   static constexpr bool kAsync = std::is_same_v<T, Value> && sizeof(T) >= 4;  // are elements values as they are?
+  static constexpr bool kMasked = true;
 
   S source;
   Lines lines;
@@ -21,32 +22,39 @@ struct ScanJob {
   struct Reader {
     const S& source;
     const char* from;
-    const uint8_t* shown;  // by the mask; null: everything is
-    int64_t position, step, bytes, mask_bytes;
+    int64_t position, step, bytes;
     __device__ __forceinline__ bool linear() const { return bytes == 32 * int(sizeof(T)); }
     template <bool Linear>
     __device__ __forceinline__ const char* at(int k) const {
       return from + (Linear ? k * 32 * int(sizeof(T)) : k * bytes);
     }
-    __device__ __forceinline__ bool hidden(int k) const { return shown != nullptr && shown[k * mask_bytes] == 0; }
     template <bool Linear>
     __device__ __forceinline__ Value value(int k) const {
-      return hidden(k) ? hidden_value(source) : load_one(source, at<Linear>(k), position + k * step);
+      return load_one(source, at<Linear>(k), position + k * step);
     }
     template <bool Linear>
     __device__ __forceinline__ void copy(Value* to, int k) const {
-      if (hidden(k)) *to = hidden_value(source);
-      else copy_async<sizeof(T)>(to, at<Linear>(k));
+      copy_async<sizeof(T)>(to, at<Linear>(k));
     }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
                              lines.element(position) * lines.length_bytes;
-    const uint8_t* const shown = lines.mask.at(outer, lines.element(position), inner);  // null + 0 where there is none
-    const int64_t forward = lines.reverse ? -step : step;
-    return {
-        source, as_one(from), shown, position, step, forward * lines.length_bytes, forward * lines.mask.strides.length};
+    return {source, as_one(from), position, step, (lines.reverse ? -step : step) * lines.length_bytes};
   }
+
+  // What a mask says of such elements.
+  struct Shown {
+    const uint8_t* from;
+    int64_t step;
+    __device__ __forceinline__ bool hides(int k) const { return from[k * step] == 0; }
+  };
+  __device__ __forceinline__ bool masked() const { return lines.mask.data != nullptr; }
+  __device__ __forceinline__ Shown shown(int64_t outer, int64_t inner, int64_t position, int step) const {
+    return {lines.mask.at(outer, lines.element(position), inner),
+            (lines.reverse ? -step : step) * lines.mask.strides.length};
+  }
+  __device__ __forceinline__ Value hidden() const { return hidden_value(source); }
 
   struct Writer {
     const ScanJob& job;

@@ -8,28 +8,38 @@
 
 namespace torch_reductions::cuda {
 
-template <class Value>
-struct SegmentMemory {
-  static constexpr int kElements = kSegmentRun<Value> * kSegmentThreads, kWords = kElements / 32;
-  static constexpr int kWarps = kSegmentThreads / 32;
-
-  Value elements[kElements + kSegmentThreads];  // [positions, lines], a row of places free behind each run
-  Value node[kSegmentThreads];                  // totals of warps [warps, lines]; of whole runs [runs, lines]
-  Value kept[kSegmentRadix * kMaxLevels][32];   // [k]: the block of 2^k tiles before this one
-  uint16_t run[kElements];                      // where each begins
-  uint8_t number_of_run[kElements];             // in its segment
-  unsigned starts[kWords];                      // bits: positions where a segment begins
-  int last_start[kWarps], runs[kWarps];         // of a warp's words
-  WindowMemory window;
-  Ticket ticket;
+// What a block does next: a stretch of a window, in one of the strips of lines.
+struct Work {
+  Stretch stretch;
+  unsigned number, other;         // of the window and the strip; is it their other stretch?
+  unsigned window, outer, strip;  // of the outer's strips
 };
 
-// Neighbouring positions that hold whole segments, but for a tile at either end.
-struct Stretch {
-  int64_t begin;
-  int length;
-  bool alone;     // one tile
-  unsigned tile;  // the number of the first one in its segment
+// Of the stretches that a block has at a time the elements of kStretches are in shared memory: one is read, the one before it
+// scanned; the next one is known.
+inline constexpr int kStretches = 2;
+
+template <class Value, bool Rows>
+struct SegmentMemory {
+  static constexpr int R = kSegmentRun<Value>, kWarps = kSegmentThreads / 32;
+  static constexpr int kTile = R * kSegmentThreads;         // elements
+  static constexpr int kElements = kTile + kTile / kWarps;  // a segment may reach beyond the window
+  static constexpr int kLines = 1 << kSegmentLogLines<Value, Rows>;
+
+  Value elements[kStretches][kElements / R * (R + 1)];  // [positions, lines], a row of places free behind each run
+  Value warp_total[kStretches][kWarps][kLines];
+  Value total[kStretches][kSegmentThreads];        // of threads' runs, where a stretch is one tile
+  int end[kStretches][kSegmentThreads];            // of threads' segments, where it is several
+  Value node[kElements / R];                       // totals of whole runs [runs, lines]
+  Value group[kElements / (32 * R)][kLines];       // of as many runs as a warp has of a line
+  Value kept[kSegmentRadix * kMaxLevels][kLines];  // [k]: the block of 2^k tiles before this one
+  Work work[kStretches + 1];
+  struct {
+    uint16_t begin, end;
+  } segment[kSegmentThreads];      // where they lie in the stretch
+  int first_run[kSegmentThreads];  // how many runs stand before each of them
+  int end_of_warp[kWarps], runs_of_warp[kWarps];
+  unsigned tag;
 };
 
 // Rows: a block has one line, so that 2^log_lines is a constant.
@@ -37,46 +47,50 @@ template <class Job, bool Rows>
 struct SegmentTile {
   using Op = typename Job::Op;
   using Value = typename Op::Value;
-  using Memory = SegmentMemory<Value>;
-  static constexpr int R = kSegmentRun<Value>, kLogRun = log2_of(R), kPart = 32 * R;  // elements that a warp copies
+  using Memory = SegmentMemory<Value, Rows>;
+  static constexpr int R = Memory::R, kLogRun = log2_of(R), kPart = 32 * R;  // elements that a warp copies
   static constexpr int kLogWarps = log2_of(Memory::kWarps);
 
   const Job& job;
   const Windows& windows;
   Memory& memory;
-  const Owned& own;
-  const unsigned outer, strip;  // of the outer's strips of lines
+  const unsigned n;  // of this block's stretches
+  const Work& work = memory.work[n % (kStretches + 1)];
+  const Stretch& stretch = work.stretch;
+  Value* const elements = memory.elements[n % kStretches];
   const bool exists = inner() < windows.inner;
+
+  __device__ __forceinline__ Value& total() const { return memory.total[n % kStretches][threadIdx.x]; }
+  __device__ __forceinline__ int& end() const { return memory.end[n % kStretches][threadIdx.x]; }
 
   __device__ __forceinline__ int log() const { return Rows ? 0 : windows.log_lines; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log()) - 1); }
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) >> log() == 0; }
-  __device__ __forceinline__ int64_t inner() const { return Rows ? 0 : (int64_t(strip) << log()) + column(); }
-  __device__ __forceinline__ int64_t line() const { return outer * windows.inner + inner(); }
+  __device__ __forceinline__ int64_t inner() const { return Rows ? 0 : (int64_t(work.strip) << log()) + column(); }
+  __device__ __forceinline__ int64_t line() const { return work.outer * windows.inner + inner(); }
 
   // Element e of [positions, lines]; from a run to the next it is (R + 1) << log() places.
   __device__ __forceinline__ int slot(int e) const { return e + (e >> (log() + kLogRun) << log()); }
 
   // ---------------------------------------------------------------- in and out
 
-  // Of its warp's part a lane moves every 32nd element, in the order of memory: e is its first one, and they go `back` where
-  // memory runs against the scan.
+  // Of a part a lane moves every 32nd element, in the order of memory: e is its first one, and they go `back` where memory
+  // runs against the scan.
   struct Share {
     int e, back;
   };
-  __device__ __forceinline__ Share share() const {
-    const int lane = threadIdx.x & 31, part = (threadIdx.x >> 5) * kPart;
-    return Rows && job.reverse ? Share{part + kPart - 1 - lane, -1} : Share{part + lane, 1};
+  __device__ __forceinline__ Share share(int part) const {
+    const int lane = threadIdx.x & 31, first = part * kPart;
+    return Rows && job.reverse ? Share{first + kPart - 1 - lane, -1} : Share{first + lane, 1};
   }
   __device__ __forceinline__ Value* place(const Share& s, int k) const {
-    return Rows ? &memory.elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &memory.elements[slot(s.e + k * 32)];
+    return Rows ? &elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &elements[slot(s.e + k * 32)];
   }
   __device__ __forceinline__ int step_of(const Share& s) const { return s.back * (32 >> log()); }
   // move<Linear, N>(k, there): elements k .. k + N - 1 of this lane's share; there(k): is it there? Linear: of a row whose
   // elements lie side by side all at once, else a few at a time.
   template <class Way, class Move>
-  __device__ __forceinline__ void each_way(const Stretch& stretch, const Share& s, const Way& way, Move move) const {
-    const int count = exists ? stretch.length << log() : 0;
+  __device__ __forceinline__ void each_way(int count, const Share& s, const Way& way, Move move) const {
     const auto there = [&](int k) { return s.e + s.back * k * 32 < count; };
     if constexpr (Rows) {
       if (way.linear()) {
@@ -88,41 +102,63 @@ struct SegmentTile {
 #pragma unroll 1
     for (int k = 0; k < R; k += kFew) move.template operator()<false, kFew>(k, there);
   }
+  // body(part, count) for this warp's parts of a stretch of so many elements; it has one at least.
+  template <class Body>
+  __device__ __forceinline__ void each_part(int elements, Body body) const {
+    const int count = exists ? stretch.length << log() : 0, warp = threadIdx.x >> 5;
+#pragma unroll 1
+    for (int part = warp; part == warp || part * kPart < elements; part += Memory::kWarps) body(part, count);
+  }
 
-  // What is not there is zero: it comes into no result.
-  __device__ __forceinline__ void load(const Stretch& stretch) const {
-    const Share s = share();
-    const auto reader = job.reader(outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
-    each_way(stretch, s, reader, [&]<bool Linear, int N>(int k, auto there) {
-      if constexpr (Job::kAsync) {
+  // What is not there is zero: it comes into no result. Behind several segments there is a run of it.
+  __device__ __forceinline__ void ask() const {
+    each_part((stretch.length + (stretch.alone() ? 0 : R)) << log(), [&](int part, int count) {
+      const Share s = share(part);
+      const auto reader = job.reader(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+      each_way(count, s, reader, [&]<bool Linear, int N>(int k, auto there) {
+        if constexpr (Job::kAsync) {
 #pragma unroll
-        for (int i = 0; i < N; i++) {
-          if (there(k + i)) reader.template copy<Linear>(place(s, k + i), k + i);
-          else *place(s, k + i) = Value{};
+          for (int i = 0; i < N; i++) {
+            if (there(k + i)) reader.template copy<Linear>(place(s, k + i), k + i);
+            else *place(s, k + i) = Value{};
+          }
+        } else {
+          Value x[N];
+#pragma unroll
+          for (int i = 0; i < N; i++) {
+            x[i] = Value{};
+            if (there(k + i)) x[i] = reader.template value<Linear>(k + i);
+          }
+#pragma unroll
+          for (int i = 0; i < N; i++) *place(s, k + i) = x[i];
         }
-      } else {
-        Value x[N];
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-          x[i] = Value{};
-          if (there(k + i)) x[i] = reader.template value<Linear>(k + i);
-        }
-#pragma unroll
-        for (int i = 0; i < N; i++) *place(s, k + i) = x[i];
-      }
+      });
     });
-    if constexpr (Job::kAsync) {
-      commit_copies();
-      await_copies<0>();
+  }
+  // What a mask hides, by the lane that asked for it, which has it by now.
+  __device__ __forceinline__ void hide() const {
+    if constexpr (Job::kMasked) {
+      if (!job.masked()) return;
+      each_part(stretch.length << log(), [&](int part, int count) {
+        const Share s = share(part);
+        const auto shown = job.shown(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+        unsigned hidden = 0;
+#pragma unroll 4
+        for (int k = 0; k < R; k++)
+          if (s.e + s.back * k * 32 < count) hidden |= unsigned(shown.hides(k)) << k;
+        for (; hidden != 0; hidden &= hidden - 1) *place(s, __ffs(int(hidden)) - 1) = job.hidden();
+      });
     }
   }
-  __device__ __forceinline__ void store(const Stretch& stretch) const {
-    const Share s = share();
-    const auto writer = job.writer(outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
-    each_way(stretch, s, writer, [&]<bool Linear, int N>(int k, auto there) {
+  __device__ __forceinline__ void store() const {
+    each_part(stretch.length << log(), [&](int part, int count) {
+      const Share s = share(part);
+      const auto writer = job.writer(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+      each_way(count, s, writer, [&]<bool Linear, int N>(int k, auto there) {
 #pragma unroll
-      for (int i = 0; i < N; i++)
-        if (there(k + i)) writer.template put<Linear>(*place(s, k + i), k + i);
+        for (int i = 0; i < N; i++)
+          if (there(k + i)) writer.template put<Linear>(*place(s, k + i), k + i);
+      });
     });
   }
 
@@ -137,66 +173,95 @@ struct SegmentTile {
       for (int i = R - 1; i > 0; i--) x[i] = x[i - 1];
       x[0] = base.there ? base.value : job.nothing();
     }
-    if constexpr (Job::kInitial) job.begin_with(x, outer, inner(), position, windows, own);
+    if constexpr (Job::kInitial) job.begin_with(x, work.outer, inner(), position, windows, stretch);
   }
 
   // ---------------------------------------------------------------- from tile to tile
 
-  // The totals that stand at n places from `at` on of a level, of a segment that began in the window `from`; the others are
-  // the first one again.
+  // Where the total of group `at` of a level's tiles is said, of this stretch's first segment.
+  __device__ __forceinline__ const uint64_t* word_of(int level, unsigned at) const {
+    const int64_t from = stretch.segment_begin >> windows.log_window;
+    return windows.template word<Value>(level, from + (int64_t(at + 1) << (kSegmentRadix * level)) - 1, line());
+  }
+  // n totals from `at` on; those beyond are the first one again.
   template <int N>
-  __device__ __forceinline__ void await(Value (&got)[N], int level, int64_t from, unsigned at, int n) const {
-    for (int asked = 0;; pause(++asked)) {
-      const auto word = [&](int i) {
-        const int64_t last = from + (int64_t(at + (i < n ? i : 0) + 1) << (kSegmentRadix * level)) - 1;
-        return windows.template word<Value>(level, last, line());
-      };
-      if (arrived(got, word, Awaited{memory.ticket.tag, ~0u})) return;
-    }
+  __device__ __forceinline__ void await(Value (&got)[N], int level, unsigned at, int n) const {
+    const auto word = [&](int i) { return word_of(level, at + (i < n ? i : 0)); };
+    for (int asked = 0; !arrived(got, word, Awaited{memory.tag, ~0u});) pause(++asked);
   }
   __device__ __forceinline__ void say(int level, Value total) const {
-    const unsigned window = memory.ticket.number / windows.strips;
-    ::torch_reductions::cuda::publish(windows.template word<Value>(level, window, line()), total, memory.ticket.tag);
+    ::torch_reductions::cuda::publish(windows.template word<Value>(level, work.window, line()), total, memory.tag);
   }
   // Every window says something at every level, so that nobody waits for ever, whatever the offsets are.
   __device__ __forceinline__ void publish_nothing() const {
     if (threadIdx.x >> log() != 0 || !exists) return;
     for (int level = 0; level < windows.levels; level++) say(level, Value{});
   }
-  // A whole tile's total, by a lane a line; the last of 8 tiles says their total too, the last of 64 theirs.
-  __device__ __forceinline__ void publish(Value total, unsigned tile, int64_t segment_begin) const {
-    if (windows.levels > 0) say(0, total);
-    unsigned at = tile;
+  // The last of 8 tiles says their total too, the last of 64 theirs. Where a warp has one line, a lane asks for a total, else a
+  // lane a line, for one after the other: the words of eight would not fit into the registers.
+  __device__ __forceinline__ Value eight_of(int level, unsigned at, Value last) const {
+    if constexpr (Rows) {
+      const int lane = threadIdx.x & 31;
+      Value v[1]{};
+      if (lane < 7) await(v, level, at - 7 + lane, 1);
+      if (lane >= 7) v[0] = last;
+      __syncwarp();
+#pragma unroll
+      for (int k = 0; k < 3; k++) v[0] = Op::combine(v[0], shuffle(v[0], (lane + (1 << k)) & 31));
+      return shuffle(v[0], 0);
+    } else {
+      Value left[4], right[3];
+      await(left, level, at - 7, 4);
+      const Value four = tree<Op, 4>(left);
+      await(right, level, at - 3, 3);
+      return Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], last)));
+    }
+  }
+  // A whole tile's total, by the first warp.
+  __device__ __forceinline__ void publish(Value total) const {
+    const bool says = leads() && exists;
+    if (!Rows && !says) return;
+    if (says && windows.levels > 0) say(0, total);
+    unsigned at = stretch.tile;
     bool is_last = true;
     for (int level = 0; level + 1 < windows.levels; level++, at >>= kSegmentRadix) {
       is_last = is_last && (at & 7) == 7;
-      if (is_last) {
-        Value left[4], right[3];  // the words of eight would not fit into the registers
-        await(left, level, segment_begin >> windows.log_window, at - 7, 4);
-        const Value four = tree<Op, 4>(left);
-        await(right, level, segment_begin >> windows.log_window, at - 3, 3);
-        total = Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], total)));
-      }
-      say(level + 1, total);
+      if (is_last) total = eight_of(level, at, total);
+      if (says) say(level + 1, total);
     }
   }
-  // A warp a level, a lane a line: the blocks of the digits of the tile's number.
-  __device__ __forceinline__ void look_back(unsigned tile, int64_t segment_begin) const {
-    if (!leads() || !exists) return;
-    const int64_t from = segment_begin >> windows.log_window;
-    for (int level = threadIdx.x >> 5; level < windows.levels; level += Memory::kWarps) {
-      const unsigned at = tile >> (kSegmentRadix * level);
-      Value(*const to)[32] = &memory.kept[kSegmentRadix * level];
-      if (at & 4) {
-        Value four[4];
-        await(four, level, from, at & ~7u, 4);
-        to[2][column()] = tree<Op, 4>(four);
-      }
-      if (at & 3) {
-        Value three[3];
-        await(three, level, from, at & ~3u, int(at & 3));
-        if (at & 2) to[1][column()] = Op::combine(three[0], three[1]);
-        if (at & 1) to[0][column()] = at & 2 ? three[2] : three[0];
+  // The blocks of the digits of the tile's number: a lane a total, 4 levels a warp; or a lane a line, a warp a level.
+  __device__ __forceinline__ void look_back() const {
+    if (stretch.tile == 0) return;
+    if constexpr (Rows) {
+      if (4 * (threadIdx.x >> 5) >= windows.levels) return;
+      const int lane = threadIdx.x & 31, level = threadIdx.x >> 3, i = lane & 7;
+      const unsigned at = level < windows.levels ? stretch.tile >> (kSegmentRadix * level) : 0;
+      const int digit = at & 7;
+      Value one[1]{};
+      if (i < digit) await(one, level, at - digit + i, 1);
+      __syncwarp();
+      const Value two = Op::combine(one[0], shuffle(one[0], (lane + 1) & 31));
+      const Value four = Op::combine(two, shuffle(two, (lane + 2) & 31));
+      if (i == 0 && digit & 4) memory.kept[kSegmentRadix * level + 2][0] = four;
+      if (i == (digit & 4) && digit & 2) memory.kept[kSegmentRadix * level + 1][0] = two;
+      if (i == (digit & 6) && digit & 1) memory.kept[kSegmentRadix * level][0] = one[0];
+    } else {
+      if (!leads() || !exists) return;
+      for (int level = threadIdx.x >> 5; level < windows.levels; level += Memory::kWarps) {
+        const unsigned at = stretch.tile >> (kSegmentRadix * level);
+        auto* const to = &memory.kept[kSegmentRadix * level];
+        if (at & 4) {
+          Value four[4];
+          await(four, level, at & ~7u, 4);
+          to[2][column()] = tree<Op, 4>(four);
+        }
+        if (at & 3) {
+          Value three[3];
+          await(three, level, at & ~3u, int(at & 3));
+          if (at & 2) to[1][column()] = Op::combine(three[0], three[1]);
+          if (at & 1) to[0][column()] = at & 2 ? three[2] : three[0];
+        }
       }
     }
   }

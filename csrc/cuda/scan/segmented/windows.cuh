@@ -1,9 +1,12 @@
-// How packed segments are cut for blocks, and where each block finds what is its own.
+// How packed segments are cut for blocks, and where each of them finds what is its own.
 //
-// A segment's tiles are counted from its first element, and lie anywhere; a window of the dim is as long as a tile, and its
-// block owns the tiles that begin in it: at most one of a segment that began before, and the first one of each segment that
+// A segment's tiles are counted from its first element, and lie anywhere; a window of the dim is as long as a tile, and
+// owns the tiles that begin in it: at most one of a segment that began before, and the first one of each segment that
 // begins here, of which only the last can reach beyond the window. So tile t of a segment that begins in window w belongs
 // to window w + t, and at most one whole tile, which others may wait for, belongs to a window.
+//
+// A first kernel lists the stretches of every window (stretches.cu), so that the second one looks up a line where it would
+// have to search.
 #pragma once
 #include "../../../common/segments.h"
 #include "../ordered/carry.cuh"
@@ -14,6 +17,11 @@ inline constexpr int kSegmentThreads = 256;
 inline constexpr int kSegmentRadix = 3;
 template <class Value>
 inline constexpr int kSegmentRun = 64 / int(sizeof(Value));  // elements that a thread scans
+// Lines of a block, at most: the logarithm.
+template <class Value, bool Rows>
+inline constexpr int kSegmentLogLines = Rows                  ? 0
+                                        : sizeof(Value) == 16 ? 3
+                                                              : 5;
 // Blocks that a multiprocessor holds. Several lines take more registers than one; LogAdd needs some for itself.
 template <class Op, bool Rows, class Value = typename Op::Value>
 inline constexpr int kSegmentBlocks = sizeof(Value) == 4     ? (Rows ? 4 : 3)
@@ -21,11 +29,25 @@ inline constexpr int kSegmentBlocks = sizeof(Value) == 4     ? (Rows ? 4 : 3)
                                       : sizeof(Value) == 8   ? (Rows ? 3 : 2)
                                                              : 2;
 
+// Neighbouring positions that a block scans at a time, of whole segments, but for a tile at either end.
+struct alignas(16) Stretch {
+  int64_t begin;                  // a position in the order of the scan, as all of them here
+  int64_t segment_begin;          // where its first segment began
+  int64_t segment, segments_end;  // the segments that begin in it, where it is not one tile
+  int length;
+  unsigned tile;  // the number of the first tile in its segment
+  int whole;      // is it a whole tile, for which others may wait?
+  int another;    // does the window have another one?
+
+  __device__ __forceinline__ bool alone() const { return segment == segments_end; }  // one tile
+};
+
 // Strips of 2^log_lines neighbouring lines of [outer, length, inner]; of each, windows of 2^log_window positions, which are
 // counted in the order of the scan.
 struct Windows {
   Segments segments;
   Board board;
+  Stretch* list;  // the first one of each window, and then the other one of each
   int64_t inner;
   bool reverse;
   int log_lines, log_window, levels;  // of totals; 0: there is one window
@@ -38,21 +60,6 @@ struct Windows {
     return reverse ? segments.length - segments.begin(segments.count - s) : segments.begin(s);
   }
 
-  // The first segment that does not begin before the position, by a warp: 32 places at once.
-  __device__ __forceinline__ int64_t first_from(int64_t position) const {
-    const int lane = threadIdx.x & 31;
-    int64_t first = 0, more = segments.count;
-    while (more > 0) {
-      const int64_t step = (more + 31) / 32, end = (lane + 1) * step;
-      const unsigned others = ~__ballot_sync(kFullWarp, start(first + (end < more ? end : more) - 1) < position);
-      if (others == 0) return first + more;
-      const int64_t skipped = (__ffs(int(others)) - 1) * step;
-      first += skipped;
-      more = (more - skipped < step ? more - skipped : step) - 1;
-    }
-    return first;
-  }
-
   // The words of level k's totals, that of a group of 8^k tiles at the window of its last tile.
   template <class Value>
   __device__ __forceinline__ uint64_t* word(int level, int64_t window, int64_t line) const {
@@ -61,49 +68,7 @@ struct Windows {
   }
 };
 
-// What is a window's own, [begin, end): positions in the order of the scan.
-struct Owned {
-  int64_t segment, segments_end;  // the segments that begin here
-  int64_t continued_from;         // where the segment began that is continued; its tile of this number is at `begin`
-  unsigned tile;                  // 0: none is continued
-  int64_t begin, last_start, end;
-  bool begins;  // does any segment begin here? The last one at last_start.
-};
-
-struct WindowMemory {
-  int64_t found[2][3];
-  Owned own;
-};
-
-// Two warps search, and one thread puts together what they found, for all: each would need many registers for it.
-__device__ __forceinline__ const Owned& find_owned(const Windows& windows, unsigned window, WindowMemory& memory) {
-  const int64_t length = windows.segments.length, tile_length = int64_t(1) << windows.log_window;
-  const int64_t from = window * tile_length, to = from + tile_length < length ? from + tile_length : length;
-  auto& found = memory.found;
-  if (const int warp = threadIdx.x >> 5; warp < 2) {
-    const int64_t s = windows.first_from(warp == 0 ? from : to);
-    if ((threadIdx.x & 31) == 0) {
-      found[warp][0] = s;
-      found[warp][1] = windows.start(s - 1);
-      found[warp][2] = windows.start(s);
-    }
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    Owned own{found[0][0], found[1][0], found[0][1], 0, found[0][2], found[1][1], 0, found[0][0] < found[1][0]};
-    if (own.segment > 0) {
-      const int64_t tile = (from - own.continued_from + tile_length - 1) >> windows.log_window;
-      const int64_t at = own.continued_from + (tile << windows.log_window);
-      if (at < found[0][2]) own.tile = unsigned(tile), own.begin = at;
-    }
-    if (own.last_start < from) own.last_start = from;  // offsets that fall
-    const int64_t start = own.begins ? own.last_start : own.begin, limit = start + tile_length;
-    own.end = own.begins ? found[1][2] : own.tile > 0 ? found[0][2] : own.begin;
-    if (own.end > limit) own.end = limit;
-    memory.own = own;
-  }
-  __syncthreads();
-  return memory.own;
-}
+// Lists the stretches of all windows, of which one may hold `capacity` elements.
+void list_stretches(const Windows& windows, int capacity, cudaStream_t stream);
 
 }  // namespace torch_reductions::cuda
