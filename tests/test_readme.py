@@ -39,7 +39,15 @@ def test_what_python_stands_for() -> None:
     assert done.stdout.split() == [chosen, str(ROOT / "torch_reductions" / "__init__.py")]
 
 
-@pytest.mark.parametrize(("call", "result"), re.findall(r"^\| `(tr\..+?)`.* \| `(.+)` \|$", README, re.MULTILINE))
+OPTIONS = re.findall(r"^\| `(tr\..+?)`.* \| `(.+)` \|$", README, re.MULTILINE)
+
+
+def test_every_option_has_its_row() -> None:
+    calls = "".join(call for call, _ in OPTIONS)
+    assert all(f"{name}=" in calls for name in ("exclusive", "reverse", "include_initial", "cu_seqlens", "mask"))
+
+
+@pytest.mark.parametrize(("call", "result"), OPTIONS)
 def test_table_of_options(call: str, result: str) -> None:
     (x,) = re.findall(r"With `x = (torch\.tensor\(.+?\))`", README)
     known = {"tr": tr, "torch": torch, "x": eval(x, {"torch": torch})}
