@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -61,6 +62,17 @@ def test_table_of_functions(text: str) -> None:
     expected = [{o.name for o in OPERATORS if o.family == family} for family in FAMILIES]
     assert len(rows) == len(expected)
     assert all(names <= set(re.findall(r"\w+", row)) for names, row in zip(expected, rows, strict=True))
+
+
+def test_tables_of_benchmarks() -> None:
+    """No figure is typed by hand, and none has digits that carry nothing."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "readme.py"), "--check"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    ratios = re.findall(r"^\| \w+ [^|]* \| [\d.,]+ \| [\d.,]+ \| ([\d.,]+) \|", README, re.MULTILINE)
+    assert ratios and all(re.fullmatch(r"\d\d?\.\d\d|\d{1,3}(,\d{3})*", ratio) for ratio in ratios)
 
 
 def test_the_readme_has_examples() -> None:

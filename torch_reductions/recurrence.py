@@ -302,8 +302,8 @@ def linear_recurrence(
             each, in the place of ``dim``. None: no state stands there, and the first state is the first token to the
             bit.
         reverse: whether it runs from the end, :math:`h_t = g_t h_{t+1} + x_t`.
-        cu_seqlens: cumulative sequence lengths, the offsets of packed segments along ``dim``, each run through alone, as
-            in :func:`torch_reductions.cumsum`.
+        cu_seqlens: cumulative sequence lengths, the offsets of packed segments along ``dim``, each run through alone,
+            as in :func:`torch_reductions.cumsum`.
         return_last: whether the last state that is reached is returned too, with ``cu_seqlens`` that of each segment.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
