@@ -70,7 +70,7 @@ def has_driver() -> bool:
 def problems(info: dict[str, str]) -> list[str]:
     """What is missing, and what to do about it."""
     found = []
-    if not has_driver():
+    if not torch.cuda.is_available() and not has_driver():
         found.append(
             "Nothing is missing for the CPU. There is no NVIDIA driver here, so no GPU to use: where there is one, "
             "install a torch with CUDA and run `make build`."

@@ -447,7 +447,7 @@ def number(gb_per_s: float) -> str:
 
 
 def times(ratio: float) -> str:
-    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2f}"
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
 
 
 def conclude(lines: Sequence[Line]) -> int:
