@@ -8,10 +8,10 @@ export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .PHONY: help setup build test demo report format lint clean
 help:
-	@echo "make setup    a Python with torch and the test tools"
-	@echo "make build    the two libraries in torch_reductions/"
-	@echo "make test     all set-up, every compile check, the test suite"
-	@echo "make demo     all set-up, then every rung timed on this machine, and demo.png"
+	@echo "make setup    a Python with torch and the test tools; where there is no torch, downloads it"
+	@echo "make build    set-up, and the two libraries in torch_reductions/: minutes"
+	@echo "make test     set-up, build, every compile check, the test suite: about an hour on two cores"
+	@echo "make demo     set-up, build, then every rung timed on this machine, and demo.png: a minute"
 	@echo "make report   the CPU seconds of each compile"
 	@echo "make format   formats the sources;  make lint   checks format, style and types"
 	@echo "make clean    removes what was built, but not .venv"

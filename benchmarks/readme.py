@@ -61,12 +61,16 @@ def section(family: str, shown: Sequence[tuple[Case, dict[str, str]]], on_cpu: b
     for case, row in shown:
         torch_us, us = float(row["torch_us"]), float(row["median_us"])
         share = "" if on_cpu else f" {float(row[f'share_of_{ceiling}']):.0%} |"
-        lines.append(f"| {case.name} | {figure(torch_us)} | {figure(us)} | {torch_us / us:.2f} |{share}")
+        lines.append(f"| {case.name} | {figure(torch_us)} | {figure(us)} | {times(torch_us / us)} |{share}")
     return "\n".join(lines)
 
 
 def figure(microseconds: float) -> str:
     return f"{microseconds:,.1f}" if microseconds < 100 else f"{microseconds:,.0f}"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2f}"
 
 
 def updated(readme: str, results: Path = RESULTS) -> str:

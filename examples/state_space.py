@@ -1,6 +1,6 @@
 """A selective state-space layer, trained with linear_recurrence, and timed against torch operations alone.
 
-    python examples/state_space.py                      # 200 steps, less than a minute on two cores
+    python examples/state_space.py                      # 200 steps, one or two minutes on two cores
     python examples/state_space.py --steps 500 --length 4096      # on a GPU
 
 The data: a series of numbers, some of which are marked; the answer at every place is the number that was marked last.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from helpers import table
 import torch_reductions as tr
 from torch_reductions import bench
 from torch_reductions.catalog import OPERATORS
-from torch_reductions.library import FAMILIES, block_size
-from torch_reductions.timing import Timing
+from torch_reductions.library import FAMILIES, block_size, check_variant, ladder
+from torch_reductions.timing import Call, CpuTimer, Timing
 
 
 def problem(function: str, dtype: torch.dtype = torch.float32) -> bench.Problem:
@@ -45,6 +46,73 @@ def test_bench(function: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.bench([function, "--shape", "70x9", "--device", "cpu", "--seconds", "0", "--segments", "40"]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in tr.variants(function)) and "NO" not in printed
+
+
+def test_ratios_are_those_of_the_printed_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows come from one comparison, of torch too: whoever divides two printed times gets the printed ratio."""
+    compared = []
+
+    class Slower(CpuTimer):
+        def compare(self, calls: Mapping[str, Call], seconds: float = 0.5) -> dict[str, Timing]:
+            compared.append(seconds)
+            return {name: Timing(30.0 + i, 1.0, 99.0, 1) for i, name in enumerate(calls)}
+
+    monkeypatch.setattr(bench, "timer", lambda device: Slower())
+    lines = bench.measure(problem("sum"), "cpu", ["sequential", "ordered"], 0.5)
+    assert [line.variant for line in lines] == ["copy", "torch", "sequential", "ordered"] and compared == [2.0]
+    torch_us = lines[1].timing.median
+    assert [line.ratio for line in lines] == [None, *(torch_us / line.timing.median for line in lines[1:])]
+    assert [line.cells[3] for line in lines] == ["", "1.00", "0.97", "0.94"]
+
+
+def test_a_loop_of_torch_is_called_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """What torch lacks is timed beside a loop, and the table says so."""
+    small = ["--shape", "7x3", "--device", "cpu", "--seconds", "0"]
+    assert bench.bench(["cumsum", *small]) == 0
+    assert "torch loop" not in capsys.readouterr().out
+    assert bench.bench(["linear_recurrence", *small]) == 0
+    assert capsys.readouterr().out.count("torch loop") == 2  # the row, and the legend
+    assert problem("segment_sum").torch_name == "torch"
+    assert problem("segment_sum", torch.int32).torch_name == "torch loop"
+
+
+def test_the_columns_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.bench(["--shape", "70x9", "--device", "cpu", "--seconds", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"{heading}: " in printed for heading in ("time", "GB/s", "x torch", "copy", "right"))
+
+
+def test_a_rung_that_lacks_the_type_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the textbook's rungs on CUDA lack half precision; those of the CPU take every type."""
+    call = bench.Problem.call
+
+    def lacking(self: bench.Problem, inputs: bench.Inputs, variant: str | None) -> Callable[[], bench.Result]:
+        if variant != "threaded":
+            return call(self, inputs, variant)
+        return lambda: check_variant("cumsum", 70, torch.bfloat16, "cuda")
+
+    monkeypatch.setattr(bench.Problem, "call", lacking)
+    lines = bench.measure(problem("cumsum"), "cpu", ["threaded", "ordered"], 0)
+    assert [line.variant for line in lines] == ["copy", "torch", "ordered"]
+    assert "on cpu: threaded" in capsys.readouterr().out
+
+
+def test_what_has_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    said = bench.not_run(["scan"])
+    assert f"{len(ladder('scan')) - 3} more rungs" in said and "no GPU" in said and "docs/emulator.md" in said
+    assert bench.not_run(["segment"]) == ""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(tr, "has_cuda", lambda: True)
+    assert bench.not_run(["scan"]) == ""
+
+
+def test_a_rung_of_cuda_is_known_on_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        bench.bench(["sum", "--device", "cpu", "--variant", "warp_shuffle"])
+    assert "runs sum on cuda only, not on cpu" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", [["--segments", "0"], ["--dim", "2"], ["--variant", "look_back"], ["--shape", "4 x"]])

@@ -93,6 +93,18 @@ def test_use_cuda_0() -> None:
     assert list(build.make_plan(decision).targets) == ["libraries", "check"]
 
 
+@pytest.mark.parametrize("cuda", [None, "13.0"])
+def test_architectures_are_said_where_they_are_built(
+    cuda: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvcc = build.Nvcc(tmp_path, "13.0", KNOWN, "PATH")
+    monkeypatch.setattr(build, "find_torch", lambda: build.Torch("2.13.0", cuda, tmp_path))
+    monkeypatch.setattr(build, "find_nvcc", lambda env: (nvcc, ""))
+    decision = build.decide({**os.environ, "USE_CUDA": "", "FORCE_CUDA": "", "TORCH_CUDA_ARCH_LIST": "8.0"})
+    assert any(line.split() == ["for", "8.0", "(TORCH_CUDA_ARCH_LIST=8.0)"] for line in decision.why) == bool(cuda)
+    assert decision.archs == ("8.0",)  # `check` compiles for it all the same
+
+
 def test_use_and_force_contradict() -> None:
     with pytest.raises(build.BuildError, match="contradict"):
         build.decide({**os.environ, "USE_CUDA": "0", "FORCE_CUDA": "1"})

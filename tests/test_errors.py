@@ -50,8 +50,8 @@ BAD: dict[str, tuple[list[str], Callable[[Call, torch.Tensor], Any], str]] = {
     "keepdim a string": (FUNCTIONS, lambda f, x: f(x, 0, "yes"), r"keepdim.*bool.*str"),
     "keepdim a number": (FUNCTIONS, lambda f, x: f(x, 0, 1), r"keepdim.*bool.*1 of type int"),
     "keepdim None": (FUNCTIONS, lambda f, x: f(x, 0, None), r"keepdim.*bool.*None"),
-    "input a list": (FUNCTIONS, lambda f, x: f([1.0, 2.0]), r"input.*Tensor.*list"),
-    "input an array": (FUNCTIONS, lambda f, x: f(x.numpy()), r"input.*Tensor.*ndarray"),
+    "input a list": (FUNCTIONS, lambda f, x: f([1.0, 2.0]), r"input.*Tensor.*list.*torch\.tensor"),
+    "input an array": (FUNCTIONS, lambda f, x: f(x.numpy()), r"input.*Tensor.*not ndarray; pass torch\.from_numpy"),
     "input None": (FUNCTIONS, lambda f, x: f(None), r"input.*Tensor.*None"),
     "no input": (FUNCTIONS, lambda f, x: f(), r"input"),
     "an unknown argument": (FUNCTIONS, lambda f, x: f(x, axes=1), r"axes"),
@@ -138,6 +138,14 @@ def test_unknown_variant_lists_those_that_exist(
         getattr(tr, function)(torch.ones(4, device=device), variant=variant)
     assert_lists_variants(str(error.value), function, device, variant)
     assert_unharmed(function, capfd)
+
+
+def test_a_slip_in_a_variant_is_guessed() -> None:
+    with pytest.raises(ValueError, match=r"'orderd'.*did you mean 'ordered'\?"):
+        tr.sum(torch.ones(4), variant="orderd")
+    with pytest.raises(ValueError) as error:
+        tr.sum(torch.ones(4), variant="fastest")
+    assert "did you mean" not in str(error.value)
 
 
 @pytest.mark.parametrize("function", FOLDS)

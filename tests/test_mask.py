@@ -416,7 +416,12 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "floats": (torch.ones(5), RuntimeError, r"mask must be bool.*float32.*mask != 0"),
     "bytes": (torch.ones(5, dtype=torch.uint8), RuntimeError, r"mask must be bool.*uint8"),
     "too long": (torch.ones(6) > 0, RuntimeError, r"mask cannot be broadcast.*\[6\].*\[2, 5\]"),
-    "too short": (torch.ones(2) > 0, RuntimeError, r"mask cannot be broadcast.*\[2\].*\[2, 5\]"),
+    "of rows": (
+        torch.ones(2) > 0,
+        RuntimeError,
+        r"cannot be broadcast.*\[2\].*\[2, 5\]; .*pass mask\.unsqueeze\(-1\)$",
+    ),
+    "too short": (torch.ones(4) > 0, RuntimeError, r"mask cannot be broadcast.*\[4\].*\[2, 5\]$"),
     "too many dims": (torch.ones(1, 2, 5) > 0, RuntimeError, r"mask cannot be broadcast.*\[1, 2, 5\].*\[2, 5\]"),
     "on another device": (torch.ones(5, device="meta") > 0, RuntimeError, r"mask and input.*same device.*meta"),
     "sparse": ((torch.ones(5) > 0).to_sparse(), NotImplementedError, r"mask.*sparse.*to_dense"),

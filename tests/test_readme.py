@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from helpers import ROOT
 
-from torch_reductions.catalog import ladder
+import torch_reductions as tr
+from torch_reductions.catalog import OPERATORS, ladder
 from torch_reductions.library import FAMILIES
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
@@ -19,6 +24,55 @@ BLOCKS = [
     for page in PAGES
     for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_what_python_stands_for() -> None:
+    """The first block's function runs the package from the checkout, by the Python that make chose."""
+    if not (ROOT / "build" / "python").exists() or not shutil.which("bash"):
+        pytest.skip("make setup has not run here, or there is no bash")
+    (line,) = re.findall(r"^python\(\) .*$", README, re.MULTILINE)
+    script = f"{line}\npython -c 'import sys, torch_reductions as tr; print(sys.executable, tr.__file__)'"
+    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    chosen = (ROOT / "build" / "python").read_text().strip()
+    assert done.stdout.split() == [chosen, str(ROOT / "torch_reductions" / "__init__.py")]
+
+
+OPTIONS = re.findall(r"^\| `(tr\..+?)`.* \| `(.+)` \|$", README, re.MULTILINE)
+
+
+def test_every_option_has_its_row() -> None:
+    calls = "".join(call for call, _ in OPTIONS)
+    assert all(f"{name}=" in calls for name in ("exclusive", "reverse", "include_initial", "cu_seqlens", "mask"))
+
+
+@pytest.mark.parametrize(("call", "result"), OPTIONS)
+def test_table_of_options(call: str, result: str) -> None:
+    (x,) = re.findall(r"With `x = (torch\.tensor\(.+?\))`", README)
+    known = {"tr": tr, "torch": torch, "x": eval(x, {"torch": torch})}
+    assert str(eval(call, known).tolist()) == result
+
+
+@pytest.mark.parametrize("text", [README, tr.__doc__], ids=["README", "torch_reductions"])
+def test_table_of_functions(text: str) -> None:
+    """Every public function stands in the row of its kind."""
+    rows = re.findall(r"^\|? ?((?:reductions|scans|recurrence|reductions of packed segments)\b.*)$", text, re.MULTILINE)
+    expected = [{o.name for o in OPERATORS if o.family == family} for family in FAMILIES]
+    assert len(rows) == len(expected)
+    assert all(names <= set(re.findall(r"\w+", row)) for names, row in zip(expected, rows, strict=True))
+
+
+def test_tables_of_benchmarks() -> None:
+    """No figure is typed by hand, and none has digits that carry nothing."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "readme.py"), "--check"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    ratios = re.findall(r"^\| \w+ [^|]* \| [\d.,]+ \| [\d.,]+ \| ([\d.,]+) \|", README, re.MULTILINE)
+    assert ratios and all(re.fullmatch(r"\d\d?\.\d\d|\d{1,3}(,\d{3})*", ratio) for ratio in ratios)
 
 
 def test_the_readme_has_examples() -> None:

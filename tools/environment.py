@@ -3,7 +3,9 @@
 
 A Python with torch >= 2.11 is used as it is, and only test tools that are missing are installed: into it, or into a
 .venv that sees its packages where it may not be written to. A Python without torch gets a .venv of its own, with the
-torch of TORCH below. Without a network what is missing is named, and the tests that need it skip.
+torch of TORCH below: PyPI's, which on Linux brings CUDA's libraries, gigabytes of them. Where there is no GPU,
+PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu gets the small one. Without a network what is missing is named,
+and the tests that need it skip.
 """
 
 from __future__ import annotations
@@ -61,9 +63,16 @@ def install(requirements: list[str]) -> None:
     """pip install; what fails shows in what is missing afterwards. torch stays the one that is there."""
     constraints = ROOT / "build" / "constraints.txt"
     constraints.write_text(f"torch=={version_of('torch')}\n" if has_torch() else f"{TORCH}\n")
-    options = ["-q", "--disable-pip-version-check", "--no-input", "--retries=1", "-c", str(constraints)]
+    options = ["--disable-pip-version-check", "--no-input", "--retries=1", "-c", str(constraints)]
+    options += [] if TORCH in requirements else ["-q"]  # of a long download the progress is shown
     command = [sys.executable, "-m", "pip", "install", *options]
     print("setup: installing", names_of(requirements), flush=True)
+    if TORCH in requirements and not os.environ.get("PIP_EXTRA_INDEX_URL"):
+        print(
+            "setup: torch with CUDA's libraries takes gigabytes and minutes; without a GPU stop here and set\n"
+            "       PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu, which has the small one for CPUs",
+            flush=True,
+        )
     environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore"}
     # One by one where all together fail: one missing package does not keep the others away.
     if subprocess.run([*command, *requirements], env=environment).returncode and len(requirements) > 1:

@@ -1,4 +1,13 @@
-"""Reductions and scans for PyTorch whose order of operations the length alone decides: the same bits everywhere."""
+"""Reductions and scans for PyTorch whose order of operations the length alone decides: the same bits everywhere.
+
+reductions                     sum prod mean amax amin argmax argmin: as torch's
+scans                          cumsum cumprod logcumsumexp cummax cummin: as torch's, with more forms, packed and masked
+recurrence                     linear_recurrence: torch has none
+reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin: torch.segment_reduce
+
+``variants(function, device)`` names the ways of computing one, ``has_cuda()`` says whether the CUDA kernels are loaded;
+``python -m torch_reductions`` has the commands doctor, variants, explain, bench and demo.
+"""
 
 from .library import has_cuda, variants
 from .recurrence import linear_recurrence

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,7 +17,18 @@ from pathlib import Path
 import torch
 
 from . import __version__
-from .library import CPU_LIBRARY, CUDA_LIBRARY, FAMILIES, REBUILD, Rung, build_info, has_cuda, ladder
+from .library import (
+    CPU_LIBRARY,
+    CUDA_LIBRARY,
+    FAMILIES,
+    REBUILD,
+    Rung,
+    block_size,
+    build_info,
+    did_you_mean,
+    has_cuda,
+    ladder,
+)
 
 SOURCES = Path(__file__).resolve().parent.parent / "csrc"
 
@@ -45,10 +58,24 @@ def runs_on(archs: str, capability: tuple[int, int]) -> bool:
     return False
 
 
+def has_driver() -> bool:
+    """Whether NVIDIA's driver is here; a torch without CUDA cannot say."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def problems(info: dict[str, str]) -> list[str]:
     """What is missing, and what to do about it."""
     found = []
-    if not torch.version.cuda:
+    if not torch.cuda.is_available() and not has_driver():
+        found.append(
+            "Nothing is missing for the CPU. There is no NVIDIA driver here, so no GPU to use: where there is one, "
+            "install a torch with CUDA and run `make build`."
+        )
+    elif not torch.version.cuda:
         found.append("This torch has no CUDA: tensors stay on the CPU. Install a torch with CUDA, then `make build`.")
     elif not has_cuda():
         found.append(f"torch has CUDA {torch.version.cuda}, but {CUDA_LIBRARY.name} is missing: {REBUILD}.")
@@ -103,16 +130,26 @@ def functions_of(rung: Rung, family: str) -> str:
 def variants(argv: Sequence[str]) -> int:
     """The ladder: every way of computing the functions, from the simplest to the fastest, which is what auto runs."""
     parser = argparse.ArgumentParser("python -m torch_reductions variants", description=variants.__doc__)
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="only those of this device")
-    device = parser.parse_args(argv).device
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="only those of this device (default: both)")
+    parser.add_argument("--family", choices=FAMILIES, action="append", help="only these (default: every family)")
+    options = parser.parse_args(argv)
     rows = [("family", "number", "variant", "devices", "functions", "order of operations", "idea")]
-    for family in FAMILIES:
+    sizes: dict[str, list[str]] = {}  # a rung's other block sizes share its row
+    for family in options.family or FAMILIES:
         for rung in ladder(family):
-            if device is None or device in rung.devices:
-                where = " ".join(rung.devices)
-                of = functions_of(rung, family)
-                rows.append((family, str(rung.number), rung.name, where, of, rung.order, rung.idea))
-    print(table(rows))
+            if options.device not in (None, *rung.devices):
+                continue
+            if size := block_size(rung.name):
+                sizes.setdefault(rung.name.removesuffix(f"_{size}"), []).append(str(size))
+                continue
+            where = " ".join(rung.devices)
+            of = functions_of(rung, family)
+            rows.append((family, str(rung.number), rung.name, where, of, rung.order, rung.idea))
+    marked = [(*row[:2], f"{row[2]}[_N]" if row[2] in sizes else row[2], *row[3:]) for row in rows]
+    print(table(marked))
+    if sizes:
+        name, known = list(sizes.items())[-1]
+        print(f"\n[_N]: also in blocks of N threads, N = {', '.join(known)}, such as {name}_{known[1]}")
     return 0
 
 
@@ -125,28 +162,47 @@ def source_of(rung: Rung, device: str, family: str) -> Path | None:
     return None
 
 
+def idea_of(rung: Rung) -> str:
+    """The table's idea; what is "the same" there stands in the row above."""
+    size = block_size(rung.name)
+    return rung.idea.replace("the same", rung.name.removesuffix(f"_{size}"), 1) if size else rung.idea
+
+
+def explain_rung(rung: Rung, family: str) -> None:
+    print(f"{rung.name} ({family} {rung.number}): {idea_of(rung)}")
+    print(f"order of operations: {rung.order}")
+    print(f"{', '.join(rung.devices)}; {', '.join(rung.functions)}; {', '.join(rung.dtypes)}")
+    for device in rung.devices:
+        path = source_of(rung, device, family)
+        if path is None:  # an installed package has no sources
+            where = f"csrc/{device}/{family}/{rung.number // 10 * 10:03d}_*"
+            print(f"\nIts source is not installed; in the repository it is {where}")
+            continue
+        print(f"\n{path.relative_to(SOURCES.parent)}")
+        for i, line in enumerate(path.read_text().splitlines()):
+            if not line.startswith("//"):
+                break
+            text = line.removeprefix("//").removeprefix(" ")
+            if i or text != rung.name:
+                print(text)
+
+
 def explain(argv: Sequence[str]) -> int:
     """What one variant does and changes: the table's row, and the head of its source."""
     parser = argparse.ArgumentParser("python -m torch_reductions explain", description=explain.__doc__)
     parser.add_argument("name", help="a name that `variants` prints")
-    name = parser.parse_args(argv).name
-    found = [(family, rung) for family in FAMILIES for rung in ladder(family) if rung.name == name]
+    parser.add_argument("--family", choices=FAMILIES, action="append", help="only of these (default: every family)")
+    options = parser.parse_args(argv)
+    known = [(family, rung) for family in options.family or FAMILIES for rung in ladder(family)]
+    found = [(family, rung) for family, rung in known if rung.name == options.name]
     if not found:
-        names = ", ".join(rung.name for family in FAMILIES for rung in ladder(family))
-        parser.error(f"there is no variant {name!r}; choose from {names}")
-    for family, rung in found:
-        print(f"{rung.name} ({family} {rung.number}): {rung.idea}")
-        print(f"order of operations: {rung.order}")
-        print(f"{', '.join(rung.devices)}; {', '.join(rung.functions)}; {', '.join(rung.dtypes)}")
-        for device in rung.devices:
-            path = source_of(rung, device, family)
-            if path is None:  # an installed package has no sources
-                continue
-            print(f"\n{path.relative_to(SOURCES.parent)}")
-            for line in path.read_text().splitlines():
-                if not line.startswith("//"):
-                    break
-                print(line.removeprefix("//").removeprefix(" "))
+        guess = did_you_mean(options.name, [rung.name for _, rung in known])
+        where = f" in {' and '.join(options.family)}" if options.family else ""
+        every = "`python -m torch_reductions variants` lists all"
+        parser.error(f"there is no variant {options.name!r}{where}{guess}; {every}")
+    for i, (family, rung) in enumerate(found):
+        print("" if i == 0 else f"\n{'-' * 72}\n", end="")
+        explain_rung(rung, family)
     return 0
 
 
@@ -170,13 +226,22 @@ COMMANDS = {command.__name__: command for command in (doctor, variants, explain,
 def main(argv: Sequence[str]) -> int:
     help = "\n".join(f"  {name:<10}{str(command.__doc__).splitlines()[0]}" for name, command in COMMANDS.items())
     parser = argparse.ArgumentParser(
-        "python -m torch_reductions", epilog=f"commands:\n{help}", formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m torch_reductions",
+        usage="%(prog)s [-h] COMMAND [ARGUMENT ...]",
+        epilog=f"commands:\n{help}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("command", choices=COMMANDS, help="what to do; --help after it tells more")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    parser.add_argument(
+        "command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="what to do; --help after it tells more"
+    )
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return 2
     return COMMANDS[args.command](args.arguments)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `... | head` ends it without a word
     sys.exit(main(sys.argv[1:]))

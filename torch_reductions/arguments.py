@@ -122,6 +122,8 @@ def check_mask(function: str, mask: Tensor, input: Tensor) -> None:
     sizes = zip(reversed(mask.shape), reversed(input.shape), strict=False)
     if mask.ndim > input.ndim or any(m != n and m != 1 for m, n in sizes):
         shapes = f"mask has {list(mask.shape)} and input has {list(input.shape)}"
+        if mask.ndim < input.ndim and all(m == n or m == 1 for m, n in zip(mask.shape, input.shape, strict=False)):
+            shapes += f"; for a mask of the first dims pass mask{'.unsqueeze(-1)' * (input.ndim - mask.ndim)}"
         raise RuntimeError(f"{function}(): mask cannot be broadcast to the shape of input: {shapes}")
 
 

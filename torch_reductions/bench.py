@@ -17,7 +17,7 @@ import torch
 import torch_reductions as tr
 
 from .catalog import OPERATORS, Operator
-from .library import FAMILIES, block_size
+from .library import FAMILIES, block_size, ladder, wrong_variant
 from .timing import Timing, bytes_moved, timer
 
 FUNCTIONS = {operator.name: operator for operator in OPERATORS}
@@ -100,6 +100,11 @@ class Problem:
         function: Callable[..., Result] = getattr(torch, self.function, self.operator.reference)
         return function
 
+    @property
+    def torch_name(self) -> str:
+        loops = self.by_torch is self.operator.reference and not hasattr(torch, self.function)
+        return "torch loop" if loops else "torch"
+
     def call(self, inputs: Inputs, variant: str | None) -> Callable[[], Result]:
         """Ours by that variant; torch's for None."""
         function = self.by_torch if variant is None else self.operator.function
@@ -139,10 +144,15 @@ class Line:
     right: bool
 
     @property
+    def name(self) -> str:
+        """The variant, and torch's row by what it is."""
+        return self.problem.torch_name if self.variant == "torch" else self.variant
+
+    @property
     def cells(self) -> tuple[str, str, str, str, str]:
-        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
+        ratio = "" if self.ratio is None else times(self.ratio)
         right = "" if self.ratio is None else "yes" if self.right else "NO"
-        return self.variant, f"{self.timing.median:,.1f}", number(self.gb_per_s), ratio, right
+        return self.name, f"{self.timing.median:,.1f}", number(self.gb_per_s), ratio, right
 
 
 DEMO = [
@@ -157,6 +167,11 @@ DEMO = [
     Problem("segment_sum", (65536, 64), 0, torch.float32, segments=256),
 ]
 HEADINGS = ("variant", "time (us)", "GB/s", "x torch", "right")
+LEGEND = """\
+time: the median of one call; the rows of a table were timed in turns. GB/s: input and output, each moved once.
+x torch: torch's time over the row's, more than 1 is faster than torch. copy: torch's copy_ of the largest input.
+right: the same as torch's result; sums and products of floats about as close to that of float64 as rounding allows."""
+LOOP = "torch loop: torch has no such function, this is a loop of its operations."
 
 
 def devices_at_hand() -> list[str]:
@@ -176,6 +191,18 @@ def chosen_devices(parser: argparse.ArgumentParser, chosen: Sequence[str] | None
     return list(chosen or there)
 
 
+def not_run(families: Sequence[str]) -> str:
+    """What a learner without a GPU misses, and where to find it; nothing where there is one."""
+    count = sum("cpu" not in rung.devices for family in families for rung in ladder(family))
+    if not count or torch.cuda.is_available() and tr.has_cuda():
+        return ""
+    why = "the CUDA kernels are not built" if torch.cuda.is_available() else "there is no GPU that torch can use"
+    return (
+        f"{count} more rungs are CUDA kernels and were not run: {why}.\n"
+        "`python -m torch_reductions variants --device cuda` lists them; docs/emulator.md runs them on the CPU."
+    )
+
+
 def device_title(device: str) -> str:
     if device == "cuda":
         return torch.cuda.get_device_name()
@@ -187,42 +214,41 @@ def rungs(problem: Problem, device: str, chosen: Sequence[str] = ()) -> list[str
     return [name for name in tr.variants(problem.function, device) if not chosen or name in chosen]
 
 
-def measure(
-    problem: Problem, device: str, variants: Sequence[str], seconds: float, step: Callable[[str], None]
-) -> list[Line]:
-    """The copy ceiling, torch, and each variant, every one of them taking turns with torch."""
+def measure(problem: Problem, device: str, variants: Sequence[str], seconds: float) -> list[Line]:
+    """A copy, torch and each variant, all taking turns in one loop: every ratio is that of two printed times."""
     inputs = problem.data(device)
     harness = timer(device)
     copy, copy_bytes = harness.copy_call(max(inputs, key=bytes_moved))
     torch_call = problem.call(inputs, None)
     nbytes = bytes_moved(*inputs, *parts(torch_call()))
-    times = harness.compare({"copy": copy, "torch": torch_call}, seconds)
-    lines = [
-        Line(device, problem, "copy", times["copy"], times["copy"].gb_per_s(copy_bytes), None, True),
-        Line(device, problem, "torch", times["torch"], times["torch"].gb_per_s(nbytes), 1.0, True),
-    ]
+    calls = {"copy": copy, "torch": torch_call}
+    right, refused = {"copy": True, "torch": True}, []
     for variant in variants:
         call = problem.call(inputs, variant)
         try:
-            right = problem.is_right(inputs, call())
-        except NotImplementedError as error:  # this rung lacks the type
-            step(f"{device} {variant}: {error}")
-            continue
-        times = harness.compare({variant: call, "torch": torch_call}, seconds)
-        ours = times[variant]
-        lines.append(
-            Line(device, problem, variant, ours, ours.gb_per_s(nbytes), times["torch"].median / ours.median, right)
-        )
-        step(f"{device} {problem.title}: {variant}")
+            right[variant] = problem.is_right(inputs, call())
+        except NotImplementedError:
+            refused.append(variant)
+        else:
+            calls[variant] = call
+    if refused:
+        print(f"{problem.title}: not for this type on {device}: {', '.join(refused)}")
+    timings = harness.compare(calls, seconds * len(calls))
+    lines = []
+    for name, timing in timings.items():
+        ratio = None if name == "copy" else timings["torch"].median / timing.median
+        moved = copy_bytes if name == "copy" else nbytes
+        lines.append(Line(device, problem, name, timing, timing.gb_per_s(moved), ratio, right[name]))
     return lines
 
 
 def run(problems: Sequence[Problem], devices: Sequence[str], chosen: Sequence[str], seconds: float) -> list[Line]:
     work = [(problem, device, rungs(problem, device, chosen)) for device in devices for problem in problems]
     lines = []
-    with progress(sum(len(variants) for _, _, variants in work), quiet=True) as step:
+    with progress(len(work), quiet=True) as step:
         for problem, device, variants in work:
-            lines += measure(problem, device, variants, seconds, step)
+            lines += measure(problem, device, variants, seconds)
+            step(f"{device} {problem.title}")
     return lines
 
 
@@ -287,6 +313,9 @@ def print_lines(lines: Sequence[Line]) -> None:
         console = Console(highlight=False)
         console.print(f"\n[bold]{title}[/bold]", soft_wrap=True)
         console.print(table)
+    print(f"\n{LEGEND}")
+    if any(line.name == "torch loop" for line in lines):
+        print(LOOP)
 
 
 def rung_of(line: Line) -> str:
@@ -296,7 +325,7 @@ def rung_of(line: Line) -> str:
 
 def draw(lines: Sequence[Line], path: Path) -> bool:
     """The picture: a row of panels a device and family, a panel a problem, a bar a rung, a dot each of its other block
-    sizes, the copy ceiling as a line."""
+    sizes, the copy as a line."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -330,13 +359,15 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
         for row, ((device, _), here) in enumerate(groups.items()):
             limit = 1.18 * max(line.gb_per_s for line in here)
             problems = list(dict.fromkeys(line.problem for line in here))
+            labels = {"torch": problems[0].torch_name, "ordered": "ordered (auto)"}
+            ticks = [labels.get(name, name) for name in names[row]]
             for panel in axes[row][len(problems) :]:
                 panel.set_visible(False)
             for column, problem in enumerate(problems):
                 panel = axes[row][column]
                 chosen = [line for line in here if line.problem == problem]
                 measured = [line for line in chosen if line.variant != "copy"]
-                ceiling = next(line.gb_per_s for line in chosen if line.variant == "copy")
+                copy = next(line.gb_per_s for line in chosen if line.variant == "copy")
                 bars = [line for line in measured if not block_size(line.variant)]
                 right = [line for line in bars if line.right and line.variant != "torch"]
                 fastest = max(right, key=lambda line: line.gb_per_s, default=None)
@@ -348,10 +379,10 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                     place = names[row].index(line.variant)
                     colour = peer if line.variant == "torch" else best if line is fastest else ours
                     panel.barh(place, line.gb_per_s, height=0.72, color=colour if line.right else wrong)
-                    # Behind the bar and its dots; before them where the ceiling's line would strike the number through.
+                    # Behind the bar and its dots; before them where the copy's line would strike the number through.
                     own = [other.gb_per_s for other in measured if rung_of(other) == line.variant]
                     end = max(own)
-                    inside = end < ceiling < end + 0.12 * limit and line.right
+                    inside = end < copy < end + 0.12 * limit and min(own) > 0.12 * limit and line.right
                     panel.text(
                         (min(own) if inside else end) + (-0.012 if inside else 0.015) * limit,
                         place,
@@ -360,14 +391,15 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                         va="center",
                         fontsize=8,
                         color=("white" if inside else ink) if line.right else wrong,
+                        bbox=None if inside else {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
                     )
-                panel.axvline(ceiling, color=ink, linestyle=(0, (4, 3)), linewidth=1.1)
+                panel.axvline(copy, color=ink, linestyle=(0, (4, 3)), linewidth=1.1)
                 middle = (len(names[row]) - 1) / 2
                 where = {"ha": "left", "va": "center", "rotation": 90, "fontsize": 8}
-                panel.text(ceiling + 0.01 * limit, middle, f"copy {number(ceiling)}", color=faint, **where)
+                panel.text(copy + 0.01 * limit, middle, f"copy {number(copy)}", color=faint, **where)
                 panel.set_xlim(0, limit)
                 panel.set_ylim(len(names[row]) - 0.4, -0.6)
-                panel.set_yticks(range(len(names[row])), names[row] if column == 0 else [""] * len(names[row]))
+                panel.set_yticks(range(len(names[row])), ticks if column == 0 else [""] * len(names[row]))
                 panel.xaxis.set_major_locator(MaxNLocator(5))
                 panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))
                 panel.tick_params(length=0, colors=ink)
@@ -381,7 +413,7 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             axes[row][0].set_ylabel(device_title(device), fontsize=10, fontweight="bold", labelpad=10)
         figure.align_ylabels()
         figure.suptitle(
-            "torch_reductions: the rungs of the ladder, against the copy ceiling",
+            "torch_reductions: the rungs of the ladder, beside torch and a copy; longer is faster",
             fontsize=13,
             fontweight="bold",
             x=0.01,
@@ -391,10 +423,17 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             Patch(color=ours, label="a rung of the ladder"),
             Patch(color=best, label="the fastest rung"),
             Patch(color=peer, label="torch"),
-            Line2D([], [], color=ink, linestyle=(0, (4, 3)), linewidth=1.1, label="copy ceiling (read + write)"),
+            Line2D(
+                [],
+                [],
+                color=ink,
+                linestyle=(0, (4, 3)),
+                linewidth=1.1,
+                label="torch's copy (read + write)",
+            ),
         ]
         if any(block_size(line.variant) for line in lines):
-            keys.insert(2, Line2D([], [], color=ink, label="in blocks of 128 to 1024 threads", **dot))
+            keys.insert(2, Line2D([], [], color=ink, label="in blocks of 128, 256, 512, 1024 threads", **dot))
         if not all(line.right for line in lines):
             keys.append(Patch(color=wrong, label="wrong result"))
         figure.legend(handles=keys, loc="outside lower right", ncols=len(keys), frameon=False)
@@ -407,6 +446,10 @@ def number(gb_per_s: float) -> str:
     return f"{gb_per_s:,.0f}" if gb_per_s >= 100 else f"{gb_per_s:.3g}"
 
 
+def times(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"
+
+
 def conclude(lines: Sequence[Line]) -> int:
     wrong = [line for line in lines if not line.right]
     for line in wrong:
@@ -417,13 +460,15 @@ def conclude(lines: Sequence[Line]) -> int:
 def demo(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m torch_reductions demo", description="Every rung on every device.")
     parser.add_argument("--output", type=Path, default=Path("demo.png"), help="the picture (default: demo.png)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for each rung and problem")
+    parser.add_argument("--seconds", type=float, default=0.5, help="for each rung of each problem (default: 0.5)")
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
     parser.add_argument("--family", choices=FAMILIES, action="append", default=[], help="default: every family")
     options = parser.parse_args(argv)
     problems = [problem for problem in DEMO if not options.family or problem.family in options.family]
     lines = run(problems, chosen_devices(parser, options.device), (), options.seconds)
     print_lines(lines)
+    if missed := not_run(options.family or FAMILIES):
+        print(f"\n{missed}")
     if draw(lines, options.output):
         print(f"\nThe picture is {options.output}")
     return conclude(lines)
@@ -431,16 +476,16 @@ def demo(argv: Sequence[str]) -> int:
 
 def bench(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m torch_reductions bench", description="The rungs on one input.")
-    parser.add_argument("function", nargs="?", default="sum", choices=FUNCTIONS)
-    parser.add_argument("--shape", default="4096x4096", help="such as 16777216 or 4096x4096")
+    parser.add_argument("function", nargs="?", default="sum", choices=FUNCTIONS, help="default: sum")
+    parser.add_argument("--shape", default="4096x4096", help="such as 16777216 (default: 4096x4096)")
     parser.add_argument(
         "--dim", type=int, default=None, help="default: all; of a scan or recurrence the last, of segments the first"
     )
     parser.add_argument("--segments", type=int, default=1024, help="how many, of random lengths (default: 1024)")
-    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--dtype", default="float32", help="a name of torch's (default: float32)")
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
     parser.add_argument("--variant", action="append", default=[], help="default: every rung of the device")
-    parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for each rung")
+    parser.add_argument("--seconds", type=float, default=0.5, help="for each rung (default: 0.5)")
     options = parser.parse_args(argv)
     dtype = getattr(torch, options.dtype, None)
     if not isinstance(dtype, torch.dtype):
@@ -460,9 +505,8 @@ def bench(argv: Sequence[str]) -> int:
     if options.dim is not None and not -len(shape) <= options.dim < len(shape):
         parser.error(f"--dim {options.dim}: {options.shape} has dims {-len(shape)} to {len(shape) - 1}")
     for variant in options.variant:
-        known = [name for device in devices for name in tr.variants(options.function, device)]
-        if variant not in known:
-            parser.error(f"--variant {variant}: {options.function} has {', '.join(dict.fromkeys(known))}")
+        if not any(variant in tr.variants(options.function, device) for device in devices):
+            parser.error(f"--variant {variant}: {wrong_variant(options.function, variant, devices[-1])}")
     lines = run([problem], devices, options.variant, options.seconds)
     print_lines(lines)
     return conclude(lines)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
 import functools
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch. In a checkout `make` "
+        "finds or makes one that has: PYTHONPATH=. $(cat build/python) -m torch_reductions doctor",
+        name="torch",
+    ) from None
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
@@ -147,7 +158,7 @@ def variants(function: str, device: str = "cpu") -> list[str]:
 
     Args:
         function: the name of a public function, such as ``"sum"`` or ``"cumsum"``.
-        device: ``"cpu"`` or ``"cuda"``.
+        device: ``"cpu"`` or ``"cuda"``; of a tensor ``x.device.type``.
 
     Raises:
         ValueError: the function or the device does not exist.
@@ -156,8 +167,16 @@ def variants(function: str, device: str = "cpu") -> list[str]:
     ['sequential', 'threaded', 'ordered']
     """
     if device not in DEVICES:
-        raise ValueError(f"device is {device!r}; it must be one of {', '.join(DEVICES)}")
+        raise ValueError(f"device is {device!r}; it must be one of {', '.join(DEVICES)}, such as x.device.type")
     return [rung.name for rung in rungs(function) if device in rung.devices]
+
+
+def did_you_mean(name: object, names: Sequence[str]) -> str:
+    """A guess at what a name was to be, in parentheses, where one is close."""
+    if torch.compiler.is_compiling() or not isinstance(name, str):  # it cannot look into difflib
+        return ""
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
@@ -171,7 +190,7 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
         where = (
             f"runs {function} on {elsewhere[0]} only, not on {device}"
             if elsewhere
-            else f"does not exist for {function} on {device}"
+            else f"does not exist for {function} on {device}{did_you_mean(name, names)}"
         )
         return ValueError(f"variant {name!r} {where}; {choice}")
     return NotImplementedError(f"variant {known[variant]!r} does not compute {function}; {choice}")
@@ -191,9 +210,14 @@ def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) 
 
 def wrong_type(function: str, argument: str, right: str, value: object) -> TypeError:
     """The exception for an argument of a type that torch refuses; a long value is cut."""
-    return TypeError(
-        f"{function}(): argument '{argument}' must be {right}, not {value!r:.60} of type {type(value).__name__}"
-    )
+    kind = type(value).__name__
+    shown, way = f"{value!r:.60} of type {kind}", ""
+    if right.startswith("Tensor"):
+        if kind == "ndarray":
+            shown, way = kind, "; pass torch.from_numpy(...)"
+        elif kind in ("list", "tuple"):
+            way = "; pass torch.tensor(...)"
+    return TypeError(f"{function}(): argument '{argument}' must be {right}, not {shown}{way}")
 
 
 def dtype_name(dtype: torch.dtype) -> str:

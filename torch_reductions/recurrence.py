@@ -302,8 +302,8 @@ def linear_recurrence(
             each, in the place of ``dim``. None: no state stands there, and the first state is the first token to the
             bit.
         reverse: whether it runs from the end, :math:`h_t = g_t h_{t+1} + x_t`.
-        cu_seqlens: offsets of packed segments along ``dim``, each run through alone, as in
-            :func:`torch_reductions.cumsum`.
+        cu_seqlens: cumulative sequence lengths, the offsets of packed segments along ``dim``, each run through alone,
+            as in :func:`torch_reductions.cumsum`.
         return_last: whether the last state that is reached is returned too, with ``cu_seqlens`` that of each segment.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
@@ -320,7 +320,7 @@ def linear_recurrence(
         ValueError: there is no such variant for the device.
         NotImplementedError: a tensor is of integers, complex, sparse, nested or quantized; vmap over cu_seqlens.
 
-    Order of operations: Fold(i + 1) of the steps, see :mod:`torch_reductions.recurrence`; the initial state is applied
+    Order of operations: Fold(i + 1) of the steps, a fixed tree of pairs (docs/order.md); the initial state is applied
     last. Infinities and NaN reach what comes after them alone. Gates are multiplied with one another, which states one
     after the other would not need: where the product of neighbouring gates overflows, a state 0 becomes NaN, and one
     that is finite may be infinite; ``variant="sequential"`` has no such products. Gates in [-1, 1] never overflow. The

@@ -315,8 +315,9 @@ def sum(
         ValueError: there is no such variant for the device.
         NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type.
 
-    Order of operations: Fold(n), see :mod:`torch_reductions.reduce`; pairwise, so the error grows as :math:`\log_2 n`
-    (Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
+    Order of operations: Fold(n), a fixed tree of pairs (docs/order.md): the n elements are cut into blocks of powers of
+    two, the largest first, each a balanced tree, and these are added from left to right. So the error grows as
+    :math:`\log_2 n` (Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
 
     >>> sum(torch.tensor([[1, 2], [3, 4]]), 1)
     tensor([3, 7])
@@ -342,7 +343,7 @@ def prod(
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`sum`.
 
-    Order of operations: Fold(n), see :mod:`torch_reductions.reduce`. The gradient is torch's, infinities and NaN
+    Order of operations: Fold(n), as of :func:`sum`. The gradient is torch's, infinities and NaN
     included: the product over the element; where the tensor has a zero, the product before an element times the product
     after it (Blelloch, *Prefix Sums and Their Applications*).
 
@@ -371,7 +372,7 @@ def mean(
         RuntimeError: the input is of integers or bool without a ``dtype``, or ``dtype`` is not floating-point.
         IndexError, TypeError, ValueError, NotImplementedError: as :func:`sum`.
 
-    Order of operations: Fold(n), see :mod:`torch_reductions.reduce`, then one division by n in the accumulator's type.
+    Order of operations: Fold(n), as of :func:`sum`, then one division by n in the accumulator's type.
 
     >>> mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
     tensor([2., 3.])
@@ -396,7 +397,7 @@ def amax(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = 
         RuntimeError: the input is empty and no dim is given; as :func:`sum` otherwise.
         TypeError, ValueError, NotImplementedError: as :func:`sum`.
 
-    Order of operations: Fold(n), see :mod:`torch_reductions.reduce`. Equal elements share the gradient evenly. The
+    Order of operations: Fold(n), as of :func:`sum`. Equal elements share the gradient evenly. The
     textbook's variants follow Harris, *Optimizing Parallel Reduction in CUDA*.
 
     >>> amax(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
@@ -420,7 +421,7 @@ def amin(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`amax`.
 
-    Order of operations: Fold(n), see :mod:`torch_reductions.reduce`. Equal elements share the gradient evenly. The
+    Order of operations: Fold(n), as of :func:`sum`. Equal elements share the gradient evenly. The
     textbook's variants follow Harris, *Optimizing Parallel Reduction in CUDA*.
 
     >>> amin(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)

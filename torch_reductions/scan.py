@@ -447,12 +447,14 @@ def cumsum(
         exclusive: whether an element's own value is left out, :math:`y_i = \sum_{j < i} x_j`.
         reverse: whether the sums begin at the end, :math:`y_i = \sum_{j \ge i} x_j`.
         include_initial: whether the sum of no elements, 0, stands before the others, or behind them if ``reverse``.
-        cu_seqlens: offsets of packed segments along ``dim``, 1-D int32 or int64 on the input's device,
-            ``[0, ..., length]``; segments may be empty. Each is scanned alone, with the bits of the scan of its slice.
+        cu_seqlens: cumulative sequence lengths, where packed segments begin and end along ``dim``: segment s is
+            ``[cu_seqlens[s], cu_seqlens[s + 1])``. 1-D int32 or int64 on the input's device, ``[0, ..., length]``;
+            segments may be empty. Each is scanned alone, with the bits of the scan of its slice.
             On a CPU their values are checked; on a GPU nothing is read back, and offsets that fall, or begin or end
             elsewhere, give results without a meaning, but touch no memory outside.
         mask: bool, on the input's device, to be broadcast to its shape: True where an element takes part. What does not
-            counts as -0.0, which changes no sum, and has the gradient 0; the input is not copied for it.
+            take part counts as -0.0, which changes no sum (0.0 would make 0.0 of -0.0), and has the gradient 0; the
+            input is not copied for it.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names. On a GPU only ``"auto"``, that
             is ``"ordered"``, takes segments or a mask.
         out: where the results go; by default into a new tensor. Its type is that of the results, where ``dtype`` is
@@ -472,11 +474,18 @@ def cumsum(
         NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type, segments or
             masks; vmap over cu_seqlens.
 
-    Order of operations: Fold(i + 1), see :mod:`torch_reductions.scan`; pairwise, so the error grows as
-    :math:`\log_2 i`. The gradient is one scan from the other end (Blelloch, *Prefix Sums and Their Applications*).
+    Order of operations: Fold(i + 1), a fixed tree of pairs (docs/order.md): the i + 1 elements are cut into blocks of
+    powers of two, the largest first, each a balanced tree, and these are added from left to right. So the error grows
+    as :math:`\log_2 i`. The gradient is one scan from the other end (Blelloch, *Prefix Sums and Their Applications*).
 
     >>> cumsum(torch.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
+    >>> cumsum(torch.tensor([1, 2, 3]), 0, exclusive=True)
+    tensor([0, 1, 3])
+    >>> cumsum(torch.tensor([1, 2, 3]), 0, reverse=True)
+    tensor([6, 5, 3])
+    >>> cumsum(torch.tensor([1, 2, 3]), 0, include_initial=True)
+    tensor([0, 1, 3, 6])
     >>> cumsum(torch.tensor([1, 2, 3]), 0, reverse=True, include_initial=True)
     tensor([6, 5, 3, 0])
     >>> cumsum(torch.tensor([1, 2, 3, 4, 5]), 0, cu_seqlens=torch.tensor([0, 3, 3, 5]))
@@ -513,7 +522,7 @@ def cumprod(
         reverse: whether the products begin at the end, :math:`y_i = \prod_{j \ge i} x_j`.
         include_initial: whether the product of no elements, 1, stands before the others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; what does not counts as 1.
+        mask: which elements take part, as in :func:`cumsum`; what does not take part counts as 1.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
         out: where the results go, as in :func:`cumsum`.
 
@@ -523,7 +532,7 @@ def cumprod(
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
 
-    Order of operations: Fold(i + 1), see :mod:`torch_reductions.scan` (Blelloch, *Prefix Sums and Their Applications*).
+    Order of operations: Fold(i + 1), as of :func:`cumsum` (Blelloch, *Prefix Sums and Their Applications*).
     The gradient is one linear recurrence from the other end, right where elements are zero, too: nothing is divided.
 
     >>> cumprod(torch.tensor([1.0, 2.0, 3.0]), 0)
@@ -558,7 +567,7 @@ def logcumsumexp(
         reverse: whether the sums begin at the end, :math:`y_i = \log \sum_{j \ge i} e^{x_j}`.
         include_initial: whether the logarithm of no sum, -inf, stands before the others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; what does not counts as -inf.
+        mask: which elements take part, as in :func:`cumsum`; what does not take part counts as -inf.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
         out: where the results go, as in :func:`cumsum`.
 
@@ -569,7 +578,7 @@ def logcumsumexp(
         IndexError, RuntimeError, TypeError, ValueError: as :func:`cumsum`.
         NotImplementedError: as :func:`cumsum`; or input is of integers or bools, as in torch.
 
-    Order of operations: Fold(i + 1), see :mod:`torch_reductions.scan`, of
+    Order of operations: Fold(i + 1), as of :func:`cumsum`, of
     :math:`\max(a, b) + \log(1 + e^{\min(a, b) - \max(a, b)})`, whose exponential and logarithm are the same sums and
     products on every device, each within 2 units in the last place. Half precision is rounded once, at the end. The
     gradient is one :func:`torch_reductions.linear_recurrence` from the other end, whose gates
@@ -609,8 +618,8 @@ def cummax(
         include_initial: whether the largest of no elements, the type's smallest value at index -1, stands before the
             others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; what does not counts as the type's
-            smallest value at index -1.
+        mask: which elements take part, as in :func:`cumsum`; what does not take part counts as the
+            type's smallest value at index -1.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
         out: where the results go, a pair of values and int64 indices, as in :func:`cumsum`.
 
@@ -658,8 +667,8 @@ def cummin(
         include_initial: whether the smallest of no elements, the type's largest value at index -1, stands before the
             others, or behind them if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; what does not counts as the type's
-            largest value at index -1.
+        mask: which elements take part, as in :func:`cumsum`; what does not take part counts as the
+            type's largest value at index -1.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
         out: where the results go, a pair of values and int64 indices, as in :func:`cumsum`.
 

@@ -246,11 +246,14 @@ def segment_sum(
 ) -> Tensor:
     r"""Sum of each packed segment, :math:`y_s = \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a dim; c is ``cu_seqlens``.
 
+    What ``torch.segment_reduce(input, "sum", offsets=cu_seqlens)`` computes, of every type and along any dim.
+
     Args:
         input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool; one dim or more, any
             strides.
-        cu_seqlens: 1-D, int32 or int64, on the input's device: ``[0, ..., input.shape[dim]]``, none less than the one
-            before it. Segments may be empty, and there may be none.
+        cu_seqlens: cumulative sequence lengths: segment s is ``[cu_seqlens[s], cu_seqlens[s + 1])``. 1-D, int32 or
+            int64, on the input's device: ``[0, ..., input.shape[dim]]``, none less than the one before it. Segments may
+            be empty, and there may be none.
         dim: the dim along which the segments lie.
         dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
@@ -269,7 +272,7 @@ def segment_sum(
     On a GPU the values of cu_seqlens are not checked, which would stop the host: wrong ones give wrong results, but no
     memory outside the tensors is read or written.
 
-    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Higham, *Accuracy
+    Order of operations: Fold(n) of each segment's n elements, a fixed tree of pairs (docs/order.md; Higham, *Accuracy
     and Stability of Numerical Algorithms*, 4.2; Blelloch, *Prefix Sums and Their Applications*, 1.5). Gradients have
     the same bits every time.
 
@@ -298,7 +301,7 @@ def segment_prod(
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Blelloch, *Prefix
+    Order of operations: Fold(n) of each segment's n elements, as of :func:`segment_sum` (Blelloch, *Prefix
     Sums and Their Applications*, 1.5). The gradient of an element is the product of the others, of those before it
     and of those behind it: nothing is divided, and elements may be zero.
 
@@ -329,7 +332,7 @@ def segment_mean(
             :func:`segment_sum` otherwise.
         IndexError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Blelloch, *Prefix
+    Order of operations: Fold(n) of each segment's n elements, as of :func:`segment_sum` (Blelloch, *Prefix
     Sums and Their Applications*, 1.5), then one division by n in the accumulator's type.
 
     >>> segment_mean(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
@@ -355,7 +358,7 @@ def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: st
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Blelloch, *Prefix
+    Order of operations: Fold(n) of each segment's n elements, as of :func:`segment_sum` (Blelloch, *Prefix
     Sums and Their Applications*, 1.5). Equal elements share the gradient evenly.
 
     >>> segment_amax(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))
@@ -381,7 +384,7 @@ def segment_amin(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: st
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, see :mod:`torch_reductions.segment` (Blelloch, *Prefix
+    Order of operations: Fold(n) of each segment's n elements, as of :func:`segment_sum` (Blelloch, *Prefix
     Sums and Their Applications*, 1.5). Equal elements share the gradient evenly.
 
     >>> segment_amin(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))
