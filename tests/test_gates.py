@@ -221,14 +221,12 @@ def kernel_name(kernel: str) -> str:
 
 
 def value_bytes(kernel: str) -> int:
-    """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token, of two
-    lines where elements of 2 bytes lie side by side and a line is one tile."""
+    """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token."""
     if kernel.startswith("list_windows"):
         return 8  # positions
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
-    if step := re.match(r"(?:recur_lines<(\w+)|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
-        is_pair = step[1] == "SideBySide" and step[2] in ("Half", "BFloat16") and "true" not in kernel
-        return 2 * size[step[2]] * (2 if is_pair else 1)
+    if step := re.match(r"(?:recur_lines<\w+|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
+        return 2 * size[step[1]]
     if pair := re.search(r"\b(?:Sum|Prod)<Pair<(\w+)> ?>", kernel):
         return 2 * size[pair[1]]
     operator = re.search(r"\b(?:Sum|Prod|LogAdd|Max|ArgMax|LastMax)<([\w ]+)(?:, ([\w ]+))?>", kernel)
@@ -526,7 +524,7 @@ def test_reasons_are_read() -> None:
         ("scan_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 0>", "scan_columns-pairs", 8),
         ("scan_rows<Input<Pair<float>, Sum<Pair<float> >, 4>, (Way)0>", "scan_rows-pairs", 8),
         ("recur_lines<SideBySide<BFloat16, true> >", "recur_lines-SideBySide-carried", 8),
-        ("recur_lines<SideBySide<BFloat16, false> >", "recur_lines-SideBySide", 16),
+        ("recur_lines<SideBySide<BFloat16, false> >", "recur_lines-SideBySide", 8),
         ("recur_lines<SideBySide<float, false> >", "recur_lines-SideBySide", 8),
         ("recur_lines<Along<double, false, true> >", "recur_lines-Along", 16),
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),

@@ -275,14 +275,6 @@ MUTANTS = (
         "linear_recurrence",
     ),
     Mutant(
-        "a recurrence's first line of two that takes the second one's token",
-        "plain",
-        RECURRENCE + "two.cuh",
-        "{x.first + y.first, x.second + y.second}",
-        "{x.first + y.second, x.second + y.second}",
-        "linear_recurrence",
-    ),
-    Mutant(
         "a recurrence's vectors that change places when they are read alone",
         "plain",
         RECURRENCE + "layouts.cuh",

@@ -10,7 +10,6 @@
 #include "../../primitives/async.cuh"
 #include "../../primitives/divisor.cuh"
 #include "../../scan/ordered/lines.cuh"
-#include "two.cuh"
 
 namespace torch_reductions::cuda {
 
@@ -49,16 +48,6 @@ __device__ __forceinline__ void narrow(T (&to)[N], const Native<T> (&from)[N]) {
     for (int i = 0; i < N; i++) to[i] = narrowed<T>(from[i]);
   }
 }
-template <class T, int N>
-__device__ __forceinline__ void narrow(Two<T> (&to)[N], const Two<Native<T>> (&from)[N]) {
-#pragma unroll
-  for (int i = 0; i < N; i++) {
-    const Native<T> numbers[2] = {from[i].first, from[i].second};
-    T elements[2];
-    narrow(elements, numbers);
-    to[i] = {elements[0], elements[1]};
-  }
-}
 
 struct Spot {
   unsigned group, tile;
@@ -73,17 +62,15 @@ struct Place {
 // What layouts share. Carried: a line has several tiles, so that all warps of a block share a strip.
 template <class T, int LogLines, bool Carried>
 struct WarpLayout {
-  // Side by side a lane has two lines of 2-byte elements, else one: two have totals of twice the size to carry.
-  using E = std::conditional_t<LogLines == 5 && sizeof(T) == 2 && !Carried, Two<T>, T>;
-  using Element = E;
-  using Number = typename NumberOf<E>::Type;
+  using Element = T;
+  using Number = Native<T>;
   using Value = Step<Number>;
   static constexpr bool kCarried = Carried;
   static constexpr int kLogLines = LogLines, kColumns = LogLines < 0 ? 32 : 1 << LogLines;
-  static constexpr int kElementBytes = sizeof(T), kTogether = int(sizeof(E) / sizeof(T)), kLines = 32 * kTogether;
+  static constexpr int kElementBytes = sizeof(T);
   // That a multiprocessor holds.
   static constexpr int kBlocks = !Carried ? (sizeof(T) < 8 ? 4 : 3) : sizeof(Value) > 8 || LogLines < 0 ? 2 : 3;
-  static constexpr int Run = 64 / int(sizeof(E)), Part = kStepsOfPart, Parts = Run / Part;
+  static constexpr int Run = 64 / int(sizeof(T)), Part = kStepsOfPart, Parts = Run / Part;
 
   const RecurrenceLines& lines;
   const Cut& cut;
@@ -120,13 +107,13 @@ struct WarpLayout {
     return p.outer * strides.outer + p.inner * strides.inner + position * strides.length;
   }
   __device__ __forceinline__ static Number read(const char* p) {
-    uint32_t words[(sizeof(E) + 3) / 4];
-    load_words<sizeof(E)>(words, p);
-    return NumberOf<E>::of(words, 0);
+    uint32_t words[(sizeof(T) + 3) / 4];
+    load_words<sizeof(T)>(words, p);
+    return element<T>(words, 0);
   }
   __device__ __forceinline__ static void copy_one(void* to, const void* from) {
-    if constexpr (sizeof(E) >= 4) copy_async<sizeof(E)>(to, from);
-    else *static_cast<E*>(to) = *static_cast<const E*>(from);
+    if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(to, from);
+    else *static_cast<T*>(to) = *static_cast<const T*>(from);
   }
 
   __device__ __forceinline__ char* gates_of_warp(int bytes) const { return memory + (threadIdx.x >> 5) * 2 * bytes; }
@@ -138,11 +125,10 @@ struct WarpLayout {
 template <class T, bool Carried>
 struct SideBySide : WarpLayout<T, 5, Carried> {
   using Base = WarpLayout<T, 5, Carried>;
-  using Base::lines, Base::cut, Base::Run, Base::Part, Base::lane, Base::kTogether;
-  using typename Base::Element;
+  using Base::lines, Base::cut, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
   using typename Base::Value;
-  static constexpr int kRow = 32 * int(sizeof(Element)), kBytes = Run * kRow;
+  static constexpr int kRow = 32 * int(sizeof(T)), kBytes = Run * kRow;
   static constexpr int kLanes = kRow / 16, kRows = 32 / kLanes;        // a row's lanes; rows that a warp copies at once
   static HOST_DEVICE int bytes_of_warp(const Cut&) { return kBytes; }  // of gates or of tokens
 
@@ -150,11 +136,9 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   __device__ __forceinline__ Place place_of(unsigned line, Spot spot) const {
     const unsigned outer = cut.inner.quotient(line), inner = line - outer * cut.inner.divisor;
     const int start = ((int(spot.tile) << cut.log_warps) + Base::warp_of_strip()) * Run;
-    return {line, start, line < unsigned(lines.count), outer, inner, line / kTogether};
+    return {line, start, line < unsigned(lines.count), outer, inner, line};
   }
-  __device__ __forceinline__ Place place(Spot spot) const {
-    return place_of((Base::strip(spot) * 32 + lane()) * kTogether, spot);
-  }
+  __device__ __forceinline__ Place place(Spot spot) const { return place_of(Base::strip(spot) * 32 + lane(), spot); }
   __device__ __forceinline__ int within(const Place& p) const {
     const int left = int(lines.length) - int(p.start);
     return !p.exists || left < 0 ? 0 : left < Run ? left : Run;
@@ -168,7 +152,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   __device__ __forceinline__ void ask(Spot spot) const {
     constexpr int kVectors = Run / kRows;
     const int row = lane() / kLanes;
-    const Place p = place_of(Base::strip(spot) * Base::kLines + lane() % kLanes * int(16 / sizeof(T)), spot);
+    const Place p = place_of(Base::strip(spot) * 32 + lane() % kLanes * int(16 / sizeof(T)), spot);
     const int there = within(p) - row;
     char* const to = as_one(gates() + lane() * 16);
     const auto copy_in = [&](const char* data, const Strides& strides, int space) {
@@ -180,12 +164,12 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     };
     copy_in(lines.gates, lines.gate_bytes, 0);
     copy_in(lines.tokens, lines.token_bytes, kBytes);
-    Element* const own = reinterpret_cast<Element*>(gates()) + lane();
+    T* const own = reinterpret_cast<T*>(gates()) + lane();
 #pragma unroll 1
     for (int i = within(place(spot)); i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
   }
   __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
-    const char* const from = gates() + lane() * int(sizeof(Element)) + j * Part * kRow;
+    const char* const from = gates() + lane() * int(sizeof(T)) + j * Part * kRow;
 #pragma unroll
     for (int i = 0; i < Part; i++) x[i] = {Base::read(from + i * kRow), Base::read(from + kBytes + i * kRow)};
   }
@@ -200,10 +184,10 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
       to = as_one(layout.lines.output + layout.at(p, int(p.start), strides));
     }
     __device__ __forceinline__ void put(const Number (&y)[Part], int j) const {
-      Element elements[Part];
+      T elements[Part];
       narrow(elements, y);
       const auto put_one = [&](int i) {
-        *reinterpret_cast<Element*>(as_one(to) + int64_t(step) * (j * Part + i)) = elements[i];
+        *reinterpret_cast<T*>(as_one(to) + int64_t(step) * (j * Part + i)) = elements[i];
       };
       if (there >= (j + 1) * Part) {
 #pragma unroll

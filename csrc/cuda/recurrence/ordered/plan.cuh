@@ -42,7 +42,7 @@ class RecurrencePlan {
     if (cut.log_lines == 5 && inner * size % 16 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
         are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
         are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))
-      return start<SideBySide>(cut, ceil_div(count, SideBySide<T, true>::kLines));
+      return start<SideBySide>(cut, ceil_div(count, 32));
     // 16 bytes apart the runs of a line meet different banks as vectors, else as single words.
     const int apart = cut.log_lines == 0 ? 16 : cut.log_lines < 5 ? 4 << cut.log_lines : 0;
     cut.run_bytes = int((run * size) << cut.log_lines) + apart;
