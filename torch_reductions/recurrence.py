@@ -364,6 +364,8 @@ def linear_recurrence(
 def _promoted(gates: Tensor, tokens: Tensor, initial: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """Of one type, as torch promotes them: those without dims do not count beside others."""
     tensors = [t for t in (gates, tokens, initial) if t is not None]
+    for tensor in tensors:
+        check_input(NAME, tensor)
     dtype = functools.reduce(
         torch.promote_types, [t.dtype for t in tensors if t.ndim > 0] or [t.dtype for t in tensors]
     )
