@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -200,6 +201,19 @@ def test_one_launch(function: str, shape: tuple[int, ...], dim: int | None) -> N
         torch.cuda.synchronize()
     work = [e.name for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
     assert len(work) == 1, work
+
+
+def test_two_host_threads() -> None:
+    """One kernel with much shared memory and with little: no launch lowers the limit under that of another thread."""
+    line, rows = torch.ones(2**21, device="cuda"), torch.ones(512, 4096, device="cuda")
+    tr.cumsum(line, 0), tr.cumsum(rows, 1)
+
+    def run(x: torch.Tensor, dim: int) -> bool:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            return all(bool(tr.cumsum(x, dim).select(dim, -1).eq(x.shape[dim]).all()) for _ in range(500))
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(run, (line, rows), (0, 1)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -33,6 +33,19 @@ int attribute(int device) {
 int multiprocessors(int device) { return attribute<cudaDevAttrMultiProcessorCount>(device); }
 int shared_memory(int device) { return attribute<cudaDevAttrMaxSharedMemoryPerBlockOptin>(device); }
 
+void allow_shared_memory(const void* kernel, size_t bytes) {
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, size_t> allowed;
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  std::lock_guard<std::mutex> lock(mutex);
+  size_t& most = allowed[{kernel, device}];
+  if (bytes <= most) return;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
+        "a kernel's shared memory");
+  most = bytes;
+}
+
 namespace {
 
 constexpr int64_t kTickets = 16384, kWords = 1 << 17, kManyWords = 1 << 20;

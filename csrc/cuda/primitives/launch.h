@@ -40,6 +40,9 @@ class Context {
 int multiprocessors(int device);
 int shared_memory(int device);  // bytes that a block may have, about as many as a multiprocessor has
 
+// Lets blocks of the kernel have so many dynamic bytes. Never fewer than before: another thread may be about to launch it.
+void allow_shared_memory(const void* kernel, size_t bytes);
+
 #if defined(__CUDACC__) || defined(CUDA_ON_CPU)
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, size_t shared_bytes, cudaStream_t stream,
@@ -48,8 +51,7 @@ void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, siz
   const dim3 grid{unsigned(blocks)}, block{threads};
 #ifdef __CUDACC__
   if (shared_bytes > 16 * 1024)  // with its static ones, up to 32 KB, a block has 48 KB unless it asks for more
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)),
-          "a kernel's shared memory");
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
   check(cudaGetLastError(), "a kernel launch");
 #else  // the emulator of tests/ runs the same kernels on the CPU

@@ -62,12 +62,11 @@ struct Place {
 // What layouts share. Carried: a line has several tiles, so that all warps of a block share a strip.
 template <class T, int LogLines, bool Carried>
 struct WarpLayout {
-  using Element = T;
   using Number = Native<T>;
   using Value = Step<Number>;
   static constexpr bool kCarried = Carried;
   static constexpr int kLogLines = LogLines, kColumns = LogLines < 0 ? 32 : 1 << LogLines;
-  static constexpr int kElementBytes = sizeof(T);
+  static constexpr int kSize = sizeof(T);
   // That a multiprocessor holds.
   static constexpr int kBlocks = !Carried ? (sizeof(T) < 8 ? 4 : 3) : sizeof(Value) > 8 || LogLines < 0 ? 2 : 3;
   static constexpr int Run = 64 / int(sizeof(T)), Part = kStepsOfPart, Parts = Run / Part;
@@ -148,6 +147,16 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   }
 
   __device__ __forceinline__ char* gates() const { return this->gates_of_warp(kBytes); }
+  // Has what `ask` will copy come into the L2, a row a lane.
+  __device__ __forceinline__ void soon(Spot spot) const {
+    const Place p = place_of(Base::strip(spot) * 32, spot);
+    const int there = within(p);
+    for (int i = lane(); i < 2 * Run; i += 32) {
+      const Strides& strides = i < Run ? lines.gate_bytes : lines.token_bytes;
+      if (i % Run < there)
+        prefetch_to_l2((i < Run ? lines.gates : lines.tokens) + at(p, int(p.start) + i % Run, strides));
+    }
+  }
   // Of the run's rows a lane copies a vector of each kRows-th, at steps of 512 bytes in shared memory.
   __device__ __forceinline__ void ask(Spot spot) const {
     constexpr int kVectors = Run / kRows;

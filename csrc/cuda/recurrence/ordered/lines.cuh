@@ -51,6 +51,11 @@ struct LineTiles {
     const unsigned tile = cut.groups.quotient(number);
     return {number - tile * cut.groups.divisor, tile};
   }
+  __device__ __forceinline__ void soon(Spot spot) const
+    requires requires(const Layout& l) { l.soon(spot); }
+  {
+    layout.soon(spot);
+  }
   __device__ __forceinline__ void ask(Spot spot) const { layout.ask(spot); }
 
   // node[Parts + j]: part j of the run; node[1]: all of it. What else there is, is made again: registers are few.
@@ -194,8 +199,7 @@ struct LineTiles {
     const Place p = layout.place(spot);
     const Around a = around(spot, p, s.node[1]);
     if (lines.initial == nullptr) return write<false>(p, s, a, Number{});
-    constexpr int64_t kSize = Layout::kElementBytes;
-    write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * kSize) : Number{});
+    write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * Layout::kSize) : Number{});
   }
   // The folds of the run, part by part. Without an initial state nobody asks for their gates.
   template <bool Begun>

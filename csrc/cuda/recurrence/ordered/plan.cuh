@@ -105,8 +105,10 @@ class RecurrencePlan {
       const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
       if (blocks > resident) blocks = resident;
     }
+    using Alone = Layout<T, false, way...>;
+    static_assert(int(Alone::Run) == int(Carried::Run), "both are cut in one way");
     auto kernel = &recur_lines<Carried>;
-    if (tiles == 1) kernel = &recur_lines<Layout<T, false, way...>>;
+    if (tiles == 1) kernel = &recur_lines<Alone>;
     launch(kernel, blocks, threads, bytes, context_.stream, lines_, cut, unsigned(work), carry);
   }
 

@@ -190,6 +190,20 @@ struct ColumnTiles {
       for (int i = there; i < Run; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
     }
   }
+  // Has what `ask` will copy of rows come into the L2, a line of the cache a lane.
+  __device__ __forceinline__ void soon(Spot spot) const {
+    if constexpr (Wide) {
+      constexpr int kBytes = kLines * int(sizeof(T)), kOfRow = kBytes > 128 ? kBytes / 128 : 1;  // lines of the cache
+      const Place p = place(spot);
+      const int64_t line = p.strip * kLines;
+      if (line >= count) return;
+      const auto [outer, inner] = index(line);
+      const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes;
+      const int there = within(lines.length - p.first, 32 / kLines * Run) * kOfRow;
+      for (int i = threadIdx.x & 31; i < there; i += 32)
+        prefetch_to_l2(from + lines.element(p.first + i / kOfRow) * lines.length_bytes + i % kOfRow * 128);
+    }
+  }
   // A lane copies a vector of some lines of every kRows-th row.
   __device__ __forceinline__ void ask_rows(const Place& p) const {
     constexpr int kLanes = kLines * int(sizeof(T)) / 16, kRows = 32 / kLanes;  // of a row; at once

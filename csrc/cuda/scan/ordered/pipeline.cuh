@@ -59,12 +59,16 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
       tiles.use(newest);
       if (number < work) tiles.ask(tile[kBuffers - 1].spot);
       commit_copies();
+      // The tile that somebody draws a round of all blocks later; those of the first round are asked for at once.
+      if constexpr (requires { tiles.soon(tile[0].spot); })
+        if (several && number >= gridDim.x && work - number > gridDim.x) tiles.soon(tiles.spot(number + gridDim.x));
     }
     if (tile[0].number >= work) return;
     const Tile read = n == 0 ? tile[0] : tile[1];
     auto next = state;
     if (read.number < work) {
-      await_copies<kBuffers - 2>();
+      if (n == 0) await_copies<kBuffers - 1>();
+      else await_copies<kBuffers - 2>();
       __syncwarp();
       tiles.use(n);
       next = tiles.up(read.spot);

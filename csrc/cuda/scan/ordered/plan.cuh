@@ -126,8 +126,8 @@ class ScanPlan {
   static constexpr int kBeside = sizeof(Value) * 2048;
   bool fits(int64_t tile_bytes) const { return kBuffers * tile_bytes + kBeside <= shared_; }
 
-  // A block a tile; where tiles are carried, as many blocks as are resident, of so many threads in all on a
-  // multiprocessor: each takes tile after tile.
+  // Of lines of one tile a block has one; where tiles are carried, as many blocks as are resident, of so many threads in
+  // all on a multiprocessor, take tile after tile.
   template <class Kernel, int Radix, class... Rest>
   void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes,
              const Carry<Radix>& carry, const Rest&... rest) {

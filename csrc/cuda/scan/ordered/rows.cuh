@@ -39,7 +39,8 @@ enum class Way { either, forward, backward };
 template <class Op>
 inline constexpr bool kTwoWays = sizeof(typename Op::Value) == 4 && kIsNone<Op, LogAdd>;
 
-// A line of several tiles: a block a tile. Shorter ones: 2^log_threads threads a line, several lines a block.
+// A line of several tiles: a block takes one after the other. Shorter ones: 2^log_threads threads a line, several lines a
+// block.
 //
 // What lies behind a line's end is zero in shared memory. It stands in no result: a result is made of blocks that end at
 // its own position or before.

@@ -11,6 +11,7 @@ template <class Job, bool Rows>
 void scan_stretches(const Job& job, const Windows& windows, Context& context) {
   using Memory = SegmentMemory<typename Job::Op::Value, Rows>;
   constexpr int kBytes = sizeof(Memory), kBeside = 1024;  // that the system takes of a block's shared memory
+  static_assert(kBytes <= 64 * 1024, "what a block of 7.5 may have");
   list_stretches(windows, (Memory::kElements >> windows.log_lines) - Memory::R,
                  context.stream);  // behind them a run is free
   const int by_memory = (shared_memory(context.device) + kBeside) / (kBytes + kBeside);

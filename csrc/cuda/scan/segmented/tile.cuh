@@ -28,8 +28,10 @@ struct SegmentMemory {
 
   Value elements[kStretches][kElements / R * (R + 1)];  // [positions, lines], a row of places free behind each run
   Value warp_total[kStretches][kWarps][kLines];
-  Value total[kStretches][kSegmentThreads];        // of threads' runs, where a stretch is one tile
-  int end[kStretches][kSegmentThreads];            // of threads' segments, where it is several
+  union {
+    Value total;  // of the thread's run, where a stretch is one tile
+    int end;      // of the thread's segment, where it is several
+  } own[kStretches][kSegmentThreads];
   Value node[kElements / R];                       // totals of whole runs [runs, lines]
   Value group[kElements / (32 * R)][kLines];       // of as many runs as a warp has of a line
   Value kept[kSegmentRadix * kMaxLevels][kLines];  // [k]: the block of 2^k tiles before this one
@@ -60,8 +62,8 @@ struct SegmentTile {
   Value* const elements = memory.elements[n % kStretches];
   const bool exists = inner() < windows.inner;
 
-  __device__ __forceinline__ Value& total() const { return memory.total[n % kStretches][threadIdx.x]; }
-  __device__ __forceinline__ int& end() const { return memory.end[n % kStretches][threadIdx.x]; }
+  __device__ __forceinline__ Value& total() const { return memory.own[n % kStretches][threadIdx.x].total; }
+  __device__ __forceinline__ int& end() const { return memory.own[n % kStretches][threadIdx.x].end; }
 
   __device__ __forceinline__ int log() const { return Rows ? 0 : windows.log_lines; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log()) - 1); }

@@ -20,7 +20,7 @@ inline constexpr int kSegmentRun = 64 / int(sizeof(Value));  // elements that a 
 // Lines of a block, at most: the logarithm.
 template <class Value, bool Rows>
 inline constexpr int kSegmentLogLines = Rows                  ? 0
-                                        : sizeof(Value) == 16 ? 3
+                                        : sizeof(Value) == 16 ? 2
                                                               : 5;
 // Blocks that a multiprocessor holds. Several lines take more registers than one; LogAdd needs some for itself.
 template <class Op, bool Rows, class Value = typename Op::Value>
