@@ -147,8 +147,9 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   }
 
   __device__ __forceinline__ char* gates() const { return this->gates_of_warp(kBytes); }
-  // Has what `ask` will copy come into the L2, a row a lane.
+  // Has what `ask` will copy come into the L2, a row a lane. Rows of half a line of the cache would come twice.
   __device__ __forceinline__ void soon(Spot spot) const {
+    if constexpr (kRow < 128) return;
     const Place p = place_of(Base::strip(spot) * 32, spot);
     const int there = within(p);
     for (int i = lane(); i < 2 * Run; i += 32) {
