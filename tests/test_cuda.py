@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -201,6 +202,27 @@ def test_one_launch(function: str, shape: tuple[int, ...], dim: int | None) -> N
         torch.cuda.synchronize()
     work = [e.name for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
     assert len(work) == 1, work
+
+
+def test_streams_that_come_and_go() -> None:
+    """Right on each of very many streams, and no memory for each of them is kept."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    x = torch.ones(2**21, device="cuda")
+    torch.cuda.synchronize()
+    free, _ = torch.cuda.mem_get_info()
+    for _ in range(600):
+        handle = ctypes.c_void_p()
+        assert driver.cuStreamCreate(ctypes.byref(handle), 1) == 0
+        stream = torch.cuda.ExternalStream(handle.value)
+        with torch.cuda.stream(stream):
+            last = tr.cumsum(x, 0)[-1]
+            total = tr.sum(x)
+        stream.synchronize()
+        assert last.item() == total.item() == x.numel()
+        del last, total
+        assert driver.cuStreamDestroy_v2(handle) == 0
+    torch.cuda.empty_cache()
+    assert free - torch.cuda.mem_get_info()[0] < 500 << 20
 
 
 def test_two_host_threads() -> None:

@@ -63,7 +63,10 @@ struct LargeBoard {
   uint64_t words[kManyWords];
 };
 
-// Null where the device has no memory left outside torch's allocator.
+// As many as torch's own streams of two devices and more: streams that come and go would take memory for ever.
+constexpr size_t kStreams = 256;
+
+// Null where the device has no memory left outside torch's allocator, and for streams beyond the first kStreams.
 template <class State>
 State* of_stream(int device, cudaStream_t stream) {
   static std::mutex mutex;
@@ -71,7 +74,9 @@ State* of_stream(int device, cudaStream_t stream) {
   unsigned long long id = 0;  // not the handle: one handle stands for the default streams of all threads
   check(cudaStreamGetId(stream, &id), "cudaStreamGetId");
   std::lock_guard<std::mutex> lock(mutex);
-  State*& state = known[{device, id}];
+  const std::pair key{device, id};
+  if (known.size() >= kStreams && !known.contains(key)) return nullptr;
+  State*& state = known[key];
   if (state == nullptr) {
     // cudaMalloc while another stream captures would break that capture unless this thread asks for the relaxed mode.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
