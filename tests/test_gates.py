@@ -64,7 +64,7 @@ BUDGETS: dict[str, Budget] = {
     "recur_lines-OneByOne-carried": (256, {8: (128, 2), 16: (128, 2)}),
     "scan_segments": (256, {4: (80, 3), 8: (128, 2), 16: (128, 2)}),
     "scan_segments-row": (256, {4: (64, 4), 8: (80, 3)}),
-    "scan_segments-log_add": (256, {4: (80, 3), 8: (192, 1)}),
+    "scan_segments-log_add": (256, {4: (80, 3), 8: (256, 1)}),
     "list_windows": (256, {8: (32, 8)}),
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
@@ -116,7 +116,7 @@ INSTRUCTIONS = {
     "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
-FENCE = r"MEMBAR|CCTL|FENCE"  # a tagged value needs none
+FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none
 DIVISION = 24  # instructions: that far behind its reciprocal a division multiplies and adds
 
 

@@ -3,7 +3,7 @@
 // A thread scans a run of kVectors neighbouring vectors of 16 bytes. Behind each run a vector stays free, so that the lanes
 // of a warp, whose runs lie side by side, meet different banks.
 //
-// Local:   scan_rows (76 bytes): of 64-bit products and of values of 16 bytes, so that three and two blocks are resident
+// Local:   scan_rows (124 bytes): of bytes, 64-bit products and values of 16 bytes, so that two blocks or three fit
 #pragma once
 #include "lines.cuh"
 #include "mask.cuh"
