@@ -64,7 +64,7 @@ BUDGETS: dict[str, Budget] = {
     "recur_lines-OneByOne-carried": (256, {8: (128, 2), 16: (128, 2)}),
     "scan_segments": (256, {4: (80, 3), 8: (128, 2), 16: (128, 2)}),
     "scan_segments-row": (256, {4: (64, 4), 8: (80, 3)}),
-    "scan_segments-log_add": (256, {4: (80, 3), 8: (256, 1)}),
+    "scan_segments-log_add": (256, {4: (80, 3), 8: (208, 1)}),
     "list_windows": (256, {8: (32, 8)}),
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),

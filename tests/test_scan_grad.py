@@ -170,6 +170,10 @@ def test_long_gradient_of_logcumsumexp(device: str) -> None:
         error = ((actual - expected) / expected).abs()[expected > 1e-30]
         unit = torch.finfo(torch.float32).eps * max(torch.logcumsumexp(y, 0).abs().max().item(), 1.0)
         assert error.max() <= 2 * unit, (scale, error.max(), unit)
+        signed = torch.randn(100_000, dtype=torch.float64)  # whose gradients nearly cancel: of the largest one
+        expected = grad_of(torch.logcumsumexp, scale * x, signed)
+        actual = grad_of(tr.logcumsumexp, y.to(device), signed.float().to(device)).cpu()
+        assert (actual - expected).abs().max() <= 1e-4 * expected.abs().max()
 
 
 def grad_of(function: Any, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
