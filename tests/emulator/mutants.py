@@ -152,8 +152,8 @@ MUTANTS = (
         "a scan's warp that copies out before all its results are there",
         "races",
         SCAN + "rows.cuh",
-        "    __syncwarp();\n    if (in_vectors(to, at",
-        "    if (in_vectors(to, at",
+        "    __syncwarp();\n    if constexpr (IsIndexed<Value>::value)\n#pragma unroll 4\n      for (int i = q; i < p.res",
+        "    if constexpr (IsIndexed<Value>::value)\n#pragma unroll 4\n      for (int i = q; i < p.res",
         "cumsum",
     ),
     Mutant(
