@@ -152,8 +152,8 @@ MUTANTS = (
         "a scan's warp that copies out before all its results are there",
         "races",
         SCAN + "rows.cuh",
-        "    __syncwarp();\n    if constexpr (IsIndexed<Value>::value)\n#pragma unroll 4\n      for (int i = q; i < p.res",
-        "    if constexpr (IsIndexed<Value>::value)\n#pragma unroll 4\n      for (int i = q; i < p.res",
+        "    __syncwarp();\n    if constexpr (IsIndexed<Value>::value)\n#pragma unroll 4\n      for (int i = q; i < p.",
+        "    if constexpr (IsIndexed<Value>::value)\n#pragma unroll 4\n      for (int i = q; i < p.",
         "cumsum",
     ),
     Mutant(
