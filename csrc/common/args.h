@@ -93,4 +93,31 @@ struct RecurrenceArgs {
   Segments segments;
 };
 
+enum class Product : int { mm, bmm, addmm, baddbmm, matmul, linear };
+inline constexpr int kProductFunctions = 6;
+
+// A matrix of each batch. One of the two strides is 1, or the dim along it has one element; strides of 0 and overlapping
+// rows are possible (expanded tensors).
+struct Matrix {
+  const void* data;
+  int64_t batch_stride, row_stride, column_stride;
+};
+
+// output = alpha (a b) + beta added, of each batch: a is [m, k], b is [k, n], added and output are [m, n]. batch, m and n
+// are never 0; k may be: then a b is +0.
+//   dtype: of a and b, anything but bool
+//   output_dtype: dtype, or float32 of float16 and bfloat16, or int32 of int8, uint8 and int16. Rounded once, from
+//   ProductOf<T>, in which the factors alpha and beta and the sum are rounded too; where they are 1, nothing is multiplied.
+//   Of integers both are 1.
+//   added: without data there is nothing to add. Any strides; its type is output_dtype
+//   output: contiguous [batch, m, n]
+struct MatmulArgs {
+  Product function;
+  Dtype dtype, output_dtype;
+  Matrix a, b, added;
+  double alpha, beta;
+  void* output;
+  int64_t batch, m, n, k;
+};
+
 }  // namespace torch_reductions

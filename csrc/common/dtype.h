@@ -27,6 +27,14 @@ template <class T>
 using Accumulator =
     std::conditional_t<std::is_same_v<T, double>, double, std::conditional_t<std::is_integral_v<T>, int64_t, float>>;
 
+// What products of matrices accumulate in: float for float16, bfloat16 and float32; integers wrap, those of at most 32 bits
+// in 32.
+template <class T>
+using ProductOf =
+    std::conditional_t<std::is_integral_v<T>, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>, Accumulator<T>>;
+// Elements of k in one chain: of fused multiply-adds, and of steps of the tensor cores (docs/order.md).
+inline constexpr int64_t kProductChunk = 512, kTensorChunk = 4096;
+
 constexpr int size_of(Dtype dtype) {
   switch (dtype) {
     case Dtype::float64:

@@ -25,6 +25,7 @@ constexpr unsigned bit(Function function) { return 1u << int(function); }
 constexpr unsigned bit(Scan function) { return 1u << int(function); }
 constexpr unsigned bit(Segment function) { return 1u << int(function); }
 constexpr unsigned bit(Recurrence function) { return 1u << int(function); }
+constexpr unsigned bit(Product function) { return 1u << int(function); }
 constexpr unsigned bit(Dtype dtype) { return 1u << int(dtype); }
 inline constexpr unsigned kAllFunctions = (1u << kReduceFunctions) - 1, kAllDtypes = (1u << kDtypes) - 1;
 inline constexpr unsigned kFolds =
@@ -101,7 +102,13 @@ inline constexpr Rung kSegmentLadder[] = {
     {10, "sequential", kCpu, 0, kAllSegments, kAllDtypes, "left to right", "one loop over each segment: the textbook's check", false},
     {20, "ordered", kCpu | kCuda, 75, kAllSegments, kAllDtypes, "Fold(length)", "each segment in the order that its own length decides", true},
 };
+
+inline constexpr unsigned kAllProducts = (1u << kProductFunctions) - 1;
+inline constexpr Rung kMatmulLadder[] = {
+    {10, "sequential", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "three loops: the textbook's check", false},
+    {40, "one_element", kCuda, 75, kAllProducts, kNumbers, "one chain of fma, k ascending", "one thread an element of the result: each operand is read from memory over and over", true},
+};
 // clang-format on
-inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20;
+inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140;
 
 }  // namespace torch_reductions

@@ -1,0 +1,18 @@
+// The CPU's rungs of the ladder of matrix products, by number.
+#include "ladder.h"
+
+#include "../../common/launchers.h"
+
+namespace torch_reductions::cpu {
+namespace {
+
+constexpr Launcher<MatmulArgs, const Threads> kLaunchers[] = {{10, sequential}};
+static_assert(match(kMatmulLadder, kCpu, kLaunchers), "the launchers are the ladder's rungs, in its order");
+
+}  // namespace
+
+bool matmul(int64_t variant, const MatmulArgs& args, const Threads& threads) {
+  return run(kLaunchers, variant == 0 ? kMatmulAuto : variant, args, threads);
+}
+
+}  // namespace torch_reductions::cpu

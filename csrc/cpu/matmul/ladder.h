@@ -1,0 +1,15 @@
+// The CPU's launchers of the ladder of matrix products.
+#pragma once
+#include <cstdint>
+
+#include "../../common/args.h"
+#include "../threads.h"
+
+namespace torch_reductions::cpu {
+
+void sequential(const MatmulArgs& args, const Threads& threads);
+
+// Runs the rung of that number, 0 for auto. False where the CPU has none.
+bool matmul(int64_t variant, const MatmulArgs& args, const Threads& threads);
+
+}  // namespace torch_reductions::cpu
