@@ -242,8 +242,9 @@ class Operator(Generic[Output]):
 
     The rules see the operator's own arguments, `input` first; `variant` is the rung's number. `supports` raises where
     there is no kernel for the kind of tensor, `check` where anything is wrong. `autocast` names the device types where
-    autocast makes float32 of half precision, `lower` those where it makes its own type of float32. `fake` gives the output without values, `batch` takes (run, batch
-    size, input with the batch as its first dim, *args, **options) and gives an output with the batch as its first dim.
+    autocast makes float32 of half precision, `lower` those where it makes its own type of float32. `fake` gives the
+    output without values, `batch` takes (run, batch size, input with the batch as its first dim, *args, **options) and
+    gives an output with the batch as its first dim.
 
     `several`: the first args, too, are tensors or None, and have gradients and batches as the input has.
     `shared`: names of tensors among the args that all examples of a batch share; vmap over them raises.

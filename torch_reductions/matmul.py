@@ -3,8 +3,8 @@ r"""Products of matrices: mm, bmm, addmm, baddbmm, matmul, linear, as torch's, a
 An element of a product depends on its row, its column and their length alone: k runs through chunks of 512, each one
 chain of fused multiply-adds from +0.0, and the chunks' values are added from left to right. A row has the same bits for
 any number of rows, at any position, alone and in a batch, in every layout; float32 and float64 have them on CPU and GPU
-alike. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU the tensor cores add them, 16 elements at
-a time, in an order that k alone decides. Integers wrap. float32 is strict: no TF32, whatever torch's flags say.
+alike. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU the tensor cores add them, 16 elements
+at a time, in an order that k alone decides. Integers wrap. float32 is strict: no TF32, whatever torch's flags say.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import FLOATS, INTEGERS, check_input, to_dtype
+from .arguments import INTEGERS, check_input, to_dtype
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
 from .reduce import sum as sum_of
 
@@ -226,7 +226,7 @@ def _call_sum(
     beta: Number,
     alpha: Number,
 ) -> Tensor:
-    """beta input + alpha (a b). Of integers the kernels only add: a factor is applied apart, which wraps to the same."""
+    """beta input + alpha (a b). Of integers the kernels only add: factors are applied apart, which wraps to the same."""
     for argument, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, Tensor) or not isinstance(factor, (int, float, torch.SymInt, torch.SymFloat)):
             raise wrong_type(name, argument, "Number", factor)
@@ -360,7 +360,7 @@ def baddbmm(
     alpha: Number = 1,
     variant: str = "auto",
 ) -> Tensor:
-    r"""Matrices and the products of two batches, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{batch1}\,\mathrm{batch2}`.
+    r"""Matrices and products of two batches, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{batch1}\,\mathrm{batch2}`.
 
     Args:
         input: broadcast to [batch, m, n]; of the factors' type, or of out_dtype.
