@@ -109,11 +109,13 @@ EXPORT const char* torch_reductions_ladder(const char* family) {
   static const std::string reduce = lines(kReduceLadder, kFunctionNames), scan = lines(kScanLadder, kScanNames);
   static const std::string recurrence = lines(kRecurrenceLadder, kRecurrenceNames);
   static const std::string segment = lines(kSegmentLadder, kSegmentNames);
+  static const std::string matmul = lines(kMatmulLadder, kProductNames);
   const std::string_view name(family);
   return name == "reduce"       ? reduce.c_str()
          : name == "scan"       ? scan.c_str()
          : name == "recurrence" ? recurrence.c_str()
          : name == "segment"    ? segment.c_str()
+         : name == "matmul"     ? matmul.c_str()
                                 : "";
 }
 
