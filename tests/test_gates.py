@@ -32,6 +32,7 @@ ONE_ARCH = ["-arch", f"sm_{ARCH.replace('.', '')}"]
 SOURCES = build.sources("cuda/**/*.cu")
 PRODUCTION = ("ordered", "segmented")  # folders
 ORDERED = [source for source in SOURCES if source.parent.name in PRODUCTION]
+TEXTBOOK_PRODUCTS = [source for source in build.sources("cuda/matmul/*.cu") if int(source.name[:3]) <= 100]
 REGISTERS = 65536  # of a multiprocessor
 
 # Of the production kernels: threads of a block, and by the bytes of a value how many registers a thread may have and
@@ -114,6 +115,9 @@ INSTRUCTIONS = {
     "scan_segments-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR"],
     "list_windows": [r"VOTE"],
     "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
+    "multiply_scalar_panels": [r"LDG\.E R", r"LDS R", r"STS \["],
+    "multiply_vector_panels": [VECTOR_LOAD, r"LDS\.128", r"STS\.128"],
+    "multiply_copied_panels": [*ASYNC_COPY, r"LDGSTS\.E ", r"LDS\.128"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none
@@ -183,6 +187,10 @@ def fused(code: Iterable[str]) -> list[str]:
         if re.match("[FD]FMA", line) and since > DIVISION:
             found.append(line)
     return found
+
+
+def count(code: Iterable[str], pattern: str) -> int:
+    return sum(re.match(pattern, line) is not None for line in code)
 
 
 def complaint(line: str) -> bool:
@@ -297,7 +305,7 @@ def listing(source: Path, path: Path) -> str:
 def read_object(source: Path, path: Path) -> Object:
     """The usage of every kernel, and the code of all of them if a table asks for it or one has local memory."""
     usage = usages(output_of(tool("cuobjdump"), *ONE_ARCH, "-res-usage", path))
-    wanted = source.parent.name in (*PRODUCTION, "measure") or any(item.local for item in usage.values())
+    wanted = source.parent.name in (*PRODUCTION, "measure", "matmul") or any(item.local for item in usage.values())
     code = functions(listing(source, path)) if wanted else []
     plain = demangle({*usage, *(name for item in code for name in (item.kernel, item.callee))})
     assert len({plain[name] for name in usage}) == len(usage)
@@ -415,6 +423,16 @@ def test_nothing_is_fused_or_fenced(objects: dict[Path, Object], source: Path) -
     assert own
     assert {item.kernel: lines for item in own if (lines := fused(item.code))} == {}
     assert {item.kernel for item in own if any(re.match(FENCE, line) for line in item.code)} == set()
+
+
+@pytest.mark.parametrize("source", TEXTBOOK_PRODUCTS, ids=name_of)
+def test_products_are_fused(objects: dict[Path, Object], source: Path) -> None:
+    """A chain is of fused multiply-adds: what adds alone stands before a store, for addmm."""
+    kernels = [item for item in objects[source].functions if "<float" in item.kernel]
+    assert kernels
+    fused_adds = {item.kernel: count(item.code, r"FFMA\b") for item in kernels}
+    assert [kernel for kernel, adds in fused_adds.items() if adds == 0] == []
+    assert [item.kernel for item in kernels if count(item.code, r"FADD\b") > count(item.code, r"STG\b")] == []
 
 
 def test_the_compiler_said_nothing(objects: dict[Path, Object]) -> None:

@@ -469,6 +469,17 @@ PRODUCTS = (
     *(Product(1, 300, 40, "r", "c"), Product(300, 1, 40, "c", "r"), Product(1, 1100, 3), Product(1030, 2, 5, "c1")),
     *(Product(16, 132, 9, "e", "r"), Product(33, 17, 40, "rx", "r", "ex", 2), Product(19, 23, 31, "rx", "cx", batch=3)),
 )
+# Of the textbook's rungs, slow where a small result is a part of a large tile; all of PRODUCTS are in other_cases().
+TEXTBOOK_PRODUCTS = (
+    *(
+        Product(3, 5, 0, added="r", beta=-0.5),
+        Product(1, 7, 33),
+        Product(5, 1, 65, "c@1", "c"),
+        Product(17, 33, 7, "r"),
+    ),
+    *(Product(31, 29, 21, "c", "r", "r2", 2), Product(36, 40, 28, "r", "c"), Product(20, 24, 70, added="c", alpha=2)),
+    *(Product(65, 66, 5, "r2", "c1", batch=2), Product(132, 64, 8, "c", "r@4", "e"), Product(64, 130, 3, "r@4", "r6")),
+)
 # What no type changes: who reads what, and the ways out to storage.
 FEW_PRODUCTS = (
     *(Product(1, 5, 1025), Product(33, 17, 40, "c", "r1@1", "r", 1, 0.5, 2), Product(128, 72, 20, "r", "c")),
@@ -478,14 +489,15 @@ MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
 
 
-def product_cases_of(dtype: torch.dtype, views: Sequence[Product] = PRODUCTS) -> Iterator[Case]:
-    """Each emulated rung of matrix products on the views; results of small types in turn of their own type and wide."""
+def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None) -> Iterator[Case]:
+    """Each emulated rung of matrix products; results of small types in turn of their own type and wide."""
     of_floats, name = dtype.is_floating_point, dtype_name(dtype)
     wide = name if dtype.itemsize >= 4 else "float32" if of_floats else "int32"
     for rung in ladder("matmul"):
         if not rung.emulated or "cuda" not in rung.devices or name not in rung.dtypes:
             continue
-        for view, output in zip(views, itertools.cycle((name, wide)), strict=False):
+        every = PRODUCTS if "bfloat16" in rung.dtypes else TEXTBOOK_PRODUCTS
+        for view, output in zip(every if views is None else views, itertools.cycle((name, wide)), strict=False):
             if view.function in rung.functions:
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
 
@@ -580,6 +592,7 @@ def other_cases() -> list[Case]:
         largest += [case for case in every if block_size(case.rung.name) == size and case.rung.name.startswith(name)]
     return (
         [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
+        + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
         + [case for case in largest if case.rung.name != ORDERED]
         + [
             case

@@ -6,7 +6,7 @@
 // Order:   one chain of fused multiply-adds over all of k, ascending, from +0.
 // Needs:   7.5 and up; any layout; of 64, memory for the tiles of all threads that a device can hold.
 // See:     Volkov, Better Performance at Lower Occupancy, GTC 2010.
-// Local:   multiply_register_tiles (4096 bytes): the tiles of 16 x 16 and more do not fit into registers, as they shall show.
+// Local:   multiply_register_tiles (16384 bytes): tiles of 16 x 16 and more do not fit into registers, as they shall show.
 #include "ladder.h"
 #include "textbook.cuh"
 
@@ -15,13 +15,15 @@ namespace {
 
 constexpr int kSide = 8;  // of the square of a block's threads
 
-// Edges: a thread beyond them reads the last row or column again, and does not store.
+// Edges: for what is beyond them a thread reads the last row or column again, and stores nothing.
 template <class T, int N>
-__global__ void __launch_bounds__(kSide * kSide)
+__global__ void __launch_bounds__(kSide* kSide)
     multiply_register_tiles(const __grid_constant__ MatmulArgs args, const __grid_constant__ Tiles tiles) {
-  constexpr int kUnrolled = N <= 16 ? N : 1;  // rows of the tile, and a long k of the small ones: code has its limits too
+  constexpr int kUnrolled =
+      N <= 16 ? N : 1;  // rows of the tile, and a long k of the small ones: code has its limits too
   const Corner corner = corner_of_block<kSide * N, kSide * N>(tiles);
   const int64_t first_i = corner.i + threadIdx.x / kSide, first_j = corner.j + threadIdx.x % kSide;
+  if (first_i >= args.m || first_j >= args.n) return;
   const auto row = [&](int r) { return min(first_i + r * kSide, args.m - 1) * args.a.row_stride; };
   const auto column = [&](int c) { return min(first_j + c * kSide, args.n - 1) * args.b.column_stride; };
 

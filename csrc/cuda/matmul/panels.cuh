@@ -16,10 +16,10 @@ struct Factor {
   const T* data;
   int64_t across, down;  // from one o, and from one k, to the next
   int64_t depth;         // of k that are left
-  int last;              // o of the tile that there is: it stands for those beyond the edge, of which nobody stores results
-  T padding;             // for k beyond the depth
-  bool along_k;          // does memory go along k?
-  bool vectors;          // may four neighbours be read at once?
+  int last;      // o of the tile that there is: it stands for those beyond the edge, of which nobody stores results
+  T padding;     // for k beyond the depth
+  bool along_k;  // does memory go along k?
+  bool vectors;  // may four neighbours be read at once?
 
   __device__ __forceinline__ const T* at(int o, int k) const { return data + min(o, last) * across + k * down; }
   __device__ __forceinline__ T element(int o, int k) const { return k < depth ? *at(o, k) : padding; }
@@ -30,8 +30,8 @@ struct Factor {
 };
 
 template <class T>
-__device__ __forceinline__ Factor<T> factor_from(const T* data, int64_t across, int64_t down, int64_t size, int64_t depth,
-                                                 T padding) {
+__device__ __forceinline__ Factor<T> factor_from(const T* data, int64_t across, int64_t down, int64_t size,
+                                                 int64_t depth, T padding) {
   const bool along_k = down == 1, vectors = uintptr_t(data) % 16 == 0 && (along_k ? across : down) % 4 == 0;
   return {data, across, down, depth, int(min(size, int64_t(kTile))) - 1, padding, along_k, vectors};
 }
@@ -102,7 +102,8 @@ __device__ __forceinline__ void multiply_panels(const T* a_panel, const T* b_pan
 
 // A thread's elements as multiply_panels leaves them.
 template <class T>
-__device__ __forceinline__ void store_tile(const MatmulArgs& args, const Corner& corner, const T (&sums)[kEach][kEach]) {
+__device__ __forceinline__ void store_tile(const MatmulArgs& args, const Corner& corner,
+                                           const T (&sums)[kEach][kEach]) {
   const int row = threadIdx.x / 16, column = threadIdx.x % 16;
 #pragma unroll
   for (int r = 0; r < kEach; r++) {
