@@ -107,6 +107,7 @@ inline constexpr unsigned kAllProducts = (1u << kProductFunctions) - 1;
 inline constexpr unsigned kTextbookProducts = bit(Dtype::int32) | bit(Dtype::float32);
 inline constexpr Rung kMatmulLadder[] = {
     {10, "sequential", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "three loops: the textbook's check", false},
+    {20, "blocked", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "the loops go over blocks that stay in the cache", false},
     {40, "one_element", kCuda, 75, kAllProducts, kNumbers, "one chain of fma, k ascending", "one thread an element of the result: each operand is read from memory over and over", true},
     {50, "register_tile_1", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a thread computes one element: what larger tiles are measured against", true},
     {51, "register_tile_2", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a thread computes 2 x 2 elements, in registers", true},
@@ -125,6 +126,7 @@ inline constexpr Rung kMatmulLadder[] = {
     {80, "vector_loads", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "16 bytes an access, from global and from shared memory", true},
     {90, "swizzled", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "an exclusive or on shared addresses: no bank conflict", true},
     {100, "async_pipeline", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "copies into shared memory go on while older panels are multiplied", true},
+    {140, "ordered", kCpu, 75, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", false},
 };
 // clang-format on
 inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140;
