@@ -25,6 +25,7 @@ constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {
     {80, vector_loads},
     {90, swizzled},
     {100, async_pipeline},
+    {130, cublas},
 };
 static_assert(match(kMatmulLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
