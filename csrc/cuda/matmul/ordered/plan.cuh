@@ -78,7 +78,7 @@ class ProductPlan {
   template <int Rows, Layout kLayout>
   void strips(StripJob<T>& job) {
     constexpr size_t kBytes = StripSizes<P, Rows, kLayout>::kBytes;
-    const int64_t most = std::min(int64_t(kStripWarps), int64_t(shared_memory(context_.device) / kBytes));
+    const int64_t most = std::min(int64_t(strip_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
     const auto start = [&](int64_t warps) {
       const int64_t blocks = args_.batch * job.strips * ceil_div(job.last - job.first, warps);
       launch(multiply_strips<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream, job);

@@ -32,7 +32,7 @@ struct StripSizes {
 };
 
 template <class T, class Out, int Rows, Layout kLayout>
-__global__ void __launch_bounds__(32 * kStripWarps, 1)
+__global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
     multiply_strips(const __grid_constant__ StripJob<T> job) {
   using P = ProductOf<T>;
   using Sizes = StripSizes<P, Rows, kLayout>;

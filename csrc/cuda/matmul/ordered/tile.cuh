@@ -218,9 +218,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         }
         load((k + 1) % 2, from, (k + 1) % BK);
         if constexpr (A != Layout::any) {
-          if (k < BK - 1) {
+          // In bursts: the compiler sets three empty instructions before each copy that follows a load.
+          constexpr int kBursts = (kPieces + kBurst - 1) / kBurst, kEvery = (BK - 1) / kBursts;
+          if (k % kEvery == 0 && k / kEvery < kBursts) {
 #pragma unroll
-            for (int piece = k * kPieces / (BK - 1); piece < (k + 1) * kPieces / (BK - 1); piece++)
+            for (int piece = k / kEvery * kPieces / kBursts; piece < (k / kEvery + 1) * kPieces / kBursts; piece++)
               copy_piece_of(piece, fast, to);
           }
         }

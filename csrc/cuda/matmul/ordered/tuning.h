@@ -52,10 +52,12 @@ struct Tuning<uint64_t> {
 HOST_DEVICE constexpr int tile_depth(int bytes, bool padded) { return bytes == 8 || padded ? 8 : 16; }
 HOST_DEVICE constexpr int tile_stages(int threads, bool padded) { return threads == 64 || padded ? 4 : 3; }
 
+inline constexpr int kBurst = 5;  // copies that a thread asks for together, between its multiplications
+
 // A strip is 32 results wide, one a lane, and at most so many rows high; a stage holds so much of k.
 inline constexpr int kStripDepth = 32, kStripRows = 16;
 HOST_DEVICE constexpr int strip_stages(int rows) { return rows == 4 ? 4 : 3; }
-inline constexpr int kStripWarps = 16;  // of a block, each with a chunk
+HOST_DEVICE constexpr int strip_warps(int bytes) { return 64 / bytes; }  // of a block at most, each with a chunk
 
 // Threads of a block that adds planes, and how many planes it asks for at a time.
 inline constexpr int kFoldThreads = 128, kFoldAhead = 16;
