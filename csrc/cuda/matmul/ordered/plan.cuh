@@ -119,7 +119,7 @@ class ProductPlan {
     const double depth = run == 0 ? double(args_.k) : double(std::min(args_.k, run * kProductChunk));
     const double rate = Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
     const double fold = run == 0 ? 0 : kFoldLaunch + kFoldByte * planes / multiprocessors_;
-    return busiest * Shape::kM * Shape::kN * depth / rate + fold;
+    return busiest * (Shape::kM * Shape::kN * depth / rate + kBlockStart) + fold;
   }
 
   template <class Shape>

@@ -47,11 +47,10 @@ struct Tuning<uint64_t> {
   static constexpr bool kStrips = true;
 };
 
-// A tile's stages hold so much of k, and so many are on their way or read. Two panels whose rows are padded would leave no
-// room for a second large block beside the totals: these take half of k at a time.
-HOST_DEVICE constexpr int tile_depth(int bytes, bool padded) { return bytes == 8 || padded ? 8 : 16; }
-HOST_DEVICE constexpr int tile_stages(int threads, bool padded) { return threads == 64 || padded ? 4 : 3; }
-
+// A tile's stages hold so much of k, and so many are on their way or read. Where the rows of both panels are padded, there is
+// no room for a second large block beside the totals: these stages hold half.
+HOST_DEVICE constexpr int tile_depth(int bytes, bool halved) { return bytes == 8 || halved ? 8 : 16; }
+HOST_DEVICE constexpr int tile_stages(int threads, bool halved) { return threads == 64 || halved ? 4 : 3; }
 inline constexpr int kBurst = 5;  // copies that a thread asks for together, between its multiplications
 
 // A strip is 32 results wide, one a lane, and at most so many rows high; a stage holds so much of k.
@@ -62,7 +61,8 @@ HOST_DEVICE constexpr int strip_warps(int bytes) { return 64 / bytes; }  // of a
 // Threads of a block that adds planes, and how many planes it asks for at a time.
 inline constexpr int kFoldThreads = 128, kFoldAhead = 16;
 inline constexpr int64_t kPlaneBytes = 256 << 10;  // for each multiprocessor: together they fit the L2
-// What a launch that adds planes costs, and a byte of a plane, as products of float32 that a multiprocessor would compute.
-inline constexpr double kFoldLaunch = 1e6, kFoldByte = 22;
+// What a block costs to start, a launch that adds planes, and a byte of a plane, as products of float32 that a
+// multiprocessor would compute.
+inline constexpr double kBlockStart = 1e5, kFoldLaunch = 1e6, kFoldByte = 22;
 
 }  // namespace torch_reductions::cuda
