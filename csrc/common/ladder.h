@@ -127,7 +127,7 @@ inline constexpr Rung kMatmulLadder[] = {
     {90, "swizzled", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "an exclusive or on shared addresses: no bank conflict", true},
     {100, "async_pipeline", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "copies into shared memory go on while older panels are multiplied", true},
     {130, "cublas", kCuda, 75, kAllProducts, kFloats, "cuBLAS's own", "torch's own operators: the ruler", false},
-    {140, "ordered", kCpu, 75, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", false},
+    {140, "ordered", kCpu | kCuda, 75, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", true},
 };
 // clang-format on
 inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140;

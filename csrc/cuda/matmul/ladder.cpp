@@ -26,6 +26,7 @@ constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {
     {90, swizzled},
     {100, async_pipeline},
     {130, cublas},
+    {140, ordered},
 };
 static_assert(match(kMatmulLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
