@@ -21,7 +21,7 @@ inline Operand operand_of(const Matrix& matrix, int64_t width_stride, int64_t k_
           .batch_stride = matrix.batch_stride,
           .width_stride = width_stride,
           .k_stride = k_stride,
-          .vectors = (along_k || width_stride == 1) && reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
+          .vectors = (along_k || (size == 2 && width_stride == 1)) && reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
                      aligned(matrix.batch_stride) && aligned(along_k ? width_stride : k_stride)};
 }
 
