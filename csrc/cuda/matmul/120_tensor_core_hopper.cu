@@ -96,7 +96,7 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context)
   plan.fours = args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % four == 0;
   const int blocks = std::min(plan.tiles, multiprocessors(context.device));
   if (plan.chain < plan.steps)
-    plan.totals = static_cast<float4*>(context.workspace(size_t(blocks) * kTileRows * N * sizeof(float)));
+    plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * kTileRows * N * sizeof(float)));
   constexpr int kBoxOfK = kStep<T>;
   const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? kTileRows : kBoxOfK);
   const CUtensorMap map_b = map_of(b, args.dtype, along_b == Along::k ? N : kBoxOfK);

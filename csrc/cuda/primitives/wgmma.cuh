@@ -3,7 +3,8 @@
 //
 // d += a b with a of 64 rows, b of N columns and a step of 32 bytes of k: 16 elements of 2 bytes or 32 of 1. Thread t of the
 // 128 holds of row t / 32 * 16 + t % 32 / 4, and of the row 8 below, the columns 8 j + t % 4 * 2 and the one behind it: in
-// d[4 j] and d[4 j + 1], and d[4 j + 2] and d[4 j + 3].
+// d[4 j] and d[4 j + 1], and d[4 j + 2] and d[4 j + 3]. They are the bits of a float, or an integer: as floats the compiler
+// would move them from register to register where their bits are asked for, and the cores would have to wait for that.
 #pragma once
 #include <type_traits>
 
@@ -54,14 +55,11 @@ __device__ __forceinline__ void await_products() {
 }
 
 // Behind await_products<0>(): from here on the compiler may use the sums, and not before.
-template <class Sum, int Count>
-__device__ __forceinline__ void take_sums([[maybe_unused]] Sum (&d)[Count]) {
+template <int Count>
+__device__ __forceinline__ void take_sums([[maybe_unused]] uint32_t (&d)[Count]) {
 #ifndef CUDA_ON_CPU
 #pragma unroll
-  for (int i = 0; i < Count; i++) {
-    if constexpr (std::is_same_v<Sum, float>) asm volatile("" : "+f"(d[i])::"memory");
-    else asm volatile("" : "+r"(d[i])::"memory");
-  }
+  for (int i = 0; i < Count; i++) asm volatile("" : "+r"(d[i])::"memory");
 #endif
 }
 
@@ -85,27 +83,27 @@ __device__ __forceinline__ void take_registers() {
 #define NAMES_64 "{" NAMES_60 "%60, %61, %62, %63}"
 #define NAMES_128 "{" NAMES_60 TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11) \
   "%120, %121, %122, %123, %124, %125, %126, %127}"
-#define SUMS_4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
-#define SUMS_16(c, i) SUMS_4(c, i), SUMS_4(c, i + 4), SUMS_4(c, i + 8), SUMS_4(c, i + 12)
-#define SUMS_64(c) SUMS_16(c, 0), SUMS_16(c, 16), SUMS_16(c, 32), SUMS_16(c, 48)
-#define SUMS_128(c) SUMS_64(c), SUMS_16(c, 64), SUMS_16(c, 80), SUMS_16(c, 96), SUMS_16(c, 112)
+#define SUMS_4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
+#define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
+#define SUMS_64 SUMS_16(0), SUMS_16(16), SUMS_16(32), SUMS_16(48)
+#define SUMS_128 SUMS_64, SUMS_16(64), SUMS_16(80), SUMS_16(96), SUMS_16(112)
 
 // Operands behind the sums: the descriptors, whether to add to the sums or to zeros, and of 2-byte types the factors' signs
 // (1: as they are) and what runs along their rows.
 #define HALF_WGMMA(shape, types, names, sums, a_, b_, add_, along_a, along_b)                                          \
   asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types    \
                " " names ", " a_ ", " b_ ", add, 1, 1, " along_a ", " along_b ";\n\t}"                                 \
-               : sums("+f")                                                                                            \
+               : sums                                                                                                  \
                : "l"(a), "l"(b), "r"(int(add)), "n"(int(along_a_)), "n"(int(along_b_)))
 #define BYTE_WGMMA(shape, types, names, sums, a_, b_, add_)                                                            \
   asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types    \
                " " names ", " a_ ", " b_ ", add;\n\t}"                                                                 \
-               : sums("+r")                                                                                            \
+               : sums                                                                                                  \
                : "l"(a), "l"(b), "r"(int(add)))
 
 // d = a b, or d += a b. T is the type of both factors. All four warps come together.
-template <class T, Along along_a_, Along along_b_, class Sum, int Count>
-__device__ __forceinline__ void multiply_async([[maybe_unused]] Sum (&d)[Count], [[maybe_unused]] uint64_t a,
+template <class T, Along along_a_, Along along_b_, int Count>
+__device__ __forceinline__ void multiply_async([[maybe_unused]] uint32_t (&d)[Count], [[maybe_unused]] uint64_t a,
                                                [[maybe_unused]] uint64_t b, [[maybe_unused]] bool add) {
   static_assert(Count == 64 || Count == 128, "128 or 256 columns");
   static_assert(sizeof(T) == 2 || (along_a_ == Along::k && along_b_ == Along::k));

@@ -37,7 +37,7 @@ struct Plan {
   int steps, chain;              // steps of k, and how many of them are one chain
   int a_batches, b_batches;      // 1 where each batch has a matrix of its own, 0 where all have the same
   bool fours;                    // may four elements of a row be written at once?
-  float4* totals;                // of the chains so far, where there are several: a part for each block
+  uint4* totals;                 // of the chains so far, where there are several: a part for each block
 };
 
 // Where a tile begins.
@@ -105,8 +105,8 @@ __device__ __forceinline__ void leave_slot(Ring ring, int slot) {
 }
 
 // One chain: `steps` steps, d begins at zero.
-template <class T, Along along_a, Along along_b, int N, class Sum>
-__device__ __forceinline__ void multiply_chain(Sum (&d)[N / 2], int steps, Ring ring, Slot<N>& slot, uint64_t first_a,
+template <class T, Along along_a, Along along_b, int N>
+__device__ __forceinline__ void multiply_chain(uint32_t (&d)[N / 2], int steps, Ring ring, Slot<N>& slot, uint64_t first_a,
                                                uint64_t first_b) {
   int before = 0;  // the slot of the step before
   for (int step = 0; step < steps; step++) {
@@ -130,16 +130,20 @@ __device__ __forceinline__ void multiply_chain(Sum (&d)[N / 2], int steps, Ring 
   leave_slot(ring, before);
 }
 
+__device__ __forceinline__ void add_to(uint32_t& d, uint32_t total) {
+  d = __float_as_uint(__uint_as_float(total) + __uint_as_float(d));
+}
+
 // total + chain, from left to right. A thread finds its own totals only, which lie in the L2.
 template <int N>
-__device__ __forceinline__ void fold_chain(float (&d)[N / 2], float4* totals, bool first, bool last) {
+__device__ __forceinline__ void fold_chain(uint32_t (&d)[N / 2], uint4* totals, bool first, bool last) {
   constexpr int kNext = kMultiplyingWarps * 32;
   if (!first) {
 #pragma unroll
     for (int i = 0; i < N / 8; i++) {
-      const float4 total = totals[i * kNext];
-      d[4 * i] = total.x + d[4 * i], d[4 * i + 1] = total.y + d[4 * i + 1];
-      d[4 * i + 2] = total.z + d[4 * i + 2], d[4 * i + 3] = total.w + d[4 * i + 3];
+      const uint4 total = totals[i * kNext];
+      add_to(d[4 * i], total.x), add_to(d[4 * i + 1], total.y);
+      add_to(d[4 * i + 2], total.z), add_to(d[4 * i + 3], total.w);
     }
   }
   if (!last) {
@@ -148,8 +152,6 @@ __device__ __forceinline__ void fold_chain(float (&d)[N / 2], float4* totals, bo
   }
 }
 
-__device__ __forceinline__ uint32_t bits_of(float x) { return __float_as_uint(x); }
-__device__ __forceinline__ uint32_t bits_of(uint32_t x) { return x; }
 template <class Sum>
 __device__ __forceinline__ Sum from_bits(uint32_t bits) {
   if constexpr (std::is_same_v<Sum, float>) return __uint_as_float(bits);
@@ -189,9 +191,10 @@ __device__ __forceinline__ void write_strip(const Plan& plan, const uint4* strip
 
 // A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the output
 // are written at once. Pairs of columns are permuted by their row, so that neither way in nor way out meets a bank twice.
-template <class T, int N, class Sum>
-__device__ __forceinline__ void write_tile(const Plan& plan, const Sum (&d)[N / 2], char* strip, Tile tile, int row) {
+template <class T, int N>
+__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile, int row) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
+  using Sum = ProductOf<T>;
   const int lane = threadIdx.x % 32;
   uint2* const pairs = reinterpret_cast<uint2*>(strip) + lane / 4 * 32;
 #pragma unroll
@@ -200,8 +203,8 @@ __device__ __forceinline__ void write_tile(const Plan& plan, const Sum (&d)[N / 
 #pragma unroll
     for (int c = 0; c < 8; c++) {
       const int pair = (4 * c + lane % 4) ^ lane / 4 % 4 * 4, at = part * 32 + 4 * c;
-      pairs[pair] = {bits_of(d[at]), bits_of(d[at + 1])};
-      pairs[pair + 8 * 32] = {bits_of(d[at + 2]), bits_of(d[at + 3])};
+      pairs[pair] = {d[at], d[at + 1]};
+      pairs[pair + 8 * 32] = {d[at + 2], d[at + 3]};
     }
     __syncwarp();
     const uint4* const rows = reinterpret_cast<const uint4*>(strip);
@@ -220,12 +223,12 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int warp) 
   const uint64_t first_b = tile_descriptor(ring.steps + 2 * kHalfBytes, along_b, kHalfBytes);
   Slot<N> slot;
   for (int number = blockIdx.x; number < plan.tiles; number += gridDim.x) {
-    ProductOf<T> d[N / 2];
+    uint32_t d[N / 2];
     for (int step = 0; step < plan.steps; step += plan.chain) {
       const int steps = min(plan.chain, plan.steps - step);
       multiply_chain<T, along_a, along_b, N>(d, steps, ring, slot, first_a, first_b);
       if constexpr (sizeof(T) == 2) {
-        float4* const totals = plan.totals + int64_t(blockIdx.x) * (kTileRows * N / 4) + (threadIdx.x - 128);
+        uint4* const totals = plan.totals + int64_t(blockIdx.x) * (kTileRows * N / 4) + (threadIdx.x - 128);
         if (plan.chain < plan.steps) fold_chain<N>(d, totals, step == 0, step + steps == plan.steps);
       }
     }
