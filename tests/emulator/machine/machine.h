@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "async.h"
+#include "hopper.h"
 #include "report.h"
 #include "shared.h"
 
@@ -41,6 +42,7 @@ struct Thread {
   char* stack;
   PendingCopies copies;
   std::unordered_map<const void*, Seen> seen;
+  PendingProducts products;
   bool waits = false;  // the last thing that it did with memory was to look in vain
 };
 
