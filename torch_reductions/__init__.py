@@ -4,12 +4,14 @@ reductions                     sum prod mean amax amin argmax argmin: as torch's
 scans                          cumsum cumprod logcumsumexp cummax cummin: as torch's, with more forms, packed and masked
 recurrence                     linear_recurrence: torch has none
 reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin: torch.segment_reduce
+products of matrices           mm bmm addmm baddbmm matmul linear: as torch's, of integers too
 
 ``variants(function, device)`` names the ways of computing one, ``has_cuda()`` says whether the CUDA kernels are loaded;
 ``python -m torch_reductions`` has the commands doctor, variants, explain, bench and demo.
 """
 
 from .library import has_cuda, variants
+from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 from .recurrence import linear_recurrence
 from .reduce import amax, amin, argmax, argmin, mean, prod, sum
 from .scan import cummax, cummin, cumprod, cumsum, logcumsumexp
@@ -17,18 +19,24 @@ from .segment import segment_amax, segment_amin, segment_mean, segment_prod, seg
 
 __version__ = "0.1.0"
 __all__ = [
+    "addmm",
     "amax",
     "amin",
     "argmax",
     "argmin",
+    "baddbmm",
+    "bmm",
     "cummax",
     "cummin",
     "cumprod",
     "cumsum",
     "has_cuda",
+    "linear",
     "linear_recurrence",
     "logcumsumexp",
+    "matmul",
     "mean",
+    "mm",
     "prod",
     "segment_amax",
     "segment_amin",

@@ -31,22 +31,24 @@ def check_dtype(function: str, argument: str, dtype: torch.dtype) -> None:
         )
 
 
-def check_input(function: str, input: Tensor) -> None:
+def check_input(function: str, input: Tensor, argument: str = "input") -> None:
     """Raises for the kinds of tensors and the types that there are no kernels for."""
     if not isinstance(input, Tensor):
-        raise wrong_type(function, "input", "Tensor", input)
+        raise wrong_type(function, argument, "Tensor", input)
     kind = None
     if input.is_nested:
-        kind, right = "nested", "input.to_padded_tensor(padding)"
+        kind, right = "nested", f"{argument}.to_padded_tensor(padding)"
     elif input.is_quantized:
-        kind, right = "quantized", "input.dequantize()"
+        kind, right = "quantized", f"{argument}.dequantize()"
     elif input.layout != torch.strided:
-        kind, right = str(input.layout).removeprefix("torch."), "input.to_dense()"
+        kind, right = str(input.layout).removeprefix("torch."), f"{argument}.to_dense()"
     if kind:
-        raise NotImplementedError(f"{function}(): input is a {kind} tensor, which is not implemented; pass {right}")
+        raise NotImplementedError(
+            f"{function}(): {argument} is a {kind} tensor, which is not implemented; pass {right}"
+        )
     if input.device.type not in (*DEVICES, "meta"):
-        raise NotImplementedError(f"{function}(): input is on {input.device}; move it to a CPU or CUDA device")
-    check_dtype(function, "input", input.dtype)
+        raise NotImplementedError(f"{function}(): {argument} is on {input.device}; move it to a CPU or CUDA device")
+    check_dtype(function, argument, input.dtype)
 
 
 def check_dim(function: str, dim: int, ndim: int) -> None:
@@ -67,12 +69,12 @@ def to_dim(function: str, dim: Any, right: str = "int") -> int:
     raise wrong_type(function, "dim", right, dim)
 
 
-def to_dtype(function: str, dtype: Any) -> torch.dtype:
+def to_dtype(function: str, dtype: Any, argument: str = "dtype") -> torch.dtype:
     """A type as torch takes it: Python's too."""
     if isinstance(dtype, type):
         dtype = PYTHON_TYPES.get(dtype, dtype)
     if not isinstance(dtype, torch.dtype):
-        raise wrong_type(function, "dtype", "torch.dtype", dtype)
+        raise wrong_type(function, argument, "torch.dtype", dtype)
     return dtype
 
 

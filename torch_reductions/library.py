@@ -27,7 +27,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 MIN_TORCH = (2, 11)
-FAMILIES = ("reduce", "scan", "recurrence", "segment")
+FAMILIES = ("reduce", "scan", "recurrence", "segment", "matmul")
 DEVICES = ("cpu", "cuda")
 NAMESPACE = "torch_reductions"
 
@@ -242,8 +242,9 @@ class Operator(Generic[Output]):
 
     The rules see the operator's own arguments, `input` first; `variant` is the rung's number. `supports` raises where
     there is no kernel for the kind of tensor, `check` where anything is wrong. `autocast` names the device types where
-    autocast makes float32 of half precision. `fake` gives the output without values, `batch` takes (run, batch
-    size, input with the batch as its first dim, *args, **options) and gives an output with the batch as its first dim.
+    autocast makes float32 of half precision, `lower` those where it makes its own type of float32. `fake` gives the
+    output without values, `batch` takes (run, batch size, input with the batch as its first dim, *args, **options) and
+    gives an output with the batch as its first dim.
 
     `several`: the first args, too, are tensors or None, and have gradients and batches as the input has.
     `shared`: names of tensors among the args that all examples of a batch share; vmap over them raises.
@@ -260,11 +261,12 @@ class Operator(Generic[Output]):
         save: Save,
         backward: Backward,
         autocast: Sequence[str],
+        lower: Sequence[str] = (),
         several: bool = False,
         shared: Sequence[str] = (),
     ) -> None:
         self.name, self.supports, self.check, self.batch = name, supports, check, batch
-        self.save, self.backward, self.several = save, backward, several
+        self.save, self.backward, self.several, self.lower = save, backward, several, lower
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
         self.shared = {i: a.name for i, a in enumerate(overload._schema.arguments) if a.name in shared}
         self.op: Callable[..., Output] = overload
@@ -277,6 +279,8 @@ class Operator(Generic[Output]):
         registrations.impl(name, self._autograd, "Autograd", with_keyset=True)
         for device in autocast:
             registrations.impl(name, functools.partial(self._autocast, device), f"Autocast{device.upper()}")
+        for device in lower:
+            registrations.impl(name, functools.partial(self._autocast_lower, device), f"Autocast{device.upper()}")
         if not has_cuda():
             registrations.impl(name, no_cuda, "CUDA")
 
@@ -315,6 +319,7 @@ class Operator(Generic[Output]):
             or forward_ad._current_level >= 0
             or torch._C._is_torch_function_mode_enabled()
             or torch._C._is_tracing()  # torch.jit would write down the Function instead of the operator
+            or (self.lower and torch.is_autocast_enabled(input.device.type))  # what is recorded are the lower types
         ):
             return self.op(input, *args, **options)
         # Spares the way through the dispatcher to the Autograd kernel, which is Python.
@@ -382,6 +387,22 @@ class Operator(Generic[Output]):
             )  # as torch's own; a reduction's kernel widens on the way, a scan's input is copied
         with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
             return self.op(input, *args, **options)
+
+    def _autocast_lower(self, device: str, *args: Any, **options: Any) -> Output:
+        """Every tensor of the device as autocast's type, but for float64, as torch's products have it."""
+        key = getattr(torch._C.DispatchKey, f"Autocast{device.upper()}")
+        dtype = torch.get_autocast_dtype(device)
+        lowered = [
+            arg.to(dtype)
+            if isinstance(arg, Tensor)
+            and arg.device.type == device
+            and arg.is_floating_point()
+            and arg.dtype != torch.float64
+            else arg
+            for arg in args
+        ]
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+            return self.op(*lowered, **options)
 
 
 class _Recorded(torch.autograd.Function):

@@ -96,8 +96,7 @@ struct RecurrenceArgs {
 enum class Product : int { mm, bmm, addmm, baddbmm, matmul, linear };
 inline constexpr int kProductFunctions = 6;
 
-// A matrix of each batch. One of the two strides is 1, or the dim along it has one element; strides of 0 and overlapping
-// rows are possible (expanded tensors).
+// A matrix of each batch. One of the two strides of a factor is 1; strides of 0 and overlapping rows are possible.
 struct Matrix {
   const void* data;
   int64_t batch_stride, row_stride, column_stride;

@@ -67,6 +67,14 @@ STABLE_TORCH_LIBRARY(torch_reductions, m) {
   m.def("segment_mean(Tensor input, Tensor cu_seqlens, int dim=0, *, ScalarType? dtype=None, int variant=0) -> Tensor");
   m.def("segment_amax(Tensor input, Tensor cu_seqlens, int dim=0, *, int variant=0) -> Tensor");
   m.def("segment_amin(Tensor input, Tensor cu_seqlens, int dim=0, *, int variant=0) -> Tensor");
+  m.def("mm(Tensor input, Tensor mat2, *, ScalarType? out_dtype=None, int variant=0) -> Tensor");
+  m.def("bmm(Tensor input, Tensor mat2, *, ScalarType? out_dtype=None, int variant=0) -> Tensor");
+  m.def(
+      "addmm(Tensor input, Tensor mat1, Tensor mat2, *, float beta=1, float alpha=1, ScalarType? out_dtype=None, "
+      "int variant=0) -> Tensor");
+  m.def(
+      "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1, ScalarType? out_dtype=None, "
+      "int variant=0) -> Tensor");
 }
 
 namespace torch_reductions {
@@ -109,11 +117,13 @@ EXPORT const char* torch_reductions_ladder(const char* family) {
   static const std::string reduce = lines(kReduceLadder, kFunctionNames), scan = lines(kScanLadder, kScanNames);
   static const std::string recurrence = lines(kRecurrenceLadder, kRecurrenceNames);
   static const std::string segment = lines(kSegmentLadder, kSegmentNames);
+  static const std::string matmul = lines(kMatmulLadder, kProductNames);
   const std::string_view name(family);
   return name == "reduce"       ? reduce.c_str()
          : name == "scan"       ? scan.c_str()
          : name == "recurrence" ? recurrence.c_str()
          : name == "segment"    ? segment.c_str()
+         : name == "matmul"     ? matmul.c_str()
                                 : "";
 }
 

@@ -1,0 +1,521 @@
+r"""Products of matrices: mm, bmm, addmm, baddbmm, matmul, linear, as torch's, and of integers too.
+
+An element of a product depends on its row, its column and their length alone: k runs through chunks of 512, each one
+chain of fused multiply-adds from +0.0, and the chunks' values are added from left to right. A row has the same bits for
+any number of rows, at any position, alone and in a batch, in every layout; float32 and float64 have them on CPU and GPU
+alike. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU the tensor cores add them, 16 elements
+at a time, in an order that k alone decides. Integers wrap. float32 is strict: no TF32, whatever torch's flags say.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .arguments import INTEGERS, check_input, to_dtype
+from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from .reduce import sum as sum_of
+
+__all__ = ["addmm", "baddbmm", "bmm", "linear", "matmul", "mm"]
+
+# The tensors of each operator, as torch names them; the last two are multiplied.
+TENSORS = {
+    "mm": ("input", "mat2"),
+    "bmm": ("input", "mat2"),
+    "addmm": ("input", "mat1", "mat2"),
+    "baddbmm": ("input", "batch1", "batch2"),
+}
+Number = int | float
+
+
+# --- What is right --------------------------------------------------------------------------------------------------
+
+
+def wider(dtype: torch.dtype) -> tuple[torch.dtype, ...]:
+    """What a product of the type may be rounded to: out_dtype."""
+    if dtype in (torch.float16, torch.bfloat16):
+        return dtype, torch.float32
+    return (dtype, torch.int32) if dtype in (torch.int8, torch.uint8, torch.int16) else (dtype,)
+
+
+def _supports(function: str, *tensors: Tensor, variant: int = 0, **_: Any) -> None:
+    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
+    for name, tensor in zip(TENSORS[function], tensors, strict=True):
+        check_input(function, tensor, name)
+    if tensors[-2].dtype == torch.bool:
+        raise NotImplementedError(f'"{function}" not implemented for bool; pass {TENSORS[function][-2]}.to(torch.int8)')
+    check_variant(function, variant, tensors[-2].dtype, tensors[-2].device.type)
+
+
+def _sizes(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape))
+
+
+def _right(
+    function: str,
+    *tensors: Tensor,
+    out_dtype: torch.dtype | None = None,
+    beta: Number = 1,
+    alpha: Number = 1,
+    variant: int = 0,
+) -> tuple[list[int], torch.dtype]:
+    """Shape and type of the result, or the exception that torch raises."""
+    _supports(function, *tensors, variant=variant)
+    names, (a, b) = TENSORS[function], tensors[-2:]
+    first, second = names[-2:]
+    ndim = 3 if function in ("bmm", "baddbmm") else 2
+    kind = "a batch of matrices (3-D)" if ndim == 3 else "a matrix (2-D)"
+    for name, tensor in ((first, a), (second, b)):
+        if tensor.ndim != ndim:
+            raise RuntimeError(f"{function}(): {name} must be {kind}, but its shape is {list(tensor.shape)}")
+    if a.dtype != b.dtype:
+        types = f"{dtype_name(a.dtype)} != {dtype_name(b.dtype)}"
+        raise RuntimeError(
+            f"{function}(): expected {first} and {second} to have the same dtype, but got: {types}; convert one of them"
+        )
+    dtype = a.dtype if out_dtype is None else out_dtype
+    if dtype not in wider(a.dtype):
+        raise RuntimeError(
+            f"{function}(): out_dtype is {dtype_name(dtype)}; of {dtype_name(a.dtype)} it must be "
+            f"{' or '.join(map(dtype_name, wider(a.dtype)))}"
+        )
+    for name, tensor in zip(names, tensors, strict=True):
+        if tensor.device != a.device:
+            devices = f"but {name} is on {tensor.device} and {first} is on {a.device}"
+            raise RuntimeError(f"{function}(): expected all tensors to be on the same device, {devices}")
+    if a.shape[-1] != b.shape[-2]:
+        raise RuntimeError(
+            f"{function}(): {first} and {second} shapes cannot be multiplied ({_sizes(a)} and {_sizes(b)}): "
+            f"{first} has {a.shape[-1]} columns and {second} {b.shape[-2]} rows"
+        )
+    if ndim == 3 and a.shape[0] != b.shape[0]:
+        raise RuntimeError(
+            f"{function}(): {first} and {second} must be of as many matrices each, but their shapes are "
+            f"{list(a.shape)} and {list(b.shape)}"
+        )
+    shape = [*a.shape[:-1], b.shape[-1]]
+    if len(tensors) == 3:
+        _right_sum(function, tensors[0], a, shape, dtype)
+    return shape, dtype
+
+
+def _right_sum(function: str, input: Tensor, factor: Tensor, shape: list[int], dtype: torch.dtype) -> None:
+    """Raises where the input cannot be added to the product."""
+    if input.dtype not in (factor.dtype, dtype):
+        types = dict.fromkeys((dtype_name(factor.dtype), dtype_name(dtype)))
+        raise RuntimeError(
+            f"{function}(): input must have the dtype of {TENSORS[function][1]}, {' or '.join(types)}, but it is "
+            f"{dtype_name(input.dtype)}"
+        )
+    sizes = list(zip(reversed(input.shape), reversed(shape), strict=False))
+    if input.ndim > len(shape) or any(one != n and one != 1 for one, n in sizes):
+        raise RuntimeError(
+            f"{function}(): input of shape {list(input.shape)} cannot be broadcast to the product's shape {shape}"
+        )
+
+
+def _check(function: str, *tensors: Tensor, **options: Any) -> None:
+    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
+    _right(function, *tensors, **options)
+    if tensors[-2].is_cuda and not has_cuda():
+        raise RuntimeError(no_cuda_message())
+
+
+def _fake(function: str, *tensors: Tensor, **options: Any) -> Tensor:
+    shape, dtype = _right(function, *tensors, **options)
+    return tensors[-2].new_empty(shape, dtype=dtype)
+
+
+# --- vmap -----------------------------------------------------------------------------------------------------------
+
+
+def _batch(function: str, run: Callable[..., Tensor], batch_size: int, *tensors: Tensor, **options: Any) -> Tensor:
+    """A product of matrices becomes one of batches, and a batch of batches one larger batch."""
+    *given, a, b = tensors
+    batches = "bmm" if len(tensors) == 2 else "baddbmm"
+    operator = _OPERATORS[batches]
+    # What was run is the operator, or its way through torch.func.
+    run = operator.op if run is _OPERATORS[function].op else operator.run
+    if a.ndim < 3 or b.ndim < 3:
+        _right(function, *(tensor[0] for tensor in tensors), **options)  # raises: an example has too few dims
+    ndim = a.ndim - 1
+    given = [t.reshape(batch_size, *(1,) * (ndim + 1 - t.ndim), *t.shape[1:]) for t in given]
+    if function == batches:
+        shape = [*a.shape[:-1], b.shape[-1]]
+        given = [t.expand(shape).flatten(0, 1) for t in given]
+        return run(*given, a.flatten(0, 1), b.flatten(0, 1), **options).reshape(shape)
+    return run(*given, a, b, **options)
+
+
+# --- Gradients ------------------------------------------------------------------------------------------------------
+
+
+def _save(ctx: Any, output: Tensor, *tensors: Tensor, beta: Number = 1, alpha: Number = 1, **_: Any) -> None:
+    *given, a, b = tensors
+    ctx.dtype, ctx.beta, ctx.alpha = a.dtype, beta, alpha
+    ctx.given = [(t.shape, t.dtype) for t in given]
+    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # of the operator's arguments
+    ctx.save_for_backward(a if ctx.needs[-1] else None, b if ctx.needs[-2] else None)
+
+
+def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """Products again: of the gradient and the other factor, each in its own order, which is its length's alone."""
+    a, b = ctx.saved_tensors
+    of_given: list[Tensor | None] = []
+    for shape, dtype in ctx.given:
+        of_one = _summed_to(grad if ctx.beta == 1 else grad * ctx.beta, shape).to(dtype) if ctx.needs[0] else None
+        of_given.append(of_one)
+    grad = grad.to(ctx.dtype)
+    multiply = _OPERATORS[name].run
+    of_a = multiply(grad, b.mT) if ctx.needs[-2] else None
+    of_b = multiply(a.mT, grad) if ctx.needs[-1] else None
+    if ctx.alpha != 1:
+        of_a, of_b = (None if of is None else of * ctx.alpha for of in (of_a, of_b))
+    return *of_given, of_a, of_b
+
+
+def _summed_to(grad: Tensor, shape: torch.Size) -> Tensor:
+    """Summed over the dims along which a tensor of that shape was broadcast; in one order too."""
+    ahead = grad.ndim - len(shape)
+    dims = [d for d in range(grad.ndim) if d < ahead or (shape[d - ahead] == 1 and grad.shape[d] != 1)]
+    return sum_of(grad, dims, keepdim=True).reshape(shape) if dims else grad
+
+
+# --- The operators --------------------------------------------------------------------------------------------------
+
+
+def _operator(name: str) -> Operator[Tensor]:
+    return Operator(
+        name,
+        supports=functools.partial(_supports, name),
+        check=functools.partial(_check, name),
+        fake=functools.partial(_fake, name),
+        batch=functools.partial(_batch, name),
+        save=_save,
+        backward=functools.partial(_backward, "bmm" if name in ("bmm", "baddbmm") else "mm"),
+        autocast=(),
+        lower=("cpu", "cuda"),
+        several=True,
+    )
+
+
+_OPERATORS = {name: _operator(name) for name in TENSORS}
+
+
+def _call(
+    name: str, variant: str, *tensors: Tensor, out_dtype: torch.dtype | None = None, function: str = "", **options: Any
+) -> Tensor:
+    """Calls an operator with tensors; `function` is the public one that the caller called."""
+    for argument, tensor in zip(TENSORS[name], tensors, strict=True):
+        if not isinstance(tensor, Tensor):
+            raise wrong_type(function or name, argument, "Tensor", tensor)
+    if out_dtype is not None:
+        options["out_dtype"] = to_dtype(function or name, out_dtype, "out_dtype")
+    return _OPERATORS[name](variant, *tensors, **options)
+
+
+def _call_sum(
+    name: str,
+    variant: str,
+    *tensors: Tensor,
+    out_dtype: torch.dtype | None,
+    beta: Number,
+    alpha: Number,
+) -> Tensor:
+    """beta input + alpha (a b). Kernels of integers only add: factors are applied apart, which wraps to the same."""
+    for argument, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, Tensor) or not isinstance(factor, (int, float, torch.SymInt, torch.SymFloat)):
+            raise wrong_type(name, argument, "Number", factor)
+    if beta == 1 and alpha == 1:
+        return _call(name, variant, *tensors, out_dtype=out_dtype)
+    integers = isinstance(tensors[1], Tensor) and tensors[1].dtype in INTEGERS
+    if not integers:
+        return _call(name, variant, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha)
+    for argument, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float):
+            raise RuntimeError(
+                f"{name}(): For integral input tensors, argument {argument} must not be a floating point number, "
+                f"but it is {factor}"
+            )
+    product = _call(name, variant, torch.zeros_like(tensors[0]), *tensors[1:], out_dtype=out_dtype) * alpha
+    return product if beta == 0 else product + tensors[0].to(product.dtype) * beta
+
+
+# --- The functions --------------------------------------------------------------------------------------------------
+
+
+def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: str = "auto") -> Tensor:
+    r"""Product of two matrices, :math:`c_{ij} = \sum_k a_{ik} b_{kj}`.
+
+    Args:
+        input: [m, k], of any type but bool and complex; row-major, column-major and slices of either without a copy.
+        mat2: [k, n], of the same type.
+        out_dtype: what the sums are rounded to. None: the input's own type. float16 and bfloat16 may become float32,
+            which they accumulate in; int8, uint8 and int16 may become int32.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        [m, n]. Of k = 0 it is zero. Integers wrap: int8 without out_dtype to 8 bits, as torch's.
+
+    Raises:
+        RuntimeError: shapes, types or devices do not fit together, or out_dtype is no type for these sums; a CUDA
+            tensor meets a build without CUDA.
+        TypeError: an argument is of the wrong type.
+        ValueError: there is no such variant for the device.
+        NotImplementedError: a tensor is of bool, complex, sparse, nested or quantized.
+
+    Order of operations: k in chunks of 512, in each one chain of fused multiply-adds, chunks added from left to right
+    (docs/order.md); tensor cores have a chain of steps of 16. Neither depends on m, n or where a row stands. Autocast
+    rounds to its type first, as torch's.
+
+    Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014; Goto and van de Geijn, *Anatomy of
+    High-Performance Matrix Multiplication*, 2008.
+
+    >>> mm(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[5, 6], [7, 8]]))
+    tensor([[19, 22],
+            [43, 50]])
+    >>> mm(torch.full((1, 1000), 100, dtype=torch.int8), torch.full((1000, 1), 100, dtype=torch.int8), torch.int32)
+    tensor([[10000000]], dtype=torch.int32)
+    """
+    return _call("mm", variant, input, mat2, out_dtype=out_dtype)
+
+
+def bmm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: str = "auto") -> Tensor:
+    r"""Product of the matrices of two batches, :math:`c_{bij} = \sum_k a_{bik} b_{bkj}`.
+
+    Args:
+        input: [batch, m, k], of any type but bool and complex; each matrix as in :func:`torch_reductions.mm`, and one
+            matrix for all the batch, expanded, without a copy.
+        mat2: [batch, k, n], of the same type.
+        out_dtype: as in :func:`torch_reductions.mm`.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        [batch, m, n]; each matrix has the bits of :func:`torch_reductions.mm` of its factors.
+
+    Raises:
+        RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
+
+    Order of operations: that of :func:`torch_reductions.mm`.
+
+    Source: that of :func:`torch_reductions.mm`.
+
+    >>> bmm(torch.ones(2, 1, 3), torch.arange(6.0).reshape(2, 3, 1)).flatten()
+    tensor([ 3., 12.])
+    """
+    return _call("bmm", variant, input, mat2, out_dtype=out_dtype)
+
+
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    out_dtype: torch.dtype | None = None,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    variant: str = "auto",
+) -> Tensor:
+    r"""A matrix and a product, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{mat1}\,\mathrm{mat2}`.
+
+    Args:
+        input: broadcast to [m, n]; of the factors' type, or of out_dtype.
+        mat1: [m, k], as in :func:`torch_reductions.mm`.
+        mat2: [k, n], of the same type.
+        out_dtype: as in :func:`torch_reductions.mm`.
+        beta: factor of the input; 0: the input is not read, so that NaN in it does not count. Of integers an int.
+        alpha: factor of the product. Of integers an int.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        [m, n].
+
+    Raises:
+        RuntimeError: as :func:`torch_reductions.mm`; the input cannot be broadcast; a factor of integers is a float.
+        TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
+
+    Order of operations: the product as in :func:`torch_reductions.mm`, times alpha, plus beta times input: each of the
+    three is rounded in the type of the sums (float32 of half precision), and the result once to its own type. A factor
+    of 1 multiplies nothing.
+
+    Source: that of :func:`torch_reductions.mm`.
+
+    >>> addmm(torch.tensor([1.0, 2.0]), torch.ones(1, 3), torch.ones(3, 2), beta=10, alpha=2)
+    tensor([[16., 26.]])
+    """
+    return _call_sum("addmm", variant, input, mat1, mat2, out_dtype=out_dtype, beta=beta, alpha=alpha)
+
+
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    out_dtype: torch.dtype | None = None,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    variant: str = "auto",
+) -> Tensor:
+    r"""Matrices and products of two batches, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{batch1}\,\mathrm{batch2}`.
+
+    Args:
+        input: broadcast to [batch, m, n]; of the factors' type, or of out_dtype.
+        batch1: [batch, m, k], as in :func:`torch_reductions.bmm`.
+        batch2: [batch, k, n], of the same type.
+        out_dtype: as in :func:`torch_reductions.mm`.
+        beta: as in :func:`torch_reductions.addmm`.
+        alpha: as in :func:`torch_reductions.addmm`.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        [batch, m, n]; each matrix has the bits of :func:`torch_reductions.addmm` of its factors.
+
+    Raises:
+        RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.addmm`.
+
+    Order of operations: that of :func:`torch_reductions.addmm`.
+
+    Source: that of :func:`torch_reductions.mm`.
+
+    >>> baddbmm(torch.tensor(1.0), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
+    tensor([4., 4.])
+    """
+    return _call_sum("baddbmm", variant, input, batch1, batch2, out_dtype=out_dtype, beta=beta, alpha=alpha)
+
+
+def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *, variant: str = "auto") -> Tensor:
+    r"""Product of vectors, matrices or batches of matrices, as torch.matmul, and ``input @ other``, have it.
+
+    Args:
+        input: [..., m, k], or a vector [k]; of any type but bool and complex.
+        other: [..., k, n], or a vector [k]; of the same type. The dims before the last two are broadcast.
+        out_dtype: as in :func:`torch_reductions.mm`.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        [..., m, n]; without m where the input is a vector, without n where the other one is.
+
+    Raises:
+        RuntimeError: a tensor has no dims; shapes, types or devices do not fit together.
+        TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
+
+    Order of operations: that of :func:`torch_reductions.mm`, for a vector too: ``matmul(x, w)[i]`` has the bits of
+    ``matmul(x[i], w)``.
+
+    Source: that of :func:`torch_reductions.mm`.
+
+    >>> matmul(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0, 6.0]))
+    tensor(32.)
+    >>> matmul(torch.ones(5, 1, 2, 3), torch.ones(4, 3, 2)).shape
+    torch.Size([5, 4, 2, 2])
+    """
+    for name, tensor in (("input", input), ("other", other)):
+        if not isinstance(tensor, Tensor):
+            raise wrong_type("matmul", name, "Tensor", tensor)
+        check_input("matmul", tensor, name)
+    if input.ndim == 0 or other.ndim == 0:
+        dims = f"but they are {input.ndim}D and {other.ndim}D"
+        raise RuntimeError(f"matmul(): both arguments to matmul need to be at least 1D, {dims}")
+    a = input.unsqueeze(0) if input.ndim == 1 else input
+    b = other.unsqueeze(1) if other.ndim == 1 else other
+    if a.shape[-1] != b.shape[-2]:
+        raise RuntimeError(
+            f"matmul(): input and other shapes cannot be multiplied ({_sizes(input)} and {_sizes(other)}): the last "
+            f"dim of input has {a.shape[-1]} elements, and other {b.shape[-2]} to meet them"
+        )
+    if b.ndim == 2:
+        # A batch of rows is rows: the bits of a row do not depend on how many there are.
+        result = _call("mm", variant, _rows(a), b, out_dtype=out_dtype, function="matmul")
+        result = result.reshape(*a.shape[:-1], b.shape[-1])
+    else:
+        try:
+            batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        except RuntimeError:
+            raise RuntimeError(
+                f"matmul(): the batches of input and other cannot be broadcast: their shapes are {list(input.shape)} "
+                f"and {list(other.shape)}"
+            ) from None
+        left, right = (t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (a, b))
+        result = _call("bmm", variant, left, right, out_dtype=out_dtype, function="matmul")
+        result = result.reshape(*batch, a.shape[-2], b.shape[-1])
+    if input.ndim == 1:
+        result = result.squeeze(-2)
+    return result.squeeze(-1) if other.ndim == 1 else result
+
+
+def _rows(input: Tensor) -> Tensor:
+    """[..., k] as [rows, k]."""
+    return input if input.ndim == 2 else input.reshape(-1, input.shape[-1]) if input.numel() else _no_rows(input)
+
+
+def _no_rows(input: Tensor) -> Tensor:
+    """The same where there are no elements, and -1 could be any number."""
+    rows = 1
+    for size in input.shape[:-1]:
+        rows *= size
+    return input.reshape(rows, input.shape[-1])
+
+
+def linear(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    out_dtype: torch.dtype | None = None,
+    variant: str = "auto",
+) -> Tensor:
+    r"""A linear layer, :math:`y = x W^T + b`, as torch.nn.functional.linear has it.
+
+    Args:
+        input: [..., k], of any type but bool and complex.
+        weight: [n, k], or [k] for a single feature without a dim; of the same type.
+        bias: [n], or what is broadcast to it; None: nothing is added.
+        out_dtype: as in :func:`torch_reductions.mm`.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        [..., n]. A token has the same bits alone and in any batch.
+
+    Raises:
+        RuntimeError: shapes, types or devices do not fit together.
+        TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
+
+    Order of operations: that of :func:`torch_reductions.addmm`; the bias is added before the one rounding.
+
+    Source: that of :func:`torch_reductions.mm`.
+
+    >>> linear(torch.ones(2, 3), torch.arange(6.0).reshape(2, 3), torch.tensor([0.5, 0.0]))
+    tensor([[ 3.5000, 12.0000],
+            [ 3.5000, 12.0000]])
+    """
+    for name, tensor in (("input", input), ("weight", weight)):
+        if not isinstance(tensor, Tensor):
+            raise wrong_type("linear", name, "Tensor", tensor)
+        check_input("linear", tensor, name)
+    if bias is not None and not isinstance(bias, Tensor):
+        raise wrong_type("linear", "bias", "Tensor or None", bias)
+    if weight.ndim not in (1, 2):
+        raise RuntimeError(f"linear(): weight must be [n, k] or [k], but its shape is {list(weight.shape)}")
+    if input.ndim == 0:
+        raise RuntimeError("linear(): input must have at least one dim, but it is a scalar")
+    if input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            f"linear(): input and weight shapes cannot be multiplied ({_sizes(input)} and the transpose of "
+            f"{_sizes(weight)}): the last dims have {input.shape[-1]} and {weight.shape[-1]} elements"
+        )
+    matrix = weight.unsqueeze(0) if weight.ndim == 1 else weight
+    rows = _rows(input.unsqueeze(0) if input.ndim == 1 else input)
+    if bias is None:
+        result = _call("mm", variant, rows, matrix.mT, out_dtype=out_dtype, function="linear")
+    else:
+        if bias.ndim > 1 or (bias.ndim == 1 and bias.shape[0] not in (1, matrix.shape[0])):
+            raise RuntimeError(
+                f"linear(): bias must have the {matrix.shape[0]} elements of weight's rows, but its shape is "
+                f"{list(bias.shape)}"
+            )
+        result = _call("addmm", variant, bias, rows, matrix.mT, out_dtype=out_dtype, function="linear")
+    return result.reshape(*input.shape[:-1], *weight.shape[:-1])
