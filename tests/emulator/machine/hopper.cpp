@@ -2,9 +2,10 @@
 
 #include <cuda.h>
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 
+#include "../../../csrc/common/tensor_step.h"
 #include "machine.h"
 #include "races.h"
 #include "schedule.h"
@@ -66,15 +67,6 @@ struct Descriptor {
   }
 };
 
-// The 32 bytes of one row of a, or column of b.
-using Step = std::array<uint8_t, 32>;
-Step step_of(const Descriptor& descriptor, unsigned i, unsigned size, bool along_mn) {
-  Step step;
-  for (unsigned k = 0; k < 32 / size; k++)
-    std::memcpy(&step[k * size], shared_place(descriptor.element(i, k, size, along_mn)), size);
-  return step;
-}
-
 // Every lane tells of a part of what its warp reads.
 void tell_of(const Descriptor& descriptor, unsigned first, unsigned count, unsigned size, bool along_mn, uintptr_t pc) {
   const unsigned across = along_mn ? kPiece / size : 1, deep = along_mn ? 1 : kPiece / size;  // of a piece
@@ -85,33 +77,63 @@ void tell_of(const Descriptor& descriptor, unsigned first, unsigned count, unsig
         races::access(shared_place(descriptor.element(i, k, size, along_mn)), kPiece, false, pc);
 }
 
-uint32_t multiplied(const Step& a, const Step& b, uint32_t sum, Factors factors) {
-  if (factors == Factors::bfloat16 || factors == Factors::float16) {
-    uint16_t x[16], y[16];
-    std::memcpy(x, a.data(), 32), std::memcpy(y, b.data(), 32);
-    return tensor_step(x, y, sum, factors == Factors::float16 ? Factor::float16 : Factor::bfloat16);
+// Element k of row i of a, or of column i of b.
+template <class T>
+T element_of(const Descriptor& descriptor, unsigned i, unsigned k, bool along_mn) {
+  T x;
+  std::memcpy(&x, shared_place(descriptor.element(i, k, sizeof(T), along_mn)), sizeof(T));
+  return x;
+}
+
+// A thread has two rows, 8 apart, and of each 8 columns two neighbours: eight columns at a time.
+template <class T>
+void multiply(const Product& product, const Descriptor& a, const Descriptor& b) {
+  using namespace torch_reductions;
+  constexpr int kColumns = 8;
+  constexpr unsigned kDeep = 32 / sizeof(T);
+  const unsigned lane = current->lane, first = current->rank / kWarpSize % 4 * 16 + lane / 4;
+  for (unsigned begin = 0; begin < product.count; begin += 2 * kColumns) {
+    T columns[kDeep][kColumns];
+    for (unsigned k = 0; k < kDeep; k++)
+      for (unsigned c = 0; c < kColumns; c++)
+        columns[k][c] =
+            element_of<T>(b, begin * 2 + c / 2 * 8 + lane % 4 * 2 + c % 2, k, product.along_n);
+    for (unsigned r = 0; r < 2; r++) {
+      uint32_t sums[kColumns];
+      const auto sum = [&](unsigned c) -> uint32_t& { return product.sums[begin + c / 2 * 4 + r * 2 + c % 2]; };
+      for (unsigned c = 0; c < kColumns; c++) sums[c] = product.add ? sum(c) : 0;
+      if constexpr (sizeof(T) == 2) {
+        TensorFactor row[kTensorStep];
+        TensorFactors<kColumns> factors[kTensorStep];
+        for (unsigned k = 0; k < kDeep; k++) {
+          row[k] = tensor_factor(element_of<T>(a, first + 8 * r, k, product.along_m));
+          for (unsigned c = 0; c < kColumns; c++) {
+            const TensorFactor factor = tensor_factor(columns[k][c]);
+            factors[k].significand[c] = factor.significand, factors[k].exponent[c] = factor.exponent;
+          }
+        }
+        tensor_step<T>(row, factors, sums);
+      } else {
+        for (unsigned k = 0; k < kDeep; k++)
+          for (unsigned c = 0; c < kColumns; c++)
+            sums[c] += uint32_t(element_of<T>(a, first + 8 * r, k, product.along_m) * columns[k][c]);
+      }
+      for (unsigned c = 0; c < kColumns; c++) sum(c) = sums[c];
+    }
   }
-  for (int k = 0; k < 32; k++)
-    sum += factors == Factors::int8 ? uint32_t(int(int8_t(a[k])) * int8_t(b[k])) : uint32_t(a[k] * b[k]);
-  return sum;
 }
 
 void run(const Product& product, uintptr_t pc) {
+  using namespace torch_reductions;
   const Descriptor a(product.a), b(product.b);
-  const unsigned size = product.factors == Factors::int8 || product.factors == Factors::uint8 ? 1 : 2;
-  const unsigned warp = current->rank / kWarpSize % 4, first = warp * 16 + current->lane / 4;
-  const unsigned columns = unsigned(product.count) * 2;
+  const unsigned size = unsigned(size_of(product.dtype)), warp = current->rank / kWarpSize % 4;
   tell_of(a, warp * 16, 16, size, product.along_m, pc);
-  tell_of(b, 0, columns, size, product.along_n, pc);
-  const Step rows[2] = {step_of(a, first, size, product.along_m), step_of(a, first + 8, size, product.along_m)};
-  for (unsigned j = 0; j < columns / 8; j++) {
-    for (unsigned c = 0; c < 2; c++) {
-      const Step column = step_of(b, j * 8 + current->lane % 4 * 2 + c, size, product.along_n);
-      for (unsigned r = 0; r < 2; r++) {
-        uint32_t& sum = product.sums[j * 4 + r * 2 + c];
-        sum = multiplied(rows[r], column, product.add ? sum : 0, product.factors);
-      }
-    }
+  tell_of(b, 0, product.count * 2, size, product.along_n, pc);
+  switch (product.dtype) {
+    case Dtype::bfloat16: return multiply<BFloat16>(product, a, b);
+    case Dtype::float16: return multiply<Half>(product, a, b);
+    case Dtype::int8: return multiply<int8_t>(product, a, b);
+    default: return multiply<uint8_t>(product, a, b);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensor_core.h"
+#include "../../../csrc/common/dtype.h"
 
 struct CUtensorMap_st;
 
@@ -15,14 +15,13 @@ uint32_t shared_address(const void* p);
 // cp.async.bulk.tensor.3d with an mbarrier; the map is one that this machine's cuTensorMapEncodeTiled has written.
 void copy_tile(void* shared, const CUtensorMap_st* map, int column, int row, int outer, uint64_t* barrier);
 
-// wgmma, one thread's share: 64 rows, as many columns as there are sums for, 32 bytes of k.
-enum class Factors { bfloat16, float16, int8, uint8 };
+// wgmma, one thread's share: 64 rows, two columns for each sum, 32 bytes of k.
 struct Product {
   uint32_t* sums;
-  int count;
+  unsigned count;
   uint64_t a, b;  // descriptors
   bool add, along_m, along_n;
-  Factors factors;
+  torch_reductions::Dtype dtype;  // of the factors
 };
 // Asked for, a group when committed; it may be done at any time from then to the wait.
 struct PendingProducts {
