@@ -105,10 +105,12 @@ inline constexpr Rung kSegmentLadder[] = {
 
 inline constexpr unsigned kAllProducts = (1u << kProductFunctions) - 1;
 inline constexpr unsigned kHalves = bit(Dtype::float16) | bit(Dtype::bfloat16);
+inline constexpr unsigned kTensorDtypes = kHalves | bit(Dtype::int8) | bit(Dtype::uint8);
 inline constexpr Rung kMatmulLadder[] = {
     {10, "sequential", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "three loops: the textbook's check", false},
     {30, "hopper_model", kCpu, 0, kAllProducts, kHalves, "steps of 16 as a 9.0 tensor core adds them", "the tensor core's own arithmetic in integers: the bits of an H100 or H200 without one", false},
     {40, "one_element", kCuda, 75, kAllProducts, kNumbers, "one chain of fma, k ascending", "one thread an element of the result: each operand is read from memory over and over", true},
+    {120, "tensor_core_hopper", kCuda, 90, kAllProducts, kTensorDtypes, "steps of 16 as a 9.0 tensor core adds them", "wgmma on tiles that the bulk engine copies: a warpgroup only asks, two only multiply", true},
 };
 // clang-format on
 inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140;

@@ -151,11 +151,11 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
   const int64_t most = std::max({args.m, args.n, args.k});
   return type && most <= INT32_MAX - 256 &&
          args.batch <= INT32_MAX / (ceil_div(args.m, int64_t(128)) * ceil_div(args.n, int64_t(128))) &&
-         compute_capability(context.device) == 90 && compiled();
+         architecture(context.device) == 90 && compiled();
 }
 
 void tensor_core_hopper(const MatmulArgs& args, Context& context) {
-  if (!hopper_runs(args, context)) fail("tensor_core_hopper needs a GPU of compute capability 9.0, and code for 9.0a");
+  if (!hopper_runs(args, context)) fail("variant 'tensor_core_hopper' needs a GPU of compute capability 9.0 and code for 9.0a");
   if (args.k == 0) return one_element(args, context);  // there is nothing to copy, and +0 to write
   const int size = size_of(args.dtype);
   const Laid a = prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride,

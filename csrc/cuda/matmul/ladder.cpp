@@ -6,7 +6,7 @@
 namespace torch_reductions::cuda {
 namespace {
 
-constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {{40, one_element}};
+constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {{40, one_element}, {120, tensor_core_hopper}};
 static_assert(match(kMatmulLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
