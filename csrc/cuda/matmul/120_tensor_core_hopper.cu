@@ -83,40 +83,58 @@ Laid prepare(const Operand& o, int size, Context& context) {
   return {to, Along::k};
 }
 
+// How tiles are dealt out.
+struct Deal {
+  int64_t columns;  // of a tile
+  int pair;
+};
+
+int64_t tiles_of(const MatmulArgs& args, Deal deal) {
+  return args.batch * ceil_div(args.m, int64_t(kTileRows << deal.pair)) * ceil_div(args.n, deal.columns);
+}
+
+// 256 columns need the least of shared memory, pairs the least of the L2; narrow and single tiles are for results that have
+// too few of them for all multiprocessors. A round of tiles of 256 takes as long as 15 of 8 of 128: their rates are 16 to 15.
+Deal deal_of(const MatmulArgs& args, const Context& context) {
+  const int64_t processors = multiprocessors(context.device);
+  const auto time = [&](Deal deal) {
+    return ceil_div(tiles_of(args, deal), std::max(processors >> deal.pair, int64_t(1))) * (deal.columns == 256 ? 15 : 8);
+  };
+  Deal best{256, 0};
+  for (const Deal deal : {Deal{128, 0}, Deal{256, 1}, Deal{128, 1}}) {
+    if (deal.pair && (args.m <= kTileRows || processors < 2)) continue;
+    if (time(deal) < time(best) || (time(deal) == time(best) && deal.pair > best.pair)) best = deal;
+  }
+  return best;
+}
+
 template <class T, Along along_a, Along along_b, int N>
-void run(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context) {
+void run(const MatmulArgs& args, const Rows& a, const Rows& b, int pair, Context& context) {
+  const int64_t tiles = tiles_of(args, {N, pair});
   Plan plan{};
   plan.args = args;
-  plan.tiles_m = int(ceil_div(args.m, int64_t(kTileRows))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
-  plan.tiles = int(args.batch) * plan.tiles_m * plan.tiles_n;
+  plan.pair = pair;
+  plan.tiles_m = int(ceil_div(args.m, int64_t(kTileRows << pair))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
+  plan.tiles = int(tiles);
   plan.steps = int(ceil_div(args.k, int64_t(kStep<T>)));
   plan.chain = sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
   plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
   const int64_t four = 4 * size_of(args.output_dtype);
   plan.fours = args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % four == 0;
-  const int blocks = std::min(plan.tiles, multiprocessors(context.device));
+  const int64_t blocks = std::min(tiles, std::max(int64_t(multiprocessors(context.device)) >> pair, int64_t(1))) << pair;
   if (plan.chain < plan.steps)
     plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * kTileRows * N * sizeof(float)));
-  constexpr int kBoxOfK = kStep<T>;
-  const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? kTileRows : kBoxOfK);
-  const CUtensorMap map_b = map_of(b, args.dtype, along_b == Along::k ? N : kBoxOfK);
-  launch(multiply_tiles<T, along_a, along_b, N>, blocks, kThreads, kSharedBytes, context.stream, map_a, map_b, plan);
-}
-
-// 256 columns need the least of shared memory; 128 where tiles would be too few for the multiprocessors. A round of tiles of
-// 256 takes as long as 15 of 8 of 128: their rates are 1 to 15/16.
-bool wide(const MatmulArgs& args, const Context& context) {
-  const auto rounds = [&](int64_t n) {
-    return ceil_div(args.batch * ceil_div(args.m, int64_t(kTileRows)) * ceil_div(args.n, n),
-                    int64_t(multiprocessors(context.device)));
-  };
-  return rounds(256) * 15 <= rounds(128) * 8;
+  const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? kTileRows : kStep<T>);
+  const CUtensorMap map_b = map_of(b, args.dtype, along_b == Along::k ? N >> pair : kStep<T>);
+  launch_clusters(multiply_tiles<T, along_a, along_b, N>, 1 << pair, blocks, kThreads, kSharedBytes, context.stream,
+                  map_a, map_b, plan);
 }
 
 template <class T, Along along_a, Along along_b>
 void run_width(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context) {
-  if (wide(args, context)) run<T, along_a, along_b, 256>(args, a, b, context);
-  else run<T, along_a, along_b, 128>(args, a, b, context);
+  const Deal deal = deal_of(args, context);
+  if (deal.columns == 256) run<T, along_a, along_b, 256>(args, a, b, deal.pair, context);
+  else run<T, along_a, along_b, 128>(args, a, b, deal.pair, context);
 }
 
 template <class T>

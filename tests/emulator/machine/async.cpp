@@ -27,9 +27,10 @@ void tell_of(const Copy& copy, uintptr_t pc) {
 }
 
 Mbarrier& mbarrier_at(uint64_t* barrier, uintptr_t pc) {
-  Mbarriers& known = current->block->mbarriers;
-  const auto found = known.find(barrier);
-  if (found == known.end()) fault("an mbarrier that nobody has initialised");
+  Block* const holder = holder_of(barrier);
+  if (holder == nullptr) fault("an mbarrier that does not stand in shared memory");
+  const auto found = holder->mbarriers.find(barrier);
+  if (found == holder->mbarriers.end()) fault("an mbarrier that nobody has initialised");
   races::relaxed(barrier, sizeof *barrier, races::Relaxed::update, pc);
   return found->second;
 }

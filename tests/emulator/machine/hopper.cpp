@@ -149,7 +149,8 @@ uint32_t shared_address(const void* p) {
   return uint32_t(static_cast<const char*>(p) - reinterpret_cast<const char*>(torch_reductions::cuda::memory));
 }
 
-void copy_tile(void* shared, const CUtensorMap_st* tensor, int column, int row, int outer, uint64_t* barrier) {
+void copy_tile(void* shared, const CUtensorMap_st* tensor, int column, int row, int outer, uint64_t* barrier,
+               unsigned blocks) {
   Map map;
   std::memcpy(&map, tensor, sizeof map);
   const uint32_t to = shared_address(shared);
@@ -168,7 +169,12 @@ void copy_tile(void* shared, const CUtensorMap_st* tensor, int column, int row, 
       if (bytes < kPiece) copies.push_back({place + bytes, nullptr, kPiece - bytes});
     }
   }
-  copy_pieces(std::move(copies), barrier, CALLER);
+  for (unsigned rank = 0; blocks >> rank != 0; rank++) {
+    if (!(blocks >> rank & 1)) continue;
+    std::vector<Copy> there = copies;
+    for (Copy& copy : there) copy.to = in_cluster(copy.to, rank);
+    copy_pieces(std::move(there), reinterpret_cast<uint64_t*>(in_cluster(barrier, rank)), CALLER);
+  }
 }
 
 void multiply_async(const Product& product) { current->products.open.push_back(product); }

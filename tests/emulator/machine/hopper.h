@@ -12,8 +12,10 @@ namespace emulator {
 // The address by which an instruction knows a place in shared memory.
 uint32_t shared_address(const void* p);
 
-// cp.async.bulk.tensor.3d with an mbarrier; the map is one that this machine's cuTensorMapEncodeTiled has written.
-void copy_tile(void* shared, const CUtensorMap_st* map, int column, int row, int outer, uint64_t* barrier);
+// cp.async.bulk.tensor.3d with an mbarrier, to the blocks of the cluster whose bit is set; the map is one that this
+// machine's cuTensorMapEncodeTiled has written.
+void copy_tile(void* shared, const CUtensorMap_st* map, int column, int row, int outer, uint64_t* barrier,
+               unsigned blocks);
 
 // wgmma, one thread's share: 64 rows, two columns for each sum, 32 bytes of k.
 struct Product {
