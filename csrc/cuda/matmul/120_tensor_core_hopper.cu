@@ -35,8 +35,12 @@ int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 // The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is ours.
 Laid laid(const Operand& o, Along along, int size) {
   const bool k_rows = along == Along::k;
-  Rows rows{o.data, k_rows ? o.k : o.mn, k_rows ? o.mn : o.k, o.batch_stride == 0 ? 1 : o.batch,
-            k_rows ? o.mn_stride : o.k_stride, o.batch_stride};
+  Rows rows{o.data,
+            k_rows ? o.k : o.mn,
+            k_rows ? o.mn : o.k,
+            o.batch_stride == 0 ? 1 : o.batch,
+            k_rows ? o.mn_stride : o.k_stride,
+            o.batch_stride};
   if (rows.rows == 1) rows.row_stride = round_up(rows.columns, kMapAlignment / size);
   if (rows.outer == 1) rows.outer_stride = rows.rows * rows.row_stride;
   return {rows, along};
@@ -57,8 +61,14 @@ Rows packed(const Rows& like, int64_t columns, int64_t rows, int size, Context& 
 }
 
 Packing packing(const Rows& from, const Rows& to, int size) {
-  return {static_cast<const char*>(from.data), static_cast<char*>(const_cast<void*>(to.data)), from.columns * size,
-          from.rows, from.row_stride * size, from.outer_stride * size, to.row_stride * size, to.outer_stride * size};
+  return {static_cast<const char*>(from.data),
+          static_cast<char*>(const_cast<void*>(to.data)),
+          from.columns * size,
+          from.rows,
+          from.row_stride * size,
+          from.outer_stride * size,
+          to.row_stride * size,
+          to.outer_stride * size};
 }
 
 // The operand as it lies if the engine can read that, or else a copy.
@@ -98,7 +108,8 @@ int64_t tiles_of(const MatmulArgs& args, Deal deal) {
 Deal deal_of(const MatmulArgs& args, const Context& context) {
   const int64_t processors = multiprocessors(context.device);
   const auto time = [&](Deal deal) {
-    return ceil_div(tiles_of(args, deal), std::max(processors >> deal.pair, int64_t(1))) * (deal.columns == 256 ? 15 : 8);
+    return ceil_div(tiles_of(args, deal), std::max(processors >> deal.pair, int64_t(1))) *
+           (deal.columns == 256 ? 15 : 8);
   };
   Deal best{256, 0};
   for (const Deal deal : {Deal{128, 0}, Deal{256, 1}, Deal{128, 1}}) {
@@ -117,11 +128,13 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, int pair, Context
   plan.tiles_m = int(ceil_div(args.m, int64_t(kTileRows << pair))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
   plan.tiles = int(tiles);
   plan.steps = int(ceil_div(args.k, int64_t(kStep<T>)));
-  plan.chain = sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
+  plan.chain =
+      sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
   plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
   const int64_t four = 4 * size_of(args.output_dtype);
   plan.fours = args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % four == 0;
-  const int64_t blocks = std::min(tiles, std::max(int64_t(multiprocessors(context.device)) >> pair, int64_t(1))) << pair;
+  const int64_t blocks = std::min(tiles, std::max(int64_t(multiprocessors(context.device)) >> pair, int64_t(1)))
+                         << pair;
   if (plan.chain < plan.steps)
     plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * kTileRows * N * sizeof(float)));
   const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? kTileRows : kStep<T>);
@@ -140,8 +153,7 @@ void run_width(const MatmulArgs& args, const Rows& a, const Rows& b, Context& co
 template <class T>
 void run_layout(const MatmulArgs& args, const Laid& a, const Laid& b, Context& context) {
   if constexpr (sizeof(T) == 1) return run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
-  else if (a.along == Along::k && b.along == Along::k)
-    run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
+  else if (a.along == Along::k && b.along == Along::k) run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
   else if (a.along == Along::k) run_width<T, Along::k, Along::mn>(args, a.rows, b.rows, context);
   else if (b.along == Along::k) run_width<T, Along::mn, Along::k>(args, a.rows, b.rows, context);
   else run_width<T, Along::mn, Along::mn>(args, a.rows, b.rows, context);
@@ -173,13 +185,16 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
 }
 
 void tensor_core_hopper(const MatmulArgs& args, Context& context) {
-  if (!hopper_runs(args, context)) fail("variant 'tensor_core_hopper' needs a GPU of compute capability 9.0 and code for 9.0a");
+  if (!hopper_runs(args, context))
+    fail("variant 'tensor_core_hopper' needs a GPU of compute capability 9.0 and code for 9.0a");
   if (args.k == 0) return one_element(args, context);  // there is nothing to copy, and +0 to write
   const int size = size_of(args.dtype);
-  const Laid a = prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride,
-                          args.a.batch_stride}, size, context);
-  const Laid b = prepare({args.b.data, args.n, args.k, args.batch, args.b.column_stride, args.b.row_stride,
-                          args.b.batch_stride}, size, context);
+  const Laid a =
+      prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride, args.a.batch_stride},
+              size, context);
+  const Laid b =
+      prepare({args.b.data, args.n, args.k, args.batch, args.b.column_stride, args.b.row_stride, args.b.batch_stride},
+              size, context);
   switch (args.dtype) {
     case Dtype::float16: return run_layout<Half>(args, a, b, context);
     case Dtype::bfloat16: return run_layout<BFloat16>(args, a, b, context);

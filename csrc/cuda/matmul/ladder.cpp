@@ -6,7 +6,8 @@
 namespace torch_reductions::cuda {
 namespace {
 
-constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {{40, one_element}, {120, tensor_core_hopper}};
+constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {
+    {40, one_element}, {110, tensor_core}, {120, tensor_core_hopper}};
 static_assert(match(kMatmulLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace

@@ -15,8 +15,9 @@ __device__ __forceinline__ void copy_tile([[maybe_unused]] void* shared, [[maybe
   emulator::copy_tile(shared, map, column, row, outer, barrier, 1u << emulator::cluster_rank());
 #elif defined(HOPPER)
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
-      ::"r"(shared_address(shared)), "l"(map), "r"(column), "r"(row), "r"(outer), "r"(shared_address(barrier))
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+      "[%5];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(column), "r"(row), "r"(outer), "r"(shared_address(barrier))
       : "memory");
 #endif
 }
@@ -31,9 +32,8 @@ __device__ __forceinline__ void copy_tile_to([[maybe_unused]] unsigned blocks, [
 #elif defined(HOPPER)
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-      "[%0], [%1, {%2, %3, %4}], [%5], %6;"
-      ::"r"(shared_address(shared)), "l"(map), "r"(column), "r"(row), "r"(outer), "r"(shared_address(barrier)),
-      "h"(uint16_t(blocks))
+      "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(shared)),
+      "l"(map), "r"(column), "r"(row), "r"(outer), "r"(shared_address(barrier)), "h"(uint16_t(blocks))
       : "memory");
 #endif
 }

@@ -33,8 +33,8 @@ __device__ __forceinline__ void arrive_at([[maybe_unused]] uint64_t* barrier, [[
 #elif defined(HOPPER)
   asm volatile(
       "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}"
-      ::"r"(shared_address(barrier)), "r"(rank)
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}" ::"r"(shared_address(barrier)),
+      "r"(rank)
       : "memory");
 #endif
 }

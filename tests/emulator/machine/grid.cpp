@@ -61,7 +61,8 @@ void run_grid(const Launch& launch, const void* kernel, const std::function<void
   if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
   races::begin_launch();
   grid.resident.resize(launch.cluster > 1 ? blocks : 0), grid.clusters.resize(blocks / launch.cluster);
-  const int slots = int(launch.cooperative || launch.cluster > 1 ? blocks : std::min<uint64_t>(blocks, uint64_t(options.resident)));
+  const int slots =
+      int(launch.cooperative || launch.cluster > 1 ? blocks : std::min<uint64_t>(blocks, uint64_t(options.resident)));
   grid.next_block = uint64_t(slots);
   begin_turns(slots);
   std::vector<std::thread> resident;

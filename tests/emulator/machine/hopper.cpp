@@ -44,8 +44,8 @@ CUresult encode(CUtensorMap* to, CUtensorMapDataType type, cuuint32_t rank, void
   for (int i = 0; i < 2; i++) right &= strides[i] % 16 == 0 && strides[i] > 0 && strides[i] < uint64_t(1) << 40;
   right &= box[0] * size == kRow && box[2] == 1;  // all that is needed here
   if (!right) return CUDA_ERROR_INVALID_VALUE;
-  const Map map{static_cast<const char*>(data), {sizes[0], sizes[1], sizes[2]}, {strides[0], strides[1]},
-                {box[0], box[1]}, size};
+  const Map map{
+      static_cast<const char*>(data), {sizes[0], sizes[1], sizes[2]}, {strides[0], strides[1]}, {box[0], box[1]}, size};
   std::memcpy(to, &map, sizeof map);
   return CUDA_SUCCESS;
 }
@@ -96,8 +96,7 @@ void multiply(const Product& product, const Descriptor& a, const Descriptor& b) 
     T columns[kDeep][kColumns];
     for (unsigned k = 0; k < kDeep; k++)
       for (unsigned c = 0; c < kColumns; c++)
-        columns[k][c] =
-            element_of<T>(b, begin * 2 + c / 2 * 8 + lane % 4 * 2 + c % 2, k, product.along_n);
+        columns[k][c] = element_of<T>(b, begin * 2 + c / 2 * 8 + lane % 4 * 2 + c % 2, k, product.along_n);
     for (unsigned r = 0; r < 2; r++) {
       uint32_t sums[kColumns];
       const auto sum = [&](unsigned c) -> uint32_t& { return product.sums[begin + c / 2 * 4 + r * 2 + c % 2]; };
@@ -164,8 +163,8 @@ void copy_tile(void* shared, const CUtensorMap_st* tensor, int column, int row, 
       const int64_t there = inside ? std::min<int64_t>(int64_t(map.sizes[0]) - x, kPiece / map.size) : 0;
       const unsigned bytes = there > 0 ? unsigned(there) * map.size : 0;
       if (bytes > 0)
-        copies.push_back({place, map.data + z * int64_t(map.strides[1]) + y * int64_t(map.strides[0]) + x * map.size,
-                          bytes});
+        copies.push_back(
+            {place, map.data + z * int64_t(map.strides[1]) + y * int64_t(map.strides[0]) + x * map.size, bytes});
       if (bytes < kPiece) copies.push_back({place + bytes, nullptr, kPiece - bytes});
     }
   }

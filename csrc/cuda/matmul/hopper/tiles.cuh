@@ -19,10 +19,10 @@ extern __shared__ uint4 memory[];
 namespace {
 
 constexpr int kThreads = 3 * 128, kMultiplyingWarps = 8;
-constexpr int kTileRows = 128, kRows = 64;             // of the result's tile; of each warpgroup's half
-constexpr int kHalfBytes = kRows * kTileRowBytes;      // of 64 rows of a step, or of 64 columns of its k rows
+constexpr int kTileRows = 128, kRows = 64;         // of the result's tile; of each warpgroup's half
+constexpr int kHalfBytes = kRows * kTileRowBytes;  // of 64 rows of a step, or of 64 columns of its k rows
 constexpr int kRingBytes = 192 * 1024, kAlignment = 1024;
-constexpr int kStripBytes = 16 * kRows * 4;            // a warp's 16 rows of 64 columns of sums
+constexpr int kStripBytes = 16 * kRows * 4;  // a warp's 16 rows of 64 columns of sums
 constexpr int kSharedBytes = kAlignment + kRingBytes + kMultiplyingWarps * kStripBytes;
 
 template <int N>
@@ -35,12 +35,12 @@ inline constexpr int kStep = kTileRowBytes / int(sizeof(T));  // elements of k
 // One launch.
 struct Plan {
   MatmulArgs args;
-  int pair;                      // 1: two blocks in a cluster, 0: one
-  int tiles_m, tiles_n, tiles;   // of a cluster, which are 128 or 256 rows high; tiles: of all batches
-  int steps, chain;              // steps of k, and how many of them are one chain
-  int a_batches, b_batches;      // 1 where each batch has a matrix of its own, 0 where all have the same
-  bool fours;                    // may four elements of a row be written at once?
-  uint4* totals;                 // of the chains so far, where there are several: a part for each block
+  int pair;                     // 1: two blocks in a cluster, 0: one
+  int tiles_m, tiles_n, tiles;  // of a cluster, which are 128 or 256 rows high; tiles: of all batches
+  int steps, chain;             // steps of k, and how many of them are one chain
+  int a_batches, b_batches;     // 1 where each batch has a matrix of its own, 0 where all have the same
+  bool fours;                   // may four elements of a row be written at once?
+  uint4* totals;                // of the chains so far, where there are several: a part for each block
 };
 
 // Where a tile begins.
@@ -202,7 +202,8 @@ __device__ __forceinline__ void write_strip(const Plan& plan, const uint4* strip
 // A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the output
 // are written at once. Pairs of columns are permuted by their row, so that neither way in nor way out meets a bank twice.
 template <class T, int N>
-__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile, int row) {
+__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
+                                           int row) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   using Sum = ProductOf<T>;
   const int lane = threadIdx.x % 32;
