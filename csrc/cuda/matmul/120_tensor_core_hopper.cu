@@ -132,6 +132,7 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, int pair, Context
       sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
   plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
   const int64_t four = 4 * size_of(args.output_dtype);
+  plan.plain = args.alpha == 1 && args.added.data == nullptr;
   plan.fours = args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % four == 0;
   const int64_t blocks = std::min(tiles, std::max(int64_t(multiprocessors(context.device)) >> pair, int64_t(1)))
                          << pair;
@@ -180,7 +181,7 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
                     args.dtype == Dtype::uint8;
   const int64_t most = std::max({args.m, args.n, args.k});
   return type && most <= INT32_MAX - 256 &&
-         args.batch <= INT32_MAX / (ceil_div(args.m, int64_t(128)) * ceil_div(args.n, int64_t(128))) &&
+         args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(128)) * ceil_div(args.n, int64_t(128))) &&
          architecture(context.device) == 90 && compiled();
 }
 

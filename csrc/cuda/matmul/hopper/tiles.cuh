@@ -40,6 +40,7 @@ struct Plan {
   int steps, chain;             // steps of k, and how many of them are one chain
   int a_batches, b_batches;     // 1 where each batch has a matrix of its own, 0 where all have the same
   bool fours;                   // may four elements of a row be written at once?
+  bool plain;                   // are sums only rounded?
   uint4* totals;                // of the chains so far, where there are several: a part for each block
 };
 
@@ -173,28 +174,54 @@ struct alignas(4 * sizeof(Out)) Four {
   Out x[4];
 };
 
+// Rounded as rounded() does, two at once where there is an instruction for that.
+template <class Out, class Sum>
+__device__ __forceinline__ Four<Out> four_of(const Sum (&sums)[4]) {
+  Four<Out> four;
+  if constexpr (sizeof(Out) == 2) {
+    constexpr auto pair = std::is_same_v<Out, BFloat16> ? bfloat16_pair : half_pair;
+    const uint32_t words[2] = {pair(sums[0], sums[1]), pair(sums[2], sums[3])};
+    memcpy(&four, words, sizeof four);
+  } else {
+#pragma unroll
+    for (int c = 0; c < 4; c++) four.x[c] = Out(sums[c]);
+  }
+  return four;
+}
+
 // 16 rows of 64 columns out of the strip: a lane has four columns of every second row.
 template <class Out, class Sum>
 __device__ __forceinline__ void write_strip(const Plan& plan, const uint4* strip, int batch, int row, int column) {
   const MatmulArgs& args = plan.args;
   const int lane = threadIdx.x % 32;
   const int64_t j = column + lane % 16 * 4;
-#pragma unroll 2
-  for (int r = lane / 16; r < 16; r += 2) {
-    const int64_t i = row + r;
-    if (i >= args.m || j >= args.n) break;
+  const int rows = j < args.n ? int(min(args.m - row, int64_t(16))) : 0;
+  Out* to = static_cast<Out*>(args.output) + (batch * args.m + row + lane / 16) * args.n + j;
+  const auto sums_of = [&](int r, Sum(&sums)[4]) {
     const uint4 words = strip[r * 16 + (lane % 16 ^ (r & 3) * 2)];
-    const Sum sums[4] = {from_bits<Sum>(words.x), from_bits<Sum>(words.y), from_bits<Sum>(words.z),
-                         from_bits<Sum>(words.w)};
-    if (plan.fours) {
+    sums[0] = from_bits<Sum>(words.x), sums[1] = from_bits<Sum>(words.y);
+    sums[2] = from_bits<Sum>(words.z), sums[3] = from_bits<Sum>(words.w);
+  };
+  if (plan.fours) {
+#pragma unroll 2
+    for (int r = lane / 16; r < rows; r += 2, to += 2 * args.n) {
+      Sum sums[4];
+      sums_of(r, sums);
       Four<Out> four;
+      if (plan.plain) four = four_of<Out>(sums);
+      else
 #pragma unroll
-      for (int c = 0; c < 4; c++) four.x[c] = product_of<Out>(args, batch, i, j + c, sums[c]);
-      *reinterpret_cast<Four<Out>*>(static_cast<Out*>(args.output) + (batch * args.m + i) * args.n + j) = four;
-    } else {
+        for (int c = 0; c < 4; c++) four.x[c] = product_of<Out>(args, batch, row + r, j + c, sums[c]);
+      *reinterpret_cast<Four<Out>*>(to) = four;
+    }
+  } else {
+#pragma unroll 1
+    for (int r = lane / 16; r < rows; r += 2) {
+      Sum sums[4];
+      sums_of(r, sums);
 #pragma unroll
       for (int c = 0; c < 4; c++)
-        if (j + c < args.n) store_product<Out>(args, batch, i, j + c, sums[c]);
+        if (j + c < args.n) store_product<Out>(args, batch, row + r, j + c, sums[c]);
     }
   }
 }
