@@ -130,6 +130,7 @@ inline constexpr Rung kMatmulLadder[] = {
     {90, "swizzled", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "an exclusive or on shared addresses: no bank conflict", true},
     {100, "async_pipeline", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "copies into shared memory go on while older panels are multiplied", true},
     {110, "tensor_core", kCuda, 80, kAllProducts, kTensorDtypes, "steps of 16 as the device's tensor core adds them", "tensor cores by mma.sync: a warp multiplies tiles that ldmatrix deals to its lanes", true},
+    {120, "tensor_core_hopper", kCuda, 90, kAllProducts, kTensorDtypes, "steps of 16 as a 9.0 tensor core adds them", "wgmma on tiles that the bulk engine copies: a warpgroup only asks, two only multiply", true},
     {130, "cublas", kCuda, 75, kAllProducts, kFloats, "cuBLAS's own", "torch's own operators: the ruler", false},
     {140, "ordered", kCpu | kCuda, 75, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", true},
 };
