@@ -106,7 +106,9 @@ inline constexpr Rung kSegmentLadder[] = {
 inline constexpr unsigned kAllProducts = (1u << kProductFunctions) - 1;
 inline constexpr Rung kMatmulLadder[] = {
     {10, "sequential", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "three loops: the textbook's check", false},
+    {20, "blocked", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "the loops go over blocks that stay in the cache", false},
     {40, "one_element", kCuda, 75, kAllProducts, kNumbers, "one chain of fma, k ascending", "one thread an element of the result: each operand is read from memory over and over", true},
+    {140, "ordered", kCpu, 75, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", false},
 };
 // clang-format on
 inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140;
