@@ -226,7 +226,7 @@ def _call_sum(
     beta: Number,
     alpha: Number,
 ) -> Tensor:
-    """beta input + alpha (a b). Of integers the kernels only add: factors are applied apart, which wraps to the same."""
+    """beta input + alpha (a b). Kernels of integers only add: factors are applied apart, which wraps to the same."""
     for argument, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, Tensor) or not isinstance(factor, (int, float, torch.SymInt, torch.SymFloat)):
             raise wrong_type(name, argument, "Number", factor)

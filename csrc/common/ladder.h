@@ -104,8 +104,10 @@ inline constexpr Rung kSegmentLadder[] = {
 };
 
 inline constexpr unsigned kAllProducts = (1u << kProductFunctions) - 1;
+inline constexpr unsigned kHalves = bit(Dtype::float16) | bit(Dtype::bfloat16);
 inline constexpr Rung kMatmulLadder[] = {
     {10, "sequential", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "three loops: the textbook's check", false},
+    {30, "hopper_model", kCpu, 0, kAllProducts, kHalves, "steps of 16 as a 9.0 tensor core adds them", "the tensor core's own arithmetic in integers: the bits of an H100 or H200 without one", false},
     {40, "one_element", kCuda, 75, kAllProducts, kNumbers, "one chain of fma, k ascending", "one thread an element of the result: each operand is read from memory over and over", true},
 };
 // clang-format on

@@ -6,7 +6,7 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr Launcher<MatmulArgs, const Threads> kLaunchers[] = {{10, sequential}};
+constexpr Launcher<MatmulArgs, const Threads> kLaunchers[] = {{10, sequential}, {30, hopper_model}};
 static_assert(match(kMatmulLadder, kCpu, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
