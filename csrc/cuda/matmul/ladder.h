@@ -6,6 +6,7 @@
 namespace torch_reductions::cuda {
 
 void one_element(const MatmulArgs& args, Context& context);
+void tensor_core_hopper(const MatmulArgs& args, Context& context);
 
 // Runs the rung of that number, 0 for auto. False where the GPU has none.
 bool matmul(int64_t variant, const MatmulArgs& args, Context& context);

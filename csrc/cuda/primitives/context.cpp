@@ -31,6 +31,10 @@ int attribute(int device) {
 }  // namespace
 
 int multiprocessors(int device) { return attribute<cudaDevAttrMultiProcessorCount>(device); }
+int compute_capability(int device) {
+  return 10 * attribute<cudaDevAttrComputeCapabilityMajor>(device) +
+         attribute<cudaDevAttrComputeCapabilityMinor>(device);
+}
 int shared_memory(int device) { return attribute<cudaDevAttrMaxSharedMemoryPerBlockOptin>(device); }
 
 void allow_shared_memory(const void* kernel, size_t bytes) {

@@ -38,6 +38,7 @@ class Context {
 
 // Cached.
 int multiprocessors(int device);
+int compute_capability(int device);  // 90 for 9.0
 int shared_memory(int device);  // bytes that a block may have, about as many as a multiprocessor has
 
 // Lets blocks of the kernel have so many dynamic bytes. Never fewer than before: another thread may be about to launch it.
