@@ -236,8 +236,19 @@ def read_kernel() -> Read:
     return read
 
 
-# The instructions of csrc/cuda/measure/arithmetic_ceiling.cu by their numbers there, and how many steps make about a millisecond.
-INSTRUCTIONS = {"FFMA": (0, 16384), "IMAD": (1, 8192), "DFMA": (2, 8192)}
+# The instructions of csrc/cuda/measure/arithmetic_ceiling.cu by their numbers there, and how many steps take an H200 about a
+# millisecond: a thread's own of float32, int32 and float64; a warp's of bfloat16, int8 and float64 on tensor cores; and those
+# of four warps, of bfloat16 and int8.
+INSTRUCTIONS = {
+    "FFMA": (0, 16384),
+    "IMAD": (1, 8192),
+    "DFMA": (2, 8192),
+    "HMMA": (3, 6144),
+    "IMMA": (4, 6144),
+    "DMMA": (5, 1024),
+    "HGMMA": (6, 512),
+    "IGMMA": (7, 512),
+}
 Arithmetic = Callable[[str, torch.Tensor], int]
 
 
