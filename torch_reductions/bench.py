@@ -211,7 +211,7 @@ LOOP = "torch loop: torch has no such function, this is a loop of its operations
 def demo_of(device: str) -> list[Problem]:
     """What the demo does on a device."""
     cube = (PRODUCT_SIZES[device],) * 3
-    return [*DEMO, *(Problem("mm", cube, None, dtype) for dtype in (torch.float32, torch.int32))]
+    return [*DEMO, *(Problem("mm", cube, None, dtype) for dtype in (torch.float32, torch.int32, torch.bfloat16))]
 
 
 def devices_at_hand() -> list[str]:
@@ -254,6 +254,12 @@ def rungs(problem: Problem, device: str, chosen: Sequence[str] = ()) -> list[str
     return [name for name in tr.variants(problem.function, device) if not chosen or name in chosen]
 
 
+def rungs_of_type(problem: Problem, device: str) -> list[str]:
+    """The rungs that know the problem's type, too."""
+    knowing = {rung.name for rung in ladder(problem.family) if dtype_name(problem.dtype) in rung.dtypes}
+    return [name for name in tr.variants(problem.function, device) if name in knowing]
+
+
 def measure(problem: Problem, device: str, variants: Sequence[str], seconds: float) -> list[Line]:
     """A copy, torch and each variant, all taking turns in one loop: every ratio is that of two printed times."""
     inputs = problem.data(device)
@@ -283,12 +289,11 @@ def measure(problem: Problem, device: str, variants: Sequence[str], seconds: flo
     return lines
 
 
-def run(problems: Sequence[tuple[str, Problem]], chosen: Sequence[str], seconds: float) -> list[Line]:
-    """Each problem on its device."""
-    work = [(problem, device, rungs(problem, device, chosen)) for device, problem in problems]
+def run(work: Sequence[tuple[str, Problem, Sequence[str]]], seconds: float) -> list[Line]:
+    """Each problem on its device by the variants named."""
     lines = []
     with progress(len(work), quiet=True) as step:
-        for problem, device, variants in work:
+        for device, problem, variants in work:
             lines += measure(problem, device, variants, seconds)
             step(f"{device} {problem.title}")
     return lines
@@ -365,9 +370,9 @@ def print_lines(lines: Sequence[Line]) -> None:
 
 def print_tiles(problem: Problem, device: str) -> None:
     """The textbook's own experiment: how long each size of the tiles takes, and what the ladder says of it."""
-    of_type = [rung for rung in ladder("matmul") if device in rung.devices and dtype_name(problem.dtype) in rung.dtypes]
+    known = {rung.name: rung.idea for rung in ladder(problem.family)}
     for tile in TILES:
-        ideas = {rung.name: rung.idea for rung in of_type if re.fullmatch(rf"{tile}_\d+", rung.name)}
+        ideas = {name: known[name] for name in rungs_of_type(problem, device) if re.fullmatch(rf"{tile}_\d+", name)}
         if not ideas:
             continue
         inputs = problem.data(device)
@@ -525,7 +530,7 @@ def demo(argv: Sequence[str]) -> int:
     families = options.family or FAMILIES
     devices = chosen_devices(parser, options.device)
     problems = [(device, given) for device in devices for given in demo_of(device) if given.family in families]
-    lines = run(problems, (), options.seconds)
+    lines = run([(device, given, rungs_of_type(given, device)) for device, given in problems], options.seconds)
     print_lines(lines)
     for device, given in problems:
         if given.operations and given.dtype == torch.float32:
@@ -584,7 +589,7 @@ def bench(argv: Sequence[str]) -> int:
     for variant in options.variant:
         if not any(variant in tr.variants(options.function, device) for device in devices):
             parser.error(f"--variant {variant}: {wrong_variant(options.function, variant, devices[-1])}")
-    lines = run([(device, problem) for device in devices], options.variant, options.seconds)
+    lines = run([(device, problem, rungs(problem, device, options.variant)) for device in devices], options.seconds)
     print_lines(lines)
     return conclude(lines)
 
