@@ -255,8 +255,9 @@ def draw(kept: Path, path: Path) -> None:
                 where = {"ha": "right", "va": "bottom", "rotation": 90, "fontsize": 8}
                 panel.text(peak * 0.97, len(shown) - 0.5, f"{name} {peak:.3g}", color=faint, **where)
             panel.set_xscale("log")
-            panel.set_xlim(right=panel.get_xlim()[1] * 1.8)
-            panel.set_ylim(len(shown) - 0.4, -0.6)
+            reached = [float(row["tera_per_s"]) for row in by_variant.values()]
+            panel.set_xlim(0.6 * min(reached), 1.8 * max(reached))
+            panel.set_ylim(max(map(len, names)) - 0.4, -0.6)
             panel.set_yticks(range(len(shown)), ["ordered (auto)" if name == "ordered" else name for name in shown])
             panel.set_title(case.dtype, fontsize=9.5, loc="left", pad=8)
             panel.set_xlabel("10¹² operations a second, logarithmic")
