@@ -429,7 +429,7 @@ def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *
         )
     if b.ndim == 2:
         # A batch of rows is rows: the bits of a row do not depend on how many there are.
-        result = _call("mm", variant, _rows(a), b, out_dtype=out_dtype, function="matmul")
+        result = _call("mm", variant, a.flatten(0, -2), b, out_dtype=out_dtype, function="matmul")
         result = result.reshape(*a.shape[:-1], b.shape[-1])
     else:
         try:
@@ -439,25 +439,12 @@ def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *
                 f"matmul(): the batches of input and other cannot be broadcast: their shapes are {list(input.shape)} "
                 f"and {list(other.shape)}"
             ) from None
-        left, right = (t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (a, b))
+        left, right = (t.expand(*batch, *t.shape[-2:]).flatten(0, -3) for t in (a, b))
         result = _call("bmm", variant, left, right, out_dtype=out_dtype, function="matmul")
         result = result.reshape(*batch, a.shape[-2], b.shape[-1])
     if input.ndim == 1:
         result = result.squeeze(-2)
     return result.squeeze(-1) if other.ndim == 1 else result
-
-
-def _rows(input: Tensor) -> Tensor:
-    """[..., k] as [rows, k]."""
-    return input if input.ndim == 2 else input.reshape(-1, input.shape[-1]) if input.numel() else _no_rows(input)
-
-
-def _no_rows(input: Tensor) -> Tensor:
-    """The same where there are no elements, and -1 could be any number."""
-    rows = 1
-    for size in input.shape[:-1]:
-        rows *= size
-    return input.reshape(rows, input.shape[-1])
 
 
 def linear(
@@ -508,7 +495,7 @@ def linear(
             f"{_sizes(weight)}): the last dims have {input.shape[-1]} and {weight.shape[-1]} elements"
         )
     matrix = weight.unsqueeze(0) if weight.ndim == 1 else weight
-    rows = _rows(input.unsqueeze(0) if input.ndim == 1 else input)
+    rows = input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
     if bias is None:
         result = _call("mm", variant, rows, matrix.mT, out_dtype=out_dtype, function="linear")
     else:
@@ -518,4 +505,4 @@ def linear(
                 f"{list(bias.shape)}"
             )
         result = _call("addmm", variant, bias, rows, matrix.mT, out_dtype=out_dtype, function="linear")
-    return result.reshape(*input.shape[:-1], *weight.shape[:-1])
+    return result.reshape((*input.shape[:-1], *weight.shape[:-1]))
