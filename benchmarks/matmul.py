@@ -5,11 +5,11 @@
     python benchmarks/matmul.py --draw FILE   # only the picture, from a kept results/matmul_<device>.csv
     python benchmarks/matmul.py --cpu         # on the CPU, with two threads
 
-The roof of a product is the slower of two: to read as many bytes, and to do as many operations by the fastest instruction
-that this GPU has for the type. Kernels that do nothing else take turns with the product. float32 is strict: no TF32, torch's
-neither. Each result is checked against float64 before it is timed; integers exactly. The numbers go to
-results/matmul_<device>.csv (the cases that ran replace their own rows), from which readme.py writes the README's table. The
-exit status is 1 where a result was wrong, a target was missed or torch was faster.
+The roof of a product is the slower of two: to read as many bytes, and to do as many operations by the fastest
+instruction that this GPU has for the type. Kernels that do nothing else take turns with the product. float32 is strict:
+no TF32, torch's neither. Each result is checked against float64 before it is timed; integers exactly. The numbers go to
+results/matmul_<device>.csv (the cases that ran replace their own rows), from which readme.py writes the README's table.
+The exit status is 1 where a result was wrong, a target was missed or torch was faster.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def torchs(case: ProductCase, a: torch.Tensor, b: torch.Tensor) -> dict[str, Cal
 
 
 def what_is_wrong(case: ProductCase, a: torch.Tensor, b: torch.Tensor, result: torch.Tensor, chain: int) -> str:
-    """Empty where the result is right: exact, or within the rounding of sums of random signs, in chains of that length."""
+    """Empty where the result is right: exact, or within the rounding of sums of random signs in chains of a length."""
     expected = a.double() @ b.double()  # of integers exact
     if not a.is_floating_point():
         differ = int((result != expected.long().to(result.dtype)).sum())

@@ -1,20 +1,21 @@
 """A transformer whose answer to a prompt does not depend on the other prompts of the batch, to the last bit.
 
-    python examples/batch_invariant_transformer.py                        # 2 layers of width 256, a batch of 32; a second or two
+    python examples/batch_invariant_transformer.py         # 2 layers of width 256, a batch of 32: seconds
     python examples/batch_invariant_transformer.py --batch 128 --layers 8
 
-A library picks a kernel by the number of rows, and another kernel adds in another order: so a prompt's logits change with the
-load of a server, and at temperature 0 the answer may (He, *Defeating Nondeterminism in LLM Inference*, 2025). Here every
-linear layer is tr.linear and both products of the attention are tr.matmul. What else could depend on the batch:
+A library picks a kernel by the number of rows, and another kernel adds in another order: so a prompt's logits change
+with the load of a server, and at temperature 0 the answer may (He, *Defeating Nondeterminism in LLM Inference*, 2025).
+Here every linear layer is tr.linear and both products of the attention are tr.matmul. What else could depend on the
+batch:
 
 - Means of a norm: tr.mean, in the order that the width alone decides.
-- The batch is as long as its longest prompt. What a prompt does not see counts as 0 in a chain of products, which leaves its
-  bits alone; and so the sum of the softmax is a product, too: a column of ones beside the values.
-- exp: a vector instruction for most elements and another function for what is left at the end need not agree. This one is
-  made of single operations, which are rounded alike everywhere.
+- The batch is as long as its longest prompt. What a prompt does not see counts as 0 in a chain of products, which
+  leaves its bits alone; and so the sum of the softmax is a product, too: a column of ones beside the values.
+- exp: a vector instruction for most elements and another function for what is left at the end need not agree. This one
+  is made of single operations, which are rounded alike everywhere.
 
-The weights are random, float32, on a GPU bfloat16 too. The same model by torch's own products is beside it: for some lengths
-of a prompt its logits agree as well, as its kernels happen to.
+The weights are random, float32, on a GPU bfloat16 too. The same model by torch's own products is beside it: for some
+lengths of a prompt its logits agree as well, as its kernels happen to.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ OURS, TORCHS = Products(tr.linear, tr.matmul), Products(F.linear, torch.matmul)
 def norm(x: Tensor) -> Tensor:
     """To a root mean square of 1, in float32."""
     wide = x.float()
-    return (wide / (tr.mean(wide * wide, -1, keepdim=True) + 1e-6).sqrt()).to(x.dtype)
+    scale: Tensor = (tr.mean(wide * wide, -1, keepdim=True) + 1e-6).sqrt()
+    return (wide / scale).to(x.dtype)
 
 
 def exp(x: Tensor) -> Tensor:
@@ -69,7 +71,8 @@ class Transformer:
         generator = torch.Generator().manual_seed(0)
 
         def weight(rows: int, columns: int) -> Tensor:
-            return (torch.randn(rows, columns, generator=generator) * columns**-0.5).to(device, dtype)
+            values: Tensor = torch.randn(rows, columns, generator=generator) * columns**-0.5
+            return values.to(device, dtype)
 
         self.width = width
         self.embedding = weight(tokens, width) * width**0.5

@@ -121,7 +121,7 @@ class Problem:
         if self.family == "segment" and self.dim == 0 and self.dtype.is_floating_point:
             return partial(segment_reduce, self.function)
         if self.operations:
-            return getattr(torch, self.function, torch.nn.functional.linear)  # type: ignore[no-any-return]
+            return getattr(torch, self.function, torch.nn.functional.linear)
         function: Callable[..., Result] = getattr(torch, self.function, OF_ONE_TENSOR[self.function].reference)
         return function
 
@@ -142,7 +142,7 @@ class Problem:
     def is_right(self, inputs: Inputs, result: Result) -> bool:
         """Integers, extremes and their places exactly; else to a millionth of the sum of the absolute values."""
         x = inputs[0]
-        if self.operations and not x.is_floating_point():  # which torch has on the CPU alone; float64 is exact, then wraps
+        if self.operations and not x.is_floating_point():  # torch has them on the CPU alone; float64 is exact here
             ((actual,), (expected,)) = parts(result), parts(self.call(tuple(t.double() for t in inputs), None)())
             return torch.equal(actual, expected.long().to(actual.dtype))
         if self.function in EXACT or not x.is_floating_point():
@@ -169,7 +169,7 @@ class Line:
     variant: str
     timing: Timing
     rate: float  # in the problem's unit
-    ratio: float | None  # torch's time over this one's; None for what is only a copy, or where torch has no such function
+    ratio: float | None  # torch's time over this one's; None for a copy, and where torch has no such function
     right: bool
 
     @property
@@ -381,7 +381,8 @@ def print_tiles(problem: Problem, device: str) -> None:
         print(f"\n{device_title(device)}: {problem.title}, by {tile}_T, the mean of {RUNS} runs")
         for name, us in means.items():
             mark = "best" if us == best else f"{us / best:.1f} x"
-            print(f"{name:{wide}}{us:12,.1f} us{number(problem.operations / us / 1e3):>8} Gop/s{mark:>9}  {ideas[name]}")
+            rate = number(problem.operations / us / 1e3)
+            print(f"{name:{wide}}{us:12,.1f} us{rate:>8} Gop/s{mark:>9}  {ideas[name]}")
 
 
 def rung_of(line: Line) -> str:
@@ -449,7 +450,8 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                     # Behind the bar and its dots; before them where the copy's line would strike the number through.
                     own = [other.rate for other in measured if rung_of(other) == line.variant]
                     end = max(own)
-                    inside = copy is not None and end < copy < end + 0.12 * limit and min(own) > 0.12 * limit and line.right
+                    struck = copy is not None and end < copy < end + 0.12 * limit
+                    inside = struck and min(own) > 0.12 * limit and line.right
                     panel.text(
                         (min(own) if inside else end) + (-0.012 if inside else 0.015) * limit,
                         place,
@@ -476,7 +478,8 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                 panel.grid(axis="x", color="#eaeef2", linewidth=0.8)
                 panel.set_axisbelow(True)
                 panel.set_title(problem.title, fontsize=9.5, loc="left", pad=8)
-                below = {unit for unit, count in zip(units[row + 1 :], panels[row + 1 :], strict=True) if count > column}
+                lower = zip(units[row + 1 :], panels[row + 1 :], strict=True)
+                below = {unit for unit, count in lower if count > column}
                 panel.set_xlabel("" if problem.unit in below else UNITS[problem.unit])
             axes[row][0].set_ylabel(device_title(device), fontsize=10, fontweight="bold", labelpad=10)
         figure.align_ylabels()
@@ -547,8 +550,8 @@ def bench(argv: Sequence[str]) -> int:
     parser.add_argument("function", nargs="?", default="sum", choices=FUNCTIONS, help="default: sum")
     parser.add_argument(
         "--shape",
-        help="such as 16777216; m x n x k of a product of matrices, b x m x n x k of a batch of them (default: 4096x4096, "
-        "1024x1024x1024, 16x256x256x256)",
+        help="such as 16777216; m x n x k of a product of matrices, b x m x n x k of a batch of them "
+        "(default: 4096x4096, 1024x1024x1024, 16x256x256x256)",
     )
     parser.add_argument(
         "--dim",
@@ -574,7 +577,8 @@ def bench(argv: Sequence[str]) -> int:
     except ValueError:
         parser.error(f"--shape {options.shape}: write it as {usual}")
     if family == "matmul" and len(shape) != letters:
-        parser.error(f"--shape {options.shape}: {options.function} has {' x '.join('bmnk'[-letters:])}, such as {usual}")
+        named = " x ".join("bmnk"[-letters:])
+        parser.error(f"--shape {options.shape}: {options.function} has {named}, such as {usual}")
     if family == "matmul" and options.dim is not None:
         parser.error(f"--dim {options.dim}: a product of matrices has none")
     if options.dim is None and family not in ("reduce", "matmul"):

@@ -185,7 +185,8 @@ class CudaTimer(Timer):
     def arithmetic_calls(self, instructions: Sequence[str]) -> dict[str, tuple[Call, int]]:
         """Calls that do one instruction over and over, on data in registers, and how many operations each call is.
 
-        Put them into the comparison itself: they give the arithmetic's ceiling in that run. What this GPU lacks is left out.
+        Put them into the comparison itself: they give the arithmetic's ceiling in that run. What this GPU lacks is not
+        among them.
         """
 
         def call(instruction: str) -> Call:
@@ -236,9 +237,9 @@ def read_kernel() -> Read:
     return read
 
 
-# The instructions of csrc/cuda/measure/arithmetic_ceiling.cu by their numbers there, and how many steps take an H200 about a
-# millisecond: a thread's own of float32, int32 and float64; a warp's of bfloat16, int8 and float64 on tensor cores; and those
-# of four warps, of bfloat16 and int8.
+# The instructions of csrc/cuda/measure/arithmetic_ceiling.cu by their numbers there, and how many steps take an H200
+# about a millisecond: a thread's own of float32, int32 and float64; a warp's of bfloat16, int8 and float64 on tensor
+# cores; and those of four warps, of bfloat16 and int8.
 INSTRUCTIONS = {
     "FFMA": (0, 16384),
     "IMAD": (1, 8192),
