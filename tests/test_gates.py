@@ -92,6 +92,14 @@ ASYNC_COPY = [r"LDGSTS\.E\S*\.128\b", r"LDGDEPBAR", r"DEPBAR\.LE"]
 PACK_HALVES = r"F2FP\.(BF16\.F32|F16\.F32)\.PACK_AB"
 INSTRUCTIONS = {
     "read_only": [VECTOR_LOAD],
+    "repeat-Scalars-float": [r"FFMA"],
+    "repeat-Scalars-unsigned": [r"IMAD R\d+, R\d+, R\d+"],
+    "repeat-Scalars-double": [r"DFMA"],
+    "repeat-Tiles-BFloat16": [r"HMMA\.16816\.F32\.BF16"],
+    "repeat-Tiles-signed": [r"IMMA\.16832\.S8\.S8"],
+    "repeat-Tiles-double": [r"DMMA\.16x8x16"],
+    "repeat-AsyncTiles-BFloat16": [r"HGMMA\.64x256x16\.F32\.BF16"],
+    "repeat-AsyncTiles-signed": [r"IGMMA\.64x256x32\.S8\.S8"],
     "split_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY"],
     "split_rows-whole": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY"],
     "warp_rows": [VECTOR_LOAD, r"SHFL\.BFLY"],
@@ -251,6 +259,8 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-{tile[1]}x{tile[2]}"
     if re.match(r"multiply_strips<(double|unsigned long),", kernel):
         return f"{name}-wide"
+    if work := re.match(r"repeat<(\w+)<(\w+)", kernel):
+        return f"{name}-{work[1]}-{work[2]}"
     flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
     return f"{name}{f'-{FLAGS[name]}' if flagged else ''}{'-pairs' if 'Pair<' in kernel else ''}"
 
