@@ -162,39 +162,37 @@ struct Lanes {
 // then: what stands in lanes beyond is anything. Up to a vector behind the end is overwritten.
 template <class S>
 __attribute__((noinline)) void pack(Lanes<S> from, int64_t taken, int64_t k, WordOf<S>* to, int64_t pitch) {
-  using Word = WordOf<S>;
-  constexpr int W = kLanes<Word>, kDepth = StepOf<S>::kDepth;
+  constexpr int W = kLanes<WordOf<S>>, kDepth = StepOf<S>::kDepth;
   const int64_t whole = k / kDepth, steps = (k + kDepth - 1) / kDepth;
-  // From the last lanes to the first: where a vector reaches into the next step, that step's lanes are yet to come.
-  for (int64_t lane = (taken - 1) / W * W; lane >= 0; lane -= W) {
-    const S* const at = from.at + lane * from.stride;
-    int64_t done = 0;
-    if (from.stride == 1 && lane + W <= from.count) {
-      for (; done < whole; done++) {
-        store(to + done * pitch + lane, words_along_lanes(at + done * kDepth * from.k_stride, from.k_stride));
-      }
-    } else if (from.k_stride == 1 && whole >= W) {
-      const int64_t last = (taken < lane + W ? taken : lane + W) - lane - 1;
-      while (done < whole) {
+  int64_t done = 0;
+  if (from.stride == 1 && (taken + W - 1) / W * W <= from.count) {
+    // Where a vector reaches into the next step, that step is yet to come.
+    for (; done < whole; done++) {
+      const S* const at = from.at + done * kDepth * from.k_stride;
+      for (int64_t i = 0; i < taken; i += W) store(to + done * pitch + i, words_along_lanes(at + i, from.k_stride));
+    }
+  } else if (from.k_stride == 1 && whole >= W) {
+    // From the last lanes to the first, for the same reason.
+    for (int64_t i = (taken - 1) / W * W; i >= 0; i -= W) {
+      const int64_t last = (taken < i + W ? taken : i + W) - 1;
+      for (done = 0; done < whole; done += W) {
         if (done > whole - W) done = whole - W;  // the last block overlaps the one before, with the same words
-        Vector<Word> block[W];
+        Vector<WordOf<S>> block[W];
 #pragma GCC unroll 16
         for (int r = 0; r < W; r++) {
-          block[r] = words_along_k(at + (r < last ? r : last) * from.stride + done * kDepth);
+          block[r] = words_along_k(from.at + (i + r < last ? i + r : last) * from.stride + done * kDepth);
         }
-        transpose<Word>(block);
+        transpose<WordOf<S>>(block);
 #pragma GCC unroll 16
-        for (int r = 0; r < W; r++) store(to + (done + r) * pitch + lane, block[r]);
-        done += W;
+        for (int r = 0; r < W; r++) store(to + (done + r) * pitch + i, block[r]);
       }
     }
-    const int64_t end = taken < lane + W ? taken : lane + W;
-    for (; done < steps; done++) {
-      const int64_t element = done * kDepth;
-      for (int64_t i = lane; i < end; i++) {
-        to[done * pitch + i] = word(from.at + i * from.stride + element * from.k_stride, from.k_stride, k - element);
-      }
-    }
+    done = whole;
+  }
+  for (; done < steps; done++) {
+    const int64_t element = done * kDepth;
+    const S* const at = from.at + element * from.k_stride;
+    for (int64_t i = 0; i < taken; i++) to[done * pitch + i] = word(at + i * from.stride, from.k_stride, k - element);
   }
 }
 
