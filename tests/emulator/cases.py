@@ -477,7 +477,7 @@ TEXTBOOK_PRODUCTS = (
         Product(5, 1, 65, "c@1", "c"),
         Product(17, 33, 7, "r"),
     ),
-    *(Product(31, 29, 21, "c", "r", "r2", 2), Product(36, 40, 28, "r", "c"), Product(20, 24, 70, added="c", alpha=2)),
+    *(Product(31, 29, 21, "c", "r", "r2", 2), Product(36, 40, 28, "r", "c"), Product(20, 24, 70, "r2", added="c", alpha=2)),
     *(Product(65, 66, 5, "r2", "c1", batch=2), Product(132, 64, 8, "c", "r@4", "e"), Product(64, 130, 3, "r@4", "r6")),
 )
 # What no type changes: who reads what, and the ways out to storage.
