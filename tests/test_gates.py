@@ -30,7 +30,7 @@ ARCH = "9.0a"
 NVCC = "13.0"  # whose numbers the registers and the bytes are: another release may well allocate differently
 ONE_ARCH = ["-arch", f"sm_{ARCH.replace('.', '')}"]
 SOURCES = build.sources("cuda/**/*.cu")
-PRODUCTION = ("ordered", "segmented")  # folders
+PRODUCTION = ("ordered", "segmented", "tensor")  # folders
 ORDERED = [source for source in SOURCES if source.parent.name in PRODUCTION]
 REGISTERS = 65536  # of a multiprocessor
 
@@ -69,6 +69,9 @@ BUDGETS: dict[str, Budget] = {
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
+    "multiply_fragments-128x256": (256, {4: (256, 1)}),
+    "multiply_fragments-64x64": (128, {4: (168, 3)}),
+    "multiply_fragments-16x32": (128, {4: (120, 2)}),
 }
 FLAGS = {
     "scan_columns": "wide",
@@ -82,6 +85,7 @@ FLAGS = {
 VECTOR_LOAD = r"LDG\.E\S*\.128\b"
 PUBLISH = r"STG\.E\.64\.STRONG\.GPU"
 ASYNC_COPY = [r"LDGSTS\.E\S*\.128\b", r"LDGDEPBAR", r"DEPBAR\.LE"]
+FRAGMENTS = [r"LDSM\.16\.MT?88\.4", r"HMMA\.16816\.F32|IMMA\.16832\.[SU]8"]
 PACK_HALVES = r"F2FP\.(BF16\.F32|F16\.F32)\.PACK_AB"
 INSTRUCTIONS = {
     "read_only": [VECTOR_LOAD],
@@ -114,6 +118,9 @@ INSTRUCTIONS = {
     "scan_segments-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR"],
     "list_windows": [r"VOTE"],
     "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
+    "multiply_fragments-128x256": [*ASYNC_COPY, *FRAGMENTS],
+    "multiply_fragments-64x64": [*ASYNC_COPY, *FRAGMENTS],
+    "multiply_fragments-16x32": [*ASYNC_COPY, *FRAGMENTS],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none
@@ -216,6 +223,8 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-log_add"
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
         return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
+    if tile := re.match(r"multiply_fragments<[\w ]+, TensorTile<(\d+), (\d+)", kernel):
+        return f"{name}-{tile[1]}x{tile[2]}"
     flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
     return f"{name}{f'-{FLAGS[name]}' if flagged else ''}{'-pairs' if 'Pair<' in kernel else ''}"
 
@@ -224,6 +233,8 @@ def value_bytes(kernel: str) -> int:
     """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token."""
     if kernel.startswith("list_windows"):
         return 8  # positions
+    if kernel.startswith("multiply_fragments"):
+        return 4  # sums
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
     if step := re.match(r"(?:recur_lines<\w+|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
         return 2 * size[step[1]]
@@ -529,6 +540,11 @@ def test_reasons_are_read() -> None:
         ("recur_lines<Along<double, false, true> >", "recur_lines-Along", 16),
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),
         ("scan_segments<RecurrenceJob<float>, true>", "scan_segments-row", 8),
+        (
+            "multiply_fragments<signed char, TensorTile<16, 32, 256, 8, 16, 8, 2>, true, true>",
+            "multiply_fragments-16x32",
+            4,
+        ),
     ],
 )
 def test_kernels_are_named(kernel: str, name: str, size: int) -> None:

@@ -490,6 +490,25 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] = PRODUCTS) ->
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
 
 
+# Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut off
+# at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait in memory.
+TENSOR_CORE = "tensor_core"
+TENSOR_PRODUCTS = (
+    *(Product(40, 40, 4100), Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
+)
+OTHER_TENSOR_PRODUCTS = (
+    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 9000, batch=2), Product(300, 16, 96, "c", "c")),
+    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(129, 40, 4100, "c"), Product(3, 40, 8200)),
+    *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
+)
+TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
+
+
+def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -> list[Case]:
+    every = [case for dtype in dtypes for case in product_cases_of(dtype, views)]
+    return [case for case in every if case.rung.name == TENSOR_CORE]
+
+
 @functools.cache
 def main_cases() -> list[Case]:
     """For every schedule and build: sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16
@@ -497,6 +516,7 @@ def main_cases() -> list[Case]:
     segments and masks."""
     return (
         [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
+        + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
         + [
             case
             for operator in SEGMENTS
@@ -580,6 +600,7 @@ def other_cases() -> list[Case]:
         largest += [case for case in every if block_size(case.rung.name) == size and case.rung.name.startswith(name)]
     return (
         [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
+        + tensor_core_cases(TENSOR_DTYPES, OTHER_TENSOR_PRODUCTS)
         + [case for case in largest if case.rung.name != ORDERED]
         + [
             case

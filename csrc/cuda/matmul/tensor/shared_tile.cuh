@@ -15,7 +15,7 @@
 namespace torch_reductions::cuda {
 
 // An operand of every batch: m or n in one direction, k in the other, strides in elements.
-struct Operand {
+struct TensorOperand {
   const void* data;
   int64_t batch_stride, width_stride, k_stride;
   bool vectors;  // does every piece of it that begins at a multiple of 16 bytes of a line lie at an aligned address?
@@ -41,12 +41,12 @@ struct SharedTile {
   // Where a thread stands in the operand's stages, which follow each other along k. Where all of a stage is there, it only
   // adds; beyond the ends there are zeros, in both operands, which change no sum.
   struct Loader {
-    const Operand& operand;
+    const TensorOperand& operand;
     const T* data;           // of the tile, at k = 0
     const T* own;            // this thread's first piece of the next stage
     int64_t between, width;  // from one of its pieces to the next; how many elements of the width are there
 
-    __device__ __forceinline__ Loader(const Operand& operand, int64_t batch, int64_t first, int64_t end)
+    __device__ __forceinline__ Loader(const TensorOperand& operand, int64_t batch, int64_t first, int64_t end)
         : operand(operand), width(end - first) {
       data = static_cast<const T*>(operand.data) + batch * operand.batch_stride + first * operand.width_stride;
       const int64_t line_stride = AlongK ? operand.width_stride : operand.k_stride;
