@@ -22,25 +22,23 @@ struct TensorTile {
 struct TensorProduct {
   MatmulArgs args;
   TensorOperand rows, columns;
-  int64_t height, width;        // of the result as it is computed
-  int64_t tiles, down, across;  // of all batches; of a matrix
-  bool transposed, vectors;     // vectors: may four neighbours be stored at once?
-  void* totals;                 // where k has more than one chunk: room for the tile of each block
+  int64_t height, width;         // of the result as it is computed
+  unsigned tiles, down, across;  // of all batches; of a matrix
+  bool transposed, vectors;      // vectors: may four neighbours be stored at once?
+  void* totals;                  // where k has more than one chunk: room for the tile of each block
 };
 
 // Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2.
 struct TilePlace {
-  int64_t batch;
-  int row, column;
+  unsigned batch, row, column;
 
-  __device__ __forceinline__ TilePlace(const TensorProduct& product, int64_t tile) {
+  __device__ __forceinline__ TilePlace(const TensorProduct& product, unsigned tile) {
     constexpr unsigned kGroup = 8;
-    const unsigned down = unsigned(product.down), across = unsigned(product.across);
-    const unsigned in_batch = unsigned(tile % (product.down * product.across));
-    const unsigned first = in_batch / (kGroup * across) * kGroup, rows = down - first < kGroup ? down - first : kGroup;
-    const unsigned in_group = in_batch - first * across;
     batch = tile / (product.down * product.across);
-    row = int(first + in_group % rows), column = int(in_group / rows);
+    const unsigned in_batch = tile - batch * (product.down * product.across);
+    const unsigned first = in_batch / (kGroup * product.across) * kGroup, in_group = in_batch - first * product.across;
+    const unsigned rows = product.down - first < kGroup ? product.down - first : kGroup;
+    row = first + in_group % rows, column = in_group / rows;
   }
 };
 
@@ -95,7 +93,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
 
-  for (int64_t tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
+  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
     const TilePlace place(product, tile);
     const int64_t first_row = int64_t(place.row) * Tile::kRows, first_column = int64_t(place.column) * Tile::kColumns;
     typename Rows::Loader rows(product.rows, place.batch, first_row, product.height);
