@@ -36,7 +36,7 @@ LAYOUTS: dict[str, Layout] = {
     "odd_columns": lambda x: padded(x.mT, 5, 7).mT,
 }
 EVERY_LAYOUT = pytest.mark.parametrize("layouts", [(a, b) for a in LAYOUTS for b in LAYOUTS], ids="-".join)
-# m, n, k: parts of a tile, whole ones, tails, a single row or column, more tiles than multiprocessors, a short and a long k
+# m, n, k: parts of a tile, whole ones, tails, a single row or column, more tiles than multiprocessors, several chains
 SHAPES = [
     *[(1, 1, 1), (7, 9, 11), (64, 128, 64), (128, 256, 64), (128, 256, 4096), (130, 258, 66), (129, 255, 1023)],
     *[(1, 4096, 512), (300, 1, 700), (33, 17, 5), (256, 256, 16), (257, 513, 2949), (1024, 1024, 1024)],

@@ -474,6 +474,11 @@ FEW_PRODUCTS = (
     *(Product(1, 5, 1025), Product(33, 17, 40, "c", "r1@1", "r", 1, 0.5, 2), Product(128, 72, 20, "r", "c")),
     *(Product(3, 70, 9, "r1@3", "r", "e", 2, 2, 1), Product(40, 40, 0), Product(66, 130, 48, "c2", "r2")),
 )
+# Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
+HOPPER_PRODUCTS = (
+    *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
+    *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 4170, "r", "c")),
+)
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
 
@@ -485,7 +490,8 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] = PRODUCTS) ->
     for rung in ladder("matmul"):
         if not rung.emulated or "cuda" not in rung.devices or name not in rung.dtypes:
             continue
-        for view, output in zip(views, itertools.cycle((name, wide)), strict=False):
+        more = HOPPER_PRODUCTS if rung.name == "tensor_core_hopper" and views is PRODUCTS else ()
+        for view, output in zip((*views, *more), itertools.cycle((name, wide)), strict=False):
             if view.function in rung.functions:
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
 
