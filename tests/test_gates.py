@@ -115,7 +115,14 @@ INSTRUCTIONS = {
     "list_windows": [r"VOTE"],
     "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
+    "multiply_tiles": [
+        *[r"[HI]GMMA\.64x(128|256)x(16|32)", r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1", r"STG\.E\.(64|128)"],
+        *[r"UTMALDG\.3D ", r"UTMALDG\.3D\.MULTICAST", r"SYNCS\.PHASECHK\.TRANS64\.TRYWAIT"],
+        *[r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
+    ],
+    "copy_rows": [VECTOR_LOAD, r"STG\.E\.128"],
 }
+WITH_TILES = ("120_tensor_core_hopper.cu",)  # whose instructions are looked at, outside of those folders
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none
 DIVISION = 24  # instructions: that far behind its reciprocal a division multiplies and adds
 
@@ -297,7 +304,8 @@ def listing(source: Path, path: Path) -> str:
 def read_object(source: Path, path: Path) -> Object:
     """The usage of every kernel, and the code of all of them if a table asks for it or one has local memory."""
     usage = usages(output_of(tool("cuobjdump"), *ONE_ARCH, "-res-usage", path))
-    wanted = source.parent.name in (*PRODUCTION, "measure") or any(item.local for item in usage.values())
+    wanted = source.parent.name in (*PRODUCTION, "measure") or source.name in WITH_TILES
+    wanted = wanted or any(item.local for item in usage.values())
     code = functions(listing(source, path)) if wanted else []
     plain = demangle({*usage, *(name for item in code for name in (item.kernel, item.callee))})
     assert len({plain[name] for name in usage}) == len(usage)
@@ -415,6 +423,19 @@ def test_nothing_is_fused_or_fenced(objects: dict[Path, Object], source: Path) -
     assert own
     assert {item.kernel: lines for item in own if (lines := fused(item.code))} == {}
     assert {item.kernel for item in own if any(re.match(FENCE, line) for line in item.code)} == set()
+
+
+def test_steps_wait_for_no_fence(objects: dict[Path, Object]) -> None:
+    """From one step's products to the arrival that gives its memory back: a fence there would wait for all memory."""
+    found = 0
+    for item in (item for every in objects.values() for item in every.functions):
+        if plain_name(item.kernel) != "multiply_tiles":
+            continue
+        first = next(i for i, line in enumerate(item.code) if re.match(r"[HI]GMMA", line))
+        last = next(i for i, line in enumerate(item.code) if i > first and line.startswith("SYNCS.ARRIVE"))
+        assert [line for line in item.code[first:last] if re.match(FENCE, line)] == []
+        found += 1
+    assert found
 
 
 def test_the_compiler_said_nothing(objects: dict[Path, Object]) -> None:
