@@ -528,6 +528,11 @@ ORDERED_PRODUCTS = (
     (torch.int64, (*SMALL_TILES, *SPLITS, *STRIPS)),
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
 )
+# Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
+HOPPER_PRODUCTS = (
+    *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
+    *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 4170, "r", "c")),
+)
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
 
@@ -540,13 +545,16 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None,
         if not rung.emulated or "cuda" not in rung.devices or name not in rung.dtypes or only not in ("", rung.name):
             continue
         every = PRODUCTS if "bfloat16" in rung.dtypes else TEXTBOOK_PRODUCTS
+        if rung.name == "tensor_core_hopper":
+            every = (*PRODUCTS, *HOPPER_PRODUCTS)
         for view, output in zip(every if views is None else views, itertools.cycle((name, wide)), strict=False):
             if view.function in rung.functions:
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
 
 
 # Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
-# off at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait in memory.
+# off at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait in
+# memory.
 TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
     *(Product(40, 40, 4100), Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
