@@ -5,6 +5,9 @@ chain of fused multiply-adds from +0.0, and the chunks' values are added from le
 any number of rows, at any position, alone and in a batch, in every layout; float32 and float64 have them on CPU and GPU
 alike. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU the tensor cores add them, 16 elements
 at a time, in an order that k alone decides. Integers wrap. float32 is strict: no TF32, whatever torch's flags say.
+
+Gradients are such products, too: that of a row has the same bits in any batch; that of a weight sums over all rows, so
+it depends on how many there are and on their order; where batches of matmul were broadcast, torch sums it up.
 """
 
 from __future__ import annotations
