@@ -228,7 +228,7 @@ def _call(
             raise wrong_type(function or name, argument, "Tensor", tensor)
     if out_dtype is not None:
         options["out_dtype"] = to_dtype(function or name, out_dtype, "out_dtype")
-    if not function or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not function:
         return _OPERATORS[name](variant, *tensors, **options)
     try:
         return _OPERATORS[name](variant, *tensors, **options)
@@ -510,12 +510,12 @@ def linear(
     tensor([[ 3.5000, 12.0000],
             [ 3.5000, 12.0000]])
     """
-    for name, tensor in (("input", input), ("weight", weight)):
+    for name, tensor in (("input", input), ("weight", weight), ("bias", bias)):
+        if tensor is None and name == "bias":
+            continue
         if not isinstance(tensor, Tensor):
-            raise wrong_type("linear", name, "Tensor", tensor)
+            raise wrong_type("linear", name, "Tensor or None" if name == "bias" else "Tensor", tensor)
         check_input("linear", tensor, name)
-    if bias is not None and not isinstance(bias, Tensor):
-        raise wrong_type("linear", "bias", "Tensor or None", bias)
     if weight.ndim not in (1, 2):
         raise RuntimeError(f"linear(): weight must be [n, k] or [k], but its shape is {list(weight.shape)}")
     if input.ndim == 0:
