@@ -10,6 +10,7 @@ at a time, in an order that k alone decides. Integers wrap. float32 is strict: n
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -227,22 +228,30 @@ def _call_sum(
     alpha: Number,
 ) -> Tensor:
     """beta input + alpha (a b). Kernels of integers only add: factors are applied apart, which wraps to the same."""
-    for argument, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, Tensor) or not isinstance(factor, (int, float, torch.SymInt, torch.SymFloat)):
-            raise wrong_type(name, argument, "Number", factor)
+    beta, alpha = _factor(name, "beta", beta), _factor(name, "alpha", alpha)
     if beta == 1 and alpha == 1:
         return _call(name, variant, *tensors, out_dtype=out_dtype)
     integers = isinstance(tensors[1], Tensor) and tensors[1].dtype in INTEGERS
     if not integers:
         return _call(name, variant, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha)
     for argument, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, float):
+        if isinstance(factor, (float, torch.SymFloat)):
             raise RuntimeError(
                 f"{name}(): For integral input tensors, argument {argument} must not be a floating point number, "
                 f"but it is {factor}"
             )
-    product = _call(name, variant, torch.zeros_like(tensors[0]), *tensors[1:], out_dtype=out_dtype) * alpha
+    added = torch.zeros_like(tensors[0]) if isinstance(tensors[0], Tensor) else tensors[0]  # which _call refuses
+    product = _call(name, variant, added, *tensors[1:], out_dtype=out_dtype) * alpha
     return product if beta == 0 else product + tensors[0].to(product.dtype) * beta
+
+
+def _factor(function: str, argument: str, value: Any) -> Any:
+    """A number as torch takes it, numpy's too, but no tensor, whose gradient would be lost."""
+    if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
+        return value
+    if isinstance(value, numbers.Real):
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    raise wrong_type(function, argument, "Number", value)
 
 
 # --- The functions --------------------------------------------------------------------------------------------------
@@ -432,13 +441,13 @@ def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *
         result = _call("mm", variant, a.flatten(0, -2), b, out_dtype=out_dtype, function="matmul")
         result = result.reshape(*a.shape[:-1], b.shape[-1])
     else:
-        try:
-            batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        except RuntimeError:
+        sizes = zip(reversed(a.shape[:-2]), reversed(b.shape[:-2]), strict=False)
+        if any(x != y and x != 1 and y != 1 for x, y in sizes):
             raise RuntimeError(
                 f"matmul(): the batches of input and other cannot be broadcast: their shapes are {list(input.shape)} "
                 f"and {list(other.shape)}"
-            ) from None
+            )
+        batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         left, right = (t.expand(*batch, *t.shape[-2:]).flatten(0, -3) for t in (a, b))
         result = _call("bmm", variant, left, right, out_dtype=out_dtype, function="matmul")
         result = result.reshape(*batch, a.shape[-2], b.shape[-1])

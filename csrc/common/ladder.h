@@ -104,8 +104,9 @@ inline constexpr Rung kSegmentLadder[] = {
 };
 
 inline constexpr unsigned kAllProducts = (1u << kProductFunctions) - 1;
-inline constexpr unsigned kHalves = bit(Dtype::float16) | bit(Dtype::bfloat16);
 inline constexpr unsigned kTextbookProducts = bit(Dtype::int32) | bit(Dtype::float32);
+inline constexpr unsigned kHalves = bit(Dtype::float16) | bit(Dtype::bfloat16);
+inline constexpr unsigned kTensorDtypes = kHalves | bit(Dtype::int8) | bit(Dtype::uint8);
 inline constexpr Rung kMatmulLadder[] = {
     {10, "sequential", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "three loops: the textbook's check", false},
     {20, "blocked", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "the loops go over blocks that stay in the cache", false},
@@ -128,6 +129,8 @@ inline constexpr Rung kMatmulLadder[] = {
     {80, "vector_loads", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "16 bytes an access, from global and from shared memory", true},
     {90, "swizzled", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "an exclusive or on shared addresses: no bank conflict", true},
     {100, "async_pipeline", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "copies into shared memory go on while older panels are multiplied", true},
+    {110, "tensor_core", kCuda, 80, kAllProducts, kTensorDtypes, "steps of 16 as the device's tensor core adds them", "tensor cores by mma.sync: a warp multiplies tiles that ldmatrix deals to its lanes", true},
+    {120, "tensor_core_hopper", kCuda, 90, kAllProducts, kTensorDtypes, "steps of 16 as a 9.0 tensor core adds them", "wgmma on tiles that the bulk engine copies: a warpgroup only asks, two only multiply", true},
     {130, "cublas", kCuda, 75, kAllProducts, kFloats, "cuBLAS's own", "torch's own operators: the ruler", false},
     {140, "ordered", kCpu | kCuda, 75, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", true},
 };

@@ -35,8 +35,12 @@ int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 // The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is ours.
 Laid laid(const Operand& o, Along along, int size) {
   const bool k_rows = along == Along::k;
-  Rows rows{o.data, k_rows ? o.k : o.mn, k_rows ? o.mn : o.k, o.batch_stride == 0 ? 1 : o.batch,
-            k_rows ? o.mn_stride : o.k_stride, o.batch_stride};
+  Rows rows{o.data,
+            k_rows ? o.k : o.mn,
+            k_rows ? o.mn : o.k,
+            o.batch_stride == 0 ? 1 : o.batch,
+            k_rows ? o.mn_stride : o.k_stride,
+            o.batch_stride};
   if (rows.rows == 1) rows.row_stride = round_up(rows.columns, kMapAlignment / size);
   if (rows.outer == 1) rows.outer_stride = rows.rows * rows.row_stride;
   return {rows, along};
@@ -57,8 +61,14 @@ Rows packed(const Rows& like, int64_t columns, int64_t rows, int size, Context& 
 }
 
 Packing packing(const Rows& from, const Rows& to, int size) {
-  return {static_cast<const char*>(from.data), static_cast<char*>(const_cast<void*>(to.data)), from.columns * size,
-          from.rows, from.row_stride * size, from.outer_stride * size, to.row_stride * size, to.outer_stride * size};
+  return {static_cast<const char*>(from.data),
+          static_cast<char*>(const_cast<void*>(to.data)),
+          from.columns * size,
+          from.rows,
+          from.row_stride * size,
+          from.outer_stride * size,
+          to.row_stride * size,
+          to.outer_stride * size};
 }
 
 // The operand as it lies if the engine can read that, or else a copy.
@@ -83,47 +93,68 @@ Laid prepare(const Operand& o, int size, Context& context) {
   return {to, Along::k};
 }
 
-template <class T, Along along_a, Along along_b, int N>
-void run(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context) {
-  Plan plan{};
-  plan.args = args;
-  plan.tiles_m = int(ceil_div(args.m, int64_t(kTileRows))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
-  plan.tiles = int(args.batch) * plan.tiles_m * plan.tiles_n;
-  plan.steps = int(ceil_div(args.k, int64_t(kStep<T>)));
-  plan.chain = sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
-  plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
-  const int64_t four = 4 * size_of(args.output_dtype);
-  plan.fours = args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % four == 0;
-  const int blocks = std::min(plan.tiles, multiprocessors(context.device));
-  if (plan.chain < plan.steps)
-    plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * kTileRows * N * sizeof(float)));
-  constexpr int kBoxOfK = kStep<T>;
-  const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? kTileRows : kBoxOfK);
-  const CUtensorMap map_b = map_of(b, args.dtype, along_b == Along::k ? N : kBoxOfK);
-  launch(multiply_tiles<T, along_a, along_b, N>, blocks, kThreads, kSharedBytes, context.stream, map_a, map_b, plan);
+// How tiles are dealt out.
+struct Deal {
+  int64_t columns;  // of a tile
+  int pair;
+};
+
+int64_t tiles_of(const MatmulArgs& args, Deal deal) {
+  return args.batch * ceil_div(args.m, int64_t(kTileRows << deal.pair)) * ceil_div(args.n, deal.columns);
 }
 
-// 256 columns need the least of shared memory; 128 where tiles would be too few for the multiprocessors. A round of tiles of
-// 256 takes as long as 15 of 8 of 128: their rates are 1 to 15/16.
-bool wide(const MatmulArgs& args, const Context& context) {
-  const auto rounds = [&](int64_t n) {
-    return ceil_div(args.batch * ceil_div(args.m, int64_t(kTileRows)) * ceil_div(args.n, n),
-                    int64_t(multiprocessors(context.device)));
+// 256 columns need the least of shared memory, pairs the least of the L2; narrow and single tiles are for results that have
+// too few of them for all multiprocessors. A round of tiles of 256 takes as long as 15 of 8 of 128: their rates are 16 to 15.
+Deal deal_of(const MatmulArgs& args, const Context& context) {
+  const int64_t processors = multiprocessors(context.device);
+  const auto time = [&](Deal deal) {
+    return ceil_div(tiles_of(args, deal), std::max(processors >> deal.pair, int64_t(1))) *
+           (deal.columns == 256 ? 15 : 8);
   };
-  return rounds(256) * 15 <= rounds(128) * 8;
+  Deal best{256, 0};
+  for (const Deal deal : {Deal{128, 0}, Deal{256, 1}, Deal{128, 1}}) {
+    if (deal.pair && (args.m <= kTileRows || processors < 2)) continue;
+    if (time(deal) < time(best) || (time(deal) == time(best) && deal.pair > best.pair)) best = deal;
+  }
+  return best;
+}
+
+template <class T, Along along_a, Along along_b, int N>
+void run(const MatmulArgs& args, const Rows& a, const Rows& b, int pair, Context& context) {
+  const int64_t tiles = tiles_of(args, {N, pair});
+  Plan plan{};
+  plan.args = args;
+  plan.pair = pair;
+  plan.tiles_m = int(ceil_div(args.m, int64_t(kTileRows << pair))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
+  plan.tiles = int(tiles);
+  plan.steps = int(ceil_div(args.k, int64_t(kStep<T>)));
+  plan.chain =
+      sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
+  plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
+  const int64_t four = 4 * size_of(args.output_dtype);
+  plan.plain = args.alpha == 1 && args.added.data == nullptr;
+  plan.fours = args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % four == 0;
+  const int64_t blocks = std::min(tiles, std::max(int64_t(multiprocessors(context.device)) >> pair, int64_t(1)))
+                         << pair;
+  if (plan.chain < plan.steps)
+    plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * kTileRows * N * sizeof(float)));
+  const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? kTileRows : kStep<T>);
+  const CUtensorMap map_b = map_of(b, args.dtype, along_b == Along::k ? N >> pair : kStep<T>);
+  launch_clusters(multiply_tiles<T, along_a, along_b, N>, 1 << pair, blocks, kThreads, kSharedBytes, context.stream,
+                  map_a, map_b, plan);
 }
 
 template <class T, Along along_a, Along along_b>
 void run_width(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context) {
-  if (wide(args, context)) run<T, along_a, along_b, 256>(args, a, b, context);
-  else run<T, along_a, along_b, 128>(args, a, b, context);
+  const Deal deal = deal_of(args, context);
+  if (deal.columns == 256) run<T, along_a, along_b, 256>(args, a, b, deal.pair, context);
+  else run<T, along_a, along_b, 128>(args, a, b, deal.pair, context);
 }
 
 template <class T>
 void run_layout(const MatmulArgs& args, const Laid& a, const Laid& b, Context& context) {
   if constexpr (sizeof(T) == 1) return run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
-  else if (a.along == Along::k && b.along == Along::k)
-    run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
+  else if (a.along == Along::k && b.along == Along::k) run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
   else if (a.along == Along::k) run_width<T, Along::k, Along::mn>(args, a.rows, b.rows, context);
   else if (b.along == Along::k) run_width<T, Along::mn, Along::k>(args, a.rows, b.rows, context);
   else run_width<T, Along::mn, Along::mn>(args, a.rows, b.rows, context);
@@ -150,18 +181,21 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
                     args.dtype == Dtype::uint8;
   const int64_t most = std::max({args.m, args.n, args.k});
   return type && most <= INT32_MAX - 256 &&
-         args.batch <= INT32_MAX / (ceil_div(args.m, int64_t(128)) * ceil_div(args.n, int64_t(128))) &&
-         compute_capability(context.device) == 90 && compiled();
+         args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(128)) * ceil_div(args.n, int64_t(128))) &&
+         architecture(context.device) == 90 && compiled();
 }
 
 void tensor_core_hopper(const MatmulArgs& args, Context& context) {
-  if (!hopper_runs(args, context)) fail("tensor_core_hopper needs a GPU of compute capability 9.0, and code for 9.0a");
+  if (!hopper_runs(args, context))
+    fail("variant 'tensor_core_hopper' needs a GPU of compute capability 9.0 and code for 9.0a");
   if (args.k == 0) return one_element(args, context);  // there is nothing to copy, and +0 to write
   const int size = size_of(args.dtype);
-  const Laid a = prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride,
-                          args.a.batch_stride}, size, context);
-  const Laid b = prepare({args.b.data, args.n, args.k, args.batch, args.b.column_stride, args.b.row_stride,
-                          args.b.batch_stride}, size, context);
+  const Laid a =
+      prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride, args.a.batch_stride},
+              size, context);
+  const Laid b =
+      prepare({args.b.data, args.n, args.k, args.batch, args.b.column_stride, args.b.row_stride, args.b.batch_stride},
+              size, context);
   switch (args.dtype) {
     case Dtype::float16: return run_layout<Half>(args, a, b, context);
     case Dtype::bfloat16: return run_layout<BFloat16>(args, a, b, context);

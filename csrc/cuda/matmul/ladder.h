@@ -23,9 +23,10 @@ void shared_register_tile(const MatmulArgs& args, Context& context);
 void vector_loads(const MatmulArgs& args, Context& context);
 void swizzled(const MatmulArgs& args, Context& context);
 void async_pipeline(const MatmulArgs& args, Context& context);
-void tensor_core_hopper(const MatmulArgs& args, Context& context);
 void cublas(const MatmulArgs& args, Context& context);
 void ordered(const MatmulArgs& args, Context& context);
+void tensor_core(const MatmulArgs& args, Context& context);
+void tensor_core_hopper(const MatmulArgs& args, Context& context);
 
 // Runs the rung of that number, 0 for auto. False where the GPU has none.
 bool matmul(int64_t variant, const MatmulArgs& args, Context& context);

@@ -31,8 +31,8 @@ int attribute(int device) {
 }  // namespace
 
 int multiprocessors(int device) { return attribute<cudaDevAttrMultiProcessorCount>(device); }
-int compute_capability(int device) {
-  return 10 * attribute<cudaDevAttrComputeCapabilityMajor>(device) +
+int architecture(int device) {
+  return attribute<cudaDevAttrComputeCapabilityMajor>(device) * 10 +
          attribute<cudaDevAttrComputeCapabilityMinor>(device);
 }
 int shared_memory(int device) { return attribute<cudaDevAttrMaxSharedMemoryPerBlockOptin>(device); }

@@ -23,15 +23,7 @@ __device__ __forceinline__ void publish_barriers() {
 #endif
 }
 
-__device__ __forceinline__ void arrive([[maybe_unused]] uint64_t* barrier) {
-#ifdef CUDA_ON_CPU
-  emulator::mbarrier_arrive(barrier, 0);
-#elif defined(HOPPER)
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-#endif
-}
-
-// Arrives, and makes the phase wait for so many bytes more.
+// Arrives (elsewhere: arrive_at, cluster.cuh), and makes the phase wait for so many bytes more.
 __device__ __forceinline__ void arrive_and_expect([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned bytes) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_arrive(barrier, bytes);

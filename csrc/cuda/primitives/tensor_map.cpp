@@ -42,10 +42,9 @@ CUtensorMap map_of(const Rows& rows, Dtype dtype, int tile_rows) {
   const cuuint32_t box[] = {cuuint32_t(kTileRowBytes / size), cuuint32_t(tile_rows), 1};
   const cuuint32_t steps[] = {1, 1, 1};
   CUtensorMap map;
-  const CUresult result =
-      encode(&map, map_type(dtype), 3, const_cast<void*>(rows.data), sizes, strides, box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = encode(&map, map_type(dtype), 3, const_cast<void*>(rows.data), sizes, strides, box, steps,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) fail("the driver refuses a tensor map");
   return map;
 }

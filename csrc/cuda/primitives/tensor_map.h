@@ -12,7 +12,8 @@ namespace torch_reductions::cuda {
 // A row of a tile in shared memory: rows lie behind one another, and in eight rows the pieces of 16 bytes are permuted so
 // that a column of pieces meets every bank: piece p of row r stands at p ^ (r % 8). A tile begins at a multiple of 1024.
 inline constexpr int kTileRowBytes = 128;
-inline constexpr int64_t kMapAlignment = 16, kMapStrides = int64_t(1) << 40;  // bytes: of addresses and strides; beyond all
+inline constexpr int64_t kMapAlignment = 16, kMapStrides = int64_t(1)
+                                                           << 40;  // bytes: of addresses and strides; beyond all
 
 // A tensor of `outer` matrices of `rows` rows of `columns` elements, which lie behind one another. Strides in elements.
 struct Rows {

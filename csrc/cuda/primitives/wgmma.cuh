@@ -81,8 +81,8 @@ __device__ __forceinline__ void take_registers() {
 #define TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
 #define NAMES_60 TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5)
 #define NAMES_64 "{" NAMES_60 "%60, %61, %62, %63}"
-#define NAMES_128 "{" NAMES_60 TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11) \
-  "%120, %121, %122, %123, %124, %125, %126, %127}"
+#define NAMES_128 \
+  "{" NAMES_60 TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11) "%120, %121, %122, %123, %124, %125, %126, %127}"
 #define SUMS_4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
 #define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
 #define SUMS_64 SUMS_16(0), SUMS_16(16), SUMS_16(32), SUMS_16(48)
@@ -90,15 +90,15 @@ __device__ __forceinline__ void take_registers() {
 
 // Operands behind the sums: the descriptors, whether to add to the sums or to zeros, and of 2-byte types the factors' signs
 // (1: as they are) and what runs along their rows.
-#define HALF_WGMMA(shape, types, names, sums, a_, b_, add_, along_a, along_b)                                          \
-  asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types    \
-               " " names ", " a_ ", " b_ ", add, 1, 1, " along_a ", " along_b ";\n\t}"                                 \
-               : sums                                                                                                  \
+#define HALF_WGMMA(shape, types, names, sums, a_, b_, add_, along_a, along_b)                                       \
+  asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types \
+               " " names ", " a_ ", " b_ ", add, 1, 1, " along_a ", " along_b ";\n\t}"                              \
+               : sums                                                                                               \
                : "l"(a), "l"(b), "r"(int(add)), "n"(int(along_a_)), "n"(int(along_b_)))
-#define BYTE_WGMMA(shape, types, names, sums, a_, b_, add_)                                                            \
-  asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types    \
-               " " names ", " a_ ", " b_ ", add;\n\t}"                                                                 \
-               : sums                                                                                                  \
+#define BYTE_WGMMA(shape, types, names, sums, a_, b_, add_)                                                         \
+  asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types \
+               " " names ", " a_ ", " b_ ", add;\n\t}"                                                              \
+               : sums                                                                                               \
                : "l"(a), "l"(b), "r"(int(add)))
 
 // d = a b, or d += a b. T is the type of both factors. All four warps come together.

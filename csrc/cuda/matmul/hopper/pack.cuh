@@ -18,8 +18,8 @@ struct Packing {
 };
 
 // A warp copies 4 KB of a row. Vectors are read where they are aligned, and shifted.
-__global__ void __launch_bounds__(kPackThreads) copy_rows(const __grid_constant__ Packing p, int64_t parts,
-                                                          int64_t all) {
+__global__ void __launch_bounds__(kPackThreads)
+    copy_rows(const __grid_constant__ Packing p, int64_t parts, int64_t all) {
   const int64_t part = blockIdx.x * int64_t(kPackThreads / 32) + threadIdx.x / 32;
   if (part >= all) return;
   const int64_t line = part / parts, outer = line / p.rows, row = line % p.rows;
@@ -51,8 +51,8 @@ __device__ __forceinline__ uint32_t four_bytes(const char* row, int64_t column, 
 }
 
 // The bytes of row r and column c become those of row c and column r. A lane turns squares of 4 x 4 around.
-__global__ void __launch_bounds__(kPackThreads) transpose_bytes(const __grid_constant__ Packing p, unsigned across,
-                                                                unsigned down) {
+__global__ void __launch_bounds__(kPackThreads)
+    transpose_bytes(const __grid_constant__ Packing p, unsigned across, unsigned down) {
   __shared__ uint32_t turned[kAcross][kDown / 4 + 1];
   const int64_t outer = blockIdx.x / across / down;
   const int64_t first_row = int64_t(blockIdx.x / across % down) * kDown;
