@@ -255,20 +255,12 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-log_add"
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
         return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
-<<<<<<< HEAD
-    if work := re.match(r"repeat<(\w+)<(\w+)", kernel):
-        return f"{name}-{work[1]}-{work[2]}"
-=======
->>>>>>> matmul
     if tile := re.match(r"multiply_tiles<.*\bTile<(\d+), (\d+),", kernel):
         return f"{name}-{tile[1]}x{tile[2]}"
     if re.match(r"multiply_strips<(double|unsigned long),", kernel):
         return f"{name}-wide"
-<<<<<<< HEAD
-=======
     if work := re.match(r"repeat<(\w+)<(\w+)", kernel):
         return f"{name}-{work[1]}-{work[2]}"
->>>>>>> matmul
     flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
     return f"{name}{f'-{FLAGS[name]}' if flagged else ''}{'-pairs' if 'Pair<' in kernel else ''}"
 
