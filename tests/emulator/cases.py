@@ -477,7 +477,11 @@ TEXTBOOK_PRODUCTS = (
         Product(5, 1, 65, "c@1", "c"),
         Product(17, 33, 7, "r"),
     ),
-    *(Product(31, 29, 21, "c", "r", "r2", 2), Product(36, 40, 28, "r", "c"), Product(20, 24, 70, added="c", alpha=2)),
+    *(
+        Product(31, 29, 21, "c", "r", "r2", 2),
+        Product(36, 40, 28, "r", "c"),
+        Product(20, 24, 70, "r2", added="c", alpha=2),
+    ),
     *(Product(65, 66, 5, "r2", "c1", batch=2), Product(132, 64, 8, "c", "r@4", "e"), Product(64, 130, 3, "r@4", "r6")),
 )
 # What no type changes: who reads what, and the ways out to storage.
@@ -485,9 +489,9 @@ FEW_PRODUCTS = (
     *(Product(1, 5, 1025), Product(33, 17, 40, "c", "r1@1", "r", 1, 0.5, 2), Product(128, 72, 20, "r", "c")),
     *(Product(3, 70, 9, "r1@3", "r", "e", 2, 2, 1), Product(40, 40, 0), Product(66, 130, 48, "c2", "r2")),
 )
-# Of the ordered rung, which chooses its kernel by the sizes and the device: large tiles, moved inside and cut off, in every
-# layout; chunks whose totals wait in shared memory; a k cut over blocks, in runs of chunks, in rounds of planes; strips
-# of each height, their chunks in one block and in planes.
+# Of the ordered rung, which chooses its kernel by the sizes and the device: large tiles, moved inside and cut off, in
+# every layout; chunks whose totals wait in shared memory; a k cut over blocks, in runs of chunks, in rounds of planes;
+# strips of each height, their chunks in one block and in planes.
 LARGE_TILES = tuple(
     Product(252, 252, k, a, b)
     for k, (a, b) in zip((5, 21, 37) * 3, itertools.product(("r", "c", "c1"), ("r", "r1", "c")), strict=True)
@@ -505,12 +509,13 @@ SPLITS = (
     *(Product(128, 64, 1500, multiprocessors=3), Product(128, 128, 1540)),
 )
 ROUNDS = (Product(64, 64, 4700, multiprocessors=1),)  # of 8-byte types
-STRIPS = tuple(
-    Product(m, n, 1100, a, b)
-    for (m, n), (a, b) in itertools.product(
-        ((1, 36), (3, 68), (9, 40)), (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
-    )
-) + (
+STRIPS = (
+    *(
+        Product(m, n, 1100, a, b)
+        for (m, n), (a, b) in itertools.product(
+            ((1, 36), (3, 68), (9, 40)), (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
+        )
+    ),
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
     Product(68, 2, 8710, "r1", "r", "r", batch=2),
 )
@@ -540,6 +545,30 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None,
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
 
 
+# Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
+# off at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait in memory.
+TENSOR_CORE = "tensor_core"
+TENSOR_PRODUCTS = (
+    *(Product(40, 40, 4100), Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
+)
+OTHER_TENSOR_PRODUCTS = (
+    *(
+        Product(16, 64, 512),
+        Product(16, 72, 520, "c", "c"),
+        Product(9, 40, 9000, batch=2),
+        Product(300, 16, 96, "c", "c"),
+    ),
+    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(129, 40, 4100, "c"), Product(3, 40, 8200)),
+    *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
+)
+TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
+
+
+def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -> list[Case]:
+    every = [case for dtype in dtypes for case in product_cases_of(dtype, views)]
+    return [case for case in every if case.rung.name == TENSOR_CORE]
+
+
 @functools.cache
 def main_cases() -> list[Case]:
     """For every schedule and build: sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16
@@ -548,6 +577,7 @@ def main_cases() -> list[Case]:
     return (
         [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
+        + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
         + [
             case
             for operator in SEGMENTS
@@ -633,6 +663,7 @@ def other_cases() -> list[Case]:
         [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
         + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
         + [case for dtype, views in ORDERED_PRODUCTS for case in product_cases_of(dtype, views, ORDERED)]
+        + tensor_core_cases(TENSOR_DTYPES, OTHER_TENSOR_PRODUCTS)
         + [case for case in largest if case.rung.name != ORDERED]
         + [
             case

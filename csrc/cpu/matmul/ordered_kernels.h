@@ -13,6 +13,7 @@ namespace torch_reductions::cpu {
 namespace {
 
 constexpr int64_t kHalf = kProductChunk / 2;
+constexpr int64_t kNear = 512;       // bytes from step to step of columns that need not be packed
 constexpr int64_t kBlockRows = 144;  // by a chunk of floats: 288 KiB of the second-level cache
 
 // How a tile is cut. Panels of rows are of one height, the last one may be lower.
@@ -177,6 +178,16 @@ class TileProduct {
     }
   }
 
+  // A panel that lies in memory much as it would be packed, or null.
+  ALWAYS_INLINE const Word* in_place(const Lanes<S>& from, int64_t pitch) const {
+    if constexpr (sizeof(S) == sizeof(Word)) {
+      if (cut_.one_block() && from.stride == 1 && pitch <= from.count && from.k_stride * int64_t(sizeof(S)) <= kNear) {
+        return reinterpret_cast<const Word*>(from.at);
+      }
+    }
+    return nullptr;
+  }
+
   // A panel of columns and all panels of rows of the block.
   void panel(int64_t q) const {
     const int64_t width = cut_.width_of(q), pitch = cut_.pitch_of(q);
@@ -184,11 +195,17 @@ class TileProduct {
     do {  // once where there is no k
       const int64_t taken = shorter(taken_ - k, kHalf);
       const int64_t slot = cut_.one_block() ? 0 : 2 * q + (k != 0);
-      Word* const right = right_ + slot * Cut<S>::kHalfSteps * Cut<S>::kColumns;
-      if (first_ == 0) pack(columns(q, k_ + k), width, taken, right, pitch);
+      const Lanes<S> from = columns(q, k_ + k);
+      Word* const packed = right_ + slot * Cut<S>::kHalfSteps * Cut<S>::kColumns;
+      const Word* right = in_place(from, pitch);
+      const int64_t stride = right ? from.k_stride : pitch;
+      if (!right) {
+        if (first_ == 0) pack(from, width, taken, packed, pitch);
+        right = packed;
+      }
       for (int64_t p = first_; p < end_; p++) {
         const int64_t h = cut_.height_of(p);
-        kChains<Step>.of[h - 1][pitch / kLanes<Word> - 1](left(p) + k / Step::kDepth * h, right, pitch, steps(taken),
+        kChains<Step>.of[h - 1][pitch / kLanes<Word> - 1](left(p) + k / Step::kDepth * h, right, stride, steps(taken),
                                                           k == 0, sums(p, q));
         if (k + taken == taken_) finish(p, q, sums(p, q));
       }
