@@ -9,12 +9,12 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, SEGMENTS, Operator, Rung
-from torch_reductions.library import block_size, dtype_name
+from torch_reductions.library import block_size, dtype_name, ladder
 
 MOST_ELEMENTS = 100_003
 DTYPES = (torch.float32, torch.bfloat16, torch.int64)
@@ -44,8 +44,71 @@ class View:
     def elements(self) -> int:
         return self.outer * self.length * self.inner
 
+    @property
+    def fields(self) -> tuple[object, ...]:
+        """As they stand in a line for the runner."""
+        strides = (self.outer_stride, self.length_stride, self.inner_stride)
+        return (self.outer, self.length, self.inner, *strides, self.offset, self.multiprocessors)
+
     def contiguous_rows(self) -> View:
         return rows(self.outer * self.inner, self.length, self.offset, self.multiprocessors)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of matrices, [batch, m, k] by [batch, k, n], and how each of them lies in memory.
+
+    A layout is a letter, r for row-major, c for column-major, e for one row that all rows are, s for one element; then
+    how many elements lie unused between two rows or columns; x where one matrix serves every batch; and @ with the
+    distance of the first element from an aligned address: r3x@1.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: str = "r"
+    b: str = "r"
+    added: str = ""  # nothing
+    batch: int = 1
+    alpha: float = 1  # of floating types
+    beta: float = 1
+    multiprocessors: int = 2
+    capability: int = 90  # of the device: before 8.0 there are no tensor cores for the ordered rung
+
+    def __str__(self) -> str:
+        added = f"-{self.added}-{self.alpha}.{self.beta}" if self.added else ""
+        device = f"{'' if self.capability == 90 else f'-cc{self.capability}'}-sm{self.multiprocessors}"
+        return f"{self.batch}x{self.m}x{self.n}x{self.k}-{self.a}-{self.b}{added}{device}"
+
+    @property
+    def elements(self) -> int:
+        return self.batch * self.m * self.n
+
+    @property
+    def function(self) -> str:
+        return ("baddbmm" if self.batch > 1 else "addmm") if self.added else "bmm" if self.batch > 1 else "mm"
+
+    @property
+    def fields(self) -> tuple[object, ...]:
+        """As they stand in a line for the runner."""
+        factors = (*placed(self.a, self.m, self.k), *placed(self.b, self.k, self.n))
+        added = placed(self.added, self.m, self.n) if self.added else (0, 0, 0, -1)
+        shape = (self.batch, self.m, self.n, self.k)
+        return (*shape, *factors, *added, self.alpha, self.beta, self.capability, self.multiprocessors)
+
+    def of_integers(self) -> Product:
+        return replace(self, alpha=1, beta=1)
+
+
+def placed(layout: str, height: int, width: int) -> tuple[int, int, int, int]:
+    """The strides of batch, row and column of a matrix, and the offset of its first element."""
+    found = re.fullmatch(r"([rces])(\d*)(x?)(?:@(\d+))?", layout)
+    if not found:
+        raise ValueError(f"no layout is called {layout!r}")
+    kind, gap, shared, offset = found[1], int(found[2] or 0), bool(found[3]), int(found[4] or 0)
+    row, column = {"r": (width + gap, 1), "c": (1, height + gap), "e": (0, 1), "s": (0, 0)}[kind]
+    batch = {"r": height * row, "c": width * column, "e": width, "s": 1}[kind]
+    return 0 if shared else batch, row, column, offset
 
 
 def rows(count: int, length: int, offset: int = 0, multiprocessors: int = 2) -> View:
@@ -260,8 +323,10 @@ class Case:
     function: str
     rung: Rung
     dtype: str
-    view: View
-    form: str = ""  # of a scan: one of FORMS; of a recurrence: one of RECURRENCE_FORMS; of segments: as SEGMENT_FORMS
+    view: View | Product
+    # Of a scan: one of FORMS; of a recurrence: one of RECURRENCE_FORMS; of segments: as SEGMENT_FORMS; of a product:
+    # the type of its results.
+    form: str = ""
 
     @property
     def name(self) -> str:
@@ -273,9 +338,7 @@ class Case:
         extreme = self.function in ("amax", "amin")
         index = self.function in ("argmax", "argmin")
         output = self.form or ("int64" if index or (not extreme and "float" not in self.dtype) else self.dtype)
-        v = self.view
-        fields = (self.name, self.rung.number, self.function, self.dtype, output, v.outer, v.length, v.inner)
-        fields += (v.outer_stride, v.length_stride, v.inner_stride, v.offset, v.multiprocessors, seed)
+        fields = (self.name, self.rung.number, self.function, self.dtype, output, *self.view.fields, seed)
         return " ".join(map(str, fields))
 
 
@@ -389,12 +452,148 @@ def segment_cases_of(
             yield Case(operator.name, rung, dtype_name(dtype), view, given)
 
 
+# Of matrix products: sizes of 1, of whole tiles, of their tails and prime ones, wide ones with a short k; a k that ends
+# in chunks, before and after them; aligned and misaligned rows and columns.
+PRODUCTS = (
+    *(Product(1, 1, 1), Product(1, 1, 0), Product(3, 5, 0, added="r", beta=-0.5), Product(2, 3, 1, "c", "c")),
+    *(Product(3, 5, 511, "r1", "r"), Product(2, 2, 512), Product(5, 3, 513, "c@1", "c"), Product(1, 7, 1025)),
+    *(Product(1, 1, 1025, "r@3", "c@1"), Product(7, 1, 600, "r", "c"), Product(4, 9, 1024, "c", "c4", batch=2)),
+    *(Product(17, 33, 7, "r", "r3@1"), Product(31, 29, 37, "c", "r", "r2", 2), Product(32, 32, 32, added="c")),
+    *(
+        Product(64, 64, 16),
+        Product(64, 64, 20, "c", "r", "e", alpha=0.3),
+        Product(20, 24, 100),
+        Product(24, 20, 77, "c"),
+    ),
+    *(Product(65, 66, 9, "r2", "c1", batch=2), Product(128, 128, 16), Product(128, 128, 9, "c", "c", "s", beta=3)),
+    *(Product(127, 64, 12, "c4", "c4@4", "r"), Product(64, 130, 8, "r@4", "r8@8"), Product(36, 40, 28, "r", "c")),
+    *(Product(129, 131, 5, "r1", "r1"), Product(132, 260, 4, "r4", "r4@4"), Product(257, 129, 3, "c", "c")),
+    *(Product(1, 300, 40, "r", "c"), Product(300, 1, 40, "c", "r"), Product(1, 1100, 3), Product(1030, 2, 5, "c1")),
+    *(Product(16, 132, 9, "e", "r"), Product(33, 17, 40, "rx", "r", "ex", 2), Product(19, 23, 31, "rx", "cx", batch=3)),
+)
+# Of the textbook's rungs, slow where a small result is a part of a large tile; all of PRODUCTS are in other_cases().
+TEXTBOOK_PRODUCTS = (
+    *(
+        Product(3, 5, 0, added="r", beta=-0.5),
+        Product(1, 7, 33),
+        Product(5, 1, 65, "c@1", "c"),
+        Product(17, 33, 7, "r"),
+    ),
+    *(
+        Product(31, 29, 21, "c", "r", "r2", 2),
+        Product(36, 40, 28, "r", "c"),
+        Product(20, 24, 70, "r2", added="c", alpha=2),
+    ),
+    *(Product(65, 66, 5, "r2", "c1", batch=2), Product(132, 64, 8, "c", "r@4", "e"), Product(64, 130, 3, "r@4", "r6")),
+)
+# What no type changes: who reads what, and the ways out to storage.
+FEW_PRODUCTS = (
+    *(Product(1, 5, 1025), Product(33, 17, 40, "c", "r1@1", "r", 1, 0.5, 2), Product(128, 72, 20, "r", "c")),
+    *(Product(3, 70, 9, "r1@3", "r", "e", 2, 2, 1), Product(40, 40, 0), Product(66, 130, 48, "c2", "r2")),
+)
+# Of the ordered rung, which chooses its kernel by the sizes and the device: large tiles, moved inside and cut off, in
+# every layout; chunks whose totals wait in shared memory; a k cut over blocks, in runs of chunks, in rounds of planes;
+# strips of each height, their chunks in one block and in planes.
+LARGE_TILES = tuple(
+    Product(252, 252, k, a, b)
+    for k, (a, b) in zip((5, 21, 37) * 3, itertools.product(("r", "c", "c1"), ("r", "r1", "c")), strict=True)
+)
+MIDDLE_TILES = tuple(Product(124, 64, 21, a, b) for a, b in itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
+SMALL_TILES = tuple(
+    Product(60, 100, 21, a, b, multiprocessors=1) for a, b in itertools.product(("r", "c", "c1"), ("r", "r1", "c"))
+)
+TOTALS = (
+    *(Product(100, 256, 1030, multiprocessors=1), Product(30, 41, 1030, "c", "c", batch=4)),
+    Product(128, 64, 530, "r", "c", "r", beta=2),
+)
+SPLITS = (
+    *(Product(40, 40, 1100, "c"), Product(40, 41, 1600, added="r", alpha=2, multiprocessors=1)),
+    *(Product(128, 64, 1500, multiprocessors=3), Product(128, 128, 1540)),
+)
+ROUNDS = (Product(64, 64, 4700, multiprocessors=1),)  # of 8-byte types
+STRIPS = (
+    *(
+        Product(m, n, 1100, a, b)
+        for (m, n), (a, b) in itertools.product(
+            ((1, 36), (3, 68), (9, 40)), (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
+        )
+    ),
+    *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
+    Product(68, 2, 8710, "r1", "r", "r", batch=2),
+)
+MAIN_ORDERED_PRODUCTS = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TOTALS, *SPLITS, *STRIPS[::5])
+# Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
+WIDENED_PRODUCTS = tuple(
+    replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *STRIPS[:2], *TOTALS[1:])
+)
+BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
+ORDERED_PRODUCTS = (
+    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *STRIPS)),
+    (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *STRIPS)),
+    (torch.float64, (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS, *STRIPS)),
+    (torch.int64, (*SMALL_TILES, *SPLITS, *STRIPS)),
+    *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
+    *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),
+)
+# Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
+HOPPER_PRODUCTS = (
+    *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
+    *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 4170, "r", "c")),
+)
+MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
+OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
+
+
+def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None, only: str = "") -> Iterator[Case]:
+    """Each emulated rung of matrix products; results of small types in turn of their own type and wide."""
+    of_floats, name = dtype.is_floating_point, dtype_name(dtype)
+    wide = name if dtype.itemsize >= 4 else "float32" if of_floats else "int32"
+    for rung in ladder("matmul"):
+        if not rung.emulated or "cuda" not in rung.devices or name not in rung.dtypes or only not in ("", rung.name):
+            continue
+        every = PRODUCTS if "bfloat16" in rung.dtypes else TEXTBOOK_PRODUCTS
+        if rung.name == "tensor_core_hopper":
+            every = (*PRODUCTS, *HOPPER_PRODUCTS)
+        for view, output in zip(every if views is None else views, itertools.cycle((name, wide)), strict=False):
+            if view.function in rung.functions:
+                yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
+
+
+# Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
+# off at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait in
+# memory.
+TENSOR_CORE = "tensor_core"
+TENSOR_PRODUCTS = (
+    *(Product(40, 40, 4100), Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
+)
+OTHER_TENSOR_PRODUCTS = (
+    *(
+        Product(16, 64, 512),
+        Product(16, 72, 520, "c", "c"),
+        Product(9, 40, 9000, batch=2),
+        Product(300, 16, 96, "c", "c"),
+    ),
+    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(129, 40, 4100, "c"), Product(3, 40, 8200)),
+    *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
+)
+TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
+
+
+def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -> list[Case]:
+    every = [case for dtype in dtypes for case in product_cases_of(dtype, views)]
+    return [case for case in every if case.rung.name == TENSOR_CORE]
+
+
 @functools.cache
 def main_cases() -> list[Case]:
-    """Sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16 and int64, for every schedule
-    and build; of logcumsumexp, whose kernels differ in the operator alone, and of packed segments and masks a few."""
+    """For every schedule and build: sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16
+    and int64; products of matrices; a few of logcumsumexp, whose kernels differ in the operator alone, and of packed
+    segments and masks."""
     return (
-        [
+        [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
+        + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
+        + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
+        + [
             case
             for operator in SEGMENTS
             if operator.name == "segment_sum"
@@ -476,7 +675,11 @@ def other_cases() -> list[Case]:
         every = scan_cases_of(scans, torch.float32, [view], "p")
         largest += [case for case in every if block_size(case.rung.name) == size and case.rung.name.startswith(name)]
     return (
-        [case for case in largest if case.rung.name != ORDERED]
+        [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
+        + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
+        + [case for dtype, views in ORDERED_PRODUCTS for case in product_cases_of(dtype, views, ORDERED)]
+        + tensor_core_cases(TENSOR_DTYPES, OTHER_TENSOR_PRODUCTS)
+        + [case for case in largest if case.rung.name != ORDERED]
         + [
             case
             for operator in REDUCTIONS
@@ -549,16 +752,18 @@ def text_of(cases: Sequence[Case]) -> str:
 def main(words: Sequence[str]) -> None:
     """python -m tests.emulator.cases FUNCTION RUNG DTYPE OUTERxLENGTH: one case of contiguous rows, for the runner.
 
-    Of a scan, of a recurrence and of segments: every form.
+    Of a scan, of a recurrence and of segments: every form. Of a product of matrices: mm RUNG DTYPE MxNxK.
     """
-    if len(words) != 4 or not re.fullmatch(r"\d+x\d+", words[3]):
+    if len(words) != 4 or not re.fullmatch(r"\d+x\d+x\d+" if words[0] == "mm" else r"\d+x\d+", words[3]):
         raise SystemExit(main.__doc__)
     function, rung, dtype, shape = words
-    outer, length = map(int, shape.split("x"))
+    sizes = list(map(int, shape.split("x")))
     operator = next((o for o in OPERATORS if o.name == function), None)
-    view, kind = rows(outer, length), getattr(torch, dtype)
-    if operator is None:
-        every: list[Case] = []
+    view, kind = rows(*sizes[:2]), getattr(torch, dtype)
+    if function == "mm":
+        every = list(product_cases_of(kind, [Product(*sizes)]))
+    elif operator is None:
+        every = []
     elif operator.family == "scan":
         every = [case for form in FORMS for case in scan_cases_of(operator, kind, [view], form)]
     elif operator.family == "segment":

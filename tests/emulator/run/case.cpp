@@ -21,6 +21,7 @@ constexpr const char* kFunctions[] = {"sum", "prod", "mean", "amax", "amin", "ar
 constexpr const char* kScans[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
 constexpr const char* kRecurrences[] = {"linear_recurrence"};
 constexpr const char* kSegments[] = {"segment_sum", "segment_prod", "segment_mean", "segment_amax", "segment_amin"};
+constexpr const char* kProducts[] = {"mm", "bmm", "addmm", "baddbmm", "matmul", "linear"};
 constexpr const char* kTypes[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                   "uint8",   "int16",    "int32",   "int64",   "bool"};
 
@@ -40,6 +41,7 @@ class Numbers {
         ordered_(c.rung == (c.scan         ? kScanAuto
                             : c.recurrence ? kRecurrenceAuto
                             : c.segment    ? kSegmentAuto
+                            : c.product    ? c.rung  // an order of its own that is executed literally: product.cpp
                                            : kReduceAuto)),
         random_(c.seed) {}
 
@@ -48,7 +50,8 @@ class Numbers {
     if constexpr (std::is_same_v<T, BFloat16>) return {bfloat16_bits(std::bit_cast<uint32_t>(real()))};
     else if constexpr (std::is_same_v<T, Half>) return {std::bit_cast<uint16_t>(_Float16(real()))};
     else if constexpr (std::is_floating_point_v<T>)
-      return T(real()) * (T(1) + T(sizeof(T) == 8 && ordered_ ? below(1000) * 1e-12 : 0));
+      return T(real()) * (T(1) + T(sizeof(T) == 8 && ordered_ ? below(1000) * 1e-12 : 0)) *
+             T(underflows() && sizeof(T) == 8 ? 0x1p-460 : 1);
     else if (case_.args.input_dtype == Dtype::boolean) return T(below(2));
     else return T(random_());
   }
@@ -57,6 +60,10 @@ class Numbers {
   uint64_t below(uint64_t n) { return random_() % n; }
   double sign() { return below(2) == 0 ? 1 : -1; }
   double fraction() { return double(random_() >> 40) * 0x1p-24; }  // 24 bits below 1
+
+  // A product of two such factors is less than any number, or nearly. Short chains of them may end in -0, which one more
+  // zero added would change.
+  bool underflows() const { return case_.product && (case_.seed % 4 == 1 || case_.product->k <= 5); }
 
   // The ordered rung must give the bits of one order: magnitudes of sixteen binades, where any other order rounds
   // otherwise. The textbook's rungs have orders of their own: numbers on which every order is exact.
@@ -68,6 +75,11 @@ class Numbers {
       return std::bit_cast<float>(0x7f800000);
     if (function == Function::prod) return float(1 + (fraction() - 0.5) / 64);
     if (below(64) == 0) return below(2) == 0 ? 0.0f : -0.0f;
+    if (case_.product) {
+      if (case_.seed % 8 == 0 && below(4000) == 0) return std::bit_cast<float>(below(2) == 0 ? 0x7fc00000 : 0xff800000);
+      const double factor = sign() * (1 + fraction()) * std::bit_cast<double>((1023 - 4 + below(8)) << 52);
+      return float(underflows() && case_.args.input_dtype != Dtype::float16 ? factor * 0x1p-76 : factor);
+    }
     if (case_.scan && case_.scan->function == Scan::logcumsumexp && below(16) == 0)
       return std::bit_cast<float>(0xff800000);
     if (case_.seed % 4 == 0 && below(300) == 0) return std::bit_cast<float>(0x7fc00000);
@@ -82,7 +94,7 @@ class Numbers {
 };
 
 int64_t elements_reached(const ReduceArgs& a) {
-  if (a.length == 0) return 0;
+  if (a.length == 0 || a.inner == 0) return 0;
   return (a.outer - 1) * a.outer_stride + (a.length - 1) * a.length_stride + (a.inner - 1) * a.inner_stride + 1;
 }
 
@@ -156,7 +168,47 @@ std::vector<int64_t> offsets_of(const SegmentArgs& args, const std::string& form
   return offsets;
 }
 
+// The strides of a matrix and where its first element lies.
+void read_matrix(std::istream& in, Matrix& matrix, int64_t& offset) {
+  matrix.data = nullptr;
+  in >> matrix.batch_stride >> matrix.row_stride >> matrix.column_stride >> offset;
+}
+
+// What stands in a line of a product between its types and the number of multiprocessors.
+void read_product(std::istream& in, Case& c, const std::string& function, const std::string& output) {
+  MatmulArgs args{.function = Product(index_of(kProducts, function)),
+                  .dtype = c.args.input_dtype,
+                  .output_dtype = Dtype(index_of(kTypes, output))};
+  in >> args.batch >> args.m >> args.n >> args.k;
+  read_matrix(in, args.a, c.matrix_offsets[0]);
+  read_matrix(in, args.b, c.matrix_offsets[1]);
+  read_matrix(in, args.added, c.matrix_offsets[2]);
+  in >> args.alpha >> args.beta >> c.capability;
+  args.output = nullptr;
+  c.product = args;
+  c.args = matrix_of(c, 0).args;
+  c.offset = c.matrix_offsets[0];
+}
+
 }  // namespace
+
+Case matrix_of(const Case& c, int which) {
+  Case matrix = c;
+  const MatmulArgs& args = *c.product;
+  const Matrix& of = which == 0 ? args.a : which == 1 ? args.b : args.added;
+  matrix.args = {.function = Function::sum,
+                 .input_dtype = which == 2 ? args.output_dtype : args.dtype,
+                 .output_dtype = args.output_dtype,
+                 .outer = args.batch,
+                 .length = which == 1 ? args.k : args.m,
+                 .inner = which == 0 ? args.k : args.n,
+                 .outer_stride = of.batch_stride,
+                 .length_stride = of.row_stride,
+                 .inner_stride = of.column_stride};
+  matrix.offset = c.matrix_offsets[which];
+  matrix.seed += uint64_t(which) * 8;  // the same kind of numbers
+  return matrix;
+}
 
 Case gates_of(const Case& c) {
   Case gates = c;
@@ -215,18 +267,22 @@ MaskBytes mask_of(const Case& c) {
 std::vector<Case> read_cases(std::istream& in) {
   std::vector<Case> cases;
   std::string function, input, output;
-  for (Case c; in >> c.name >> c.rung >> function >> input >> output >> c.args.outer >> c.args.length >> c.args.inner >>
-               c.args.outer_stride >> c.args.length_stride >> c.args.inner_stride >> c.offset >> c.multiprocessors >>
-               c.seed;) {
-    c.args.input = c.args.output = nullptr;
+  for (Case c; in >> c.name >> c.rung >> function >> input >> output;) {
     c.args.input_dtype = Dtype(index_of(kTypes, input));
-    c.scan.reset(), c.recurrence.reset(), c.segment.reset();
+    c.scan.reset(), c.recurrence.reset(), c.segment.reset(), c.product.reset();
+    if (std::ranges::find(kProducts, function) != std::end(kProducts)) read_product(in, c, function, output);
+    else
+      in >> c.args.outer >> c.args.length >> c.args.inner >> c.args.outer_stride >> c.args.length_stride >>
+          c.args.inner_stride >> c.offset;
+    if (!(in >> c.multiprocessors >> c.seed)) break;
+    c.args.input = c.args.output = nullptr;
     const bool has_form = function.starts_with("cum") || function.ends_with("recurrence");
     c.no_offsets = has_form && output.find('b') != output.npos;
     c.packed = c.no_offsets || (has_form && output.find('s') != output.npos);
     c.masked = has_form && output.find('m') != output.npos;
     c.wrong_offsets = false;
-    if (function.ends_with("recurrence")) {
+    if (c.product) {  // read already
+    } else if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;
       c.args.output_dtype = c.args.input_dtype;
       c.recurrence = recurrence_of(Recurrence(index_of(kRecurrences, function)), c.args, output);

@@ -9,11 +9,13 @@
 #include "../../../csrc/cpu/reduce/ladder.h"
 #include "../../../csrc/cpu/scan/ladder.h"
 #include "../../../csrc/cpu/segment/ladder.h"
+#include "../../../csrc/cuda/matmul/ladder.h"
 #include "../../../csrc/cuda/recurrence/ladder.h"
 #include "../../../csrc/cuda/reduce/ladder.h"
 #include "../../../csrc/cuda/scan/ladder.h"
 #include "../../../csrc/cuda/segment/ladder.h"
 #include "../machine/options.h"
+#include "product.h"
 
 namespace emulator {
 
@@ -102,11 +104,12 @@ struct Computed {
   Results values, indices;  // indices: of cummax and cummin
 
   explicit Computed(const Case& c)
-      : values(c.args.output_dtype, c.args.outer * c.args.inner *
-                                        (c.scan         ? c.scan->results
-                                         : c.recurrence ? c.recurrence->length
-                                         : c.segment    ? c.segment->segments.count
-                                                        : 1)),
+      : values(c.args.output_dtype, c.product ? c.product->batch * c.product->m * c.product->n
+                                              : c.args.outer * c.args.inner *
+                                                    (c.scan         ? c.scan->results
+                                                     : c.recurrence ? c.recurrence->length
+                                                     : c.segment    ? c.segment->segments.count
+                                                                    : 1)),
         indices(Dtype::int64, c.scan && c.scan->function >= Scan::cummax ? values.count() : 0) {}
 };
 
@@ -137,6 +140,7 @@ class PackedOffsets {
 struct Inputs {
   Input input;
   std::optional<Input> gates, initial;  // of a recurrence
+  std::optional<Input> b, added;        // of a product, whose a is the input
   PackedOffsets packed;
   std::optional<MaskBytes> mask;  // of a scan
   std::vector<int64_t> offsets;   // of segments
@@ -144,19 +148,32 @@ struct Inputs {
 
   explicit Inputs(const Case& c) : input(c), packed(c) {
     if (c.masked) mask.emplace(mask_of(c));
+    if (c.product) b.emplace(matrix_of(c, 1));
+    if (c.product && c.matrix_offsets[2] >= 0) added.emplace(matrix_of(c, 2));
     if (c.recurrence) gates.emplace(gates_of(c));
     if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
     if (c.segment && c.segment->segments.wide) offsets = c.offsets;
     else if (c.segment) narrow_offsets.assign(c.offsets.begin(), c.offsets.end());
   }
-  bool changed() const { return input.changed() || (gates && gates->changed()) || (initial && initial->changed()); }
+  bool changed() const {
+    for (const std::optional<Input>* one : {&gates, &initial, &b, &added})
+      if (*one && (*one)->changed()) return true;
+    return input.changed();
+  }
 };
 
-// reduce(args), scan(args), recur(args) or segment(args), whichever the case is of, with the memory filled in.
-template <class Reduce, class Scanned, class Recur, class Segmented>
-bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scanned scan, Recur recur,
-         Segmented segment) {
+// reduce(args), scan(args), recur(args), segment(args) or multiply(args), whichever the case is of, with the memory filled
+// in.
+template <class Reduce, class Scanned, class Recur, class Segmented, class Multiply>
+bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scanned scan, Recur recur, Segmented segment,
+         Multiply multiply) {
   const void* const input = inputs.input.first();
+  if (c.product) {
+    MatmulArgs args = *c.product;
+    args.a.data = input, args.b.data = inputs.b->first(), args.output = to.values.data();
+    args.added.data = inputs.added ? inputs.added->first() : nullptr;
+    return multiply(args);
+  }
   if (c.segment) {
     SegmentArgs args = *c.segment;
     args.input = input, args.output = to.values.data();
@@ -191,7 +208,8 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
       c, inputs, got, [&](const ReduceArgs& args) { return cuda::reduce(c.rung, args, context); },
       [&](const ScanArgs& args) { return cuda::scan(c.rung, args, context); },
       [&](const RecurrenceArgs& args) { return cuda::recurrence(c.rung, args, context); },
-      [&](const SegmentArgs& args) { return cuda::segment(c.rung, args, context); });
+      [&](const SegmentArgs& args) { return cuda::segment(c.rung, args, context); },
+      [&](const MatmulArgs& args) { return cuda::matmul(c.rung, args, context); });
   if (!found) return "the GPU has no rung " + std::to_string(c.rung);
   if (inputs.changed()) return "the input was changed";
   if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";
@@ -205,6 +223,7 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
 
 std::string check(const Case& c) {
   options.multiprocessors = c.multiprocessors;
+  options.capability = c.capability;
   const Inputs inputs(c);
   Computed expected(c);
   const auto segment = [](const SegmentArgs& args) { return cpu::segment(0, args, {1, serial}); };
@@ -212,7 +231,8 @@ std::string check(const Case& c) {
     run(
         c, inputs, expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
         [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
-        [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); }, segment);
+        [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); }, segment,
+        [&](const MatmulArgs& args) { return execute_order(c.rung, c.capability, args); });
   if (inputs.changed() || expected.values.overrun() || expected.indices.overrun())
     return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.
