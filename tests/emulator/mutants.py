@@ -41,11 +41,13 @@ class Mutant:
 
 
 ORDERED, SCAN, SEGMENTED, RECURRENCE = "reduce/ordered/", "scan/ordered/", "scan/segmented/", "recurrence/ordered/"
+PRODUCTS = "matmul/ordered/"
 SOURCES = {
     "sum": ORDERED + "sum.cu",
     "argmax": ORDERED + "argmax.cu",
     "cumsum": SCAN + "sum.cu",
     "linear_recurrence": RECURRENCE + "linear.cu",
+    "mm": PRODUCTS + "float32.cu",
 }
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
 MUTANTS = (
@@ -372,7 +374,76 @@ MUTANTS = (
         "cumsum",
         packed=True,
     ),
+    Mutant(
+        "a product's stage that is read before all threads have waited for it",
+        "races",
+        PRODUCTS + "tile.cuh",
+        "          __syncthreads();\n          from = stages",
+        "          from = stages",
+        "mm",
+    ),
+    Mutant(
+        "a product's stage that may still be on its way",
+        "races",
+        PRODUCTS + "tile.cuh",
+        "          await_copies<kStages - 2>();",
+        "          await_copies<kStages - 1>();",
+        "mm",
+    ),
+    Mutant(
+        "a tile that was moved inside stores all that it has",
+        "races",
+        PRODUCTS + "tile.cuh",
+        "row_of(i) >= lines_a || row_of(i) < first_row",
+        "row_of(i) >= lines_a",
+        "mm",
+    ),
+    Mutant(
+        "a strip's lanes that read before the others' copies are there",
+        "races",
+        PRODUCTS + "strip.cuh",
+        "      __syncwarp();\n      if (step",
+        "      if (step",
+        "mm",
+    ),
+    Mutant(
+        "a strip's chunks that are added from the right",
+        "plain",
+        PRODUCTS + "strip.cuh",
+        "for (int w = 1; w < int(job.last); w++)",
+        "for (int w = int(job.last) - 1; w > 0; w--)",
+        "mm",
+    ),
+    Mutant(
+        "a tile's totals that are added to their first chunk alone",
+        "plain",
+        PRODUCTS + "tile.cuh",
+        "    if (ends) break;\n    done++;",
+        "    if (ends) break;\n    done = 1 - done;",
+        "mm",
+    ),
+    Mutant(
+        "a round of planes that forgets the total",
+        "plain",
+        PRODUCTS + "planes.cuh",
+        "first > 0 ? planes : fresh, int(count) + (first > 0)",
+        "fresh, int(count)",
+        "mm",
+        source=PRODUCTS + "float64.cu",
+    ),
 )
+
+
+def cases_for(mutant: Mutant) -> list[cases.Case]:
+    if mutant.function == "mm":
+        lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
+        return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
+    operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
+    cases_of = cases.ordered_cases
+    if mutant.packed or mutant.masked:
+        cases_of = cases.packed_cases_of if mutant.packed else cases.masked_cases_of
+    dtypes = [dtype for dtype in (torch.float32, torch.bfloat16, torch.int64) if dtype in operator.dtypes]
+    return [case for dtype in dtypes for case in cases_of(operator, dtype)]
 
 
 def found(mutant: Mutant, emulator: build.Emulator) -> str:
@@ -394,13 +465,7 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
     for command, old, new in ((step.command, str(source), str(TREE / source)), (runner.command, "", "")):
         command = command.replace(str(step.output), str(changed)).replace(str(runner.output), str(program))
         subprocess.run(command.replace(old, new) if old else command, cwd=ROOT, shell=True, check=True)
-    operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
-    cases_of = cases.ordered_cases
-    if mutant.packed or mutant.masked:
-        cases_of = cases.packed_cases_of if mutant.packed else cases.masked_cases_of
-    dtypes = [dtype for dtype in (torch.float32, torch.bfloat16, torch.int64) if dtype in operator.dtypes]
-    wanted = [case for dtype in dtypes for case in cases_of(operator, dtype)]
-    (tree / "list.txt").write_text(cases.text_of(wanted))
+    (tree / "list.txt").write_text(cases.text_of(cases_for(mutant)))
     options = ["--order", mutant.order, "--jobs", str(build.jobs()), "--limit", "90"]
     done = subprocess.run(
         [str(program), *options, str(TREE / "list.txt")], cwd=ROOT, capture_output=True, text=True, timeout=1800

@@ -111,15 +111,17 @@ class ProductPlan {
 
   template <class Shape>
   double cost(int run) const {
-    const double elements = double(args_.batch) * args_.m * args_.n, planes = double(chunks_) * elements * sizeof(P);
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
+    const int64_t at_once = run == 0 ? chunks_ : std::min(planes_at_once(run), chunks_), rounds = ceil_div(chunks_, at_once);
     const double tiles = double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
-    const double busiest = std::ceil((run == 0 ? tiles : tiles * ceil_div(chunks_, int64_t(run))) / multiprocessors_);
-    const double depth = run == 0 ? double(args_.k) : double(std::min(args_.k, run * kProductChunk));
+    const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
+    const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
     const double rate = Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
-    const double fold = run == 0 ? 0 : kFoldLaunch + kFoldByte * planes / multiprocessors_;
-    return busiest * (Shape::kM * Shape::kN * depth / rate + kBlockStart) + fold;
+    const double round = busiest * (Shape::kM * Shape::kN * depth / rate + kBlockStart);
+    if (run == 0) return round;
+    const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);
+    return rounds * (round + kFoldLaunch) + kFoldByte * bytes / multiprocessors_;
   }
 
   template <class Shape>
