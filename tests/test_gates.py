@@ -125,6 +125,7 @@ INSTRUCTIONS = {
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
     "multiply_strips": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_strips-wide": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
+    "add_planes": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
 }
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none

@@ -20,7 +20,9 @@ struct Operand {
 // `any` takes what it gets, and widens it.
 enum class Layout { lines, whole_lines, depth, whole_depth, any };
 
-HOST_DEVICE constexpr bool is_along_depth(Layout layout) { return layout != Layout::lines && layout != Layout::whole_lines; }
+HOST_DEVICE constexpr bool is_along_depth(Layout layout) {
+  return layout != Layout::lines && layout != Layout::whole_lines;
+}
 template <class T>
 HOST_DEVICE constexpr int vector_of(Layout layout) {
   return layout == Layout::whole_lines || layout == Layout::whole_depth ? 16 / int(sizeof(T)) : 1;
@@ -30,7 +32,8 @@ HOST_DEVICE constexpr int vector_of(Layout layout) {
 // distances from its first. Along the depth `Deep` threads stand side by side.
 template <int Lines, int Depth, int Threads, bool AlongDepth, int Vector, int Deep>
 struct Pieces {
-  static constexpr int kWide = AlongDepth ? 1 : Vector, kLong = AlongDepth ? Vector : 1;  // a vector, in lines and depth
+  static constexpr int kWide = AlongDepth ? 1 : Vector,
+                       kLong = AlongDepth ? Vector : 1;  // a vector, in lines and depth
   static constexpr int kDeep = AlongDepth ? Deep : Threads / (Lines / kWide), kAcross = Threads / kDeep;
   static constexpr int kDepthSteps = Depth / (kDeep * kLong), kLineSteps = Lines / (kAcross * kWide);
   static constexpr int kCount = kDepthSteps * kLineSteps;

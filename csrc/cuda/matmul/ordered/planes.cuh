@@ -64,8 +64,9 @@ void in_planes(const MatmulArgs& args, Context& context, int64_t chunks, int64_t
   const int64_t elements = args.batch * args.m * args.n;
   const bool has_rounds = at_once < chunks;
   P* const planes =
-      chunks == 0 ? nullptr
-                  : static_cast<P*>(context.workspace(size_t(std::min(at_once, chunks) + has_rounds) * elements * sizeof(P)));
+      chunks == 0
+          ? nullptr
+          : static_cast<P*>(context.workspace(size_t(std::min(at_once, chunks) + has_rounds) * elements * sizeof(P)));
   for (int64_t first = 0; first < chunks || first == 0; first += at_once) {
     const int64_t count = std::min(at_once, chunks - first);
     P* const fresh = has_rounds ? planes + elements : planes;

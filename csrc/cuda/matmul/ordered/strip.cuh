@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
   const int64_t first_line = int64_t(blockIdx.x % job.strips) * 32;
   const int64_t batch = blockIdx.x / job.strips % unsigned(args.batch);
   const int64_t chunk = job.first + int64_t(blockIdx.x / job.strips / unsigned(args.batch)) * warps + warp;
-  const int depth = int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
+  const int depth =
+      int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
   const int rows = int(job.few.lines), lines = int(min(job.many.lines - first_line, int64_t(32)));
 
   P sums[Rows];
@@ -136,7 +137,8 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
   const int64_t row_step = job.few_are_columns ? 1 : args.n, line_step = job.few_are_columns ? args.n : 1;
   if (job.planes != nullptr) {
     if (depth == 0 || lane >= lines) return;
-    P* const to = job.planes + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
+    P* const to =
+        job.planes + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
 #pragma unroll
     for (int r = 0; r < Rows; r++)
       if (r < rows) to[r * row_step] = sums[r];

@@ -28,7 +28,7 @@ struct TileSizes {
   static constexpr int kM = Shape::kM, kN = Shape::kN, kThreads = Shape::kThreads, kVector = 16 / int(sizeof(P));
   static constexpr bool kPadA = is_along_depth(A) || A == Layout::any, kPadB = is_along_depth(B) || B == Layout::any;
   static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM * kN == 128 * 128;
-  static constexpr int kDepth = tile_depth(sizeof(P), kHalved), kStages = tile_stages(kThreads, kHalved);
+  static constexpr int kDepth = tile_depth(sizeof(P), kHalved), kStages = tile_stages(sizeof(P), kThreads, kHalved);
   // From one k to the next: padded where neighbouring threads write neighbours in k.
   static constexpr int kRowA = kM + kPadA * kVector, kRowB = kN + kPadB * kVector;
   static constexpr int kPanelA = kDepth * kRowA, kStage = kPanelA + kDepth * kRowB;
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   load(0, stages, 0);
 
   int reading = 0, writing = kStages - 1, step = 0;  // stages of memory, and of k
-  int done = 0;                                          // chunks
+  int done = 0;                                      // chunks
 #pragma unroll 1
   while (true) {
     constexpr int kSteps = kProductChunk / BK;

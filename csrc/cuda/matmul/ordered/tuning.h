@@ -50,7 +50,9 @@ struct Tuning<uint64_t> {
 // A tile's stages hold so much of k, and so many are on their way or read. Where the rows of both panels are padded, there is
 // no room for a second large block beside the totals: these stages hold half.
 HOST_DEVICE constexpr int tile_depth(int bytes, bool halved) { return bytes == 8 || halved ? 8 : 16; }
-HOST_DEVICE constexpr int tile_stages(int threads, bool halved) { return threads == 64 || halved ? 4 : 3; }
+HOST_DEVICE constexpr int tile_stages(int bytes, int threads, bool halved) {
+  return (bytes == 4 && threads == 64) || halved ? 4 : 3;  // of 8 bytes 4 would pass what 7.5 has
+}
 inline constexpr int kBurst = 5;  // copies that a thread asks for together, between its multiplications
 
 // A strip is 32 results wide, one a lane, and at most so many rows high; a stage holds so much of k.
