@@ -62,7 +62,7 @@ class ProductPlan {
     }
   }
 
-  // --- Strips ---------------------------------------------------------------------------------------------------------
+  // --- Strips --------------------------------------------------------------------------------------------------------
 
   void strips() {
     const bool few_are_columns = args_.m > kStripRows;
@@ -93,7 +93,7 @@ class ProductPlan {
     });
   }
 
-  // --- Tiles ----------------------------------------------------------------------------------------------------------
+  // --- Tiles ---------------------------------------------------------------------------------------------------------
 
   // The sizes of every shape, and what each would cost, in products that one multiprocessor computes: the busiest has
   // ceil(blocks / multiprocessors) blocks. A run of 0 chunks stands for all of k.

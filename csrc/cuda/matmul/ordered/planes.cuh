@@ -1,5 +1,5 @@
-// Products whose k is cut over blocks: the values of the chunks go to planes of workspace, as large as the result, and are
-// added there from left to right.
+// Products whose k is cut over blocks: the values of the chunks go to planes of workspace, as large as the result, and
+// are added there from left to right.
 #pragma once
 #include <algorithm>
 
@@ -11,8 +11,8 @@
 
 namespace torch_reductions::cuda {
 
-// Planes 0 ... count - 1, plane 0 alone may be a total already; `into` is where the total goes unless it is the last one.
-// Without planes the products are +0.
+// Planes 0 ... count - 1, plane 0 alone may be a total already; `into` is where the total goes unless it is the last
+// one. Without planes the products are +0.
 template <class P, class Out>
 __global__ void __launch_bounds__(kFoldThreads)
     add_planes(const __grid_constant__ MatmulArgs args, const P* planes, int count, P* into) {
@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(kFoldThreads)
   static_cast<Out*>(args.output)[index] = product_of<Out>(args, batch, i, j, total);
 }
 
-// multiply(first, count, planes) leaves chunk first + c in plane c. Rounds of them bound the workspace: each begins with
-// the total of the one before.
+// multiply(first, count, planes) leaves chunk first + c in plane c. Rounds of them bound the workspace: each begins
+// with the total of the one before.
 template <class P, class Out, class Multiply>
 void in_planes(const MatmulArgs& args, Context& context, int64_t chunks, int64_t at_once, Multiply multiply) {
   constexpr size_t kBytes = sizeof(P) * kFoldThreads * kFoldGroups * kFoldGroup;

@@ -1,6 +1,6 @@
-// Products with at most 16 lines on one side: a warp computes a strip of 32 lines of the other side by all of the few, a
-// lane a line, over one chunk of k. Each warp has a pipeline of copies of its own: no barrier but at the end, where a block
-// whose warps have all the chunks of a strip adds them from left to right.
+// Products with at most 16 lines on one side: a warp computes a strip of 32 lines of the other side by all of the few,
+// a lane a line, over one chunk of k. Each warp has a pipeline of copies of its own: no barrier but at the end, where a
+// block whose warps have all the chunks of a strip adds them from left to right.
 #pragma once
 #include "operand.cuh"
 #include "tuning.h"
@@ -18,8 +18,8 @@ struct StripJob {
   ProductOf<T>* planes;
 };
 
-// The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, but for lines that
-// are not whole ones: k is the last index of the few.
+// The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, but for lines
+// that are not whole ones: k is the last index of the few.
 template <class P, int Rows, Layout kLayout>
 struct StripSizes {
   static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kStripDepth, kStages = strip_stages(Rows);

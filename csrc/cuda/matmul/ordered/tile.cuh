@@ -1,10 +1,10 @@
-// A block computes a tile of the result: panels of both operands come into shared memory stage by stage, asynchronously,
-// and a thread multiplies TM lines of a by TN lines of b out of registers.
+// A block computes a tile of the result: panels of both operands come into shared memory stage by stage,
+// asynchronously, and a thread multiplies TM lines of a by TN lines of b out of registers.
 //
 // The totals of the chunks before the open one wait in shared memory: registers hold one set of sums alone, so that two
 // large blocks share a multiprocessor. A tile that reaches beyond the result is moved inside and computes some elements
-// that another block stores; where the whole result is smaller, lines and depth beyond the edge are read at the edge, and
-// what comes of them is not used.
+// that another block stores; where the whole result is smaller, lines and depth beyond the edge are read at the edge,
+// and what comes of them is not used.
 #pragma once
 #include "operand.cuh"
 #include "tuning.h"
@@ -35,8 +35,8 @@ struct TileSizes {
   static constexpr size_t kStageBytes = sizeof(P) * kStages * kStage, kTotalBytes = sizeof(P) * kM * kN;
 };
 
-// What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece, for
-// registers are few: it is as_one, or each piece would have an address of its own.
+// What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece,
+// for registers are few: it is as_one, or each piece would have an address of its own.
 template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout>
 struct Panel {
   using P = ProductOf<T>;

@@ -1,4 +1,5 @@
-// What was measured, as data: the shapes of tiles and strips, and how fast they are. Nothing here changes a bit of a result.
+// What was measured, as data: the shapes of tiles and strips, and how fast they are. Nothing here changes a bit of a
+// result.
 #pragma once
 #include <cstdint>
 
@@ -6,8 +7,8 @@
 
 namespace torch_reductions::cuda {
 
-// M x N results of a block, WarpsM x WarpsN warps; `Blocks` of them share a multiprocessor, which reaches Rate hundredths
-// of its peak when it holds at least Fill of them.
+// M x N results of a block, WarpsM x WarpsN warps; `Blocks` of them share a multiprocessor, which reaches Rate
+// hundredths of its peak when it holds at least Fill of them.
 template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
 struct Tile {
   static constexpr int kM = M, kN = N, kWarpsM = WarpsM, kWarpsN = WarpsN, kThreads = 32 * WarpsM * WarpsN;
@@ -47,8 +48,8 @@ struct Tuning<uint64_t> {
   static constexpr bool kStrips = true;
 };
 
-// A tile's stages hold so much of k, and so many are on their way or read. Where the rows of both panels are padded, there is
-// no room for a second large block beside the totals: these stages hold half.
+// A tile's stages hold so much of k, and so many are on their way or read. Where the rows of both panels are padded,
+// there is no room for a second large block beside the totals: these stages hold half.
 HOST_DEVICE constexpr int tile_depth(int bytes, bool halved) { return bytes == 8 || halved ? 8 : 16; }
 HOST_DEVICE constexpr int tile_stages(int bytes, int threads, bool halved) {
   return (bytes == 4 && threads == 64) || halved ? 4 : 3;  // of 8 bytes 4 would pass what 7.5 has
