@@ -7,8 +7,8 @@
 //          device; a pipeline of asynchronous copies keeps the multipliers busy, whichever way the operands lie.
 // Order:   chunks of 512, each one chain of fused multiply-adds with k ascending from +0, added from left to right.
 // Needs:   7.5 and up; any layout.
-// See:     ordered/plan.cuh chooses the kernel by what stands in ordered/tuning.h; ordered/tile.cuh and ordered/strip.cuh
-//          are the kernels; ordered/planes.cuh adds chunks that different blocks have multiplied.
+// See:     ordered/plan.cuh chooses the kernel by what stands in ordered/tuning.h; ordered/tile.cuh and strip.cuh are
+//          the kernels; ordered/planes.cuh adds chunks that different blocks have multiplied.
 #include "ladder.h"
 #include "ordered/families.h"
 
