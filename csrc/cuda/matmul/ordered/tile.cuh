@@ -27,7 +27,7 @@ struct TileSizes {
   using P = ProductOf<T>;
   static constexpr int kM = Shape::kM, kN = Shape::kN, kThreads = Shape::kThreads, kVector = 16 / int(sizeof(P));
   static constexpr bool kPadA = is_along_depth(A) || A == Layout::any, kPadB = is_along_depth(B) || B == Layout::any;
-  static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM * kN == 128 * 128;
+  static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM == kN;
   static constexpr int kDepth = tile_depth(sizeof(P), kHalved), kStages = tile_stages(sizeof(P), kThreads, kHalved);
   // From one k to the next: padded where neighbouring threads write neighbours in k.
   static constexpr int kRowA = kM + kPadA * kVector, kRowB = kN + kPadB * kVector;
