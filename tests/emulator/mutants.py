@@ -41,11 +41,13 @@ class Mutant:
 
 
 ORDERED, SCAN, SEGMENTED, RECURRENCE = "reduce/ordered/", "scan/ordered/", "scan/segmented/", "recurrence/ordered/"
+PRODUCTS = "matmul/ordered/"
 SOURCES = {
     "sum": ORDERED + "sum.cu",
     "argmax": ORDERED + "argmax.cu",
     "cumsum": SCAN + "sum.cu",
     "linear_recurrence": RECURRENCE + "linear.cu",
+    "mm": PRODUCTS + "float32.cu",
 }
 MATMUL = "matmul/"
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
@@ -498,11 +500,71 @@ MUTANTS = (
         "ask(now);",
         "mm",
     ),
+    Mutant(
+        "a product's stage that is read before all threads have waited for it",
+        "races",
+        PRODUCTS + "tile.cuh",
+        "          __syncthreads();\n          from = stages",
+        "          from = stages",
+        "mm",
+    ),
+    Mutant(
+        "a product's stage that may still be on its way",
+        "races",
+        PRODUCTS + "tile.cuh",
+        "          await_copies<kStages - 2>();",
+        "          await_copies<kStages - 1>();",
+        "mm",
+    ),
+    Mutant(
+        "a tile that was moved inside stores all that it has",
+        "races",
+        PRODUCTS + "tile.cuh",
+        "row_of(i) >= lines_a || row_of(i) < first_row",
+        "row_of(i) >= lines_a",
+        "mm",
+    ),
+    Mutant(
+        "a strip's lanes that read before the others' copies are there",
+        "races",
+        PRODUCTS + "strip.cuh",
+        "      __syncwarp();\n      if (step",
+        "      if (step",
+        "mm",
+    ),
+    Mutant(
+        "a strip's chunks that are added from the right",
+        "plain",
+        PRODUCTS + "strip.cuh",
+        "for (int w = 1; w < int(job.last); w++)",
+        "for (int w = int(job.last) - 1; w > 0; w--)",
+        "mm",
+    ),
+    Mutant(
+        "a tile's totals that are added to their first chunk alone",
+        "plain",
+        PRODUCTS + "tile.cuh",
+        "    if (ends) break;\n    done++;",
+        "    if (ends) break;\n    done = 1 - done;",
+        "mm",
+    ),
+    Mutant(
+        "a round of planes that forgets the total",
+        "plain",
+        PRODUCTS + "planes.cuh",
+        "first > 0 ? planes : fresh, int(count) + (first > 0)",
+        "fresh, int(count)",
+        "mm",
+        source=PRODUCTS + "float64.cu",
+    ),
 )
 
 
 def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
     """Those of the ordered rung, or of products of matrices those of the file that is compiled."""
+    if mutant.file.startswith(PRODUCTS):
+        lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
+        return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
     if mutant.file.startswith(MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]
