@@ -490,16 +490,17 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] = PRODUCTS) ->
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
 
 
-# Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut off
-# at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait in memory.
+# Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
+# off at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait.
 TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
     *(Product(40, 40, 4100), Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
 )
 OTHER_TENSOR_PRODUCTS = (
-    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 9000, batch=2), Product(300, 16, 96, "c", "c")),
-    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(129, 40, 4100, "c"), Product(3, 40, 8200)),
+    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 9000, batch=2)),
+    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(300, 16, 96, "c", "c")),
     *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
+    *(Product(129, 40, 4100, "c"), Product(3, 40, 8200)),
 )
 TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
 
