@@ -491,7 +491,8 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] = PRODUCTS) ->
 
 
 # Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
-# off at every end, in every layout; results whose rows and columns change places; chunks of k, where blocks go from tile to tile.
+# off at every end, in every layout; results whose rows and columns change places; chunks of k, where blocks go from
+# tile to tile.
 TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
     *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
