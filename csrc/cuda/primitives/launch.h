@@ -59,6 +59,27 @@ void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, siz
   emulator::launch(kernel, grid, block, shared_bytes, stream, static_cast<Parameters>(arguments)...);
 #endif
 }
+
+// The same in clusters: so many neighbouring blocks run at the same time (cluster.cuh). From 9.0 on.
+template <class... Parameters, class... Arguments>
+void launch_clusters(void (*kernel)(Parameters...), int cluster, int64_t blocks, unsigned threads, size_t shared_bytes,
+                     cudaStream_t stream, Arguments... arguments) {
+  if (blocks > INT32_MAX) fail("more than 2^31 - 1 blocks in one launch");
+#ifdef __CUDACC__
+  if (shared_bytes > 16 * 1024) allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = unsigned(cluster), attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_bytes, config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "a kernel launch");
+#else
+  const emulator::Launch launch{dim3(unsigned(blocks)), dim3(threads), shared_bytes, false, unsigned(cluster)};
+  emulator::launch(kernel, launch, static_cast<Parameters>(arguments)...);
+#endif
+}
 #endif
 
 }  // namespace torch_reductions::cuda
