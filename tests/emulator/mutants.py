@@ -567,7 +567,8 @@ MUTANTS = (
 def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
     """Those of the ordered rung, or of products of matrices those of the file that is compiled."""
     if mutant.file.startswith(MATMUL + "tensor/"):
-        return cases.tensor_core_cases([torch.bfloat16], [*cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS])
+        views = [*cases.PRODUCTS, *cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS]
+        return cases.tensor_core_cases([torch.bfloat16], views)
     if mutant.file.startswith(MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]
