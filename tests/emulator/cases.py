@@ -552,21 +552,18 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None,
 
 
 # Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
-# off at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait in
-# memory.
+# off at every end, in every layout; results whose rows and columns change places; chunks of k, where blocks go from
+# tile to tile.
 TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
-    *(Product(40, 40, 4100), Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
+    *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
+    *(Product(40, 40, 4100), Product(3, 100, 4100, multiprocessors=1)),
 )
 OTHER_TENSOR_PRODUCTS = (
-    *(
-        Product(16, 64, 512),
-        Product(16, 72, 520, "c", "c"),
-        Product(9, 40, 9000, batch=2),
-        Product(300, 16, 96, "c", "c"),
-    ),
-    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(129, 40, 4100, "c"), Product(3, 40, 8200)),
+    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 9000, batch=2)),
+    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(300, 16, 96, "c", "c")),
     *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
+    *(Product(129, 40, 4100, "c", multiprocessors=1), Product(100, 200, 4100, "r", "c"), Product(3, 40, 8200)),
 )
 TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
 

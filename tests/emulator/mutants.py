@@ -557,6 +557,69 @@ MUTANTS = (
         "mm",
         source=PRODUCTS + "float64.cu",
     ),
+    Mutant(
+        "a tensor core's stage is read before its copies have come",
+        "plain",
+        MATMUL + "tensor/kernel.cuh",
+        "await_copies<kStages - 2>();",
+        "await_copies<kStages - 1>();",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "a barrier before a tensor core's stage is read",
+        "races",
+        MATMUL + "tensor/kernel.cuh",
+        "        __syncthreads();  // this stage is there for all",
+        "        // this stage is there for all",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "sums that leave over a stage that is read",
+        "races",
+        MATMUL + "tensor/kernel.cuh",
+        "    __syncthreads();  // nobody reads the stages any more",
+        "    // nobody reads the stages any more",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "the next tile's stages over sums that leave",
+        "races",
+        MATMUL + "tensor/kernel.cuh",
+        "    __syncthreads();  // before the next tile's stages\n",
+        "",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "a total of chunks on tensor cores that is forgotten",
+        "plain",
+        MATMUL + "tensor/kernel.cuh",
+        "if (chunk > 0) {",
+        "if (chunk > 1) {",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "no zeros behind a tensor core's k",
+        "plain",
+        MATMUL + "tensor/shared_tile.cuh",
+        "line + i * kLinesAThread < lines ? bytes : 0;",
+        "bytes;",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "a piece of a misaligned row for tensor cores",
+        "plain",
+        MATMUL + "tensor/plan.cuh",
+        "reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&",
+        "true &&",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
 )
 
 
@@ -565,6 +628,9 @@ def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
     if mutant.file.startswith(PRODUCTS):
         lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
         return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
+    if mutant.file.startswith(MATMUL + "tensor/"):
+        views = [*cases.PRODUCTS, *cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS]
+        return cases.tensor_core_cases([torch.bfloat16], views)
     if mutant.file.startswith(MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]
