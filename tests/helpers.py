@@ -31,6 +31,7 @@ FOLD_OF = {"cumsum": "sum", "cumprod": "prod", "cummax": "amax", "cummin": "amin
 SCANS = ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"]
 RECURRENCES = ["linear_recurrence"]  # of two tensors: tests/test_recurrence.py is theirs
 SEGMENTS = [f"segment_{fold}" for fold in FOLDS]  # tests/test_segment.py is theirs
+PRODUCTS = ["mm", "bmm", "addmm", "baddbmm", "matmul", "linear"]  # tests/test_matmul_*.py are theirs
 FORMS = {
     "inclusive": {},
     "exclusive": {"exclusive": True},

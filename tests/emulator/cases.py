@@ -469,10 +469,64 @@ PRODUCTS = (
     *(Product(1, 300, 40, "r", "c"), Product(300, 1, 40, "c", "r"), Product(1, 1100, 3), Product(1030, 2, 5, "c1")),
     *(Product(16, 132, 9, "e", "r"), Product(33, 17, 40, "rx", "r", "ex", 2), Product(19, 23, 31, "rx", "cx", batch=3)),
 )
+# Of the textbook's rungs, slow where a small result is a part of a large tile; all of PRODUCTS are in other_cases().
+TEXTBOOK_PRODUCTS = (
+    *(
+        Product(3, 5, 0, added="r", beta=-0.5),
+        Product(1, 7, 33),
+        Product(5, 1, 65, "c@1", "c"),
+        Product(17, 33, 7, "r"),
+    ),
+    *(
+        Product(31, 29, 21, "c", "r", "r2", 2),
+        Product(36, 40, 28, "r", "c"),
+        Product(20, 24, 70, "r2", added="c", alpha=2),
+    ),
+    *(Product(65, 66, 5, "r2", "c1", batch=2), Product(132, 64, 8, "c", "r@4", "e"), Product(64, 130, 3, "r@4", "r6")),
+)
 # What no type changes: who reads what, and the ways out to storage.
 FEW_PRODUCTS = (
     *(Product(1, 5, 1025), Product(33, 17, 40, "c", "r1@1", "r", 1, 0.5, 2), Product(128, 72, 20, "r", "c")),
     *(Product(3, 70, 9, "r1@3", "r", "e", 2, 2, 1), Product(40, 40, 0), Product(66, 130, 48, "c2", "r2")),
+)
+# Of the ordered rung, which chooses its kernel by the sizes and the device: large tiles, moved inside and cut off, in
+# every layout; chunks whose totals wait in shared memory; a k cut over blocks, in runs of chunks, in rounds of planes;
+# strips of each height, their chunks in one block and in planes.
+LARGE_TILES = tuple(
+    Product(252, 252, k, a, b)
+    for k, (a, b) in zip((5, 21, 37) * 3, itertools.product(("r", "c", "c1"), ("r", "r1", "c")), strict=True)
+)
+MIDDLE_TILES = tuple(Product(124, 64, 21, a, b) for a, b in itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
+SMALL_TILES = tuple(
+    Product(60, 100, 21, a, b, multiprocessors=1) for a, b in itertools.product(("r", "c", "c1"), ("r", "r1", "c"))
+)
+TOTALS = (
+    *(Product(100, 256, 1030, multiprocessors=1), Product(30, 41, 1030, "c", "c", batch=4)),
+    Product(128, 64, 530, "r", "c", "r", beta=2),
+)
+SPLITS = (
+    *(Product(40, 40, 1100, "c"), Product(40, 41, 1600, added="r", alpha=2, multiprocessors=1)),
+    *(Product(128, 64, 1500, multiprocessors=3), Product(128, 128, 1540)),
+)
+ROUNDS = (Product(64, 64, 4700, multiprocessors=1),)  # of 8-byte types
+STRIPS = (
+    *(
+        Product(m, n, 1100, a, b)
+        for (m, n), (a, b) in itertools.product(
+            ((1, 36), (3, 68), (9, 40)), (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
+        )
+    ),
+    *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
+    Product(68, 2, 8710, "r1", "r", "r", batch=2),
+)
+MAIN_ORDERED_PRODUCTS = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TOTALS, *SPLITS, *STRIPS[::5])
+WIDENED_PRODUCTS = (*SMALL_TILES[:4], *SPLITS[:2], *STRIPS[:2], *TOTALS[1:])
+ORDERED_PRODUCTS = (
+    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *STRIPS)),
+    (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *STRIPS)),
+    (torch.float64, (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS, *STRIPS)),
+    (torch.int64, (*SMALL_TILES, *SPLITS, *STRIPS)),
+    *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
 )
 # Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
 HOPPER_PRODUCTS = (
@@ -483,17 +537,44 @@ MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
 
 
-def product_cases_of(dtype: torch.dtype, views: Sequence[Product] = PRODUCTS) -> Iterator[Case]:
-    """Each emulated rung of matrix products on the views; results of small types in turn of their own type and wide."""
+def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None, only: str = "") -> Iterator[Case]:
+    """Each emulated rung of matrix products; results of small types in turn of their own type and wide."""
     of_floats, name = dtype.is_floating_point, dtype_name(dtype)
     wide = name if dtype.itemsize >= 4 else "float32" if of_floats else "int32"
     for rung in ladder("matmul"):
-        if not rung.emulated or "cuda" not in rung.devices or name not in rung.dtypes:
+        if not rung.emulated or "cuda" not in rung.devices or name not in rung.dtypes or only not in ("", rung.name):
             continue
-        more = HOPPER_PRODUCTS if rung.name == "tensor_core_hopper" and views is PRODUCTS else ()
-        for view, output in zip((*views, *more), itertools.cycle((name, wide)), strict=False):
+        every = PRODUCTS if "bfloat16" in rung.dtypes else TEXTBOOK_PRODUCTS
+        if rung.name == "tensor_core_hopper":
+            every = (*PRODUCTS, *HOPPER_PRODUCTS)
+        for view, output in zip(every if views is None else views, itertools.cycle((name, wide)), strict=False):
             if view.function in rung.functions:
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
+
+
+# Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
+# off at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait in
+# memory.
+TENSOR_CORE = "tensor_core"
+TENSOR_PRODUCTS = (
+    *(Product(40, 40, 4100), Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
+)
+OTHER_TENSOR_PRODUCTS = (
+    *(
+        Product(16, 64, 512),
+        Product(16, 72, 520, "c", "c"),
+        Product(9, 40, 9000, batch=2),
+        Product(300, 16, 96, "c", "c"),
+    ),
+    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(129, 40, 4100, "c"), Product(3, 40, 8200)),
+    *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
+)
+TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
+
+
+def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -> list[Case]:
+    every = [case for dtype in dtypes for case in product_cases_of(dtype, views)]
+    return [case for case in every if case.rung.name == TENSOR_CORE]
 
 
 @functools.cache
@@ -503,6 +584,8 @@ def main_cases() -> list[Case]:
     segments and masks."""
     return (
         [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
+        + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
+        + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
         + [
             case
             for operator in SEGMENTS
@@ -586,6 +669,9 @@ def other_cases() -> list[Case]:
         largest += [case for case in every if block_size(case.rung.name) == size and case.rung.name.startswith(name)]
     return (
         [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
+        + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
+        + [case for dtype, views in ORDERED_PRODUCTS for case in product_cases_of(dtype, views, ORDERED)]
+        + tensor_core_cases(TENSOR_DTYPES, OTHER_TENSOR_PRODUCTS)
         + [case for case in largest if case.rung.name != ORDERED]
         + [
             case

@@ -47,6 +47,7 @@ SOURCES = {
     "cumsum": SCAN + "sum.cu",
     "linear_recurrence": RECURRENCE + "linear.cu",
 }
+MATMUL = "matmul/"
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
 MUTANTS = (
     Mutant(
@@ -372,7 +373,145 @@ MUTANTS = (
         "cumsum",
         packed=True,
     ),
+    Mutant(
+        "a barrier before a shared tile is read",
+        "races",
+        MATMUL + "060_shared_tile.cu",
+        "    __syncthreads();\n    if (rest",
+        "    if (rest",
+        "mm",
+    ),
+    Mutant(
+        "a shared tile is refilled before all have read it",
+        "races",
+        MATMUL + "060_shared_tile.cu",
+        "    __syncthreads();\n  }",
+        "  }",
+        "mm",
+    ),
+    Mutant(
+        "a shared tile's tail reads beyond k",
+        "asan",
+        MATMUL + "060_shared_tile.cu",
+        "if (x < rest) a_tile",
+        "a_tile",
+        "mm",
+    ),
+    Mutant(
+        "a register tile reads beyond the last column",
+        "asan",
+        MATMUL + "050_register_tile.cu",
+        "min(first_j + c * kSide, args.n - 1)",
+        "(first_j + c * kSide)",
+        "mm",
+    ),
+    Mutant(
+        "a register tile writes beyond the last row",
+        "plain",
+        MATMUL + "050_register_tile.cu",
+        "if (i >= args.m) break;",
+        "",
+        "mm",
+    ),
+    Mutant(
+        "a panel that ends in zeros of the wrong sign",
+        "plain",
+        MATMUL + "panels.cuh",
+        "T(-0.0f)",
+        "T(0)",
+        "mm",
+        source=MATMUL + "070_shared_register_tile.cu",
+    ),
+    Mutant(
+        "a panel's rows beyond the edge are read",
+        "asan",
+        MATMUL + "panels.cuh",
+        "data + min(o, last) * across",
+        "data + o * across",
+        "mm",
+        source=MATMUL + "070_shared_register_tile.cu",
+    ),
+    Mutant(
+        "four neighbours that go beyond k",
+        "plain",
+        MATMUL + "panels.cuh",
+        "k + 3 < depth",
+        "k < depth",
+        "mm",
+        source=MATMUL + "080_vector_loads.cu",
+    ),
+    Mutant(
+        "four neighbours of a misaligned row",
+        "asan",
+        MATMUL + "panels.cuh",
+        "(along_k ? across : down) % 4 == 0",
+        "true",
+        "mm",
+        source=MATMUL + "080_vector_loads.cu",
+    ),
+    Mutant(
+        "a panel is refilled before all have read it",
+        "races",
+        MATMUL + "vector_panels.cuh",
+        "    __syncthreads();  // all have read the panels before these\n",
+        "",
+        "mm",
+        source=MATMUL + "080_vector_loads.cu",
+    ),
+    Mutant(
+        "a panel is read before it is staged",
+        "races",
+        MATMUL + "070_shared_register_tile.cu",
+        "    __syncthreads();\n#pragma",
+        "#pragma",
+        "mm",
+    ),
+    Mutant(
+        "a swizzle that tears four neighbours apart",
+        "plain",
+        MATMUL + "090_swizzled.cu",
+        "k / 4 % 4 * 8",
+        "k / 4 % 4 * 2",
+        "mm",
+    ),
+    Mutant(
+        "a panel is read while its copies are on the way",
+        "plain",
+        MATMUL + "100_async_pipeline.cu",
+        "await_copies<kStages - 2>()",
+        "await_copies<kStages - 1>()",
+        "mm",
+    ),
+    Mutant(
+        "a barrier after a panel's copies",
+        "races",
+        MATMUL + "100_async_pipeline.cu",
+        "    __syncthreads();  // all copies of this panel are there",
+        "    // all copies of this panel are there",
+        "mm",
+    ),
+    Mutant(
+        "copies into the panel that is read",
+        "races",
+        MATMUL + "100_async_pipeline.cu",
+        "ask(now == 0 ? kStages - 1 : now - 1);",
+        "ask(now);",
+        "mm",
+    ),
 )
+
+
+def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
+    """Those of the ordered rung, or of products of matrices those of the file that is compiled."""
+    if mutant.file.startswith(MATMUL):
+        every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
+        return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]
+    operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
+    cases_of = cases.ordered_cases
+    if mutant.packed or mutant.masked:
+        cases_of = cases.packed_cases_of if mutant.packed else cases.masked_cases_of
+    dtypes = [dtype for dtype in (torch.float32, torch.bfloat16, torch.int64) if dtype in operator.dtypes]
+    return [case for dtype in dtypes for case in cases_of(operator, dtype)]
 
 
 def found(mutant: Mutant, emulator: build.Emulator) -> str:
@@ -391,16 +530,12 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
     runner = next(step for step in emulator.plan.steps if step.output == BUILD / mutant.kind / "runner")
     step = next(step for step in emulator.plan.steps if step.inputs == (source,) and mutant.kind in step.output.parts)
     changed, program = TREE / "mutant.o", TREE / "runner"
-    for command, old, new in ((step.command, str(source), str(TREE / source)), (runner.command, "", "")):
-        command = command.replace(str(step.output), str(changed)).replace(str(runner.output), str(program))
-        subprocess.run(command.replace(old, new) if old else command, cwd=ROOT, shell=True, check=True)
-    operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
-    cases_of = cases.ordered_cases
-    if mutant.packed or mutant.masked:
-        cases_of = cases.packed_cases_of if mutant.packed else cases.masked_cases_of
-    dtypes = [dtype for dtype in (torch.float32, torch.bfloat16, torch.int64) if dtype in operator.dtypes]
-    wanted = [case for dtype in dtypes for case in cases_of(operator, dtype)]
-    (tree / "list.txt").write_text(cases.text_of(wanted))
+    compile_it = step.command.replace(str(step.output), str(changed)).replace(str(source), str(TREE / source))
+    # First of all, or the linker would take another object's copy of what a header defines.
+    link = runner.command.replace(str(step.output), "").replace(f"-o {runner.output}", f"-o {program} {changed}")
+    for command in (compile_it, link):
+        subprocess.run(command, cwd=ROOT, shell=True, check=True)
+    (tree / "list.txt").write_text(cases.text_of(cases_for(mutant, source)))
     options = ["--order", mutant.order, "--jobs", str(build.jobs()), "--limit", "90"]
     done = subprocess.run(
         [str(program), *options, str(TREE / "list.txt")], cwd=ROOT, capture_output=True, text=True, timeout=1800

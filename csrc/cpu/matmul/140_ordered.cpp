@@ -1,0 +1,156 @@
+// ordered
+// Changes: both factors are packed into panels, in the order in which a tile of sums in registers reads them; vectors,
+//          threads. This is what auto runs.
+// Costs:   packing, which counts where a factor is used for a few rows or columns only.
+// Gains:   each load feeds many multiply-adds, and the same bits for any layout, processor and number of threads: float32,
+//          float64 and integers also on the GPU.
+// Order:   chunks of 512, one chain of fused multiply-adds each; chunks from left to right (docs/order.md).
+// Needs:   any processor; AVX2 and AVX-512 are used where they are.
+// See:     ordered_kernels.h, the vector code; Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication,
+//          2008. This file cuts a call into tiles for the threads.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "../../common/ceil_div.h"
+#include "../processor.h"
+#include "ladder.h"
+#include "ordered.h"
+
+namespace torch_reductions::cpu {
+namespace {
+
+constexpr int64_t kMostRows = 1024, kMostColumns = 1024;  // of a tile, whose columns are packed for a chunk at a time
+constexpr int64_t kMostSums = int64_t(1) << 20;           // of a tile of few rows
+constexpr int64_t kFewSums = int64_t(1) << 16;            // of a result that is cut along k
+constexpr double kThreadProducts = 1 << 17;               // multiply-adds that are worth a thread
+constexpr int64_t kSmallBytes = 32768;                    // of a matrix that is asked for ahead
+constexpr int64_t kPartsPerThread = 8;                    // at most, where equal shares are not found
+
+const MatmulKernel& kernel_of(const MatmulArgs& args) {
+#ifdef __x86_64__
+  static constexpr const MatmulKernels* kCompiled[] = {&matmul_baseline, &matmul_avx2, &matmul_avx512};
+  const MatmulKernels& kernels = *kCompiled[int(processor())];
+#else
+  const MatmulKernels& kernels = matmul_baseline;
+#endif
+  return (args.dtype == args.output_dtype ? kernels.own : kernels.wide)[int(args.dtype)];
+}
+
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+std::unique_ptr<void, Free> allocate(size_t bytes) {
+  void* const memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  if (!memory) throw std::bad_alloc();
+  return std::unique_ptr<void, Free>(memory);
+}
+
+// The tile sizes that cut `size` into `parts`, multiples of `unit`.
+int64_t share(int64_t size, int64_t parts, int64_t unit) { return ceil_div(ceil_div(size, parts), unit) * unit; }
+
+// A call as tiles: rows by columns of each batch.
+struct Plan {
+  const MatmulKernel& kernel;
+  ProductTile whole;  // of batch 0
+  int64_t chunks, row_tile, column_tile;
+
+  Plan(const MatmulArgs& args, const MatmulKernel& kernel) : kernel(kernel) {
+    const Factor a{args.a.data, args.a.batch_stride, args.a.row_stride, args.a.column_stride, args.m};
+    const Factor b{args.b.data, args.b.batch_stride, args.b.column_stride, args.b.row_stride, args.n};
+    // Columns fill vectors: rows and columns change places where that leaves clearly fewer lanes empty.
+    const int64_t lanes = kernel.columns / 2;
+    const auto filled = [&](int64_t m, int64_t n) { return m * ceil_div(n, lanes) * lanes; };
+    const bool swapped = filled(args.n, args.m) < filled(args.m, args.n) / 8 * 7;
+    whole = {&args, swapped, swapped ? b : a, swapped ? a : b, 0, 0, 0, 0, 0};
+    whole.row_count = whole.rows.lanes, whole.column_count = whole.columns.lanes;
+    chunks = std::max<int64_t>(ceil_div(args.k, kProductChunk), 1);
+    row_tile = whole.row_count, column_tile = whole.column_count;
+  }
+
+  int64_t row_tiles() const { return ceil_div(whole.row_count, row_tile); }
+  int64_t column_tiles() const { return ceil_div(whole.column_count, column_tile); }
+  int64_t tasks() const { return whole.args->batch * row_tiles() * column_tiles(); }
+
+  ProductTile tile(int64_t task) const {
+    ProductTile tile = whole;
+    tile.row = task / column_tiles() % row_tiles() * row_tile;
+    tile.column = task % column_tiles() * column_tile;
+    tile.batch = task / column_tiles() / row_tiles();
+    tile.row_count = std::min(row_tile, whole.row_count - tile.row);
+    tile.column_count = std::min(column_tile, whole.column_count - tile.column);
+    return tile;
+  }
+
+  // Tiles for so many threads: as many for each, or many.
+  void cut(int64_t threads) {
+    const int64_t rows = whole.row_count, columns = whole.column_count;
+    int64_t down = ceil_div(rows, kMostRows);
+    int64_t across = ceil_div(columns, std::max(kMostColumns, kMostSums / std::min(rows, kMostRows) / 8));
+    for (;;) {
+      row_tile = std::min(rows, share(rows, down, kernel.rows));
+      column_tile = std::min(columns, share(columns, across, kernel.columns));
+      if (tasks() % threads == 0 || tasks() >= kPartsPerThread * threads) return;
+      const bool wide = column_tile > kernel.columns, high = row_tile > kernel.rows;
+      if (!wide && !high) return;
+      if (wide && (!high || column_tile >= row_tile)) across++;
+      else down++;
+    }
+  }
+};
+
+// Asks for a small matrix of the next batch, into the second-level cache: packing begins a product, and would wait for it.
+// Inlined, because GCC leaves out a call that does nothing but this.
+inline __attribute__((always_inline)) void ask_for(const Factor& factor, int64_t batch, int64_t k, int64_t size) {
+  const int64_t bytes =
+      ((factor.lanes - 1) * factor.lane_stride + std::max<int64_t>(k - 1, 0) * factor.k_stride + 1) * size;
+  const char* const first = static_cast<const char*>(factor.data) + batch * factor.batch_stride * size;
+  if (bytes > kSmallBytes) return;
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(first + i, 0, 2);
+}
+
+}  // namespace
+
+void ordered(const MatmulArgs& args, const Threads& threads) {
+  Plan plan(args, kernel_of(args));
+  const double products = double(args.batch) * args.m * args.n * std::max<int64_t>(args.k, 1);
+  const int64_t useful = std::clamp<int64_t>(int64_t(products / kThreadProducts), 1, threads.count);
+  // body(part, begin, end) of each part of the tasks, as many parts as threads are of use.
+  const auto in_parallel = [&](int64_t tasks, auto body) {
+    const int64_t parts = std::min(tasks, useful);
+    const auto run = [&](int64_t from, int64_t to) {
+      for (int64_t part = from; part < to; part++) body(part, part * tasks / parts, (part + 1) * tasks / parts);
+    };
+    if (parts == 1) return run(0, 1);
+    threads.parallel_for(0, parts, 1, run);
+  };
+
+  if (args.batch < useful && args.m * args.n <= kFewSums && plan.chunks >= useful) {
+    const size_t bytes = plan.kernel.workspace_bytes(plan.whole, 1), sums = plan.kernel.sums_bytes(plan.whole);
+    const auto memory = allocate(useful * bytes), values = allocate(plan.chunks * sums);
+    for (ProductTile tile = plan.whole; tile.batch < args.batch; tile.batch++) {
+      in_parallel(plan.chunks, [&](int64_t part, int64_t begin, int64_t end) {
+        plan.kernel.multiply(tile, {begin, end, values.get()}, static_cast<char*>(memory.get()) + part * bytes);
+      });
+      plan.kernel.fold(tile, plan.chunks, values.get());
+    }
+    return;
+  }
+
+  plan.cut(useful);
+  const size_t bytes = plan.kernel.workspace_bytes(plan.tile(0), plan.chunks);  // the first tile is the largest
+  const auto memory = allocate(std::min(plan.tasks(), useful) * bytes);
+  in_parallel(plan.tasks(), [&](int64_t part, int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; task++) {
+      if (task + 1 < end && plan.tasks() == args.batch) {
+        for (const Factor& factor : {plan.whole.rows, plan.whole.columns}) {
+          ask_for(factor, task + 1, args.k, size_of(args.dtype));
+        }
+      }
+      plan.kernel.multiply(plan.tile(task), {0, plan.chunks, nullptr}, static_cast<char*>(memory.get()) + part * bytes);
+    }
+  });
+}
+
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,45 @@
+// What 140_ordered.cpp, which plans, asks of the vector code, which is compiled once for each kind of processor.
+#pragma once
+#include <cstddef>
+
+#include "../../common/args.h"
+
+namespace torch_reductions::cpu {
+
+// One factor as lanes, the rows of a or the columns of b, of k elements each; strides in elements.
+struct Factor {
+  const void* data;
+  int64_t batch_stride, lane_stride, k_stride, lanes;
+};
+
+// A tile of one batch's result, or its share of the chunks of k. Vectors hold neighbouring columns. Where `swapped`, rows
+// are columns of the result, and columns its rows.
+struct ProductTile {
+  const MatmulArgs* args;
+  bool swapped;
+  Factor rows, columns;
+  int64_t batch, row, column, row_count, column_count;
+};
+
+// The chunks [begin, end) of k; of all of them the result is written. Of a part of them each chunk's sums go to values
+// + chunk * tile_sums(tile), in the order of the kernel's own.
+struct ProductChunks {
+  int64_t begin, end;
+  void* values;
+};
+
+struct MatmulKernel {
+  int rows, columns;  // of the tile in registers: what a tile's sizes should be multiples of
+  size_t (*workspace_bytes)(const ProductTile& tile, int64_t chunks);
+  size_t (*sums_bytes)(const ProductTile& tile);
+  void (*multiply)(const ProductTile& tile, const ProductChunks& chunks, void* workspace);
+  // Adds the values of all chunks from left to right, in place, and writes the result.
+  void (*fold)(const ProductTile& tile, int64_t chunks, void* values);
+};
+
+struct MatmulKernels {
+  MatmulKernel own[kDtypes], wide[kDtypes];  // by the dtype of the factors: the result is of it, or float32 or int32
+};
+extern const MatmulKernels matmul_baseline, matmul_avx2, matmul_avx512;
+
+}  // namespace torch_reductions::cpu

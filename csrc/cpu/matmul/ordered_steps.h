@@ -1,0 +1,166 @@
+// One step of a chain for vectors of sums: what it multiplies, and how.
+#pragma once
+#include "../vector.h"
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+namespace torch_reductions::cpu {
+namespace {
+
+template <class V>
+ALWAYS_INLINE V as(auto v) {
+  static_assert(sizeof(V) == sizeof v);
+  V to;
+  __builtin_memcpy(&to, &v, sizeof to);
+  return to;
+}
+
+// ---------------------------------------------------------------- a b + c, rounded once
+
+#if defined(__AVX512F__)
+ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
+  return Vector<float>(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c)));
+}
+ALWAYS_INLINE Vector<double> fused(Vector<double> a, Vector<double> b, Vector<double> c) {
+  return Vector<double>(_mm512_fmadd_pd(__m512d(a), __m512d(b), __m512d(c)));
+}
+#elif defined(__FMA__)
+ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
+  return Vector<float>(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c)));
+}
+ALWAYS_INLINE Vector<double> fused(Vector<double> a, Vector<double> b, Vector<double> c) {
+  return Vector<double>(_mm256_fmadd_pd(__m256d(a), __m256d(b), __m256d(c)));
+}
+#else
+#ifdef __FP_FAST_FMAF  // the processor has the instruction, GCC the builtin alone
+ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
+  for (int i = 0; i < kLanes<float>; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return c;
+}
+#else
+typedef double Doubles __attribute__((vector_size(8 * kLanes<float>)));
+typedef uint64_t DoubleBits __attribute__((vector_size(8 * kLanes<float>)));
+
+// The product is exact in double. So is the error of the sum, which tells whether the sum is to be made odd: a sum that is
+// rounded to odd may be rounded once more without harm, because a double has more than two bits to spare (Boldo and
+// Melquiond, Emulation of FMA and Correctly Rounded Sums, 2008).
+ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
+  const Doubles product = __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
+  const Doubles other = __builtin_convertvector(c, Doubles), sum = product + other, back = sum - product;
+  const Doubles error = (product - (sum - back)) + (other - back);
+  const DoubleBits bits = as<DoubleBits>(sum), away = 1 - 2 * ((bits ^ as<DoubleBits>(error)) >> 63);
+  const DoubleBits inexact = DoubleBits(error < 0) | DoubleBits(error > 0);  // neither of a NaN: the sum is not finite
+  const DoubleBits even = (bits & 1) - 1;
+  return __builtin_convertvector(as<Doubles>(bits + (away & inexact & even)), Vector<float>);
+}
+#endif
+// The C library's fma is right on every processor.
+ALWAYS_INLINE Vector<double> fused(Vector<double> a, Vector<double> b, Vector<double> c) {
+  for (int i = 0; i < kLanes<double>; i++) c[i] = __builtin_fma(a[i], b[i], c[i]);
+  return c;
+}
+#endif
+
+// ---------------------------------------------------------------- steps: Word is an operand of one, of kDepth elements
+
+template <class A>
+struct FusedStep {
+  using Word = A;
+  using Sum = A;
+  static constexpr int kDepth = 1;
+  static ALWAYS_INLINE Vector<A> apply(Vector<A> a, Vector<A> b, Vector<A> sum) { return fused(a, b, sum); }
+};
+
+template <class A>
+struct WrappingStep {
+  using Word = A;
+  using Sum = A;
+  static constexpr int kDepth = 1;
+  static ALWAYS_INLINE Vector<A> apply(Vector<A> a, Vector<A> b, Vector<A> sum) { return a * b + sum; }
+};
+
+// Integers of up to 16 bits: a word is two neighbours along k, whose products and their sum are exact in 32 bits, but for
+// 2 (-2^15)^2, which wraps as it should.
+struct PairStep {
+  using Word = uint32_t;
+  using Sum = uint32_t;
+  static constexpr int kDepth = 2;
+  static ALWAYS_INLINE Vector<Sum> apply(Vector<Word> a, Vector<Word> b, Vector<Sum> sum) {
+#if defined(__AVX512BW__)
+    return Vector<Sum>(_mm512_madd_epi16(__m512i(a), __m512i(b))) + sum;
+#elif defined(__AVX2__)
+    return Vector<Sum>(_mm256_madd_epi16(__m256i(a), __m256i(b))) + sum;
+#elif defined(__SSE2__)
+    return Vector<Sum>(_mm_madd_epi16(__m128i(a), __m128i(b))) + sum;
+#else
+    const auto low = [](Vector<Word> x) { return Vector<Sum>(Vector<int32_t>(x << 16) >> 16); };
+    const auto high = [](Vector<Word> x) { return Vector<Sum>(Vector<int32_t>(x) >> 16); };
+    return low(a) * low(b) + high(a) * high(b) + sum;
+#endif
+  }
+};
+
+// The steps of a product of elements of S.
+template <class S>
+using StepOf = std::conditional_t<!std::is_integral_v<S>, FusedStep<ProductOf<S>>,
+                                  std::conditional_t<sizeof(S) <= 2, PairStep, WrappingStep<ProductOf<S>>>>;
+
+// ---------------------------------------------------------------- chains
+
+#if defined(__AVX512F__)
+constexpr int kRows = 14;  // of the sums that stay in registers: 28 of 32 vectors
+#else
+constexpr int kRows = 6;  // 12 of 16
+#endif
+constexpr int kVectors = 2;  // of each row
+
+// Goes on with H chains in each lane of NV vectors, or begins them, and keeps their values in tile[H][NV vectors]. `a` is
+// [steps][H], `b` is [steps][NV vectors], `pitch` words from step to step.
+template <class Step, int H, int NV>
+__attribute__((noinline)) void chain(const typename Step::Word* a, const typename Step::Word* b, int64_t pitch,
+                                     int64_t steps, bool begin, typename Step::Sum* tile) {
+  using Word = typename Step::Word;
+  using Sum = typename Step::Sum;
+  constexpr int W = kLanes<Word>;
+  Vector<Sum> sums[H][NV];
+#pragma GCC unroll 16
+  for (int i = 0; i < H; i++) {
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; j++) sums[i][j] = begin ? Vector<Sum>{} : load(tile + (i * NV + j) * W);
+  }
+  for (; steps > 0; steps--, a += H, b += pitch) {
+    Vector<Word> right[NV];
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; j++) right[j] = load(b + j * W);
+#pragma GCC unroll 16
+    for (int i = 0; i < H; i++) {
+      const Vector<Word> left = splat(a[i]);
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; j++) sums[i][j] = Step::apply(left, right[j], sums[i][j]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < H; i++) {
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; j++) store(tile + (i * NV + j) * W, sums[i][j]);
+  }
+}
+
+template <class Step>
+using Chain = void (*)(const typename Step::Word*, const typename Step::Word*, int64_t, int64_t, bool,
+                       typename Step::Sum*);
+
+// chains<Step>[H - 1][NV - 1]
+template <class Step>
+struct Chains {
+  Chain<Step> of[kRows][kVectors];
+
+  template <std::size_t... h>
+  constexpr explicit Chains(std::index_sequence<h...>) : of{{chain<Step, h + 1, 1>, chain<Step, h + 1, 2>}...} {}
+};
+template <class Step>
+constexpr Chains<Step> kChains{std::make_index_sequence<kRows>()};
+
+}  // namespace
+}  // namespace torch_reductions::cpu

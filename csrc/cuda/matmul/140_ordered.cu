@@ -1,0 +1,29 @@
+// ordered
+// Changes: the order of operations is a function of k alone (docs/order.md): chunks of 512, which are added from left to
+//          right. So k may be cut over blocks, and every shape of tile gives the same bits.
+// Costs:   the totals of earlier chunks wait in shared memory, one more addition a chunk; where k is cut over blocks, a
+//          second launch, which reads the value of each chunk.
+// Gains:   a row has the same bits alone, in a batch, and on the CPU; narrow products and those with a long k fill the
+//          device; a pipeline of asynchronous copies keeps the multipliers busy, whichever way the operands lie.
+// Order:   chunks of 512, each one chain of fused multiply-adds with k ascending from +0, added from left to right.
+// Needs:   7.5 and up; any layout.
+// See:     ordered/plan.cuh chooses the kernel by what stands in ordered/tuning.h; ordered/tile.cuh and strip.cuh are the
+//          kernels; ordered/planes.cuh adds chunks that different blocks have multiplied.
+#include "ladder.h"
+#include "ordered/families.h"
+
+namespace torch_reductions::cuda {
+
+void ordered(const MatmulArgs& args, Context& context) {
+  switch (args.dtype) {
+    case Dtype::float32: return multiply_float32(args, context);
+    case Dtype::float64: return multiply_float64(args, context);
+    case Dtype::int32: return multiply_int32(args, context);
+    case Dtype::int64: return multiply_int64(args, context);
+    case Dtype::float16:
+    case Dtype::bfloat16: return multiply_halves(args, context);
+    default: return multiply_small_integers(args, context);
+  }
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,9 @@
+// Products of float32.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void multiply_float32(const MatmulArgs& args, Context& context) { ProductPlan<float, float>(args, context).run(); }
+
+}  // namespace torch_reductions::cuda

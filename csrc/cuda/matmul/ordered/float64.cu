@@ -1,0 +1,9 @@
+// Products of float64.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void multiply_float64(const MatmulArgs& args, Context& context) { ProductPlan<double, double>(args, context).run(); }
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,9 @@
+// Products of int32, wrapping: those of unsigned ones, which are the same bits.
+#include "families.h"
+#include "plan.cuh"
+
+namespace torch_reductions::cuda {
+
+void multiply_int32(const MatmulArgs& args, Context& context) { ProductPlan<uint32_t, uint32_t>(args, context).run(); }
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,193 @@
+// Which kernel computes a product, by its sizes and the device; the bits are the same in all of them.
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "planes.cuh"
+#include "strip.cuh"
+#include "tile.cuh"
+
+namespace torch_reductions::cuda {
+
+// T: float, double, or the unsigned integer that products are computed in; or a type that is widened to one of them.
+template <class T, class Out>
+class ProductPlan {
+  using P = ProductOf<T>;
+  static constexpr int kV = 16 / int(sizeof(T));
+
+ public:
+  ProductPlan(const MatmulArgs& args, Context& context)
+      : args_(args),
+        context_(context),
+        multiprocessors_(multiprocessors(context.device)),
+        chunks_(ceil_div(args.k, kProductChunk)),
+        a_(operand(args.a, args.m, args.a.row_stride, args.a.column_stride)),
+        b_(operand(args.b, args.n, args.b.column_stride, args.b.row_stride)) {}
+
+  void run() {
+    if (args_.k == 0) return in_planes<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
+    if constexpr (Tuning<T>::kStrips) {
+      if (std::min(args_.m, args_.n) <= kStripRows) return strips();
+    }
+    choose(typename Tuning<T>::Tiles());
+    tiles(typename Tuning<T>::Tiles());
+  }
+
+ private:
+  // A stride along one element may be anything.
+  Operand<T> operand(const Matrix& matrix, int64_t lines, int64_t line_stride, int64_t depth_stride) const {
+    if (lines == 1 && depth_stride != 1) line_stride = 1;
+    if (args_.k == 1 && line_stride != 1) depth_stride = 1;
+    return {static_cast<const T*>(matrix.data), matrix.batch_stride, line_stride, depth_stride, lines};
+  }
+
+  // body(constant layout), with whole vectors where Whole allows and every one of them is aligned.
+  template <bool WholeLines, bool WholeDepth, class Body>
+  void with_layout(const Operand<T>& x, Body body) const {
+    const auto aligned = [&](int64_t stride, int64_t neighbours) {
+      return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && stride % kV == 0 && x.batch_stride % kV == 0 &&
+             neighbours % kV == 0;
+    };
+    if constexpr (!std::is_same_v<T, P>) body(std::integral_constant<Layout, Layout::any>());
+    else if (x.line_stride == 1 && x.depth_stride != 1) {
+      if constexpr (WholeLines) {
+        if (aligned(x.depth_stride, x.lines)) return body(std::integral_constant<Layout, Layout::whole_lines>());
+      }
+      body(std::integral_constant<Layout, Layout::lines>());
+    } else {
+      if constexpr (WholeDepth) {
+        if (aligned(x.line_stride, args_.k)) return body(std::integral_constant<Layout, Layout::whole_depth>());
+      }
+      body(std::integral_constant<Layout, Layout::depth>());
+    }
+  }
+
+  // --- Strips ---------------------------------------------------------------------------------------------------------
+
+  void strips() {
+    const bool few_are_columns = args_.m > kStripRows;
+    const Operand<T>&few = few_are_columns ? b_ : a_, &many = few_are_columns ? a_ : b_;
+    StripJob<T> job{args_, few, many, few_are_columns, unsigned(ceil_div(many.lines, int64_t(32))), 0, chunks_, nullptr};
+    with_layout<sizeof(T) == 4, sizeof(T) == 4>(many, [&](auto layout) {
+      if (few.lines == 1) strips<1, layout>(job);
+      else if (few.lines <= 4) strips<4, layout>(job);
+      else strips<kStripRows, layout>(job);
+    });
+  }
+
+  template <int Rows, Layout kLayout>
+  void strips(StripJob<T>& job) {
+    constexpr size_t kBytes = StripSizes<P, Rows, kLayout>::kBytes;
+    const int64_t most = std::min(int64_t(strip_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
+    const auto start = [&](int64_t warps) {
+      const int64_t blocks = args_.batch * job.strips * ceil_div(job.last - job.first, warps);
+      launch(multiply_strips<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream, job);
+    };
+    if (chunks_ <= most) return start(chunks_);
+    in_planes<P, Out>(args_, context_, chunks_, planes_at_once(1), [&](int64_t first, int64_t count, P* planes) {
+      job.first = first, job.last = first + count, job.planes = planes;
+      start(std::min(most / 2, count));
+    });
+  }
+
+  // --- Tiles ----------------------------------------------------------------------------------------------------------
+
+  // The sizes of every shape, and what each would cost, in products that one multiprocessor computes: the busiest has
+  // ceil(blocks / multiprocessors) blocks. A run of 0 chunks stands for all of k.
+  template <class... Shapes>
+  void choose(List<Shapes...>) {
+    double least = INFINITY;
+    int shape = 0;
+    const auto consider = [&](auto tile) {
+      using Shape = typename decltype(tile)::type;
+      for (int run = 0; run <= kMostRun; run = run == 0 ? 1 : 2 * run) {
+        const double cost = this->template cost<Shape>(run);
+        if (cost < least) least = cost, shape_ = shape, run_ = run;
+      }
+      shape++;
+    };
+    (consider(Tag<Shapes>()), ...);
+  }
+
+  template <class Shape>
+  double cost(int run) const {
+    const double elements = double(args_.batch) * args_.m * args_.n, planes = double(chunks_) * elements * sizeof(P);
+    if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
+    if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
+    const double tiles = double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
+    const double busiest = std::ceil((run == 0 ? tiles : tiles * ceil_div(chunks_, int64_t(run))) / multiprocessors_);
+    const double depth = run == 0 ? double(args_.k) : double(std::min(args_.k, run * kProductChunk));
+    const double rate = Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
+    const double fold = run == 0 ? 0 : kFoldLaunch + kFoldByte * planes / multiprocessors_;
+    return busiest * (Shape::kM * Shape::kN * depth / rate + kBlockStart) + fold;
+  }
+
+  template <class Shape>
+  static constexpr size_t most_bytes() {
+    using Padded = TileSizes<T, Shape, Layout::depth, Layout::depth>;
+    using OnePadded = TileSizes<T, Shape, Layout::depth, Layout::lines>;
+    return std::max(Padded::kStageBytes, OnePadded::kStageBytes) + Padded::kTotalBytes;
+  }
+
+  template <class... Shapes>
+  void tiles(List<Shapes...>) {
+    int shape = 0;
+    ((shape++ == shape_ ? tiles<Shapes>() : void()), ...);
+  }
+
+  template <class Shape>
+  void tiles() {
+    constexpr bool kWhole = std::is_same_v<T, float>;
+    with_layout<kWhole, false>(a_, [&](auto layout_a) {
+      with_layout<kWhole, false>(b_, [&](auto layout_b) { tiles<Shape, layout_a, layout_b>(); });
+    });
+  }
+
+  template <class Shape, Layout A, Layout B>
+  void tiles() {
+    using Sizes = TileSizes<T, Shape, A, B>;
+    constexpr int kStored = 16 / int(sizeof(P));
+    TileJob<T> job{args_, a_, b_};
+    job.tiles_m = unsigned(ceil_div(args_.m, int64_t(Shape::kM)));
+    job.tiles_n = unsigned(ceil_div(args_.n, int64_t(Shape::kN)));
+    // What runs at the same time is about as high as it is wide.
+    const double together = double(multiprocessors_) * Shape::kBlocks;
+    job.group = unsigned(std::max(1., std::round(std::sqrt(together * Shape::kN / Shape::kM))));
+    const int64_t blocks = args_.batch * job.tiles_m * job.tiles_n;
+    const auto start = [&](int64_t pieces) {
+      const bool has_totals = !job.direct || (job.planes == nullptr && chunks_ > 1);
+      const size_t bytes = Sizes::kStageBytes + has_totals * Sizes::kTotalBytes;
+      launch(multiply_tiles<T, Out, Shape, A, B>, blocks * pieces, Shape::kThreads, bytes, context_.stream, job);
+    };
+    const bool wide = args_.n % kStored == 0;
+    if (run_ == 0) {
+      job.first = 0, job.last = job.run = chunks_, job.planes = nullptr;
+      job.direct = wide && std::is_same_v<Out, P> && args_.added.data == nullptr &&
+                   reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
+      return start(1);
+    }
+    job.run = run_, job.direct = wide;
+    in_planes<P, Out>(args_, context_, chunks_, planes_at_once(run_), [&](int64_t first, int64_t count, P* planes) {
+      job.first = first, job.last = first + count, job.planes = planes;
+      start(ceil_div(count, int64_t(run_)));
+    });
+  }
+
+  // So many planes as fit the workspace, in whole runs.
+  int64_t planes_at_once(int64_t run) const {
+    const int64_t plane = args_.batch * args_.m * args_.n * int64_t(sizeof(P));
+    return std::max(int64_t(1), kPlaneBytes * multiprocessors_ / plane / run) * run;
+  }
+
+  static constexpr int kMostRun = 16;
+  static constexpr int64_t kMostDepth = 1 << 30;  // of a block: its stages are counted by an int
+
+  const MatmulArgs& args_;
+  Context& context_;
+  const int multiprocessors_;
+  const int64_t chunks_;
+  const Operand<T> a_, b_;
+  int shape_ = 0, run_ = 0;
+};
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,158 @@
+// Products with at most 16 lines on one side: a warp computes a strip of 32 lines of the other side by all of the few, a
+// lane a line, over one chunk of k. Each warp has a pipeline of copies of its own: no barrier but at the end, where a block
+// whose warps have all the chunks of a strip adds them from left to right.
+#pragma once
+#include "operand.cuh"
+#include "tuning.h"
+
+namespace torch_reductions::cuda {
+
+template <class T>
+struct StripJob {
+  MatmulArgs args;
+  Operand<T> few, many;
+  bool few_are_columns;  // the few lines are b's
+  unsigned strips;
+  // Chunks `first` to `last`. Their values go to a plane each, if there are planes.
+  int64_t first, last;
+  ProductOf<T>* planes;
+};
+
+// The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, but for lines that
+// are not whole ones: k is the last index of the few.
+template <class P, int Rows, Layout kLayout>
+struct StripSizes {
+  static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kStripDepth, kStages = strip_stages(Rows);
+  static constexpr bool kAlong = is_along_depth(kLayout);
+  static constexpr int kRow = kAlong ? kDepth + kVector : 32;  // padded, so that lanes' vectors lie in different banks
+  static constexpr int kFew = Rows * kDepth, kStage = kFew + (kAlong ? 32 : kDepth) * kRow;
+  static constexpr int kWarp = kStages * kStage;
+  static constexpr size_t kBytes = sizeof(P) * kWarp;  // of a warp; its values fit there too
+  static_assert(kWarp >= Rows * 32);
+};
+
+template <class T, class Out, int Rows, Layout kLayout>
+__global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
+    multiply_strips(const __grid_constant__ StripJob<T> job) {
+  using P = ProductOf<T>;
+  using Sizes = StripSizes<P, Rows, kLayout>;
+  constexpr int kV = Sizes::kVector, kDepth = Sizes::kDepth, kStages = Sizes::kStages, kCopied = vector_of<T>(kLayout);
+  using Vector = Together<P, kV>;
+  using Own = Pieces<32, kDepth, 32, Sizes::kAlong, kCopied, kDepth / kCopied>;
+  extern __shared__ uint4 memory[];
+  const MatmulArgs& args = job.args;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  P* const stages = reinterpret_cast<P*>(memory) + warp * Sizes::kWarp;
+  const int64_t first_line = int64_t(blockIdx.x % job.strips) * 32;
+  const int64_t batch = blockIdx.x / job.strips % unsigned(args.batch);
+  const int64_t chunk = job.first + int64_t(blockIdx.x / job.strips / unsigned(args.batch)) * warps + warp;
+  const int depth = int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
+  const int rows = int(job.few.lines), lines = int(min(job.many.lines - first_line, int64_t(32)));
+
+  P sums[Rows];
+#pragma unroll
+  for (int r = 0; r < Rows; r++) sums[r] = 0;
+  if (depth > 0) {
+    const T* const few = job.few.at(batch, 0, chunk * kProductChunk);
+    const T* const many = job.many.at(batch, first_line, chunk * kProductChunk);
+    const int line = Own::line_of(lane), k_of_lane = Own::depth_of(lane);
+    const int64_t line_step = Sizes::kAlong ? job.many.line_stride : 1;
+    const int64_t depth_step = Sizes::kAlong ? 1 : job.many.depth_stride;
+    const auto copy = [&](int stage, int slot) {
+      P* const to = stages + slot * Sizes::kStage;
+      const int k0 = stage * kDepth;
+      const auto spot = [&](int piece) {
+        const int l = line + Own::line_step(piece), k = k_of_lane + Own::depth_step(piece);
+        return to + Sizes::kFew + (Sizes::kAlong ? l * Sizes::kRow + k : k * Sizes::kRow + l);
+      };
+      if (lines == 32 && depth - k0 >= kDepth) {
+        const T* from = many + line * line_step + (k0 + k_of_lane) * depth_step;
+#pragma unroll
+        for (int piece = 0; piece < Own::kCount; piece++) {
+          copy_piece<kCopied>(spot(piece), from);
+          from = as_one(from + (Sizes::kAlong ? Own::kAcross * line_step : Own::kDeep * depth_step));
+        }
+      } else {
+#pragma unroll 1
+        for (int piece = 0; piece < Own::kCount; piece++) {
+          const int l = min(line + Own::line_step(piece), lines - Own::kWide);
+          const int k = min(k0 + k_of_lane + Own::depth_step(piece), depth - Own::kLong);
+          copy_piece<kCopied>(spot(piece), many + l * line_step + k * depth_step);
+        }
+      }
+      const T* from = few + min(k0 + lane, depth - 1) * job.few.depth_stride;
+#pragma unroll
+      for (int r = 0; r < Rows; r++) {
+        copy_piece<1>(to + r * kDepth + lane, from);
+        if (r + 1 < rows) from = as_one(from + job.few.line_stride);
+      }
+    };
+    const int steps = (depth + kDepth - 1) / kDepth;
+#pragma unroll 1
+    for (int stage = 0; stage < kStages - 1; stage++) {
+      if (stage < steps) copy(stage, stage);
+      commit_copies();
+    }
+    int reading = 0, writing = kStages - 1;
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+      await_copies<kStages - 2>();
+      __syncwarp();
+      if (step + kStages - 1 < steps) copy(step + kStages - 1, writing);
+      commit_copies();
+      const P* const few_of_stage = stages + reading * Sizes::kStage;
+      const P* const own = few_of_stage + Sizes::kFew + lane * (Sizes::kAlong ? Sizes::kRow : 1);
+      reading = reading == kStages - 1 ? 0 : reading + 1;
+      writing = writing == kStages - 1 ? 0 : writing + 1;
+      const int left = depth - step * kDepth;
+      if (left >= kDepth) {
+#pragma unroll
+        for (int k = 0; k < kDepth; k += kV) {
+          Vector b;
+          if constexpr (Sizes::kAlong) b = *reinterpret_cast<const Vector*>(own + k);
+          else {
+#pragma unroll
+            for (int v = 0; v < kV; v++) b.element[v] = own[(k + v) * Sizes::kRow];
+          }
+#pragma unroll
+          for (int r = 0; r < Rows; r++) {
+            const Vector a = *reinterpret_cast<const Vector*>(few_of_stage + r * kDepth + k);
+#pragma unroll
+            for (int v = 0; v < kV; v++) sums[r] = multiply_add(a.element[v], b.element[v], sums[r]);
+          }
+        }
+      } else {
+#pragma unroll 1
+        for (int k = 0; k < left; k++) {
+          const P b = own[k * (Sizes::kAlong ? 1 : Sizes::kRow)];
+#pragma unroll
+          for (int r = 0; r < Rows; r++) sums[r] = multiply_add(few_of_stage[r * kDepth + k], b, sums[r]);
+        }
+      }
+    }
+  }
+
+  // Where a result stands: the few lines are rows of it, or columns.
+  const int64_t row_step = job.few_are_columns ? 1 : args.n, line_step = job.few_are_columns ? args.n : 1;
+  if (job.planes != nullptr) {
+    if (depth == 0 || lane >= lines) return;
+    P* const to = job.planes + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
+#pragma unroll
+    for (int r = 0; r < Rows; r++)
+      if (r < rows) to[r * row_step] = sums[r];
+    return;
+  }
+  __syncwarp();
+#pragma unroll
+  for (int r = 0; r < Rows; r++) stages[r * 32 + lane] = sums[r];
+  __syncthreads();
+  for (int r = warp; r < rows; r += warps) {
+    const P* const value = reinterpret_cast<const P*>(memory) + r * 32 + lane;
+    P total = *value;
+    for (int w = 1; w < int(job.last); w++) total += value[w * Sizes::kWarp];
+    const int64_t l = first_line + lane;
+    if (lane < lines) store_product<Out>(args, batch, job.few_are_columns ? l : r, job.few_are_columns ? r : l, total);
+  }
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,304 @@
+// A block computes a tile of the result: panels of both operands come into shared memory stage by stage, asynchronously,
+// and a thread multiplies TM lines of a by TN lines of b out of registers.
+//
+// The totals of the chunks before the open one wait in shared memory: registers hold one set of sums alone, so that two
+// large blocks share a multiprocessor. A tile that reaches beyond the result is moved inside and computes some elements
+// that another block stores; where the whole result is smaller, lines and depth beyond the edge are read at the edge, and
+// what comes of them is not used.
+#pragma once
+#include "operand.cuh"
+#include "tuning.h"
+
+namespace torch_reductions::cuda {
+
+template <class T>
+struct TileJob {
+  MatmulArgs args;
+  Operand<T> a, b;
+  unsigned tiles_m, tiles_n, group;  // tiles of `group` rows are neighbours in time: they share panels in the L2
+  // Of chunks `first` to `last` a block multiplies `run`. Where that is not all of k, each one's values go to a plane.
+  int64_t first, last, run;
+  bool direct;  // from registers to memory, 16 aligned bytes at a time; or else by way of shared memory, one by one
+  ProductOf<T>* planes;
+};
+
+template <class T, class Shape, Layout A, Layout B>
+struct TileSizes {
+  using P = ProductOf<T>;
+  static constexpr int kM = Shape::kM, kN = Shape::kN, kThreads = Shape::kThreads, kVector = 16 / int(sizeof(P));
+  static constexpr bool kPadA = is_along_depth(A) || A == Layout::any, kPadB = is_along_depth(B) || B == Layout::any;
+  static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM * kN == 128 * 128;
+  static constexpr int kDepth = tile_depth(sizeof(P), kHalved), kStages = tile_stages(kThreads, kHalved);
+  // From one k to the next: padded where neighbouring threads write neighbours in k.
+  static constexpr int kRowA = kM + kPadA * kVector, kRowB = kN + kPadB * kVector;
+  static constexpr int kPanelA = kDepth * kRowA, kStage = kPanelA + kDepth * kRowB;
+  static constexpr size_t kStageBytes = sizeof(P) * kStages * kStage, kTotalBytes = sizeof(P) * kM * kN;
+};
+
+// What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece, for
+// registers are few: it is as_one, or each piece would have an address of its own.
+template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout>
+struct Panel {
+  using P = ProductOf<T>;
+  static constexpr bool kAlong = is_along_depth(kLayout) || kLayout == Layout::any;
+  static constexpr int kVector = vector_of<T>(kLayout);
+  using Own = Pieces<Lines, Depth, Threads, kAlong, kVector, 8>;
+  static constexpr int kCount = Own::kCount;
+
+  const Operand<T>& operand;
+  const T* cursor;
+  int offset;  // of the first piece in a panel
+
+  __device__ __forceinline__ Panel(const Operand<T>& from, int64_t batch, int64_t first_line, int64_t first_k)
+      : operand(from),
+        cursor(from.at(batch, 0, 0) + (first_line + line()) * line_step() + (first_k + depth()) * depth_step()),
+        offset(depth() * Row + line()) {}
+
+  // Of the first piece in a panel: made anew where they are needed.
+  static __device__ __forceinline__ int line() { return Own::line_of(as_one(int(threadIdx.x))); }
+  static __device__ __forceinline__ int depth() { return Own::depth_of(as_one(int(threadIdx.x))); }
+  __device__ __forceinline__ int64_t line_step() const { return kAlong ? operand.line_stride : 1; }
+  __device__ __forceinline__ int64_t depth_step() const {
+    return kLayout == Layout::any || !kAlong ? operand.depth_stride : 1;
+  }
+  static HOST_DEVICE constexpr int spot(int piece) { return Own::depth_step(piece) * Row + Own::line_step(piece); }
+
+  // The next piece of a stage that is wholly there. The last one leaves the cursor at the next stage.
+  __device__ __forceinline__ void copy(int piece, bool wanted, P* stage) {
+    copy_piece<kVector>(wanted, stage + offset + spot(piece), cursor + (kAlong ? Own::depth_step(piece) : 0));
+    const int64_t jump = kAlong ? Own::kAcross * operand.line_stride : Own::kDeep * operand.depth_stride;
+    if (!kAlong || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = as_one(cursor + jump);
+    if (kAlong && piece == kCount - 1) cursor = as_one(cursor + (Depth - Own::kLineSteps * jump));
+  }
+  // A whole stage, of which `lines` and `left` elements of k are there.
+  __device__ __forceinline__ void copy_edge(P* stage, int lines, int left) const {
+    const int own_line = line(), own_depth = depth();
+#pragma unroll 1
+    for (int piece = 0; piece < kCount; piece++) {
+      const int l = min(own_line + Own::line_step(piece), lines - kVector) - own_line;
+      const int d = min(own_depth + Own::depth_step(piece), left - 1) - own_depth;
+      copy_piece<kVector>(stage + offset + spot(piece), cursor + l * line_step() + d * depth_step());
+    }
+  }
+  __device__ __forceinline__ void skip() { cursor += Depth * depth_step(); }
+};
+
+// Where a block's tile lies, and which part of k it multiplies.
+template <class T, class Shape>
+struct Place {
+  int64_t own_i, own_j, i, j;  // the tile's own beginning, and where it was moved to
+  int64_t batch, chunk;
+  int depth;
+
+  __device__ __forceinline__ Place(const TileJob<T>& job, unsigned block) {
+    const MatmulArgs& args = job.args;
+    const unsigned tiles = job.tiles_m * job.tiles_n, in_group = job.group * job.tiles_n;
+    const unsigned tile = block % tiles, piece = block / tiles, first_row = tile / in_group * job.group;
+    const unsigned rows = min(job.tiles_m - first_row, job.group);
+    own_i = int64_t(first_row + tile % in_group % rows) * Shape::kM;
+    own_j = int64_t(tile % in_group / rows) * Shape::kN;
+    i = max(min(own_i, args.m - Shape::kM), int64_t(0));
+    j = max(min(own_j, args.n - Shape::kN), int64_t(0));
+    const unsigned batches = unsigned(args.batch);
+    batch = piece % batches;
+    chunk = job.first + int64_t(piece / batches) * job.run;
+    depth = int(min(min(chunk + job.run, job.last) * kProductChunk, args.k) - chunk * kProductChunk);
+  }
+};
+
+template <class T, class Out, class Shape, Layout A, Layout B>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
+    multiply_tiles(const __grid_constant__ TileJob<T> job) {
+  using P = ProductOf<T>;
+  using Sizes = TileSizes<T, Shape, A, B>;
+  constexpr int kV = Sizes::kVector, BK = Sizes::kDepth, kStages = Sizes::kStages, kThreads = Sizes::kThreads;
+  using Vector = Together<P, kV>;
+  constexpr int TM = Shape::kM / (8 * Shape::kWarpsM), TN = Shape::kN / (4 * Shape::kWarpsN);
+  extern __shared__ uint4 memory[];
+  P* const stages = reinterpret_cast<P*>(memory);
+  Vector* const totals = reinterpret_cast<Vector*>(stages + kStages * Sizes::kStage) + threadIdx.x;
+  const MatmulArgs& args = job.args;
+
+  const Place<T, Shape> place(job, blockIdx.x);
+  const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
+  const bool inside = lines_a == Shape::kM && lines_b == Shape::kN && A != Layout::any;
+  const int depth = place.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
+
+  Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A> panel_a(job.a, place.batch, place.i, place.chunk * kProductChunk);
+  Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B> panel_b(job.b, place.batch, place.j, place.chunk * kProductChunk);
+  constexpr int kPiecesA = decltype(panel_a)::kCount, kPieces = kPiecesA + decltype(panel_b)::kCount;
+  const auto copy_piece_of = [&](int piece, bool wanted, P* stage) {
+    if (piece < kPiecesA) panel_a.copy(piece, wanted, stage);
+    else panel_b.copy(piece - kPiecesA, wanted, stage + Sizes::kPanelA);
+  };
+  const auto copy_edge = [&](int step, P* stage) {
+    panel_a.copy_edge(stage, lines_a, depth - step * BK);
+    panel_b.copy_edge(stage + Sizes::kPanelA, lines_b, depth - step * BK);
+  };
+  const auto skip = [&] {
+    panel_a.skip();
+    panel_b.skip();
+  };
+
+  // Eight lanes lie along the lines of a and four along those of b, so that 16-byte loads of neighbours fill all banks.
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int i_of_thread = warp % Shape::kWarpsM * (8 * TM) + (lane >> 1 & 7) * kV;
+  const int j_of_thread = warp / Shape::kWarpsM * (4 * TN) + (lane & 1 | lane >> 4 << 1) * kV;
+  P sums[TM][TN];
+  Vector a[2][TM / kV], b[2][TN / kV];
+  const auto clear = [&] {
+#pragma unroll
+    for (int i = 0; i < TM; i++)
+#pragma unroll
+      for (int j = 0; j < TN; j++) sums[i][j] = 0;
+  };
+  const auto load = [&](int to, const P* stage, int k) {
+    const P* const from_a = stage + k * Sizes::kRowA + i_of_thread;
+    const P* const from_b = stage + Sizes::kPanelA + k * Sizes::kRowB + j_of_thread;
+#pragma unroll
+    for (int i = 0; i < TM / kV; i++) a[to][i] = *reinterpret_cast<const Vector*>(from_a + i * 8 * kV);
+#pragma unroll
+    for (int j = 0; j < TN / kV; j++) b[to][j] = *reinterpret_cast<const Vector*>(from_b + j * 4 * kV);
+  };
+  // Down one column and up the next: neighbours share an operand, which spares the registers' banks.
+  const auto multiply = [&](int from) {
+#pragma unroll
+    for (int j = 0; j < TN; j++)
+#pragma unroll
+      for (int step = 0; step < TM; step++) {
+        const int i = j % 2 ? TM - 1 - step : step;
+        sums[i][j] = multiply_add(a[from][i / kV].element[i % kV], b[from][j / kV].element[j % kV], sums[i][j]);
+      }
+  };
+  // Vector j of line i of this thread: where it stands in the tile.
+  const auto row_of = [&](int i) { return i_of_thread + i / kV * 8 * kV + i % kV; };
+  const auto column_of = [&](int j) { return j_of_thread + j * 4 * kV; };
+
+#pragma unroll 1
+  for (int stage = 0; stage < kStages - 1; stage++) {
+    P* const to = stages + stage * Sizes::kStage;
+    if (inside && stage < whole) {
+#pragma unroll
+      for (int piece = 0; piece < kPieces; piece++) copy_piece_of(piece, true, to);
+    } else {
+      copy_edge(stage, to);
+      skip();
+    }
+    commit_copies();
+  }
+  await_copies<kStages - 2>();
+  __syncthreads();
+  clear();
+  load(0, stages, 0);
+
+  int reading = 0, writing = kStages - 1, step = 0;  // stages of memory, and of k
+  int done = 0;                                          // chunks
+#pragma unroll 1
+  while (true) {
+    constexpr int kSteps = kProductChunk / BK;
+    const bool ends = (step + kSteps) * BK >= depth;
+    const int end = min(whole, step + kSteps);
+#pragma unroll 1
+    for (; step < end; step++) {
+      const int ahead = step + kStages - 1;
+      const bool fast = inside && ahead < whole;
+      P* const to = stages + writing * Sizes::kStage;
+      // One stage more than there are: the first elements of the stage after the last one are loaded, though not used.
+      if (!fast && ahead * BK < depth + BK) copy_edge(ahead, to);
+      const P* from = stages + reading * Sizes::kStage;
+      reading = reading == kStages - 1 ? 0 : reading + 1;
+      writing = writing == kStages - 1 ? 0 : writing + 1;
+#pragma unroll
+      for (int k = 0; k < BK; k++) {
+        if (k == BK - 1) {
+          if constexpr (A == Layout::any) skip();
+          commit_copies();
+          await_copies<kStages - 2>();
+          __syncthreads();
+          from = stages + reading * Sizes::kStage;
+        }
+        load((k + 1) % 2, from, (k + 1) % BK);
+        if constexpr (A != Layout::any) {
+          // In bursts: the compiler sets three empty instructions before each copy that follows a load.
+          constexpr int kBursts = (kPieces + kBurst - 1) / kBurst, kEvery = (BK - 1) / kBursts;
+          if (k % kEvery == 0 && k / kEvery < kBursts) {
+#pragma unroll
+            for (int piece = k / kEvery * kPieces / kBursts; piece < (k / kEvery + 1) * kPieces / kBursts; piece++)
+              copy_piece_of(piece, fast, to);
+          }
+        }
+        multiply(k % 2);
+      }
+    }
+    if (ends) {
+#pragma unroll 1
+      for (int k = 0; k < tail; k++) {
+        load(0, stages + reading * Sizes::kStage, k);
+        multiply(0);
+      }
+    }
+    const bool to_plane = job.planes != nullptr, leaves = ends || to_plane;
+    if (!leaves || !job.direct) {
+#pragma unroll
+      for (int i = 0; i < TM; i++)
+#pragma unroll
+        for (int j = 0; j < TN / kV; j++) {
+          Vector total;
+          if (done > 0 && !to_plane) total = totals[(i * (TN / kV) + j) * kThreads];
+#pragma unroll
+          for (int v = 0; v < kV; v++) {
+            const P sum = sums[i][j * kV + v];
+            total.element[v] = done > 0 && !to_plane ? total.element[v] + sum : sum;
+          }
+          totals[(i * (TN / kV) + j) * kThreads] = total;
+        }
+    }
+    if (leaves) {
+      // Made again, or the loop would keep registers for it.
+      const Place<T, Shape> here(job, unsigned(as_one(int(blockIdx.x))));
+      const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
+      P* const plane = job.planes + (here.chunk - job.first + done) * args.batch * args.m * args.n;
+      const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
+      if (job.direct) {
+        P* const to = (to_plane ? plane : static_cast<P*>(args.output)) + start;
+        const P alpha = to_plane ? P(1) : P(args.alpha);
+#pragma unroll
+        for (int i = 0; i < TM; i++) {
+          if (row_of(i) >= lines_a || row_of(i) < first_row) continue;
+#pragma unroll
+          for (int j = 0; j < TN / kV; j++) {
+            Vector values;
+            if (done > 0 && !to_plane) values = totals[(i * (TN / kV) + j) * kThreads];
+#pragma unroll
+            for (int v = 0; v < kV; v++) {
+              const P sum = sums[i][j * kV + v];
+              values.element[v] = done > 0 && !to_plane ? values.element[v] + sum : sum;
+              if constexpr (std::is_floating_point_v<P>) values.element[v] *= alpha;  // by 1 changes nothing
+            }
+            if (column_of(j) < lines_b && column_of(j) >= first_column)
+              *reinterpret_cast<Vector*>(to + row_of(i) * args.n + column_of(j)) = values;
+          }
+        }
+      } else {
+#pragma unroll 1
+        for (int spot = 0; spot < TM * (TN / kV); spot++) {
+          const int row = row_of(spot / (TN / kV)), column = column_of(spot % (TN / kV));
+          if (row >= lines_a || row < first_row) continue;
+          const Vector values = totals[spot * kThreads];
+#pragma unroll
+          for (int v = 0; v < kV; v++) {
+            if (column + v >= lines_b || column + v < first_column) continue;
+            if (to_plane) plane[start + row * args.n + column + v] = values.element[v];
+            else store_product<Out>(args, here.batch, here.i + row, here.j + column + v, values.element[v]);
+          }
+        }
+      }
+    }
+    if (ends) break;
+    done++;
+    clear();
+  }
+  await_copies<0>();
+}
+
+}  // namespace torch_reductions::cuda

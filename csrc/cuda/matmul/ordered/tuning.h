@@ -1,0 +1,68 @@
+// What was measured, as data: the shapes of tiles and strips, and how fast they are. Nothing here changes a bit of a result.
+#pragma once
+#include <cstdint>
+
+#include "../../../common/dtype.h"
+
+namespace torch_reductions::cuda {
+
+// M x N results of a block, WarpsM x WarpsN warps; `Blocks` of them share a multiprocessor, which reaches Rate hundredths
+// of its peak when it holds at least Fill of them.
+template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
+struct Tile {
+  static constexpr int kM = M, kN = N, kWarpsM = WarpsM, kWarpsN = WarpsN, kThreads = 32 * WarpsM * WarpsN;
+  static constexpr int kBlocks = Blocks, kFill = Fill, kRate = Rate;
+};
+template <class... T>
+struct List {};
+
+using LargeTile = Tile<128, 128, 2, 2, 2, 2, 76>;
+using MiddleTile = Tile<128, 64, 2, 2, 3, 1, 68>;
+using SmallTile = Tile<64, 64, 1, 2, 4, 2, 66>;
+using WideTile = Tile<128, 64, 2, 2, 2, 1, 68>;  // of 8 bytes an element
+
+template <class T>
+struct Tuning {  // of elements that are widened on their way in
+  using Tiles = List<SmallTile>;
+  static constexpr bool kStrips = false;
+};
+template <>
+struct Tuning<float> {
+  using Tiles = List<LargeTile, MiddleTile, SmallTile>;
+  static constexpr bool kStrips = true;
+};
+template <>
+struct Tuning<uint32_t> {  // half the rate of float's: more threads a block gain nothing
+  using Tiles = List<MiddleTile, SmallTile>;
+  static constexpr bool kStrips = true;
+};
+template <>
+struct Tuning<double> {
+  using Tiles = List<WideTile, SmallTile>;
+  static constexpr bool kStrips = true;
+};
+template <>
+struct Tuning<uint64_t> {
+  using Tiles = List<SmallTile>;
+  static constexpr bool kStrips = true;
+};
+
+// A tile's stages hold so much of k, and so many are on their way or read. Where the rows of both panels are padded, there is
+// no room for a second large block beside the totals: these stages hold half.
+HOST_DEVICE constexpr int tile_depth(int bytes, bool halved) { return bytes == 8 || halved ? 8 : 16; }
+HOST_DEVICE constexpr int tile_stages(int threads, bool halved) { return threads == 64 || halved ? 4 : 3; }
+inline constexpr int kBurst = 5;  // copies that a thread asks for together, between its multiplications
+
+// A strip is 32 results wide, one a lane, and at most so many rows high; a stage holds so much of k.
+inline constexpr int kStripDepth = 32, kStripRows = 16;
+HOST_DEVICE constexpr int strip_stages(int rows) { return rows == 4 ? 4 : 3; }
+HOST_DEVICE constexpr int strip_warps(int bytes) { return 64 / bytes; }  // of a block at most, each with a chunk
+
+// Threads of a block that adds planes, and how many planes it asks for at a time.
+inline constexpr int kFoldThreads = 128, kFoldAhead = 16;
+inline constexpr int64_t kPlaneBytes = 256 << 10;  // for each multiprocessor: together they fit the L2
+// What a block costs to start, a launch that adds planes, and a byte of a plane, as products of float32 that a
+// multiprocessor would compute.
+inline constexpr double kBlockStart = 1e5, kFoldLaunch = 1e6, kFoldByte = 22;
+
+}  // namespace torch_reductions::cuda
