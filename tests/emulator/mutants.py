@@ -48,6 +48,7 @@ SOURCES = {
     "linear_recurrence": RECURRENCE + "linear.cu",
 }
 MATMUL = "matmul/"
+HOPPER, HOPPER_SOURCE = MATMUL + "hopper/", MATMUL + "120_tensor_core_hopper.cu"
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
 MUTANTS = (
     Mutant(
@@ -497,6 +498,30 @@ MUTANTS = (
         "ask(now == 0 ? kStages - 1 : now - 1);",
         "ask(now);",
         "mm",
+    ),
+    Mutant(
+        "products are waited for before their tiles are given back",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "      await_products<1>();\n",
+        "",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
+        "a step waits for the warps of both blocks of a pair",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "kMultiplyingWarps << plan.pair",
+        "kMultiplyingWarps",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
+        "the blocks of a pair leave together",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "  if (plan.pair) sync_cluster();  // the other",
+        "  // the other",
+        source=HOPPER_SOURCE,
     ),
 )
 
