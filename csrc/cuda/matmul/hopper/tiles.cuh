@@ -54,10 +54,10 @@ struct Tile {
 template <int N>
 __device__ __forceinline__ Tile tile_at(const Plan& plan, int number, int rank) {
   const int per_batch = plan.tiles_m * plan.tiles_n, batch = number / per_batch, rest = number % per_batch;
-  const int tall = 2048 / kTileRows >> plan.pair;
+  const int tall = (2048 / kTileRows) >> plan.pair;
   const int top = rest / (tall * plan.tiles_n) * tall, height = min(plan.tiles_m - top, tall);
   const int within = rest - top * plan.tiles_n;
-  return {batch, ((top + within % height << plan.pair) + rank) * kTileRows, within / height * N};
+  return {batch, (((top + within % height) << plan.pair) + rank) * kTileRows, within / height * N};
 }
 
 // A place in the ring: the parity says which time around.
