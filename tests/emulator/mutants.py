@@ -50,6 +50,7 @@ SOURCES = {
     "mm": PRODUCTS + "float32.cu",
 }
 MATMUL = "matmul/"
+HOPPER, HOPPER_SOURCE = MATMUL + "hopper/", MATMUL + "120_tensor_core_hopper.cu"
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
 MUTANTS = (
     Mutant(
@@ -619,6 +620,30 @@ MUTANTS = (
         "true &&",
         "mm",
         source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "products are waited for before their tiles are given back",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "      await_products<1>();\n",
+        "",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
+        "a step waits for the warps of both blocks of a pair",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "kMultiplyingWarps << plan.pair",
+        "kMultiplyingWarps",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
+        "the blocks of a pair leave together",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "  if (plan.pair) sync_cluster();  // the other",
+        "  // the other",
+        source=HOPPER_SOURCE,
     ),
 )
 
