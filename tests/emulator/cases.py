@@ -73,10 +73,12 @@ class Product:
     alpha: float = 1  # of floating types
     beta: float = 1
     multiprocessors: int = 2
+    capability: int = 90  # of the device: before 8.0 there are no tensor cores for the ordered rung
 
     def __str__(self) -> str:
         added = f"-{self.added}-{self.alpha}.{self.beta}" if self.added else ""
-        return f"{self.batch}x{self.m}x{self.n}x{self.k}-{self.a}-{self.b}{added}-sm{self.multiprocessors}"
+        device = f"{'' if self.capability == 90 else f'-cc{self.capability}'}-sm{self.multiprocessors}"
+        return f"{self.batch}x{self.m}x{self.n}x{self.k}-{self.a}-{self.b}{added}{device}"
 
     @property
     def elements(self) -> int:
@@ -92,7 +94,7 @@ class Product:
         factors = (*placed(self.a, self.m, self.k), *placed(self.b, self.k, self.n))
         added = placed(self.added, self.m, self.n) if self.added else (0, 0, 0, -1)
         shape = (self.batch, self.m, self.n, self.k)
-        return (*shape, *factors, *added, self.alpha, self.beta, self.multiprocessors)
+        return (*shape, *factors, *added, self.alpha, self.beta, self.capability, self.multiprocessors)
 
     def of_integers(self) -> Product:
         return replace(self, alpha=1, beta=1)
@@ -520,13 +522,18 @@ STRIPS = (
     Product(68, 2, 8710, "r1", "r", "r", batch=2),
 )
 MAIN_ORDERED_PRODUCTS = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TOTALS, *SPLITS, *STRIPS[::5])
-WIDENED_PRODUCTS = (*SMALL_TILES[:4], *SPLITS[:2], *STRIPS[:2], *TOTALS[1:])
+# Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
+WIDENED_PRODUCTS = tuple(
+    replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *STRIPS[:2], *TOTALS[1:])
+)
+BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
 ORDERED_PRODUCTS = (
     (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *STRIPS)),
     (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *STRIPS)),
     (torch.float64, (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS, *STRIPS)),
     (torch.int64, (*SMALL_TILES, *SPLITS, *STRIPS)),
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
+    *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),
 )
 # Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
 HOPPER_PRODUCTS = (
