@@ -458,7 +458,9 @@ def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *
             f"matmul(): input and other shapes cannot be multiplied ({_sizes(input)} and {_sizes(other)}): the last "
             f"dim of input has {a.shape[-1]} elements, and other {b.shape[-2]} to meet them"
         )
-    if b.ndim == 2:
+    if a.ndim == b.ndim == 2:
+        result = _call("mm", variant, a, b, out_dtype=out_dtype, function="matmul")
+    elif b.ndim == 2:
         # A batch of rows is rows: the bits of a row do not depend on how many there are.
         result = _call("mm", variant, a.flatten(0, -2), b, out_dtype=out_dtype, function="matmul")
         result = result.reshape(*a.shape[:-1], b.shape[-1])
@@ -526,7 +528,7 @@ def linear(
             f"{_sizes(weight)}): the last dims have {input.shape[-1]} and {weight.shape[-1]} elements"
         )
     matrix = weight.unsqueeze(0) if weight.ndim == 1 else weight
-    rows = input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
+    rows = input if input.ndim == 2 else input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
     if bias is None:
         result = _call("mm", variant, rows, matrix.mT, out_dtype=out_dtype, function="linear")
     else:
@@ -536,4 +538,4 @@ def linear(
                 f"{list(bias.shape)}"
             )
         result = _call("addmm", variant, bias, rows, matrix.mT, out_dtype=out_dtype, function="linear")
-    return result.reshape((*input.shape[:-1], *weight.shape[:-1]))
+    return result if input.ndim == weight.ndim == 2 else result.reshape((*input.shape[:-1], *weight.shape[:-1]))
