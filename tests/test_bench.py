@@ -170,7 +170,26 @@ def test_a_rung_that_lacks_the_type_is_named(
     monkeypatch.setattr(bench.Problem, "call", lacking)
     lines = bench.measure(problem("cumsum"), "cpu", ["threaded", "ordered"], 0)
     assert [line.variant for line in lines] == ["copy", "torch", "ordered"]
-    assert "on cpu: threaded" in capsys.readouterr().out
+    assert "threads: threaded" in capsys.readouterr().out
+
+
+@table("message refused", [("variant 'x' needs a GPU of compute capability 9.0", True), ("out of memory", False)])
+def test_what_this_gpu_lacks(message: str, refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = bench.Problem.call
+
+    def failing(self: bench.Problem, inputs: bench.Inputs, variant: str | None) -> Callable[[], bench.Result]:
+        def fail() -> bench.Result:
+            raise RuntimeError(message)
+
+        return fail if variant == "blocked" else call(self, inputs, variant)
+
+    monkeypatch.setattr(bench.Problem, "call", failing)
+    if not refused:
+        with pytest.raises(RuntimeError, match=message):
+            bench.measure(problem("mm"), "cpu", ["blocked", "ordered"], 0)
+    else:
+        lines = bench.measure(problem("mm"), "cpu", ["blocked", "ordered"], 0)
+        assert [line.variant for line in lines] == ["torch", "ordered"]
 
 
 def test_what_has_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,6 +260,11 @@ def rungs_of_type(problem: Problem, device: str) -> list[str]:
     return [name for name in tr.variants(problem.function, device) if name in knowing]
 
 
+def is_refusal(error: RuntimeError) -> bool:
+    """Whether a rung does not know a type, or this GPU lacks what it needs: no fault of anybody's."""
+    return isinstance(error, NotImplementedError) or "needs a GPU of compute capability" in str(error)
+
+
 def measure(problem: Problem, device: str, variants: Sequence[str], seconds: float) -> list[Line]:
     """A copy, torch and each variant, all taking turns in one loop: every ratio is that of two printed times."""
     inputs = problem.data(device)
@@ -273,12 +278,14 @@ def measure(problem: Problem, device: str, variants: Sequence[str], seconds: flo
         try:
             outputs = parts(call())
             right[name] = name == "torch" or problem.is_right(inputs, outputs)
-        except NotImplementedError:
+        except RuntimeError as error:
+            if not is_refusal(error):
+                raise
             refused.append(name)
         else:
             calls[name] = call
     if refused:
-        print(f"{problem.title}: not for this type on {device}: {', '.join(refused)}")
+        print(f"{problem.title}: not for this type on {device_title(device)}: {', '.join(refused)}")
     timings = harness.compare(calls, seconds * len(calls))
     lines = []
     for name, timing in timings.items():
