@@ -145,6 +145,12 @@ INSTRUCTIONS = {
     "multiply_fragments-64x64": [*ASYNC_COPY, *FRAGMENTS],
     "multiply_fragments-16x32": [*ASYNC_COPY, *FRAGMENTS],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
+    "multiply_bulk_tiles": [
+        *[r"[HI]GMMA\.64x(128|256)x(16|32)", r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1", r"STG\.E\.(64|128)"],
+        *[r"UTMALDG\.3D ", r"UTMALDG\.3D\.MULTICAST", r"SYNCS\.PHASECHK\.TRANS64\.TRYWAIT"],
+        *[r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
+    ],
+    "copy_rows": [VECTOR_LOAD, r"STG\.E\.128"],
 }
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
@@ -490,6 +496,19 @@ def test_multiplications_are_dense(objects: dict[Path, Object], name: str) -> No
     code = {i.kernel: i.code for o in objects.values() for i in o.functions if kernel_name(i.kernel) == name}
     assert code
     assert {kernel: part for kernel, lines in code.items() if (part := density(lines, window)) < least} == {}
+
+
+def test_steps_wait_for_no_fence(objects: dict[Path, Object]) -> None:
+    """From one step's products to the arrival that gives its memory back: a fence there would wait for all memory."""
+    found = 0
+    for item in (item for every in objects.values() for item in every.functions):
+        if plain_name(item.kernel) != "multiply_bulk_tiles":
+            continue
+        first = next(i for i, line in enumerate(item.code) if re.match(r"[HI]GMMA", line))
+        last = next(i for i, line in enumerate(item.code) if i > first and line.startswith("SYNCS.ARRIVE"))
+        assert [line for line in item.code[first:last] if re.match(FENCE, line)] == []
+        found += 1
+    assert found
 
 
 def test_the_compiler_said_nothing(objects: dict[Path, Object]) -> None:
