@@ -31,7 +31,8 @@ constexpr int64_t kPartsPerThread = 8;                    // at most, where equa
 const MatmulKernel& kernel_of(const MatmulArgs& args) {
 #ifdef __x86_64__
   static constexpr const MatmulKernels* kCompiled[] = {&matmul_baseline, &matmul_avx2, &matmul_avx512};
-  const MatmulKernels& kernels = *kCompiled[int(processor())];
+  const bool pairs = args.dtype >= Dtype::int8 && args.dtype <= Dtype::int16;
+  const MatmulKernels& kernels = pairs && avx512vnni() ? matmul_avx512vnni : *kCompiled[int(processor())];
 #else
   const MatmulKernels& kernels = matmul_baseline;
 #endif
@@ -65,7 +66,7 @@ struct Plan {
     const bool swapped = filled(args.n, args.m) < filled(args.m, args.n) / 8 * 7;
     whole = {&args, swapped, swapped ? b : a, swapped ? a : b, 0, 0, 0, 0, 0};
     whole.row_count = whole.rows.lanes, whole.column_count = whole.columns.lanes;
-    chunks = std::max<int64_t>(ceil_div(args.k, kProductChunk), 1);
+    chunks = std::max<int64_t>(ceil_div(args.k, kernel.chunk), 1);
     row_tile = whole.row_count, column_tile = whole.column_count;
   }
 
