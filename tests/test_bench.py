@@ -77,6 +77,11 @@ def test_products_by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {line.rate for line in lines} == {2 * 3 * 30 * 20 * 70 / 1e3} and lines[0].problem.unit == "Gop/s"
 
 
+def test_a_product_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.bench(["mm", "--shape", "4x0x5", "--device", "cpu", "--seconds", "0"]) == 0
+    assert "NO" not in capsys.readouterr().out
+
+
 def test_a_product_that_torch_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As that of integers on CUDA: it is checked all the same, and has no ratio."""
 
@@ -227,7 +232,7 @@ def test_picture(tmp_path: Path) -> None:
     once = Timing(1.0, 1.0, 1.0, 1)
     lines = []
     for given in map(problem, ("sum", "cumsum", "linear_recurrence", "segment_sum", "mm")):
-        if not given.operations:
+        if not given.of_matrices:
             lines.append(bench.Line("cpu", given, "copy", once, 200.0, None, True))
         for i, variant in enumerate(["torch", *tr.variants(given.function, "cuda")]):
             right = variant not in ("two_level", "look_back_128")
