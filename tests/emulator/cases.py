@@ -477,7 +477,7 @@ TEXTBOOK_PRODUCTS = (
         Product(5, 1, 65, "c@1", "c"),
         Product(17, 33, 7, "r"),
     ),
-    *(Product(31, 29, 21, "c", "r", "r2", 2), Product(36, 40, 28, "r", "c"), Product(20, 24, 70, "r2", added="c", alpha=2)),
+    *(Product(31, 29, 21, "c", "r", "r2", 2), Product(36, 40, 28, "r", "c"), Product(20, 24, 70, "r2", added="c")),
     *(Product(65, 66, 5, "r2", "c1", batch=2), Product(132, 64, 8, "c", "r@4", "e"), Product(64, 130, 3, "r@4", "r6")),
 )
 # What no type changes: who reads what, and the ways out to storage.
@@ -485,9 +485,9 @@ FEW_PRODUCTS = (
     *(Product(1, 5, 1025), Product(33, 17, 40, "c", "r1@1", "r", 1, 0.5, 2), Product(128, 72, 20, "r", "c")),
     *(Product(3, 70, 9, "r1@3", "r", "e", 2, 2, 1), Product(40, 40, 0), Product(66, 130, 48, "c2", "r2")),
 )
-# Of the ordered rung, which chooses its kernel by the sizes and the device: large tiles, moved inside and cut off, in every
-# layout; chunks whose totals wait in shared memory; a k cut over blocks, in runs of chunks, in rounds of planes; strips
-# of each height, their chunks in one block and in planes.
+# Of the ordered rung, which chooses its kernel by the sizes and the device: large tiles, moved inside and cut off, in
+# every layout; chunks whose totals wait in shared memory; a k cut over blocks, in runs of chunks, in rounds of planes;
+# strips of each height, their chunks in one block and in planes.
 LARGE_TILES = tuple(
     Product(252, 252, k, a, b)
     for k, (a, b) in zip((5, 21, 37) * 3, itertools.product(("r", "c", "c1"), ("r", "r1", "c")), strict=True)
