@@ -106,7 +106,7 @@ class Result(runner.Result):
         return f" ({self.tera(self.variant):.3g} T/s)" + super().beside
 
 
-def factors(case: ProductCase, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+def factors(case: ProductCase, device: str | torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Random, row-major, or column-major where the form says so."""
     (m, n, k), batch = case.sizes, case.shape[:-3]
     made = []
@@ -151,13 +151,13 @@ def what_is_wrong(case: ProductCase, a: torch.Tensor, b: torch.Tensor, result: t
 
 
 def other_rungs(case: ProductCase, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
-    """Every rung but `ordered`, each of which must be right, too."""
-    major, minor = torch.cuda.get_device_capability()
+    """Every rung but `ordered` that this device has, each of which must be right, too."""
+    major, minor = torch.cuda.get_device_capability(a.device) if a.is_cuda else (0, 0)
     calls: dict[str, Call] = {}
     for rung in library.rungs(case.function):
-        if "cuda" not in rung.devices or case.dtype not in rung.dtypes or rung.name == "ordered":
+        if a.device.type not in rung.devices or case.dtype not in rung.dtypes or rung.name == "ordered":
             continue
-        if rung.min_arch > 10 * major + minor:
+        if a.is_cuda and rung.min_arch > 10 * major + minor:
             continue
         call = ours(case, a, b, rung.name)
         wrong = what_is_wrong(case, a, b, call(), case.length)
@@ -170,7 +170,7 @@ def other_rungs(case: ProductCase, a: torch.Tensor, b: torch.Tensor) -> dict[str
 
 def measure_cuda(case: ProductCase, harness: CudaTimer, device: str, seconds: float, whole_ladder: bool) -> Result:
     result = Result(case, device, tolerated=runner.ON_CUDA)
-    a, b = factors(case, "cuda")
+    a, b = factors(case, harness.device)
     call = ours(case, a, b)
     # Tensor cores cut where others round, so their errors have one sign.
     chain = case.length if case.dtype in ("float16", "bfloat16") else CHUNK
@@ -179,7 +179,7 @@ def measure_cuda(case: ProductCase, harness: CudaTimer, device: str, seconds: fl
         return result
     arithmetic = harness.arithmetic_calls(INSTRUCTIONS.get(case.dtype, ()))
     result.operations = {name: operations for name, (_, operations) in arithmetic.items()}
-    memory = torch.empty(case.moved + 16, dtype=torch.uint8, device="cuda").random_()
+    memory = torch.empty(case.moved + 16, dtype=torch.uint8, device=harness.device).random_()
     calls = {"ordered": call, **{name: made for name, (made, _) in arithmetic.items()}}
     calls.update(harness.read_calls(memory, case.moved))
     may_be_slow = torchs(case, a, b)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import importlib
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from helpers import ROOT, table
+import torch
+from helpers import ROOT, needs_cuda, table
 
 from torch_reductions.library import ladder
-from torch_reductions.timing import INSTRUCTIONS, Timing
+from torch_reductions.timing import INSTRUCTIONS, Call, CpuTimer, Timing, timer
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -100,6 +102,48 @@ def test_roof(matmul: ModuleType) -> None:
     assert rows["ordered"]["tera_per_s"] == "6.4e-05" and rows["ordered"]["share_of_roof"] == "0.500"
 
 
+class OnCpu(CpuTimer):
+    """What a GPU's timer has beside a CPU's, so that the way of a measurement on a GPU can be gone on a CPU."""
+
+    device = torch.device("cpu")
+
+    def sample(self, calls: Mapping[str, Call], rounds: int = 1) -> list[tuple[str, float]]:
+        for call in calls.values():
+            call()
+        return [(name, 20_000.0 if name == "sequential" else 100.0) for name in calls for _ in range(rounds)]
+
+    def read_calls(self, memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
+        return {"read some way": lambda: memory[:nbytes]}
+
+    def arithmetic_calls(self, instructions: Sequence[str]) -> dict[str, tuple[Call, int]]:
+        return {name: (lambda: None, 10**6) for name in instructions}
+
+
+def test_the_way_of_a_gpu(matmul: ModuleType) -> None:
+    """Ours, torch, every rung, the bytes and the arithmetic in one comparison; what is slow is sampled three times."""
+    case = product(matmul, 20, 30, 600)
+    result = matmul.measure_cuda(case, OnCpu(), "made up", 0.0, whole_ladder=True)
+    assert set(result.times) == {"ordered", "torch", "sequential", "blocked", "FFMA", "read some way"}
+    assert result.times["sequential"].samples == 3 and result.operations == {"FFMA": 10**6}
+    assert result.roof_us == pytest.approx(100)
+    alone = matmul.measure_cuda(case, OnCpu(), "made up", 0.0, whole_ladder=False)
+    assert set(alone.times) == {"ordered", "torch", "FFMA", "read some way"}
+
+
+def test_a_wrong_rung_is_not_timed(
+    matmul: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = matmul.ours
+
+    def wrong(case: object, a: torch.Tensor, b: torch.Tensor, variant: str = "auto") -> Call:
+        return (lambda: ours(case, a, b)() + 1) if variant == "blocked" else ours(case, a, b, variant)
+
+    monkeypatch.setattr(matmul, "ours", wrong)
+    case = product(matmul, 20, 30, 600)
+    assert list(matmul.other_rungs(case, *matmul.factors(case, "cpu"))) == ["sequential"]
+    assert "by blocked: off by" in capsys.readouterr().out
+
+
 def test_a_share_can_be_missed(matmul: ModuleType) -> None:
     case = matmul.ProductCase("mm", (16, 10, 8), None, "bfloat16", share=0.6)
     assert result_of(matmul, case).status == "MISSED"
@@ -111,6 +155,18 @@ def test_every_instruction_can_be_asked_for(matmul: ModuleType) -> None:
     assert asked == set(INSTRUCTIONS)
     source = (ROOT / "csrc/cuda/measure/arithmetic_ceiling.cu").read_text()
     assert all(f"case {number}: return run" in source for number, _ in INSTRUCTIONS.values())
+
+
+@needs_cuda
+@pytest.mark.parametrize("instruction", INSTRUCTIONS)
+def test_arithmetic_on_a_gpu(instruction: str) -> None:
+    """As many operations as are said, in a time that no GPU can be below, and most of them above."""
+    calls = timer("cuda").arithmetic_calls([instruction])  # type: ignore[attr-defined]
+    if not calls:
+        pytest.skip(f"this GPU has no {instruction}")
+    call, operations = calls[instruction]
+    median = timer("cuda").compare({instruction: call}, seconds=0.2)[instruction].median
+    assert 0.5 < operations / median / 1e6 < 10_000  # 10^12 a second
 
 
 # --- Kept results -----------------------------------------------------------------------------------------------------

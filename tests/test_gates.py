@@ -30,7 +30,7 @@ ARCH = "9.0a"
 NVCC = "13.0"  # whose numbers the registers and the bytes are: another release may well allocate differently
 ONE_ARCH = ["-arch", f"sm_{ARCH.replace('.', '')}"]
 SOURCES = build.sources("cuda/**/*.cu")
-PRODUCTION = ("ordered", "segmented")  # folders
+PRODUCTION = ("ordered", "segmented", "tensor")  # folders
 ORDERED = [source for source in SOURCES if source.parent.name in PRODUCTION]
 TEXTBOOK_PRODUCTS = [source for source in build.sources("cuda/matmul/*.cu") if int(source.name[:3]) <= 100]
 REGISTERS = 65536  # of a multiprocessor
@@ -76,6 +76,9 @@ BUDGETS: dict[str, Budget] = {
     "multiply_strips": (512, {4: (128, 1)}),
     "multiply_strips-wide": (256, {8: (168, 1)}),
     "add_planes": (128, {4: (40, 12), 8: (48, 10)}),
+    "multiply_fragments-128x256": (256, {4: (256, 1)}),
+    "multiply_fragments-64x64": (128, {4: (168, 3)}),
+    "multiply_fragments-16x32": (128, {4: (120, 2)}),
 }
 FLAGS = {
     "scan_columns": "wide",
@@ -89,6 +92,7 @@ FLAGS = {
 VECTOR_LOAD = r"LDG\.E\S*\.128\b"
 PUBLISH = r"STG\.E\.64\.STRONG\.GPU"
 ASYNC_COPY = [r"LDGSTS\.E\S*\.128\b", r"LDGDEPBAR", r"DEPBAR\.LE"]
+FRAGMENTS = [r"LDSM\.16\.MT?88\.4", r"HMMA\.16816\.F32|IMMA\.16832\.[SU]8"]
 PACK_HALVES = r"F2FP\.(BF16\.F32|F16\.F32)\.PACK_AB"
 INSTRUCTIONS = {
     "read_only": [VECTOR_LOAD],
@@ -137,7 +141,16 @@ INSTRUCTIONS = {
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
     "multiply_strips": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_strips-wide": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
+    "multiply_fragments-128x256": [*ASYNC_COPY, *FRAGMENTS],
+    "multiply_fragments-64x64": [*ASYNC_COPY, *FRAGMENTS],
+    "multiply_fragments-16x32": [*ASYNC_COPY, *FRAGMENTS],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
+    "multiply_bulk_tiles": [
+        *[r"[HI]GMMA\.64x(128|256)x(16|32)", r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1", r"STG\.E\.(64|128)"],
+        *[r"UTMALDG\.3D ", r"UTMALDG\.3D\.MULTICAST", r"SYNCS\.PHASECHK\.TRANS64\.TRYWAIT"],
+        *[r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
+    ],
+    "copy_rows": [VECTOR_LOAD, r"STG\.E\.128"],
 }
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
@@ -261,6 +274,8 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-wide"
     if work := re.match(r"repeat<(\w+)<(\w+)", kernel):
         return f"{name}-{work[1]}-{work[2]}"
+    if tile := re.match(r"multiply_fragments<[\w ]+, TensorTile<(\d+), (\d+)", kernel):
+        return f"{name}-{tile[1]}x{tile[2]}"
     flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
     return f"{name}{f'-{FLAGS[name]}' if flagged else ''}{'-pairs' if 'Pair<' in kernel else ''}"
 
@@ -483,6 +498,19 @@ def test_multiplications_are_dense(objects: dict[Path, Object], name: str) -> No
     assert {kernel: part for kernel, lines in code.items() if (part := density(lines, window)) < least} == {}
 
 
+def test_steps_wait_for_no_fence(objects: dict[Path, Object]) -> None:
+    """From one step's products to the arrival that gives its memory back: a fence there would wait for all memory."""
+    found = 0
+    for item in (item for every in objects.values() for item in every.functions):
+        if plain_name(item.kernel) != "multiply_bulk_tiles":
+            continue
+        first = next(i for i, line in enumerate(item.code) if re.match(r"[HI]GMMA", line))
+        last = next(i for i, line in enumerate(item.code) if i > first and line.startswith("SYNCS.ARRIVE"))
+        assert [line for line in item.code[first:last] if re.match(FENCE, line)] == []
+        found += 1
+    assert found
+
+
 def test_the_compiler_said_nothing(objects: dict[Path, Object]) -> None:
     """Warnings are errors; but that it serialises wgmma (C7510 and its like) ptxas only mentions."""
     logs = [ROOT / f"{output}.log" for source, output in build.planned() if source in objects]
@@ -609,6 +637,11 @@ def test_reasons_are_read() -> None:
         ("multiply_strips<unsigned int, unsigned int, 16, (Layout)0>", "multiply_strips", 4),
         ("add_planes<double, double>", "add_planes", 8),
         ("add_planes<float, BFloat16>", "add_planes", 4),
+        (
+            "multiply_fragments<signed char, TensorTile<16, 32, 256, 8, 16, 8, 2>, true, true>",
+            "multiply_fragments-16x32",
+            4,
+        ),
     ],
 )
 def test_kernels_are_named(kernel: str, name: str, size: int) -> None:

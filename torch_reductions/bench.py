@@ -409,7 +409,10 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line.device, line.problem.family), []).append(line)
-    names = [list(dict.fromkeys(rung_of(line) for line in here if line.variant != "copy")) for here in groups.values()]
+    names = []  # of each group, as the ladder has them
+    for (_, family), here in groups.items():
+        places = {"torch": 0, **{rung.name: rung.number for rung in ladder(family)}}
+        names.append(sorted({rung_of(line) for line in here if line.variant != "copy"}, key=places.__getitem__))
     panels = [len({line.problem for line in here}) for here in groups.values()]
     units = [here[0].problem.unit for here in groups.values()]
     columns = max(panels)
@@ -420,12 +423,11 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             figsize=(1.6 + 4.0 * columns, 1.9 + 0.9 * len(groups) + 0.27 * sum(map(len, names))),
             gridspec_kw={"height_ratios": [len(rungs) + 1 for rungs in names]},
             squeeze=False,
-            sharex="row",
             layout="constrained",
         )
         figure.patch.set_facecolor("white")
         for row, ((device, _), here) in enumerate(groups.items()):
-            limit = 1.18 * max(line.rate for line in here)
+            limit = 1.18 * max(line.rate for line in here)  # of a row; arithmetic is faster by the type
             problems = list(dict.fromkeys(line.problem for line in here))
             labels = {"torch": problems[0].torch_name, "ordered": "ordered (auto)"}
             ticks = [labels.get(name, name) for name in names[row]]
@@ -434,6 +436,7 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             for column, problem in enumerate(problems):
                 panel = axes[row][column]
                 chosen = [line for line in here if line.problem == problem]
+                limit = 1.18 * max(line.rate for line in chosen) if problem.operations else limit
                 measured = [line for line in chosen if line.variant != "copy"]
                 copy = next((line.rate for line in chosen if line.variant == "copy"), None)
                 bars = [line for line in measured if not block_size(line.variant)]

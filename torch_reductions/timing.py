@@ -138,6 +138,10 @@ class CudaTimer(Timer):
         with torch.cuda.device(self.device):
             return super().compare(calls, seconds)
 
+    def means(self, calls: Mapping[str, Call], runs: int = 5) -> dict[str, float]:
+        with torch.cuda.device(self.device):
+            return super().means(calls, runs)
+
     def warm_up(self, calls: Mapping[str, Call]) -> None:
         for call in calls.values():
             call()

@@ -59,8 +59,7 @@ void multiply_block(const MatmulArgs& args, ModelChain chain, int64_t batch, int
       }
     }
   }
-  for (int64_t r = 0; r < rows; r++)
-    write_products<Out>(args, batch, i + r, j, columns, &totals[size_t(r * kColumns)]);
+  for (int64_t r = 0; r < rows; r++) write_products<Out>(args, batch, i + r, j, columns, &totals[size_t(r * kColumns)]);
 }
 
 }  // namespace

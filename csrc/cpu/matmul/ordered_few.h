@@ -62,14 +62,12 @@ __attribute__((noinline)) void few_along_k(const WordOf<S>* a, Lanes<S> b, int64
   constexpr int W = kLanes<Sum>, kDepth = Step::kDepth;
   const int64_t vectors = (taken + W - 1) / W, whole = k / kDepth / W * W, steps = (k + kDepth - 1) / kDepth;
   for (int64_t v = 0; v < vectors; v++) {
-    const int64_t last = (taken - v * W < W ? taken - v * W : W) - 1;
-    const S* const at = b.at + v * W * b.stride;
+    const LanesAlongK<S> lanes(b.at + v * W * b.stride, b.stride, taken - v * W);
     Vector<Sum> sum[H] = {};
     for (int64_t step = 0; step < whole; step += W) {
       Vector<Word> block[W];
-#pragma GCC unroll 16
-      for (int r = 0; r < W; r++) block[r] = words_along_k(at + (r < last ? r : last) * b.stride + step * kDepth);
-      transpose<Word>(block);
+      lanes.load(step * kDepth, block);
+      lanes.prefetch(W * b.stride + step * kDepth);
 #pragma GCC unroll 16
       for (int r = 0; r < W; r++) {
 #pragma GCC unroll 4
@@ -78,8 +76,7 @@ __attribute__((noinline)) void few_along_k(const WordOf<S>* a, Lanes<S> b, int64
     }
     for (int64_t step = whole; step < steps; step++) {
       Word right[W];
-      for (int r = 0; r < W; r++)
-        right[r] = word(at + (r < last ? r : last) * b.stride + step * kDepth, 1, k - step * kDepth);
+      for (int i = 0; i < W; i++) right[i] = word(lanes.lanes[i] + step * kDepth, 1, k - step * kDepth);
 #pragma GCC unroll 4
       for (int h = 0; h < H; h++) sum[h] = Step::apply(splat(a[step * H + h]), load(right), sum[h]);
     }

@@ -12,7 +12,7 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int64_t kHalf = kProductChunk / 2;
+constexpr int64_t kNear = 512;       // bytes from step to step of columns that need not be packed
 constexpr int64_t kBlockRows = 144;  // by a chunk of floats: 288 KiB of the second-level cache
 
 // How a tile is cut. Panels of rows are of one height, the last one may be lower.
@@ -21,7 +21,9 @@ struct Cut {
   using Word = WordOf<S>;
   using Sum = typename StepOf<S>::Sum;
   static constexpr int kColumns = kVectors * kLanes<Word>, kDepth = StepOf<S>::kDepth;
-  static constexpr int64_t kHalfSteps = kHalf / kDepth, kSteps = kProductChunk / kDepth;
+  // Pairs are integers, whose chunks may be of any length: they are of as many steps as other chunks.
+  static constexpr int64_t kSteps = kProductChunk, kHalfSteps = kSteps / 2;
+  static constexpr int64_t kChunk = kSteps * kDepth, kHalf = kHalfSteps * kDepth;
 
   int64_t rows, columns, height, row_panels, block, column_panels;
 
@@ -136,8 +138,8 @@ class TileProduct {
 
   void run() {
     for (chunk_ = chunks_.begin; chunk_ < chunks_.end; chunk_++) {
-      k_ = chunk_ * kProductChunk;
-      taken_ = shorter(tile_.args->k - k_, kProductChunk);
+      k_ = chunk_ * Cut<S>::kChunk;
+      taken_ = shorter(tile_.args->k - k_, Cut<S>::kChunk);
       if (chunks_.values)
         totals_ = reinterpret_cast<Sum*>(static_cast<char*>(chunks_.values) + chunk_ * sums_bytes<S>(tile_));
       for (first_ = 0; first_ < cut_.row_panels; first_ += cut_.block) {
@@ -177,22 +179,38 @@ class TileProduct {
     }
   }
 
+  // A panel that lies in memory much as it would be packed, or null.
+  ALWAYS_INLINE const Word* in_place(const Lanes<S>& from, int64_t pitch) const {
+    if constexpr (sizeof(S) == sizeof(Word)) {
+      if (cut_.one_block() && from.stride == 1 && pitch <= from.count && from.k_stride * int64_t(sizeof(S)) <= kNear) {
+        return reinterpret_cast<const Word*>(from.at);
+      }
+    }
+    return nullptr;
+  }
+
   // A panel of columns and all panels of rows of the block.
   void panel(int64_t q) const {
     const int64_t width = cut_.width_of(q), pitch = cut_.pitch_of(q);
     int64_t k = 0;
     do {  // once where there is no k
-      const int64_t taken = shorter(taken_ - k, kHalf);
+      const int64_t taken = shorter(taken_ - k, Cut<S>::kHalf);
       const int64_t slot = cut_.one_block() ? 0 : 2 * q + (k != 0);
-      Word* const right = right_ + slot * Cut<S>::kHalfSteps * Cut<S>::kColumns;
-      if (first_ == 0) pack(columns(q, k_ + k), width, taken, right, pitch);
+      const Lanes<S> from = columns(q, k_ + k);
+      Word* const packed = right_ + slot * Cut<S>::kHalfSteps * Cut<S>::kColumns;
+      const Word* right = in_place(from, pitch);
+      const int64_t stride = right ? from.k_stride : pitch;
+      if (!right) {
+        if (first_ == 0) pack(from, width, taken, packed, pitch);
+        right = packed;
+      }
       for (int64_t p = first_; p < end_; p++) {
         const int64_t h = cut_.height_of(p);
-        kChains<Step>.of[h - 1][pitch / kLanes<Word> - 1](left(p) + k / Step::kDepth * h, right, pitch, steps(taken),
+        kChains<Step>.of[h - 1][pitch / kLanes<Word> - 1](left(p) + k / Step::kDepth * h, right, stride, steps(taken),
                                                           k == 0, sums(p, q));
         if (k + taken == taken_) finish(p, q, sums(p, q));
       }
-      k += kHalf;
+      k += Cut<S>::kHalf;
     } while (k < taken_);
   }
 
@@ -257,17 +275,19 @@ void fold(const ProductTile& tile, int64_t chunks, void* values) {
 
 template <class S, class Out>
 constexpr MatmulKernel kernel() {
-  return {kRows, Cut<S>::kColumns, workspace_bytes<S>, sums_bytes<S>, multiply<S, Out>, fold<S, Out>};
+  return {kRows, Cut<S>::kColumns, Cut<S>::kChunk, workspace_bytes<S>, sums_bytes<S>, multiply<S, Out>, fold<S, Out>};
 }
 
+// Of all types, or of those whose steps are pairs.
+template <bool kPairsAlone = false>
 constexpr MatmulKernels make_matmul_kernels() {
   MatmulKernels kernels{};
   for (int dtype = 0; dtype < kDtypes; dtype++) {
     if (Dtype(dtype) == Dtype::boolean) continue;
     with_storage(Dtype(dtype), [&](auto tag) {
       using S = typename decltype(tag)::type;
-      kernels.own[dtype] = kernel<S, S>();
-      if constexpr (sizeof(S) < 4) {
+      if constexpr (!kPairsAlone || std::is_same_v<StepOf<S>, PairStep>) kernels.own[dtype] = kernel<S, S>();
+      if constexpr (sizeof(S) < 4 && (!kPairsAlone || std::is_integral_v<S>)) {
         kernels.wide[dtype] = kernel<S, std::conditional_t<std::is_integral_v<S>, int32_t, float>>();
       }
     });

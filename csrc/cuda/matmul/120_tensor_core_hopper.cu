@@ -140,8 +140,8 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, int pair, Context
     plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * kTileRows * N * sizeof(float)));
   const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? kTileRows : kStep<T>);
   const CUtensorMap map_b = map_of(b, args.dtype, along_b == Along::k ? N >> pair : kStep<T>);
-  launch_clusters(multiply_tiles<T, along_a, along_b, N>, 1 << pair, blocks, kThreads, kSharedBytes, context.stream,
-                  map_a, map_b, plan);
+  launch_clusters(multiply_bulk_tiles<T, along_a, along_b, N>, 1 << pair, blocks, kThreads, kSharedBytes,
+                  context.stream, map_a, map_b, plan);
 }
 
 template <class T, Along along_a, Along along_b>
@@ -165,7 +165,8 @@ bool compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_tiles<Half, Along::k, Along::k, 128>), "cudaFuncGetAttributes");
+    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Along::k, Along::k, 128>),
+          "cudaFuncGetAttributes");
     return attributes.sharedSizeBytes > 0;
   }();
   return found;

@@ -26,14 +26,15 @@ __device__ __forceinline__ void sync_cluster() {
 #endif
 }
 
-// Arrives at the mbarrier that block `rank` of the cluster has where this one has `barrier`.
+// Arrives at the mbarrier that block `rank` of the cluster has where this one has `barrier`. It tells that something has been
+// read: for writes the other block would have to see, the scope would have to be the cluster, at the price of a fence.
 __device__ __forceinline__ void arrive_at([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] int rank) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_arrive(reinterpret_cast<uint64_t*>(emulator::in_cluster(barrier, unsigned(rank))), 0);
 #elif defined(HOPPER)
   asm volatile(
       "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}" ::"r"(shared_address(barrier)),
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}" ::"r"(shared_address(barrier)),
       "r"(rank)
       : "memory");
 #endif

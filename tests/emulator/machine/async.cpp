@@ -57,14 +57,29 @@ bool happens_at_once() {
   return options.order == Order::reverse || random_below(2) == 0;
 }
 
-void copy_async(void* shared, const void* global, unsigned bytes) {
-  check_aligned("cp.async", shared, bytes);
-  check_aligned("cp.async", global, bytes);
-  Copy copy{shared, global, bytes};
-  tell_of(copy, CALLER);
+namespace {
+
+void ask_for(Copy copy, uintptr_t pc) {
+  tell_of(copy, pc);
   copy.landed = happens_at_once();
   if (copy.landed) land(copy);
   current->copies.open.push_back(copy);
+}
+
+}  // namespace
+
+void copy_async(void* shared, const void* global, unsigned bytes) {
+  check_aligned("cp.async", shared, bytes);
+  check_aligned("cp.async", global, bytes);
+  ask_for({shared, global, bytes}, CALLER);
+}
+
+void copy_async_part(void* shared, const void* global, unsigned present) {
+  check_aligned("cp.async", shared, 16);
+  check_aligned("cp.async", global, 16);
+  if (present > 16) fault("cp.async of more than 16 bytes");
+  if (present > 0) ask_for({shared, global, present}, CALLER);
+  if (present < 16) ask_for({static_cast<char*>(shared) + present, nullptr, 16 - present}, CALLER);
 }
 
 void commit_copies() {

@@ -59,9 +59,11 @@ void multiply(void* const (&operands)[kWarpSize], unsigned lanes) {
     TensorFactor a[kTensorStep];
     uint32_t sums[8];
     for (int k = 0; k < kTensorStep; k++) a[k] = tensor_factor(factor_of_a<T>(operands, row, k));
-    for (int column = 0; column < 8; column++) sums[column] = std::bit_cast<uint32_t>(sum_at<float>(operands, row, column));
+    for (int column = 0; column < 8; column++)
+      sums[column] = std::bit_cast<uint32_t>(sum_at<float>(operands, row, column));
     tensor_step<T>(a, b, sums);
-    for (int column = 0; column < 8; column++) sum_at<float>(operands, row, column) = std::bit_cast<float>(sums[column]);
+    for (int column = 0; column < 8; column++)
+      sum_at<float>(operands, row, column) = std::bit_cast<float>(sums[column]);
   }
 }
 

@@ -45,9 +45,10 @@ A element_of_product(const MatmulArgs& args, int64_t chunk, int64_t batch, int64
 
 }  // namespace
 
-bool execute_order(int rung, const MatmulArgs& args) {
+bool execute_order(int rung, int capability, const MatmulArgs& args) {
   const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
-  if (half && std::ranges::find(kTensorCores, rung) != std::end(kTensorCores))
+  const bool on_tensor_cores = std::ranges::find(kTensorCores, rung) != std::end(kTensorCores);
+  if (half && (on_tensor_cores || (rung == kMatmulAuto && capability >= 80)))
     return cpu::matmul(kHopperModel, args, {1, serial});
   const int64_t chunk = chunk_of(rung, args);
   cpu::with_product_types(args.dtype, args.output_dtype, [&]<class T, class Out>(Tag<T>, Tag<Out>) {

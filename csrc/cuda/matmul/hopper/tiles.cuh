@@ -276,8 +276,8 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
 
 template <class T, Along along_a, Along along_b, int N>
 __global__ void __launch_bounds__(kThreads, 1)
-    multiply_tiles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-                   const __grid_constant__ Plan plan) {
+    multiply_bulk_tiles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+                        const __grid_constant__ Plan plan) {
 #ifdef HOPPER
   __shared__ uint64_t full[kSlots<N>], empty[kSlots<N>];
   char* const begin = reinterpret_cast<char*>(memory);

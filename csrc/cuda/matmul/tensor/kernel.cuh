@@ -21,26 +21,24 @@ struct TensorTile {
 // A product whose rows and columns may have changed places: then what is computed is its transpose.
 struct TensorProduct {
   MatmulArgs args;
-  Operand rows, columns;
-  int64_t height, width;       // of the result as it is computed
-  int64_t tiles, down, across;  // of all batches; of a matrix
-  bool transposed, vectors;     // vectors: may four neighbours be stored at once?
-  void* totals;                 // where k has more than one chunk: room for the tile of each block
+  TensorOperand rows, columns;
+  int64_t height, width;         // of the result as it is computed
+  unsigned tiles, down, across;  // of all batches; of a matrix
+  bool transposed, vectors;      // vectors: may four neighbours be stored at once?
+  void* totals;                  // where k has more than one chunk: room for the tile of each block
 };
 
 // Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2.
 struct TilePlace {
-  int64_t batch;
-  int row, column;
+  unsigned batch, row, column;
 
-  __device__ __forceinline__ TilePlace(const TensorProduct& product, int64_t tile) {
+  __device__ __forceinline__ TilePlace(const TensorProduct& product, unsigned tile) {
     constexpr unsigned kGroup = 8;
-    const unsigned down = unsigned(product.down), across = unsigned(product.across);
-    const unsigned in_batch = unsigned(tile % (product.down * product.across));
-    const unsigned first = in_batch / (kGroup * across) * kGroup, rows = down - first < kGroup ? down - first : kGroup;
-    const unsigned in_group = in_batch - first * across;
     batch = tile / (product.down * product.across);
-    row = int(first + in_group % rows), column = int(in_group / rows);
+    const unsigned in_batch = tile - batch * (product.down * product.across);
+    const unsigned first = in_batch / (kGroup * product.across) * kGroup, in_group = in_batch - first * product.across;
+    const unsigned rows = product.down - first < kGroup ? product.down - first : kGroup;
+    row = first + in_group % rows, column = in_group / rows;
   }
 };
 
@@ -73,13 +71,13 @@ struct Fragments {
   uint32_t rows[Down][4], columns[Across / kTogether][2 * kTogether];
 
   __device__ __forceinline__ const uint32_t (&of_column(int j) const)[2] {
-    return *reinterpret_cast<const uint32_t(*)[2]>(&columns[j / kTogether][j % kTogether * 2]);
+    return *reinterpret_cast<const uint32_t (*)[2]>(&columns[j / kTogether][j % kTogether * 2]);
   }
 };
 
 template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
-    multiply_tiles(const __grid_constant__ TensorProduct product) {
+    multiply_fragments(const __grid_constant__ TensorProduct product) {
   using Sum = ProductOf<T>;
   using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, Tile::kThreads>;
   using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, Tile::kThreads>;
@@ -95,7 +93,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
 
-  for (int64_t tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
+  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
     const TilePlace place(product, tile);
     const int64_t first_row = int64_t(place.row) * Tile::kRows, first_column = int64_t(place.column) * Tile::kColumns;
     typename Rows::Loader rows(product.rows, place.batch, first_row, product.height);
@@ -129,8 +127,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           for (int i = 0; i < kDown; i++) Rows::template fragment<false>(to.rows[i], at, warp_row + i * 16, step, lane);
 #pragma unroll
           for (int j = 0; j < kAcross; j += Read::kTogether)
-            Columns::template fragment<true>(to.columns[j / Read::kTogether], at + Rows::kBytes, warp_column + j * 8, step,
-                                             lane);
+            Columns::template fragment<true>(to.columns[j / Read::kTogether], at + Rows::kBytes, warp_column + j * 8,
+                                             step, lane);
         };
         read(0);
         load(stage + kStages - 1);  // while the first fragments are on their way
@@ -141,8 +139,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #pragma unroll
           for (int i = 0; i < kDown; i++)
 #pragma unroll
-            for (int j = 0; j < kAcross; j++)
-              multiply_tile<T>(sums[i][j], from.rows[i], from.of_column(j));
+            for (int j = 0; j < kAcross; j++) multiply_tile<T>(sums[i][j], from.rows[i], from.of_column(j));
         }
       }
       if constexpr (!std::is_integral_v<T>) {
@@ -152,7 +149,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         if (chunk > 0) {
 #pragma unroll
           for (int i = 0; i < kDown * kAcross; i++) {
-            float(&sum)[4] = sums[i / kAcross][i % kAcross];
+            float (&sum)[4] = sums[i / kAcross][i % kAcross];
             const float4 total = totals[i * Tile::kThreads];
             sum[0] = total.x + sum[0], sum[1] = total.y + sum[1], sum[2] = total.z + sum[2], sum[3] = total.w + sum[3];
           }
@@ -160,7 +157,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         if (stage < stages) {
 #pragma unroll
           for (int i = 0; i < kDown * kAcross; i++) {
-            const float(&sum)[4] = sums[i / kAcross][i % kAcross];
+            const float (&sum)[4] = sums[i / kAcross][i % kAcross];
             totals[i * Tile::kThreads] = {sum[0], sum[1], sum[2], sum[3]};
           }
         }

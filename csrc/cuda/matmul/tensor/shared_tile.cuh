@@ -15,7 +15,7 @@
 namespace torch_reductions::cuda {
 
 // An operand of every batch: m or n in one direction, k in the other, strides in elements.
-struct Operand {
+struct TensorOperand {
   const void* data;
   int64_t batch_stride, width_stride, k_stride;
   bool vectors;  // does every piece of it that begins at a multiple of 16 bytes of a line lie at an aligned address?
@@ -41,14 +41,13 @@ struct SharedTile {
   // Where a thread stands in the operand's stages, which follow each other along k. Where all of a stage is there, it only
   // adds; beyond the ends there are zeros, in both operands, which change no sum.
   struct Loader {
-    const Operand& operand;
+    const TensorOperand& operand;
     const T* data;           // of the tile, at k = 0
     const T* own;            // this thread's first piece of the next stage
     int64_t between, width;  // from one of its pieces to the next; how many elements of the width are there
-    bool whole;
 
-    __device__ __forceinline__ Loader(const Operand& operand, int64_t batch, int64_t first, int64_t end)
-        : operand(operand), width(end - first), whole(operand.vectors && width >= Width) {
+    __device__ __forceinline__ Loader(const TensorOperand& operand, int64_t batch, int64_t first, int64_t end)
+        : operand(operand), width(end - first) {
       data = static_cast<const T*>(operand.data) + batch * operand.batch_stride + first * operand.width_stride;
       const int64_t line_stride = AlongK ? operand.width_stride : operand.k_stride;
       between = kLinesAThread * line_stride;
@@ -57,29 +56,36 @@ struct SharedTile {
 
     // The next stage, which begins at k, of `end`.
     __device__ __forceinline__ void load(char* tile, int64_t k, int64_t end) {
-      if (whole && end - k >= kDepth) {
-        char* const to = tile + place(threadIdx.x / kPieces, threadIdx.x % kPieces);
+      const int64_t lines = AlongK ? width : end - k, length = AlongK ? end - k : width;
+      if (operand.vectors) {
+        const int line = threadIdx.x / kPieces, piece = threadIdx.x % kPieces;
+        char* const to = tile + place(line, piece);
+        if (lines >= kLines && length >= kPieces * kPiece) {
 #pragma unroll
-        for (int i = 0; i < kPiecesAThread; i++) copy_async(to + i * Threads * 16, own + i * between);
-      } else {
-        load_part(tile, k, end);
+          for (int i = 0; i < kPiecesAThread; i++) copy_async(to + i * Threads * 16, own + i * between);
+        } else {
+          const int bytes = there(length - piece * kPiece) * int(sizeof(T));
+#pragma unroll
+          for (int i = 0; i < kPiecesAThread; i++)
+            copy_async_part(to + i * Threads * 16, own + i * between, line + i * kLinesAThread < lines ? bytes : 0);
+        }
+        own += AlongK ? kDepth : kDepth * operand.k_stride;
+        return;
       }
-      own += AlongK ? kDepth : kDepth * operand.k_stride;
-    }
-
-    __device__ __forceinline__ void load_part(char* tile, int64_t k, int64_t end) const {
       const int64_t line_stride = AlongK ? operand.width_stride : operand.k_stride;
       const int64_t stride = AlongK ? operand.k_stride : operand.width_stride;  // 1, or lanes take neighbouring lines
-      const int64_t lines = AlongK ? width : end - k, length = AlongK ? end - k : width;
 #pragma unroll 1
       for (int at = int(threadIdx.x); at < kLines * kPieces; at += Threads) {
         const int line = stride == 1 ? at / kPieces : at % kLines, piece = stride == 1 ? at % kPieces : at / kLines;
         const T* const from = data + k * operand.k_stride + line * line_stride + piece * kPiece * stride;
-        const int64_t left = line < lines ? length - piece * kPiece : 0;
-        const int there = left < kPiece ? int(left) : kPiece;
-        if (operand.vectors && there == kPiece) copy_async(tile + place(line, piece), from);
-        else *reinterpret_cast<uint4*>(tile + place(line, piece)) = gather(from, stride, there);
+        *reinterpret_cast<uint4*>(tile + place(line, piece)) =
+            gather(from, stride, line < lines ? there(length - piece * kPiece) : 0);
       }
+    }
+
+    // How many elements of a piece are there, where so many are left of the line?
+    static __device__ __forceinline__ int there(int64_t left) {
+      return left >= kPiece ? kPiece : left > 0 ? int(left) : 0;
     }
   };
 
