@@ -22,8 +22,9 @@ namespace torch_reductions::cpu {
 namespace {
 
 constexpr int64_t kMostRows = 1024, kMostColumns = 1024;  // of a tile, whose columns are packed for a chunk at a time
-constexpr int64_t kMostSums = int64_t(1) << 20;           // of a tile of few rows
-constexpr int64_t kFewSums = int64_t(1) << 16;            // of a result that is cut along k
+constexpr int64_t kMostSums = int64_t(1) << 17;           // of a tile of few rows
+constexpr int64_t kSmallResult = int64_t(1) << 16;        // elements of one that is cut along k
+constexpr size_t kMostValues = size_t(1) << 30;           // bytes of its chunks
 constexpr double kThreadProducts = 1 << 17;               // multiply-adds that are worth a thread
 constexpr int64_t kSmallBytes = 32768;                    // of a matrix that is asked for ahead
 constexpr int64_t kPartsPerThread = 8;                    // at most, where equal shares are not found
@@ -88,7 +89,7 @@ struct Plan {
   void cut(int64_t threads) {
     const int64_t rows = whole.row_count, columns = whole.column_count;
     int64_t down = ceil_div(rows, kMostRows);
-    int64_t across = ceil_div(columns, std::max(kMostColumns, kMostSums / std::min(rows, kMostRows) / 8));
+    int64_t across = ceil_div(columns, std::max(kMostColumns, kMostSums / std::min(rows, kMostRows)));
     for (;;) {
       row_tile = std::min(rows, share(rows, down, kernel.rows));
       column_tile = std::min(columns, share(columns, across, kernel.columns));
@@ -116,7 +117,7 @@ inline __attribute__((always_inline)) void ask_for(const Factor& factor, int64_t
 void ordered(const MatmulArgs& args, const Threads& threads) {
   Plan plan(args, kernel_of(args));
   const double products = double(args.batch) * args.m * args.n * std::max<int64_t>(args.k, 1);
-  const int64_t useful = std::clamp<int64_t>(int64_t(products / kThreadProducts), 1, threads.count);
+  const int64_t useful = int64_t(std::clamp(products / kThreadProducts, 1.0, double(threads.count)));
   // body(part, begin, end) of each part of the tasks, as many parts as threads are of use.
   const auto in_parallel = [&](int64_t tasks, auto body) {
     const int64_t parts = std::min(tasks, useful);
@@ -127,8 +128,10 @@ void ordered(const MatmulArgs& args, const Threads& threads) {
     threads.parallel_for(0, parts, 1, run);
   };
 
-  if (args.batch < useful && args.m * args.n <= kFewSums && plan.chunks >= useful) {
-    const size_t bytes = plan.kernel.workspace_bytes(plan.whole, 1), sums = plan.kernel.sums_bytes(plan.whole);
+  const size_t sums = plan.kernel.sums_bytes(plan.whole);
+  if (args.batch < useful && args.m * args.n <= kSmallResult && plan.chunks >= useful &&
+      sums <= kMostValues / plan.chunks) {
+    const size_t bytes = plan.kernel.workspace_bytes(plan.whole, 1);
     const auto memory = allocate(useful * bytes), values = allocate(plan.chunks * sums);
     for (ProductTile tile = plan.whole; tile.batch < args.batch; tile.batch++) {
       in_parallel(plan.chunks, [&](int64_t part, int64_t begin, int64_t end) {

@@ -148,9 +148,11 @@ class TileProduct {
           const Lanes<S> rows = lanes_of<S>(tile_.rows, tile_.batch, tile_.row + p * cut_.height, k_);
           pack(rows, cut_.height_of(p), taken_, left(p), cut_.height_of(p));
         }
-        if (cut_.rows <= kFew) few_rows();
-        else
+        if (cut_.rows <= kFew) {
+          few_rows();
+        } else {
           for (int64_t q = 0; q < cut_.column_panels; q++) panel(q);
+        }
       }
     }
   }
