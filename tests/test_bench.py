@@ -77,6 +77,11 @@ def test_products_by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {line.rate for line in lines} == {2 * 3 * 30 * 20 * 70 / 1e3} and lines[0].problem.unit == "Gop/s"
 
 
+def test_a_product_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.bench(["mm", "--shape", "4x0x5", "--device", "cpu", "--seconds", "0"]) == 0
+    assert "NO" not in capsys.readouterr().out
+
+
 def test_a_product_that_torch_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As that of integers on CUDA: it is checked all the same, and has no ratio."""
 
@@ -170,7 +175,26 @@ def test_a_rung_that_lacks_the_type_is_named(
     monkeypatch.setattr(bench.Problem, "call", lacking)
     lines = bench.measure(problem("cumsum"), "cpu", ["threaded", "ordered"], 0)
     assert [line.variant for line in lines] == ["copy", "torch", "ordered"]
-    assert "on cpu: threaded" in capsys.readouterr().out
+    assert "threads: threaded" in capsys.readouterr().out
+
+
+@table("message refused", [("variant 'x' needs a GPU of compute capability 9.0", True), ("out of memory", False)])
+def test_what_this_gpu_lacks(message: str, refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = bench.Problem.call
+
+    def failing(self: bench.Problem, inputs: bench.Inputs, variant: str | None) -> Callable[[], bench.Result]:
+        def fail() -> bench.Result:
+            raise RuntimeError(message)
+
+        return fail if variant == "blocked" else call(self, inputs, variant)
+
+    monkeypatch.setattr(bench.Problem, "call", failing)
+    if not refused:
+        with pytest.raises(RuntimeError, match=message):
+            bench.measure(problem("mm"), "cpu", ["blocked", "ordered"], 0)
+    else:
+        lines = bench.measure(problem("mm"), "cpu", ["blocked", "ordered"], 0)
+        assert [line.variant for line in lines] == ["torch", "ordered"]
 
 
 def test_what_has_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +232,7 @@ def test_picture(tmp_path: Path) -> None:
     once = Timing(1.0, 1.0, 1.0, 1)
     lines = []
     for given in map(problem, ("sum", "cumsum", "linear_recurrence", "segment_sum", "mm")):
-        if not given.operations:
+        if not given.of_matrices:
             lines.append(bench.Line("cpu", given, "copy", once, 200.0, None, True))
         for i, variant in enumerate(["torch", *tr.variants(given.function, "cuda")]):
             right = variant not in ("two_level", "look_back_128")

@@ -144,6 +144,7 @@ INSTRUCTIONS = {
     "multiply_fragments-128x256": [*ASYNC_COPY, *FRAGMENTS],
     "multiply_fragments-64x64": [*ASYNC_COPY, *FRAGMENTS],
     "multiply_fragments-16x32": [*ASYNC_COPY, *FRAGMENTS],
+    "add_planes": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
     "multiply_bulk_tiles": [
         *[r"[HI]GMMA\.64x(128|256)x(16|32)", r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1", r"STG\.E\.(64|128)"],

@@ -71,18 +71,23 @@ class Problem:
         return FUNCTIONS[self.function]
 
     @property
+    def of_matrices(self) -> bool:
+        """Is it measured by its operations, and not by its bytes?"""
+        return self.family == "matmul"
+
+    @property
     def operations(self) -> int:
-        """Of a product, a multiplication and an addition being two; 0 for what is measured by its bytes."""
-        return 2 * prod(self.shape) if self.family == "matmul" else 0
+        """Of a product of matrices; a multiplication and an addition are two."""
+        return 2 * prod(self.shape)
 
     @property
     def unit(self) -> str:
-        return "Gop/s" if self.operations else "GB/s"
+        return "Gop/s" if self.of_matrices else "GB/s"
 
     @property
     def title(self) -> str:
         shape = " × ".join(map(str, self.shape))
-        if self.operations:
+        if self.of_matrices:
             sizes = " × ".join("bmnk"[-len(self.shape) :])
             return f"{self.function}, {sizes} = {shape}, {str(self.dtype).removeprefix('torch.')}"
         if len(self.shape) == 1 and self.shape[0].bit_count() == 1:
@@ -93,7 +98,7 @@ class Problem:
 
     def data(self, device: str) -> Inputs:
         generator = torch.Generator(device).manual_seed(0)
-        if self.operations:
+        if self.of_matrices:
             sizes = dict(zip("bmnk"[-len(self.shape) :], self.shape, strict=True))
             shapes = [tuple(sizes[letter] for letter in letters) for letters in MATRICES[self.function]]
             return tuple(self.values(device, generator, shape) for shape in shapes)
@@ -120,14 +125,14 @@ class Problem:
         """What torch calls the same; where it has nothing, a loop of its operations."""
         if self.family == "segment" and self.dim == 0 and self.dtype.is_floating_point:
             return partial(segment_reduce, self.function)
-        if self.operations:
+        if self.of_matrices:
             return getattr(torch, self.function, torch.nn.functional.linear)
         function: Callable[..., Result] = getattr(torch, self.function, OF_ONE_TENSOR[self.function].reference)
         return function
 
     @property
     def torch_name(self) -> str:
-        if self.operations or hasattr(torch, self.function):
+        if self.of_matrices or hasattr(torch, self.function):
             return "torch"
         return "torch loop" if self.by_torch is OF_ONE_TENSOR[self.function].reference else "torch"
 
@@ -142,7 +147,7 @@ class Problem:
     def is_right(self, inputs: Inputs, result: Result) -> bool:
         """Integers, extremes and their places exactly; else to a millionth of the sum of the absolute values."""
         x = inputs[0]
-        if self.operations and not x.is_floating_point():  # torch has them on the CPU alone; float64 is exact here
+        if self.of_matrices and not x.is_floating_point():  # torch has them on the CPU alone; float64 is exact here
             ((actual,), (expected,)) = parts(result), parts(self.call(tuple(t.double() for t in inputs), None)())
             return torch.equal(actual, expected.long().to(actual.dtype))
         if self.function in EXACT or not x.is_floating_point():
@@ -260,12 +265,17 @@ def rungs_of_type(problem: Problem, device: str) -> list[str]:
     return [name for name in tr.variants(problem.function, device) if name in knowing]
 
 
+def is_refusal(error: RuntimeError) -> bool:
+    """Whether a rung does not know a type, or this GPU lacks what it needs: no fault of anybody's."""
+    return isinstance(error, NotImplementedError) or "needs a GPU of compute capability" in str(error)
+
+
 def measure(problem: Problem, device: str, variants: Sequence[str], seconds: float) -> list[Line]:
     """A copy, torch and each variant, all taking turns in one loop: every ratio is that of two printed times."""
     inputs = problem.data(device)
     harness = timer(device)
     copy, copy_bytes = harness.copy_call(max(inputs, key=bytes_moved))
-    calls = {} if problem.operations else {"copy": copy}  # arithmetic is no matter of bytes
+    calls = {} if problem.of_matrices else {"copy": copy}  # arithmetic is no matter of bytes
     outputs: tuple[torch.Tensor, ...] = ()
     right, refused = {"copy": True, "torch": True}, []
     for name in ("torch", *variants):
@@ -273,18 +283,20 @@ def measure(problem: Problem, device: str, variants: Sequence[str], seconds: flo
         try:
             outputs = parts(call())
             right[name] = name == "torch" or problem.is_right(inputs, outputs)
-        except NotImplementedError:
+        except RuntimeError as error:
+            if not is_refusal(error):
+                raise
             refused.append(name)
         else:
             calls[name] = call
     if refused:
-        print(f"{problem.title}: not for this type on {device}: {', '.join(refused)}")
+        print(f"{problem.title}: not for this type on {device_title(device)}: {', '.join(refused)}")
     timings = harness.compare(calls, seconds * len(calls))
     lines = []
     for name, timing in timings.items():
         ratio = timings["torch"].median / timing.median if name != "copy" and "torch" in timings else None
         rate = timing.gb_per_s(copy_bytes if name == "copy" else bytes_moved(*inputs, *outputs))
-        rate = problem.operations / timing.median / 1e3 if problem.operations else rate
+        rate = problem.operations / timing.median / 1e3 if problem.of_matrices else rate
         lines.append(Line(device, problem, name, timing, rate, ratio, right[name]))
     return lines
 
@@ -362,7 +374,7 @@ def print_lines(lines: Sequence[Line]) -> None:
         console.print(f"\n[bold]{title}[/bold]", soft_wrap=True)
         console.print(table)
     print(f"\n{LEGEND}")
-    if any(line.problem.operations for line in lines):
+    if any(line.problem.of_matrices for line in lines):
         print(OPERATIONS)
     if any(line.name == "torch loop" for line in lines):
         print(LOOP)
@@ -436,7 +448,7 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             for column, problem in enumerate(problems):
                 panel = axes[row][column]
                 chosen = [line for line in here if line.problem == problem]
-                limit = 1.18 * max(line.rate for line in chosen) if problem.operations else limit
+                limit = 1.18 * max(line.rate for line in chosen) if problem.of_matrices else limit
                 measured = [line for line in chosen if line.variant != "copy"]
                 copy = next((line.rate for line in chosen if line.variant == "copy"), None)
                 bars = [line for line in measured if not block_size(line.variant)]
@@ -539,7 +551,7 @@ def demo(argv: Sequence[str]) -> int:
     lines = run([(device, given, rungs_of_type(given, device)) for device, given in problems], options.seconds)
     print_lines(lines)
     for device, given in problems:
-        if given.operations and given.dtype == torch.float32:
+        if given.of_matrices and given.dtype == torch.float32:
             print_tiles(given, device)
     if missed := not_run(families):
         print(f"\n{missed}")

@@ -494,14 +494,11 @@ FEW_PRODUCTS = (
 # Of the ordered rung, which chooses its kernel by the sizes and the device: large tiles, moved inside and cut off, in
 # every layout; chunks whose totals wait in shared memory; a k cut over blocks, in runs of chunks, in rounds of planes;
 # strips of each height, their chunks in one block and in planes.
-LARGE_TILES = tuple(
-    Product(252, 252, k, a, b)
-    for k, (a, b) in zip((5, 21, 37) * 3, itertools.product(("r", "c", "c1"), ("r", "r1", "c")), strict=True)
-)
-MIDDLE_TILES = tuple(Product(124, 64, 21, a, b) for a, b in itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
-SMALL_TILES = tuple(
-    Product(60, 100, 21, a, b, multiprocessors=1) for a, b in itertools.product(("r", "c", "c1"), ("r", "r1", "c"))
-)
+TILE_LAYOUTS = tuple(itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
+STRIP_LAYOUTS = (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
+LARGE_TILES = tuple(Product(252, 252, 5 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(TILE_LAYOUTS))
+MIDDLE_TILES = tuple(Product(124, 64, 21, a, b) for a, b in TILE_LAYOUTS)
+SMALL_TILES = tuple(Product(60, 100, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
 TOTALS = (
     *(Product(100, 256, 1030, multiprocessors=1), Product(30, 41, 1030, "c", "c", batch=4)),
     Product(128, 64, 530, "r", "c", "r", beta=2),
@@ -510,14 +507,9 @@ SPLITS = (
     *(Product(40, 40, 1100, "c"), Product(40, 41, 1600, added="r", alpha=2, multiprocessors=1)),
     *(Product(128, 64, 1500, multiprocessors=3), Product(128, 128, 1540)),
 )
-ROUNDS = (Product(64, 64, 4700, multiprocessors=1),)  # of 8-byte types
+ROUNDS = (Product(64, 64, 16900, multiprocessors=1),)  # of 8-byte types
 STRIPS = (
-    *(
-        Product(m, n, 1100, a, b)
-        for (m, n), (a, b) in itertools.product(
-            ((1, 36), (3, 68), (9, 40)), (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
-        )
-    ),
+    *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in STRIP_LAYOUTS),
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
     Product(68, 2, 8710, "r1", "r", "r", batch=2),
 )
@@ -560,21 +552,18 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None,
 
 
 # Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
-# off at every end, in every layout; results whose rows and columns change places; chunks of k, whose totals wait in
-# memory.
+# off at every end, in every layout; results whose rows and columns change places; chunks of k, where blocks go from
+# tile to tile.
 TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
-    *(Product(40, 40, 4100), Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
+    *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
+    *(Product(40, 40, 4100), Product(3, 100, 4100, multiprocessors=1)),
 )
 OTHER_TENSOR_PRODUCTS = (
-    *(
-        Product(16, 64, 512),
-        Product(16, 72, 520, "c", "c"),
-        Product(9, 40, 9000, batch=2),
-        Product(300, 16, 96, "c", "c"),
-    ),
-    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(129, 40, 4100, "c"), Product(3, 40, 8200)),
+    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 9000, batch=2)),
+    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(300, 16, 96, "c", "c")),
     *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
+    *(Product(129, 40, 4100, "c", multiprocessors=1), Product(100, 200, 4100, "r", "c"), Product(3, 40, 8200)),
 )
 TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
 

@@ -41,13 +41,16 @@ class Mutant:
 
 
 ORDERED, SCAN, SEGMENTED, RECURRENCE = "reduce/ordered/", "scan/ordered/", "scan/segmented/", "recurrence/ordered/"
+PRODUCTS = "matmul/ordered/"
 SOURCES = {
     "sum": ORDERED + "sum.cu",
     "argmax": ORDERED + "argmax.cu",
     "cumsum": SCAN + "sum.cu",
     "linear_recurrence": RECURRENCE + "linear.cu",
+    "mm": PRODUCTS + "float32.cu",
 }
 MATMUL = "matmul/"
+HOPPER, HOPPER_SOURCE = MATMUL + "hopper/", MATMUL + "120_tensor_core_hopper.cu"
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
 MUTANTS = (
     Mutant(
@@ -498,11 +501,161 @@ MUTANTS = (
         "ask(now);",
         "mm",
     ),
+    Mutant(
+        "a product's stage that is read before all threads have waited for it",
+        "races",
+        PRODUCTS + "tile.cuh",
+        "          __syncthreads();\n          from = stages",
+        "          from = stages",
+        "mm",
+    ),
+    Mutant(
+        "a product's stage that may still be on its way",
+        "races",
+        PRODUCTS + "tile.cuh",
+        "          await_copies<kStages - 2>();",
+        "          await_copies<kStages - 1>();",
+        "mm",
+    ),
+    Mutant(
+        "a tile that was moved inside stores all that it has",
+        "races",
+        PRODUCTS + "tile.cuh",
+        "row_of(i) >= lines_a || row_of(i) < first_row",
+        "row_of(i) >= lines_a",
+        "mm",
+    ),
+    Mutant(
+        "a strip's lanes that read before the others' copies are there",
+        "races",
+        PRODUCTS + "strip.cuh",
+        "      __syncwarp();\n      if (step",
+        "      if (step",
+        "mm",
+    ),
+    Mutant(
+        "a strip's chunks that are added from the right",
+        "plain",
+        PRODUCTS + "strip.cuh",
+        "for (int w = 1; w < int(job.last); w++)",
+        "for (int w = int(job.last) - 1; w > 0; w--)",
+        "mm",
+    ),
+    Mutant(
+        "a tile's totals that are added to their first chunk alone",
+        "plain",
+        PRODUCTS + "tile.cuh",
+        "    if (ends) break;\n    done++;",
+        "    if (ends) break;\n    done = 1 - done;",
+        "mm",
+    ),
+    Mutant(
+        "a round of planes that forgets the total",
+        "plain",
+        PRODUCTS + "planes.cuh",
+        "first > 0 ? planes : fresh, int(count) + (first > 0)",
+        "fresh, int(count)",
+        "mm",
+        source=PRODUCTS + "float64.cu",
+    ),
+    Mutant(
+        "a tensor core's stage is read before its copies have come",
+        "plain",
+        MATMUL + "tensor/kernel.cuh",
+        "await_copies<kStages - 2>();",
+        "await_copies<kStages - 1>();",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "a barrier before a tensor core's stage is read",
+        "races",
+        MATMUL + "tensor/kernel.cuh",
+        "        __syncthreads();  // this stage is there for all",
+        "        // this stage is there for all",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "sums that leave over a stage that is read",
+        "races",
+        MATMUL + "tensor/kernel.cuh",
+        "    __syncthreads();  // nobody reads the stages any more",
+        "    // nobody reads the stages any more",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "the next tile's stages over sums that leave",
+        "races",
+        MATMUL + "tensor/kernel.cuh",
+        "    __syncthreads();  // before the next tile's stages\n",
+        "",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "a total of chunks on tensor cores that is forgotten",
+        "plain",
+        MATMUL + "tensor/kernel.cuh",
+        "if (chunk > 0) {",
+        "if (chunk > 1) {",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "no zeros behind a tensor core's k",
+        "plain",
+        MATMUL + "tensor/shared_tile.cuh",
+        "line + i * kLinesAThread < lines ? bytes : 0;",
+        "bytes;",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "a piece of a misaligned row for tensor cores",
+        "plain",
+        MATMUL + "tensor/plan.cuh",
+        "reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&",
+        "true &&",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "products are waited for before their tiles are given back",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "      await_products<1>();\n",
+        "",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
+        "a step waits for the warps of both blocks of a pair",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "kMultiplyingWarps << plan.pair",
+        "kMultiplyingWarps",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
+        "the blocks of a pair leave together",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "  if (plan.pair) sync_cluster();  // the other",
+        "  // the other",
+        source=HOPPER_SOURCE,
+    ),
 )
 
 
 def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
     """Those of the ordered rung, or of products of matrices those of the file that is compiled."""
+    if mutant.file.startswith(PRODUCTS):
+        lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
+        return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
+    if mutant.file.startswith(MATMUL + "tensor/"):
+        views = [*cases.PRODUCTS, *cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS]
+        return cases.tensor_core_cases([torch.bfloat16], views)
     if mutant.file.startswith(MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]

@@ -1,6 +1,6 @@
 // ordered
-// Changes: the order of operations is a function of k alone (docs/order.md): chunks of 512, which are added from left to
-//          right. So k may be cut over blocks, and every shape of tile gives the same bits.
+// Changes: the order of operations is a function of k alone (docs/order.md): chunks of 512, added from left to right.
+//          So k may be cut over blocks, and every shape of tile gives the same bits.
 // Costs:   the totals of earlier chunks wait in shared memory, one more addition a chunk; where k is cut over blocks, a
 //          second launch, which reads the value of each chunk.
 // Gains:   a row has the same bits alone, in a batch, and on the CPU; narrow products and those with a long k fill the
@@ -8,8 +8,8 @@
 // Order:   chunks of 512, each one chain of fused multiply-adds with k ascending from +0, added from left to right.
 //          float16 and bfloat16 from 8.0 on: the steps of the tensor cores, as tensor_core says.
 // Needs:   7.5 and up; any layout.
-// See:     ordered/plan.cuh chooses the kernel by what stands in ordered/tuning.h; ordered/tile.cuh and strip.cuh are the
-//          kernels; ordered/planes.cuh adds chunks that different blocks have multiplied.
+// See:     ordered/plan.cuh chooses the kernel by what stands in ordered/tuning.h; ordered/tile.cuh and strip.cuh are
+//          the kernels; ordered/planes.cuh adds chunks that different blocks have multiplied.
 #include "hopper/hopper.h"
 #include "ladder.h"
 #include "ordered/families.h"

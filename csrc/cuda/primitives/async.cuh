@@ -23,7 +23,8 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global) {
 #endif
 }
 
-// The same where `wanted`: one instruction with a predicate, or a branch would stand between the multiplications around it.
+// The same where `wanted`: one instruction with a predicate, or a branch would stand between the multiplications around
+// it.
 template <int Bytes = 16>
 __device__ __forceinline__ void copy_async_if(bool wanted, void* shared, const void* global) {
 #if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800

@@ -54,10 +54,10 @@ struct Tile {
 template <int N>
 __device__ __forceinline__ Tile tile_at(const Plan& plan, int number, int rank) {
   const int per_batch = plan.tiles_m * plan.tiles_n, batch = number / per_batch, rest = number % per_batch;
-  const int tall = 2048 / kTileRows >> plan.pair;
+  const int tall = (2048 / kTileRows) >> plan.pair;
   const int top = rest / (tall * plan.tiles_n) * tall, height = min(plan.tiles_m - top, tall);
   const int within = rest - top * plan.tiles_n;
-  return {batch, ((top + within % height << plan.pair) + rank) * kTileRows, within / height * N};
+  return {batch, (((top + within % height) << plan.pair) + rank) * kTileRows, within / height * N};
 }
 
 // A place in the ring: the parity says which time around.
@@ -189,39 +189,38 @@ __device__ __forceinline__ Four<Out> four_of(const Sum (&sums)[4]) {
   return four;
 }
 
-// 16 rows of 64 columns out of the strip: a lane has four columns of every second row.
+// 16 rows of 64 columns out of the strip. By fours a lane has four columns of every second row; or else two of each row, 32
+// apart.
 template <class Out, class Sum>
-__device__ __forceinline__ void write_strip(const Plan& plan, const uint4* strip, int batch, int row, int column) {
+__device__ __forceinline__ void write_strip(const Plan& plan, const char* strip, int batch, int row, int column) {
   const MatmulArgs& args = plan.args;
-  const int lane = threadIdx.x % 32;
-  const int64_t j = column + lane % 16 * 4;
-  const int rows = j < args.n ? int(min(args.m - row, int64_t(16))) : 0;
-  Out* to = static_cast<Out*>(args.output) + (batch * args.m + row + lane / 16) * args.n + j;
-  const auto sums_of = [&](int r, Sum(&sums)[4]) {
-    const uint4 words = strip[r * 16 + (lane % 16 ^ (r & 3) * 2)];
-    sums[0] = from_bits<Sum>(words.x), sums[1] = from_bits<Sum>(words.y);
-    sums[2] = from_bits<Sum>(words.z), sums[3] = from_bits<Sum>(words.w);
-  };
+  const int lane = threadIdx.x % 32, rows = int(min(args.m - row, int64_t(16)));
+  Out* to = static_cast<Out*>(args.output) + (batch * args.m + row) * args.n + column;
   if (plan.fours) {
+    const int first = lane % 16 * 4;
+    if (column + first >= args.n) return;
+    to += lane / 16 * args.n + first;
 #pragma unroll 2
     for (int r = lane / 16; r < rows; r += 2, to += 2 * args.n) {
-      Sum sums[4];
-      sums_of(r, sums);
+      const uint4 words = reinterpret_cast<const uint4*>(strip)[r * 16 + (lane % 16 ^ (r & 3) * 2)];
+      const Sum sums[4] = {from_bits<Sum>(words.x), from_bits<Sum>(words.y), from_bits<Sum>(words.z),
+                           from_bits<Sum>(words.w)};
       Four<Out> four;
       if (plan.plain) four = four_of<Out>(sums);
       else
 #pragma unroll
-        for (int c = 0; c < 4; c++) four.x[c] = product_of<Out>(args, batch, row + r, j + c, sums[c]);
+        for (int c = 0; c < 4; c++) four.x[c] = product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
       *reinterpret_cast<Four<Out>*>(to) = four;
     }
   } else {
-#pragma unroll 1
-    for (int r = lane / 16; r < rows; r += 2) {
-      Sum sums[4];
-      sums_of(r, sums);
+    const uint32_t* const words = reinterpret_cast<const uint32_t*>(strip);
+#pragma unroll 2
+    for (int r = 0; r < rows; r++, to += args.n) {
 #pragma unroll
-      for (int c = 0; c < 4; c++)
-        if (j + c < args.n) store_product<Out>(args, batch, row + r, j + c, sums[c]);
+      for (int c = lane; c < kRows; c += 32) {
+        const Sum sum = from_bits<Sum>(words[r * kRows + (c ^ (r & 3) * 8)]);
+        if (column + c < args.n) to[c] = product_of<Out>(args, batch, row + r, column + c, sum);
+      }
     }
   }
 }
@@ -245,10 +244,9 @@ __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)
       pairs[pair + 8 * 32] = {d[at + 2], d[at + 3]};
     }
     __syncwarp();
-    const uint4* const rows = reinterpret_cast<const uint4*>(strip);
     if (plan.args.output_dtype == plan.args.dtype)
-      write_strip<T, Sum>(plan, rows, tile.batch, tile.i + row, tile.j + part * kRows);
-    else write_strip<Wide, Sum>(plan, rows, tile.batch, tile.i + row, tile.j + part * kRows);
+      write_strip<T, Sum>(plan, strip, tile.batch, tile.i + row, tile.j + part * kRows);
+    else write_strip<Wide, Sum>(plan, strip, tile.batch, tile.i + row, tile.j + part * kRows);
   }
 }
 

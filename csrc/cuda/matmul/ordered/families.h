@@ -9,7 +9,7 @@ void multiply_float32(const MatmulArgs& args, Context& context);
 void multiply_float64(const MatmulArgs& args, Context& context);
 void multiply_int32(const MatmulArgs& args, Context& context);
 void multiply_int64(const MatmulArgs& args, Context& context);
-void multiply_halves(const MatmulArgs& args, Context& context);         // float16 and bfloat16
+void multiply_halves(const MatmulArgs& args, Context& context);          // float16 and bfloat16
 void multiply_small_integers(const MatmulArgs& args, Context& context);  // of 8 and 16 bits
 
 }  // namespace torch_reductions::cuda

@@ -1,5 +1,5 @@
-// An operand as lines of products: line i of a is row i, line j of b is column j; k is the depth of both. Then a product is
-// symmetric in them, and the kernels need not know which of the two is which.
+// An operand as lines of products: line i of a is row i, line j of b is column j; k is the depth of both. Then a
+// product is symmetric in them, and the kernels need not know which of the two is which.
 #pragma once
 #include "../../primitives/async.cuh"
 #include "../elements.cuh"
@@ -16,21 +16,24 @@ struct Operand {
   }
 };
 
-// Which neighbours lie side by side in memory: lines or elements of a line; `whole` ones in aligned vectors of 16 bytes.
-// `any` takes what it gets, and widens it.
+// Which neighbours lie side by side in memory: lines or elements of a line; `whole` ones in aligned vectors of 16
+// bytes. `any` takes what it gets, and widens it.
 enum class Layout { lines, whole_lines, depth, whole_depth, any };
 
-HOST_DEVICE constexpr bool is_along_depth(Layout layout) { return layout != Layout::lines && layout != Layout::whole_lines; }
+HOST_DEVICE constexpr bool is_along_depth(Layout layout) {
+  return layout != Layout::lines && layout != Layout::whole_lines;
+}
 template <class T>
 HOST_DEVICE constexpr int vector_of(Layout layout) {
   return layout == Layout::whole_lines || layout == Layout::whole_depth ? 16 / int(sizeof(T)) : 1;
 }
 
-// How `Threads` threads share the copying of Lines x Depth elements: each has as many pieces, of one vector, at constant
-// distances from its first. Along the depth `Deep` threads stand side by side.
+// How `Threads` threads share the copying of Lines x Depth elements: each has as many pieces, of one vector, at
+// constant distances from its first. Along the depth `Deep` threads stand side by side.
 template <int Lines, int Depth, int Threads, bool AlongDepth, int Vector, int Deep>
 struct Pieces {
-  static constexpr int kWide = AlongDepth ? 1 : Vector, kLong = AlongDepth ? Vector : 1;  // a vector, in lines and depth
+  static constexpr int kWide = AlongDepth ? 1 : Vector,
+                       kLong = AlongDepth ? Vector : 1;  // a vector, in lines and depth
   static constexpr int kDeep = AlongDepth ? Deep : Threads / (Lines / kWide), kAcross = Threads / kDeep;
   static constexpr int kDepthSteps = Depth / (kDeep * kLong), kLineSteps = Lines / (kAcross * kWide);
   static constexpr int kCount = kDepthSteps * kLineSteps;

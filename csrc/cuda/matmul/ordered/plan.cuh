@@ -62,12 +62,14 @@ class ProductPlan {
     }
   }
 
-  // --- Strips ---------------------------------------------------------------------------------------------------------
+  // --- Strips --------------------------------------------------------------------------------------------------------
 
   void strips() {
     const bool few_are_columns = args_.m > kStripRows;
     const Operand<T>&few = few_are_columns ? b_ : a_, &many = few_are_columns ? a_ : b_;
-    StripJob<T> job{args_, few, many, few_are_columns, unsigned(ceil_div(many.lines, int64_t(32))), 0, chunks_, nullptr};
+    StripJob<T> job{args_, few, many, few_are_columns};
+    job.strips = unsigned(ceil_div(many.lines, int64_t(32)));
+    job.first = 0, job.last = chunks_, job.planes = nullptr;
     with_layout<sizeof(T) == 4, sizeof(T) == 4>(many, [&](auto layout) {
       if (few.lines == 1) strips<1, layout>(job);
       else if (few.lines <= 4) strips<4, layout>(job);
@@ -81,16 +83,17 @@ class ProductPlan {
     const int64_t most = std::min(int64_t(strip_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
     const auto start = [&](int64_t warps) {
       const int64_t blocks = args_.batch * job.strips * ceil_div(job.last - job.first, warps);
-      launch(multiply_strips<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream, job);
+      launch(multiply_strips<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream,
+             job);
     };
     if (chunks_ <= most) return start(chunks_);
     in_planes<P, Out>(args_, context_, chunks_, planes_at_once(1), [&](int64_t first, int64_t count, P* planes) {
       job.first = first, job.last = first + count, job.planes = planes;
-      start(std::min(most / 2, count));
+      start(std::min(std::max(most / 2, int64_t(1)), count));
     });
   }
 
-  // --- Tiles ----------------------------------------------------------------------------------------------------------
+  // --- Tiles ---------------------------------------------------------------------------------------------------------
 
   // The sizes of every shape, and what each would cost, in products that one multiprocessor computes: the busiest has
   // ceil(blocks / multiprocessors) blocks. A run of 0 chunks stands for all of k.
@@ -111,15 +114,19 @@ class ProductPlan {
 
   template <class Shape>
   double cost(int run) const {
-    const double elements = double(args_.batch) * args_.m * args_.n, planes = double(chunks_) * elements * sizeof(P);
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
-    const double tiles = double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
-    const double busiest = std::ceil((run == 0 ? tiles : tiles * ceil_div(chunks_, int64_t(run))) / multiprocessors_);
-    const double depth = run == 0 ? double(args_.k) : double(std::min(args_.k, run * kProductChunk));
+    const int64_t at_once = run == 0 ? chunks_ : std::min(planes_at_once(run), chunks_),
+                  rounds = ceil_div(chunks_, at_once);
+    const double tiles =
+        double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
+    const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
+    const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
     const double rate = Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
-    const double fold = run == 0 ? 0 : kFoldLaunch + kFoldByte * planes / multiprocessors_;
-    return busiest * (Shape::kM * Shape::kN * depth / rate + kBlockStart) + fold;
+    const double round = busiest * (Shape::kM * Shape::kN * depth / rate + kBlockStart);
+    if (run == 0) return round;
+    const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);
+    return rounds * (round + kFoldLaunch) + kFoldByte * bytes / multiprocessors_;
   }
 
   template <class Shape>
@@ -152,7 +159,8 @@ class ProductPlan {
     job.tiles_n = unsigned(ceil_div(args_.n, int64_t(Shape::kN)));
     // What runs at the same time is about as high as it is wide.
     const double together = double(multiprocessors_) * Shape::kBlocks;
-    job.group = unsigned(std::max(1., std::round(std::sqrt(together * Shape::kN / Shape::kM))));
+    const auto high = unsigned(std::max(1., std::round(std::sqrt(together * Shape::kN / Shape::kM))));
+    job.group = std::min(high, job.tiles_m);
     const int64_t blocks = args_.batch * job.tiles_m * job.tiles_n;
     const auto start = [&](int64_t pieces) {
       const bool has_totals = !job.direct || (job.planes == nullptr && chunks_ > 1);

@@ -1,36 +1,50 @@
-// Products whose k is cut over blocks: the values of the chunks go to planes of workspace, as large as the result, and are
-// added there from left to right.
+// Products whose k is cut over blocks: the values of the chunks go to planes of workspace, as large as the result, and
+// are added there from left to right.
 #pragma once
 #include <algorithm>
 
 #include "../../../common/ceil_div.h"
+#include "../../primitives/async.cuh"
 #include "../../primitives/launch.h"
-#include "tuning.h"
 #include "../elements.cuh"
+#include "tuning.h"
 
 namespace torch_reductions::cuda {
 
-// Planes 0 ... count - 1, plane 0 alone may be a total already; `into` is where the total goes unless it is the last one.
-// Without planes the products are +0.
+// Planes 0 ... count - 1, plane 0 alone may be a total already; `into` is where the total goes unless it is the last
+// one. Without planes the products are +0.
 template <class P, class Out>
 __global__ void __launch_bounds__(kFoldThreads)
     add_planes(const __grid_constant__ MatmulArgs args, const P* planes, int count, P* into) {
   const int64_t elements = args.batch * args.m * args.n;
   const int64_t index = int64_t(blockIdx.x) * kFoldThreads + threadIdx.x;
   if (index >= elements) return;
-  P total = 0;
-  if (count > 0) {
-    planes += index;
-    total = *planes;
-    int c = 1;
-    for (; c + kFoldAhead <= count; c += kFoldAhead) {
-      P next[kFoldAhead];
+  // A thread's values come into a ring of its own: registers would not hold as many as the memory needs on their way.
+  extern __shared__ uint4 memory[];
+  P* const ring = reinterpret_cast<P*>(memory) + threadIdx.x;
+  const P* next = planes + index;
+  int asked = 0;
+  const auto ask = [&](P* group) {
 #pragma unroll
-      for (int u = 0; u < kFoldAhead; u++) next[u] = planes[(c + u) * elements];
-#pragma unroll
-      for (int u = 0; u < kFoldAhead; u++) total += next[u];
+    for (int u = 0; u < kFoldGroup; u++, asked++) {
+      copy_async_if<sizeof(P)>(asked < count, group + u * kFoldThreads, next);
+      next = as_one(next + elements);
     }
-    for (; c < count; c++) total += planes[c * elements];
+    commit_copies();
+  };
+#pragma unroll 1
+  for (int group = 0; group < kFoldGroups; group++) ask(ring + group * kFoldGroup * kFoldThreads);
+  P total = count > 0 ? P(-0.) : P(0);  // -0 + x is x
+  int group = 0;
+#pragma unroll 1
+  for (int first = 0; first < count; first += kFoldGroup) {
+    P* const own = ring + group * kFoldGroup * kFoldThreads;
+    group = group == kFoldGroups - 1 ? 0 : group + 1;
+    await_copies<kFoldGroups - 1>();
+#pragma unroll
+    for (int u = 0; u < kFoldGroup; u++)
+      if (first + u < count) total += own[u * kFoldThreads];
+    ask(own);
   }
   if (into != nullptr) {
     into[index] = total;
@@ -42,20 +56,22 @@ __global__ void __launch_bounds__(kFoldThreads)
   static_cast<Out*>(args.output)[index] = product_of<Out>(args, batch, i, j, total);
 }
 
-// multiply(first, count, planes) leaves chunk first + c in plane c. Rounds of them bound the workspace: each begins with
-// the total of the one before.
+// multiply(first, count, planes) leaves chunk first + c in plane c. Rounds of them bound the workspace: each begins
+// with the total of the one before.
 template <class P, class Out, class Multiply>
 void in_planes(const MatmulArgs& args, Context& context, int64_t chunks, int64_t at_once, Multiply multiply) {
+  constexpr size_t kBytes = sizeof(P) * kFoldThreads * kFoldGroups * kFoldGroup;
   const int64_t elements = args.batch * args.m * args.n;
   const bool has_rounds = at_once < chunks;
   P* const planes =
-      chunks == 0 ? nullptr
-                  : static_cast<P*>(context.workspace(size_t(std::min(at_once, chunks) + has_rounds) * elements * sizeof(P)));
+      chunks == 0
+          ? nullptr
+          : static_cast<P*>(context.workspace(size_t(std::min(at_once, chunks) + has_rounds) * elements * sizeof(P)));
   for (int64_t first = 0; first < chunks || first == 0; first += at_once) {
     const int64_t count = std::min(at_once, chunks - first);
     P* const fresh = has_rounds ? planes + elements : planes;
     if (count > 0) multiply(first, count, fresh);
-    launch(add_planes<P, Out>, ceil_div(elements, int64_t(kFoldThreads)), kFoldThreads, 0, context.stream, args,
+    launch(add_planes<P, Out>, ceil_div(elements, int64_t(kFoldThreads)), kFoldThreads, kBytes, context.stream, args,
            first > 0 ? planes : fresh, int(count) + (first > 0), first + count < chunks ? planes : nullptr);
   }
 }

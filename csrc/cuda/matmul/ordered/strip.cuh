@@ -1,6 +1,6 @@
-// Products with at most 16 lines on one side: a warp computes a strip of 32 lines of the other side by all of the few, a
-// lane a line, over one chunk of k. Each warp has a pipeline of copies of its own: no barrier but at the end, where a block
-// whose warps have all the chunks of a strip adds them from left to right.
+// Products with at most 16 lines on one side: a warp computes a strip of 32 lines of the other side by all of the few,
+// a lane a line, over one chunk of k. Each warp has a pipeline of copies of its own: no barrier but at the end, where a
+// block whose warps have all the chunks of a strip adds them from left to right.
 #pragma once
 #include "operand.cuh"
 #include "tuning.h"
@@ -18,8 +18,8 @@ struct StripJob {
   ProductOf<T>* planes;
 };
 
-// The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, but for lines that
-// are not whole ones: k is the last index of the few.
+// The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, but for lines
+// that are not whole ones: k is the last index of the few.
 template <class P, int Rows, Layout kLayout>
 struct StripSizes {
   static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kStripDepth, kStages = strip_stages(Rows);
@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
   const int64_t first_line = int64_t(blockIdx.x % job.strips) * 32;
   const int64_t batch = blockIdx.x / job.strips % unsigned(args.batch);
   const int64_t chunk = job.first + int64_t(blockIdx.x / job.strips / unsigned(args.batch)) * warps + warp;
-  const int depth = int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
+  const int depth =
+      int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
   const int rows = int(job.few.lines), lines = int(min(job.many.lines - first_line, int64_t(32)));
 
   P sums[Rows];
@@ -136,7 +137,8 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
   const int64_t row_step = job.few_are_columns ? 1 : args.n, line_step = job.few_are_columns ? args.n : 1;
   if (job.planes != nullptr) {
     if (depth == 0 || lane >= lines) return;
-    P* const to = job.planes + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
+    P* const to =
+        job.planes + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
 #pragma unroll
     for (int r = 0; r < Rows; r++)
       if (r < rows) to[r * row_step] = sums[r];

@@ -1,10 +1,10 @@
-// A block computes a tile of the result: panels of both operands come into shared memory stage by stage, asynchronously,
-// and a thread multiplies TM lines of a by TN lines of b out of registers.
+// A block computes a tile of the result: panels of both operands come into shared memory stage by stage,
+// asynchronously, and a thread multiplies TM lines of a by TN lines of b out of registers.
 //
 // The totals of the chunks before the open one wait in shared memory: registers hold one set of sums alone, so that two
 // large blocks share a multiprocessor. A tile that reaches beyond the result is moved inside and computes some elements
-// that another block stores; where the whole result is smaller, lines and depth beyond the edge are read at the edge, and
-// what comes of them is not used.
+// that another block stores; where the whole result is smaller, lines and depth beyond the edge are read at the edge,
+// and what comes of them is not used.
 #pragma once
 #include "operand.cuh"
 #include "tuning.h"
@@ -27,16 +27,16 @@ struct TileSizes {
   using P = ProductOf<T>;
   static constexpr int kM = Shape::kM, kN = Shape::kN, kThreads = Shape::kThreads, kVector = 16 / int(sizeof(P));
   static constexpr bool kPadA = is_along_depth(A) || A == Layout::any, kPadB = is_along_depth(B) || B == Layout::any;
-  static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM * kN == 128 * 128;
-  static constexpr int kDepth = tile_depth(sizeof(P), kHalved), kStages = tile_stages(kThreads, kHalved);
+  static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM == kN;
+  static constexpr int kDepth = tile_depth(sizeof(P), kHalved), kStages = tile_stages(sizeof(P), kThreads, kHalved);
   // From one k to the next: padded where neighbouring threads write neighbours in k.
   static constexpr int kRowA = kM + kPadA * kVector, kRowB = kN + kPadB * kVector;
   static constexpr int kPanelA = kDepth * kRowA, kStage = kPanelA + kDepth * kRowB;
   static constexpr size_t kStageBytes = sizeof(P) * kStages * kStage, kTotalBytes = sizeof(P) * kM * kN;
 };
 
-// What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece, for
-// registers are few: it is as_one, or each piece would have an address of its own.
+// What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece,
+// for registers are few: it is as_one, or each piece would have an address of its own.
 template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout>
 struct Panel {
   using P = ProductOf<T>;
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   load(0, stages, 0);
 
   int reading = 0, writing = kStages - 1, step = 0;  // stages of memory, and of k
-  int done = 0;                                          // chunks
+  int done = 0;                                      // chunks
 #pragma unroll 1
   while (true) {
     constexpr int kSteps = kProductChunk / BK;

@@ -1,4 +1,5 @@
-// What was measured, as data: the shapes of tiles and strips, and how fast they are. Nothing here changes a bit of a result.
+// What was measured, as data: the shapes of tiles and strips, and how fast they are. Nothing here changes a bit of a
+// result.
 #pragma once
 #include <cstdint>
 
@@ -6,8 +7,8 @@
 
 namespace torch_reductions::cuda {
 
-// M x N results of a block, WarpsM x WarpsN warps; `Blocks` of them share a multiprocessor, which reaches Rate hundredths
-// of its peak when it holds at least Fill of them.
+// M x N results of a block, WarpsM x WarpsN warps; `Blocks` of them share a multiprocessor, which reaches Rate
+// hundredths of its peak when it holds at least Fill of them.
 template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
 struct Tile {
   static constexpr int kM = M, kN = N, kWarpsM = WarpsM, kWarpsN = WarpsN, kThreads = 32 * WarpsM * WarpsN;
@@ -47,10 +48,13 @@ struct Tuning<uint64_t> {
   static constexpr bool kStrips = true;
 };
 
-// A tile's stages hold so much of k, and so many are on their way or read. Where the rows of both panels are padded, there is
-// no room for a second large block beside the totals: these stages hold half.
+// A tile's stages hold so much of k, and so many are on their way or read. They hold half in square tiles where the rows of
+// both panels are padded: a second large block would have no room beside the totals, and in small ones ptxas would put
+// branches around that many copies.
 HOST_DEVICE constexpr int tile_depth(int bytes, bool halved) { return bytes == 8 || halved ? 8 : 16; }
-HOST_DEVICE constexpr int tile_stages(int threads, bool halved) { return threads == 64 || halved ? 4 : 3; }
+HOST_DEVICE constexpr int tile_stages(int bytes, int threads, bool halved) {
+  return (bytes == 4 && threads == 64) || halved ? 4 : 3;  // of 8 bytes 4 would pass what 7.5 has
+}
 inline constexpr int kBurst = 5;  // copies that a thread asks for together, between its multiplications
 
 // A strip is 32 results wide, one a lane, and at most so many rows high; a stage holds so much of k.
@@ -58,11 +62,11 @@ inline constexpr int kStripDepth = 32, kStripRows = 16;
 HOST_DEVICE constexpr int strip_stages(int rows) { return rows == 4 ? 4 : 3; }
 HOST_DEVICE constexpr int strip_warps(int bytes) { return 64 / bytes; }  // of a block at most, each with a chunk
 
-// Threads of a block that adds planes, and how many planes it asks for at a time.
-inline constexpr int kFoldThreads = 128, kFoldAhead = 16;
-inline constexpr int64_t kPlaneBytes = 256 << 10;  // for each multiprocessor: together they fit the L2
+// Threads of a block that adds planes, and how many planes each has on their way: groups of them.
+inline constexpr int kFoldThreads = 128, kFoldGroups = 4, kFoldGroup = 8;
+inline constexpr int64_t kPlaneBytes = 1 << 20;  // of all planes at a time, for each multiprocessor
 // What a block costs to start, a launch that adds planes, and a byte of a plane, as products of float32 that a
 // multiprocessor would compute.
-inline constexpr double kBlockStart = 1e5, kFoldLaunch = 1e6, kFoldByte = 22;
+inline constexpr double kBlockStart = 1e5, kFoldLaunch = 1e6, kFoldByte = 10;
 
 }  // namespace torch_reductions::cuda

@@ -42,25 +42,28 @@ struct TilePlace {
   }
 };
 
+template <class T>
+struct alignas(4 * sizeof(T)) Four {
+  T values[4];
+};
+
 // Four neighbours of a row from (i, j) on, `there` of them in the result.
 template <class Out, class Sum>
 __device__ __forceinline__ void store_neighbours(const TensorProduct& product, int64_t batch, int64_t i, int64_t j,
-                                                 int64_t there, const Sum (&sums)[4]) {
+                                                 int64_t there, const Four<Sum>& sums) {
   if (product.vectors && there >= 4) {
-    struct alignas(4 * sizeof(Out)) Four {
-      Out values[4];
-    } four;
+    Four<Out> four;
 #pragma unroll
-    for (int c = 0; c < 4; c++) four.values[c] = product_of<Out>(product.args, batch, i, j + c, sums[c]);
-    *reinterpret_cast<Four*>(static_cast<Out*>(product.args.output) + (batch * product.args.m + i) * product.args.n +
-                             j) = four;
+    for (int c = 0; c < 4; c++) four.values[c] = product_of<Out>(product.args, batch, i, j + c, sums.values[c]);
+    *reinterpret_cast<Four<Out>*>(static_cast<Out*>(product.args.output) +
+                                  (batch * product.args.m + i) * product.args.n + j) = four;
     return;
   }
 #pragma unroll
   for (int c = 0; c < 4; c++) {
     if (c >= there) return;
-    if (product.transposed) store_product<Out>(product.args, batch, j + c, i, sums[c]);
-    else store_product<Out>(product.args, batch, i, j + c, sums[c]);
+    if (product.transposed) store_product<Out>(product.args, batch, j + c, i, sums.values[c]);
+    else store_product<Out>(product.args, batch, i, j + c, sums.values[c]);
   }
 }
 
@@ -184,9 +187,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         const int row = at / kFours, column = at % kFours * 4;
         const int64_t to_row = first_row + warp_row + strip * 16 + row, to_column = first_column + warp_column + column;
         if (to_row >= product.height) break;
-        Sum four[4];
-#pragma unroll
-        for (int c = 0; c < 4; c++) four[c] = out[row * Tile::kOutStride + column + c];
+        const auto four = *reinterpret_cast<const Four<Sum>*>(out + row * Tile::kOutStride + column);
         const int64_t there = product.width - to_column;
         if (product.args.output_dtype == product.args.dtype)
           store_neighbours<T>(product, place.batch, to_row, to_column, there, four);

@@ -66,8 +66,11 @@ struct SharedTile {
         } else {
           const int bytes = there(length - piece * kPiece) * int(sizeof(T));
 #pragma unroll
-          for (int i = 0; i < kPiecesAThread; i++)
-            copy_async_part(to + i * Threads * 16, own + i * between, line + i * kLinesAThread < lines ? bytes : 0);
+          for (int i = 0; i < kPiecesAThread; i++) {
+            const int present = line + i * kLinesAThread < lines ? bytes : 0;
+            const void* const from = present > 0 ? own + i * between : operand.data;  // always an aligned address
+            copy_async_part(to + i * Threads * 16, from, present);
+          }
         }
         own += AlongK ? kDepth : kDepth * operand.k_stride;
         return;
