@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
-BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "int32": 4, "int64": 8}
+BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "int16": 2, "int32": 4, "int64": 8}
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,65 @@ class SegmentCase(Case):
     def name(self) -> str:
         count = str(self.segments) if self.segments < 1024 else size_text(self.segments)
         return f"{super().name}, {count} segment{'s' if self.segments > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class ProductCase(Case):
+    """A product of matrices, [m, k] times [k, n], or a batch of them."""
+
+    family: ClassVar[str] = "matmul"
+    ceiling: ClassVar[str] = "roof"  # what is slower: to read the bytes, or to do the operations
+
+    form: str = ""  # "b column-major" as the weights of a linear layer, "a column-major", "into float32", "into int32"
+
+    @property
+    def batch(self) -> int:
+        return prod(self.shape[:-3])
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """m, n and k."""
+        m, n, k = self.shape[-3:]
+        return m, n, k
+
+    @property
+    def length(self) -> int:
+        return self.shape[-1]
+
+    @property
+    def elements(self) -> int:
+        """Of the factors and the result."""
+        m, n, k = self.sizes
+        return self.batch * (m * k + k * n + m * n)
+
+    @property
+    def operations(self) -> int:
+        """A multiplication and an addition are two."""
+        return 2 * prod(self.shape)
+
+    @property
+    def output_dtype(self) -> str:
+        return self.form.partition("into ")[2] or self.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Of the factors."""
+        m, n, k = self.sizes
+        return self.batch * (m + n) * k * BYTES[self.dtype]
+
+    @property
+    def moved(self) -> int:
+        m, n, _ = self.sizes
+        return self.nbytes + self.batch * m * n * BYTES[self.output_dtype]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {"function": self.function, "m_n_k": self.shape_text, "dtype": self.dtype, "form": self.form}
+
+    @property
+    def name(self) -> str:
+        cube = f"{self.shape[0]}^3" if len(self.shape) == 3 and len(set(self.shape)) == 1 else self.shape_text
+        return f"{self.function} {cube} {self.dtype} {self.form}".rstrip()
 
 
 def size_text(n: int) -> str:
@@ -360,3 +419,76 @@ def segment_cpu_rest() -> Iterator[SegmentCase]:
         yield SegmentCase("segment_sum", (2**22,), 0, dtype, segments=2**12)
     yield SegmentCase("segment_sum", (2048, 2048), 0, segments=32)
     yield SegmentCase("segment_sum", (2048, 2048), 1, segments=32)
+
+
+# The speed that the products of matrices owe on one H200, m x n x k, cold cache: ratios to torch, which is cuBLAS.
+PRODUCT_CUDA_TABLE = [
+    ProductCase("mm", (1024, 1024, 1024), None, ratio=1.1),
+    ProductCase("mm", (2048, 2048, 2048), None, ratio=0.96),
+    ProductCase("mm", (4096, 4096, 4096), None, ratio=0.97),
+    ProductCase("mm", (8192, 8192, 8192), None, ratio=0.98),
+    ProductCase("mm", (8205, 5921, 2949), None, ratio=1.02),
+    ProductCase("mm", (32768, 32768, 64), None, ratio=1.1),
+    ProductCase("mm", (256, 256, 524288), None, ratio=0.92),
+    ProductCase("mm", (1, 4096, 4096), None, ratio=0.95),
+    ProductCase("mm", (16, 4096, 4096), None, ratio=2.4),
+    ProductCase("mm", (128, 4096, 4096), None, ratio=0.93),
+    ProductCase("mm", (4096, 4096, 4096), None, "bfloat16", ratio=0.95),
+    ProductCase("mm", (8192, 8192, 8192), None, "bfloat16", ratio=0.98),
+    ProductCase("mm", (8205, 5921, 2949), None, "bfloat16", ratio=4),
+    ProductCase("mm", (1, 4096, 4096), None, "bfloat16", ratio=1.15),
+    ProductCase("mm", (16, 4096, 4096), None, "bfloat16", ratio=1.15),
+    ProductCase("mm", (4096, 4096, 4096), None, "int32", share=0.92),
+    ProductCase("mm", (4096, 4096, 4096), None, "int8", form="into int32", ratio=6),
+    ProductCase("mm", (4096, 4096, 4096), None, "int8", form="b column-major into int32", ratio=1.0),
+    ProductCase("mm", (4096, 4096, 4096), None, "float64", ratio=0.93),
+]
+
+# The ratios to torch on the CPU, with two threads and AVX-512. torch's product of int8 is one into int8.
+PRODUCT_CPU_TABLE = [
+    ProductCase("mm", (1024, 1024, 1024), None, ratio=0.88),
+    ProductCase("mm", (2048, 2048, 2048), None, ratio=0.88),
+    ProductCase("mm", (1024, 1024, 1024), None, "int32", ratio=5),
+    ProductCase("mm", (1024, 1024, 1024), None, "int64", ratio=1.5),
+    ProductCase("mm", (1024, 1024, 1024), None, "int8", form="into int32", ratio=2),
+]
+
+# What the picture shows, all of the table above: every rung that knows the type, at one size.
+LADDER_PRODUCTS = [
+    ProductCase("mm", (4096, 4096, 4096), None, dtype) for dtype in ("float32", "int32", "bfloat16", "float64")
+]
+
+
+def product_cuda_rest() -> Iterator[ProductCase]:
+    """Nothing is owed but to be no slower than torch: other layouts, types and shapes."""
+    for dtype in ("float32", "bfloat16"):
+        for form in ("a column-major", "b column-major"):
+            yield ProductCase("mm", (4096, 4096, 4096), None, dtype, form=form)
+        for m in (1, 16, 128):
+            yield ProductCase("mm", (m, 4096, 4096), None, dtype, form="b column-major")
+        yield ProductCase("mm", (512, 512, 4096), None, dtype)
+        yield ProductCase("bmm", (1024, 64, 64, 64), None, dtype)
+        yield ProductCase("bmm", (64, 512, 512, 64), None, dtype)
+    for size in (1024, 2048):
+        yield ProductCase("mm", (size, size, size), None, "bfloat16")
+    yield ProductCase("mm", (128, 4096, 4096), None, "bfloat16")
+    yield ProductCase("mm", (32768, 32768, 64), None, "bfloat16")
+    yield ProductCase("mm", (256, 256, 524288), None, "bfloat16")
+    yield ProductCase("mm", (4096, 4096, 4096), None, "bfloat16", form="into float32")
+    yield ProductCase("mm", (4096, 4096, 4096), None, "float16")
+    yield ProductCase("mm", (8205, 5921, 2949), None, "int32")
+    yield ProductCase("mm", (2048, 2048, 2048), None, "int64")
+
+
+def product_cpu_rest() -> Iterator[ProductCase]:
+    for dtype in ("float64", "bfloat16"):
+        yield ProductCase("mm", (1024, 1024, 1024), None, dtype)
+    for form in ("a column-major", "b column-major"):
+        yield ProductCase("mm", (1024, 1024, 1024), None, form=form)
+    yield ProductCase("mm", (1, 4096, 4096), None)
+    yield ProductCase("mm", (1, 4096, 4096), None, form="b column-major")
+    yield ProductCase("mm", (4096, 1, 4096), None)
+    yield ProductCase("mm", (16, 4096, 4096), None)
+    yield ProductCase("mm", (16, 16, 4096), None)
+    yield ProductCase("mm", (128, 1024, 1024), None)
+    yield ProductCase("bmm", (1000, 64, 64, 64), None)

@@ -1,4 +1,4 @@
-"""Writes the README's tables from results/{reduce,scan,segment}_*.csv, each between its two markers.
+"""Writes the README's tables from results/{reduce,scan,segment,matmul}_*.csv, each between its two markers.
 
 python benchmarks/readme.py            # rewrites the tables
 python benchmarks/readme.py --check    # exit status 1 where the README is not what the results say
@@ -23,8 +23,9 @@ TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line
     "reduce": ("reduction", cases.CUDA_TABLE, cases.CPU_TABLE),
     "scan": ("scan", cases.SCAN_CUDA_TABLE, cases.SCAN_CPU_TABLE),
     "segment": ("reduction of segments", cases.SEGMENT_CUDA_TABLE, cases.SEGMENT_CPU_TABLE),
+    "matmul": ("product, m x n x k", cases.PRODUCT_CUDA_TABLE, cases.PRODUCT_CPU_TABLE),
 }
-CEILINGS = {"read": "of the read ceiling", "copy": "of a copy"}
+CEILINGS = {"read": "of the read ceiling", "copy": "of a copy", "roof": "of the roof"}
 
 
 def sections(family: str, results: Path) -> Iterator[str]:
@@ -59,9 +60,11 @@ def section(family: str, shown: Sequence[tuple[Case, dict[str, str]]], on_cpu: b
         "|---|--:|--:|--:|" + ("" if on_cpu else "--:|"),
     ]
     for case, row in shown:
-        torch_us, us = float(row["torch_us"]), float(row["median_us"])
-        share = "" if on_cpu else f" {float(row[f'share_of_{ceiling}']):.0%} |"
-        lines.append(f"| {case.name} | {figure(torch_us)} | {figure(us)} | {times(torch_us / us)} |{share}")
+        us, found = float(row["median_us"]), row[f"share_of_{ceiling}"]
+        share = "" if on_cpu else f" {float(found):.0%} |" if found else " |"
+        torch_us = float(row["torch_us"]) if row["torch_us"] else None  # of integers torch has no product on a GPU
+        by_torch, ratio = (figure(torch_us), times(torch_us / us)) if torch_us else ("none", "")
+        lines.append(f"| {case.name} | {by_torch} | {figure(us)} | {ratio} |{share}")
     return "\n".join(lines)
 
 

@@ -31,6 +31,7 @@ FOLD_OF = {"cumsum": "sum", "cumprod": "prod", "cummax": "amax", "cummin": "amin
 SCANS = ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"]
 RECURRENCES = ["linear_recurrence"]  # of two tensors: tests/test_recurrence.py is theirs
 SEGMENTS = [f"segment_{fold}" for fold in FOLDS]  # tests/test_segment.py is theirs
+PRODUCTS = ["mm", "bmm", "addmm", "baddbmm", "matmul", "linear"]  # tests/test_matmul_*.py are theirs
 FORMS = {
     "inclusive": {},
     "exclusive": {"exclusive": True},
@@ -67,6 +68,14 @@ def takes(function: str, dtype: str) -> bool:
     return function not in INDICES or dtype != "bool"
 
 
+def runs_here(rung: library.Rung, device: str) -> bool:
+    """Whether the GPU at hand is new enough for a rung."""
+    if device == "cpu":
+        return True
+    major, minor = torch.cuda.get_device_capability()
+    return 10 * major + minor >= rung.min_arch
+
+
 def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) -> Iterator[tuple[str, str, str, str]]:
     """(function, rung, dtype, device) of everything the ladder offers here, auto included; but for scans in blocks of a
     given size, which have a test of their own in tests/test_scan_values.py."""
@@ -74,7 +83,7 @@ def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) 
         for function in functions:
             rungs = {rung.name: rung for rung in library.rungs(function)}
             for name in ["auto", *tr.variants(function, device)]:
-                if library.block_size(name):
+                if library.block_size(name) or (name != "auto" and not runs_here(rungs[name], device)):
                     continue
                 types = rungs["ordered" if name == "auto" else name].dtypes
                 if function in SCANS:

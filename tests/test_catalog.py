@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import FOLDS, FUNCTIONS, RECURRENCES, ROOT, SCANS, SEGMENTS, table
+from helpers import FOLDS, FUNCTIONS, PRODUCTS, RECURRENCES, ROOT, SCANS, SEGMENTS, table
 
 import torch_reductions as tr
 from torch_reductions import catalog, library
@@ -95,8 +95,9 @@ def test_block_sizes() -> None:
 
 def test_every_function_has_a_record() -> None:
     public = {name for name in tr.__all__ if inspect.isfunction(getattr(tr, name))} - {"variants", "has_cuda"}
-    assert public == {record.name for record in catalog.OPERATORS} == {*FUNCTIONS, *SCANS, *RECURRENCES, *SEGMENTS}
-    for record in catalog.OPERATORS:
+    known = [*FUNCTIONS, *SCANS, *RECURRENCES, *SEGMENTS, *PRODUCTS]
+    assert sorted(public) == sorted(record.name for record in catalog.RECORDS) == sorted(known)
+    for record in catalog.RECORDS:
         assert record.function is getattr(tr, record.name)
         assert record.name in LADDERS[record.family]["ordered"].functions
 
@@ -117,3 +118,34 @@ def test_signature(function: str) -> None:
     named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
     assert [name for name in named if name not in packed + out] == [a.name for a in schema.arguments if a.kwarg_only]
     assert f">>> {function}(" in (tr.__dict__[function].__doc__ or "")
+
+
+@pytest.mark.parametrize("function", PRODUCTS)
+def test_signature_of_a_product(function: str) -> None:
+    """torch's own names, in its order; the operator's are the same, and named where they are no tensors."""
+    parameters = inspect.signature(getattr(tr, function)).parameters
+    tensors = {
+        "mm": ["input", "mat2"],
+        "bmm": ["input", "mat2"],
+        "addmm": ["input", "mat1", "mat2"],
+        "baddbmm": ["input", "batch1", "batch2"],
+        "matmul": ["input", "other"],
+        "linear": ["input", "weight", "bias"],
+    }[function]
+    factors = ["beta", "alpha"] if function in ("addmm", "baddbmm") else []
+    assert list(parameters) == [*tensors, "out_dtype", *factors, "variant"]
+    named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
+    assert named == [*(["out_dtype"] if function == "linear" else []), *factors, "variant"]
+    assert f">>> {function}(" in (tr.__dict__[function].__doc__ or "")
+    if function not in ("matmul", "linear"):  # which have no operators of their own
+        schema = getattr(torch.ops.torch_reductions, function).default._schema
+        assert [a.name for a in schema.arguments] == [*tensors, *factors, "out_dtype", "variant"]
+        assert [a.name for a in schema.arguments if a.kwarg_only] == [*factors, "out_dtype", "variant"]
+
+
+@pytest.mark.parametrize("function", PRODUCTS)
+def test_variants_of_a_product(function: str) -> None:
+    """Every rung computes every one of them; the last is what auto runs, on both devices."""
+    for device in ("cpu", "cuda"):
+        names = [name for name, rung in LADDERS["matmul"].items() if device in rung.devices]
+        assert tr.variants(function, device) == names and names[-1] == "ordered"

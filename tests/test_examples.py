@@ -10,6 +10,10 @@ import pytest
 from helpers import ROOT
 
 EXAMPLES = {  # the arguments of a small run, and what it must print
+    "batch_invariant_transformer": (
+        ["--width", "64", "--layers", "1", "--tokens", "50", "--length", "5"],
+        r"and in a batch of 32 .*float32 +by torch_reductions +0 of 250 logits differ.*float32 +by torch +\d+ of 250",
+    ),
     "packed_positions": (["--lengths", "2", "0", "3"], r"positions: \[0, 1, 0, 1, 2\]"),
     "state_space": (
         ["--steps", "150", "--batch", "8", "--length", "64", "--width", "16", "--seconds", "0"],

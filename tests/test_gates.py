@@ -30,8 +30,9 @@ ARCH = "9.0a"
 NVCC = "13.0"  # whose numbers the registers and the bytes are: another release may well allocate differently
 ONE_ARCH = ["-arch", f"sm_{ARCH.replace('.', '')}"]
 SOURCES = build.sources("cuda/**/*.cu")
-PRODUCTION = ("ordered", "segmented")  # folders
+PRODUCTION = ("ordered", "segmented", "tensor")  # folders
 ORDERED = [source for source in SOURCES if source.parent.name in PRODUCTION]
+TEXTBOOK_PRODUCTS = [source for source in build.sources("cuda/matmul/*.cu") if int(source.name[:3]) <= 100]
 REGISTERS = 65536  # of a multiprocessor
 
 # Of the production kernels: threads of a block, and by the bytes of a value how many registers a thread may have and
@@ -75,6 +76,9 @@ BUDGETS: dict[str, Budget] = {
     "multiply_strips": (512, {4: (128, 1)}),
     "multiply_strips-wide": (256, {8: (168, 1)}),
     "add_planes": (128, {4: (40, 12), 8: (48, 10)}),
+    "multiply_fragments-128x256": (256, {4: (256, 1)}),
+    "multiply_fragments-64x64": (128, {4: (168, 3)}),
+    "multiply_fragments-16x32": (128, {4: (120, 2)}),
 }
 FLAGS = {
     "scan_columns": "wide",
@@ -88,9 +92,18 @@ FLAGS = {
 VECTOR_LOAD = r"LDG\.E\S*\.128\b"
 PUBLISH = r"STG\.E\.64\.STRONG\.GPU"
 ASYNC_COPY = [r"LDGSTS\.E\S*\.128\b", r"LDGDEPBAR", r"DEPBAR\.LE"]
+FRAGMENTS = [r"LDSM\.16\.MT?88\.4", r"HMMA\.16816\.F32|IMMA\.16832\.[SU]8"]
 PACK_HALVES = r"F2FP\.(BF16\.F32|F16\.F32)\.PACK_AB"
 INSTRUCTIONS = {
     "read_only": [VECTOR_LOAD],
+    "repeat-Scalars-float": [r"FFMA"],
+    "repeat-Scalars-unsigned": [r"IMAD R\d+, R\d+, R\d+"],
+    "repeat-Scalars-double": [r"DFMA"],
+    "repeat-Tiles-BFloat16": [r"HMMA\.16816\.F32\.BF16"],
+    "repeat-Tiles-signed": [r"IMMA\.16832\.S8\.S8"],
+    "repeat-Tiles-double": [r"DMMA\.16x8x16"],
+    "repeat-AsyncTiles-BFloat16": [r"HGMMA\.64x256x16\.F32\.BF16"],
+    "repeat-AsyncTiles-signed": [r"IGMMA\.64x256x32\.S8\.S8"],
     "split_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY"],
     "split_rows-whole": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY"],
     "warp_rows": [VECTOR_LOAD, r"SHFL\.BFLY"],
@@ -120,13 +133,25 @@ INSTRUCTIONS = {
     "scan_segments-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR"],
     "list_windows": [r"VOTE"],
     "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
+    "multiply_scalar_panels": [r"LDG\.E R", r"LDS R", r"STS \["],
+    "multiply_vector_panels": [VECTOR_LOAD, r"LDS\.128", r"STS\.128"],
+    "multiply_copied_panels": [*ASYNC_COPY, r"LDGSTS\.E ", r"LDS\.128"],
     "multiply_tiles-128x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128", r"FFMA"],
     "multiply_tiles-128x64": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
     "multiply_strips": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_strips-wide": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
+    "multiply_fragments-128x256": [*ASYNC_COPY, *FRAGMENTS],
+    "multiply_fragments-64x64": [*ASYNC_COPY, *FRAGMENTS],
+    "multiply_fragments-16x32": [*ASYNC_COPY, *FRAGMENTS],
     "add_planes": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
+    "multiply_bulk_tiles": [
+        *[r"[HI]GMMA\.64x(128|256)x(16|32)", r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1", r"STG\.E\.(64|128)"],
+        *[r"UTMALDG\.3D ", r"UTMALDG\.3D\.MULTICAST", r"SYNCS\.PHASECHK\.TRANS64\.TRYWAIT"],
+        *[r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
+    ],
+    "copy_rows": [VECTOR_LOAD, r"STG\.E\.128"],
 }
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
@@ -199,6 +224,10 @@ def fused(code: Iterable[str]) -> list[str]:
     return found
 
 
+def count(code: Iterable[str], pattern: str) -> int:
+    return sum(re.match(pattern, line) is not None for line in code)
+
+
 def density(code: Sequence[str], window: int) -> float:
     """Of all runs of as many instructions, the one with most multiplications: which part they are."""
     marks = [bool(re.match("[FD]FMA|IMAD", line)) for line in code]
@@ -244,6 +273,10 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-{tile[1]}x{tile[2]}"
     if re.match(r"multiply_strips<(double|unsigned long),", kernel):
         return f"{name}-wide"
+    if work := re.match(r"repeat<(\w+)<(\w+)", kernel):
+        return f"{name}-{work[1]}-{work[2]}"
+    if tile := re.match(r"multiply_fragments<[\w ]+, TensorTile<(\d+), (\d+)", kernel):
+        return f"{name}-{tile[1]}x{tile[2]}"
     flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
     return f"{name}{f'-{FLAGS[name]}' if flagged else ''}{'-pairs' if 'Pair<' in kernel else ''}"
 
@@ -327,7 +360,7 @@ def listing(source: Path, path: Path) -> str:
 def read_object(source: Path, path: Path) -> Object:
     """The usage of every kernel, and the code of all of them if a table asks for it or one has local memory."""
     usage = usages(output_of(tool("cuobjdump"), *ONE_ARCH, "-res-usage", path))
-    wanted = source.parent.name in (*PRODUCTION, "measure") or any(item.local for item in usage.values())
+    wanted = source.parent.name in (*PRODUCTION, "measure", "matmul") or any(item.local for item in usage.values())
     code = functions(listing(source, path)) if wanted else []
     plain = demangle({*usage, *(name for item in code for name in (item.kernel, item.callee))})
     assert len({plain[name] for name in usage}) == len(usage)
@@ -448,12 +481,35 @@ def test_nothing_is_fused_or_fenced(objects: dict[Path, Object], source: Path) -
     assert {item.kernel for item in own if any(re.match(FENCE, line) for line in item.code)} == set()
 
 
+@pytest.mark.parametrize("source", TEXTBOOK_PRODUCTS, ids=name_of)
+def test_products_are_fused(objects: dict[Path, Object], source: Path) -> None:
+    """A chain is of fused multiply-adds: what adds alone stands before a store, for addmm."""
+    kernels = [item for item in objects[source].functions if "<float" in item.kernel]
+    assert kernels
+    fused_adds = {item.kernel: count(item.code, r"FFMA\b") for item in kernels}
+    assert [kernel for kernel, adds in fused_adds.items() if adds == 0] == []
+    assert [item.kernel for item in kernels if count(item.code, r"FADD\b") > count(item.code, r"STG\b")] == []
+
+
 @pytest.mark.parametrize("name", DENSITY)
 def test_multiplications_are_dense(objects: dict[Path, Object], name: str) -> None:
     window, least = DENSITY[name]
     code = {i.kernel: i.code for o in objects.values() for i in o.functions if kernel_name(i.kernel) == name}
     assert code
     assert {kernel: part for kernel, lines in code.items() if (part := density(lines, window)) < least} == {}
+
+
+def test_steps_wait_for_no_fence(objects: dict[Path, Object]) -> None:
+    """From one step's products to the arrival that gives its memory back: a fence there would wait for all memory."""
+    found = 0
+    for item in (item for every in objects.values() for item in every.functions):
+        if plain_name(item.kernel) != "multiply_bulk_tiles":
+            continue
+        first = next(i for i, line in enumerate(item.code) if re.match(r"[HI]GMMA", line))
+        last = next(i for i, line in enumerate(item.code) if i > first and line.startswith("SYNCS.ARRIVE"))
+        assert [line for line in item.code[first:last] if re.match(FENCE, line)] == []
+        found += 1
+    assert found
 
 
 def test_the_compiler_said_nothing(objects: dict[Path, Object]) -> None:
@@ -582,6 +638,11 @@ def test_reasons_are_read() -> None:
         ("multiply_strips<unsigned int, unsigned int, 16, (Layout)0>", "multiply_strips", 4),
         ("add_planes<double, double>", "add_planes", 8),
         ("add_planes<float, BFloat16>", "add_planes", 4),
+        (
+            "multiply_fragments<signed char, TensorTile<16, 32, 256, 8, 16, 8, 2>, true, true>",
+            "multiply_fragments-16x32",
+            4,
+        ),
     ],
 )
 def test_kernels_are_named(kernel: str, name: str, size: int) -> None:

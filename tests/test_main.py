@@ -132,6 +132,7 @@ def test_explain_of_several_families(capsys: pytest.CaptureFixture[str]) -> None
         "ordered (scan 90)",
         "ordered (recurrence 20)",
         "ordered (segment 20)",
+        "ordered (matmul 140)",
     ]
 
 

@@ -60,15 +60,15 @@ NVCC_FLAGS = [
     *("-Xptxas=--warning-as-error", "--Werror=cross-execution-space-call,default-stream-launch,reorder"),
 ]
 TORCH_FLAGS = ["-DTORCH_TARGET_VERSION=0x020b000000000000"]  # the stable ABI of torch 2.11 serves every later one
-SIMD_FLAGS = {
-    "_avx2": ["-mavx2", "-mfma", "-mf16c"],
-    "_avx512": [
-        *("-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
-        "-mprefer-vector-width=512",
-        # GCC 12 warns of its own avx512fintrin.h; the baseline is the same source, and compiled with these warnings.
-        *("-Wno-uninitialized", "-Wno-maybe-uninitialized"),
-    ],
-}
+AVX2_FLAGS = ["-mavx2", "-mfma", "-mf16c"]
+AVX512_FLAGS = [
+    *AVX2_FLAGS,
+    *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
+    "-mprefer-vector-width=512",
+    # GCC 12 warns of its own avx512fintrin.h; the baseline is the same source, and compiled with these warnings.
+    *("-Wno-uninitialized", "-Wno-maybe-uninitialized"),
+]
+SIMD_FLAGS = {"_avx2": AVX2_FLAGS, "_avx512": AVX512_FLAGS, "_avx512vnni": [*AVX512_FLAGS, "-mavx512vnni"]}
 
 
 class BuildError(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import itertools
 import os
 import platform
 import re
@@ -179,12 +180,9 @@ def explain_rung(rung: Rung, family: str) -> None:
             print(f"\nIts source is not installed; in the repository it is {where}")
             continue
         print(f"\n{path.relative_to(SOURCES.parent)}")
-        for i, line in enumerate(path.read_text().splitlines()):
-            if not line.startswith("//"):
-                break
-            text = line.removeprefix("//").removeprefix(" ")
-            if i or text != rung.name:
-                print(text)
+        head = itertools.takewhile(lambda line: line.startswith("//"), path.read_text().splitlines())
+        for line in itertools.dropwhile(lambda line: "Changes:" not in line, head):  # the names stand above
+            print(line.removeprefix("//").removeprefix(" "))
 
 
 def explain(argv: Sequence[str]) -> int:

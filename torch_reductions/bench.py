@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,11 +17,21 @@ import torch
 
 import torch_reductions as tr
 
-from .catalog import OPERATORS, Operator
-from .library import FAMILIES, block_size, ladder, wrong_variant
+from .catalog import OPERATORS
+from .library import FAMILIES, block_size, dtype_name, ladder, wrong_variant
 from .timing import Timing, bytes_moved, timer
 
-FUNCTIONS = {operator.name: operator for operator in OPERATORS}
+# The factors of a product of matrices, and what is added, by the letters of their sizes: b, m, n and k.
+MATRICES = {
+    "mm": ("mk", "kn"),
+    "bmm": ("bmk", "bkn"),
+    "addmm": ("mn", "mk", "kn"),
+    "baddbmm": ("bmn", "bmk", "bkn"),
+    "matmul": ("mk", "kn"),
+    "linear": ("mk", "nk", "n"),
+}
+OF_ONE_TENSOR = {operator.name: operator for operator in OPERATORS if operator.family != "matmul"}
+FUNCTIONS = {**{name: operator.family for name, operator in OF_ONE_TENSOR.items()}, **dict.fromkeys(MATRICES, "matmul")}
 PRODUCTS = ("prod", "cumprod", "segment_prod")
 EXACT = ("amax", "amin", "argmax", "argmin", "cummax", "cummin", "segment_amax", "segment_amin")
 
@@ -50,22 +61,35 @@ class Problem:
     """What every rung of a function is to do."""
 
     function: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # of the input; of a product of matrices m, n and k, of a batch of them b before these
     dim: int | None
     dtype: torch.dtype
     segments: int = 0  # of random lengths, for a reduction of segments
 
     @property
-    def operator(self) -> Operator:
+    def family(self) -> str:
         return FUNCTIONS[self.function]
 
     @property
-    def family(self) -> str:
-        return self.operator.family
+    def of_matrices(self) -> bool:
+        """Is it measured by its operations, and not by its bytes?"""
+        return self.family == "matmul"
+
+    @property
+    def operations(self) -> int:
+        """Of a product of matrices; a multiplication and an addition are two."""
+        return 2 * prod(self.shape)
+
+    @property
+    def unit(self) -> str:
+        return "Gop/s" if self.of_matrices else "GB/s"
 
     @property
     def title(self) -> str:
         shape = " × ".join(map(str, self.shape))
+        if self.of_matrices:
+            sizes = " × ".join("bmnk"[-len(self.shape) :])
+            return f"{self.function}, {sizes} = {shape}, {str(self.dtype).removeprefix('torch.')}"
         if len(self.shape) == 1 and self.shape[0].bit_count() == 1:
             shape = "2" + str(self.shape[0].bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
         over = "over everything" if self.dim is None else f"along dim {self.dim}"
@@ -74,15 +98,19 @@ class Problem:
 
     def data(self, device: str) -> Inputs:
         generator = torch.Generator(device).manual_seed(0)
-        x = self.values(device, generator)
+        if self.of_matrices:
+            sizes = dict(zip("bmnk"[-len(self.shape) :], self.shape, strict=True))
+            shapes = [tuple(sizes[letter] for letter in letters) for letters in MATRICES[self.function]]
+            return tuple(self.values(device, generator, shape) for shape in shapes)
+        x = self.values(device, generator, self.shape)
         if self.family == "recurrence":
             return torch.rand(self.shape, generator=generator, dtype=self.dtype, device=device), x
         if self.family == "segment":
             return x, random_offsets(self.shape[self.dim or 0], self.segments).to(device)
         return (x,)
 
-    def values(self, device: str, generator: torch.Generator) -> torch.Tensor:
-        x = torch.empty(self.shape, dtype=self.dtype, device=device)
+    def values(self, device: str, generator: torch.Generator, shape: tuple[int, ...]) -> torch.Tensor:
+        x = torch.empty(shape, dtype=self.dtype, device=device)
         if self.dtype == torch.bool:
             return x.random_(0, 2, generator=generator)
         if not x.is_floating_point():
@@ -97,17 +125,20 @@ class Problem:
         """What torch calls the same; where it has nothing, a loop of its operations."""
         if self.family == "segment" and self.dim == 0 and self.dtype.is_floating_point:
             return partial(segment_reduce, self.function)
-        function: Callable[..., Result] = getattr(torch, self.function, self.operator.reference)
+        if self.of_matrices:
+            return getattr(torch, self.function, torch.nn.functional.linear)
+        function: Callable[..., Result] = getattr(torch, self.function, OF_ONE_TENSOR[self.function].reference)
         return function
 
     @property
     def torch_name(self) -> str:
-        loops = self.by_torch is self.operator.reference and not hasattr(torch, self.function)
-        return "torch loop" if loops else "torch"
+        if self.of_matrices or hasattr(torch, self.function):
+            return "torch"
+        return "torch loop" if self.by_torch is OF_ONE_TENSOR[self.function].reference else "torch"
 
     def call(self, inputs: Inputs, variant: str | None) -> Callable[[], Result]:
         """Ours by that variant; torch's for None."""
-        function = self.by_torch if variant is None else self.operator.function
+        function = self.by_torch if variant is None else getattr(tr, self.function)
         options: dict[str, object] = {} if variant is None else {"variant": variant}
         if self.dim is not None:
             options["dim"] = self.dim
@@ -116,6 +147,9 @@ class Problem:
     def is_right(self, inputs: Inputs, result: Result) -> bool:
         """Integers, extremes and their places exactly; else to a millionth of the sum of the absolute values."""
         x = inputs[0]
+        if self.of_matrices and not x.is_floating_point():  # torch has them on the CPU alone; float64 is exact here
+            ((actual,), (expected,)) = parts(result), parts(self.call(tuple(t.double() for t in inputs), None)())
+            return torch.equal(actual, expected.long().to(actual.dtype))
         if self.function in EXACT or not x.is_floating_point():
             return all(map(torch.equal, parts(result), parts(self.call(inputs, None)())))
         wide = tuple(t.double() if t.is_floating_point() else t for t in inputs)
@@ -139,8 +173,8 @@ class Line:
     problem: Problem
     variant: str
     timing: Timing
-    gb_per_s: float
-    ratio: float | None  # torch's time over this one's; None for what is only a copy
+    rate: float  # in the problem's unit
+    ratio: float | None  # torch's time over this one's; None for a copy, and where torch has no such function
     right: bool
 
     @property
@@ -151,8 +185,8 @@ class Line:
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
         ratio = "" if self.ratio is None else times(self.ratio)
-        right = "" if self.ratio is None else "yes" if self.right else "NO"
-        return self.name, f"{self.timing.median:,.1f}", number(self.gb_per_s), ratio, right
+        right = "" if self.variant == "copy" else "yes" if self.right else "NO"
+        return self.name, f"{self.timing.median:,.1f}", number(self.rate), ratio, right
 
 
 DEMO = [
@@ -166,12 +200,23 @@ DEMO = [
     Problem("segment_sum", (2**24,), 0, torch.float32, segments=1024),
     Problem("segment_sum", (65536, 64), 0, torch.float32, segments=256),
 ]
-HEADINGS = ("variant", "time (us)", "GB/s", "x torch", "right")
+# Products of matrices: on a CPU as large as a loop can do in a second, on a GPU as the textbook has them.
+PRODUCT_SIZES = {"cpu": 512, "cuda": 1024}
+TILES = ("register_tile", "shared_tile")  # the rungs with a size of tiles behind their names
+RUNS = 5  # whose mean the textbook takes
 LEGEND = """\
 time: the median of one call; the rows of a table were timed in turns. GB/s: input and output, each moved once.
 x torch: torch's time over the row's, more than 1 is faster than torch. copy: torch's copy_ of the largest input.
 right: the same as torch's result; sums and products of floats about as close to that of float64 as rounding allows."""
+OPERATIONS = "Gop/s: 10^9 operations a second, a multiplication and an addition being two."
+UNITS = {"GB/s": "GB/s (input and output, each once)", "Gop/s": "Gop/s (multiplications and additions)"}
 LOOP = "torch loop: torch has no such function, this is a loop of its operations."
+
+
+def demo_of(device: str) -> list[Problem]:
+    """What the demo does on a device."""
+    cube = (PRODUCT_SIZES[device],) * 3
+    return [*DEMO, *(Problem("mm", cube, None, dtype) for dtype in (torch.float32, torch.int32, torch.bfloat16))]
 
 
 def devices_at_hand() -> list[str]:
@@ -214,39 +259,53 @@ def rungs(problem: Problem, device: str, chosen: Sequence[str] = ()) -> list[str
     return [name for name in tr.variants(problem.function, device) if not chosen or name in chosen]
 
 
+def rungs_of_type(problem: Problem, device: str) -> list[str]:
+    """The rungs that know the problem's type, too."""
+    knowing = {rung.name for rung in ladder(problem.family) if dtype_name(problem.dtype) in rung.dtypes}
+    return [name for name in tr.variants(problem.function, device) if name in knowing]
+
+
+def is_refusal(error: RuntimeError) -> bool:
+    """Whether a rung does not know a type, or this GPU lacks what it needs: no fault of anybody's."""
+    return isinstance(error, NotImplementedError) or "needs a GPU of compute capability" in str(error)
+
+
 def measure(problem: Problem, device: str, variants: Sequence[str], seconds: float) -> list[Line]:
     """A copy, torch and each variant, all taking turns in one loop: every ratio is that of two printed times."""
     inputs = problem.data(device)
     harness = timer(device)
     copy, copy_bytes = harness.copy_call(max(inputs, key=bytes_moved))
-    torch_call = problem.call(inputs, None)
-    nbytes = bytes_moved(*inputs, *parts(torch_call()))
-    calls = {"copy": copy, "torch": torch_call}
+    calls = {} if problem.of_matrices else {"copy": copy}  # arithmetic is no matter of bytes
+    outputs: tuple[torch.Tensor, ...] = ()
     right, refused = {"copy": True, "torch": True}, []
-    for variant in variants:
-        call = problem.call(inputs, variant)
+    for name in ("torch", *variants):
+        call = problem.call(inputs, None if name == "torch" else name)
         try:
-            right[variant] = problem.is_right(inputs, call())
-        except NotImplementedError:
-            refused.append(variant)
+            outputs = parts(call())
+            right[name] = name == "torch" or problem.is_right(inputs, outputs)
+        except RuntimeError as error:
+            if not is_refusal(error):
+                raise
+            refused.append(name)
         else:
-            calls[variant] = call
+            calls[name] = call
     if refused:
-        print(f"{problem.title}: not for this type on {device}: {', '.join(refused)}")
+        print(f"{problem.title}: not for this type on {device_title(device)}: {', '.join(refused)}")
     timings = harness.compare(calls, seconds * len(calls))
     lines = []
     for name, timing in timings.items():
-        ratio = None if name == "copy" else timings["torch"].median / timing.median
-        moved = copy_bytes if name == "copy" else nbytes
-        lines.append(Line(device, problem, name, timing, timing.gb_per_s(moved), ratio, right[name]))
+        ratio = timings["torch"].median / timing.median if name != "copy" and "torch" in timings else None
+        rate = timing.gb_per_s(copy_bytes if name == "copy" else bytes_moved(*inputs, *outputs))
+        rate = problem.operations / timing.median / 1e3 if problem.of_matrices else rate
+        lines.append(Line(device, problem, name, timing, rate, ratio, right[name]))
     return lines
 
 
-def run(problems: Sequence[Problem], devices: Sequence[str], chosen: Sequence[str], seconds: float) -> list[Line]:
-    work = [(problem, device, rungs(problem, device, chosen)) for device in devices for problem in problems]
+def run(work: Sequence[tuple[str, Problem, Sequence[str]]], seconds: float) -> list[Line]:
+    """Each problem on its device by the variants named."""
     lines = []
     with progress(len(work), quiet=True) as step:
-        for problem, device, variants in work:
+        for device, problem, variants in work:
             lines += measure(problem, device, variants, seconds)
             step(f"{device} {problem.title}")
     return lines
@@ -294,18 +353,19 @@ def progress(total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]
 def print_lines(lines: Sequence[Line]) -> None:
     for device, problem in dict.fromkeys((line.device, line.problem) for line in lines):
         title = f"{device_title(device)}: {problem.title}"
+        headings = ("variant", "time (us)", problem.unit, "x torch", "right")
         rows = [line for line in lines if (line.device, line.problem) == (device, problem)]
         try:
             from rich.box import SIMPLE_HEAD
             from rich.console import Console
             from rich.table import Table
         except ModuleNotFoundError:
-            print(f"\n{title}\n{HEADINGS[0]:24}" + "".join(f"{heading:>12}" for heading in HEADINGS[1:]))
+            print(f"\n{title}\n{headings[0]:24}" + "".join(f"{heading:>12}" for heading in headings[1:]))
             for line in rows:
                 print(f"{line.cells[0]:24}" + "".join(f"{cell:>12}" for cell in line.cells[1:]))
             continue
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for i, heading in enumerate(HEADINGS):
+        for i, heading in enumerate(headings):
             table.add_column(heading, justify="right" if i else "left", no_wrap=True)
         for line in rows:
             style = "bold red" if not line.right else "dim" if line.variant in ("copy", "torch") else ""
@@ -314,8 +374,27 @@ def print_lines(lines: Sequence[Line]) -> None:
         console.print(f"\n[bold]{title}[/bold]", soft_wrap=True)
         console.print(table)
     print(f"\n{LEGEND}")
+    if any(line.problem.of_matrices for line in lines):
+        print(OPERATIONS)
     if any(line.name == "torch loop" for line in lines):
         print(LOOP)
+
+
+def print_tiles(problem: Problem, device: str) -> None:
+    """The textbook's own experiment: how long each size of the tiles takes, and what the ladder says of it."""
+    known = {rung.name: rung.idea for rung in ladder(problem.family)}
+    for tile in TILES:
+        ideas = {name: known[name] for name in rungs_of_type(problem, device) if re.fullmatch(rf"{tile}_\d+", name)}
+        if not ideas:
+            continue
+        inputs = problem.data(device)
+        means = timer(device).means({name: problem.call(inputs, name) for name in ideas}, RUNS)
+        best, wide = min(means.values()), max(map(len, ideas))
+        print(f"\n{device_title(device)}: {problem.title}, by {tile}_T, the mean of {RUNS} runs")
+        for name, us in means.items():
+            mark = "best" if us == best else f"{us / best:.1f} x"
+            rate = number(problem.operations / us / 1e3)
+            print(f"{name:{wide}}{us:12,.1f} us{rate:>8} Gop/s{mark:>9}  {ideas[name]}")
 
 
 def rung_of(line: Line) -> str:
@@ -342,8 +421,12 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line.device, line.problem.family), []).append(line)
-    names = [list(dict.fromkeys(rung_of(line) for line in here if line.variant != "copy")) for here in groups.values()]
+    names = []  # of each group, as the ladder has them
+    for (_, family), here in groups.items():
+        places = {"torch": 0, **{rung.name: rung.number for rung in ladder(family)}}
+        names.append(sorted({rung_of(line) for line in here if line.variant != "copy"}, key=places.__getitem__))
     panels = [len({line.problem for line in here}) for here in groups.values()]
+    units = [here[0].problem.unit for here in groups.values()]
     columns = max(panels)
     with pyplot.rc_context({"font.size": 9, "text.color": ink, "axes.labelcolor": ink, "font.family": "DejaVu Sans"}):
         figure, axes = pyplot.subplots(
@@ -352,12 +435,11 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             figsize=(1.6 + 4.0 * columns, 1.9 + 0.9 * len(groups) + 0.27 * sum(map(len, names))),
             gridspec_kw={"height_ratios": [len(rungs) + 1 for rungs in names]},
             squeeze=False,
-            sharex="row",
             layout="constrained",
         )
         figure.patch.set_facecolor("white")
         for row, ((device, _), here) in enumerate(groups.items()):
-            limit = 1.18 * max(line.gb_per_s for line in here)
+            limit = 1.18 * max(line.rate for line in here)  # of a row; arithmetic is faster by the type
             problems = list(dict.fromkeys(line.problem for line in here))
             labels = {"torch": problems[0].torch_name, "ordered": "ordered (auto)"}
             ticks = [labels.get(name, name) for name in names[row]]
@@ -366,37 +448,40 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             for column, problem in enumerate(problems):
                 panel = axes[row][column]
                 chosen = [line for line in here if line.problem == problem]
+                limit = 1.18 * max(line.rate for line in chosen) if problem.of_matrices else limit
                 measured = [line for line in chosen if line.variant != "copy"]
-                copy = next(line.gb_per_s for line in chosen if line.variant == "copy")
+                copy = next((line.rate for line in chosen if line.variant == "copy"), None)
                 bars = [line for line in measured if not block_size(line.variant)]
                 right = [line for line in bars if line.right and line.variant != "torch"]
-                fastest = max(right, key=lambda line: line.gb_per_s, default=None)
+                fastest = max(right, key=lambda line: line.rate, default=None)
                 for line in measured:
                     if block_size(line.variant):
                         place, colour = names[row].index(rung_of(line)), ink if line.right else wrong
-                        panel.plot(line.gb_per_s, place, color=colour, **dot)
+                        panel.plot(line.rate, place, color=colour, **dot)
                 for line in bars:
                     place = names[row].index(line.variant)
                     colour = peer if line.variant == "torch" else best if line is fastest else ours
-                    panel.barh(place, line.gb_per_s, height=0.72, color=colour if line.right else wrong)
+                    panel.barh(place, line.rate, height=0.72, color=colour if line.right else wrong)
                     # Behind the bar and its dots; before them where the copy's line would strike the number through.
-                    own = [other.gb_per_s for other in measured if rung_of(other) == line.variant]
+                    own = [other.rate for other in measured if rung_of(other) == line.variant]
                     end = max(own)
-                    inside = end < copy < end + 0.12 * limit and min(own) > 0.12 * limit and line.right
+                    struck = copy is not None and end < copy < end + 0.12 * limit
+                    inside = struck and min(own) > 0.12 * limit and line.right
                     panel.text(
                         (min(own) if inside else end) + (-0.012 if inside else 0.015) * limit,
                         place,
-                        number(line.gb_per_s) if line.right else f"{number(line.gb_per_s)}  wrong",
+                        number(line.rate) if line.right else f"{number(line.rate)}  wrong",
                         ha="right" if inside else "left",
                         va="center",
                         fontsize=8,
                         color=("white" if inside else ink) if line.right else wrong,
                         bbox=None if inside else {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
                     )
-                panel.axvline(copy, color=ink, linestyle=(0, (4, 3)), linewidth=1.1)
-                middle = (len(names[row]) - 1) / 2
-                where = {"ha": "left", "va": "center", "rotation": 90, "fontsize": 8}
-                panel.text(copy + 0.01 * limit, middle, f"copy {number(copy)}", color=faint, **where)
+                if copy is not None:
+                    panel.axvline(copy, color=ink, linestyle=(0, (4, 3)), linewidth=1.1)
+                    middle = (len(names[row]) - 1) / 2
+                    where = {"ha": "left", "va": "center", "rotation": 90, "fontsize": 8}
+                    panel.text(copy + 0.01 * limit, middle, f"copy {number(copy)}", color=faint, **where)
                 panel.set_xlim(0, limit)
                 panel.set_ylim(len(names[row]) - 0.4, -0.6)
                 panel.set_yticks(range(len(names[row])), ticks if column == 0 else [""] * len(names[row]))
@@ -408,8 +493,9 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                 panel.grid(axis="x", color="#eaeef2", linewidth=0.8)
                 panel.set_axisbelow(True)
                 panel.set_title(problem.title, fontsize=9.5, loc="left", pad=8)
-                lowest = all(count <= column for count in panels[row + 1 :])
-                panel.set_xlabel("GB/s (input and output, each once)" if lowest else "")
+                lower = zip(units[row + 1 :], panels[row + 1 :], strict=True)
+                below = {unit for unit, count in lower if count > column}
+                panel.set_xlabel("" if problem.unit in below else UNITS[problem.unit])
             axes[row][0].set_ylabel(device_title(device), fontsize=10, fontweight="bold", labelpad=10)
         figure.align_ylabels()
         figure.suptitle(
@@ -423,15 +509,10 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
             Patch(color=ours, label="a rung of the ladder"),
             Patch(color=best, label="the fastest rung"),
             Patch(color=peer, label="torch"),
-            Line2D(
-                [],
-                [],
-                color=ink,
-                linestyle=(0, (4, 3)),
-                linewidth=1.1,
-                label="torch's copy (read + write)",
-            ),
         ]
+        if any(line.variant == "copy" for line in lines):
+            dashes: dict[str, Any] = {"linestyle": (0, (4, 3)), "linewidth": 1.1}
+            keys.append(Line2D([], [], color=ink, label="torch's copy (read + write)", **dashes))
         if any(block_size(line.variant) for line in lines):
             keys.insert(2, Line2D([], [], color=ink, label="in blocks of 128, 256, 512, 1024 threads", **dot))
         if not all(line.right for line in lines):
@@ -442,8 +523,8 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
     return True
 
 
-def number(gb_per_s: float) -> str:
-    return f"{gb_per_s:,.0f}" if gb_per_s >= 100 else f"{gb_per_s:.3g}"
+def number(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def times(ratio: float) -> str:
@@ -464,10 +545,15 @@ def demo(argv: Sequence[str]) -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
     parser.add_argument("--family", choices=FAMILIES, action="append", default=[], help="default: every family")
     options = parser.parse_args(argv)
-    problems = [problem for problem in DEMO if not options.family or problem.family in options.family]
-    lines = run(problems, chosen_devices(parser, options.device), (), options.seconds)
+    families = options.family or FAMILIES
+    devices = chosen_devices(parser, options.device)
+    problems = [(device, given) for device in devices for given in demo_of(device) if given.family in families]
+    lines = run([(device, given, rungs_of_type(given, device)) for device, given in problems], options.seconds)
     print_lines(lines)
-    if missed := not_run(options.family or FAMILIES):
+    for device, given in problems:
+        if given.of_matrices and given.dtype == torch.float32:
+            print_tiles(given, device)
+    if missed := not_run(families):
         print(f"\n{missed}")
     if draw(lines, options.output):
         print(f"\nThe picture is {options.output}")
@@ -477,9 +563,16 @@ def demo(argv: Sequence[str]) -> int:
 def bench(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m torch_reductions bench", description="The rungs on one input.")
     parser.add_argument("function", nargs="?", default="sum", choices=FUNCTIONS, help="default: sum")
-    parser.add_argument("--shape", default="4096x4096", help="such as 16777216 (default: 4096x4096)")
     parser.add_argument(
-        "--dim", type=int, default=None, help="default: all; of a scan or recurrence the last, of segments the first"
+        "--shape",
+        help="such as 16777216; m x n x k of a product of matrices, b x m x n x k of a batch of them "
+        "(default: 4096x4096, 1024x1024x1024, 16x256x256x256)",
+    )
+    parser.add_argument(
+        "--dim",
+        type=int,
+        default=None,
+        help="default: all; of a scan or recurrence the last, of segments the first; a product of matrices has none",
     )
     parser.add_argument("--segments", type=int, default=1024, help="how many, of random lengths (default: 1024)")
     parser.add_argument("--dtype", default="float32", help="a name of torch's (default: float32)")
@@ -490,12 +583,20 @@ def bench(argv: Sequence[str]) -> int:
     dtype = getattr(torch, options.dtype, None)
     if not isinstance(dtype, torch.dtype):
         parser.error(f"--dtype {options.dtype}: torch has no such dtype")
+    family = FUNCTIONS[options.function]
+    letters = len(set("".join(MATRICES[options.function]))) if family == "matmul" else 2
+    usual = {2: "4096x4096", 3: "1024x1024x1024", 4: "16x256x256x256"}[letters]
+    options.shape = options.shape or usual
     try:
         shape = tuple(int(size) for size in options.shape.split("x"))
     except ValueError:
-        parser.error(f"--shape {options.shape}: write it as 4096x4096")
-    family = FUNCTIONS[options.function].family
-    if options.dim is None and family != "reduce":
+        parser.error(f"--shape {options.shape}: write it as {usual}")
+    if family == "matmul" and len(shape) != letters:
+        named = " x ".join("bmnk"[-letters:])
+        parser.error(f"--shape {options.shape}: {options.function} has {named}, such as {usual}")
+    if family == "matmul" and options.dim is not None:
+        parser.error(f"--dim {options.dim}: a product of matrices has none")
+    if options.dim is None and family not in ("reduce", "matmul"):
         options.dim = 0 if family == "segment" else len(shape) - 1
     if options.segments < 1:
         parser.error(f"--segments {options.segments}: there must be one at least")
@@ -507,7 +608,7 @@ def bench(argv: Sequence[str]) -> int:
     for variant in options.variant:
         if not any(variant in tr.variants(options.function, device) for device in devices):
             parser.error(f"--variant {variant}: {wrong_variant(options.function, variant, devices[-1])}")
-    lines = run([problem], devices, options.variant, options.seconds)
+    lines = run([(device, problem, rungs(problem, device, options.variant)) for device in devices], options.seconds)
     print_lines(lines)
     return conclude(lines)
 

@@ -13,16 +13,20 @@ from torch import Tensor
 from . import recurrence, reduce, scan, segment
 from .arguments import DTYPES, FLOATS, INTEGERS
 from .library import Rung, dtype_name, ladder
+from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 
 __all__ = [
     "INPUTS",
     "OPERATORS",
+    "PRODUCTS",
+    "RECORDS",
     "RECURRENCES",
     "REDUCTIONS",
     "SCANS",
     "SEGMENTS",
     "Input",
     "Operator",
+    "Product",
     "Rung",
     "ladder",
 ]
@@ -33,7 +37,7 @@ class Input:
     """A tensor by its recipe: shape, how it lies in memory, seed."""
 
     shape: tuple[int, ...]
-    layout: str = "contiguous"  # transposed, sliced, expanded
+    layout: str = "contiguous"  # transposed, sliced, expanded; of matrices column_major and narrow, too
     seed: int = 0
 
     def tensor(self, dtype: torch.dtype, device: str = "cpu") -> Tensor:
@@ -44,6 +48,8 @@ class Input:
             "transposed": self.shape[::-1],
             "sliced": (*self.shape[:-1], 2 * self.shape[-1]) if self.shape else (),
             "expanded": (1, *self.shape[1:]) if self.shape else (),
+            "column_major": (*self.shape[:-2], *self.shape[-2:][::-1]),
+            "narrow": (*self.shape[:-1], self.shape[-1] + 3) if self.shape else (),
         }[self.layout]
         if dtype.is_floating_point:
             values = torch.randn(shape, generator=generator).to(device, dtype)
@@ -56,6 +62,10 @@ class Input:
             return values.permute(*range(values.ndim)[::-1])
         if self.layout == "sliced" and self.shape:
             return values[..., ::2]
+        if self.layout == "column_major":
+            return values.transpose(-1, -2) if values.ndim > 1 else values
+        if self.layout == "narrow" and self.shape:  # the rows of a wider matrix
+            return values[..., 1:-2]
         return values.expand(self.shape)
 
 
@@ -66,22 +76,35 @@ INPUTS = tuple(Input(shape, layout) for shape in SHAPES for layout in (LAYOUTS i
 
 
 @dataclass(frozen=True)
-class Operator:
-    """A public function, what torch calls the same, and what it is tried on."""
+class Record:
+    """A public function, and what torch calls the same."""
 
     name: str
     family: str
     function: Callable[..., Any]
     reference: Callable[..., Any]
     dtypes: tuple[torch.dtype, ...]
-    several_dims: bool
-    inputs: tuple[Input, ...]
 
     def rungs(self, dtype: torch.dtype, device: str) -> Iterator[Rung]:
         """The rungs that compute this function of the type on the device."""
         for rung in ladder(self.family):
             if device in rung.devices and self.name in rung.functions and dtype_name(dtype) in rung.dtypes:
                 yield rung
+
+
+@dataclass(frozen=True)
+class Operator(Record):
+    """A function of one tensor along its dims, and what it is tried on; of two tensors the second lies as the first."""
+
+    several_dims: bool
+    inputs: tuple[Input, ...]
+
+
+@dataclass(frozen=True)
+class Product(Record):
+    """A product of matrices, and the tensors of each call that it is tried on."""
+
+    inputs: tuple[tuple[Input, ...], ...]
 
 
 def torch_prod(
@@ -182,3 +205,110 @@ SEGMENTS = tuple(
     )
 )
 OPERATORS = (*REDUCTIONS, *SCANS, *RECURRENCES, *SEGMENTS)
+
+
+# [m, k, n] of products: nothing, single elements, rows and columns, primes, tails of tiles, a chunk and its neighbours.
+SIZES = (
+    (0, 3, 2),
+    (3, 0, 2),
+    (2, 3, 0),
+    (1, 1, 1),
+    (1, 511, 17),
+    (17, 512, 1),
+    (5, 513, 7),
+    (16, 16, 16),
+    (65, 129, 33),
+)
+IN_EVERY_LAYOUT = (31, 67, 37)
+MATRICES = ("contiguous", "column_major", "narrow", "sliced", "expanded", "transposed")
+
+
+def _factors(*batch: int) -> Iterator[tuple[Input, Input]]:
+    """Two matrices, or two batches of them."""
+    few = [("contiguous", "contiguous"), ("narrow", "column_major"), ("column_major", "narrow")]
+    for size in (*SIZES, IN_EVERY_LAYOUT):
+        m, k, n = size
+        for left, right in itertools.product(MATRICES, MATRICES) if size == IN_EVERY_LAYOUT else few:
+            yield Input((*batch, m, k), left), Input((*batch, k, n), right, seed=1)
+
+
+def _sums(*batch: int) -> Iterator[tuple[Input, Input, Input]]:
+    """And what is added: a number, a row, a column, a matrix in some layout, or a batch of them."""
+    for i, (a, b) in enumerate(_factors(*batch)):
+        m, n = a.shape[-2], b.shape[-1]
+        shape = ((), (n,), (m, 1), (m, n), (*batch, m, n), (*batch, 1, n))[i % 6]
+        yield Input(shape, MATRICES[i % 5] if len(shape) > 1 else "contiguous", seed=2), a, b
+
+
+def _shapes(*shapes: tuple[int, ...]) -> tuple[Input, ...]:
+    return tuple(Input(shape, seed=seed) for seed, shape in enumerate(shapes))
+
+
+_PRODUCTS = (*_factors(), *_factors(3))
+PRODUCTS = (
+    Product("mm", "matmul", mm, torch.mm, _NUMBERS, tuple(_factors())),
+    Product(
+        "bmm",
+        "matmul",
+        bmm,
+        torch.bmm,
+        _NUMBERS,
+        (*_factors(3), _shapes((0, 2, 3), (0, 3, 4)), _shapes((40, 1, 7), (40, 7, 1))),
+    ),
+    Product("addmm", "matmul", addmm, torch.addmm, _NUMBERS, tuple(_sums())),
+    Product("baddbmm", "matmul", baddbmm, torch.baddbmm, _NUMBERS, tuple(_sums(3))),
+    Product(
+        "matmul",
+        "matmul",
+        matmul,
+        torch.matmul,
+        _NUMBERS,
+        (
+            *_PRODUCTS,
+            *(
+                _shapes(left, right)
+                for left, right in (
+                    ((513,), (513,)),
+                    ((0,), (0,)),
+                    ((37,), (37, 5)),
+                    ((5, 37), (37,)),
+                    ((37,), (2, 3, 37, 5)),
+                    ((2, 3, 5, 37), (37,)),
+                    ((2, 3, 5, 37), (37, 4)),
+                    ((5, 37), (2, 3, 37, 4)),
+                    ((2, 1, 5, 37), (3, 37, 4)),
+                    ((2, 0, 5, 37), (37, 4)),
+                    ((2, 1, 5, 3), (0, 3, 4)),
+                    ((3, 0), (0, 4)),
+                )
+            ),
+        ),
+    ),
+    Product(
+        "linear",
+        "matmul",
+        linear,
+        torch.nn.functional.linear,
+        _NUMBERS,
+        tuple(
+            (Input(input, of_input), Input(weight, of_weight, seed=1), *(Input(b, seed=2) for b in bias))
+            for input, weight, *bias in (
+                ((5, 513), (7, 513), (7,)),
+                ((5, 513), (7, 513)),
+                ((2, 3, 5, 67), (31, 67), (31,)),
+                ((67,), (31, 67), (31,)),
+                ((67,), (67,)),
+                ((5, 67), (67,)),
+                ((0, 4), (3, 4), (3,)),
+                ((5, 0), (3, 0), (3,)),
+                ((5, 4), (0, 4), (0,)),
+            )
+            for of_input, of_weight in (
+                ("contiguous", "contiguous"),
+                ("transposed", "narrow"),
+                ("narrow", "transposed"),
+            )
+        ),
+    ),
+)
+RECORDS = (*OPERATORS, *PRODUCTS)  # one a public function

@@ -319,7 +319,8 @@ class Operator(Generic[Output]):
             or forward_ad._current_level >= 0
             or torch._C._is_torch_function_mode_enabled()
             or torch._C._is_tracing()  # torch.jit would write down the Function instead of the operator
-            or (self.lower and torch.is_autocast_enabled(input.device.type))  # what is recorded are the lower types
+            # What is recorded are autocast's lower types.
+            or (input.device.type in self.lower and torch.is_autocast_enabled(input.device.type))
         ):
             return self.op(input, *args, **options)
         # Spares the way through the dispatcher to the Autograd kernel, which is Python.

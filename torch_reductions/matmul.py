@@ -5,11 +5,15 @@ chain of fused multiply-adds from +0.0, and the chunks' values are added from le
 any number of rows, at any position, alone and in a batch, in every layout; float32 and float64 have them on CPU and GPU
 alike. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU the tensor cores add them, 16 elements
 at a time, in an order that k alone decides. Integers wrap. float32 is strict: no TF32, whatever torch's flags say.
+
+Gradients are such products, too: that of a row has the same bits in any batch; that of a weight sums over all rows, so
+it depends on how many there are and on their order; where batches of matmul were broadcast, torch sums it up.
 """
 
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -22,13 +26,14 @@ from .reduce import sum as sum_of
 
 __all__ = ["addmm", "baddbmm", "bmm", "linear", "matmul", "mm"]
 
-# The tensors of each operator, as torch names them; the last two are multiplied.
+# The tensors of each operator, as torch names them; the last two are multiplied. The functions of PUBLIC have none.
 TENSORS = {
     "mm": ("input", "mat2"),
     "bmm": ("input", "mat2"),
     "addmm": ("input", "mat1", "mat2"),
     "baddbmm": ("input", "batch1", "batch2"),
 }
+PUBLIC = {"matmul": ("input", "other"), "linear": ("bias", "input", "weight")}
 Number = int | float
 
 
@@ -42,12 +47,18 @@ def wider(dtype: torch.dtype) -> tuple[torch.dtype, ...]:
     return (dtype, torch.int32) if dtype in (torch.int8, torch.uint8, torch.int16) else (dtype,)
 
 
+def _names(function: str, count: int) -> tuple[str, ...]:
+    """What the tensors of a call are called; a linear layer may have no bias."""
+    return (TENSORS.get(function) or PUBLIC[function])[-count:]
+
+
 def _supports(function: str, *tensors: Tensor, variant: int = 0, **_: Any) -> None:
     """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
-    for name, tensor in zip(TENSORS[function], tensors, strict=True):
+    names = _names(function, len(tensors))
+    for name, tensor in zip(names, tensors, strict=True):
         check_input(function, tensor, name)
     if tensors[-2].dtype == torch.bool:
-        raise NotImplementedError(f'"{function}" not implemented for bool; pass {TENSORS[function][-2]}.to(torch.int8)')
+        raise NotImplementedError(f'"{function}" not implemented for bool; pass {names[-2]}.to(torch.int8)')
     check_variant(function, variant, tensors[-2].dtype, tensors[-2].device.type)
 
 
@@ -63,15 +74,30 @@ def _right(
     alpha: Number = 1,
     variant: int = 0,
 ) -> tuple[list[int], torch.dtype]:
-    """Shape and type of the result, or the exception that torch raises."""
+    """Shape and type of the result, or the exception that torch raises. The types come last: autocast changes them."""
     _supports(function, *tensors, variant=variant)
-    names, (a, b) = TENSORS[function], tensors[-2:]
+    names, (a, b) = _names(function, len(tensors)), tensors[-2:]
     first, second = names[-2:]
-    ndim = 3 if function in ("bmm", "baddbmm") else 2
-    kind = "a batch of matrices (3-D)" if ndim == 3 else "a matrix (2-D)"
-    for name, tensor in ((first, a), (second, b)):
-        if tensor.ndim != ndim:
-            raise RuntimeError(f"{function}(): {name} must be {kind}, but its shape is {list(tensor.shape)}")
+    if function in TENSORS:
+        ndim = 3 if function in ("bmm", "baddbmm") else 2
+        kind = "a batch of matrices (3-D)" if ndim == 3 else "a matrix (2-D)"
+        for name, tensor in ((first, a), (second, b)):
+            if tensor.ndim != ndim:
+                raise RuntimeError(f"{function}(): {name} must be {kind}, but its shape is {list(tensor.shape)}")
+    if a.shape[-1] != b.shape[-2]:
+        raise RuntimeError(
+            f"{function}(): {first} and {second} shapes cannot be multiplied ({_sizes(a)} and {_sizes(b)}): "
+            f"{first} has {a.shape[-1]} columns and {second} {b.shape[-2]} rows"
+        )
+    if a.ndim == 3 and a.shape[0] != b.shape[0]:
+        raise RuntimeError(
+            f"{function}(): {first} and {second} must be of as many matrices each, but their shapes are "
+            f"{list(a.shape)} and {list(b.shape)}"
+        )
+    for name, tensor in zip(names, tensors, strict=True):
+        if tensor.device != a.device:
+            devices = f"but {name} is on {tensor.device} and {first} is on {a.device}"
+            raise RuntimeError(f"{function}(): expected all tensors to be on the same device, {devices}")
     if a.dtype != b.dtype:
         types = f"{dtype_name(a.dtype)} != {dtype_name(b.dtype)}"
         raise RuntimeError(
@@ -83,38 +109,25 @@ def _right(
             f"{function}(): out_dtype is {dtype_name(dtype)}; of {dtype_name(a.dtype)} it must be "
             f"{' or '.join(map(dtype_name, wider(a.dtype)))}"
         )
-    for name, tensor in zip(names, tensors, strict=True):
-        if tensor.device != a.device:
-            devices = f"but {name} is on {tensor.device} and {first} is on {a.device}"
-            raise RuntimeError(f"{function}(): expected all tensors to be on the same device, {devices}")
-    if a.shape[-1] != b.shape[-2]:
-        raise RuntimeError(
-            f"{function}(): {first} and {second} shapes cannot be multiplied ({_sizes(a)} and {_sizes(b)}): "
-            f"{first} has {a.shape[-1]} columns and {second} {b.shape[-2]} rows"
-        )
-    if ndim == 3 and a.shape[0] != b.shape[0]:
-        raise RuntimeError(
-            f"{function}(): {first} and {second} must be of as many matrices each, but their shapes are "
-            f"{list(a.shape)} and {list(b.shape)}"
-        )
     shape = [*a.shape[:-1], b.shape[-1]]
     if len(tensors) == 3:
         _right_sum(function, tensors[0], a, shape, dtype)
     return shape, dtype
 
 
-def _right_sum(function: str, input: Tensor, factor: Tensor, shape: list[int], dtype: torch.dtype) -> None:
-    """Raises where the input cannot be added to the product."""
-    if input.dtype not in (factor.dtype, dtype):
+def _right_sum(function: str, added: Tensor, factor: Tensor, shape: list[int], dtype: torch.dtype) -> None:
+    """Raises where a tensor cannot be added to the product."""
+    name, first, _ = _names(function, 3)
+    sizes = list(zip(reversed(added.shape), reversed(shape), strict=False))
+    if added.ndim > len(shape) or any(one != n and one != 1 for one, n in sizes):
+        raise RuntimeError(
+            f"{function}(): {name} of shape {list(added.shape)} cannot be broadcast to the product's shape {shape}"
+        )
+    if added.dtype not in (factor.dtype, dtype):
         types = dict.fromkeys((dtype_name(factor.dtype), dtype_name(dtype)))
         raise RuntimeError(
-            f"{function}(): input must have the dtype of {TENSORS[function][1]}, {' or '.join(types)}, but it is "
-            f"{dtype_name(input.dtype)}"
-        )
-    sizes = list(zip(reversed(input.shape), reversed(shape), strict=False))
-    if input.ndim > len(shape) or any(one != n and one != 1 for one, n in sizes):
-        raise RuntimeError(
-            f"{function}(): input of shape {list(input.shape)} cannot be broadcast to the product's shape {shape}"
+            f"{function}(): {name} must have the dtype of {first}, {' or '.join(types)}, but it is "
+            f"{dtype_name(added.dtype)}"
         )
 
 
@@ -209,13 +222,23 @@ _OPERATORS = {name: _operator(name) for name in TENSORS}
 def _call(
     name: str, variant: str, *tensors: Tensor, out_dtype: torch.dtype | None = None, function: str = "", **options: Any
 ) -> Tensor:
-    """Calls an operator with tensors; `function` is the public one that the caller called."""
-    for argument, tensor in zip(TENSORS[name], tensors, strict=True):
+    """Calls an operator with tensors; `function` is the public one that was called, where it has another name."""
+    for argument, tensor in zip(_names(function or name, len(tensors)), tensors, strict=True):
         if not isinstance(tensor, Tensor):
             raise wrong_type(function or name, argument, "Tensor", tensor)
     if out_dtype is not None:
         options["out_dtype"] = to_dtype(function or name, out_dtype, "out_dtype")
-    return _OPERATORS[name](variant, *tensors, **options)
+    if torch.compiler.is_compiling() or not function:
+        return _OPERATORS[name](variant, *tensors, **options)
+    try:
+        return _OPERATORS[name](variant, *tensors, **options)
+    except RuntimeError as error:
+        failure = error
+    try:
+        _right(function, *tensors, **options)  # says the same of the function's own arguments
+        raise failure
+    finally:
+        del failure  # its traceback holds this frame, and that the tensors
 
 
 def _call_sum(
@@ -227,22 +250,30 @@ def _call_sum(
     alpha: Number,
 ) -> Tensor:
     """beta input + alpha (a b). Kernels of integers only add: factors are applied apart, which wraps to the same."""
-    for argument, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, Tensor) or not isinstance(factor, (int, float, torch.SymInt, torch.SymFloat)):
-            raise wrong_type(name, argument, "Number", factor)
+    beta, alpha = _factor(name, "beta", beta), _factor(name, "alpha", alpha)
     if beta == 1 and alpha == 1:
         return _call(name, variant, *tensors, out_dtype=out_dtype)
     integers = isinstance(tensors[1], Tensor) and tensors[1].dtype in INTEGERS
     if not integers:
         return _call(name, variant, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha)
     for argument, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, float):
+        if isinstance(factor, (float, torch.SymFloat)):
             raise RuntimeError(
                 f"{name}(): For integral input tensors, argument {argument} must not be a floating point number, "
                 f"but it is {factor}"
             )
-    product = _call(name, variant, torch.zeros_like(tensors[0]), *tensors[1:], out_dtype=out_dtype) * alpha
+    added = torch.zeros_like(tensors[0]) if isinstance(tensors[0], Tensor) else tensors[0]  # which _call refuses
+    product = _call(name, variant, added, *tensors[1:], out_dtype=out_dtype) * alpha
     return product if beta == 0 else product + tensors[0].to(product.dtype) * beta
+
+
+def _factor(function: str, argument: str, value: Any) -> Any:
+    """A number as torch takes it, numpy's too, but no tensor, whose gradient would be lost."""
+    if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
+        return value
+    if isinstance(value, numbers.Real):
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    raise wrong_type(function, argument, "Number", value)
 
 
 # --- The functions --------------------------------------------------------------------------------------------------
@@ -427,37 +458,26 @@ def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *
             f"matmul(): input and other shapes cannot be multiplied ({_sizes(input)} and {_sizes(other)}): the last "
             f"dim of input has {a.shape[-1]} elements, and other {b.shape[-2]} to meet them"
         )
-    if b.ndim == 2:
+    if a.ndim == b.ndim == 2:
+        result = _call("mm", variant, a, b, out_dtype=out_dtype, function="matmul")
+    elif b.ndim == 2:
         # A batch of rows is rows: the bits of a row do not depend on how many there are.
-        result = _call("mm", variant, _rows(a), b, out_dtype=out_dtype, function="matmul")
+        result = _call("mm", variant, a.flatten(0, -2), b, out_dtype=out_dtype, function="matmul")
         result = result.reshape(*a.shape[:-1], b.shape[-1])
     else:
-        try:
-            batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        except RuntimeError:
+        sizes = zip(reversed(a.shape[:-2]), reversed(b.shape[:-2]), strict=False)
+        if any(x != y and x != 1 and y != 1 for x, y in sizes):
             raise RuntimeError(
                 f"matmul(): the batches of input and other cannot be broadcast: their shapes are {list(input.shape)} "
                 f"and {list(other.shape)}"
-            ) from None
-        left, right = (t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (a, b))
+            )
+        batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        left, right = (t.expand(*batch, *t.shape[-2:]).flatten(0, -3) for t in (a, b))
         result = _call("bmm", variant, left, right, out_dtype=out_dtype, function="matmul")
         result = result.reshape(*batch, a.shape[-2], b.shape[-1])
     if input.ndim == 1:
         result = result.squeeze(-2)
     return result.squeeze(-1) if other.ndim == 1 else result
-
-
-def _rows(input: Tensor) -> Tensor:
-    """[..., k] as [rows, k]."""
-    return input if input.ndim == 2 else input.reshape(-1, input.shape[-1]) if input.numel() else _no_rows(input)
-
-
-def _no_rows(input: Tensor) -> Tensor:
-    """The same where there are no elements, and -1 could be any number."""
-    rows = 1
-    for size in input.shape[:-1]:
-        rows *= size
-    return input.reshape(rows, input.shape[-1])
 
 
 def linear(
@@ -492,12 +512,12 @@ def linear(
     tensor([[ 3.5000, 12.0000],
             [ 3.5000, 12.0000]])
     """
-    for name, tensor in (("input", input), ("weight", weight)):
+    for name, tensor in (("input", input), ("weight", weight), ("bias", bias)):
+        if tensor is None and name == "bias":
+            continue
         if not isinstance(tensor, Tensor):
-            raise wrong_type("linear", name, "Tensor", tensor)
+            raise wrong_type("linear", name, "Tensor or None" if name == "bias" else "Tensor", tensor)
         check_input("linear", tensor, name)
-    if bias is not None and not isinstance(bias, Tensor):
-        raise wrong_type("linear", "bias", "Tensor or None", bias)
     if weight.ndim not in (1, 2):
         raise RuntimeError(f"linear(): weight must be [n, k] or [k], but its shape is {list(weight.shape)}")
     if input.ndim == 0:
@@ -508,7 +528,7 @@ def linear(
             f"{_sizes(weight)}): the last dims have {input.shape[-1]} and {weight.shape[-1]} elements"
         )
     matrix = weight.unsqueeze(0) if weight.ndim == 1 else weight
-    rows = _rows(input.unsqueeze(0) if input.ndim == 1 else input)
+    rows = input if input.ndim == 2 else input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
     if bias is None:
         result = _call("mm", variant, rows, matrix.mT, out_dtype=out_dtype, function="linear")
     else:
@@ -518,4 +538,4 @@ def linear(
                 f"{list(bias.shape)}"
             )
         result = _call("addmm", variant, bias, rows, matrix.mT, out_dtype=out_dtype, function="linear")
-    return result.reshape(*input.shape[:-1], *weight.shape[:-1])
+    return result if input.ndim == weight.ndim == 2 else result.reshape((*input.shape[:-1], *weight.shape[:-1]))

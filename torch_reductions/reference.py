@@ -1,7 +1,8 @@
 """The order of operations, executed as docs/order.md defines it: slow, and right to the bit.
 
 Every operation is one elementwise torch operation in the accumulator's type: float32 for float16, bfloat16 and float32,
-float64 for float64, int64, wrapping, for integers and bool. A level of the tree is combined at once, for all rows.
+float64 for float64, int64, wrapping, for integers and bool. A level of the tree is combined at once, for all rows. The
+fused multiply-add of products of matrices, which torch does not have, is put together from several.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -352,3 +354,122 @@ def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0) -> Tensor:
 
 def segment_amin(input: Tensor, cu_seqlens: Tensor, dim: int = 0) -> Tensor:
     return _segments(input, cu_seqlens, dim, input.dtype, smaller, _bounds(input.dtype)[1])
+
+
+# --- Products of matrices: chunks of k, in each one chain of fused multiply-adds --------------------------------------
+
+CHUNK = 512
+
+
+def two_sum(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """a + b, rounded, and what the rounding left out, exactly (Knuth)."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+def to_odd(total: Tensor, rest: Tensor) -> Tensor:
+    """A rounded sum, and what was left out, as the sum rounded to odd: rounding that again, to at least two bits less,
+    is one rounding (Boldo and Melquiond, Emulation of FMA and Correctly Rounded Sums, 2008)."""
+    bits = total.view(torch.int64)
+    away = (rest > 0) == (total > 0)  # from zero
+    inexact = (rest != 0) & total.isfinite() & (bits & 1 == 0)
+    return torch.where(inexact, torch.where(away, bits + 1, bits - 1), bits).view(torch.float64)
+
+
+def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """a b, rounded, and what the rounding left out, exactly where nothing overflows or underflows (Dekker)."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = ((high := x * 134217729.0 - (x * 134217729.0 - x), x - high) for x in (a, b))
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def exact_multiply_add(a: float, b: float, c: float) -> float:
+    """By whole numbers, where two_product is not exact."""
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return a * b + c
+    if not math.isfinite(c):
+        return c
+    value = Fraction(a) * Fraction(b) + Fraction(c)
+    if value == 0:
+        return a * b + c if a == 0 or b == 0 else 0.0
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def multiply_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """a b + c with one rounding, which torch has no operation for on a CPU; integers wrap."""
+    if a.dtype == torch.float32:
+        return to_odd(*two_sum(a.double() * b.double(), c.double())).float()  # float64 holds the product exactly
+    if a.dtype != torch.float64:
+        return a * b + c
+    a, b, c = (x.contiguous() for x in torch.broadcast_tensors(a, b, c))
+    product, low = two_product(a, b)
+    middle, lowest = two_sum(c, low)
+    high, rest = two_sum(product, middle)
+    no_product = (a == 0) | (b == 0)
+    result = torch.where(no_product, product + c, high + to_odd(*two_sum(rest, lowest)))
+    sizes = torch.stack([a, b, product.masked_fill(no_product, 1), c.masked_fill(c == 0, 1)]).abs()
+    regular = ((sizes > 2.0**-900) & (sizes < 2.0**900) | (sizes == 0) & no_product).all(0)
+    for at in (~regular).nonzero().unbind():
+        result[tuple(at)] = exact_multiply_add(*(x[tuple(at)].item() for x in (a, b, c)))
+    return result
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """[..., m, k] times [..., k, n] before it is rounded, all elements at once."""
+    a, b = a.to(accumulator(a.dtype)), b.to(accumulator(b.dtype))
+    k = a.shape[-1]
+    shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    total: Tensor | None = None
+    for begin in range(0, k, CHUNK):
+        value = torch.zeros(shape, dtype=a.dtype)
+        for i in range(begin, min(begin + CHUNK, k)):
+            value = multiply_add(a[..., :, i : i + 1], b[..., i : i + 1, :], value)
+        total = value if total is None else total + value
+    return torch.zeros(shape, dtype=a.dtype) if total is None else total
+
+
+def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
+    return product(input, mat2).to(out_dtype or input.dtype)
+
+
+bmm = mm
+
+
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    out_dtype: torch.dtype | None = None,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> Tensor:
+    """Factor, factor and sum are each rounded in the accumulator's type; the result once more."""
+    value = product(mat1, mat2)
+    value = value if alpha == 1 else value * alpha
+    if beta != 0:
+        added = input.to(value.dtype)
+        value = value + (added if beta == 1 else added * beta)
+    return value.to(out_dtype or mat1.dtype)
+
+
+baddbmm = addmm
+
+
+def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
+    value = product(input.unsqueeze(0) if input.ndim == 1 else input, other.unsqueeze(1) if other.ndim == 1 else other)
+    value = value.squeeze(-1) if other.ndim == 1 else value
+    value = value.squeeze(-1 if other.ndim == 1 else -2) if input.ndim == 1 else value
+    return value.to(out_dtype or input.dtype)
+
+
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: torch.dtype | None = None
+) -> Tensor:
+    value = product(input.unsqueeze(0) if input.ndim == 1 else input, torch.atleast_2d(weight).mT)
+    value = value if bias is None else value + bias.to(value.dtype)
+    return value.reshape((*input.shape[:-1], *weight.shape[:-1])).to(out_dtype or input.dtype)

@@ -14,7 +14,7 @@ import ctypes
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -79,10 +79,16 @@ class Timer:
         target = torch.empty_like(source)
         return lambda: target.copy_(source), 2 * bytes_moved(source)
 
+    def means(self, calls: Mapping[str, Call], runs: int = 5) -> dict[str, float]:
+        """The textbook's way: the mean of a few runs, in microseconds."""
+        self.warm_up(calls)
+        taken = self.sample(calls, rounds=runs)
+        return {name: statistics.fmean(us for of, us in taken if of == name) for name in calls}
+
     def warm_up(self, calls: Mapping[str, Call]) -> None:
         raise NotImplementedError
 
-    def sample(self, calls: Mapping[str, Call]) -> list[tuple[str, float]]:
+    def sample(self, calls: Mapping[str, Call], rounds: int = 1) -> list[tuple[str, float]]:
         raise NotImplementedError
 
 
@@ -98,8 +104,8 @@ class CpuTimer(Timer):
             once = first if first > 20_000 else self.wall(call, 1)
             self.repeats[name] = max(1, min(100, round(200 / max(once, 1))))
 
-    def sample(self, calls: Mapping[str, Call]) -> list[tuple[str, float]]:
-        order = random.sample(list(calls), len(calls))
+    def sample(self, calls: Mapping[str, Call], rounds: int = 1) -> list[tuple[str, float]]:
+        order = [name for _ in range(rounds) for name in random.sample(list(calls), len(calls))]
         return [(name, self.wall(calls[name], self.repeats[name])) for name in order]
 
     @staticmethod
@@ -117,7 +123,7 @@ class CudaTimer(Timer):
         self.device = device
         l2_bytes = torch.cuda.get_device_properties(device).L2_cache_size
         with torch.cuda.device(device):
-            self.read = read_kernel()
+            self.read, self.arithmetic = read_kernel(), arithmetic_kernel()
             self.sink = torch.zeros(4, dtype=torch.int32, device=device)
             self.other = torch.empty(max(8 * l2_bytes, 1 << 28), dtype=torch.uint8, device=device).random_()
             for _ in range(100):  # the clocks rise
@@ -131,6 +137,10 @@ class CudaTimer(Timer):
     def compare(self, calls: Mapping[str, Call], seconds: float = 0.5) -> dict[str, Timing]:
         with torch.cuda.device(self.device):
             return super().compare(calls, seconds)
+
+    def means(self, calls: Mapping[str, Call], runs: int = 5) -> dict[str, float]:
+        with torch.cuda.device(self.device):
+            return super().means(calls, runs)
 
     def warm_up(self, calls: Mapping[str, Call]) -> None:
         for call in calls.values():
@@ -176,6 +186,20 @@ class CudaTimer(Timer):
             self.fastest[nbytes] = [ways[name] for name in ranked[:3]]
         return {f"read {way[0]} threads, {way[1]} loads, {way[2]}": call(way) for way in self.fastest[nbytes]}
 
+    def arithmetic_calls(self, instructions: Sequence[str]) -> dict[str, tuple[Call, int]]:
+        """Calls that do one instruction over and over, on data in registers, and how many operations each call is.
+
+        Put them into the comparison itself: they give the arithmetic's ceiling in that run. What this GPU lacks is not
+        among them.
+        """
+
+        def call(instruction: str) -> Call:
+            return lambda: self.arithmetic(instruction, self.sink)
+
+        with torch.cuda.device(self.device):
+            operations = {name: self.arithmetic(name, self.sink) for name in instructions}
+        return {name: (call(name), count) for name, count in operations.items() if count}
+
     def host_time(self, calls: Mapping[str, Call], rounds: int = 40, repeats: int = 100) -> dict[str, Timing]:
         """What a call costs the host: many in a row without synchronisation. Few enough to fit the launch queue."""
         samples: dict[str, list[float]] = {name: [] for name in calls}
@@ -215,3 +239,33 @@ def read_kernel() -> Read:
             raise RuntimeError(f"torch_reductions_read failed: {nbytes} bytes, {threads} threads, {loads} loads")
 
     return read
+
+
+# The instructions of csrc/cuda/measure/arithmetic_ceiling.cu by their numbers there, and how many steps take an H200
+# about a millisecond: a thread's own of float32, int32 and float64; a warp's of bfloat16, int8 and float64 on tensor
+# cores; and those of four warps, of bfloat16 and int8.
+INSTRUCTIONS = {
+    "FFMA": (0, 16384),
+    "IMAD": (1, 8192),
+    "DFMA": (2, 8192),
+    "HMMA": (3, 6144),
+    "IMMA": (4, 6144),
+    "DMMA": (5, 1024),
+    "HGMMA": (6, 512),
+    "IGMMA": (7, 512),
+}
+Arithmetic = Callable[[str, torch.Tensor], int]
+
+
+@cache
+def arithmetic_kernel() -> Arithmetic:
+    """csrc/cuda/measure/arithmetic_ceiling.cu as a Python function that returns how many operations it started."""
+    function = ctypes.CDLL(str(CUDA_LIBRARY)).torch_reductions_arithmetic
+    function.argtypes = [ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_void_p]
+    function.restype = ctypes.c_longlong
+
+    def arithmetic(instruction: str, sink: torch.Tensor) -> int:
+        number, steps = INSTRUCTIONS[instruction]
+        return int(function(number, steps, sink.data_ptr(), torch.cuda.current_stream().cuda_stream))
+
+    return arithmetic

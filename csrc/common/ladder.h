@@ -104,13 +104,38 @@ inline constexpr Rung kSegmentLadder[] = {
 };
 
 inline constexpr unsigned kAllProducts = (1u << kProductFunctions) - 1;
+inline constexpr unsigned kTextbookProducts = bit(Dtype::int32) | bit(Dtype::float32);
+inline constexpr unsigned kHalves = bit(Dtype::float16) | bit(Dtype::bfloat16);
+inline constexpr unsigned kTensorDtypes = kHalves | bit(Dtype::int8) | bit(Dtype::uint8);
 inline constexpr Rung kMatmulLadder[] = {
     {10, "sequential", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "three loops: the textbook's check", false},
     {20, "blocked", kCpu, 0, kAllProducts, kNumbers, "k ascending, product and sum rounded", "the loops go over blocks that stay in the cache", false},
+    {30, "hopper_model", kCpu, 0, kAllProducts, kHalves, "steps of 16 as a 9.0 tensor core adds them", "the tensor core's own arithmetic in integers: the bits of an H100 or H200 without one", false},
     {40, "one_element", kCuda, 75, kAllProducts, kNumbers, "one chain of fma, k ascending", "one thread an element of the result: each operand is read from memory over and over", true},
+    {50, "register_tile_1", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a thread computes one element: what larger tiles are measured against", true},
+    {51, "register_tile_2", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a thread computes 2 x 2 elements, in registers", true},
+    {52, "register_tile_4", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a thread computes 4 x 4 elements, in registers", true},
+    {53, "register_tile_8", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a thread computes 8 x 8 elements, in registers", true},
+    {54, "register_tile_16", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a thread computes 16 x 16 elements, more than fit into registers", true},
+    {55, "register_tile_32", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a thread computes 32 x 32 elements, more than fit into registers", true},
+    {56, "register_tile_64", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a thread computes 64 x 64 elements, more than fit into registers", true},
+    {60, "shared_tile_1", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a block of one thread stages an element of a and of b: the least that there is", true},
+    {61, "shared_tile_2", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a block of 2 x 2 threads stages tiles of a and b in shared memory", true},
+    {62, "shared_tile_4", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a block of 4 x 4 threads stages tiles of a and b in shared memory", true},
+    {63, "shared_tile_8", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a block of 8 x 8 threads stages tiles of a and b in shared memory", true},
+    {64, "shared_tile_16", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a block of 16 x 16 threads stages tiles of a and b in shared memory", true},
+    {65, "shared_tile_32", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "a block of 32 x 32 threads stages tiles of a and b in shared memory", true},
+    {70, "shared_register_tile", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "shared panels for 128 x 128 elements, 8 x 8 of them a thread", true},
+    {80, "vector_loads", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "16 bytes an access, from global and from shared memory", true},
+    {90, "swizzled", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "an exclusive or on shared addresses: no bank conflict", true},
+    {100, "async_pipeline", kCuda, 75, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "copies into shared memory go on while older panels are multiplied", true},
+    {110, "tensor_core", kCuda, 80, kAllProducts, kTensorDtypes, "steps of 16 as the device's tensor core adds them", "tensor cores by mma.sync: a warp multiplies tiles that ldmatrix deals to its lanes", true},
+    {120, "tensor_core_hopper", kCuda, 90, kAllProducts, kTensorDtypes, "steps of 16 as a 9.0 tensor core adds them", "wgmma on tiles that the bulk engine copies: a warpgroup only asks, two only multiply", true},
+    {130, "cublas", kCuda, 75, kAllProducts, kFloats, "cuBLAS's own", "torch's own operators: the ruler", false},
     {140, "ordered", kCpu | kCuda, 75, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", true},
 };
 // clang-format on
 inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140;
+inline constexpr int kMatmulCublas = 130;  // is no kernel, but torch's own
 
 }  // namespace torch_reductions

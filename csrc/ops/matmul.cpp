@@ -11,6 +11,7 @@
 
 #ifdef USE_CUDA
 #include "../cuda/matmul/ladder.h"
+#include "torch_product.h"
 #else
 #include "../cpu/matmul/ladder.h"
 #endif
@@ -111,6 +112,9 @@ Tensor multiply(Product function, const std::optional<Tensor>& given, Tensor a, 
     if (factors.beta == 0) added.data = nullptr;  // NaN in it does not count
   }
   if (output.numel() == 0) return output;
+#ifdef USE_CUDA
+  if (rung == kMatmulCublas) return multiply_by_torch(a, b, other, factors.alpha, factors.beta, scalar_type_of(out));
+#endif
   const MatmulArgs args{.function = function,
                         .dtype = dtype,
                         .output_dtype = out,

@@ -73,10 +73,12 @@ class Product:
     alpha: float = 1  # of floating types
     beta: float = 1
     multiprocessors: int = 2
+    capability: int = 90  # of the device: before 8.0 there are no tensor cores for the ordered rung
 
     def __str__(self) -> str:
         added = f"-{self.added}-{self.alpha}.{self.beta}" if self.added else ""
-        return f"{self.batch}x{self.m}x{self.n}x{self.k}-{self.a}-{self.b}{added}-sm{self.multiprocessors}"
+        device = f"{'' if self.capability == 90 else f'-cc{self.capability}'}-sm{self.multiprocessors}"
+        return f"{self.batch}x{self.m}x{self.n}x{self.k}-{self.a}-{self.b}{added}{device}"
 
     @property
     def elements(self) -> int:
@@ -92,7 +94,7 @@ class Product:
         factors = (*placed(self.a, self.m, self.k), *placed(self.b, self.k, self.n))
         added = placed(self.added, self.m, self.n) if self.added else (0, 0, 0, -1)
         shape = (self.batch, self.m, self.n, self.k)
-        return (*shape, *factors, *added, self.alpha, self.beta, self.multiprocessors)
+        return (*shape, *factors, *added, self.alpha, self.beta, self.capability, self.multiprocessors)
 
     def of_integers(self) -> Product:
         return replace(self, alpha=1, beta=1)
@@ -469,6 +471,21 @@ PRODUCTS = (
     *(Product(1, 300, 40, "r", "c"), Product(300, 1, 40, "c", "r"), Product(1, 1100, 3), Product(1030, 2, 5, "c1")),
     *(Product(16, 132, 9, "e", "r"), Product(33, 17, 40, "rx", "r", "ex", 2), Product(19, 23, 31, "rx", "cx", batch=3)),
 )
+# Of the textbook's rungs, slow where a small result is a part of a large tile; all of PRODUCTS are in other_cases().
+TEXTBOOK_PRODUCTS = (
+    *(
+        Product(3, 5, 0, added="r", beta=-0.5),
+        Product(1, 7, 33),
+        Product(5, 1, 65, "c@1", "c"),
+        Product(17, 33, 7, "r"),
+    ),
+    *(
+        Product(31, 29, 21, "c", "r", "r2", 2),
+        Product(36, 40, 28, "r", "c"),
+        Product(20, 24, 70, "r2", added="c", alpha=2),
+    ),
+    *(Product(65, 66, 5, "r2", "c1", batch=2), Product(132, 64, 8, "c", "r@4", "e"), Product(64, 130, 3, "r@4", "r6")),
+)
 # What no type changes: who reads what, and the ways out to storage.
 FEW_PRODUCTS = (
     *(Product(1, 5, 1025), Product(33, 17, 40, "c", "r1@1", "r", 1, 0.5, 2), Product(128, 72, 20, "r", "c")),
@@ -497,28 +514,63 @@ STRIPS = (
     Product(68, 2, 8710, "r1", "r", "r", batch=2),
 )
 MAIN_ORDERED_PRODUCTS = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TOTALS, *SPLITS, *STRIPS[::5])
-WIDENED_PRODUCTS = (*SMALL_TILES[:4], *SPLITS[:2], *STRIPS[:2], *TOTALS[1:])
+# Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
+WIDENED_PRODUCTS = tuple(
+    replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *STRIPS[:2], *TOTALS[1:])
+)
+BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
 ORDERED_PRODUCTS = (
     (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *STRIPS)),
     (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *STRIPS)),
     (torch.float64, (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS, *STRIPS)),
     (torch.int64, (*SMALL_TILES, *SPLITS, *STRIPS)),
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
+    *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),
+)
+# Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
+HOPPER_PRODUCTS = (
+    *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
+    *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 4170, "r", "c")),
 )
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
 
 
-def product_cases_of(dtype: torch.dtype, views: Sequence[Product] = PRODUCTS, only: str = "") -> Iterator[Case]:
-    """Each emulated rung of matrix products on the views; results of small types in turn of their own type and wide."""
+def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None, only: str = "") -> Iterator[Case]:
+    """Each emulated rung of matrix products; results of small types in turn of their own type and wide."""
     of_floats, name = dtype.is_floating_point, dtype_name(dtype)
     wide = name if dtype.itemsize >= 4 else "float32" if of_floats else "int32"
     for rung in ladder("matmul"):
         if not rung.emulated or "cuda" not in rung.devices or name not in rung.dtypes or only not in ("", rung.name):
             continue
-        for view, output in zip(views, itertools.cycle((name, wide)), strict=False):
+        every = PRODUCTS if "bfloat16" in rung.dtypes else TEXTBOOK_PRODUCTS
+        if rung.name == "tensor_core_hopper":
+            every = (*PRODUCTS, *HOPPER_PRODUCTS)
+        for view, output in zip(every if views is None else views, itertools.cycle((name, wide)), strict=False):
             if view.function in rung.functions:
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
+
+
+# Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
+# off at every end, in every layout; results whose rows and columns change places; chunks of k, where blocks go from
+# tile to tile.
+TENSOR_CORE = "tensor_core"
+TENSOR_PRODUCTS = (
+    *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
+    *(Product(40, 40, 4100), Product(3, 100, 4100, multiprocessors=1)),
+)
+OTHER_TENSOR_PRODUCTS = (
+    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 9000, batch=2)),
+    *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(300, 16, 96, "c", "c")),
+    *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
+    *(Product(129, 40, 4100, "c", multiprocessors=1), Product(100, 200, 4100, "r", "c"), Product(3, 40, 8200)),
+)
+TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
+
+
+def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -> list[Case]:
+    every = [case for dtype in dtypes for case in product_cases_of(dtype, views)]
+    return [case for case in every if case.rung.name == TENSOR_CORE]
 
 
 @functools.cache
@@ -529,6 +581,7 @@ def main_cases() -> list[Case]:
     return (
         [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
+        + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
         + [
             case
             for operator in SEGMENTS
@@ -612,7 +665,9 @@ def other_cases() -> list[Case]:
         largest += [case for case in every if block_size(case.rung.name) == size and case.rung.name.startswith(name)]
     return (
         [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
+        + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
         + [case for dtype, views in ORDERED_PRODUCTS for case in product_cases_of(dtype, views, ORDERED)]
+        + tensor_core_cases(TENSOR_DTYPES, OTHER_TENSOR_PRODUCTS)
         + [case for case in largest if case.rung.name != ORDERED]
         + [
             case

@@ -12,6 +12,7 @@
 #include "device/async.h"
 #include "device/atomics.h"
 #include "device/barriers.h"
+#include "device/hopper.h"
 #include "device/intrinsics.h"
 #include "device/launch.h"
 #include "device/memory.h"

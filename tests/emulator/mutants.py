@@ -49,6 +49,8 @@ SOURCES = {
     "linear_recurrence": RECURRENCE + "linear.cu",
     "mm": PRODUCTS + "float32.cu",
 }
+MATMUL = "matmul/"
+HOPPER, HOPPER_SOURCE = MATMUL + "hopper/", MATMUL + "120_tensor_core_hopper.cu"
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
 MUTANTS = (
     Mutant(
@@ -375,6 +377,131 @@ MUTANTS = (
         packed=True,
     ),
     Mutant(
+        "a barrier before a shared tile is read",
+        "races",
+        MATMUL + "060_shared_tile.cu",
+        "    __syncthreads();\n    if (rest",
+        "    if (rest",
+        "mm",
+    ),
+    Mutant(
+        "a shared tile is refilled before all have read it",
+        "races",
+        MATMUL + "060_shared_tile.cu",
+        "    __syncthreads();\n  }",
+        "  }",
+        "mm",
+    ),
+    Mutant(
+        "a shared tile's tail reads beyond k",
+        "asan",
+        MATMUL + "060_shared_tile.cu",
+        "if (x < rest) a_tile",
+        "a_tile",
+        "mm",
+    ),
+    Mutant(
+        "a register tile reads beyond the last column",
+        "asan",
+        MATMUL + "050_register_tile.cu",
+        "min(first_j + c * kSide, args.n - 1)",
+        "(first_j + c * kSide)",
+        "mm",
+    ),
+    Mutant(
+        "a register tile writes beyond the last row",
+        "plain",
+        MATMUL + "050_register_tile.cu",
+        "if (i >= args.m) break;",
+        "",
+        "mm",
+    ),
+    Mutant(
+        "a panel that ends in zeros of the wrong sign",
+        "plain",
+        MATMUL + "panels.cuh",
+        "T(-0.0f)",
+        "T(0)",
+        "mm",
+        source=MATMUL + "070_shared_register_tile.cu",
+    ),
+    Mutant(
+        "a panel's rows beyond the edge are read",
+        "asan",
+        MATMUL + "panels.cuh",
+        "data + min(o, last) * across",
+        "data + o * across",
+        "mm",
+        source=MATMUL + "070_shared_register_tile.cu",
+    ),
+    Mutant(
+        "four neighbours that go beyond k",
+        "plain",
+        MATMUL + "panels.cuh",
+        "k + 3 < depth",
+        "k < depth",
+        "mm",
+        source=MATMUL + "080_vector_loads.cu",
+    ),
+    Mutant(
+        "four neighbours of a misaligned row",
+        "asan",
+        MATMUL + "panels.cuh",
+        "(along_k ? across : down) % 4 == 0",
+        "true",
+        "mm",
+        source=MATMUL + "080_vector_loads.cu",
+    ),
+    Mutant(
+        "a panel is refilled before all have read it",
+        "races",
+        MATMUL + "vector_panels.cuh",
+        "    __syncthreads();  // all have read the panels before these\n",
+        "",
+        "mm",
+        source=MATMUL + "080_vector_loads.cu",
+    ),
+    Mutant(
+        "a panel is read before it is staged",
+        "races",
+        MATMUL + "070_shared_register_tile.cu",
+        "    __syncthreads();\n#pragma",
+        "#pragma",
+        "mm",
+    ),
+    Mutant(
+        "a swizzle that tears four neighbours apart",
+        "plain",
+        MATMUL + "090_swizzled.cu",
+        "k / 4 % 4 * 8",
+        "k / 4 % 4 * 2",
+        "mm",
+    ),
+    Mutant(
+        "a panel is read while its copies are on the way",
+        "plain",
+        MATMUL + "100_async_pipeline.cu",
+        "await_copies<kStages - 2>()",
+        "await_copies<kStages - 1>()",
+        "mm",
+    ),
+    Mutant(
+        "a barrier after a panel's copies",
+        "races",
+        MATMUL + "100_async_pipeline.cu",
+        "    __syncthreads();  // all copies of this panel are there",
+        "    // all copies of this panel are there",
+        "mm",
+    ),
+    Mutant(
+        "copies into the panel that is read",
+        "races",
+        MATMUL + "100_async_pipeline.cu",
+        "ask(now == 0 ? kStages - 1 : now - 1);",
+        "ask(now);",
+        "mm",
+    ),
+    Mutant(
         "a product's stage that is read before all threads have waited for it",
         "races",
         PRODUCTS + "tile.cuh",
@@ -431,13 +558,107 @@ MUTANTS = (
         "mm",
         source=PRODUCTS + "float64.cu",
     ),
+    Mutant(
+        "a tensor core's stage is read before its copies have come",
+        "plain",
+        MATMUL + "tensor/kernel.cuh",
+        "await_copies<kStages - 2>();",
+        "await_copies<kStages - 1>();",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "a barrier before a tensor core's stage is read",
+        "races",
+        MATMUL + "tensor/kernel.cuh",
+        "        __syncthreads();  // this stage is there for all",
+        "        // this stage is there for all",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "sums that leave over a stage that is read",
+        "races",
+        MATMUL + "tensor/kernel.cuh",
+        "    __syncthreads();  // nobody reads the stages any more",
+        "    // nobody reads the stages any more",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "the next tile's stages over sums that leave",
+        "races",
+        MATMUL + "tensor/kernel.cuh",
+        "    __syncthreads();  // before the next tile's stages\n",
+        "",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "a total of chunks on tensor cores that is forgotten",
+        "plain",
+        MATMUL + "tensor/kernel.cuh",
+        "if (chunk > 0) {",
+        "if (chunk > 1) {",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "no zeros behind a tensor core's k",
+        "plain",
+        MATMUL + "tensor/shared_tile.cuh",
+        "line + i * kLinesAThread < lines ? bytes : 0;",
+        "bytes;",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "a piece of a misaligned row for tensor cores",
+        "plain",
+        MATMUL + "tensor/plan.cuh",
+        "reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&",
+        "true &&",
+        "mm",
+        source=MATMUL + "tensor/bfloat16.cu",
+    ),
+    Mutant(
+        "products are waited for before their tiles are given back",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "      await_products<1>();\n",
+        "",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
+        "a step waits for the warps of both blocks of a pair",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "kMultiplyingWarps << plan.pair",
+        "kMultiplyingWarps",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
+        "the blocks of a pair leave together",
+        "plain",
+        HOPPER + "tiles.cuh",
+        "  if (plan.pair) sync_cluster();  // the other",
+        "  // the other",
+        source=HOPPER_SOURCE,
+    ),
 )
 
 
-def cases_for(mutant: Mutant) -> list[cases.Case]:
-    if mutant.function == "mm":
+def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
+    """Those of the ordered rung, or of products of matrices those of the file that is compiled."""
+    if mutant.file.startswith(PRODUCTS):
         lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
         return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
+    if mutant.file.startswith(MATMUL + "tensor/"):
+        views = [*cases.PRODUCTS, *cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS]
+        return cases.tensor_core_cases([torch.bfloat16], views)
+    if mutant.file.startswith(MATMUL):
+        every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
+        return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]
     operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
     dtypes = [dtype for dtype in (torch.float32, torch.bfloat16, torch.int64) if dtype in operator.dtypes]
     if mutant.packed:
@@ -463,10 +684,12 @@ def found(mutant: Mutant, emulator: build.Emulator) -> str:
     runner = next(step for step in emulator.plan.steps if step.output == BUILD / mutant.kind / "runner")
     step = next(step for step in emulator.plan.steps if step.inputs == (source,) and mutant.kind in step.output.parts)
     changed, program = TREE / "mutant.o", TREE / "runner"
-    for command, old, new in ((step.command, str(source), str(TREE / source)), (runner.command, "", "")):
-        command = command.replace(str(step.output), str(changed)).replace(str(runner.output), str(program))
-        subprocess.run(command.replace(old, new) if old else command, cwd=ROOT, shell=True, check=True)
-    (tree / "list.txt").write_text(cases.text_of(cases_for(mutant)))
+    compile_it = step.command.replace(str(step.output), str(changed)).replace(str(source), str(TREE / source))
+    # First of all, or the linker would take another object's copy of what a header defines.
+    link = runner.command.replace(str(step.output), "").replace(f"-o {runner.output}", f"-o {program} {changed}")
+    for command in (compile_it, link):
+        subprocess.run(command, cwd=ROOT, shell=True, check=True)
+    (tree / "list.txt").write_text(cases.text_of(cases_for(mutant, source)))
     options = ["--order", mutant.order, "--jobs", str(build.jobs()), "--limit", "90"]
     done = subprocess.run(
         [str(program), *options, str(TREE / "list.txt")], cwd=ROOT, capture_output=True, text=True, timeout=1800

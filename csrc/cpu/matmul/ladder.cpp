@@ -6,7 +6,12 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr Launcher<MatmulArgs, const Threads> kLaunchers[] = {{10, sequential}, {20, blocked}, {140, ordered}};
+constexpr Launcher<MatmulArgs, const Threads> kLaunchers[] = {
+    {10, sequential},
+    {20, blocked},
+    {30, hopper_model},
+    {140, ordered},
+};
 static_assert(match(kMatmulLadder, kCpu, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace torch_reductions::cpu {
 
 void sequential(const MatmulArgs& args, const Threads& threads);
 void blocked(const MatmulArgs& args, const Threads& threads);
+void hopper_model(const MatmulArgs& args, const Threads& threads);
 void ordered(const MatmulArgs& args, const Threads& threads);
 
 // Runs the rung of that number, 0 for auto. False where the CPU has none.

@@ -22,7 +22,7 @@ struct ProductTile {
 };
 
 // The chunks [begin, end) of k; of all of them the result is written. Of a part of them each chunk's sums go to values
-// + chunk * tile_sums(tile), in the order of the kernel's own.
+// + chunk * sums_bytes(tile), in the order of the kernel's own.
 struct ProductChunks {
   int64_t begin, end;
   void* values;
@@ -30,6 +30,7 @@ struct ProductChunks {
 
 struct MatmulKernel {
   int rows, columns;  // of the tile in registers: what a tile's sizes should be multiples of
+  int64_t chunk;      // of k
   size_t (*workspace_bytes)(const ProductTile& tile, int64_t chunks);
   size_t (*sums_bytes)(const ProductTile& tile);
   void (*multiply)(const ProductTile& tile, const ProductChunks& chunks, void* workspace);
@@ -40,6 +41,6 @@ struct MatmulKernel {
 struct MatmulKernels {
   MatmulKernel own[kDtypes], wide[kDtypes];  // by the dtype of the factors: the result is of it, or float32 or int32
 };
-extern const MatmulKernels matmul_baseline, matmul_avx2, matmul_avx512;
+extern const MatmulKernels matmul_baseline, matmul_avx2, matmul_avx512, matmul_avx512vnni;
 
 }  // namespace torch_reductions::cpu

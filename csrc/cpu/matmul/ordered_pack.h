@@ -1,145 +1,73 @@
 // Packing: the elements of a matrix as the words that chains read, neighbouring lanes side by side, step after step.
 //
-// A lane is a row of a or a column of b. Elements follow one another in memory along the lanes, or along k: then blocks of
-// as many steps as lanes are transposed in registers.
+// A lane is a row of a or a column of b. Elements follow one another in memory along the lanes, or along k: then blocks
+// are transposed in registers.
 #pragma once
 #include "ordered_steps.h"
 
 namespace torch_reductions::cpu {
 namespace {
 
-// ---------------------------------------------------------------- transposing in registers
-
-// Lane i of a vector made of two, as an index into both: of each group of 16 bytes the lower or upper `unit` lanes of both
-// in turn (log2 of 16 bytes' lanes levels of it transpose inside the groups).
-template <class Word>
-constexpr int interleaved(int unit, bool upper, int i) {
-  constexpr int E = 16 / sizeof(Word), W = kLanes<Word>;
-  const int place = i % E, from = (upper ? E / 2 : 0) + place / (2 * unit) * unit + place % unit;
-  return i - place + from + (place / unit % 2 ? W : 0);
-}
-
-// The groups of 16 bytes whose number lacks the bit `distance`, or has it, of both vectors: its own group of the vector on
-// its side, its partner's of the other.
-template <class Word>
-constexpr int exchanged(int distance, bool upper, int i) {
-  constexpr int E = 16 / sizeof(Word), W = kLanes<Word>;
-  const bool other = i / E & distance;
-  return (other == upper ? i : i ^ (distance * E)) + (other ? W : 0);
-}
-
-template <class Word, int kUnit, bool kUpper, std::size_t... i>
-ALWAYS_INLINE Vector<Word> interleave(Vector<Word> a, Vector<Word> b, std::index_sequence<i...>) {
-#ifdef __clang__
-  return __builtin_shufflevector(a, b, interleaved<Word>(kUnit, kUpper, i)...);
-#else
-  return __builtin_shuffle(a, b, Mask<Word>{interleaved<Word>(kUnit, kUpper, i)...});
-#endif
-}
-template <class Word, int kDistance, bool kUpper, std::size_t... i>
-ALWAYS_INLINE Vector<Word> exchange(Vector<Word> a, Vector<Word> b, std::index_sequence<i...>) {
-#ifdef __clang__
-  return __builtin_shufflevector(a, b, exchanged<Word>(kDistance, kUpper, i)...);
-#else
-  return __builtin_shuffle(a, b, Mask<Word>{exchanged<Word>(kDistance, kUpper, i)...});
-#endif
-}
-
-// Exchanges groups of 16 bytes between the rows whose numbers differ in one bit, for each bit from `kDistance` up.
-template <class Word, int kDistance = 1>
-ALWAYS_INLINE void transpose_groups(Vector<Word> (&v)[kLanes<Word>]) {
-  constexpr int E = 16 / sizeof(Word), W = kLanes<Word>;
-  constexpr auto kAll = std::make_index_sequence<W>();
-  if constexpr (kDistance * E < W) {
-#pragma GCC unroll 16
-    for (int r = 0; r < W; r++) {
-      if (r / E & kDistance) continue;
-      const Vector<Word> a = v[r], b = v[r + kDistance * E];
-      v[r] = exchange<Word, kDistance, false>(a, b, kAll);
-      v[r + kDistance * E] = exchange<Word, kDistance, true>(a, b, kAll);
-    }
-    transpose_groups<Word, 2 * kDistance>(v);
-  }
-}
-
-template <class Word>
-ALWAYS_INLINE void transpose(Vector<Word> (&v)[kLanes<Word>]) {
-  constexpr int E = 16 / sizeof(Word), W = kLanes<Word>;
-  constexpr auto kAll = std::make_index_sequence<W>();
-#pragma GCC unroll 16
-  for (int r = 0; r < W; r += E) {
-    if constexpr (E == 2) {
-      const Vector<Word> a = v[r], b = v[r + 1];
-      v[r] = interleave<Word, 1, false>(a, b, kAll), v[r + 1] = interleave<Word, 1, true>(a, b, kAll);
-    } else {
-      const Vector<Word> a = interleave<Word, 1, false>(v[r], v[r + 1], kAll);
-      const Vector<Word> b = interleave<Word, 1, true>(v[r], v[r + 1], kAll);
-      const Vector<Word> c = interleave<Word, 1, false>(v[r + 2], v[r + 3], kAll);
-      const Vector<Word> d = interleave<Word, 1, true>(v[r + 2], v[r + 3], kAll);
-      v[r] = interleave<Word, 2, false>(a, c, kAll), v[r + 1] = interleave<Word, 2, true>(a, c, kAll);
-      v[r + 2] = interleave<Word, 2, false>(b, d, kAll), v[r + 3] = interleave<Word, 2, true>(b, d, kAll);
-    }
-  }
-  transpose_groups<Word>(v);
-}
-
 // ---------------------------------------------------------------- elements as words
 
 template <class S>
 using WordOf = typename StepOf<S>::Word;
 
-// As many neighbours in memory as a vector has words.
-template <class S>
+// n neighbours in memory.
+template <int n, class S>
 ALWAYS_INLINE auto neighbours(const S* p) {
   using Storage = std::conditional_t<std::is_integral_v<S> || sizeof(S) >= 4, S, uint16_t>;
-  typedef Storage V __attribute__((vector_size(sizeof(S) * kLanes<WordOf<S>>)));
+  typedef Storage V __attribute__((vector_size(sizeof(S) * n)));
   V v;
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
 
-// Neighbours as words, of which a pair has its lower half alone.
-template <class S>
-ALWAYS_INLINE Vector<WordOf<S>> words(const S* p) {
-  using Word = WordOf<S>;
+// n words.
+template <class Word, int n>
+struct WordsOf {
+  typedef Word Type __attribute__((vector_size(sizeof(Word) * n)));
+};
+template <class Word, int n>
+using Words = typename WordsOf<Word, n>::Type;
+
+// n neighbours as words, of which a pair has its lower half alone.
+template <int n, class S>
+ALWAYS_INLINE Words<WordOf<S>, n> words(const S* p) {
+  using V = Words<WordOf<S>, n>;
   if constexpr (std::is_same_v<S, Half>) {
-#if defined(__AVX512F__)
-    return Vector<float>(_mm512_cvtph_ps(__m256i(neighbours(p))));
-#elif defined(__F16C__)
-    return Vector<float>(_mm256_cvtph_ps(__m128i(neighbours(p))));
-#else
-    Vector<float> v;
-    for (int i = 0; i < kLanes<float>; i++) v[i] = widen(p[i]);
-    return v;
+#ifdef __AVX512F__
+    if constexpr (n == 16) return V(_mm512_cvtph_ps(__m256i(neighbours<n>(p))));
 #endif
+#ifdef __F16C__
+    if constexpr (n == 8) return V(_mm256_cvtph_ps(__m128i(neighbours<n>(p))));
+    if constexpr (n == 4) return V(_mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#endif
+    V v;
+    for (int i = 0; i < n; i++) v[i] = widen(p[i]);
+    return v;
   } else if constexpr (std::is_same_v<S, BFloat16>) {
-    return as<Vector<float>>(__builtin_convertvector(neighbours(p), Vector<uint32_t>) << 16);
+    return as<V>(__builtin_convertvector(neighbours<n>(p), Words<uint32_t, n>) << 16);
   } else if constexpr (sizeof(S) <= 2) {
-    return Vector<Word>(__builtin_convertvector(neighbours(p), Vector<int32_t>)) & 0xffff;
+    return V(__builtin_convertvector(neighbours<n>(p), Words<int32_t, n>)) & 0xffff;
   } else {
-    return Vector<Word>(neighbours(p));
+    return V(neighbours<n>(p));
   }
 }
 
-// The next steps of one lane, neighbours in memory.
-template <class S>
-ALWAYS_INLINE Vector<WordOf<S>> words_along_k(const S* p) {
-  if constexpr (StepOf<S>::kDepth == 1) {
-    return words(p);
-  } else {
-    typedef S V __attribute__((vector_size(sizeof(S) * 2 * kLanes<uint32_t>)));
-    typedef int16_t Pairs __attribute__((vector_size(kVectorBytes)));
-    V v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return Vector<uint32_t>(__builtin_convertvector(v, Pairs));
-  }
+// n steps of one lane, whose elements are neighbours.
+template <int n, class S>
+ALWAYS_INLINE Words<WordOf<S>, n> words_along_k(const S* p) {
+  if constexpr (StepOf<S>::kDepth == 1) return words<n>(p);
+  else return Words<uint32_t, n>(__builtin_convertvector(neighbours<2 * n>(p), Words<int16_t, 2 * n>));
 }
 
 // One step of neighbouring lanes.
 template <class S>
 ALWAYS_INLINE Vector<WordOf<S>> words_along_lanes(const S* p, int64_t k_stride) {
-  if constexpr (StepOf<S>::kDepth == 1) return words(p);
-  else return words(p) | words(p + k_stride) << 16;
+  constexpr int W = kLanes<WordOf<S>>;
+  if constexpr (StepOf<S>::kDepth == 1) return words<W>(p);
+  else return words<W>(p) | words<W>(p + k_stride) << 16;
 }
 
 // One step of one lane, of as many elements as are left.
@@ -148,6 +76,96 @@ ALWAYS_INLINE WordOf<S> word(const S* p, int64_t k_stride, int64_t left) {
   if constexpr (StepOf<S>::kDepth == 1) return WordOf<S>(widen(*p));
   else return (uint32_t(*p) & 0xffff) | (left > 1 ? uint32_t(p[k_stride]) << 16 : 0);
 }
+
+// ---------------------------------------------------------------- blocks of as many steps as lanes, transposed
+
+template <class Word>
+constexpr int kInGroup = 16 / sizeof(Word);  // words of 16 bytes, which shuffles do not leave
+
+template <class Word>
+using Group = Words<Word, kInGroup<Word>>;
+
+template <class Word>
+ALWAYS_INLINE Vector<Word> join(const Group<Word> (&groups)[kVectorBytes / 16]) {
+#if defined(__AVX512F__)
+  __m512i v = _mm512_castsi128_si512(__m128i(groups[0]));
+  v = _mm512_inserti32x4(v, __m128i(groups[1]), 1);
+  v = _mm512_inserti32x4(v, __m128i(groups[2]), 2);
+  return Vector<Word>(_mm512_inserti32x4(v, __m128i(groups[3]), 3));
+#elif defined(__AVX2__)
+  return Vector<Word>(_mm256_inserti128_si256(_mm256_castsi128_si256(__m128i(groups[0])), __m128i(groups[1]), 1));
+#else
+  return groups[0];
+#endif
+}
+
+// Of each group the lower, or upper, `unit` words of a and b in turn: lane i of the result as an index into both.
+template <class Word>
+constexpr int interleaved(int unit, bool upper, int i) {
+  constexpr int E = kInGroup<Word>;
+  const int place = i % E, from = (upper ? E / 2 : 0) + place / (2 * unit) * unit + place % unit;
+  return i - place + from + (place / unit % 2 ? kLanes<Word> : 0);
+}
+template <class Word, int kUnit, bool kUpper, std::size_t... i>
+ALWAYS_INLINE Vector<Word> interleave(Vector<Word> a, Vector<Word> b, std::index_sequence<i...>) {
+#ifdef __clang__
+  return __builtin_shufflevector(a, b, interleaved<Word>(kUnit, kUpper, i)...);
+#else
+  return __builtin_shuffle(a, b, Mask<Word>{interleaved<Word>(kUnit, kUpper, i)...});
+#endif
+}
+
+// Rows become columns inside each group of as many vectors as a group has words.
+template <class Word>
+ALWAYS_INLINE void transpose_groups(Vector<Word>* v) {
+  constexpr auto kAll = std::make_index_sequence<kLanes<Word>>();
+  if constexpr (kInGroup<Word> == 2) {
+    const Vector<Word> a = v[0], b = v[1];
+    v[0] = interleave<Word, 1, false>(a, b, kAll), v[1] = interleave<Word, 1, true>(a, b, kAll);
+  } else {
+    const Vector<Word> a = interleave<Word, 1, false>(v[0], v[1], kAll),
+                       b = interleave<Word, 1, true>(v[0], v[1], kAll);
+    const Vector<Word> c = interleave<Word, 1, false>(v[2], v[3], kAll),
+                       d = interleave<Word, 1, true>(v[2], v[3], kAll);
+    v[0] = interleave<Word, 2, false>(a, c, kAll), v[1] = interleave<Word, 2, true>(a, c, kAll);
+    v[2] = interleave<Word, 2, false>(b, d, kAll), v[3] = interleave<Word, 2, true>(b, d, kAll);
+  }
+}
+
+// Lanes of a vector whose elements are neighbours along k; the last of `count` lanes stands for those beyond.
+template <class S>
+struct LanesAlongK {
+  static constexpr int W = kLanes<WordOf<S>>, E = kInGroup<WordOf<S>>;
+  const S* lanes[W];
+
+  ALWAYS_INLINE LanesAlongK(const S* p, int64_t stride, int64_t count) {
+    for (int i = 0; i < W; i++) lanes[i] = p + (i < count ? i : count - 1) * stride;
+  }
+
+  // Asks for the lines that begin so many elements on, each lane's one, in the second-level cache: a processor does not
+  // see by itself that lanes are followed by lanes.
+  ALWAYS_INLINE void prefetch(int64_t elements) const {
+#pragma GCC unroll 16
+    for (int i = 0; i < W; i++) __builtin_prefetch(lanes[i] + elements, 0, 2);
+  }
+
+  // As many steps as lanes, from element k on. A vector is loaded a group from each of its lanes, so that nothing is left
+  // to be moved between groups.
+  ALWAYS_INLINE void load(int64_t k, Vector<WordOf<S>> (&steps)[W]) const {
+#pragma GCC unroll 4
+    for (int r = 0; r < E; r++) {
+#pragma GCC unroll 4
+      for (int step = 0; step < W; step += E) {
+        Group<WordOf<S>> groups[W / E];
+#pragma GCC unroll 4
+        for (int g = 0; g < W / E; g++) groups[g] = words_along_k<E>(lanes[g * E + r] + k + step * StepOf<S>::kDepth);
+        steps[step + r] = join<WordOf<S>>(groups);
+      }
+    }
+#pragma GCC unroll 4
+    for (int step = 0; step < W; step += E) transpose_groups<WordOf<S>>(steps + step);
+  }
+};
 
 // ---------------------------------------------------------------- panels
 
@@ -162,39 +180,33 @@ struct Lanes {
 // then: what stands in lanes beyond is anything. Up to a vector behind the end is overwritten.
 template <class S>
 __attribute__((noinline)) void pack(Lanes<S> from, int64_t taken, int64_t k, WordOf<S>* to, int64_t pitch) {
-  using Word = WordOf<S>;
-  constexpr int W = kLanes<Word>, kDepth = StepOf<S>::kDepth;
+  constexpr int W = kLanes<WordOf<S>>, kDepth = StepOf<S>::kDepth;
   const int64_t whole = k / kDepth, steps = (k + kDepth - 1) / kDepth;
-  // From the last lanes to the first: where a vector reaches into the next step, that step's lanes are yet to come.
-  for (int64_t lane = (taken - 1) / W * W; lane >= 0; lane -= W) {
-    const S* const at = from.at + lane * from.stride;
-    int64_t done = 0;
-    if (from.stride == 1 && lane + W <= from.count) {
-      for (; done < whole; done++) {
-        store(to + done * pitch + lane, words_along_lanes(at + done * kDepth * from.k_stride, from.k_stride));
-      }
-    } else if (from.k_stride == 1 && whole >= W) {
-      const int64_t last = (taken < lane + W ? taken : lane + W) - lane - 1;
-      while (done < whole) {
+  int64_t done = 0;
+  if (from.stride == 1 && (taken + W - 1) / W * W <= from.count) {
+    // Where a vector reaches into the next step, that step is yet to come.
+    for (; done < whole; done++) {
+      const S* const at = from.at + done * kDepth * from.k_stride;
+      for (int64_t i = 0; i < taken; i += W) store(to + done * pitch + i, words_along_lanes(at + i, from.k_stride));
+    }
+  } else if (from.k_stride == 1 && whole >= W) {
+    // From the last lanes to the first, for the same reason.
+    for (int64_t i = (taken - 1) / W * W; i >= 0; i -= W) {
+      const LanesAlongK<S> lanes(from.at + i * from.stride, from.stride, taken - i);
+      for (done = 0; done < whole; done += W) {
         if (done > whole - W) done = whole - W;  // the last block overlaps the one before, with the same words
-        Vector<Word> block[W];
+        Vector<WordOf<S>> block[W];
+        lanes.load(done * kDepth, block);
 #pragma GCC unroll 16
-        for (int r = 0; r < W; r++) {
-          block[r] = words_along_k(at + (r < last ? r : last) * from.stride + done * kDepth);
-        }
-        transpose<Word>(block);
-#pragma GCC unroll 16
-        for (int r = 0; r < W; r++) store(to + (done + r) * pitch + lane, block[r]);
-        done += W;
+        for (int r = 0; r < W; r++) store(to + (done + r) * pitch + i, block[r]);
       }
     }
-    const int64_t end = taken < lane + W ? taken : lane + W;
-    for (; done < steps; done++) {
-      const int64_t element = done * kDepth;
-      for (int64_t i = lane; i < end; i++) {
-        to[done * pitch + i] = word(from.at + i * from.stride + element * from.k_stride, from.k_stride, k - element);
-      }
-    }
+    done = whole;
+  }
+  for (; done < steps; done++) {
+    const int64_t element = done * kDepth;
+    const S* const at = from.at + element * from.k_stride;
+    for (int64_t i = 0; i < taken; i++) to[done * pitch + i] = word(at + i * from.stride, from.k_stride, k - element);
   }
 }
 

@@ -87,7 +87,9 @@ struct PairStep {
   using Sum = uint32_t;
   static constexpr int kDepth = 2;
   static ALWAYS_INLINE Vector<Sum> apply(Vector<Word> a, Vector<Word> b, Vector<Sum> sum) {
-#if defined(__AVX512BW__)
+#if defined(__AVX512VNNI__)
+    return Vector<Sum>(_mm512_dpwssd_epi32(__m512i(sum), __m512i(a), __m512i(b)));
+#elif defined(__AVX512BW__)
     return Vector<Sum>(_mm512_madd_epi16(__m512i(a), __m512i(b))) + sum;
 #elif defined(__AVX2__)
     return Vector<Sum>(_mm256_madd_epi16(__m256i(a), __m256i(b))) + sum;

@@ -6,15 +6,22 @@
 // Gains:   a row has the same bits alone, in a batch, and on the CPU; narrow products and those with a long k fill the
 //          device; a pipeline of asynchronous copies keeps the multipliers busy, whichever way the operands lie.
 // Order:   chunks of 512, each one chain of fused multiply-adds with k ascending from +0, added from left to right.
+//          float16 and bfloat16 from 8.0 on: the steps of the tensor cores, as tensor_core says.
 // Needs:   7.5 and up; any layout.
 // See:     ordered/plan.cuh chooses the kernel by what stands in ordered/tuning.h; ordered/tile.cuh and strip.cuh are
 //          the kernels; ordered/planes.cuh adds chunks that different blocks have multiplied.
+#include "hopper/hopper.h"
 #include "ladder.h"
 #include "ordered/families.h"
+#include "tensor/tensor_core.h"
 
 namespace torch_reductions::cuda {
 
 void ordered(const MatmulArgs& args, Context& context) {
+  if (tensor_core_runs(args, context)) {
+    const bool narrow = args.m <= kNarrow || args.n <= kNarrow;
+    return !narrow && hopper_runs(args, context) ? tensor_core_hopper(args, context) : tensor_core(args, context);
+  }
   switch (args.dtype) {
     case Dtype::float32: return multiply_float32(args, context);
     case Dtype::float64: return multiply_float64(args, context);

@@ -44,6 +44,19 @@ __device__ __forceinline__ void copy_async_if(bool wanted, void* shared, const v
 #endif
 }
 
+// The first `present` of 16 aligned bytes, and zeros behind them; of 0 nothing is read.
+__device__ __forceinline__ void copy_async_part(void* shared, const void* global, int present) {
+#ifdef CUDA_ON_CPU
+  emulator::copy_async_part(shared, global, unsigned(present));
+#elif __CUDA_ARCH__ >= 800
+  const unsigned to = unsigned(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(present) : "memory");
+#else
+  for (int i = 0; i < 16; i++)
+    static_cast<char*>(shared)[i] = i < present ? static_cast<const char*>(global)[i] : char(0);
+#endif
+}
+
 // Closes a group: the copies that this thread asked for since the last one.
 __device__ __forceinline__ void commit_copies() {
 #ifdef CUDA_ON_CPU

@@ -31,6 +31,10 @@ int attribute(int device) {
 }  // namespace
 
 int multiprocessors(int device) { return attribute<cudaDevAttrMultiProcessorCount>(device); }
+int architecture(int device) {
+  return attribute<cudaDevAttrComputeCapabilityMajor>(device) * 10 +
+         attribute<cudaDevAttrComputeCapabilityMinor>(device);
+}
 int shared_memory(int device) { return attribute<cudaDevAttrMaxSharedMemoryPerBlockOptin>(device); }
 
 void allow_shared_memory(const void* kernel, size_t bytes) {

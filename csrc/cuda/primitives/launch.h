@@ -38,6 +38,7 @@ class Context {
 
 // Cached.
 int multiprocessors(int device);
+int architecture(int device);   // the compute capability, 75 for 7.5
 int shared_memory(int device);  // bytes that a block may have, about as many as a multiprocessor has
 
 // Lets blocks of the kernel have so many dynamic bytes. Never fewer than before: another thread may be about to launch it.
@@ -56,6 +57,27 @@ void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, siz
   check(cudaGetLastError(), "a kernel launch");
 #else  // the emulator of tests/ runs the same kernels on the CPU
   emulator::launch(kernel, grid, block, shared_bytes, stream, static_cast<Parameters>(arguments)...);
+#endif
+}
+
+// The same in clusters: so many neighbouring blocks run at the same time (cluster.cuh). From 9.0 on.
+template <class... Parameters, class... Arguments>
+void launch_clusters(void (*kernel)(Parameters...), int cluster, int64_t blocks, unsigned threads, size_t shared_bytes,
+                     cudaStream_t stream, Arguments... arguments) {
+  if (blocks > INT32_MAX) fail("more than 2^31 - 1 blocks in one launch");
+#ifdef __CUDACC__
+  if (shared_bytes > 16 * 1024) allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = unsigned(cluster), attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_bytes, config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "a kernel launch");
+#else
+  const emulator::Launch launch{dim3(unsigned(blocks)), dim3(threads), shared_bytes, false, unsigned(cluster)};
+  emulator::launch(kernel, launch, static_cast<Parameters>(arguments)...);
 #endif
 }
 #endif

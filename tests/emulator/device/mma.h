@@ -1,7 +1,9 @@
 // What the PTX of the tensor cores stands for: mma.sync and ldmatrix, with the fragments as the PTX manual lays them out.
 #pragma once
+#include <type_traits>
+
+#include "../../../csrc/common/dtype.h"
 #include "../machine/machine.h"
-#include "../machine/tensor_core.h"
 #include "emulated.h"
 
 namespace emulator {
@@ -14,15 +16,26 @@ struct Fragments {
 };
 void multiply_bfloat16(void* const (&operands)[kWarpSize], unsigned lanes);
 void multiply_float16(void* const (&operands)[kWarpSize], unsigned lanes);
+void multiply_int8(void* const (&operands)[kWarpSize], unsigned lanes);
+void multiply_uint8(void* const (&operands)[kWarpSize], unsigned lanes);
 void multiply_double_8x8x4(void* const (&operands)[kWarpSize], unsigned lanes);
 void multiply_double_16x8x16(void* const (&operands)[kWarpSize], unsigned lanes);
 
 // mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32, or f16.
-template <Factor format>
+template <class T>
 EMULATED void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                           Place place = Place::current()) {
   Fragments own{a, b, c};
-  meet("mma.sync", ~0u, place, &own, format == Factor::float16 ? multiply_float16 : multiply_bfloat16);
+  constexpr bool half = std::is_same_v<T, torch_reductions::Half>;
+  meet("mma.sync", ~0u, place, &own, half ? multiply_float16 : multiply_bfloat16);
+}
+
+// mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32, or u8.u8: sums wrap.
+template <class T>
+EMULATED void mma_16x8x32(uint32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                          Place place = Place::current()) {
+  Fragments own{a, b, c};
+  meet("mma.sync", ~0u, place, &own, std::is_signed_v<T> ? multiply_int8 : multiply_uint8);
 }
 
 // mma.sync.aligned.m8n8k4 and m16n8k16 .row.col.f64: a chain of fused multiply-adds, k ascending.

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "../../../csrc/common/tensor_step.h"
 #include "fault.h"
 
 namespace {
@@ -111,7 +112,7 @@ __global__ void tensor_cores(const uint16_t* a, const uint16_t* b, float* c) {
   const uint32_t fragment_b[2] = {two(b + pair * 8 + group, 8), two(b + (pair + 8) * 8 + group, 8)};
   float sums[4] = {c[group * 8 + pair], c[group * 8 + pair + 1], c[(group + 8) * 8 + pair],
                    c[(group + 8) * 8 + pair + 1]};
-  emulator::mma_16x8x16<emulator::Factor::bfloat16>(sums, fragment_a, fragment_b);
+  emulator::mma_16x8x16<torch_reductions::BFloat16>(sums, fragment_a, fragment_b);
   c[group * 8 + pair] = sums[0], c[group * 8 + pair + 1] = sums[1];
   c[(group + 8) * 8 + pair] = sums[2], c[(group + 8) * 8 + pair + 1] = sums[3];
 }
@@ -138,15 +139,59 @@ FAULT(tensor_cores_of_bfloat16, kNowhere, "") {
 
 // The step's own arithmetic: 25 bits behind the largest term's point are kept, then all is cut to float32.
 FAULT(arithmetic_of_a_tensor_step, kNowhere, "") {
-  const uint16_t one = 0x3f80;
-  const auto step = [&](float accumulator, int scale, uint32_t accumulator_bits = 0) {
-    uint16_t a[16] = {one}, b[16] = {uint16_t(one + (scale << 7))};  // 1 * 2^scale
-    const uint32_t bits = accumulator_bits != 0 ? accumulator_bits : std::bit_cast<uint32_t>(accumulator);
-    return emulator::tensor_step(a, b, bits, emulator::Factor::bfloat16);
+  using namespace torch_reductions;
+  const BFloat16 zero{0}, one{0x3f80};
+  const auto step = [&](uint32_t accumulator, int scale) {
+    TensorFactor a[kTensorStep];
+    TensorFactors<1> b[kTensorStep];
+    for (int k = 0; k < kTensorStep; k++) {
+      a[k] = tensor_factor(k == 3 ? one : zero);
+      const TensorFactor factor = tensor_factor(BFloat16{uint16_t(one.bits + (scale << 7))});  // 2^scale
+      b[k] = {{factor.significand}, {factor.exponent}};
+    }
+    uint32_t sum[1] = {accumulator};
+    tensor_step<BFloat16>(a, b, sum);
+    return sum[0];
   };
-  const auto is = [](uint32_t bits, float x) { return bits == std::bit_cast<uint32_t>(x); };
-  return expect(is(step(1, 0), 2) && is(step(-1, 0), 0) && is(step(1, -24), 1) && is(step(-1, -24), -0x1.fffffep-1f) &&
-                is(step(-1, -26), -1) && step(0, 0, 0x7f800000) == 0x7f800000 && step(0, 0, 0x7fc00000) == 0x7fffffff);
+  const auto of = [](float x) { return std::bit_cast<uint32_t>(x); };
+  return expect(step(of(1), 0) == of(2) && step(of(-1), 0) == 0 && step(of(1), -24) == of(1) &&
+                step(of(-1), -24) == of(-0x1.fffffep-1f) && step(of(-1), -26) == of(-1) &&
+                step(0x7f800000, 0) == 0x7f800000 && step(0x7fc00000, 0) == 0x7fffffff);
+}
+
+__global__ void byte_tensor_cores(const int8_t* a, const int8_t* b, uint32_t* c) {
+  const int lane = int(threadIdx.x), group = lane / 4, first = lane % 4 * 4;
+  const auto four = [](const int8_t* p, int step) {
+    return uint32_t(uint8_t(p[3 * step])) << 24 | uint32_t(uint8_t(p[2 * step])) << 16 |
+           uint32_t(uint8_t(p[step])) << 8 | uint8_t(p[0]);
+  };
+  const uint32_t fragment_a[4] = {four(a + group * 32 + first, 1), four(a + (group + 8) * 32 + first, 1),
+                                  four(a + group * 32 + first + 16, 1), four(a + (group + 8) * 32 + first + 16, 1)};
+  const uint32_t fragment_b[2] = {four(b + first * 8 + group, 8), four(b + (first + 16) * 8 + group, 8)};
+  for (int i = 0; i < 2; i++) {  // of signed factors and of unsigned ones
+    uint32_t sums[4] = {~0u, ~0u, ~0u, ~0u};
+    if (i == 0) emulator::mma_16x8x32<int8_t>(sums, fragment_a, fragment_b);
+    else emulator::mma_16x8x32<uint8_t>(sums, fragment_a, fragment_b);
+    for (int s = 0; s < 4; s++) c[i * 128 + (group + s / 2 * 8) * 8 + lane % 4 * 2 + s % 2] = sums[s];
+  }
+}
+FAULT(tensor_cores_of_bytes, kNowhere, "") {
+  Buffer<int8_t> a(16 * 32), b(32 * 8);
+  Buffer<uint32_t> c(2 * 16 * 8);
+  for (int i = 0; i < 16 * 32; i++) a[i] = int8_t(i * 89 + i / 7);
+  for (int i = 0; i < 32 * 8; i++) b[i] = int8_t(i * 53 + i / 5);
+  launch(byte_tensor_cores, 1, 32, a, b, c);
+  for (int row = 0; row < 16; row++)
+    for (int column = 0; column < 8; column++) {
+      uint32_t sum = ~0u, without_sign = ~0u;
+      for (int k = 0; k < 32; k++) {
+        sum += uint32_t(a[row * 32 + k] * b[k * 8 + column]);
+        without_sign += uint32_t(uint8_t(a[row * 32 + k]) * uint8_t(b[k * 8 + column]));
+      }
+      if (c[row * 8 + column] != sum || c[128 + row * 8 + column] != without_sign)
+        return "wrong result at row " + std::to_string(row);
+    }
+  return "";
 }
 
 __global__ void double_tensor_cores(const double* a, const double* b, double* c) {

@@ -27,9 +27,10 @@ void tell_of(const Copy& copy, uintptr_t pc) {
 }
 
 Mbarrier& mbarrier_at(uint64_t* barrier, uintptr_t pc) {
-  Mbarriers& known = current->block->mbarriers;
-  const auto found = known.find(barrier);
-  if (found == known.end()) fault("an mbarrier that nobody has initialised");
+  Block* const holder = holder_of(barrier);
+  if (holder == nullptr) fault("an mbarrier that does not stand in shared memory");
+  const auto found = holder->mbarriers.find(barrier);
+  if (found == holder->mbarriers.end()) fault("an mbarrier that nobody has initialised");
   races::relaxed(barrier, sizeof *barrier, races::Relaxed::update, pc);
   return found->second;
 }
@@ -49,10 +50,20 @@ void land_all(Mbarrier& barrier) {
   barrier.copies.clear();
 }
 
-// Soon or late, as the schedule has it: forward as late as can be, reverse at once.
-bool lands_at_once() {
+}  // namespace
+
+bool happens_at_once() {
   if (options.order == Order::forward) return false;
   return options.order == Order::reverse || random_below(2) == 0;
+}
+
+namespace {
+
+void ask_for(Copy copy, uintptr_t pc) {
+  tell_of(copy, pc);
+  copy.landed = happens_at_once();
+  if (copy.landed) land(copy);
+  current->copies.open.push_back(copy);
 }
 
 }  // namespace
@@ -60,11 +71,15 @@ bool lands_at_once() {
 void copy_async(void* shared, const void* global, unsigned bytes) {
   check_aligned("cp.async", shared, bytes);
   check_aligned("cp.async", global, bytes);
-  Copy copy{shared, global, bytes};
-  tell_of(copy, CALLER);
-  copy.landed = lands_at_once();
-  if (copy.landed) land(copy);
-  current->copies.open.push_back(copy);
+  ask_for({shared, global, bytes}, CALLER);
+}
+
+void copy_async_part(void* shared, const void* global, unsigned present) {
+  check_aligned("cp.async", shared, 16);
+  check_aligned("cp.async", global, 16);
+  if (present > 16) fault("cp.async of more than 16 bytes");
+  if (present > 0) ask_for({shared, global, present}, CALLER);
+  if (present < 16) ask_for({static_cast<char*>(shared) + present, nullptr, 16 - present}, CALLER);
 }
 
 void commit_copies() {
@@ -121,13 +136,16 @@ void copy_bulk(void* shared, const void* global, unsigned bytes, uint64_t* barri
   check_aligned("a bulk copy", shared, 16);
   check_aligned("a bulk copy", global, 16);
   if (bytes % 16 != 0) fault("a bulk copy of " + std::to_string(bytes) + " bytes, which 16 does not divide");
-  Mbarrier& known = mbarrier_at(barrier, CALLER);
-  const Copy copy{shared, global, bytes};
-  // Whoever has seen the phase end sees it as a write of this thread; to all others it is a race.
-  tell_of(copy, CALLER);
+  copy_pieces({{shared, global, bytes}}, barrier, CALLER);
+}
+
+void copy_pieces(std::vector<Copy> copies, uint64_t* barrier, uintptr_t pc) {
+  Mbarrier& known = mbarrier_at(barrier, pc);
+  // Whoever has seen the phase end sees them as writes of this thread; to all others they are races.
+  for (const Copy& copy : copies) tell_of(copy, pc);
   races::release_to(barrier);
-  known.copies.push_back(copy);
-  if (lands_at_once()) {
+  known.copies.insert(known.copies.end(), copies.begin(), copies.end());
+  if (happens_at_once()) {
     land_all(known);
     end_phase(known);
   }

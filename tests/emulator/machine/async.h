@@ -29,7 +29,8 @@ struct Mbarrier {
 };
 using Mbarriers = std::map<const void*, Mbarrier>;
 
-void copy_async(void* shared, const void* global, unsigned bytes);  // 4, 8 or 16; where global is null, zeros
+void copy_async(void* shared, const void* global, unsigned bytes);         // 4, 8 or 16; where global is null, zeros
+void copy_async_part(void* shared, const void* global, unsigned present);  // of 16 bytes; the others are zeros
 void commit_copies();
 void await_copies(unsigned pending);  // until so many of the thread's groups, at most, are on their way
 
@@ -38,5 +39,9 @@ void mbarrier_arrive(uint64_t* barrier, unsigned expected_bytes);
 bool mbarrier_test(uint64_t* barrier, bool parity);  // has the phase of that parity ended?
 void mbarrier_wait(uint64_t* barrier, bool parity);
 void copy_bulk(void* shared, const void* global, unsigned bytes, uint64_t* barrier);
+void copy_pieces(std::vector<Copy> copies, uint64_t* barrier, uintptr_t pc);  // that arrive together; of any size
+
+// Of what may happen soon or late, as the schedule has it: forward as late as can be, reverse at once.
+bool happens_at_once();
 
 }  // namespace emulator

@@ -52,7 +52,7 @@ void Block::start() {
     Warp& warp = warps[i / kWarpSize];
     char* const stack = thread.stack != nullptr ? thread.stack : take_stack();
     const uint3 index{i % shape.x, i / shape.x % shape.y, i / (shape.x * shape.y)};
-    thread = Thread{this, &warp, index, i, i % kWarpSize, State::ready, false, "", {}, nullptr, stack, {}, {}};
+    thread = Thread{this, &warp, index, i, i % kWarpSize, State::ready, false, "", {}, nullptr, stack, {}, {}, {}};
     thread.stack_pointer = prepare_stack(stack, run_thread);
     warp.live |= 1u << thread.lane;
   }

@@ -19,6 +19,8 @@ void check_launch(const Launch& launch, uint64_t blocks, uint64_t threads) {
   if (launch.shared_bytes > kDynamicBytes)
     fault("a launch asks for " + std::to_string(launch.shared_bytes) + " bytes of dynamic shared memory, " +
           std::to_string(kDynamicBytes) + " is the most");
+  if (launch.cluster == 0 || launch.cluster > 8 || blocks % launch.cluster != 0)
+    fault("a launch of " + std::to_string(blocks) + " blocks in clusters of " + std::to_string(launch.cluster));
 }
 
 // One resident block after another. The first ones have their numbers before any of them acts: on a GPU, too, block 0 need
@@ -35,7 +37,9 @@ void run_slot(Grid& grid, int slot, unsigned threads) {
     block.number = number;
     block.index = {unsigned(block.number % shape.x), unsigned(block.number / shape.x % shape.y),
                    unsigned(block.number / shape.x / shape.y)};
+    if (grid.launch.cluster > 1) grid.resident[number] = &block;
     block.run();
+    if (grid.launch.cluster > 1) grid.resident[number] = nullptr;
     offer_baton(slot, false);
   }
   for (Thread& thread : block.threads)
@@ -56,7 +60,9 @@ void run_grid(const Launch& launch, const void* kernel, const std::function<void
   check_launch(launch, blocks, threads);
   if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
   races::begin_launch();
-  const int slots = int(launch.cooperative ? blocks : std::min<uint64_t>(blocks, uint64_t(options.resident)));
+  grid.resident.resize(launch.cluster > 1 ? blocks : 0), grid.clusters.resize(blocks / launch.cluster);
+  const int slots =
+      int(launch.cooperative || launch.cluster > 1 ? blocks : std::min<uint64_t>(blocks, uint64_t(options.resident)));
   grid.next_block = uint64_t(slots);
   begin_turns(slots);
   std::vector<std::thread> resident;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "async.h"
+#include "hopper.h"
 #include "report.h"
 #include "shared.h"
 
@@ -41,6 +42,7 @@ struct Thread {
   char* stack;
   PendingCopies copies;
   std::unordered_map<const void*, Seen> seen;
+  PendingProducts products;
   bool waits = false;  // the last thing that it did with memory was to look in vain
 };
 
@@ -99,6 +101,12 @@ struct Launch {
   dim3 grid, block;
   size_t shared_bytes = 0;
   bool cooperative = false;  // all blocks resident at once
+  unsigned cluster = 1;      // neighbouring blocks that reach one another's shared memory; then all are resident
+};
+
+// The barrier of a cluster.
+struct ClusterBarrier {
+  unsigned arrived = 0, rounds = 0;
 };
 
 struct Grid {
@@ -106,6 +114,8 @@ struct Grid {
   const void* kernel;
   const std::function<void()>* body;
   uint64_t blocks, next_block = 0, idle_rounds = 0;
+  std::vector<Block*> resident = {};  // of clusters, by number; null: not yet, or no more
+  std::vector<ClusterBarrier> clusters = {};
 };
 
 extern Thread* current;  // the running one; null while a scheduler or the host runs
@@ -124,6 +134,12 @@ const Barrier& wait_at_barrier(const char* kind, unsigned number, unsigned expec
                                const Place& place);
 
 void lane_returns(Thread& thread);
+
+// Of clusters.
+unsigned cluster_rank();
+void sync_cluster();                         // barrier.cluster.arrive and wait
+char* in_cluster(void* own, unsigned rank);  // where that block has what stands here in the own shared memory
+Block* holder_of(const void* address);       // the block of the own cluster whose shared memory it is; null: none
 
 // --- What the host calls ---
 

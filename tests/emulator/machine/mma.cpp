@@ -1,10 +1,12 @@
 // The actions of mma.h, run once for the 32 lanes that met.
 #include "../device/mma.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "../../../csrc/common/tensor_step.h"
 #include "races.h"
 
 namespace emulator {
@@ -19,14 +21,21 @@ T* part(void* const (&operands)[kWarpSize], unsigned lane, const void* Fragments
   return static_cast<T*>(const_cast<void*>(static_cast<Fragments*>(operands[lane])->*which)) + i;
 }
 
-// Element (row, column) of a 16 x 16 tile of 16-bit factors, two a word: the lane, its word, the half.
-uint16_t factor_of_a(void* const (&operands)[kWarpSize], int row, int k) {
-  const unsigned lane = unsigned(row % 8 * 4 + k % 8 / 2);
-  return uint16_t(*part<const uint32_t>(operands, lane, &Fragments::a, row / 8 + k / 8 * 2) >> 16 * (k % 2));
+// Factors of type T as the lanes hold them, four bytes of a row of a or of a column of b in a word: the lane, its word, and
+// where in it.
+template <class T>
+T factor_of_a(void* const (&operands)[kWarpSize], int row, int k) {
+  constexpr int kInWord = 4 / sizeof(T), kHalf = 4 * kInWord;
+  const unsigned lane = unsigned(row % 8 * 4 + k % kHalf / kInWord);
+  const uint32_t word = *part<const uint32_t>(operands, lane, &Fragments::a, row / 8 + k / kHalf * 2);
+  return std::bit_cast<std::array<T, kInWord>>(word)[size_t(k % kInWord)];
 }
-uint16_t factor_of_b(void* const (&operands)[kWarpSize], int k, int column) {
-  const unsigned lane = unsigned(column * 4 + k % 8 / 2);
-  return uint16_t(*part<const uint32_t>(operands, lane, &Fragments::b, k / 8) >> 16 * (k % 2));
+template <class T>
+T factor_of_b(void* const (&operands)[kWarpSize], int k, int column) {
+  constexpr int kInWord = 4 / sizeof(T), kHalf = 4 * kInWord;
+  const unsigned lane = unsigned(column * 4 + k % kHalf / kInWord);
+  const uint32_t word = *part<const uint32_t>(operands, lane, &Fragments::b, k / kHalf);
+  return std::bit_cast<std::array<T, kInWord>>(word)[size_t(k % kInWord)];
 }
 
 // Element (row, column) of the 16 x 8 or 8 x 8 tile of sums.
@@ -36,15 +45,36 @@ T& sum_at(void* const (&operands)[kWarpSize], int row, int column) {
   return static_cast<T*>(own.c)[row / 8 * 2 + column % 2];
 }
 
-void multiply(void* const (&operands)[kWarpSize], unsigned lanes, Factor format) {
+template <class T>
+void multiply(void* const (&operands)[kWarpSize], unsigned lanes) {
+  using namespace torch_reductions;
+  check_whole(lanes);
+  TensorFactors<8> b[kTensorStep];
+  for (int k = 0; k < kTensorStep; k++)
+    for (int column = 0; column < 8; column++) {
+      const TensorFactor factor = tensor_factor(factor_of_b<T>(operands, k, column));
+      b[k].significand[column] = factor.significand, b[k].exponent[column] = factor.exponent;
+    }
+  for (int row = 0; row < 16; row++) {
+    TensorFactor a[kTensorStep];
+    uint32_t sums[8];
+    for (int k = 0; k < kTensorStep; k++) a[k] = tensor_factor(factor_of_a<T>(operands, row, k));
+    for (int column = 0; column < 8; column++)
+      sums[column] = std::bit_cast<uint32_t>(sum_at<float>(operands, row, column));
+    tensor_step<T>(a, b, sums);
+    for (int column = 0; column < 8; column++)
+      sum_at<float>(operands, row, column) = std::bit_cast<float>(sums[column]);
+  }
+}
+
+template <class T>
+void multiply_bytes(void* const (&operands)[kWarpSize], unsigned lanes) {
   check_whole(lanes);
   for (int row = 0; row < 16; row++)
-    for (int column = 0; column < 8; column++) {
-      uint16_t a[16], b[16];
-      for (int k = 0; k < 16; k++) a[k] = factor_of_a(operands, row, k), b[k] = factor_of_b(operands, k, column);
-      float& sum = sum_at<float>(operands, row, column);
-      sum = std::bit_cast<float>(tensor_step(a, b, std::bit_cast<uint32_t>(sum), format));
-    }
+    for (int column = 0; column < 8; column++)
+      for (int k = 0; k < 32; k++)
+        sum_at<uint32_t>(operands, row, column) +=
+            uint32_t(factor_of_a<T>(operands, row, k) * factor_of_b<T>(operands, k, column));
 }
 
 // 8 or 16 rows, K = 4 or 16; four elements of k lie in four neighbouring lanes.
@@ -65,11 +95,13 @@ void multiply_doubles(void* const (&operands)[kWarpSize], unsigned lanes, int ro
 }  // namespace
 
 void multiply_bfloat16(void* const (&operands)[kWarpSize], unsigned lanes) {
-  multiply(operands, lanes, Factor::bfloat16);
+  multiply<torch_reductions::BFloat16>(operands, lanes);
 }
 void multiply_float16(void* const (&operands)[kWarpSize], unsigned lanes) {
-  multiply(operands, lanes, Factor::float16);
+  multiply<torch_reductions::Half>(operands, lanes);
 }
+void multiply_int8(void* const (&operands)[kWarpSize], unsigned lanes) { multiply_bytes<int8_t>(operands, lanes); }
+void multiply_uint8(void* const (&operands)[kWarpSize], unsigned lanes) { multiply_bytes<uint8_t>(operands, lanes); }
 void multiply_double_8x8x4(void* const (&operands)[kWarpSize], unsigned lanes) {
   multiply_doubles(operands, lanes, 8, 4);
 }

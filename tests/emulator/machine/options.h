@@ -15,6 +15,7 @@ struct Options {
   uint64_t seed = 1;
   int resident = 3;         // blocks that run at once
   int multiprocessors = 2;  // that the emulated device has
+  int capability = 90;      // its compute capability; whatever it is, its tensor cores are those of 9.0
 };
 extern Options options;
 

@@ -114,12 +114,10 @@ std::string who(const Access& access) {
 }
 
 [[noreturn]] void report(const void* address, const Access& now, bool write, const Access& before, bool wrote) {
-  const Thread& thread = *current;
-  const SharedMemory& shared = thread.block->shared;
   const auto verb = [](bool writes, bool atomic) {
     return std::string(atomic ? "an atomic " : "a ") + (writes ? "write" : "read");
   };
-  std::string what = "race in " + std::string(shared.holds(address) ? "shared" : "global") +
+  std::string what = "race in " + std::string(holder_of(address) != nullptr ? "shared" : "global") +
                      " memory: " + verb(write, now.atomic) + " by " + who(now) + " and " + verb(wrote, before.atomic) +
                      " by " + who(before) + ", and nothing orders them";
   fault_with(what, {std::string(write ? "write" : "read") + " at " + place_of(now.pc),
@@ -155,9 +153,9 @@ bool is_untouched(Shadow& shadow, const char* byte) {
 
 void check(const void* address, size_t size, bool write, bool atomic, uintptr_t pc) {
   Thread& thread = *current;
-  const bool shared = thread.block->shared.holds(address);
-  if (shared) check_bounds(thread.block->shared, address, size);
-  Shadow& shadow = shared ? state.shared[thread.block->number] : state.global;
+  Block* const shared = holder_of(address);
+  if (shared) check_bounds(shared->shared, address, size);
+  Shadow& shadow = shared ? state.shared[shared->number] : state.global;
   const BlockClocks& own = clocks_of(*thread.block);
   const Access now{thread.block->number, thread.rank, own.threads[thread.rank].now, uint32_t(pc), atomic};
   for (size_t i = 0; i < size; i++) {
@@ -181,8 +179,8 @@ void check(const void* address, size_t size, bool write, bool atomic, uintptr_t 
 }
 
 View& synchronised_at(const void* address) {
-  const bool shared = current->block->shared.holds(address);
-  return state.synchronised[{shared ? current->block->number : UINT64_MAX, address}];
+  const Block* const shared = holder_of(address);
+  return state.synchronised[{shared ? shared->number : UINT64_MAX, address}];
 }
 
 }  // namespace

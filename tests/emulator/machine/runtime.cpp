@@ -51,8 +51,8 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount: *value = emulator::options.multiprocessors; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = emulator::options.capability / 10; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = emulator::options.capability % 10; break;
     case cudaDevAttrWarpSize: *value = 32; break;
     case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
     case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; break;

@@ -61,8 +61,9 @@ class Numbers {
   double sign() { return below(2) == 0 ? 1 : -1; }
   double fraction() { return double(random_() >> 40) * 0x1p-24; }  // 24 bits below 1
 
-  // A product of two such factors is less than any number, or nearly.
-  bool underflows() const { return case_.product && case_.seed % 4 == 1; }
+  // A product of two such factors is less than any number, or nearly. Short chains of them may end in -0, which one more
+  // zero added would change.
+  bool underflows() const { return case_.product && (case_.seed % 4 == 1 || case_.product->k <= 5); }
 
   // The ordered rung must give the bits of one order: magnitudes of sixteen binades, where any other order rounds
   // otherwise. The textbook's rungs have orders of their own: numbers on which every order is exact.
@@ -182,7 +183,7 @@ void read_product(std::istream& in, Case& c, const std::string& function, const 
   read_matrix(in, args.a, c.matrix_offsets[0]);
   read_matrix(in, args.b, c.matrix_offsets[1]);
   read_matrix(in, args.added, c.matrix_offsets[2]);
-  in >> args.alpha >> args.beta;
+  in >> args.alpha >> args.beta >> c.capability;
   args.output = nullptr;
   c.product = args;
   c.args = matrix_of(c, 0).args;

@@ -26,8 +26,8 @@ struct Case {
   int64_t matrix_offsets[3];                            // as offset, of a, b and what is added; -1 where nothing is
   std::vector<int64_t> offsets;                         // of its segments
   bool wrong_offsets;                                   // as nobody may give them: any result will do
-  int64_t offset;  // of the first element, in elements, from an address that 256 divides
-  int multiprocessors;
+  int64_t offset;                        // of the first element, in elements, from an address that 256 divides
+  int capability = 90, multiprocessors;  // of the emulated device
   uint64_t seed;
 };
 std::vector<Case> read_cases(std::istream& in);

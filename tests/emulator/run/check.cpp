@@ -223,6 +223,7 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
 
 std::string check(const Case& c) {
   options.multiprocessors = c.multiprocessors;
+  options.capability = c.capability;
   const Inputs inputs(c);
   Computed expected(c);
   const auto segment = [](const SegmentArgs& args) { return cpu::segment(0, args, {1, serial}); };
@@ -231,7 +232,7 @@ std::string check(const Case& c) {
         c, inputs, expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
         [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
         [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); }, segment,
-        [&](const MatmulArgs& args) { return execute_order(c.rung, args); });
+        [&](const MatmulArgs& args) { return execute_order(c.rung, c.capability, args); });
   if (inputs.changed() || expected.values.overrun() || expected.indices.overrun())
     return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../../../csrc/common/ladder.h"
+#include "../../../csrc/cpu/matmul/ladder.h"
 #include "../../../csrc/cpu/matmul/output.h"
 
 namespace emulator {
@@ -11,6 +12,12 @@ namespace emulator {
 using namespace torch_reductions;
 
 namespace {
+
+constexpr int kHopperModel = 30, kTensorCores[] = {110, 120};  // the emulator's tensor cores are those of 9.0
+
+void serial(int64_t begin, int64_t end, int64_t, const std::function<void(int64_t, int64_t)>& body) {
+  body(begin, end);
+}
 
 // Elements of k in one chain; the values of the chains are added from left to right. docs/order.md
 int64_t chunk_of(int rung, const MatmulArgs& args) {
@@ -38,7 +45,11 @@ A element_of_product(const MatmulArgs& args, int64_t chunk, int64_t batch, int64
 
 }  // namespace
 
-bool execute_order(int rung, const MatmulArgs& args) {
+bool execute_order(int rung, int capability, const MatmulArgs& args) {
+  const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
+  const bool on_tensor_cores = std::ranges::find(kTensorCores, rung) != std::end(kTensorCores);
+  if (half && (on_tensor_cores || (rung == kMatmulAuto && capability >= 80)))
+    return cpu::matmul(kHopperModel, args, {1, serial});
   const int64_t chunk = chunk_of(rung, args);
   cpu::with_product_types(args.dtype, args.output_dtype, [&]<class T, class Out>(Tag<T>, Tag<Out>) {
     for (int64_t batch = 0; batch < args.batch; batch++) {

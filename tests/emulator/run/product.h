@@ -5,6 +5,6 @@
 namespace emulator {
 
 // Fills the output. False where the order of that rung stands nowhere here.
-bool execute_order(int rung, const torch_reductions::MatmulArgs& args);
+bool execute_order(int rung, int capability, const torch_reductions::MatmulArgs& args);
 
 }  // namespace emulator

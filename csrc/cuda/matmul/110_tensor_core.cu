@@ -1,0 +1,30 @@
+// tensor_core
+// Changes: a warp's instruction multiplies tiles of 16 x 16 by 16 x 8 (mma.sync), out of fragments that ldmatrix deals out.
+// Costs:   an order of its own: 16 products of float16 or bfloat16 are one sum. On 9.0 a third of the rate is left lying,
+//          which wgmma has.
+// Gains:   many times the rate of multiply-adds one by one; 16-byte copies (cp.async) fill several stages ahead.
+// Order:   steps of 16 of k, ascending, as the device's tensor core adds them, on 9.0 as hopper_model does; chunks of 4096
+//          are added left to right, docs/order.md. Bytes wrap, in any order.
+// Needs:   8.0 and up; float16, bfloat16, int8, uint8; any layout, other than 16-byte pieces more slowly.
+// See:     NVIDIA, PTX ISA, warp-level matrix instructions; tensor/kernel.cuh, tensor/shared_tile.cuh, tensor/plan.cuh.
+#include "ladder.h"
+#include "tensor/tensor_core.h"
+
+namespace torch_reductions::cuda {
+
+bool tensor_core_runs(const MatmulArgs& args, const Context& context) {
+  const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
+  return (half || args.dtype == Dtype::int8 || args.dtype == Dtype::uint8) && architecture(context.device) >= 80;
+}
+
+void tensor_core(const MatmulArgs& args, Context& context) {
+  if (!tensor_core_runs(args, context)) fail("variant 'tensor_core' needs a GPU of compute capability 8.0 or later");
+  switch (args.dtype) {
+    case Dtype::float16: return tensor_core_float16(args, context);
+    case Dtype::bfloat16: return tensor_core_bfloat16(args, context);
+    case Dtype::int8: return tensor_core_int8(args, context);
+    default: return tensor_core_uint8(args, context);
+  }
+}
+
+}  // namespace torch_reductions::cuda

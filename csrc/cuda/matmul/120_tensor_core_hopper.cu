@@ -1,0 +1,208 @@
+// tensor_core_hopper
+// Changes: wgmma in the place of mma.sync: four warps multiply tiles where they lie in shared memory. Tiles are copied by
+//          an engine that one thread asks (bulk tensor copies, which swizzle, and pad with zeros); two warpgroups of a
+//          block multiply, the third only asks, and has given them its registers; blocks stay for many tiles.
+// Costs:   a GPU of 9.0 alone; operands whose addresses or rows are no multiples of 16 bytes are copied first, and bytes
+//          that do not lie along k are transposed.
+// Gains:   no operand passes a register, no thread that multiplies waits for memory: the tensor cores' full rate.
+// Order:   steps of the tensor core of 16 of k, ascending, in chains of 4096, folded from left to right; integers wrap.
+// Needs:   9.0 exactly, compiled for 9.0a; float16, bfloat16, int8 and uint8; any layout.
+// See:     PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation"; NVIDIA CUTLASS,
+//          "Efficient GEMM", warp specialization.
+#include <algorithm>
+
+#include "../../common/ceil_div.h"
+#include "hopper/pack.cuh"
+#include "hopper/tiles.cuh"
+#include "ladder.h"
+
+namespace torch_reductions::cuda {
+namespace {
+
+// An operand as matrices of m or n, and k.
+struct Operand {
+  const void* data;
+  int64_t mn, k, batch, mn_stride, k_stride, batch_stride;
+};
+
+struct Laid {
+  Rows rows;
+  Along along;
+};
+
+int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+// The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is ours.
+Laid laid(const Operand& o, Along along, int size) {
+  const bool k_rows = along == Along::k;
+  Rows rows{o.data,
+            k_rows ? o.k : o.mn,
+            k_rows ? o.mn : o.k,
+            o.batch_stride == 0 ? 1 : o.batch,
+            k_rows ? o.mn_stride : o.k_stride,
+            o.batch_stride};
+  if (rows.rows == 1) rows.row_stride = round_up(rows.columns, kMapAlignment / size);
+  if (rows.outer == 1) rows.outer_stride = rows.rows * rows.row_stride;
+  return {rows, along};
+}
+
+// Can the copying engine read them?
+bool reads(const Rows& rows, int size) {
+  const int64_t row = rows.row_stride * size, outer = rows.outer_stride * size;
+  return reinterpret_cast<uintptr_t>(rows.data) % kMapAlignment == 0 && row % kMapAlignment == 0 &&
+         outer % kMapAlignment == 0 && rows.row_stride >= rows.columns && row < kMapStrides && outer < kMapStrides;
+}
+
+// Rows of our own, of whole tile rows.
+Rows packed(const Rows& like, int64_t columns, int64_t rows, int size, Context& context) {
+  const int64_t stride = round_up(columns, kTileRowBytes / size);
+  void* const data = context.workspace(size_t(like.outer * rows * stride * size));
+  return {data, columns, rows, like.outer, stride, rows * stride};
+}
+
+Packing packing(const Rows& from, const Rows& to, int size) {
+  return {static_cast<const char*>(from.data),
+          static_cast<char*>(const_cast<void*>(to.data)),
+          from.columns * size,
+          from.rows,
+          from.row_stride * size,
+          from.outer_stride * size,
+          to.row_stride * size,
+          to.outer_stride * size};
+}
+
+// The operand as it lies if the engine can read that, or else a copy.
+Laid prepare(const Operand& o, int size, Context& context) {
+  const bool along_k = o.k_stride == 1 || o.k == 1, along_mn = o.mn_stride == 1 || o.mn == 1;
+  const Laid as_k = laid(o, Along::k, size), as_mn = laid(o, Along::mn, size);
+  if (along_k && reads(as_k.rows, size)) return as_k;
+  if (along_mn && size == 2 && reads(as_mn.rows, size)) return as_mn;
+  const Laid from = along_k ? as_k : as_mn;
+  if (along_k || size == 2) {
+    const Rows to = packed(from.rows, from.rows.columns, from.rows.rows, size, context);
+    const int64_t parts = ceil_div(from.rows.columns * size, int64_t(32 * kPackVectors * 16));
+    const int64_t all = from.rows.outer * from.rows.rows * parts;
+    launch(copy_rows, ceil_div(all, int64_t(kPackThreads / 32)), kPackThreads, 0, context.stream,
+           packing(from.rows, to, size), parts, all);
+    return {to, from.along};
+  }
+  const Rows to = packed(from.rows, from.rows.rows, from.rows.columns, size, context);
+  const int64_t across = ceil_div(from.rows.columns, int64_t(kAcross)), down = ceil_div(from.rows.rows, int64_t(kDown));
+  launch(transpose_bytes, from.rows.outer * across * down, kPackThreads, 0, context.stream,
+         packing(from.rows, to, size), unsigned(across), unsigned(down));
+  return {to, Along::k};
+}
+
+// How tiles are dealt out.
+struct Deal {
+  int64_t columns;  // of a tile
+  int pair;
+};
+
+int64_t tiles_of(const MatmulArgs& args, Deal deal) {
+  return args.batch * ceil_div(args.m, int64_t(kTileRows << deal.pair)) * ceil_div(args.n, deal.columns);
+}
+
+// 256 columns need the least of shared memory, pairs the least of the L2; narrow and single tiles are for results that have
+// too few of them for all multiprocessors. A round of tiles of 256 takes as long as 15 of 8 of 128: their rates are 16 to 15.
+Deal deal_of(const MatmulArgs& args, const Context& context) {
+  const int64_t processors = multiprocessors(context.device);
+  const auto time = [&](Deal deal) {
+    return ceil_div(tiles_of(args, deal), std::max(processors >> deal.pair, int64_t(1))) *
+           (deal.columns == 256 ? 15 : 8);
+  };
+  Deal best{256, 0};
+  for (const Deal deal : {Deal{128, 0}, Deal{256, 1}, Deal{128, 1}}) {
+    if (deal.pair && (args.m <= kTileRows || processors < 2)) continue;
+    if (time(deal) < time(best) || (time(deal) == time(best) && deal.pair > best.pair)) best = deal;
+  }
+  return best;
+}
+
+template <class T, Along along_a, Along along_b, int N>
+void run(const MatmulArgs& args, const Rows& a, const Rows& b, int pair, Context& context) {
+  const int64_t tiles = tiles_of(args, {N, pair});
+  Plan plan{};
+  plan.args = args;
+  plan.pair = pair;
+  plan.tiles_m = int(ceil_div(args.m, int64_t(kTileRows << pair))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
+  plan.tiles = int(tiles);
+  plan.steps = int(ceil_div(args.k, int64_t(kStep<T>)));
+  plan.chain =
+      sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
+  plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
+  const int64_t four = 4 * size_of(args.output_dtype);
+  plan.plain = args.alpha == 1 && args.added.data == nullptr;
+  plan.fours = args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % four == 0;
+  const int64_t blocks = std::min(tiles, std::max(int64_t(multiprocessors(context.device)) >> pair, int64_t(1)))
+                         << pair;
+  if (plan.chain < plan.steps)
+    plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * kTileRows * N * sizeof(float)));
+  const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? kTileRows : kStep<T>);
+  const CUtensorMap map_b = map_of(b, args.dtype, along_b == Along::k ? N >> pair : kStep<T>);
+  launch_clusters(multiply_bulk_tiles<T, along_a, along_b, N>, 1 << pair, blocks, kThreads, kSharedBytes,
+                  context.stream, map_a, map_b, plan);
+}
+
+template <class T, Along along_a, Along along_b>
+void run_width(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context) {
+  const Deal deal = deal_of(args, context);
+  if (deal.columns == 256) run<T, along_a, along_b, 256>(args, a, b, deal.pair, context);
+  else run<T, along_a, along_b, 128>(args, a, b, deal.pair, context);
+}
+
+template <class T>
+void run_layout(const MatmulArgs& args, const Laid& a, const Laid& b, Context& context) {
+  if constexpr (sizeof(T) == 1) return run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
+  else if (a.along == Along::k && b.along == Along::k) run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
+  else if (a.along == Along::k) run_width<T, Along::k, Along::mn>(args, a.rows, b.rows, context);
+  else if (b.along == Along::k) run_width<T, Along::mn, Along::k>(args, a.rows, b.rows, context);
+  else run_width<T, Along::mn, Along::mn>(args, a.rows, b.rows, context);
+}
+
+// Is the kernel here more than its empty body for other architectures? That one has no barriers in shared memory.
+bool compiled() {
+#ifdef __CUDACC__
+  static const bool found = [] {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Along::k, Along::k, 128>),
+          "cudaFuncGetAttributes");
+    return attributes.sharedSizeBytes > 0;
+  }();
+  return found;
+#else
+  return true;
+#endif
+}
+
+}  // namespace
+
+bool hopper_runs(const MatmulArgs& args, const Context& context) {
+  const bool type = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16 || args.dtype == Dtype::int8 ||
+                    args.dtype == Dtype::uint8;
+  const int64_t most = std::max({args.m, args.n, args.k});
+  return type && most <= INT32_MAX - 256 &&
+         args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(128)) * ceil_div(args.n, int64_t(128))) &&
+         architecture(context.device) == 90 && compiled();
+}
+
+void tensor_core_hopper(const MatmulArgs& args, Context& context) {
+  if (!hopper_runs(args, context))
+    fail("variant 'tensor_core_hopper' needs a GPU of compute capability 9.0 and code for 9.0a");
+  if (args.k == 0) return one_element(args, context);  // there is nothing to copy, and +0 to write
+  const int size = size_of(args.dtype);
+  const Laid a =
+      prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride, args.a.batch_stride},
+              size, context);
+  const Laid b =
+      prepare({args.b.data, args.n, args.k, args.batch, args.b.column_stride, args.b.row_stride, args.b.batch_stride},
+              size, context);
+  switch (args.dtype) {
+    case Dtype::float16: return run_layout<Half>(args, a, b, context);
+    case Dtype::bfloat16: return run_layout<BFloat16>(args, a, b, context);
+    case Dtype::int8: return run_layout<int8_t>(args, a, b, context);
+    default: return run_layout<uint8_t>(args, a, b, context);
+  }
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,308 @@
+// The kernel of tensor_core_hopper: blocks that stay, of one warpgroup that asks for tiles and two that multiply them.
+//
+// A tile of the result is 128 x N, N = 128 or 256: 64 rows for each of the two. A step is 128 bytes of k. Shared memory is a
+// ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has come, empty[slot] that
+// the eight warps have read it. In a pair, a cluster of two blocks, the tiles lie one above the other: each block asks for its
+// own rows of a and one half of the columns of b, which come to both; so empty[slot] waits for the warps of both.
+#pragma once
+#include "../../primitives/bulk.cuh"
+#include "../../primitives/cluster.cuh"
+#include "../../primitives/warp.cuh"
+#include "../../primitives/wgmma.cuh"
+#include "../elements.cuh"
+#include "hopper.h"
+
+namespace torch_reductions::cuda {
+
+extern __shared__ uint4 memory[];
+
+namespace {
+
+constexpr int kThreads = 3 * 128, kMultiplyingWarps = 8;
+constexpr int kTileRows = 128, kRows = 64;         // of the result's tile; of each warpgroup's half
+constexpr int kHalfBytes = kRows * kTileRowBytes;  // of 64 rows of a step, or of 64 columns of its k rows
+constexpr int kRingBytes = 192 * 1024, kAlignment = 1024;
+constexpr int kStripBytes = 16 * kRows * 4;  // a warp's 16 rows of 64 columns of sums
+constexpr int kSharedBytes = kAlignment + kRingBytes + kMultiplyingWarps * kStripBytes;
+
+template <int N>
+inline constexpr int kStepBytes = (kTileRows + N) * kTileRowBytes;
+template <int N>
+inline constexpr int kSlots = kRingBytes / kStepBytes<N>;
+template <class T>
+inline constexpr int kStep = kTileRowBytes / int(sizeof(T));  // elements of k
+
+// One launch.
+struct Plan {
+  MatmulArgs args;
+  int pair;                     // 1: two blocks in a cluster, 0: one
+  int tiles_m, tiles_n, tiles;  // of a cluster, which are 128 or 256 rows high; tiles: of all batches
+  int steps, chain;             // steps of k, and how many of them are one chain
+  int a_batches, b_batches;     // 1 where each batch has a matrix of its own, 0 where all have the same
+  bool fours;                   // may four elements of a row be written at once?
+  bool plain;                   // are sums only rounded?
+  uint4* totals;                // of the chains so far, where there are several: a part for each block
+};
+
+// Where a tile begins.
+struct Tile {
+  int batch, i, j;
+};
+
+// Blocks that run at the same time share rows of a and columns of b, which then come from the L2: tiles are numbered down
+// columns of 2048 rows, then to the right.
+template <int N>
+__device__ __forceinline__ Tile tile_at(const Plan& plan, int number, int rank) {
+  const int per_batch = plan.tiles_m * plan.tiles_n, batch = number / per_batch, rest = number % per_batch;
+  const int tall = (2048 / kTileRows) >> plan.pair;
+  const int top = rest / (tall * plan.tiles_n) * tall, height = min(plan.tiles_m - top, tall);
+  const int within = rest - top * plan.tiles_n;
+  return {batch, (((top + within % height) << plan.pair) + rank) * kTileRows, within / height * N};
+}
+
+// A place in the ring: the parity says which time around.
+template <int N>
+struct Slot {
+  int index = 0;
+  unsigned parity = 0;
+
+  __device__ __forceinline__ void next() {
+    if (++index == kSlots<N>) index = 0, parity ^= 1;
+  }
+};
+
+struct Ring {
+  uint64_t *full, *empty;
+  char* steps;
+};
+
+// One step of `count` rows of a, or columns of b, for one block or both.
+template <Along along>
+__device__ __forceinline__ void copy_step(char* to, const CUtensorMap* map, int mn, int count, int k, int batch,
+                                          uint64_t* full, bool both) {
+  const auto copy = [&](char* to, int column, int row) {
+    if (both) copy_tile_to(3, to, map, column, row, batch, full);
+    else copy_tile(to, map, column, row, batch, full);
+  };
+  if constexpr (along == Along::k) copy(to, k, mn);
+  else
+    for (int c = 0; c < count; c += kRows) copy(to + c * kTileRowBytes, mn + c, k);
+}
+
+// What the one thread that asks does.
+template <class T, Along along_a, Along along_b, int N>
+__device__ __forceinline__ void ask(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan, Ring ring,
+                                    int rank) {
+  const int part = N >> plan.pair;  // columns of b that this block asks for
+  Slot<N> slot;
+  for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
+    const Tile tile = tile_at<N>(plan, number, rank);
+    const int batch_a = tile.batch * plan.a_batches, batch_b = tile.batch * plan.b_batches;
+    for (int step = 0; step < plan.steps; step++, slot.next()) {
+      uint64_t* const full = ring.full + slot.index;
+      char* const a = ring.steps + slot.index * kStepBytes<N>;
+      char* const b = a + (kTileRows + rank * part) * kTileRowBytes;
+      await_phase(ring.empty + slot.index, slot.parity ^ 1);  // the first time around at once
+      arrive_and_expect(full, kStepBytes<N>);
+      copy_step<along_a>(a, map_a, tile.i, kTileRows, step * kStep<T>, batch_a, full, false);
+      copy_step<along_b>(b, map_b, tile.j + rank * part, part, step * kStep<T>, batch_b, full, plan.pair != 0);
+    }
+  }
+}
+
+__device__ __forceinline__ void leave_slot(Ring ring, int slot, int pair) {
+  __syncwarp();
+  if (threadIdx.x % 32 < 1u << pair) arrive_at(ring.empty + slot, threadIdx.x % 32);
+}
+
+// One chain: `steps` steps, d begins at zero.
+template <class T, Along along_a, Along along_b, int N>
+__device__ __forceinline__ void multiply_chain(uint32_t (&d)[N / 2], int steps, int pair, Ring ring, Slot<N>& slot,
+                                               uint64_t first_a, uint64_t first_b) {
+  int before = 0;  // the slot of the step before
+  for (int step = 0; step < steps; step++) {
+    await_phase(ring.full + slot.index, slot.parity);
+    const uint64_t offset = uint64_t(unsigned(slot.index * kStepBytes<N>) >> 4);
+    fence_sums();
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      multiply_async<T, along_a, along_b>(d, first_a + offset + k * kNextStep<along_a>,
+                                          first_b + offset + k * kNextStep<along_b>, k > 0 || step > 0);
+    commit_products();
+    if (step > 0) {
+      await_products<1>();
+      leave_slot(ring, before, pair);
+    }
+    before = slot.index;
+    slot.next();
+  }
+  await_products<0>();
+  take_sums(d);
+  leave_slot(ring, before, pair);
+}
+
+__device__ __forceinline__ void add_to(uint32_t& d, uint32_t total) {
+  d = __float_as_uint(__uint_as_float(total) + __uint_as_float(d));
+}
+
+// total + chain, from left to right. A thread finds its own totals only, which lie in the L2.
+template <int N>
+__device__ __forceinline__ void fold_chain(uint32_t (&d)[N / 2], uint4* totals, bool first, bool last) {
+  constexpr int kNext = kMultiplyingWarps * 32;
+  if (!first) {
+#pragma unroll
+    for (int i = 0; i < N / 8; i++) {
+      const uint4 total = totals[i * kNext];
+      add_to(d[4 * i], total.x), add_to(d[4 * i + 1], total.y);
+      add_to(d[4 * i + 2], total.z), add_to(d[4 * i + 3], total.w);
+    }
+  }
+  if (!last) {
+#pragma unroll
+    for (int i = 0; i < N / 8; i++) totals[i * kNext] = {d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]};
+  }
+}
+
+template <class Sum>
+__device__ __forceinline__ Sum from_bits(uint32_t bits) {
+  if constexpr (std::is_same_v<Sum, float>) return __uint_as_float(bits);
+  else return bits;
+}
+
+template <class Out>
+struct alignas(4 * sizeof(Out)) Four {
+  Out x[4];
+};
+
+// Rounded as rounded() does, two at once where there is an instruction for that.
+template <class Out, class Sum>
+__device__ __forceinline__ Four<Out> four_of(const Sum (&sums)[4]) {
+  Four<Out> four;
+  if constexpr (sizeof(Out) == 2) {
+    constexpr auto pair = std::is_same_v<Out, BFloat16> ? bfloat16_pair : half_pair;
+    const uint32_t words[2] = {pair(sums[0], sums[1]), pair(sums[2], sums[3])};
+    memcpy(&four, words, sizeof four);
+  } else {
+#pragma unroll
+    for (int c = 0; c < 4; c++) four.x[c] = Out(sums[c]);
+  }
+  return four;
+}
+
+// 16 rows of 64 columns out of the strip. By fours a lane has four columns of every second row; or else two of each row, 32
+// apart.
+template <class Out, class Sum>
+__device__ __forceinline__ void write_strip(const Plan& plan, const char* strip, int batch, int row, int column) {
+  const MatmulArgs& args = plan.args;
+  const int lane = threadIdx.x % 32, rows = int(min(args.m - row, int64_t(16)));
+  Out* to = static_cast<Out*>(args.output) + (batch * args.m + row) * args.n + column;
+  if (plan.fours) {
+    const int first = lane % 16 * 4;
+    if (column + first >= args.n) return;
+    to += lane / 16 * args.n + first;
+#pragma unroll 2
+    for (int r = lane / 16; r < rows; r += 2, to += 2 * args.n) {
+      const uint4 words = reinterpret_cast<const uint4*>(strip)[r * 16 + (lane % 16 ^ (r & 3) * 2)];
+      const Sum sums[4] = {from_bits<Sum>(words.x), from_bits<Sum>(words.y), from_bits<Sum>(words.z),
+                           from_bits<Sum>(words.w)};
+      Four<Out> four;
+      if (plan.plain) four = four_of<Out>(sums);
+      else
+#pragma unroll
+        for (int c = 0; c < 4; c++) four.x[c] = product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
+      *reinterpret_cast<Four<Out>*>(to) = four;
+    }
+  } else {
+    const uint32_t* const words = reinterpret_cast<const uint32_t*>(strip);
+#pragma unroll 2
+    for (int r = 0; r < rows; r++, to += args.n) {
+#pragma unroll
+      for (int c = lane; c < kRows; c += 32) {
+        const Sum sum = from_bits<Sum>(words[r * kRows + (c ^ (r & 3) * 8)]);
+        if (column + c < args.n) to[c] = product_of<Out>(args, batch, row + r, column + c, sum);
+      }
+    }
+  }
+}
+
+// A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the output
+// are written at once. Pairs of columns are permuted by their row, so that neither way in nor way out meets a bank twice.
+template <class T, int N>
+__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
+                                           int row) {
+  using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
+  using Sum = ProductOf<T>;
+  const int lane = threadIdx.x % 32;
+  uint2* const pairs = reinterpret_cast<uint2*>(strip) + lane / 4 * 32;
+#pragma unroll
+  for (int part = 0; part < N / kRows; part++) {
+    __syncwarp();  // all have read the part before
+#pragma unroll
+    for (int c = 0; c < 8; c++) {
+      const int pair = (4 * c + lane % 4) ^ lane / 4 % 4 * 4, at = part * 32 + 4 * c;
+      pairs[pair] = {d[at], d[at + 1]};
+      pairs[pair + 8 * 32] = {d[at + 2], d[at + 3]};
+    }
+    __syncwarp();
+    if (plan.args.output_dtype == plan.args.dtype)
+      write_strip<T, Sum>(plan, strip, tile.batch, tile.i + row, tile.j + part * kRows);
+    else write_strip<Wide, Sum>(plan, strip, tile.batch, tile.i + row, tile.j + part * kRows);
+  }
+}
+
+// What the 256 threads that multiply do; `warp` is one of their 8.
+template <class T, Along along_a, Along along_b, int N>
+__device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, int warp) {
+  const int half = warp / 4;
+  char* const strip = ring.steps + kRingBytes + warp * kStripBytes;
+  const uint64_t first_a = tile_descriptor(ring.steps + half * kHalfBytes, along_a, kHalfBytes);
+  const uint64_t first_b = tile_descriptor(ring.steps + 2 * kHalfBytes, along_b, kHalfBytes);
+  Slot<N> slot;
+  for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
+    uint32_t d[N / 2];
+    for (int step = 0; step < plan.steps; step += plan.chain) {
+      const int steps = min(plan.chain, plan.steps - step);
+      multiply_chain<T, along_a, along_b, N>(d, steps, plan.pair, ring, slot, first_a, first_b);
+      if constexpr (sizeof(T) == 2) {
+        uint4* const totals = plan.totals + int64_t(blockIdx.x) * (kTileRows * N / 4) + (threadIdx.x - 128);
+        if (plan.chain < plan.steps) fold_chain<N>(d, totals, step == 0, step + steps == plan.steps);
+      }
+    }
+    write_tile<T, N>(plan, d, strip, tile_at<N>(plan, number, rank), warp * 16);
+  }
+}
+
+template <class T, Along along_a, Along along_b, int N>
+__global__ void __launch_bounds__(kThreads, 1)
+    multiply_bulk_tiles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+                        const __grid_constant__ Plan plan) {
+#ifdef HOPPER
+  __shared__ uint64_t full[kSlots<N>], empty[kSlots<N>];
+  char* const begin = reinterpret_cast<char*>(memory);
+  const Ring ring{full, empty, begin + (0u - shared_address(begin)) % kAlignment};
+  if (threadIdx.x == 0) {
+    prefetch_map(&map_a);
+    prefetch_map(&map_b);
+    for (int i = 0; i < kSlots<N>; i++) {
+      init_barrier(full + i, 1);
+      init_barrier(empty + i, kMultiplyingWarps << plan.pair);
+    }
+    publish_barriers();
+  }
+  const int rank = plan.pair ? cluster_rank() : 0;
+  if (plan.pair) sync_cluster();
+  else __syncthreads();
+  const int warp = shuffle(int(threadIdx.x) / 32, 0);  // one value for all lanes, as the compiler can see
+  if (warp < 4) {
+    give_registers<40>();
+    if (threadIdx.x == 0) ask<T, along_a, along_b, N>(&map_a, &map_b, plan, ring, rank);
+  } else {
+    take_registers<232>();
+    multiply<T, along_a, along_b, N>(plan, ring, rank, warp - 4);
+  }
+  if (plan.pair) sync_cluster();  // the other block may still copy into this one's memory, and arrive there
+#endif
+}
+
+}  // namespace
+}  // namespace torch_reductions::cuda

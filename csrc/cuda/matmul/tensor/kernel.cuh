@@ -1,0 +1,202 @@
+// The kernel of the products on tensor cores: blocks go from tile to tile of the result.
+#pragma once
+#include "../elements.cuh"
+#include "shared_tile.cuh"
+
+namespace torch_reductions::cuda {
+
+// A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it.
+template <int Rows, int Columns, int DepthBytes, int Stages, int WarpRows, int WarpColumns, int Blocks>
+struct TensorTile {
+  static constexpr int kRows = Rows, kColumns = Columns, kDepthBytes = DepthBytes, kStages = Stages;
+  static constexpr int kWarpRows = WarpRows, kWarpColumns = WarpColumns, kWarpsAcross = Columns / WarpColumns;
+  static constexpr int kThreads = Rows / WarpRows * kWarpsAcross * 32;
+  static constexpr int kBlocks = Blocks;  // of a multiprocessor of 9.0
+  static constexpr int kStageBytes = (Rows + Columns) * DepthBytes, kBytes = Stages * kStageBytes;
+  // Sums on their way out, a warp 16 rows at a time: with 8 words behind each 32, stores of a warp meet all banks.
+  static constexpr int kOutStride = WarpColumns % 32 == 0 ? WarpColumns + 8 : WarpColumns;
+  static_assert(kThreads / 32 * 16 * kOutStride * 4 <= kBytes);
+};
+
+// A product whose rows and columns may have changed places: then what is computed is its transpose.
+struct TensorProduct {
+  MatmulArgs args;
+  TensorOperand rows, columns;
+  int64_t height, width;         // of the result as it is computed
+  unsigned tiles, down, across;  // of all batches; of a matrix
+  bool transposed, vectors;      // vectors: may four neighbours be stored at once?
+  void* totals;                  // where k has more than one chunk: room for the tile of each block
+};
+
+// Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2.
+struct TilePlace {
+  unsigned batch, row, column;
+
+  __device__ __forceinline__ TilePlace(const TensorProduct& product, unsigned tile) {
+    constexpr unsigned kGroup = 8;
+    batch = tile / (product.down * product.across);
+    const unsigned in_batch = tile - batch * (product.down * product.across);
+    const unsigned first = in_batch / (kGroup * product.across) * kGroup, in_group = in_batch - first * product.across;
+    const unsigned rows = product.down - first < kGroup ? product.down - first : kGroup;
+    row = first + in_group % rows, column = in_group / rows;
+  }
+};
+
+template <class T>
+struct alignas(4 * sizeof(T)) Four {
+  T values[4];
+};
+
+// Four neighbours of a row from (i, j) on, `there` of them in the result.
+template <class Out, class Sum>
+__device__ __forceinline__ void store_neighbours(const TensorProduct& product, int64_t batch, int64_t i, int64_t j,
+                                                 int64_t there, const Four<Sum>& sums) {
+  if (product.vectors && there >= 4) {
+    Four<Out> four;
+#pragma unroll
+    for (int c = 0; c < 4; c++) four.values[c] = product_of<Out>(product.args, batch, i, j + c, sums.values[c]);
+    *reinterpret_cast<Four<Out>*>(static_cast<Out*>(product.args.output) +
+                                  (batch * product.args.m + i) * product.args.n + j) = four;
+    return;
+  }
+#pragma unroll
+  for (int c = 0; c < 4; c++) {
+    if (c >= there) return;
+    if (product.transposed) store_product<Out>(product.args, batch, j + c, i, sums.values[c]);
+    else store_product<Out>(product.args, batch, i, j + c, sums.values[c]);
+  }
+}
+
+// What a warp multiplies in one step; of columns 16 are read at once where there are as many.
+template <int Down, int Across>
+struct Fragments {
+  static constexpr int kTogether = Across == 1 ? 1 : 2;
+  uint32_t rows[Down][4], columns[Across / kTogether][2 * kTogether];
+
+  __device__ __forceinline__ const uint32_t (&of_column(int j) const)[2] {
+    return *reinterpret_cast<const uint32_t (*)[2]>(&columns[j / kTogether][j % kTogether * 2]);
+  }
+};
+
+template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
+    multiply_fragments(const __grid_constant__ TensorProduct product) {
+  using Sum = ProductOf<T>;
+  using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, Tile::kThreads>;
+  using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, Tile::kThreads>;
+  using Read = Fragments<Tile::kWarpRows / 16, Tile::kWarpColumns / 8>;
+  using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
+  constexpr int kDown = Tile::kWarpRows / 16, kAcross = Tile::kWarpColumns / 8;
+  constexpr int kStages = Tile::kStages, kSteps = Tile::kDepthBytes / 32;
+  constexpr int kChunk = std::is_integral_v<T> ? INT32_MAX : int(kTensorChunk) / Rows::kDepth;  // of stages
+  extern __shared__ uint4 memory[];
+  char* const shared = reinterpret_cast<char*>(memory);
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
+  const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
+  const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
+  const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
+
+  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
+    const TilePlace place(product, tile);
+    const int64_t first_row = int64_t(place.row) * Tile::kRows, first_column = int64_t(place.column) * Tile::kColumns;
+    typename Rows::Loader rows(product.rows, place.batch, first_row, product.height);
+    typename Columns::Loader columns(product.columns, place.batch, first_column, product.width);
+    const auto load = [&](int stage) {
+      if (stage < stages) {
+        char* const to = shared + stage % kStages * Tile::kStageBytes;
+        rows.load(to, int64_t(stage) * Rows::kDepth, product.args.k);
+        columns.load(to + Rows::kBytes, int64_t(stage) * Rows::kDepth, product.args.k);
+      }
+      commit_copies();
+    };
+#pragma unroll 1
+    for (int stage = 0; stage < kStages - 1; stage++) load(stage);
+
+    Sum sums[kDown][kAcross][4];
+    int stage = 0;
+    for (int chunk = 0;; chunk++) {
+#pragma unroll
+      for (int i = 0; i < kDown * kAcross * 4; i++) sums[i / 4 / kAcross][i / 4 % kAcross][i % 4] = 0;
+      const int end = stages - stage < kChunk ? stages : stage + kChunk;
+#pragma unroll 1
+      for (; stage < end; stage++) {
+        await_copies<kStages - 2>();
+        __syncthreads();  // this stage is there for all, and nobody reads the one before, which is overwritten now
+        const char* const at = shared + stage % kStages * Tile::kStageBytes;
+        Read fragments[2];
+        const auto read = [&](int step) {
+          Read& to = fragments[step % 2];
+#pragma unroll
+          for (int i = 0; i < kDown; i++) Rows::template fragment<false>(to.rows[i], at, warp_row + i * 16, step, lane);
+#pragma unroll
+          for (int j = 0; j < kAcross; j += Read::kTogether)
+            Columns::template fragment<true>(to.columns[j / Read::kTogether], at + Rows::kBytes, warp_column + j * 8,
+                                             step, lane);
+        };
+        read(0);
+        load(stage + kStages - 1);  // while the first fragments are on their way
+#pragma unroll
+        for (int step = 0; step < kSteps; step++) {
+          if (step + 1 < kSteps) read(step + 1);
+          const Read& from = fragments[step % 2];
+#pragma unroll
+          for (int i = 0; i < kDown; i++)
+#pragma unroll
+            for (int j = 0; j < kAcross; j++) multiply_tile<T>(sums[i][j], from.rows[i], from.of_column(j));
+        }
+      }
+      if constexpr (!std::is_integral_v<T>) {
+        // The registers are full: the total of the chunks before waits in memory, each thread's own.
+        float4* const totals = static_cast<float4*>(product.totals) +
+                               int64_t(blockIdx.x) * (kDown * kAcross * Tile::kThreads) + threadIdx.x;
+        if (chunk > 0) {
+#pragma unroll
+          for (int i = 0; i < kDown * kAcross; i++) {
+            float (&sum)[4] = sums[i / kAcross][i % kAcross];
+            const float4 total = totals[i * Tile::kThreads];
+            sum[0] = total.x + sum[0], sum[1] = total.y + sum[1], sum[2] = total.z + sum[2], sum[3] = total.w + sum[3];
+          }
+        }
+        if (stage < stages) {
+#pragma unroll
+          for (int i = 0; i < kDown * kAcross; i++) {
+            const float (&sum)[4] = sums[i / kAcross][i % kAcross];
+            totals[i * Tile::kThreads] = {sum[0], sum[1], sum[2], sum[3]};
+          }
+        }
+      }
+      if (stage == stages) break;
+    }
+
+    // Through shared memory, so that a lane has neighbours to store.
+    __syncthreads();  // nobody reads the stages any more
+    Sum* const out = reinterpret_cast<Sum*>(shared) + warp * (16 * Tile::kOutStride);
+    constexpr int kFours = Tile::kWarpColumns / 4;
+#pragma unroll 1
+    for (int strip = 0; strip < kDown; strip++) {
+#pragma unroll
+      for (int i = 0; i < kDown; i++) {
+        if (i != strip) continue;  // registers have no index at run time
+#pragma unroll
+        for (int j = 0; j < kAcross * 4; j++)
+          out[(lane / 4 + j / 2 % 2 * 8) * Tile::kOutStride + j / 4 * 8 + lane % 4 * 2 + j % 2] = sums[i][j / 4][j % 4];
+      }
+      __syncwarp();
+#pragma unroll 1
+      for (int at = lane; at < 16 * kFours; at += 32) {
+        const int row = at / kFours, column = at % kFours * 4;
+        const int64_t to_row = first_row + warp_row + strip * 16 + row, to_column = first_column + warp_column + column;
+        if (to_row >= product.height) break;
+        const auto four = *reinterpret_cast<const Four<Sum>*>(out + row * Tile::kOutStride + column);
+        const int64_t there = product.width - to_column;
+        if (product.args.output_dtype == product.args.dtype)
+          store_neighbours<T>(product, place.batch, to_row, to_column, there, four);
+        else store_neighbours<Wide>(product, place.batch, to_row, to_column, there, four);
+      }
+      __syncwarp();
+    }
+    __syncthreads();  // before the next tile's stages
+  }
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,125 @@
+// A tile of an operand in shared memory: how it comes there, and how a warp takes fragments out of it.
+//
+// A tile is lines of 16-byte pieces. A line is along k, or of 16-bit operands along m or n: as the operand lies in memory,
+// so that pieces are copied as they are, and the transposing ldmatrix takes the second kind.
+//
+// No bank conflict: ldmatrix reads a piece of each of 8 neighbouring lines, and stores go to neighbouring pieces of a line,
+// or to the same piece of neighbouring lines. Piece p of line l stands at place p ^ s(l) of its line, where s counts the
+// 128-byte rows of the banks: 8 neighbouring lines have 8 different places modulo 128 bytes. An exclusive or permutes the
+// pieces within one row of the banks, so that neighbouring pieces stay apart too.
+#pragma once
+#include "../../../common/args.h"
+#include "../../primitives/async.cuh"
+#include "../../primitives/mma.cuh"
+
+namespace torch_reductions::cuda {
+
+// An operand of every batch: m or n in one direction, k in the other, strides in elements.
+struct TensorOperand {
+  const void* data;
+  int64_t batch_stride, width_stride, k_stride;
+  bool vectors;  // does every piece of it that begins at a multiple of 16 bytes of a line lie at an aligned address?
+};
+
+// Width elements along m or n, DepthBytes of k. Which of them are neighbours in shared memory: AlongK.
+template <class T, int Width, int DepthBytes, bool AlongK, int Threads>
+struct SharedTile {
+  static_assert(AlongK || sizeof(T) == 2, "there is no transposing ldmatrix of bytes");
+  static constexpr int kPiece = 16 / sizeof(T), kDepth = DepthBytes / sizeof(T);  // in elements
+  static constexpr int kLines = AlongK ? Width : kDepth;
+  static constexpr int kPieces = (AlongK ? kDepth : Width) / kPiece;
+  static constexpr int kBytes = Width * DepthBytes;
+  static constexpr int kPiecesAThread = kLines * kPieces / Threads, kLinesAThread = Threads / kPieces;
+  static_assert(kLines * kPieces % Threads == 0 && (kPieces & (kPieces - 1)) == 0);
+  static_assert(kLinesAThread % 8 == 0, "a thread's pieces have their places in equal distances");
+
+  static __device__ __forceinline__ int place(int line, int piece) {
+    constexpr int kInRow = kPieces < 8 ? kPieces : 8, kLinesOfRow = 8 / kInRow;
+    return (line * kPieces + (piece ^ (line / kLinesOfRow & (kInRow - 1)))) * 16;
+  }
+
+  // Where a thread stands in the operand's stages, which follow each other along k. Where all of a stage is there, it only
+  // adds; beyond the ends there are zeros, in both operands, which change no sum.
+  struct Loader {
+    const TensorOperand& operand;
+    const T* data;           // of the tile, at k = 0
+    const T* own;            // this thread's first piece of the next stage
+    int64_t between, width;  // from one of its pieces to the next; how many elements of the width are there
+
+    __device__ __forceinline__ Loader(const TensorOperand& operand, int64_t batch, int64_t first, int64_t end)
+        : operand(operand), width(end - first) {
+      data = static_cast<const T*>(operand.data) + batch * operand.batch_stride + first * operand.width_stride;
+      const int64_t line_stride = AlongK ? operand.width_stride : operand.k_stride;
+      between = kLinesAThread * line_stride;
+      own = data + threadIdx.x / kPieces * line_stride + threadIdx.x % kPieces * kPiece;
+    }
+
+    // The next stage, which begins at k, of `end`.
+    __device__ __forceinline__ void load(char* tile, int64_t k, int64_t end) {
+      const int64_t lines = AlongK ? width : end - k, length = AlongK ? end - k : width;
+      if (operand.vectors) {
+        const int line = threadIdx.x / kPieces, piece = threadIdx.x % kPieces;
+        char* const to = tile + place(line, piece);
+        if (lines >= kLines && length >= kPieces * kPiece) {
+#pragma unroll
+          for (int i = 0; i < kPiecesAThread; i++) copy_async(to + i * Threads * 16, own + i * between);
+        } else {
+          const int bytes = there(length - piece * kPiece) * int(sizeof(T));
+#pragma unroll
+          for (int i = 0; i < kPiecesAThread; i++) {
+            const int present = line + i * kLinesAThread < lines ? bytes : 0;
+            const void* const from = present > 0 ? own + i * between : operand.data;  // always an aligned address
+            copy_async_part(to + i * Threads * 16, from, present);
+          }
+        }
+        own += AlongK ? kDepth : kDepth * operand.k_stride;
+        return;
+      }
+      const int64_t line_stride = AlongK ? operand.width_stride : operand.k_stride;
+      const int64_t stride = AlongK ? operand.k_stride : operand.width_stride;  // 1, or lanes take neighbouring lines
+#pragma unroll 1
+      for (int at = int(threadIdx.x); at < kLines * kPieces; at += Threads) {
+        const int line = stride == 1 ? at / kPieces : at % kLines, piece = stride == 1 ? at % kPieces : at / kLines;
+        const T* const from = data + k * operand.k_stride + line * line_stride + piece * kPiece * stride;
+        *reinterpret_cast<uint4*>(tile + place(line, piece)) =
+            gather(from, stride, line < lines ? there(length - piece * kPiece) : 0);
+      }
+    }
+
+    // How many elements of a piece are there, where so many are left of the line?
+    static __device__ __forceinline__ int there(int64_t left) {
+      return left >= kPiece ? kPiece : left > 0 ? int(left) : 0;
+    }
+  };
+
+  // Elements `stride` apart, the first `there` of a piece.
+  static __device__ __forceinline__ uint4 gather(const T* from, int64_t stride, int there) {
+    uint32_t words[4] = {};
+#pragma unroll
+    for (int i = 0; i < kPiece; i++) {
+      uint32_t bits = 0;
+      if (i < there) {
+        if constexpr (sizeof(T) == 2) bits = from[i * stride].bits;
+        else bits = uint8_t(from[i * stride]);
+      }
+      words[i * sizeof(T) / 4] |= bits << (i * sizeof(T) % 4 * 8);
+    }
+    return {words[0], words[1], words[2], words[3]};
+  }
+
+  // 16 elements of the width from `first` on, or of two words 8, and 32 bytes of k. Words 0 and 1 are neighbours in the
+  // width, or where KFirst in k.
+  template <bool KFirst, int Words>
+  static __device__ __forceinline__ void fragment(uint32_t (&words)[Words], const char* tile, int first, int step,
+                                                  int lane) {
+    const int half = lane >> 3 & 1, other = Words == 2 ? 0 : lane >> 4;
+    const int of_k = KFirst ? half : other, of_width = KFirst ? other : half;
+    if constexpr (AlongK) {
+      load_matrices<false>(words, tile + place(first + of_width * 8 + lane % 8, step * 2 + of_k));
+    } else {
+      load_matrices<true>(words, tile + place(step * 16 + of_k * 8 + lane % 8, first / 8 + of_width));
+    }
+  }
+};
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,51 @@
+// Barriers in shared memory that count arrivals and bytes (Hopper): who waits needs not arrive, and copies arrive by themselves.
+//
+// Phases are numbered from 0; a phase ends when all of its arrivals and all of its bytes have come. await_phase(barrier, p)
+// returns once a phase of parity p has ended and no later one: of a fresh barrier, the one "before" phase 0 has parity 1.
+#pragma once
+#include "shared.cuh"
+
+namespace torch_reductions::cuda {
+
+// By one thread; the others may use it behind publish_barriers() there and a __syncthreads().
+__device__ __forceinline__ void init_barrier([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned arrivals) {
+#ifdef CUDA_ON_CPU
+  emulator::mbarrier_init(barrier, arrivals);
+#elif defined(HOPPER)
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+#endif
+}
+
+// Shows the fresh barriers to the engine that copies.
+__device__ __forceinline__ void publish_barriers() {
+#if defined(HOPPER) && !defined(CUDA_ON_CPU)
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+// Arrives (elsewhere: arrive_at, cluster.cuh), and makes the phase wait for so many bytes more.
+__device__ __forceinline__ void arrive_and_expect([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned bytes) {
+#ifdef CUDA_ON_CPU
+  emulator::mbarrier_arrive(barrier, bytes);
+#elif defined(HOPPER)
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+#endif
+}
+
+__device__ __forceinline__ void await_phase([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned parity) {
+#ifdef CUDA_ON_CPU
+  emulator::mbarrier_wait(barrier, parity);
+#elif defined(HOPPER)
+  unsigned ended = 0;
+  while (ended == 0) {  // an attempt lets the thread sleep for a while
+    asm volatile(
+        "{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+        : "=r"(ended)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+  }
+#endif
+}
+
+}  // namespace torch_reductions::cuda

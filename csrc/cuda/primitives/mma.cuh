@@ -1,0 +1,118 @@
+// Tensor cores: one instruction of a warp each, whose operands are fragments, dealt to the lanes as the PTX manual says.
+//
+// A fragment of 16-bit elements or bytes is read by load_matrices: a matrix is 8 rows of 16 bytes. Before 8.0, where
+// only the host's check stands against a call, the products compile to nothing.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "../../common/dtype.h"
+
+namespace torch_reductions::cuda {
+
+// N matrices of shared memory: lanes 8 i ... 8 i + 7 hold the addresses of matrix i's rows. A lane receives two 16-bit
+// elements of each: of row lane / 4 at 2 (lane % 4), or of the transposed matrix.
+template <bool Transposed, int N>
+__device__ __forceinline__ void load_matrices(uint32_t (&words)[N], const void* row) {
+  static_assert(N == 2 || N == 4);
+#ifdef CUDA_ON_CPU
+  emulator::ldmatrix<Transposed>(words, row);
+#else
+  const unsigned at = unsigned(__cvta_generic_to_shared(row));
+  if constexpr (N == 4 && Transposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(at)
+                 : "memory");
+  else if constexpr (N == 4)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(at)
+                 : "memory");
+  else if constexpr (Transposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "r"(at)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1])
+                 : "r"(at)
+                 : "memory");
+#endif
+}
+
+// c += a b, of 16 x 8: a is [16, 16], b is [16, 8], of float16 or bfloat16. On 9.0 what csrc/common/tensor_step.h computes.
+template <class T>
+__device__ __forceinline__ void multiply_tile(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
+#ifdef CUDA_ON_CPU
+  emulator::mma_16x8x16<T>(c, a, b);
+#elif __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<T, Half>)
+    asm(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  else
+    asm(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+// The same of bytes, signed or not: a is [16, 32], b is [32, 8]. The sums wrap.
+template <class T>
+__device__ __forceinline__ void multiply_tile(uint32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  static_assert(std::is_integral_v<T> && sizeof(T) == 1);
+#ifdef CUDA_ON_CPU
+  emulator::mma_16x8x32<T>(c, a, b);
+#elif __CUDA_ARCH__ >= 800
+  if constexpr (std::is_signed_v<T>)
+    asm(
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  else
+    asm(
+        "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+// The same of float64, on 9.0 a chain of fused multiply-adds, k ascending. c is [8, 8], a [8, 4], b [4, 8]: of a the lane
+// holds (lane / 4, lane % 4), of b (lane % 4, lane / 4), of c (lane / 4, 2 (lane % 4)) and its neighbour in the row.
+__device__ __forceinline__ void multiply_tile([[maybe_unused]] double (&c)[2], [[maybe_unused]] double a,
+                                              [[maybe_unused]] double b) {
+#ifdef CUDA_ON_CPU
+  emulator::mma_8x8x4(c, a, b);
+#elif __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+d"(c[0]), "+d"(c[1])
+               : "d"(a), "d"(b));
+#endif
+}
+
+// c is [16, 8], a [16, 16], b [16, 8]: element i of a is (lane / 4 + 8 (i % 2), lane % 4 + 4 (i / 2)), of b
+// (lane % 4 + 4 i, lane / 4), of c (lane / 4 + 8 (i / 2), 2 (lane % 4) + i % 2). From 9.0 on; twice as fast there.
+__device__ __forceinline__ void multiply_tile([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[8],
+                                              [[maybe_unused]] const double (&b)[4]) {
+#ifdef CUDA_ON_CPU
+  emulator::mma_16x8x16(c, a, b);
+#elif __CUDA_ARCH__ >= 900
+  asm(
+      "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
+      "{%12, %13, %14, %15}, {%0, %1, %2, %3};"
+      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]),
+        "d"(b[2]), "d"(b[3]));
+#endif
+}
+
+}  // namespace torch_reductions::cuda

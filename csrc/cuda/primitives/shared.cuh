@@ -1,0 +1,21 @@
+// Is this Hopper's code, and the addresses that its engines know shared memory by.
+#pragma once
+#include <cstdint>
+
+// Set where wgmma and its kin compile: of the GPU's code, that for 9.0a alone. Elsewhere their functions are empty, and so is
+// a kernel that is made of them.
+#if defined(CUDA_ON_CPU) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HOPPER 1
+#endif
+
+namespace torch_reductions::cuda {
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+#ifdef CUDA_ON_CPU
+  return emulator::shared_address(p);
+#else
+  return uint32_t(__cvta_generic_to_shared(p));
+#endif
+}
+
+}  // namespace torch_reductions::cuda

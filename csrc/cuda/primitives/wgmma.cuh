@@ -1,0 +1,142 @@
+// The tensor cores of Hopper: four warps together multiply tiles in shared memory into sums in their registers, and go on
+// while it is done.
+//
+// d += a b with a of 64 rows, b of N columns and a step of 32 bytes of k: 16 elements of 2 bytes or 32 of 1. Thread t of the
+// 128 holds of row t / 32 * 16 + t % 32 / 4, and of the row 8 below, the columns 8 j + t % 4 * 2 and the one behind it: in
+// d[4 j] and d[4 j + 1], and d[4 j + 2] and d[4 j + 3]. They are the bits of a float, or an integer: as floats the compiler
+// would move them from register to register where their bits are asked for, and the cores would have to wait for that.
+#pragma once
+#include <type_traits>
+
+#include "../../common/dtype.h"
+#include "shared.cuh"
+
+namespace torch_reductions::cuda {
+
+// What runs along the rows of a tile (tensor_map.h): k, or the m of a or the n of b. Bytes and words come along k only.
+enum class Along { k, mn };
+
+// A tile where wgmma may read it: rows of 128 bytes, permuted as tensor_map.h says. Along::k: one row for each row of a, or
+// column of b. Along::mn: one row for each k, of 64 elements of m or n; the next 64 lie `next` bytes further.
+__device__ __forceinline__ uint64_t tile_descriptor(const void* tile, Along along, unsigned next) {
+  constexpr uint64_t kEightRows = 8 * 128, kPermuted = uint64_t(1) << 62;
+  const uint64_t leading = along == Along::k ? 1 : next >> 4;  // of no meaning along k
+  return kPermuted | kEightRows >> 4 << 32 | leading << 16 | shared_address(tile) >> 4;
+}
+
+// Added to a descriptor: the next step of k.
+template <Along along>
+inline constexpr uint64_t kNextStep = (along == Along::k ? 32 : 16 * 128) >> 4;
+
+// Before the first wgmma, and before each that finds sums which other instructions have written.
+__device__ __forceinline__ void fence_sums() {
+#if defined(HOPPER) && !defined(CUDA_ON_CPU)
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+// Closes a group: the products asked for since the last one.
+__device__ __forceinline__ void commit_products() {
+#ifdef CUDA_ON_CPU
+  emulator::commit_products();
+#elif defined(HOPPER)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+// Waits until at most `Pending` groups are on their way: what the others read may be written again.
+template <int Pending>
+__device__ __forceinline__ void await_products() {
+#ifdef CUDA_ON_CPU
+  emulator::await_products(Pending);
+#elif defined(HOPPER)
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+// Behind await_products<0>(): from here on the compiler may use the sums, and not before.
+template <int Count>
+__device__ __forceinline__ void take_sums([[maybe_unused]] uint32_t (&d)[Count]) {
+#ifndef CUDA_ON_CPU
+#pragma unroll
+  for (int i = 0; i < Count; i++) asm volatile("" : "+r"(d[i])::"memory");
+#endif
+}
+
+// How many registers a thread of this warpgroup needs from now on: some give what others take.
+template <int Registers>
+__device__ __forceinline__ void give_registers() {
+#if defined(HOPPER) && !defined(CUDA_ON_CPU)
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+#endif
+}
+template <int Registers>
+__device__ __forceinline__ void take_registers() {
+#if defined(HOPPER) && !defined(CUDA_ON_CPU)
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+#endif
+}
+
+// The names of the sums, %0, %1, ..., and the sums themselves.
+#define TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
+#define NAMES_60 TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5)
+#define NAMES_64 "{" NAMES_60 "%60, %61, %62, %63}"
+#define NAMES_128 \
+  "{" NAMES_60 TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11) "%120, %121, %122, %123, %124, %125, %126, %127}"
+#define SUMS_4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
+#define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
+#define SUMS_64 SUMS_16(0), SUMS_16(16), SUMS_16(32), SUMS_16(48)
+#define SUMS_128 SUMS_64, SUMS_16(64), SUMS_16(80), SUMS_16(96), SUMS_16(112)
+
+// Operands behind the sums: the descriptors, whether to add to the sums or to zeros, and of 2-byte types the factors' signs
+// (1: as they are) and what runs along their rows.
+#define HALF_WGMMA(shape, types, names, sums, a_, b_, add_, along_a, along_b)                                       \
+  asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types \
+               " " names ", " a_ ", " b_ ", add, 1, 1, " along_a ", " along_b ";\n\t}"                              \
+               : sums                                                                                               \
+               : "l"(a), "l"(b), "r"(int(add)), "n"(int(along_a_)), "n"(int(along_b_)))
+#define BYTE_WGMMA(shape, types, names, sums, a_, b_, add_)                                                         \
+  asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types \
+               " " names ", " a_ ", " b_ ", add;\n\t}"                                                              \
+               : sums                                                                                               \
+               : "l"(a), "l"(b), "r"(int(add)))
+
+// d = a b, or d += a b. T is the type of both factors. All four warps come together.
+template <class T, Along along_a_, Along along_b_, int Count>
+__device__ __forceinline__ void multiply_async([[maybe_unused]] uint32_t (&d)[Count], [[maybe_unused]] uint64_t a,
+                                               [[maybe_unused]] uint64_t b, [[maybe_unused]] bool add) {
+  static_assert(Count == 64 || Count == 128, "128 or 256 columns");
+  static_assert(sizeof(T) == 2 || (along_a_ == Along::k && along_b_ == Along::k));
+#ifdef CUDA_ON_CPU
+  emulator::multiply_async<T>(d, a, b, add, along_a_ == Along::mn, along_b_ == Along::mn);
+#elif defined(HOPPER)
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    if constexpr (Count == 64)
+      HALF_WGMMA("m64n128k16", ".f32.bf16.bf16", NAMES_64, SUMS_64, "%64", "%65", "%66", "%67", "%68");
+    else HALF_WGMMA("m64n256k16", ".f32.bf16.bf16", NAMES_128, SUMS_128, "%128", "%129", "%130", "%131", "%132");
+  } else if constexpr (std::is_same_v<T, Half>) {
+    if constexpr (Count == 64)
+      HALF_WGMMA("m64n128k16", ".f32.f16.f16", NAMES_64, SUMS_64, "%64", "%65", "%66", "%67", "%68");
+    else HALF_WGMMA("m64n256k16", ".f32.f16.f16", NAMES_128, SUMS_128, "%128", "%129", "%130", "%131", "%132");
+  } else if constexpr (std::is_same_v<T, int8_t>) {
+    if constexpr (Count == 64) BYTE_WGMMA("m64n128k32", ".s32.s8.s8", NAMES_64, SUMS_64, "%64", "%65", "%66");
+    else BYTE_WGMMA("m64n256k32", ".s32.s8.s8", NAMES_128, SUMS_128, "%128", "%129", "%130");
+  } else {
+    static_assert(std::is_same_v<T, uint8_t>);
+    if constexpr (Count == 64) BYTE_WGMMA("m64n128k32", ".s32.u8.u8", NAMES_64, SUMS_64, "%64", "%65", "%66");
+    else BYTE_WGMMA("m64n256k32", ".s32.u8.u8", NAMES_128, SUMS_128, "%128", "%129", "%130");
+  }
+#endif
+}
+#undef TEN
+#undef NAMES_60
+#undef NAMES_64
+#undef NAMES_128
+#undef SUMS_4
+#undef SUMS_16
+#undef SUMS_64
+#undef SUMS_128
+#undef HALF_WGMMA
+#undef BYTE_WGMMA
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,242 @@
+"""benchmarks/: what is measured, how it is judged and kept, and the pictures, without a GPU: times are made up."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from helpers import ROOT, needs_cuda, table
+
+from torch_reductions.library import ladder
+from torch_reductions.timing import INSTRUCTIONS, Call, CpuTimer, Timing, timer
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder() -> None:
+    """The scripts run from a checkout as it is; here they are modules."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+
+
+@pytest.fixture
+def matmul() -> ModuleType:
+    return importlib.import_module("matmul")
+
+
+@pytest.fixture
+def roofline() -> ModuleType:
+    return importlib.import_module("roofline")
+
+
+@pytest.fixture
+def readme() -> ModuleType:
+    return importlib.import_module("readme")
+
+
+def product(matmul: ModuleType, *sizes: int, dtype: str = "float32", form: str = "") -> object:
+    return matmul.ProductCase("mm" if len(sizes) == 3 else "bmm", sizes, None, dtype, form=form)
+
+
+def us(median: float) -> Timing:
+    return Timing(median, median, median, 10)
+
+
+# --- Cases ------------------------------------------------------------------------------------------------------------
+
+
+def test_tables(matmul: ModuleType) -> None:
+    """Each case once, and every case of the picture among those that --quick measures."""
+    for every in (matmul.cases.PRODUCT_CUDA_TABLE, matmul.cases.PRODUCT_CPU_TABLE):
+        assert len({case.key for case in every}) == len({case.name for case in every}) == len(every)
+        assert all(case.must != "torch" for case in every)
+    keys = {case.key for case in matmul.cases.PRODUCT_CUDA_TABLE}
+    assert {case.key for case in matmul.cases.LADDER_PRODUCTS} <= keys
+
+
+def test_sizes_of_a_case(matmul: ModuleType) -> None:
+    case = product(matmul, 5, 20, 30, 40, dtype="int8", form="into int32")
+    assert (case.batch, case.sizes, case.length) == (5, (20, 30, 40), 40)
+    assert case.operations == 2 * 5 * 20 * 30 * 40
+    assert case.nbytes == 5 * (20 * 40 + 40 * 30) and case.moved == case.nbytes + 4 * 5 * 20 * 30
+    assert case.name == "bmm 5x20x30x40 int8 into int32"
+    assert product(matmul, 64, 64, 64).name == "mm 64^3 float32"
+
+
+FORMS = ("", "a column-major", "b column-major")
+
+
+@table("dtype form", [("float32", form) for form in FORMS] + [("bfloat16", ""), ("int64", ""), ("int8", "into int32")])
+def test_a_case_is_measured(matmul: ModuleType, dtype: str, form: str) -> None:
+    case = product(matmul, 20, 30, 600, dtype=dtype, form=form)
+    a, b = matmul.factors(case, "cpu")
+    assert (a.stride(0) == 1, b.stride(0) == 1) == ("a column" in form, "b column" in form)
+    result = matmul.ours(case, a, b)()
+    assert str(result.dtype) == f"torch.{case.output_dtype}"
+    assert matmul.what_is_wrong(case, a, b, result, 512) == ""
+    result[3, 4] += 1 if not a.is_floating_point() else result[3, 4].abs() + 1
+    assert matmul.what_is_wrong(case, a, b, result, 512) != ""
+    measured = matmul.measure_cpu(case, "some CPU", 0.0)
+    assert set(measured.times) == {"ordered", "torch"} and not measured.wrong and measured.share is None
+
+
+# --- The roof ---------------------------------------------------------------------------------------------------------
+
+
+def result_of(matmul: ModuleType, case: object, reading: float = 1.0) -> object:
+    """128 operations a microsecond is what HGMMA does, HMMA half of it."""
+    result = matmul.Result(case, "made up", operations={"HMMA": 640, "HGMMA": 1280})
+    times = {"ordered": 40.0, "HMMA": 10.0, "HGMMA": 10.0, "read a": reading, "read b": 2 * reading, "torch": 50.0}
+    result.times = {name: us(median) for name, median in times.items()}
+    return result
+
+
+def test_roof(matmul: ModuleType) -> None:
+    case = product(matmul, 16, 10, 8, dtype="bfloat16")  # 2560 operations: 20 us by HGMMA
+    result = result_of(matmul, case)
+    assert result.instruction == "HGMMA" and result.roof_us == pytest.approx(20)
+    assert result.share == pytest.approx(0.5) and result.ratio == pytest.approx(1.25)
+    assert result_of(matmul, case, reading=30).roof_us == pytest.approx(30)  # the faster of two ways to read
+    rows = {row["variant"]: row for row in result.rows()}
+    assert set(rows) == {"ordered", "torch", "HGMMA"}
+    assert rows["HGMMA"]["tera_per_s"] == "0.000128" and rows["HGMMA"]["share_of_roof"] == ""
+    assert rows["ordered"]["tera_per_s"] == "6.4e-05" and rows["ordered"]["share_of_roof"] == "0.500"
+
+
+class OnCpu(CpuTimer):
+    """What a GPU's timer has beside a CPU's, so that the way of a measurement on a GPU can be gone on a CPU."""
+
+    device = torch.device("cpu")
+
+    def sample(self, calls: Mapping[str, Call], rounds: int = 1) -> list[tuple[str, float]]:
+        for call in calls.values():
+            call()
+        return [(name, 20_000.0 if name == "sequential" else 100.0) for name in calls for _ in range(rounds)]
+
+    def read_calls(self, memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
+        return {"read some way": lambda: memory[:nbytes]}
+
+    def arithmetic_calls(self, instructions: Sequence[str]) -> dict[str, tuple[Call, int]]:
+        return {name: (lambda: None, 10**6) for name in instructions}
+
+
+def test_the_way_of_a_gpu(matmul: ModuleType) -> None:
+    """Ours, torch, every rung, the bytes and the arithmetic in one comparison; what is slow is sampled three times."""
+    case = product(matmul, 20, 30, 600)
+    result = matmul.measure_cuda(case, OnCpu(), "made up", 0.0, whole_ladder=True)
+    assert set(result.times) == {"ordered", "torch", "sequential", "blocked", "FFMA", "read some way"}
+    assert result.times["sequential"].samples == 3 and result.operations == {"FFMA": 10**6}
+    assert result.roof_us == pytest.approx(100)
+    alone = matmul.measure_cuda(case, OnCpu(), "made up", 0.0, whole_ladder=False)
+    assert set(alone.times) == {"ordered", "torch", "FFMA", "read some way"}
+
+
+def test_a_wrong_rung_is_not_timed(
+    matmul: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = matmul.ours
+
+    def wrong(case: object, a: torch.Tensor, b: torch.Tensor, variant: str = "auto") -> Call:
+        return (lambda: ours(case, a, b)() + 1) if variant == "blocked" else ours(case, a, b, variant)
+
+    monkeypatch.setattr(matmul, "ours", wrong)
+    case = product(matmul, 20, 30, 600)
+    assert list(matmul.other_rungs(case, *matmul.factors(case, "cpu"))) == ["sequential"]
+    assert "by blocked: off by" in capsys.readouterr().out
+
+
+def test_a_share_can_be_missed(matmul: ModuleType) -> None:
+    case = matmul.ProductCase("mm", (16, 10, 8), None, "bfloat16", share=0.6)
+    assert result_of(matmul, case).status == "MISSED"
+    assert result_of(matmul, matmul.ProductCase("mm", (16, 10, 8), None, "bfloat16", share=0.4)).status == "ok"
+
+
+def test_every_instruction_can_be_asked_for(matmul: ModuleType) -> None:
+    asked = {name for names in matmul.INSTRUCTIONS.values() for name in names}
+    assert asked == set(INSTRUCTIONS)
+    source = (ROOT / "csrc/cuda/measure/arithmetic_ceiling.cu").read_text()
+    assert all(f"case {number}: return run" in source for number, _ in INSTRUCTIONS.values())
+
+
+@needs_cuda
+@pytest.mark.parametrize("instruction", INSTRUCTIONS)
+def test_arithmetic_on_a_gpu(instruction: str) -> None:
+    """As many operations as are said, in a time that no GPU can be below, and most of them above."""
+    calls = timer("cuda").arithmetic_calls([instruction])  # type: ignore[attr-defined]
+    if not calls:
+        pytest.skip(f"this GPU has no {instruction}")
+    call, operations = calls[instruction]
+    median = timer("cuda").compare({instruction: call}, seconds=0.2)[instruction].median
+    assert 0.5 < operations / median / 1e6 < 10_000  # 10^12 a second
+
+
+# --- Kept results -----------------------------------------------------------------------------------------------------
+
+
+def kept(matmul: ModuleType, path: Path, device: str = "NVIDIA Made Up") -> Path:
+    """A CSV as a GPU would leave it: every rung of CUDA at 4096."""
+    results = []
+    for case in matmul.cases.LADDER_PRODUCTS:
+        names = [rung.name for rung in ladder("matmul") if "cuda" in rung.devices and case.dtype in rung.dtypes]
+        names += ["ordered"] * ("ordered" not in names) + ["torch"] * (case.dtype != "int32")
+        result = matmul.Result(case, device, operations={matmul.INSTRUCTIONS[case.dtype][-1]: 10**12})
+        result.times = {name: us(1e5 / (i + 1)) for i, name in enumerate(names)}
+        result.times |= {matmul.INSTRUCTIONS[case.dtype][-1]: us(1e4), "read a": us(10.0)}
+        results.append(result)
+    matmul.runner.write_csv(results, path)
+    return path
+
+
+def test_picture(matmul: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = kept(matmul, tmp_path / "matmul_made_up.csv")
+    assert matmul.main(["--draw", str(path), "--pictures", str(tmp_path)]) == 0
+    assert (tmp_path / "matmul_made_up.png").stat().st_size > 10_000
+
+
+def test_no_picture_without_the_ladder(matmul: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "matmul_cpu.csv"
+    matmul.runner.write_csv([result_of(matmul, product(matmul, 16, 10, 8))], path)
+    matmul.draw(path, tmp_path / "none.png")
+    assert "no picture" in capsys.readouterr().out and not (tmp_path / "none.png").exists()
+
+
+def test_order_of_bars(matmul: ModuleType, roofline: ModuleType) -> None:
+    names = ["ordered", "one_element", "torch", "no_more"]
+    expected = ["torch", "one_element", "ordered", "no_more"]
+    assert roofline.in_order_of_the_ladder(matmul.cases.LADDER_PRODUCTS[0], names) == expected
+
+
+def test_a_case_that_ran_replaces_its_rows(matmul: ModuleType, tmp_path: Path) -> None:
+    path = kept(matmul, tmp_path / "matmul_made_up.csv")
+    before = list(csv.DictReader(path.open(newline="")))
+    again = result_of(matmul, matmul.cases.LADDER_PRODUCTS[0])
+    again.device = "NVIDIA Made Up"
+    matmul.runner.write_csv([again], path)
+    after = list(csv.DictReader(path.open(newline="")))
+    others = [row for row in before if row["dtype"] != "float32"]
+    assert after[: len(others)] == others
+    assert {row["variant"] for row in after[len(others) :]} == {"ordered", "torch", "HGMMA"}
+
+
+def test_table_of_the_readme(matmul: ModuleType, readme: ModuleType, tmp_path: Path) -> None:
+    kept(matmul, tmp_path / "matmul_made_up.csv")
+    one_thread = result_of(matmul, product(matmul, 1024, 1024, 1024))  # which the README does not show
+    matmul.runner.write_csv([one_thread], tmp_path / "matmul_cpu.csv")
+    (gpu,) = readme.sections("matmul", tmp_path)
+    assert "**NVIDIA Made Up**" in gpu and "of the roof" in gpu
+    lines = {line.split(" | ")[0]: line.split(" | ")[1:] for line in gpu.splitlines() if line.startswith("| mm")}
+    assert len(lines) == 4
+    assert lines["| mm 4096^3 int32"][0] == "none" and lines["| mm 4096^3 int32"][2] == ""
+    assert lines["| mm 4096^3 float32"][0] != "none"
+
+
+def test_no_results_are_no_error(readme: ModuleType, tmp_path: Path) -> None:
+    text = "".join(f"<!-- benchmark:{family} -->\nold\n<!-- /benchmark:{family} -->\n" for family in readme.TABLES)
+    new = readme.updated(text, tmp_path)
+    assert "old" not in new and new.count("No results are kept yet") == len(readme.TABLES)
