@@ -42,7 +42,7 @@ WHEEL_CHECKS = {
     "scan": "070_look_back.cu",
     "recurrence": "linear.cu",
     "segment": "sum.cu",
-    "matmul": "int64.cu",
+    "matmul": "halves.cu",
 }
 
 FAMILY_SECONDS = 300.0  # CPU seconds of all files of a family, one architecture

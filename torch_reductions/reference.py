@@ -1,7 +1,8 @@
 """The order of operations, executed as docs/order.md defines it: slow, and right to the bit.
 
 Every operation is one elementwise torch operation in the accumulator's type: float32 for float16, bfloat16 and float32,
-float64 for float64, int64, wrapping, for integers and bool. A level of the tree is combined at once, for all rows.
+float64 for float64, int64, wrapping, for integers and bool. A level of the tree is combined at once, for all rows. The
+fused multiply-add of products of matrices, which torch does not have, is put together from several.
 """
 
 from __future__ import annotations

@@ -660,11 +660,12 @@ def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]
     operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
-    cases_of = cases.ordered_cases
-    if mutant.packed or mutant.masked:
-        cases_of = cases.packed_cases_of if mutant.packed else cases.masked_cases_of
     dtypes = [dtype for dtype in (torch.float32, torch.bfloat16, torch.int64) if dtype in operator.dtypes]
-    return [case for dtype in dtypes for case in cases_of(operator, dtype)]
+    if mutant.packed:
+        return [case for dtype in dtypes for case in cases.packed_cases_of(operator, dtype)]
+    if mutant.masked:
+        return [case for dtype in dtypes for case in cases.masked_cases_of(operator, dtype)]
+    return [case for dtype in dtypes for case in cases.ordered_cases(operator, dtype)]
 
 
 def found(mutant: Mutant, emulator: build.Emulator) -> str:

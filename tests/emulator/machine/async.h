@@ -29,7 +29,7 @@ struct Mbarrier {
 };
 using Mbarriers = std::map<const void*, Mbarrier>;
 
-void copy_async(void* shared, const void* global, unsigned bytes);  // 4, 8 or 16; where global is null, zeros
+void copy_async(void* shared, const void* global, unsigned bytes);         // 4, 8 or 16; where global is null, zeros
 void copy_async_part(void* shared, const void* global, unsigned present);  // of 16 bytes; the others are zeros
 void commit_copies();
 void await_copies(unsigned pending);  // until so many of the thread's groups, at most, are on their way

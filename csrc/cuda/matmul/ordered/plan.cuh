@@ -116,8 +116,7 @@ class ProductPlan {
   double cost(int run) const {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
-    const int64_t at_once = run == 0 ? chunks_ : std::min(planes_at_once(run), chunks_),
-                  rounds = ceil_div(chunks_, at_once);
+    const int64_t at_once = run == 0 ? chunks_ : std::min(planes_at_once(run), chunks_);
     const double tiles =
         double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
@@ -126,7 +125,7 @@ class ProductPlan {
     const double round = busiest * (Shape::kM * Shape::kN * depth / rate + kBlockStart);
     if (run == 0) return round;
     const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);
-    return rounds * (round + kFoldLaunch) + kFoldByte * bytes / multiprocessors_;
+    return double(chunks_) / at_once * (round + kFoldLaunch) + kFoldByte * bytes / multiprocessors_;
   }
 
   template <class Shape>

@@ -48,8 +48,8 @@ struct Tuning<uint64_t> {
   static constexpr bool kStrips = true;
 };
 
-// A tile's stages hold so much of k, and so many are on their way or read. They hold half in square tiles where the rows of
-// both panels are padded: a second large block would have no room beside the totals, and in small ones ptxas would put
+// A tile's stages hold so much of k, and so many are on their way or read. They hold half in square tiles where the rows
+// of both panels are padded: a second large block would have no room beside the totals, and in small ones ptxas would put
 // branches around that many copies.
 HOST_DEVICE constexpr int tile_depth(int bytes, bool halved) { return bytes == 8 || halved ? 8 : 16; }
 HOST_DEVICE constexpr int tile_stages(int bytes, int threads, bool halved) {
