@@ -70,6 +70,18 @@ constexpr void with_storage(Dtype dtype, Body&& body) {
   }
 }
 
+// body(Tag<T>(), Tag<Out>()) with the storage of a product's factors and of its result.
+template <class Body>
+constexpr void with_product_types(Dtype dtype, Dtype output_dtype, Body&& body) {
+  with_storage(dtype, [&]<class T>(Tag<T> storage) {
+    using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
+    if constexpr (sizeof(T) < 4) {
+      if (output_dtype != dtype) return body(storage, Tag<Wide>());
+    }
+    body(storage, storage);
+  });
+}
+
 // bfloat16 is the upper half of a float; rounding is to nearest, ties to even, and a NaN stays a NaN.
 HOST_DEVICE uint16_t bfloat16_bits(uint32_t float_bits) {
   if ((float_bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;

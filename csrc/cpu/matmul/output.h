@@ -13,19 +13,6 @@ inline const T* element_of(const Matrix& matrix, int64_t batch, int64_t i, int64
          j * matrix.column_stride;
 }
 
-// body(Tag<T>(), Tag<Out>()) with the storage of operands and result.
-template <class Body>
-void with_product_types(Dtype dtype, Dtype output_dtype, Body&& body) {
-  with_storage(dtype, [&](auto storage) {
-    using T = typename decltype(storage)::type;
-    using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
-    if constexpr (sizeof(T) < 4) {
-      if (output_dtype != dtype) return body(Tag<T>(), Tag<Wide>());
-    }
-    body(Tag<T>(), Tag<T>());
-  });
-}
-
 // Elements (i, j), (i, j + 1), ... of one batch, as many as there are sums.
 template <class Out, class A>
 inline void write_products(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j, int64_t count, const A* sums) {

@@ -55,16 +55,4 @@ __device__ __forceinline__ void store_product(const MatmulArgs& args, int64_t ba
   static_cast<Out*>(args.output)[(batch * args.m + i) * args.n + j] = product_of<Out>(args, batch, i, j, value);
 }
 
-// body(Tag<T>(), Tag<Out>()) with the storage of operands and result.
-template <class Body>
-void with_product_types(Dtype dtype, Dtype output_dtype, Body&& body) {
-  with_storage(dtype, [&]<class T>(Tag<T> storage) {
-    using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
-    if constexpr (sizeof(T) < 4) {
-      if (output_dtype != dtype) return body(storage, Tag<Wide>());
-    }
-    body(storage, storage);
-  });
-}
-
 }  // namespace torch_reductions::cuda

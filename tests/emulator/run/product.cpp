@@ -51,7 +51,7 @@ bool execute_order(int rung, int capability, const MatmulArgs& args) {
   if (half && (on_tensor_cores || (rung == kMatmulAuto && capability >= 80)))
     return cpu::matmul(kHopperModel, args, {1, serial});
   const int64_t chunk = chunk_of(rung, args);
-  cpu::with_product_types(args.dtype, args.output_dtype, [&]<class T, class Out>(Tag<T>, Tag<Out>) {
+  with_product_types(args.dtype, args.output_dtype, [&]<class T, class Out>(Tag<T>, Tag<Out>) {
     for (int64_t batch = 0; batch < args.batch; batch++) {
       for (int64_t i = 0; i < args.m; i++) {
         for (int64_t j = 0; j < args.n; j++) {
