@@ -443,3 +443,15 @@ def right_or_raises(ours: Callable[[], torch.Tensor | None], expected: torch.Ten
     else:
         assert actual is not None, "no tangent, which stands for zeros"
         torch.testing.assert_close(actual, expected)
+
+
+def shape_id(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def numbers(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+    """Random elements on the GPU: integers of the whole range, or floats of both signs."""
+    if not dtype.is_floating_point:
+        info = torch.iinfo(dtype)
+        return torch.randint(info.min, info.max + 1, shape, dtype=dtype, device="cuda")
+    return torch.randn(shape, device="cuda").to(dtype)

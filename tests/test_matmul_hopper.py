@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from helpers import numbers, shape_id
 from torch import Tensor
 
 import torch_reductions as tr
@@ -42,17 +43,6 @@ SHAPES = [
     *[(1, 4096, 512), (300, 1, 700), (33, 17, 5), (256, 256, 16), (257, 513, 2949), (1024, 1024, 1024)],
     *[(4100, 2050, 100), (5000, 3000, 40), (8205, 5921, 33), (200, 300, 4097), (140, 260, 8192), (64, 130, 12345)],
 ]
-
-
-def shape_id(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
-
-
-def numbers(*shape: int, dtype: torch.dtype) -> Tensor:
-    if dtype in BYTES:
-        info = torch.iinfo(dtype)
-        return torch.randint(info.min, info.max + 1, shape, dtype=dtype, device="cuda")
-    return torch.randn(shape, device="cuda").to(dtype)
 
 
 def differing(got: Tensor, expected: Tensor) -> str:

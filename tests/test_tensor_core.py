@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from helpers import numbers, shape_id
 from torch import Tensor
 
 import torch_reductions as tr
@@ -29,17 +30,6 @@ SHAPES = [
     *[(1, 1, 1), (1, 4096, 512), (16, 4096, 4096), (7, 100, 9000), (4096, 3, 300), (300, 16, 128)],
     *[(64, 64, 64), (33, 17, 5), (200, 300, 4097), (128, 512, 2949), (4096, 1024, 100), (3000, 5000, 40)],
 ]
-
-
-def shape_id(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
-
-
-def numbers(*shape: int, dtype: torch.dtype) -> Tensor:
-    if dtype in BYTES:
-        info = torch.iinfo(dtype)
-        return torch.randint(info.min, info.max + 1, shape, dtype=dtype, device="cuda")
-    return torch.randn(shape, device="cuda").to(dtype)
 
 
 def some_rows(m: int, n: int, k: int) -> Tensor:
