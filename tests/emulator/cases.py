@@ -530,7 +530,7 @@ ORDERED_PRODUCTS = (
 # Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
 HOPPER_PRODUCTS = (
     *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
-    *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 4170, "r", "c")),
+    *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 8266, "r", "c")),
 )
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
@@ -557,13 +557,13 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None,
 TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
     *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
-    *(Product(40, 40, 4100), Product(3, 100, 4100, multiprocessors=1)),
+    *(Product(40, 40, 8196), Product(3, 100, 8196, multiprocessors=1)),
 )
 OTHER_TENSOR_PRODUCTS = (
-    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 9000, batch=2)),
+    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 17000, batch=2)),
     *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(300, 16, 96, "c", "c")),
     *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
-    *(Product(129, 40, 4100, "c", multiprocessors=1), Product(100, 200, 4100, "r", "c"), Product(3, 40, 8200)),
+    *(Product(129, 40, 8196, "c", multiprocessors=1), Product(100, 200, 8196, "r", "c"), Product(3, 40, 16400)),
 )
 TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
 

@@ -5,7 +5,7 @@
 // Costs:   a GPU of 9.0 alone; operands whose addresses or rows are no multiples of 16 bytes are copied first, and bytes
 //          that do not lie along k are transposed.
 // Gains:   no operand passes a register, no thread that multiplies waits for memory: the tensor cores' full rate.
-// Order:   steps of the tensor core of 16 of k, ascending, in chains of 4096, folded from left to right; integers wrap.
+// Order:   steps of the tensor core of 16 of k, ascending, in chains of 8192, folded from left to right; integers wrap.
 // Needs:   9.0 exactly, compiled for 9.0a; float16, bfloat16, int8 and uint8; any layout.
 // See:     PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation"; NVIDIA CUTLASS,
 //          "Efficient GEMM", warp specialization.

@@ -95,7 +95,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   extern __shared__ uint4 memory[];
   char* const shared = reinterpret_cast<char*>(memory);
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
-  const bool multiplies = Tile::kFirstCopying == 0 || threadIdx.x < Tile::kFirstCopying;
+  constexpr bool kSome = Tile::kFirstCopying > 0;  // copy, the others multiply
+  const bool multiplies = !kSome || threadIdx.x < Tile::kFirstCopying, copies = !kSome || !multiplies;
   const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
@@ -103,35 +104,43 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
     const TilePlace place(product, tile);
     const int64_t first_row = int64_t(place.row) * Tile::kRows, first_column = int64_t(place.column) * Tile::kColumns;
-    typename Rows::Loader rows(product.rows, place.batch, first_row, product.height);
-    typename Columns::Loader columns(product.columns, place.batch, first_column, product.width);
+    typename Rows::Loader rows(product.rows, place.batch, first_row, product.height, product.args.k);
+    typename Columns::Loader columns(product.columns, place.batch, first_column, product.width, product.args.k);
+    const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
     const auto load = [&](int stage) {
-      if (Tile::kFirstCopying > 0 && multiplies) return;
-      if (stage < stages) {
-        char* const to = shared + stage % kStages * Tile::kStageBytes;
-        rows.load(to, int64_t(stage) * Rows::kDepth, product.args.k);
-        columns.load(to + Rows::kBytes, int64_t(stage) * Rows::kDepth, product.args.k);
+      char* const to = shared + unsigned(stage) % kStages * Tile::kStageBytes;
+      if (stage < whole) {
+        rows.load_whole(to);
+        columns.load_whole(to + Rows::kBytes);
+      } else if (stage < stages) {
+        const int64_t left = product.args.k - int64_t(stage) * Rows::kDepth;
+        rows.load(to, left);
+        columns.load(to + Rows::kBytes, left);
       }
       commit_copies();
     };
 #pragma unroll 1
-    for (int stage = 0; stage < kStages - 1; stage++) load(stage);
+    for (int stage = 0; stage < kStages - 1 && copies; stage++) load(stage);
 
     Sum sums[kDown][kAcross][4];
     int stage = 0;
-    for (int chunk = 0;; chunk++) {
+    if (!multiplies) {
+#pragma unroll 1
+      for (; stage < stages; stage++) {
+        await_copies<kStages - 2>();
+        __syncthreads();
+        load(stage + kStages - 1);
+      }
+    }
+    for (int chunk = 0; multiplies; chunk++) {
 #pragma unroll
       for (int i = 0; i < kDown * kAcross * 4; i++) sums[i / 4 / kAcross][i / 4 % kAcross][i % 4] = 0;
       const int end = stages - stage < kChunk ? stages : stage + kChunk;
 #pragma unroll 1
       for (; stage < end; stage++) {
-        await_copies<kStages - 2>();
+        if (copies) await_copies<kStages - 2>();
         __syncthreads();  // this stage is there for all, and nobody reads the one before, which is overwritten now
-        if (!multiplies) {
-          load(stage + kStages - 1);
-          continue;
-        }
-        const char* const at = shared + stage % kStages * Tile::kStageBytes;
+        const char* const at = shared + unsigned(stage) % kStages * Tile::kStageBytes;
         Read fragments[2];
         const auto read = [&](int step) {
           Read& to = fragments[step % 2];
@@ -143,7 +152,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
                                              step, lane);
         };
         read(0);
-        load(stage + kStages - 1);  // while the first fragments are on their way
+        if (copies) load(stage + kStages - 1);  // while the first fragments are on their way
 #pragma unroll
         for (int step = 0; step < kSteps; step++) {
           if (step + 1 < kSteps) read(step + 1);
@@ -158,7 +167,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         // The registers are full: the total of the chunks before waits in memory, each thread's own.
         float4* const totals = static_cast<float4*>(product.totals) +
                                int64_t(blockIdx.x) * (kDown * kAcross * Tile::kMultiplying) + threadIdx.x;
-        if (chunk > 0 && multiplies) {
+        if (chunk > 0) {
 #pragma unroll
           for (int i = 0; i < kDown * kAcross; i++) {
             float (&sum)[4] = sums[i / kAcross][i % kAcross];
@@ -166,7 +175,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
             sum[0] = total.x + sum[0], sum[1] = total.y + sum[1], sum[2] = total.z + sum[2], sum[3] = total.w + sum[3];
           }
         }
-        if (stage < stages && multiplies) {
+        if (stage < stages) {
 #pragma unroll
           for (int i = 0; i < kDown * kAcross; i++) {
             const float (&sum)[4] = sums[i / kAcross][i % kAcross];
