@@ -79,11 +79,12 @@ struct TensorPanel {
     cursor += kDepth * operand.depth_stride;
   }
 
-  // A lane's element of a fragment: of line `line` + lane / 4, and of k 4 `block` + lane % 4.
-  static __device__ __forceinline__ double element(const double* panel, int line, int block) {
-    const int row = int(threadIdx.x) % 32 / 4, quarter = int(threadIdx.x) % 4;  // line is a multiple of 8
-    if constexpr (Deep) return panel[((row * kDepth + row % 4 * 4 + quarter) ^ 4 * block) + line * kDepth];
-    else return panel[quarter * kLines + (row ^ 4 * quarter) + line + 4 * block * kLines];
+  // A lane's element of a fragment: of line first + 8 eight + lane / 4, where first is a multiple of 16, and of k
+  // 4 block + lane % 4.
+  static __device__ __forceinline__ double element(const double* panel, int first, int eight, int block) {
+    const int row = int(threadIdx.x) % 32 / 4, quarter = int(threadIdx.x) % 4;
+    if constexpr (Deep) return panel[(spot(row, quarter) ^ 4 * block) + (first + 8 * eight) * kDepth];
+    else return panel[(spot(row, quarter) ^ 8 * eight) + first + 4 * block * kLines];
   }
 };
 
@@ -105,17 +106,17 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   const bool to_plane = job.planes != nullptr;
 
   const Place<T, Shape> place(job, blockIdx.x);
-  const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
   const int stages = (place.depth + kDepth - 1) / kDepth;
   const int64_t first_k = place.chunk * kProductChunk;
   PanelA panel_a(job.a, job.a.at(place.batch, place.i, first_k), vectors_a);
   PanelB panel_b(job.b, job.b.at(place.batch, place.j, first_k), vectors_b);
   int left = place.depth;  // of k, that nobody has asked for yet
-  const auto is_whole = [&] { return lines_a == Shape::kM && lines_b == Shape::kN && left >= kDepth; };
+  const auto is_whole = [&] { return args.m >= Shape::kM && args.n >= Shape::kN && left >= kDepth; };
+  const auto lines_of = [&](int64_t size) { return int(min(size, int64_t(TensorStages::kLines))); };
   const auto ask_edge = [&](int slot) {
     if (left <= 0) return;
-    panel_a.copy_edge(ring + slot * kStage, lines_a, left, -0.);
-    panel_b.copy_edge(ring + slot * kStage + TensorStages::kPanel, lines_b, left, +0.);
+    panel_a.copy_edge(ring + slot * kStage, lines_of(args.m), left, -0.);
+    panel_b.copy_edge(ring + slot * kStage + TensorStages::kPanel, lines_of(args.n), left, +0.);
   };
   const auto ask = [&](int slot, int quarter) {
     panel_a.copy(ring + slot * kStage, quarter);
@@ -128,13 +129,13 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   const auto load_a = [&](int i, int slot, int half) {
 #pragma unroll
     for (int e = 0; e < 4; e++)
-      a[i][e] = PanelA::element(ring + slot * kStage, warp_row + 16 * i + e % 2 * 8, 2 * half + e / 2);
+      a[i][e] = PanelA::element(ring + slot * kStage, warp_row + 16 * i, e % 2, 2 * half + e / 2);
   };
   const auto load_b = [&](int slot, int half) {
 #pragma unroll
     for (int e = 0; e < kAcross * 2; e++)
       b[half][e / 2][e % 2] =
-          PanelB::element(ring + slot * kStage + TensorStages::kPanel, warp_column + e / 2 * 8, 2 * half + e % 2);
+          PanelB::element(ring + slot * kStage + TensorStages::kPanel, warp_column + e / 4 * 16, e / 2 % 2, 2 * half + e % 2);
   };
   // A pair of sums that are neighbours in a row: where it stands among the sums, and in the tile.
   const auto sum_at = [&](int spot, int which) -> double& {
@@ -190,11 +191,11 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 
   // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is asked for.
   const auto multiply_stage = [&](bool folds) {
-    load_b(reading, 1);
     const bool whole = is_whole();
     if (!whole) ask_edge(writing);
 #pragma unroll
     for (int i = 0; i < kDown; i++) {
+      if (i == kDown - 1) load_b(reading, 1);
       multiply(i, 0, folds);
       load_a(i, reading, 1);
       if (whole) ask(writing, i);
@@ -206,9 +207,9 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     __syncthreads();  // the next stage is there for all, and all have read this one
     // Behind the last stage it is read once more: what is loaded then is not used.
     if (++stage < stages) reading = reading == kStages - 1 ? 0 : reading + 1;
-    load_b(reading, 0);
 #pragma unroll
     for (int i = 0; i < kDown; i++) {
+      if (i == kDown - 1) load_b(reading, 0);
       multiply(i, 1, false);
       load_a(i, reading, 0);
     }
@@ -230,6 +231,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
     double* const plane = job.planes + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
     const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
+    const int lines_a = lines_of(args.m), lines_b = lines_of(args.n);
     const auto is_own = [&](int row, int column) {
       return row < lines_a && row >= first_row && column < lines_b && column >= first_column;
     };
