@@ -84,7 +84,8 @@ void multiply_doubles(void* const (&operands)[kWarpSize], unsigned lanes, int le
     for (int column = 0; column < 8; column++) {
       double& sum = sum_at<double>(operands, row, column);
       for (int k = 0; k < length; k++) {
-        const double a = *part<const double>(operands, unsigned(row % 8 * 4 + k % 4), &Fragments::a, row / 8 + k / 4 * 2);
+        const double a =
+            *part<const double>(operands, unsigned(row % 8 * 4 + k % 4), &Fragments::a, row / 8 + k / 4 * 2);
         const double b = *part<const double>(operands, unsigned(column * 4 + k % 4), &Fragments::b, k / 4);
         sum = std::fma(a, b, sum);
       }

@@ -48,12 +48,14 @@ class ProductPlan {
     if constexpr (!std::is_same_v<T, P>) body(std::integral_constant<Layout, Layout::any>());
     else if (x.line_stride == 1 && x.depth_stride != 1) {
       if constexpr (WholeLines) {
-        if (aligned(x, x.depth_stride) && x.lines % kV == 0) return body(std::integral_constant<Layout, Layout::whole_lines>());
+        if (aligned(x, x.depth_stride) && x.lines % kV == 0)
+          return body(std::integral_constant<Layout, Layout::whole_lines>());
       }
       body(std::integral_constant<Layout, Layout::lines>());
     } else {
       if constexpr (WholeDepth) {
-        if (aligned(x, x.line_stride) && args_.k % kV == 0) return body(std::integral_constant<Layout, Layout::whole_depth>());
+        if (aligned(x, x.line_stride) && args_.k % kV == 0)
+          return body(std::integral_constant<Layout, Layout::whole_depth>());
       }
       body(std::integral_constant<Layout, Layout::depth>());
     }
@@ -130,8 +132,8 @@ class ProductPlan {
   double cost(int run) const {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
-    if constexpr (std::is_same_v<Shape, DmmaTile>) {
-      if (architecture(context_.device) != 90 || !tensor_tiles_compiled()) return INFINITY;
+    if constexpr (std::is_same_v<Shape, DmmaTile>) {  // only of 9.0 it is known that the bits are those of fma
+      if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
     }
     const int64_t at_once = run == 0 ? chunks_ : std::min(planes_at_once(run), chunks_);
     const double tiles =
@@ -176,8 +178,7 @@ class ProductPlan {
       with_layout<kWhole, false>(a_, [&](auto layout_a) {
         with_layout<kWhole, false>(b_, [&](auto layout_b) {
           using Sizes = TileSizes<T, Shape, layout_a, layout_b>;
-          start_tiles<Shape>(multiply_tiles<T, Out, Shape, layout_a, layout_b>, Sizes::kStageBytes,
-                             Sizes::kTotalBytes);
+          start_tiles<Shape>(multiply_tiles<T, Out, Shape, layout_a, layout_b>, Sizes::kStageBytes, Sizes::kTotalBytes);
         });
       });
     }

@@ -1,12 +1,11 @@
-// A block computes a tile of a product of float64 on tensor cores: from 9.0 on one instruction of a warp (DMMA) is 16 x 8
+// A block computes a tile of a product of float64 on tensor cores: on 9.0 one instruction of a warp (DMMA) is 16 x 8
 // chains of fused multiply-adds, k ascending, so that the bits are those of multiply_tiles, at twice its rate.
 //
 // Panels of both operands come into shared memory stage by stage, asynchronously, and lie there as they lie in memory, in
-// blocks of four elements that are permuted: neither copies nor fragments then meet a bank twice. Of 16 lines a lane takes
-// neighbours, where the instruction means i and i + 8 (of a) or two tiles of 8 (of b): which line is which is ours to choose.
+// blocks of four elements whose places an exclusive or permutes: neither copies nor fragments then meet a bank twice.
 //
-// The totals of earlier chunks wait in shared memory, as in multiply_tiles; the first products of a chunk are multiplied
-// while they are added to. Behind the end of k stand -0 in a and +0 in b: adding -0 changes no sum.
+// The totals of earlier chunks wait in shared memory, as in multiply_tiles, and are added to between the first products of
+// the next chunk. Behind the end of k stand -0 in a and +0 in b: their product is -0, which changes no sum.
 #pragma once
 #include "../../primitives/mma.cuh"
 #include "tile.cuh"
@@ -91,14 +90,14 @@ struct TensorPanel {
 template <class T, bool DeepA, bool DeepB>
 __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     multiply_tensor_tiles(const __grid_constant__ TileJob<T> job, bool vectors_a, bool vectors_b) {
-#if defined(CUDA_ON_CPU) || __CUDA_ARCH__ >= 900
+#if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
   using Shape = DmmaTile;
   using Pair = Together<double, 2>;
   using PanelA = TensorPanel<DeepA>;
   using PanelB = TensorPanel<DeepB>;
   constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
   constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;  // of a warp's tile
-  constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kSpots = kDown * kAcross * 2;  // 16 x 8 are 2 pairs a lane
+  constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kSpots = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
   extern __shared__ uint4 memory[];
   double* const ring = reinterpret_cast<double*>(memory);
   Pair* const totals = reinterpret_cast<Pair*>(ring + kStages * kStage) + threadIdx.x;
@@ -134,8 +133,8 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   const auto load_b = [&](int slot, int half) {
 #pragma unroll
     for (int e = 0; e < kAcross * 2; e++)
-      b[half][e / 2][e % 2] =
-          PanelB::element(ring + slot * kStage + TensorStages::kPanel, warp_column + e / 4 * 16, e / 2 % 2, 2 * half + e % 2);
+      b[half][e / 2][e % 2] = PanelB::element(ring + slot * kStage + TensorStages::kPanel, warp_column + e / 4 * 16,
+                                              e / 2 % 2, 2 * half + e % 2);
   };
   // A pair of sums that are neighbours in a row: where it stands among the sums, and in the tile.
   const auto sum_at = [&](int spot, int which) -> double& {
@@ -271,13 +270,14 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 #endif
 }
 
-// Is the kernel here more than its empty body for earlier architectures? So it may be where their code was translated.
-inline bool tensor_tiles_compiled() {
+// Is the kernel here more than its empty body for other architectures? Where their code is translated, it is not.
+template <class T>
+bool tensor_tiles_compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<double, true, true>), "cudaFuncGetAttributes");
-    return attributes.ptxVersion >= 90;
+    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true>), "cudaFuncGetAttributes");
+    return attributes.ptxVersion == 90;
   }();
   return found;
 #else

@@ -20,8 +20,8 @@ struct List {};
 using LargeTile = Tile<128, 128, 2, 2, 2, 2, 76>;
 using MiddleTile = Tile<128, 64, 2, 2, 3, 1, 68>;
 using SmallTile = Tile<64, 64, 1, 2, 4, 2, 66>;
-using WideTile = Tile<128, 64, 2, 2, 2, 1, 68>;  // of 8 bytes an element
-struct DmmaTile : Tile<128, 128, 2, 4, 1, 1, 170> {};  // of float64 on tensor cores, whose peak is twice as high
+using WideTile = Tile<128, 64, 2, 2, 2, 1, 68>;        // of 8 bytes an element
+struct DmmaTile : Tile<128, 128, 2, 4, 1, 1, 170> {};  // of float64 on tensor cores: of DFMA's peak, half of theirs
 
 template <class T>
 struct Tuning {  // of elements that are widened on their way in
