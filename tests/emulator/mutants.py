@@ -678,6 +678,14 @@ MUTANTS = (
         source=HOPPER_SOURCE,
     ),
     Mutant(
+        "an address in a descriptor without the bits of its block in the cluster",
+        "plain",
+        "primitives/wgmma.cuh",
+        "(shared_address(tile) & kAddress)",
+        "shared_address(tile)",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
         "the blocks of a pair leave together",
         "plain",
         HOPPER + "tiles.cuh",
@@ -698,7 +706,7 @@ def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
     if mutant.file.startswith(MATMUL + "tensor/"):
         views = [*cases.PRODUCTS, *cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS]
         return cases.tensor_core_cases([torch.bfloat16], views)
-    if mutant.file.startswith(MATMUL):
+    if (mutant.source or mutant.file).startswith(MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]
     operator = next(operator for operator in OPERATORS if operator.name == mutant.function)

@@ -131,9 +131,12 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, int pair, Context
   plan.chain =
       sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
   plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
-  const int64_t four = 4 * size_of(args.output_dtype);
+  const int64_t size = size_of(args.output_dtype);
   plan.plain = args.alpha == 1 && args.added.data == nullptr;
-  plan.fours = args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % four == 0;
+  const auto together = [&](int64_t count) {
+    return args.n % count == 0 && reinterpret_cast<uintptr_t>(args.output) % (count * size) == 0;
+  };
+  plan.fours = together(4), plan.eights = together(8);
   const int64_t blocks = std::min(tiles, std::max(int64_t(multiprocessors(context.device)) >> pair, int64_t(1)))
                          << pair;
   if (plan.chain < plan.steps)

@@ -22,7 +22,8 @@ struct TensorOperand {
 };
 
 // Width elements along m or n, DepthBytes of k. Which of them are neighbours in shared memory: AlongK.
-template <class T, int Width, int DepthBytes, bool AlongK, int Threads>
+// `Threads` threads copy, the first of which is thread `First` of the block.
+template <class T, int Width, int DepthBytes, bool AlongK, int First, int Threads>
 struct SharedTile {
   static_assert(AlongK || sizeof(T) == 2, "there is no transposing ldmatrix of bytes");
   static constexpr int kPiece = 16 / sizeof(T), kDepth = DepthBytes / sizeof(T);  // in elements
@@ -51,14 +52,14 @@ struct SharedTile {
       data = static_cast<const T*>(operand.data) + batch * operand.batch_stride + first * operand.width_stride;
       const int64_t line_stride = AlongK ? operand.width_stride : operand.k_stride;
       between = kLinesAThread * line_stride;
-      own = data + threadIdx.x / kPieces * line_stride + threadIdx.x % kPieces * kPiece;
+      own = data + thread() / kPieces * line_stride + thread() % kPieces * kPiece;
     }
 
     // The next stage, which begins at k, of `end`.
     __device__ __forceinline__ void load(char* tile, int64_t k, int64_t end) {
       const int64_t lines = AlongK ? width : end - k, length = AlongK ? end - k : width;
       if (operand.vectors) {
-        const int line = threadIdx.x / kPieces, piece = threadIdx.x % kPieces;
+        const int line = int(thread() / kPieces), piece = int(thread() % kPieces);
         char* const to = tile + place(line, piece);
         if (lines >= kLines && length >= kPieces * kPiece) {
 #pragma unroll
@@ -78,13 +79,15 @@ struct SharedTile {
       const int64_t line_stride = AlongK ? operand.width_stride : operand.k_stride;
       const int64_t stride = AlongK ? operand.k_stride : operand.width_stride;  // 1, or lanes take neighbouring lines
 #pragma unroll 1
-      for (int at = int(threadIdx.x); at < kLines * kPieces; at += Threads) {
+      for (int at = int(thread()); at < kLines * kPieces; at += Threads) {
         const int line = stride == 1 ? at / kPieces : at % kLines, piece = stride == 1 ? at % kPieces : at / kLines;
         const T* const from = data + k * operand.k_stride + line * line_stride + piece * kPiece * stride;
         *reinterpret_cast<uint4*>(tile + place(line, piece)) =
             gather(from, stride, line < lines ? there(length - piece * kPiece) : 0);
       }
     }
+
+    static __device__ __forceinline__ unsigned thread() { return threadIdx.x - First; }
 
     // How many elements of a piece are there, where so many are left of the line?
     static __device__ __forceinline__ int there(int64_t left) {
