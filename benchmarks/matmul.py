@@ -28,13 +28,14 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 import cases  # noqa: E402
 import runner  # noqa: E402
-from cases import ProductCase  # noqa: E402
-from roofline import INSTRUCTIONS, draw  # noqa: E402
+from cases import INSTRUCTIONS, ProductCase  # noqa: E402
 from runner import fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
 from torch_reductions import library  # noqa: E402
 from torch_reductions.bench import is_refusal, progress  # noqa: E402
+from torch_reductions.report import pictures  # noqa: E402
+from torch_reductions.report.results import read  # noqa: E402
 from torch_reductions.timing import Call, CudaTimer, timer  # noqa: E402
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -208,7 +209,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--pictures", type=Path, default=DOCS, metavar="FOLDER", help="where the picture goes")
     options = parser.parse_args(argv)
     if options.draw:
-        draw(options.draw, options.pictures / f"{options.draw.stem}.png")
+        pictures(read(options.draw), options.pictures)
         return 0
     every = list(cases.PRODUCT_CPU_TABLE if options.cpu else cases.PRODUCT_CUDA_TABLE)
     if not options.quick:
@@ -224,7 +225,7 @@ def main(argv: list[str] | None = None) -> int:
     name = f"matmul_{runner.short_name(options.cpu)}"
     status = runner.conclude(results, options.output / f"{name}.csv")
     if not options.cpu:
-        draw(options.output / f"{name}.csv", options.pictures / f"{name}.png")
+        pictures(read(options.output / f"{name}.csv"), options.pictures)
     return status
 
 

@@ -19,6 +19,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 from cases import Case  # noqa: E402
 
+from torch_reductions import report  # noqa: E402
 from torch_reductions.bench import progress  # noqa: E402
 from torch_reductions.timing import Call, CudaTimer, Timing, timer  # noqa: E402
 
@@ -199,9 +200,7 @@ def cpu_name() -> str:
 
 def short_name(on_cpu: bool) -> str:
     """The device in the name of a file: cpu, h200."""
-    if on_cpu:
-        return "cpu"
-    return re.sub(r"[^a-z0-9]+", "_", torch.cuda.get_device_name().lower().removeprefix("nvidia ")).strip("_")
+    return "cpu" if on_cpu else report.short_name(torch.cuda.get_device_name())
 
 
 def write_csv(results: Sequence[Result], path: Path) -> None:

@@ -29,11 +29,6 @@ def matmul() -> ModuleType:
 
 
 @pytest.fixture
-def roofline() -> ModuleType:
-    return importlib.import_module("roofline")
-
-
-@pytest.fixture
 def readme() -> ModuleType:
     return importlib.import_module("readme")
 
@@ -198,18 +193,14 @@ def test_picture(matmul: ModuleType, tmp_path: Path) -> None:
     assert (tmp_path / "matmul_made_up.png").stat().st_size > 10_000
 
 
-def test_no_picture_without_the_ladder(matmul: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_picture_of_a_single_case(matmul: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
-    path = tmp_path / "matmul_cpu.csv"
-    matmul.runner.write_csv([result_of(matmul, product(matmul, 16, 10, 8))], path)
-    matmul.draw(path, tmp_path / "none.png")
-    assert "no picture" in capsys.readouterr().out and not (tmp_path / "none.png").exists()
-
-
-def test_order_of_bars(matmul: ModuleType, roofline: ModuleType) -> None:
-    names = ["ordered", "one_element", "torch", "no_more"]
-    expected = ["torch", "one_element", "ordered", "no_more"]
-    assert roofline.in_order_of_the_ladder(matmul.cases.LADDER_PRODUCTS[0], names) == expected
+    path = tmp_path / "matmul_made_up.csv"
+    result = result_of(matmul, product(matmul, 16, 10, 8))
+    result.device = "NVIDIA Made Up"
+    matmul.runner.write_csv([result], path)
+    assert matmul.main(["--draw", str(path), "--pictures", str(tmp_path)]) == 0
+    assert "no picture" in capsys.readouterr().out and not (tmp_path / "matmul_made_up.png").exists()
 
 
 def test_a_case_that_ran_replaces_its_rows(matmul: ModuleType, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from .page import page, title_of
+from .document import page, title_of
 from .png import draw
 from .results import CHECKOUT, RESULTS, Case, devices_of, read
 

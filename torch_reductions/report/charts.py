@@ -52,7 +52,7 @@ STYLES = {
     "the roof": ("ink", True),
 }
 CEILINGS = {"read": "of the read ceiling", "copy": "of a copy", "roof": "of the roof", "": "of the fastest"}
-MOST_LADDERS, LEAST_POINTS = 4, 3
+MOST_LADDERS, MOST_PANELS, LEAST_POINTS = 4, 6, 3
 
 
 def ladders(cases: Sequence[Case]) -> list[Bars]:
@@ -79,7 +79,7 @@ def bars(case: Case) -> Bars:
 
 
 def percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.095 else f"{share:.2g}" if share < 0.0005 else f"{share:.1%}"
+    return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}" if share >= 0.001 else "under 0.1%"
 
 
 def duration(us: float) -> str:
@@ -122,7 +122,7 @@ def place(case: Case) -> tuple[str, str, float] | None:
 
 
 def sizes(cases: Sequence[Case]) -> list[Lines]:
-    """Time against size against the peers: a panel where there are points enough."""
+    """Time against size against the peers: the panels with most points."""
     panels: dict[tuple[str, str], dict[str, Points]] = {}
     for case in cases:
         if "ordered" not in case.rows or not (found := place(case)):
@@ -144,14 +144,15 @@ def sizes(cases: Sequence[Case]) -> list[Lines]:
         if len(series["torch_reductions"]) >= LEAST_POINTS:
             ordered = {name: sorted(series[name]) for name in STYLES if name in series}
             drawn.append(Lines(title, axis, "microseconds", ordered, tuple(ordered)))
-    return drawn
+    most = sorted(drawn, key=lambda chart: -len(chart.series["torch_reductions"]))[:MOST_PANELS]
+    return [chart for chart in drawn if chart in most]
 
 
 def intensity(case: Case) -> float:
     """Operations a byte that a product of matrices reads or writes."""
     (m, n, k), batch = case.shape[-3:], prod(case.shape[:-3])
     into = case.columns.get("form", "").partition("into ")[2] or case.dtype
-    read, written = (getattr(torch, name).itemsize for name in (case.dtype, into))
+    read, written = (int(getattr(torch, name).itemsize) for name in (case.dtype, into))
     return 2 * batch * m * n * k / (batch * ((m + n) * k * read + m * n * written))
 
 
@@ -171,5 +172,5 @@ def roofs(cases: Sequence[Case]) -> Iterator[Lines]:
                 series["torch"].append((x, tera * float(ours["median_us"]) / by_torch))
         known = {name: sorted(points) for name, points in series.items() if points}
         if len(known.get("the roof", ())) >= LEAST_POINTS:
-            x, y = "operations a byte that is read or written", "10^12 operations a second"
-            yield Lines(f"{dtype}: every shape under its roof", x, y, known, ("the roof",))
+            axes = "operations a byte that is read or written", "10^12 operations a second"
+            yield Lines(f"{dtype}: every shape under its roof", *axes, known, ("the roof",))

@@ -14,22 +14,25 @@ from .results import Case
 
 COLOURS = {"ink": "#24292f", "rung": "#7fa8d9", "best": "#1f5fa8", "peer": "#b8bec6", "faint": "#8c959f"}
 ACROSS, GRID = 3, "#eaeef2"  # panels of a row
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 
 
-def draw_bars(panel: Any, chart: Bars) -> None:
+def draw_bars(panel: Any, chart: Bars, places: int) -> None:
     for place, bar in enumerate(chart.bars):
         panel.barh(place, bar.length, height=0.72, color=COLOURS[bar.kind])
-        panel.text(bar.length + 0.015, place, bar.text, va="center", fontsize=8)
+        panel.text(bar.length + 0.015, place, bar.text, va="center", fontsize=8, bbox=BEHIND)
     names = ["ordered (auto)" if bar.name == "ordered" else bar.name for bar in chart.bars]
     panel.set_yticks(range(len(names)), names)
-    panel.set_ylim(len(names) - 0.4, -0.6)
+    panel.set_ylim(places - 0.4, -0.6)
     panel.set_xlim(0, 1.35 * max(1.0, *(bar.length for bar in chart.bars)))
     panel.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
-    panel.axvline(1, color=COLOURS["ink"], linestyle=(0, (4, 3)), linewidth=1.1)
+    panel.axvline(1, color=COLOURS["ink"], linestyle=(0, (4, 3)), linewidth=1.1, zorder=0.5)
     panel.set_xlabel(f"share {chart.ceiling}")
 
 
 def draw_lines(panel: Any, chart: Lines) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
     for name, points in chart.series.items():
         colour, dashed = STYLES[name]
         style = "" if name not in chart.joined else "--" if dashed else "-"
@@ -37,6 +40,10 @@ def draw_lines(panel: Any, chart: Lines) -> None:
         panel.plot(*zip(*points, strict=True), linestyle=style, color=COLOURS[colour], label=name, **marker)
     panel.set_xscale("log", base=10 if chart.joined == ("the roof",) else 2)
     panel.set_yscale("log")
+    low, high = panel.get_ylim()
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    panel.yaxis.set_minor_formatter(NullFormatter())
     panel.set_xlabel(chart.x)
     panel.set_ylabel(chart.y)
     panel.legend(frameon=False, fontsize=8)
@@ -73,7 +80,7 @@ def draw(cases: Sequence[Case], title: str, path: Path) -> bool:
                 panel.set_visible(False)
             for panel, chart in zip(panels, charts, strict=False):
                 if isinstance(chart, Bars):
-                    draw_bars(panel, chart)
+                    draw_bars(panel, chart, max(len(bars.bars) for bars in climbed))
                 else:
                     draw_lines(panel, chart)
                 panel.grid(axis="x" if isinstance(chart, Bars) else "both", color=GRID, linewidth=0.8)

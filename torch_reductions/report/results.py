@@ -127,9 +127,10 @@ class Case:
 
 
 def read(folder: Path) -> list[Case]:
-    """Every case that is kept in a folder, the GPUs' first; of a family that is no more, none."""
+    """Every case that is kept in a folder, the GPUs' first, or in one file; of a function that is no more, none."""
     found: dict[tuple[object, ...], Case] = {}
-    for path in sorted(folder.glob("*.csv"), key=lambda path: (path.stem.endswith("_cpu"), path.stem)):
+    paths = [folder] if folder.is_file() else folder.glob("*.csv")
+    for path in sorted(paths, key=lambda path: (path.stem.endswith("_cpu"), path.stem)):
         for row in rows_of(path):
             names = list(row)
             if "variant" not in names or row["function"] not in FAMILY_OF:

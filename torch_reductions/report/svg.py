@@ -19,7 +19,10 @@ def span(values: list[float]) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float, binary: bool) -> list[float]:
-    """Whole powers between two logarithms, of 2 or 10, at most six."""
+    """Whole powers between two logarithms, of 2 or 10, at most six; of 10 also 2 and 5 times them where it is short."""
+    if not binary and high - low < 2:
+        steps = [power + math.log10(digit) for power in range(math.floor(low), math.ceil(high)) for digit in (1, 2, 5)]
+        return [step for step in steps if low <= step <= high]
     base = math.log10(2) if binary else 1.0
     first, last = math.ceil(low / base), math.floor(high / base)
     step = max(1, -(-(last - first + 1) // 6))
@@ -31,7 +34,9 @@ def label(exponent: float, binary: bool) -> str:
         power = round(exponent / math.log10(2))
         return str(2**power) if power < 10 else f'2<tspan dy="-4" font-size="8">{power}</tspan>'
     power = round(exponent)
-    return f"{10**power:,}" if 0 <= power <= 4 else f'10<tspan dy="-4" font-size="8">{power}</tspan>'
+    if abs(power - exponent) > 1e-9 or -2 <= power <= 4:
+        return f"{10**exponent:,.1g}" if exponent < 0 else f"{round(10**exponent):,}"
+    return f'10<tspan dy="-4" font-size="8">{power}</tspan>'
 
 
 def lines(chart: Lines) -> str:
@@ -71,5 +76,6 @@ def legend(chart: Lines) -> str:
     for name in chart.series:
         colour, dashed = STYLES[name]
         kind = f"key {colour}{' dashed' if dashed else ''}"
-        keys.append(f'<span><svg class="{kind}" viewBox="0 0 22 8"><line x1="0" x2="22" y1="4" y2="4"/></svg>{name}</span>')
+        line = '<line x1="0" x2="22" y1="4" y2="4"/>'
+        keys.append(f'<span><svg class="{kind}" viewBox="0 0 22 8">{line}</svg>{escape(name)}</span>')
     return f'<p class="legend">{"".join(keys)}</p>'

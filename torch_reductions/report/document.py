@@ -34,7 +34,7 @@ h1 { margin: 1.5rem 0 .25rem; font-size: 1.6rem; } h2 { margin: 2.5rem 0 .25rem;
 h3 { margin: 1.5rem 0 .25rem; font-size: 1.05rem; } h4 { margin: 0 0 .4rem; font-size: .9rem; font-weight: 600; }
 a { color: var(--best); } code { font-size: .9em; } .faint, figcaption { color: var(--faint); font-size: .875rem; }
 nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20.5rem), 1fr)); gap: 1.5rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20.5rem), 1fr)); gap: 1.5rem; margin: .5rem 0 1.5rem; }
 figure { margin: 0; min-width: 0; } figure > svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--faint); font-size: 11px; } .middle { text-anchor: middle; } .end { text-anchor: end; }
 .grid { stroke: var(--grid); } polyline { fill: none; stroke-width: 1.8; } .dashed { stroke-dasharray: 5 3; }
@@ -45,13 +45,18 @@ polyline.peer, .key.peer { stroke: var(--peer); } circle.peer { fill: var(--peer
 polyline.faint, .key.faint { stroke: var(--faint); } circle.faint { fill: var(--faint); }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem .9rem; margin: .2rem 0 0; font-size: .8rem; }
 .key { width: 22px; height: 8px; margin-right: .3rem; stroke-width: 2; vertical-align: middle; }
-.bar { display: grid; grid-template-columns: minmax(0, 9.6rem) 1fr; gap: 0 .5rem; font-size: .78rem; align-items: center; }
+.bar { display: grid; grid-template-columns: minmax(0, 8.8rem) 1fr; gap: 0 .5rem; align-items: center;
+  font-size: .78rem; }
 .bar > span { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .bar div { display: flex; align-items: center; gap: .35rem; border-left: 1px solid var(--faint); min-width: 0; }
 .bar i { display: block; height: .8rem; flex: none; min-width: 1px; } .bar b { font-weight: 400; white-space: nowrap; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; width: 100%; }
 th, td { padding: .2rem .6rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--grid); }
-td.number, th.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; } td.number { white-space: nowrap; }
+td:first-child { min-width: 8.5rem; }
+@media (max-width: 40rem) { #textbook thead { display: none; }
+  #textbook tr { display: block; padding: .4rem 0; border-bottom: 1px solid var(--grid); }
+  #textbook td { display: block; padding: 0; border: 0; } #textbook td:first-child { color: var(--faint); } }
 .faster { color: var(--good); } .slower { color: var(--bad); }
 summary { cursor: pointer; margin: .6rem 0; }
 input { font: inherit; width: 100%; max-width: 22rem; padding: .35rem .6rem; color: inherit; background: var(--band);
@@ -86,8 +91,8 @@ def page(cases: Sequence[Case]) -> str:
     ]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     head += f'<link rel="icon" href="data:,"><title>torch_reductions: report</title><style>{STYLE}</style>'
-    text = "\n".join(body)
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{text}\n<script>{SCRIPT}</script>\n</body></html>\n'
+    text = "\n".join([*body, f"<script>{SCRIPT}</script>"])
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{text}\n</body></html>\n'
 
 
 def title_of(family: str) -> str:
@@ -127,7 +132,7 @@ def bars(chart: Bars) -> str:
     for bar in chart.bars:
         name = "ordered (auto)" if bar.name == "ordered" else bar.name
         # Behind the longest bar there is room for its figures.
-        share = f"calc((100% - 7.2rem) * {bar.length / longest:.4f})"
+        share = f"calc((100% - 6.6rem) * {bar.length / longest:.4f})"
         filled = f'<i class="{bar.kind}" style="width: {share}"></i><b>{escape(bar.text)}</b>'
         lines.append(f'<div class="bar"><span title="{escape(name)}">{escape(name)}</span><div>{filled}</div></div>')
     caption = f"<figcaption>share {chart.ceiling}, and the time</figcaption>"
@@ -139,20 +144,25 @@ def lines(chart: Lines) -> str:
     return f"<figure><h4>{escape(chart.title)}</h4>{caption}{svg.lines(chart)}{svg.legend(chart)}</figure>"
 
 
+def is_met(case: Case) -> bool:
+    """As fast as torch, in the two digits that are shown?"""
+    return case.ratio is not None and round(case.ratio, 2) >= 1
+
+
 def ratios(cases: Sequence[Case]) -> str:
     """Every case: torch's time, ours, torch's over ours, and the share."""
     compared = [case for case in cases if case.ours and case.ratio is not None]
     alone = [case for case in cases if case.ours and case.ratio is None]
     if not compared and not alone:
         return ""
-    faster = sum((case.ratio or 0) >= 1 for case in compared)
+    faster = sum(is_met(case) for case in compared)
     of = next((case.ceiling for case in cases if any(case.share(name) for name in case.rows)), "")
     heads = ["torch, µs", "ours, µs", "times as fast", *([CEILINGS[of]] if of else [])]
     lines = []
     for case in [*compared, *alone]:
         assert case.ours
         by_torch, share = case.us("torch"), case.share("ordered")
-        kind = "" if case.ratio is None else " faster" if case.ratio >= 1 else " slower"
+        kind = "" if case.ratio is None else " faster" if is_met(case) else " slower"
         cells = [figure(by_torch) if by_torch else "none", figure(float(case.ours["median_us"]))]
         cells.append(times(case.ratio) if case.ratio is not None else "")
         cells += [f"{share:.0%}" if share else ""] * bool(of)
@@ -161,7 +171,9 @@ def ratios(cases: Sequence[Case]) -> str:
         numbers = "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, cells, strict=False))
         lines.append(f'<tr data-case="{escape(name.lower())}"><td>{escape(name)}</td>{numbers}</tr>')
     head = "".join(f'<th class="number">{escape(text)}</th>' for text in heads)
-    said = f"{len(lines)} cases, in {faster} of {len(compared)} with a peer as fast as torch or faster"
+    said = f"{len(lines)} case{'s' if len(lines) > 1 else ''}"
+    if compared:
+        said += f": torch is met or passed in {faster} of the {len(compared)} that it has a function for"
     table = f"<table><thead><tr><th>case</th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     return f'<details><summary>{said}</summary><div class="wide">{table}</div></details>'
 
