@@ -9,16 +9,6 @@ from typing import ClassVar
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "int16": 2, "int32": 4, "int64": 8}
 
-# What a GPU can add up products of a type with; of several the fastest counts, where the GPU has it.
-INSTRUCTIONS = {
-    "float32": ("FFMA",),
-    "float64": ("DFMA", "DMMA"),
-    "int32": ("IMAD",),
-    "float16": ("HMMA", "HGMMA"),
-    "bfloat16": ("HMMA", "HGMMA"),
-    "int8": ("IMMA", "IGMMA"),
-}
-
 
 @dataclass(frozen=True)
 class Case:

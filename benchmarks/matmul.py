@@ -28,7 +28,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 import cases  # noqa: E402
 import runner  # noqa: E402
-from cases import INSTRUCTIONS, ProductCase  # noqa: E402
+from cases import ProductCase  # noqa: E402
 from runner import fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
@@ -36,7 +36,7 @@ from torch_reductions import library  # noqa: E402
 from torch_reductions.bench import is_refusal, progress  # noqa: E402
 from torch_reductions.report import pictures  # noqa: E402
 from torch_reductions.report.results import read  # noqa: E402
-from torch_reductions.timing import Call, CudaTimer, timer  # noqa: E402
+from torch_reductions.timing import INSTRUCTIONS_OF, Call, CudaTimer, timer  # noqa: E402
 
 DOCS = Path(__file__).parent.parent / "docs"
 CHUNK = 512  # of docs/order.md: no chain of `ordered` is longer
@@ -171,7 +171,7 @@ def measure_cuda(case: ProductCase, harness: CudaTimer, device: str, seconds: fl
     result.wrong = what_is_wrong(case, a, b, call(), chain)
     if result.wrong:
         return result
-    arithmetic = harness.arithmetic_calls(INSTRUCTIONS.get(case.dtype, ()))
+    arithmetic = harness.arithmetic_calls(INSTRUCTIONS_OF.get(case.dtype, ()))
     result.operations = {name: operations for name, (_, operations) in arithmetic.items()}
     memory = torch.empty(case.moved + 16, dtype=torch.uint8, device=harness.device).random_()
     calls = {"ordered": call, **torchs(case, a, b), **{name: made for name, (made, _) in arithmetic.items()}}

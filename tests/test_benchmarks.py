@@ -14,7 +14,7 @@ import torch
 from helpers import ROOT, needs_cuda, table
 
 from torch_reductions.library import ladder
-from torch_reductions.timing import INSTRUCTIONS, Call, CpuTimer, Timing, timer
+from torch_reductions.timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CpuTimer, Timing, timer
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -151,7 +151,7 @@ def test_a_share_can_be_missed(matmul: ModuleType) -> None:
 
 
 def test_every_instruction_can_be_asked_for(matmul: ModuleType) -> None:
-    asked = {name for names in matmul.INSTRUCTIONS.values() for name in names}
+    asked = {name for names in INSTRUCTIONS_OF.values() for name in names}
     assert asked == set(INSTRUCTIONS)
     source = (ROOT / "csrc/cuda/measure/arithmetic_ceiling.cu").read_text()
     assert all(f"case {number}: return run" in source for number, _ in INSTRUCTIONS.values())
@@ -178,9 +178,9 @@ def kept(matmul: ModuleType, path: Path, device: str = "NVIDIA Made Up") -> Path
     for case in matmul.cases.LADDER_PRODUCTS:
         names = [rung.name for rung in ladder("matmul") if "cuda" in rung.devices and case.dtype in rung.dtypes]
         names += ["ordered"] * ("ordered" not in names) + ["torch"] * (case.dtype != "int32")
-        result = matmul.Result(case, device, operations={matmul.INSTRUCTIONS[case.dtype][-1]: 10**12})
+        result = matmul.Result(case, device, operations={INSTRUCTIONS_OF[case.dtype][-1]: 10**12})
         result.times = {name: us(1e5 / (i + 1)) for i, name in enumerate(names)}
-        result.times |= {matmul.INSTRUCTIONS[case.dtype][-1]: us(1e4), "read a": us(10.0)}
+        result.times |= {INSTRUCTIONS_OF[case.dtype][-1]: us(1e4), "read a": us(10.0)}
         results.append(result)
     matmul.runner.write_csv(results, path)
     return path

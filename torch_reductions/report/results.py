@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -21,6 +23,28 @@ def rows_of(path: Path) -> list[Row]:
     """The rows of one file."""
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def keep(rows: Sequence[Row], path: Path) -> None:
+    """Adds rows to a file; a case that was measured on the same device before loses its rows."""
+
+    def case_of(row: Row) -> tuple[str, ...]:
+        names = list(row)
+        return row["device"], *(row[name] for name in names[1 : names.index("variant")])
+
+    measured = {case_of(row) for row in rows}
+    every = [row for row in (rows_of(path) if path.exists() else []) if case_of(row) not in measured] + list(rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(every)
+
+
+def cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    return found[1].strip() if found else platform.processor() or platform.machine()
 
 
 def figure(microseconds: float) -> str:
