@@ -34,7 +34,8 @@ h1 { margin: 1.5rem 0 .25rem; font-size: 1.6rem; } h2 { margin: 2.5rem 0 .25rem;
 h3 { margin: 1.5rem 0 .25rem; font-size: 1.05rem; } h4 { margin: 0 0 .4rem; font-size: .9rem; font-weight: 600; }
 a { color: var(--best); } code { font-size: .9em; } .faint, figcaption { color: var(--faint); font-size: .875rem; }
 nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20.5rem), 1fr)); gap: 1.5rem; margin: .5rem 0 1.5rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20.5rem), 1fr)); gap: 1.5rem;
+  margin: .5rem 0 1.5rem; }
 figure { margin: 0; min-width: 0; } figure > svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--faint); font-size: 11px; } .middle { text-anchor: middle; } .end { text-anchor: end; }
 .grid { stroke: var(--grid); } polyline { fill: none; stroke-width: 1.8; } .dashed { stroke-dasharray: 5 3; }

@@ -91,9 +91,9 @@ class Case:
                 parts.append(size_text(int(value)) if value.isdigit() else value.replace("x", " x "))
             elif column in ("segments", "centers") and value not in ("", "0"):
                 parts.append(f"{value} {column}")
-            elif column == "dim" and value not in ("", "all"):
-                parts.append(f"dim {value}")
-            elif column in ("function", "dtype", "form", "dim") and value:
+            elif column == "dim" and value:
+                parts.append(value if value == "all" else f"dim {value}")
+            elif column in ("function", "dtype", "form") and value:
                 parts.append(value)
         return " ".join(parts)
 
