@@ -107,12 +107,12 @@ def place(case: Case) -> tuple[str, str, float] | None:
     if case.family in ("reduce", "scan", "recurrence"):
         if len(shape) == 1:
             return f"{of} of one line, (N,)", "elements, N", shape[0]
-        if len(shape) == 2 and shape[0] == 2**26 // shape[1]:
+        if case.family == "reduce" and len(shape) == 2 and shape[0] == 2**26 // shape[1]:
             what, axis = ("rows of N", "dim 1") if case.columns["dim"] == "1" else ("N columns", "dim 0")
             return f"{of} of {what}, (2^26 / N, N), {axis}", "N", shape[1]
-        if len(shape) == 2 and shape[1] == 4096 and case.columns["dim"] == "1":
+        if case.family != "reduce" and shape[1:] == (4096,) and case.columns["dim"] == "1":
             return f"{of} of rows, (N / 4096, 4096), dim 1", "elements, N", prod(shape)
-        if len(shape) == 2 and shape[0] == 4096 and case.columns["dim"] == "0":
+        if case.family != "reduce" and len(shape) == 2 and shape[0] == 4096 and case.columns["dim"] == "0":
             return f"{of} of columns, (4096, N / 4096), dim 0", "elements, N", prod(shape)
         return None
     beside = "".join(f", {value} {name}" for name, value in case.columns.items() if name == "centers")
