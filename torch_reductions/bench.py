@@ -379,15 +379,13 @@ def by_compiler(problem: Problem, inputs: Inputs) -> dict[str, Call]:
     if problem.torch_name != "torch" or problem.family == "segment":
         return {}
     torch.compiler.reset()  # else the compiler gives up on one more shape
-    function = problem.by_torch
-    options: dict[str, object] = {} if problem.dim is None else {"dim": problem.dim}
-    call = torch.compile(lambda *tensors: function(*tensors, **options), dynamic=False)
+    call: Call = torch.compile(problem.call(inputs, None), dynamic=False)
     try:
-        call(*inputs)
+        call()
     except RuntimeError as error:
         print(f"{problem.title}: no torch.compile: {str(error).splitlines()[0]}")
         return {}
-    return {"torch.compile": partial(call, *inputs)}
+    return {"torch.compile": call}
 
 
 def rungs(problem: Problem, device: str, chosen: Sequence[str] = ()) -> list[str]:
