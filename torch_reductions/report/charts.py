@@ -57,7 +57,7 @@ MOST_LADDERS, MOST_PANELS, LEAST_POINTS = 4, 6, 3
 
 def ladders(cases: Sequence[Case]) -> list[Bars]:
     """Of the cases of one family and device that several rungs took part in, those with most rungs."""
-    climbed = [case for case in cases if len({rung.name for rung in case.rungs} - {"ordered", "cub"}) > 0]
+    climbed = [case for case in cases if len({rung.name for rung in case.rungs} - {case.production, "cub"}) > 0]
     most = sorted(climbed, key=lambda case: -len(case.rungs))[:MOST_LADDERS]
     return [bars(case) for case in climbed if any(case is other for other in most)]
 
@@ -72,7 +72,7 @@ def bars(case: Case) -> Bars:
     fastest = min(known.values())
     made = []
     for name, us in known.items():
-        kind = "peer" if name in peers else "best" if name == "ordered" else "rung"
+        kind = "peer" if name in peers else "best" if name == case.production else "rung"
         length = shares.get(name, 0.0) if shares else fastest / us
         made.append(Bar(name, kind, length, f"{percent(length)} · {duration(us)}"))
     return Bars(case.name, CEILINGS[case.ceiling if shares else ""], tuple(made))
@@ -125,14 +125,14 @@ def sizes(cases: Sequence[Case]) -> list[Lines]:
     """Time against size against the peers: the panels with most points."""
     panels: dict[tuple[str, str], dict[str, Points]] = {}
     for case in cases:
-        if "ordered" not in case.rows or not (found := place(case)):
+        if case.production not in case.rows or not (found := place(case)):
             continue
         title, axis, x = found
         taken = {
             "torch": case.us("torch"),
             "torch.compile": case.us("torch.compile"),
             "CUB": case.us("cub"),
-            "torch_reductions": case.us("ordered"),
+            "torch_reductions": case.us(case.production),
             case.ceiling: case.ceiling_us,
         }
         series = panels.setdefault((title, axis), {})
@@ -161,8 +161,8 @@ def roofs(cases: Sequence[Case]) -> Iterator[Lines]:
     for dtype in dict.fromkeys(case.dtype for case in cases if case.family == "matmul"):
         series: dict[str, Points] = {"torch": [], "torch_reductions": [], "the roof": []}
         for case in cases:
-            ours = case.rows.get("ordered", {})
-            share = case.share("ordered") if ours.get("tera_per_s") else None
+            ours = case.rows.get(case.production, {})
+            share = case.share(case.production) if ours.get("tera_per_s") else None
             if case.family != "matmul" or case.dtype != dtype or case.columns.get("form") or not share:
                 continue
             x, tera = intensity(case), float(ours["tera_per_s"])

@@ -9,7 +9,7 @@ from .. import __version__
 from ..library import FAMILIES, block_size, ladder
 from . import charts, svg
 from .charts import CEILINGS, Bars, Lines
-from .results import Case, devices_of, figure, times
+from .results import HOST, Case, devices_of, figure, times
 from .textbook import BESIDE, systems
 
 TITLES = {
@@ -115,7 +115,7 @@ def section(family: str, cases: Sequence[Case]) -> str:
         parts.append(f"<h3>{escape(device)}</h3>")
         ladders = charts.ladders(here)
         if not ladders:
-            parts.append('<p class="faint">Of the rungs but <code>ordered</code> no result is kept here.</p>')
+            parts.append('<p class="faint">Of the rungs but the one that auto runs no result is kept here.</p>')
         parts += grid([bars(chart) for chart in ladders])
         parts += grid([lines(chart) for chart in (*charts.sizes(here), *charts.roofs(here))])
         parts.append(ratios(here))
@@ -131,7 +131,7 @@ def bars(chart: Bars) -> str:
     longest = max(1.0, *(bar.length for bar in chart.bars))
     lines = []
     for bar in chart.bars:
-        name = "ordered (auto)" if bar.name == "ordered" else bar.name
+        name = f"{bar.name} (auto)" if bar.kind == "best" else bar.name
         # Behind the longest bar there is room for its figures.
         share = f"calc((100% - 6.6rem) * {bar.length / longest:.4f})"
         filled = f'<i class="{bar.kind}" style="width: {share}"></i><b>{escape(bar.text)}</b>'
@@ -162,13 +162,13 @@ def ratios(cases: Sequence[Case]) -> str:
     lines = []
     for case in [*compared, *alone]:
         assert case.ours
-        by_torch, share = case.us("torch"), case.share("ordered")
+        by_torch, share = case.us("torch"), case.share(case.production)
         kind = "" if case.ratio is None else " faster" if is_met(case) else " slower"
         cells = [figure(by_torch) if by_torch else "none", figure(float(case.ours["median_us"]))]
         cells.append(times(case.ratio) if case.ratio is not None else "")
         cells += [f"{share:.0%}" if share else ""] * bool(of)
         kinds = ["number", "number", f"number{kind}", "number"]
-        name = case.name + (", time of the host" if case.ours["variant"] == "host time" else "")
+        name = case.name + (", time of the host" if case.ours["variant"] == HOST else "")
         numbers = "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, cells, strict=False))
         lines.append(f'<tr data-case="{escape(name.lower())}"><td>{escape(name)}</td>{numbers}</tr>')
     head = "".join(f'<th class="number">{escape(text)}</th>' for text in heads)

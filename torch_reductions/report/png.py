@@ -21,7 +21,7 @@ def draw_bars(panel: Any, chart: Bars, places: int) -> None:
     for place, bar in enumerate(chart.bars):
         panel.barh(place, bar.length, height=0.72, color=COLOURS[bar.kind])
         panel.text(bar.length + 0.015, place, bar.text, va="center", fontsize=8, bbox=BEHIND)
-    names = ["ordered (auto)" if bar.name == "ordered" else bar.name for bar in chart.bars]
+    names = [f"{bar.name} (auto)" if bar.kind == "best" else bar.name for bar in chart.bars]
     panel.set_yticks(range(len(names)), names)
     panel.set_ylim(places - 0.4, -0.6)
     panel.set_xlim(0, 1.35 * max(1.0, *(bar.length for bar in chart.bars)))

@@ -15,7 +15,7 @@ from ..library import FAMILIES, Rung, block_size, ladder
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 RESULTS = CHECKOUT / "benchmarks" / "results"
 FAMILY_OF = {function: family for family in FAMILIES for rung in ladder(family) for function in rung.functions}
-OURS = ("ordered", "host time")  # what is compared with torch; the time of the host alone is one case
+HOST = "host time"  # of a call of ours, instead of the device's
 Row = dict[str, str]
 
 
@@ -98,8 +98,14 @@ class Case:
         return " ".join(parts)
 
     @property
+    def production(self) -> str:
+        """What auto runs: the last rung."""
+        return ladder(self.family)[-1].name
+
+    @property
     def ours(self) -> Row | None:
-        return next((self.rows[name] for name in OURS if name in self.rows), None)
+        """What is compared with torch."""
+        return self.rows.get(self.production) or self.rows.get(HOST)
 
     def us(self, variant: str) -> float | None:
         """The median; torch's stands in our row where it has none of its own."""
@@ -135,7 +141,7 @@ class Case:
         row = self.rows.get(variant)
         if row is None:
             us, ours = self.us(variant), self.ours
-            share = self.share("ordered") if us and ours and "ordered" in self.rows else None
+            share = self.share(self.production) if us and self.production in self.rows else None
             return share * float(ours["median_us"]) / us if us and ours and share else None
         found = row.get("share") or row.get(f"share_of_{self.ceiling}") or ""
         return float(found) if found else None
