@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import compute_elementwise_output_strides
 
 from .arguments import INTEGERS, check_input
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
@@ -105,9 +106,11 @@ def _check(input: Tensor, other: Tensor, **options: Any) -> None:
 
 
 def _fake(input: Tensor, other: Tensor, **options: Any) -> Tensor:
-    """Shape and strides are those of torch.add."""
+    """The strides are those of torch's elementwise operators (torch.add of fake tensors has others in half precision)."""
     _right(input, other, **options)
-    return torch.add(input, other)
+    shape = torch.broadcast_shapes(input.shape, other.shape)
+    strides = compute_elementwise_output_strides(input.expand(shape), other.expand(shape))
+    return input.new_empty_strided(shape, strides)
 
 
 # --- vmap and gradients ---------------------------------------------------------------------------------------------

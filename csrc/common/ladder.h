@@ -139,9 +139,9 @@ inline constexpr Rung kMatmulLadder[] = {
 inline constexpr Rung kAddLadder[] = {
     {10, "sequential", kCpu, 0, bit(Add::add), kAllDtypes, "one rounding an element", "one loop over the elements: the textbook's check", false},
     {20, "grid_2d", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "a two-dimensional grid of 32 x 32 blocks over rows and columns", true},
-    {21, "grid_2d_16x16", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "the same in blocks of 16 x 16 threads: a warp reads halves of two rows", true},
-    {22, "grid_2d_32x8", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "the same in blocks of 32 x 8 threads: more of them fit into a multiprocessor", true},
-    {23, "grid_2d_128x1", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "the same in blocks of 128 x 1 threads: four warps along one row", true},
+    {21, "grid_2d_16x16", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "rows and columns in blocks of 16 x 16 threads: a warp reads halves of two rows", true},
+    {22, "grid_2d_32x8", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "rows and columns in blocks of 32 x 8 threads: a block is ready sooner for the next one", true},
+    {23, "grid_2d_128x1", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "rows and columns in blocks of 128 x 1 threads: four warps along one row", true},
     {30, "grid_1d", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "one thread an element, counted through all rows: no thread beside a short row", true},
     {40, "grid_stride", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "as many blocks as run at once: each thread goes on by the grid's width", true},
     {50, "vectorized", kCpu | kCuda, 75, bit(Add::add), kAllDtypes, "one rounding an element", "16 bytes an access on the GPU; threads and vectors on the CPU", true},
