@@ -87,14 +87,17 @@ def test_layouts(device: str) -> None:
     from hypothesis import strategies as st
 
     sizes = st.sampled_from([1, 2, 3, 5, 8, 17, 33])
-    operand = st.tuples(st.permutations(range(5)), st.lists(st.integers(0, 9), min_size=5, max_size=5), st.integers(0, 5))
+    operand = st.tuples(
+        st.permutations(range(5)), st.lists(st.integers(0, 9), min_size=5, max_size=5), st.integers(0, 5)
+    )
     names = [name for name in tr.variants("add", device) if runs_here(RUNGS[name], device)]
 
     def tensor(shape: list[int], how: tuple[list[int], list[int], int]) -> torch.Tensor:
         order, kinds, dims = how
         order = [d for d in order if d < len(shape)]
         kinds = kinds[: len(shape)]
-        own = [1 if kind < 2 else 2 * n if kind == 2 else n + 1 if kind == 3 else n for kind, n in zip(kinds, shape)]
+        longer = {0: lambda n: 1, 1: lambda n: 1, 2: lambda n: 2 * n, 3: lambda n: n + 1}
+        own = [longer.get(kind, lambda n: n)(n) for kind, n in zip(kinds, shape, strict=True)]
         x = random([own[d] for d in order], "float32", device).permute([order.index(d) for d in range(len(order))])
         for d, (kind, n) in enumerate(zip(kinds, shape, strict=True)):
             if kind == 1:
@@ -163,7 +166,8 @@ def test_promotion(device: str) -> None:
     """Every pair of types, with and without dims, as torch.result_type has it."""
     for left, right in itertools.product(DTYPES, repeat=2):
         for shapes in itertools.product(((), (3,), (2, 1)), repeat=2):
-            x, y = (torch.full(s, 3, device=device).to(getattr(torch, d)) for s, d in zip(shapes, (left, right)))
+            of = zip(shapes, (left, right), strict=True)
+            x, y = (torch.full(shape, 3, device=device).to(getattr(torch, dtype)) for shape, dtype in of)
             actual, expected = tr.add(x, y), torch.add(x, y)
             assert actual.dtype == expected.dtype and torch.equal(actual, expected), (left, right, shapes)
 
@@ -217,7 +221,9 @@ def test_bits(dtype: str, device: str) -> None:
             assert_same_bits(tr.add(a, b, alpha=alpha, variant=name), expected, name)
             assert_same_bits(tr.add(a.T.contiguous().T, b, alpha=alpha, variant=name), expected, name)
             assert_same_bits(tr.add(a[:, 3:20], b[:, 3:20], alpha=alpha, variant=name), expected[:, 3:20], name)
-            assert_same_bits(tr.add(a[5, 7], b, alpha=alpha, variant=name), reference.add(x[5, 7], y, alpha=alpha), name)
+            assert_same_bits(
+                tr.add(a[5, 7], b, alpha=alpha, variant=name), reference.add(x[5, 7], y, alpha=alpha), name
+            )
 
 
 def digests() -> str:
@@ -257,7 +263,12 @@ def test_threads() -> None:
 
 # --- Gradients and transforms -----------------------------------------------------------------------------------------
 
-SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((3, 4), (3, 4)), ((3, 1), (4,)), ((), (2, 3)), ((2, 1, 3), (4, 1))]
+SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((3, 4), (3, 4)),
+    ((3, 1), (4,)),
+    ((), (2, 3)),
+    ((2, 1, 3), (4, 1)),
+]
 
 
 @table("left right device", [(*shapes, on) for on in DEVICES for shapes in SHAPES])
@@ -268,9 +279,7 @@ def test_gradients(left: tuple[int, ...], right: tuple[int, ...], device: str) -
         assert torch.autograd.gradcheck(lambda a, b, f=alpha: tr.add(a, b, alpha=f), (x, y))
         assert torch.autograd.gradgradcheck(lambda a, b, f=alpha: tr.add(a, b, alpha=f) ** 2, (x, y))
         seed = torch.randn(torch.broadcast_shapes(left, right), dtype=torch.float64, device=device)
-        ours, theirs = (
-            torch.autograd.grad(by.add(x, y, alpha=alpha), (x, y), seed) for by in (tr, torch)
-        )
+        ours, theirs = (torch.autograd.grad(by.add(x, y, alpha=alpha), (x, y), seed) for by in (tr, torch))
         torch.testing.assert_close(ours, theirs)
     only = tr.add(x, y.detach())
     (of_x,) = torch.autograd.grad(only.sum(), (x,))
@@ -284,7 +293,9 @@ def test_gradients_of_other_types(device: str) -> None:
     y = torch.randn(4, device=device, requires_grad=True)
     tr.add(x, y, alpha=3).sum().backward()
     assert x.grad is not None and y.grad is not None
-    assert x.grad.dtype == torch.bfloat16 and y.grad.dtype == torch.float32 and torch.equal(y.grad, torch.full_like(y, 9))
+    assert (
+        x.grad.dtype == torch.bfloat16 and y.grad.dtype == torch.float32 and torch.equal(y.grad, torch.full_like(y, 9))
+    )
     tr.add(torch.arange(4, device=device), y).sum().backward()
     assert torch.equal(y.grad, torch.full_like(y, 10))
 
@@ -428,7 +439,9 @@ def test_more_than_2_31_elements() -> None:
         for shape in ((-1,), (-1, 8)):
             part = x[: x.numel() // 8 * 8].view(shape)
             actual = tr.add(part, part[:1], variant=name)
-            assert torch.equal(actual[-70_000:], part[-70_000:] + part[:1]) and torch.equal(actual[:9], part[:9] + part[:1])
+            assert torch.equal(actual[-70_000:], part[-70_000:] + part[:1]) and torch.equal(
+                actual[:9], part[:9] + part[:1]
+            )
             del actual
 
 

@@ -11,6 +11,7 @@ sum of two tensors             add: as torch's
 ``python -m torch_reductions`` has the commands doctor, variants, explain, bench and demo.
 """
 
+from . import library  # noqa: F401  before all others: it says what is missing where there is no torch
 from .add import add
 from .library import has_cuda, variants
 from .matmul import addmm, baddbmm, bmm, linear, matmul, mm

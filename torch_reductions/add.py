@@ -7,7 +7,6 @@ wrap; of bool the sum is an or.
 
 from __future__ import annotations
 
-import functools
 import numbers
 from collections.abc import Callable
 from typing import Any
@@ -106,7 +105,7 @@ def _check(input: Tensor, other: Tensor, **options: Any) -> None:
 
 
 def _fake(input: Tensor, other: Tensor, **options: Any) -> Tensor:
-    """The strides are those of torch's elementwise operators (torch.add of fake tensors has others in half precision)."""
+    """The strides are those of torch's own operators; its add of fake tensors has others in half precision."""
     _right(input, other, **options)
     shape = torch.broadcast_shapes(input.shape, other.shape)
     strides = compute_elementwise_output_strides(input.expand(shape), other.expand(shape))
@@ -161,8 +160,7 @@ def _factor(value: Any) -> Any:
         return int(value) if isinstance(value, numbers.Integral) else float(value)
     if isinstance(value, complex):
         raise RuntimeError(
-            "add(): For non-complex input tensors, argument alpha must not be a complex number, but it is "
-            f"{value}"
+            f"add(): For non-complex input tensors, argument alpha must not be a complex number, but it is {value}"
         )
     raise wrong_type("add", "alpha", "Number", value)
 
@@ -203,8 +201,8 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: str = "auto
         NotImplementedError: a tensor is complex, sparse, nested or quantized.
 
     Order of operations: one fused multiply-add, rounded once, in float32 for float16 and bfloat16, whose result is then
-    rounded to their type (docs/order.md); alpha is rounded to the type it is multiplied in. With an alpha of 1 it is the
-    sum of two. Integers wrap; of bool it is an or.
+    rounded to their type (docs/order.md); alpha is rounded to the type it is multiplied in. With an alpha of 1 that is
+    the rounded sum. Integers wrap; of bool it is an or.
 
     Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 2.
 

@@ -250,7 +250,7 @@ def _scan(input: Tensor, dim: int, combine: Combine, initial: Sequence[float], o
     x = (rows, torch.arange(n).expand_as(rows))[: len(initial)]
     if options.get("mask") is not None:
         shown = torch.atleast_1d(options["mask"].expand(input.shape)).movedim(dim, -1).reshape(rows.shape)
-        identities = [-0.0] if combine is add else initial
+        identities = [-0.0] if combine is plus else initial
         x = tuple(torch.where(shown, part, part.new_tensor(i)) for part, i in zip(x, identities, strict=True))
     if options.get("reverse"):
         x = tuple(part.flip(1) for part in x)

@@ -147,7 +147,8 @@ inline constexpr Rung kAddLadder[] = {
     {50, "vectorized", kCpu | kCuda, 75, bit(Add::add), kAllDtypes, "one rounding an element", "16 bytes an access on the GPU; threads and vectors on the CPU", true},
 };
 // clang-format on
-inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140, kAddAuto = 50;
+inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140,
+                     kAddAuto = 50;
 inline constexpr int kMatmulCublas = 130;  // is no kernel, but torch's own
 
 }  // namespace torch_reductions

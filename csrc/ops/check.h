@@ -28,7 +28,8 @@ inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", 
                                               "uint8",   "int16",    "int32",   "int64",   "bool"};
 static_assert(std::size(kFunctionNames) == kReduceFunctions && std::size(kScanNames) == kScanFunctions &&
               std::size(kRecurrenceNames) == kRecurrenceFunctions && std::size(kSegmentNames) == kSegmentFunctions &&
-              std::size(kProductNames) == kProductFunctions && std::size(kAddNames) == kAddFunctions && std::size(kDtypeNames) == kDtypes);
+              std::size(kProductNames) == kProductFunctions && std::size(kAddNames) == kAddFunctions &&
+              std::size(kDtypeNames) == kDtypes);
 
 inline const char* name_of(Function function) { return kFunctionNames[int(function)]; }
 inline const char* name_of(Scan function) { return kScanNames[int(function)]; }

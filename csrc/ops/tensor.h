@@ -52,8 +52,7 @@ inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strid
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(like.get(), &device_index));
   const auto code = torch::stable::detail::to<int32_t>(torch::stable::detail::from(scalar_type_of(dtype)));
   AtenTensorHandle handle;
-  TORCH_ERROR_CODE_CHECK(
-      aoti_torch_empty_strided(dims, sizes, strides, code, device_type, device_index, &handle));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(dims, sizes, strides, code, device_type, device_index, &handle));
   return Tensor(handle);
 }
 

@@ -637,8 +637,8 @@ def addition_cases_of(dtype: torch.dtype, views: Sequence[Addition] = ADDITIONS,
 @functools.cache
 def main_cases() -> list[Case]:
     """For every schedule and build: sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16
-    and int64; sums of two tensors; products of matrices; a few of logcumsumexp, whose kernels differ in the operator alone, and of packed
-    segments and masks."""
+    and int64; sums of two tensors; products of matrices; a few of logcumsumexp, whose kernels differ in the operator
+    alone, and of packed segments and masks."""
     return (
         [case for dtype in DTYPES for case in addition_cases_of(dtype)]
         + [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]

@@ -109,12 +109,12 @@ struct Computed {
 
   explicit Computed(const Case& c)
       : values(c.args.output_dtype, c.product    ? c.product->batch * c.product->m * c.product->n
-                                     : c.addition ? c.addition->count
-                                                  : c.args.outer * c.args.inner *
-                                                    (c.scan         ? c.scan->results
-                                                     : c.recurrence ? c.recurrence->length
-                                                     : c.segment    ? c.segment->segments.count
-                                                                    : 1)),
+                                    : c.addition ? c.addition->count
+                                                 : c.args.outer * c.args.inner *
+                                                       (c.scan         ? c.scan->results
+                                                        : c.recurrence ? c.recurrence->length
+                                                        : c.segment    ? c.segment->segments.count
+                                                                       : 1)),
         indices(Dtype::int64, c.scan && c.scan->function >= Scan::cummax ? values.count() : 0) {}
 };
 

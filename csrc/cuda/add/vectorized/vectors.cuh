@@ -113,8 +113,10 @@ Way way_of(const AddArgs& args, const void* data, const int64_t (&strides)[kAddD
 
 template <class T>
 void add_by_vectors(const AddArgs& args, Context& context) {
-  Walk walk{way_of<T>(args, args.input, args.input_strides), way_of<T>(args, args.other, args.other_strides),
-            args.count <= INT32_MAX, {}};
+  Walk walk{way_of<T>(args, args.input, args.input_strides),
+            way_of<T>(args, args.other, args.other_strides),
+            args.count <= INT32_MAX,
+            {}};
   for (int d = 0; walk.small && d < args.dims; d++) walk.sizes[d] = Divisor(args.sizes[d]);
   const auto start = [&](auto kernel, int elements) {
     const int64_t vectors = args.count / elements;
