@@ -41,7 +41,7 @@ using AddType =
                                                              std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>,
                        Accumulator<T>>;
 // Elements of k in one chain: of fused multiply-adds, and of steps of the tensor cores (docs/order.md).
-inline constexpr int64_t kProductChunk = 512, kTensorChunk = 4096;
+inline constexpr int64_t kProductChunk = 512, kTensorChunk = 8192;
 
 constexpr int size_of(Dtype dtype) {
   switch (dtype) {
