@@ -14,6 +14,7 @@ BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "in
 class Case:
     family: ClassVar[str] = "reduce"
     ceiling: ClassVar[str] = "read"
+    production: ClassVar[str] = "ordered"  # what auto runs
 
     function: str
     shape: tuple[int, ...]
@@ -191,6 +192,35 @@ class ProductCase(Case):
     def name(self) -> str:
         cube = f"{self.shape[0]}^3" if len(self.shape) == 3 and len(set(self.shape)) == 1 else self.shape_text
         return f"{self.function} {cube} {self.dtype} {self.form}".rstrip()
+
+
+@dataclass(frozen=True)
+class AddCase(Case):
+    """A sum of two tensors, of which the second may lie in another way."""
+
+    family: ClassVar[str] = "add"
+    ceiling: ClassVar[str] = "copy"
+    production: ClassVar[str] = "vectorized"
+
+    form: str = ""  # of other: "a row", "a column", "transposed" or "sliced"; or "alpha"
+
+    @property
+    def other_elements(self) -> int:
+        rows, columns = self.shape if len(self.shape) == 2 else (1, self.elements)
+        return {"a row": columns, "a column": rows}.get(self.form, self.elements)
+
+    @property
+    def moved(self) -> int:
+        return (2 * self.elements + self.other_elements) * BYTES[self.dtype]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {"function": self.function, "shape": self.shape_text, "dtype": self.dtype, "form": self.form}
+
+    @property
+    def name(self) -> str:
+        shape = size_text(self.shape[0]) if len(self.shape) == 1 else self.shape_text
+        return f"{self.function} {shape} {self.dtype} {self.form}".rstrip()
 
 
 def size_text(n: int) -> str:
@@ -492,3 +522,28 @@ def product_cpu_rest() -> Iterator[ProductCase]:
     yield ProductCase("mm", (16, 16, 4096), None)
     yield ProductCase("mm", (128, 1024, 1024), None)
     yield ProductCase("bmm", (1000, 64, 64, 64), None)
+
+
+# Sums of two tensors, cold cache: at least torch's speed, 0.99 of it within the noise of two runs.
+ADD_CUDA_TABLE = [
+    AddCase("add", (4096, 4096), None, ratio=0.99),
+    AddCase("add", (4096, 4096), None, "bfloat16", ratio=0.99),
+    AddCase("add", (4096, 4096), None, form="a row", ratio=0.99),
+    AddCase("add", (4096, 4096), None, form="a column", ratio=0.99),
+    AddCase("add", (4096, 4096), None, form="transposed", ratio=0.99),
+    AddCase("add", (4096, 4096), None, form="alpha", ratio=0.99),
+    AddCase("add", (2**28,), None, ratio=0.99),
+]
+ADD_CPU_TABLE = [replace(case, ratio=0.95) for case in ADD_CUDA_TABLE[:-1]]
+
+
+def add_rest() -> Iterator[AddCase]:
+    """Nothing is owed but to be no slower than torch: other sizes, types and layouts."""
+    for power in (16, 20, 22):
+        yield AddCase("add", (2**power,), None)
+    for dtype in ("float16", "float64", "int8", "int32", "int64"):
+        yield AddCase("add", (2048, 2048), None, dtype)
+    for dtype in ("float32", "bfloat16"):
+        yield AddCase("add", (4096, 4095), None, dtype, form="sliced")
+        yield AddCase("add", (4095, 4097), None, dtype, form="transposed")
+        yield AddCase("add", (4096, 4095), None, dtype, form="a row")

@@ -1,4 +1,4 @@
-"""Writes the README's tables from results/{reduce,scan,segment,matmul}_*.csv, each between its two markers.
+"""Writes the README's tables from results/{reduce,scan,segment,matmul,add}_*.csv, each between its two markers.
 
 python benchmarks/readme.py            # rewrites the tables
 python benchmarks/readme.py --check    # exit status 1 where the README is not what the results say
@@ -24,6 +24,7 @@ TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line
     "scan": ("scan", cases.SCAN_CUDA_TABLE, cases.SCAN_CPU_TABLE),
     "segment": ("reduction of segments", cases.SEGMENT_CUDA_TABLE, cases.SEGMENT_CPU_TABLE),
     "matmul": ("product, m x n x k", cases.PRODUCT_CUDA_TABLE, cases.PRODUCT_CPU_TABLE),
+    "add": ("sum", cases.ADD_CUDA_TABLE, cases.ADD_CPU_TABLE),
 }
 CEILINGS = {"read": "of the read ceiling", "copy": "of a copy", "roof": "of the roof"}
 
@@ -34,7 +35,7 @@ def sections(family: str, results: Path) -> Iterator[str]:
     paths = sorted(results.glob(f"{family}_*.csv"), key=lambda path: (path.stem == f"{family}_cpu", path.stem))
     for path in paths:
         on_cpu = path.stem == f"{family}_cpu"
-        rows = [row for row in rows_of(path) if row["variant"] == "ordered"]
+        rows = [row for row in rows_of(path) if row["variant"] == on_cuda[0].production]
         if on_cpu:
             rows = [row for row in rows if row["device"].endswith(", 2 threads")]
         wanted = on_two_threads if on_cpu else on_cuda

@@ -110,7 +110,7 @@ class Result:
         if self.wrong:
             return f"{self.status:6}  {self.case.name:38} {self.wrong}"
         share = f"{self.share:6.1%}" if self.share else " " * 6
-        name = self.case.name if self.variant == "ordered" else f"{self.variant} of {self.case.name}"
+        name = self.case.name if self.variant == self.case.production else f"{self.variant} of {self.case.name}"
         against_torch = f"{self.times['torch'].median:10.2f} {self.ratio:7.2f}" if self.ratio else " " * 18
         return f"{self.status:6}  {name:38} {self.us:10.2f} {against_torch} {share}  {self.case.must}{self.beside}"
 
@@ -154,6 +154,16 @@ def compare(
             slow[name] = Timing.of(trial)
     rest = {name: call for name, call in may_be_slow.items() if name not in slow}
     return {**harness.compare({**calls, **rest}, seconds), **slow}
+
+
+def copy_calls(memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
+    """Two ways to move as many bytes, half of them read and half written: the driver's, and a kernel of torch's."""
+    source = memory[: max(16, nbytes // 32 * 16)].view(torch.int32)
+    target = torch.empty_like(source)
+    return {
+        "copy by cudaMemcpyAsync": lambda: target.copy_(source),
+        "copy by a kernel": lambda: torch.neg(source, out=target),
+    }
 
 
 def run_cuda(

@@ -149,16 +149,6 @@ def what_is_wrong(case: ScanCase, x: torch.Tensor, results: Sequence[torch.Tenso
     return "" if error <= allowed else f"off by {error:.3g}, and {allowed:.3g} is rounding"
 
 
-def copy_calls(memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
-    """Two ways to move as many bytes, half of them read and half written: the driver's, and a kernel of torch's."""
-    source = memory[: max(16, nbytes // 32 * 16)].view(torch.int32)
-    target = torch.empty_like(source)
-    return {
-        "copy by cudaMemcpyAsync": lambda: target.copy_(source),
-        "copy by a kernel": lambda: torch.neg(source, out=target),
-    }
-
-
 def measure_cuda(
     case: ScanCase, memory: torch.Tensor, harness: CudaTimer, device: str, seconds: float, pictured: bool
 ) -> Result:
@@ -181,7 +171,7 @@ def measure_cuda(
     by_torch: dict[str, Call] = {}
     if not case.form and not gates:
         by_torch = {"torch": partial(torchs, case, x), **(compiled(case, x) if pictured else {})}
-    result.times = runner.compare(harness, {**calls, **copy_calls(memory, result.nbytes)}, by_torch, seconds)
+    result.times = runner.compare(harness, {**calls, **runner.copy_calls(memory, result.nbytes)}, by_torch, seconds)
     return result
 
 

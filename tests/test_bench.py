@@ -15,7 +15,7 @@ from helpers import table
 
 import torch_reductions as tr
 from torch_reductions import bench
-from torch_reductions.catalog import OPERATORS
+from torch_reductions.catalog import ADDITIONS, OPERATORS
 from torch_reductions.library import FAMILIES, block_size, check_variant, ladder
 from torch_reductions.report import charts, results
 from torch_reductions.timing import Call, CpuTimer, CudaTimer, Timing, clocks, timer
@@ -26,11 +26,13 @@ def problem(function: str, dtype: torch.dtype = torch.float32) -> bench.Problem:
     if family == "matmul":
         batched = "b" in "".join(bench.MATRICES[function])
         return bench.Problem(function, (*((3,) if batched else ()), 30, 20, 70), None, dtype)
+    if family == "add":
+        return bench.Problem(function, (70, 9), None, dtype)
     return bench.Problem(function, (70, 9), 0, dtype, segments=5 if family == "segment" else 0)
 
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32)
-KNOWN = {**{o.name: o.dtypes for o in OPERATORS}, **dict.fromkeys(bench.MATRICES, (*TYPES, torch.int8))}
+KNOWN = {**{o.name: o.dtypes for o in (*OPERATORS, *ADDITIONS)}, **dict.fromkeys(bench.MATRICES, (*TYPES, torch.int8))}
 
 
 @table("function dtype", [(name, dtype) for name, known in KNOWN.items() for dtype in TYPES if dtype in known])
@@ -55,7 +57,7 @@ def test_every_function_can_be_timed() -> None:
 
 
 SHAPES = {"sum": "70x9", "cumsum": "70x9", "linear_recurrence": "70x9", "segment_mean": "70x9"}
-SHAPES |= {"mm": "20x30x40", "linear": "20x30x40", "baddbmm": "3x20x30x40"}
+SHAPES |= {"add": "70x9", "mm": "20x30x40", "linear": "20x30x40", "baddbmm": "3x20x30x40"}
 
 
 @pytest.mark.parametrize("function", SHAPES)
@@ -79,6 +81,14 @@ def test_products_by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = bench.measure(given, "cpu", ["sequential", "ordered"], 0.5)
     assert [line.variant for line in lines] == ["torch", "sequential", "ordered"]
     assert {line.rate for line in lines} == {2 * 3 * 30 * 20 * 70 / 1e3} and lines[0].problem.unit == "Gop/s"
+
+
+def test_both_clocks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every rung by the device's clock and by the host's; on a CPU they are one."""
+    bench.print_clocks(problem("add"), "cpu")
+    lines = capsys.readouterr().out.splitlines()
+    assert "by events" in lines[2] and [line.split()[0] for line in lines[3:]] == tr.variants("add")
+    assert all(line.count(" us") == 2 for line in lines[3:])
 
 
 def test_a_product_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,6 +80,19 @@ def test_a_case_is_measured(matmul: ModuleType, dtype: str, form: str) -> None:
     assert set(measured.times) == {"ordered", "torch"} and not measured.wrong and measured.share is None
 
 
+@pytest.mark.parametrize("form", ["", "a row", "a column", "transposed", "sliced", "alpha"])
+def test_a_sum_is_measured(form: str) -> None:
+    add = importlib.import_module("add")
+    case = add.AddCase("add", (20, 30), None, form=form)
+    input, other = add.operands(case, "cpu")
+    result = add.call_of(torch.add, case, input, other)()
+    assert case.moved == 4 * (1200 + other.numel()) and add.what_is_wrong(case, result, result) == ""
+    assert add.what_is_wrong(case, result + 1, result) != ""
+    measured = add.measure_cpu(case, "some CPU", 0.0)
+    assert set(measured.times) == {"vectorized", "torch"} and not measured.wrong
+    assert measured.line().split()[1] == "add"
+
+
 # --- The roof ---------------------------------------------------------------------------------------------------------
 
 

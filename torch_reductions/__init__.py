@@ -5,11 +5,14 @@ scans                          cumsum cumprod logcumsumexp cummax cummin: as tor
 recurrence                     linear_recurrence: torch has none
 reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin: torch.segment_reduce
 products of matrices           mm bmm addmm baddbmm matmul linear: as torch's, of integers too
+sum of two tensors             add: as torch's
 
 ``variants(function, device)`` names the ways of computing one, ``has_cuda()`` says whether the CUDA kernels are loaded;
 ``python -m torch_reductions`` has the commands doctor, variants, explain, bench and demo.
 """
 
+from . import library  # noqa: F401  before all others: it says what is missing where there is no torch
+from .add import add
 from .library import has_cuda, variants
 from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 from .recurrence import linear_recurrence
@@ -19,6 +22,7 @@ from .segment import segment_amax, segment_amin, segment_mean, segment_prod, seg
 
 __version__ = "0.1.0"
 __all__ = [
+    "add",
     "addmm",
     "amax",
     "amin",

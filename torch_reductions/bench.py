@@ -18,7 +18,7 @@ import torch
 
 import torch_reductions as tr
 
-from .catalog import OPERATORS
+from .catalog import ADDITIONS, OPERATORS
 from .library import FAMILIES, block_size, dtype_name, ladder, wrong_variant
 from .report import short_name
 from .report.results import CHECKOUT, RESULTS, Row, cpu_name, keep
@@ -34,9 +34,13 @@ MATRICES = {
     "linear": ("mk", "nk", "n"),
 }
 OF_ONE_TENSOR = {operator.name: operator for operator in OPERATORS if operator.family != "matmul"}
-FUNCTIONS = {**{name: operator.family for name, operator in OF_ONE_TENSOR.items()}, **dict.fromkeys(MATRICES, "matmul")}
+FUNCTIONS = {
+    **{name: operator.family for name, operator in OF_ONE_TENSOR.items()},
+    **dict.fromkeys(MATRICES, "matmul"),
+    **{record.name: record.family for record in ADDITIONS},
+}
 PRODUCTS = ("prod", "cumprod", "segment_prod")
-EXACT = ("amax", "amin", "argmax", "argmin", "cummax", "cummin", "segment_amax", "segment_amin")
+EXACT = ("add", "amax", "amin", "argmax", "argmin", "cummax", "cummin", "segment_amax", "segment_amin")
 
 Result = torch.Tensor | tuple[torch.Tensor, ...]
 Inputs = tuple[torch.Tensor, ...]
@@ -95,6 +99,8 @@ class Problem:
             return f"{self.function}, {sizes} = {shape}, {str(self.dtype).removeprefix('torch.')}"
         if len(self.shape) == 1 and self.shape[0].bit_count() == 1:
             shape = "2" + str(self.shape[0].bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        if self.family == "add":
+            return f"{self.function} of two {shape} {str(self.dtype).removeprefix('torch.')}"
         over = "over everything" if self.dim is None else f"along dim {self.dim}"
         over += f", {self.segments} segments" if self.segments else ""
         return f"{self.function} of {shape} {str(self.dtype).removeprefix('torch.')}, {over}"
@@ -106,6 +112,8 @@ class Problem:
             shapes = [tuple(sizes[letter] for letter in letters) for letters in MATRICES[self.function]]
             return tuple(self.values(device, generator, shape) for shape in shapes)
         x = self.values(device, generator, self.shape)
+        if self.family == "add":
+            return x, self.values(device, generator, self.shape)
         if self.family == "recurrence":
             return torch.rand(self.shape, generator=generator, dtype=self.dtype, device=device), x
         if self.family == "segment":
@@ -128,7 +136,7 @@ class Problem:
         """What torch calls the same; where it has nothing, a loop of its operations."""
         if self.family == "segment" and self.dim == 0 and self.dtype.is_floating_point:
             return partial(segment_reduce, self.function)
-        if self.of_matrices:
+        if self.of_matrices or self.family == "add":
             return getattr(torch, self.function, torch.nn.functional.linear)
         function: Callable[..., Result] = getattr(torch, self.function, OF_ONE_TENSOR[self.function].reference)
         return function
@@ -255,6 +263,7 @@ DEMO = [
     Problem("linear_recurrence", (256, 4096), 1, torch.float32),
     Problem("segment_sum", (2**24,), 0, torch.float32, segments=1024),
     Problem("segment_sum", (65536, 64), 0, torch.float32, segments=256),
+    Problem("add", (4096, 4096), None, torch.float32),
 ]
 # Products of matrices: on a CPU as large as a loop can do in a second, on a GPU as the textbook has them.
 PRODUCT_SIZES = {"cpu": 512, "cuda": 1024}
@@ -570,6 +579,18 @@ def print_tiles(problem: Problem, device: str) -> None:
             print(f"{name:{wide}}{us:12,.1f} us{rate:>8} Gop/s{mark:>9}  {ideas[name]}")
 
 
+def print_clocks(problem: Problem, device: str) -> None:
+    """Every rung, and so every shape of a block, by the textbook's two clocks: the device's and the host's."""
+    inputs, names = problem.data(device), rungs_of_type(problem, device)
+    harness, ideas = timer(device), {rung.name: rung.idea for rung in ladder(problem.family)}
+    calls = {name: problem.call(inputs, name) for name in names}
+    by_events, by_host = harness.means(calls, RUNS), harness.waited_for(calls, RUNS)
+    wide = max(map(len, names))
+    print(f"\n{device_title(device)}: {problem.title}, the mean of {RUNS} runs\n{'':{wide}}   by events     by host")
+    for name in names:
+        print(f"{name:{wide}}{by_events[name]:9,.1f} us{by_host[name]:9,.1f} us  {ideas[name]}")
+
+
 def rung_of(line: Line) -> str:
     """The rung that a variant of a given block size belongs to; any other is its own."""
     return line.variant.removesuffix(f"_{block_size(line.variant)}")
@@ -614,7 +635,8 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
         for row, ((device, _), here) in enumerate(groups.items()):
             limit = 1.18 * max(line.rate for line in here)  # of a row; arithmetic is faster by the type
             problems = list(dict.fromkeys(line.problem for line in here))
-            labels = {"torch": problems[0].torch_name, "ordered": "ordered (auto)"}
+            production = ladder(problems[0].family)[-1].name
+            labels = {"torch": problems[0].torch_name, production: f"{production} (auto)"}
             ticks = [labels.get(name, name) for name in names[row]]
             for panel in axes[row][len(problems) :]:
                 panel.set_visible(False)
@@ -726,6 +748,8 @@ def demo(argv: Sequence[str]) -> int:
     for device, given in problems:
         if given.of_matrices and given.dtype == torch.float32:
             print_tiles(given, device)
+        if given.family == "add" and device == "cuda":
+            print_clocks(given, device)
     if missed := not_run(families):
         print(f"\n{missed}")
     if draw(lines, options.output):
@@ -800,7 +824,7 @@ def bench(argv: Sequence[str]) -> int:
         "--dim",
         type=int,
         default=None,
-        help="default: all; of a scan or recurrence the last, of segments the first; a product of matrices has none",
+        help="default: all; of a scan or recurrence the last, of segments the first; products and add have none",
     )
     parser.add_argument("--segments", type=int, default=1024, help="how many, of random lengths (default: 1024)")
     parser.add_argument("--dtype", default="float32", help="a name of torch's (default: float32)")
@@ -833,7 +857,9 @@ def bench(argv: Sequence[str]) -> int:
         parser.error(f"--shape {options.shape}: {options.function} has {named}, such as {usual}")
     if family == "matmul" and options.dim is not None:
         parser.error(f"--dim {options.dim}: a product of matrices has none")
-    if options.dim is None and family not in ("reduce", "matmul"):
+    if family == "add" and options.dim is not None:
+        parser.error(f"--dim {options.dim}: a sum of two tensors has none")
+    if options.dim is None and family not in ("reduce", "matmul", "add"):
         options.dim = 0 if family == "segment" else len(shape) - 1
     if options.segments < 1:
         parser.error(f"--segments {options.segments}: there must be one at least")

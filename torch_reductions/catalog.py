@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from . import recurrence, reduce, scan, segment
+from .add import add
 from .arguments import DTYPES, FLOATS, INTEGERS
 from .library import Rung, dtype_name, ladder
 from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 
 __all__ = [
+    "ADDITIONS",
     "INPUTS",
     "OPERATORS",
     "PRODUCTS",
@@ -102,7 +104,7 @@ class Operator(Record):
 
 @dataclass(frozen=True)
 class Product(Record):
-    """A product of matrices, and the tensors of each call that it is tried on."""
+    """A product of matrices, or another function of several tensors, and those of each call that it is tried on."""
 
     inputs: tuple[tuple[Input, ...], ...]
 
@@ -311,4 +313,43 @@ PRODUCTS = (
         ),
     ),
 )
-RECORDS = (*OPERATORS, *PRODUCTS)  # one a public function
+ADDITIONS = (
+    Product(
+        "add",
+        "add",
+        add,
+        torch.add,
+        DTYPES,
+        (
+            *(
+                (Input(shape, left), Input(shape, right, seed=1))
+                for shape in ((33, 65), (32, 128), (5, 33, 7), (3, 5, 4, 9), (0, 3))
+                for left, right in (
+                    itertools.product(("contiguous", "transposed", "sliced", "expanded", "narrow"), repeat=2)
+                    if shape == (33, 65)
+                    else [("contiguous", "contiguous"), ("transposed", "narrow"), ("narrow", "transposed")]
+                )
+            ),
+            *(
+                (Input(shape, left), Input(shape, right, seed=1))
+                for shape in ((1,), (33,), (1025,), (100_003,))
+                for left, right in (("contiguous", "contiguous"), ("sliced", "contiguous"), ("narrow", "narrow"))
+            ),
+            *(
+                _shapes(left, right)
+                for left, right in (
+                    ((33, 65), (65,)),
+                    ((64,), (33, 64)),
+                    ((33, 64), (33, 1)),
+                    ((1, 64), (33, 1)),
+                    ((), ()),
+                    ((), (33, 65)),
+                    ((7, 1, 5), (3, 1)),
+                    ((0, 3), (1, 3)),
+                    ((2, 3, 1, 5, 1), (3, 4, 1, 6)),
+                )
+            ),
+        ),
+    ),
+)
+RECORDS = (*OPERATORS, *PRODUCTS, *ADDITIONS)  # one a public function

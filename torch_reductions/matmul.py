@@ -22,7 +22,7 @@ from torch import Tensor
 
 from .arguments import INTEGERS, check_input, to_dtype
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
-from .reduce import sum as sum_of
+from .reduce import sum_to_shape
 
 __all__ = ["addmm", "baddbmm", "bmm", "linear", "matmul", "mm"]
 
@@ -180,7 +180,7 @@ def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     a, b = ctx.saved_tensors
     of_given: list[Tensor | None] = []
     for shape, dtype in ctx.given:
-        of_one = _summed_to(grad if ctx.beta == 1 else grad * ctx.beta, shape).to(dtype) if ctx.needs[0] else None
+        of_one = sum_to_shape(grad if ctx.beta == 1 else grad * ctx.beta, shape).to(dtype) if ctx.needs[0] else None
         of_given.append(of_one)
     grad = grad.to(ctx.dtype)
     multiply = _OPERATORS[name].run
@@ -189,13 +189,6 @@ def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     if ctx.alpha != 1:
         of_a, of_b = (None if of is None else of * ctx.alpha for of in (of_a, of_b))
     return *of_given, of_a, of_b
-
-
-def _summed_to(grad: Tensor, shape: torch.Size) -> Tensor:
-    """Summed over the dims along which a tensor of that shape was broadcast; in one order too."""
-    ahead = grad.ndim - len(shape)
-    dims = [d for d in range(grad.ndim) if d < ahead or (shape[d - ahead] == 1 and grad.shape[d] != 1)]
-    return sum_of(grad, dims, keepdim=True).reshape(shape) if dims else grad
 
 
 # --- The operators --------------------------------------------------------------------------------------------------

@@ -478,3 +478,13 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, vari
     tensor([1, 0])
     """
     return _call(_argmin, variant, input, dim, keepdim)
+
+
+# --- For the gradients of others --------------------------------------------------------------------------------------
+
+
+def sum_to_shape(grad: Tensor, shape: Sequence[int]) -> Tensor:
+    """Summed over the dims along which a tensor of that shape was broadcast; in one order too."""
+    ahead = grad.ndim - len(shape)
+    dims = [d for d in range(grad.ndim) if d < ahead or (shape[d - ahead] == 1 and grad.shape[d] != 1)]
+    return sum(grad, dims, keepdim=True).reshape(shape) if dims else grad

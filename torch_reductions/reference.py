@@ -60,7 +60,7 @@ def folds(combine: Combine, x: Values) -> Values:
     return values
 
 
-def add(left: Values, right: Values) -> Values:
+def plus(left: Values, right: Values) -> Values:
     return (left[0] + right[0],)
 
 
@@ -200,7 +200,7 @@ def _fold(input: Tensor, dim: Dim, keepdim: bool, dtype: torch.dtype | None, com
 
 
 def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
-    return _fold(input, dim, keepdim, dtype, add, 0)
+    return _fold(input, dim, keepdim, dtype, plus, 0)
 
 
 def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
@@ -212,7 +212,7 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.
     rows, shape = rows_of(input.to(dtype or input.dtype), dim, keepdim)
     if 0 in rows.shape:
         return torch.full(shape, torch.nan, dtype=dtype or input.dtype)
-    (total,) = fold(add, (rows,))
+    (total,) = fold(plus, (rows,))
     return (total / torch.full_like(total, rows.shape[1])).to(dtype or input.dtype).reshape(shape)
 
 
@@ -250,7 +250,7 @@ def _scan(input: Tensor, dim: int, combine: Combine, initial: Sequence[float], o
     x = (rows, torch.arange(n).expand_as(rows))[: len(initial)]
     if options.get("mask") is not None:
         shown = torch.atleast_1d(options["mask"].expand(input.shape)).movedim(dim, -1).reshape(rows.shape)
-        identities = [-0.0] if combine is add else initial
+        identities = [-0.0] if combine is plus else initial
         x = tuple(torch.where(shown, part, part.new_tensor(i)) for part, i in zip(x, identities, strict=True))
     if options.get("reverse"):
         x = tuple(part.flip(1) for part in x)
@@ -269,7 +269,7 @@ def _scan(input: Tensor, dim: int, combine: Combine, initial: Sequence[float], o
 
 def cumsum(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
     result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
-    return _scan(input.to(dtype or input.dtype), dim, add, [0], options)[0].to(result)
+    return _scan(input.to(dtype or input.dtype), dim, plus, [0], options)[0].to(result)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
@@ -335,7 +335,7 @@ def _segments(
 
 def segment_sum(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None) -> Tensor:
     result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
-    return _segments(input.to(dtype or input.dtype), cu_seqlens, dim, result, add, 0)
+    return _segments(input.to(dtype or input.dtype), cu_seqlens, dim, result, plus, 0)
 
 
 def segment_prod(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None) -> Tensor:
@@ -345,7 +345,7 @@ def segment_prod(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torc
 
 def segment_mean(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None) -> Tensor:
     result = dtype or input.dtype
-    return _segments(input.to(result), cu_seqlens, dim, result, add, torch.nan, mean=True)
+    return _segments(input.to(result), cu_seqlens, dim, result, plus, torch.nan, mean=True)
 
 
 def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0) -> Tensor:
@@ -473,3 +473,14 @@ def linear(
     value = product(input.unsqueeze(0) if input.ndim == 1 else input, torch.atleast_2d(weight).mT)
     value = value if bias is None else value + bias.to(value.dtype)
     return value.reshape((*input.shape[:-1], *weight.shape[:-1])).to(out_dtype or input.dtype)
+
+
+def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+    """alpha other + input with one rounding in the accumulator's type, and one of half precision to its own."""
+    dtype = torch.result_type(input, other)
+    input, other = input.to(dtype), other.to(dtype)
+    if not dtype.is_floating_point:
+        return input + other * torch.tensor(alpha).to(dtype)
+    wide = accumulator(dtype)
+    factor = torch.tensor(alpha, dtype=wide).expand_as(other)
+    return multiply_add(factor, other.to(wide), input.to(wide)).to(dtype)

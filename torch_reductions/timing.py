@@ -107,6 +107,10 @@ class Timer:
         taken = self.sample(calls, rounds=runs)
         return {name: statistics.fmean(us for of, us in taken if of == name) for name in calls}
 
+    def waited_for(self, calls: Mapping[str, Call], runs: int = 5) -> dict[str, float]:
+        """The same by the host's clock, which stops when the device is done."""
+        return self.means(calls, runs)
+
     def warm_up(self, calls: Mapping[str, Call]) -> None:
         raise NotImplementedError
 
@@ -163,6 +167,20 @@ class CudaTimer(Timer):
     def means(self, calls: Mapping[str, Call], runs: int = 5) -> dict[str, float]:
         with torch.cuda.device(self.device):
             return super().means(calls, runs)
+
+    def waited_for(self, calls: Mapping[str, Call], runs: int = 5) -> dict[str, float]:
+        def wall(call: Call) -> float:
+            def whole() -> None:
+                call()
+                torch.cuda.synchronize()
+
+            self.flush()
+            torch.cuda.synchronize()
+            return CpuTimer.wall(whole, 1)
+
+        with torch.cuda.device(self.device):
+            self.warm_up(calls)
+            return {name: statistics.fmean(wall(call) for _ in range(runs)) for name, call in calls.items()}
 
     def warm_up(self, calls: Mapping[str, Call]) -> None:
         for call in calls.values():

@@ -119,4 +119,25 @@ struct MatmulArgs {
   int64_t batch, m, n, k;
 };
 
+enum class Add : int { add };
+inline constexpr int kAddFunctions = 1;
+inline constexpr int kAddDims = 64;  // torch's own limit
+
+// output = input + alpha other, elementwise, with one rounding; of integers it wraps, of bool it is an or. The dims are
+// those of the output as it lies in memory, the innermost first, merged where both operands allow it: element i of the
+// output is the i-th in memory, and strides say where the operands' are (0 where one was broadcast). No size is 0, and of
+// at least one dim.
+//   alpha: of integers a whole number, of bool 0 or 1
+//   count: of elements;  columns: of the output's innermost dim before dims were merged, which divides count
+struct AddArgs {
+  Add function;
+  Dtype dtype;
+  const void *input, *other;
+  void* output;
+  double alpha;
+  int64_t count, columns;
+  int dims;
+  int64_t sizes[kAddDims], input_strides[kAddDims], other_strides[kAddDims];
+};
+
 }  // namespace torch_reductions

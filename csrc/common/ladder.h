@@ -26,6 +26,7 @@ constexpr unsigned bit(Scan function) { return 1u << int(function); }
 constexpr unsigned bit(Segment function) { return 1u << int(function); }
 constexpr unsigned bit(Recurrence function) { return 1u << int(function); }
 constexpr unsigned bit(Product function) { return 1u << int(function); }
+constexpr unsigned bit(Add function) { return 1u << int(function); }
 constexpr unsigned bit(Dtype dtype) { return 1u << int(dtype); }
 inline constexpr unsigned kAllFunctions = (1u << kReduceFunctions) - 1, kAllDtypes = (1u << kDtypes) - 1;
 inline constexpr unsigned kFolds =
@@ -134,8 +135,20 @@ inline constexpr Rung kMatmulLadder[] = {
     {130, "cublas", kCuda, 75, kAllProducts, kFloats, "cuBLAS's own", "torch's own operators: the ruler", false},
     {140, "ordered", kCpu | kCuda, 75, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", true},
 };
+
+inline constexpr Rung kAddLadder[] = {
+    {10, "sequential", kCpu, 0, bit(Add::add), kAllDtypes, "one rounding an element", "one loop over the elements: the textbook's check", false},
+    {20, "grid_2d", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "a two-dimensional grid of 32 x 32 blocks over rows and columns", true},
+    {21, "grid_2d_16x16", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "rows and columns in blocks of 16 x 16 threads: a warp reads halves of two rows", true},
+    {22, "grid_2d_32x8", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "rows and columns in blocks of 32 x 8 threads: a block is ready sooner for the next one", true},
+    {23, "grid_2d_128x1", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "rows and columns in blocks of 128 x 1 threads: four warps along one row", true},
+    {30, "grid_1d", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "one thread an element, counted through all rows: no thread beside a short row", true},
+    {40, "grid_stride", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "as many blocks as run at once: each thread goes on by the grid's width", true},
+    {50, "vectorized", kCpu | kCuda, 75, bit(Add::add), kAllDtypes, "one rounding an element", "16 bytes an access on the GPU; threads and vectors on the CPU", true},
+};
 // clang-format on
-inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140;
+inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140,
+                     kAddAuto = 50;
 inline constexpr int kMatmulCublas = 130;  // is no kernel, but torch's own
 
 }  // namespace torch_reductions

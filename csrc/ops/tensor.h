@@ -45,21 +45,25 @@ struct Dims {
   }
 };
 
-// Like torch.empty, without the dispatcher's boxing.
+// Like torch.empty_strided, without the dispatcher's boxing.
+inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strides, Dtype dtype, const Tensor& like) {
+  int32_t device_type, device_index;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(like.get(), &device_index));
+  const auto code = torch::stable::detail::to<int32_t>(torch::stable::detail::from(scalar_type_of(dtype)));
+  AtenTensorHandle handle;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(dims, sizes, strides, code, device_type, device_index, &handle));
+  return Tensor(handle);
+}
+
+// Like torch.empty.
 inline Tensor empty(Dims& dims, Dtype dtype, const Tensor& like) {
   int64_t stride = 1;
   for (int i = dims.count; i-- > 0;) {
     dims.strides[i] = stride;
     stride *= dims.sizes[i] > 0 ? dims.sizes[i] : 1;
   }
-  int32_t device_type, device_index;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(like.get(), &device_index));
-  const auto code = torch::stable::detail::to<int32_t>(torch::stable::detail::from(scalar_type_of(dtype)));
-  AtenTensorHandle handle;
-  TORCH_ERROR_CODE_CHECK(
-      aoti_torch_empty_strided(dims.count, dims.sizes, dims.strides, code, device_type, device_index, &handle));
-  return Tensor(handle);
+  return empty_strided(dims.count, dims.sizes, dims.strides, dtype, like);
 }
 
 // The shape that is left when the dims in `reduced` are.

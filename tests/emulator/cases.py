@@ -100,6 +100,36 @@ class Product:
         return replace(self, alpha=1, beta=1)
 
 
+@dataclass(frozen=True)
+class Addition:
+    """A sum of two tensors as csrc/common/args.h has it: sizes and strides, the innermost dim first."""
+
+    sizes: tuple[int, ...]
+    input_strides: tuple[int, ...]
+    other_strides: tuple[int, ...]
+    columns: int = 0  # of the innermost dim before dims were merged; 0: as they are
+    offsets: tuple[int, int] = (0, 0)  # of the operands' first elements from an aligned address
+    alpha: float = 1
+    multiprocessors: int = 2
+
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.sizes))
+        strides = "-".join(".".join(map(str, s)) for s in (self.input_strides, self.other_strides, self.offsets))
+        return f"{shape}-{strides}-{self.columns}-{self.alpha}"
+
+    @property
+    def fields(self) -> tuple[object, ...]:
+        """As they stand in a line for the runner."""
+        dims = (len(self.sizes), *self.sizes, *self.input_strides, *self.other_strides)
+        return (*dims, self.columns or self.sizes[0], *self.offsets, self.alpha, self.multiprocessors)
+
+    def for_type(self, dtype: torch.dtype) -> Addition:
+        """With a factor that the type has."""
+        if dtype.is_floating_point:
+            return self
+        return replace(self, alpha=int(self.alpha != 0) if dtype == torch.bool else int(self.alpha))
+
+
 def placed(layout: str, height: int, width: int) -> tuple[int, int, int, int]:
     """The strides of batch, row and column of a matrix, and the offset of its first element."""
     found = re.fullmatch(r"([rces])(\d*)(x?)(?:@(\d+))?", layout)
@@ -323,7 +353,7 @@ class Case:
     function: str
     rung: Rung
     dtype: str
-    view: View | Product
+    view: View | Product | Addition
     # Of a scan: one of FORMS; of a recurrence: one of RECURRENCE_FORMS; of segments: as SEGMENT_FORMS; of a product:
     # the type of its results.
     form: str = ""
@@ -585,13 +615,45 @@ def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -
     return [case for case in every if case.rung.name == TENSOR_CORE]
 
 
+# Sums of two tensors: one element, rows that are no multiple of a block or of a vector, what is left behind the last
+# vector; misaligned, broadcast, with gaps; rows that vectors fit and rows that they do not; across the output, whole
+# tiles and cut ones, one operand and both, with planes around; more dims than two.
+ADDITIONS = (
+    *(Addition((n,), (1,), (1,), alpha=a) for n, a in ((1, 1), (33, 2.5), (4096, -3), (9001, 1))),
+    *(Addition((4100,), (1,), (1,), columns=41, offsets=at, alpha=7) for at in ((0, 0), (1, 0), (0, 3), (2, 2))),
+    *(Addition((n,), (s,), (t,)) for n, s, t in ((130, 1, 0), (4101, 0, 1), (70, 0, 0), (300, 3, 1))),
+    *(Addition((64, 40), (1, 64), (t, u), alpha=2) for t, u in ((1, 0), (0, 1), (1, 80), (1, 67), (2, 128))),
+    *(Addition((67, 35), (s, 1 - s), (1, 67)) for s in (0, 1)),
+    Addition((67, 35), (1, 69), (1, 67), offsets=(3, 0), alpha=-1),
+    *(Addition((m, n), (n, 1), (1, m), alpha=5) for m, n in ((64, 32), (70, 33), (3, 5))),
+    Addition((40, 33), (1, 40), (35, 1)),
+    Addition((40, 33), (33, 1), (34, 1), alpha=0.5),
+    Addition((33, 3, 40), (120, 40, 1), (1, 33, 99)),
+    Addition((20, 36, 3), (36, 1, 720), (0, 1, 36)),
+    Addition((4, 3, 2, 5, 2), (1, 8, 24, 48, 240), (0, 1, 3, 0, 6), columns=2),
+)
+MORE_BLOCKS = (  # more rows than a grid has in y, more elements than the threads that run at once
+    Addition((2, 66000), (1, 2), (1, 3)),
+    Addition((20000,), (1,), (1,), columns=5, multiprocessors=1),
+)
+
+
+def addition_cases_of(dtype: torch.dtype, views: Sequence[Addition] = ADDITIONS, only: str = "") -> Iterator[Case]:
+    name = dtype_name(dtype)
+    for rung in ladder("add"):
+        if rung.emulated and "cuda" in rung.devices and name in rung.dtypes and only in ("", rung.name):
+            for view in views:
+                yield Case("add", rung, name, view.for_type(dtype), name)
+
+
 @functools.cache
 def main_cases() -> list[Case]:
     """For every schedule and build: sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16
-    and int64; products of matrices; a few of logcumsumexp, whose kernels differ in the operator alone, and of packed
-    segments and masks."""
+    and int64; sums of two tensors; products of matrices; a few of logcumsumexp, whose kernels differ in the operator
+    alone, and of packed segments and masks."""
     return (
-        [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
+        [case for dtype in DTYPES for case in addition_cases_of(dtype)]
+        + [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
         + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))
         + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
@@ -676,8 +738,12 @@ def other_cases() -> list[Case]:
     for size, name, view in LARGE_SCAN_VIEWS:
         every = scan_cases_of(scans, torch.float32, [view], "p")
         largest += [case for case in every if block_size(case.rung.name) == size and case.rung.name.startswith(name)]
+    others = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int32, torch.bool)
     return (
-        [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
+        [case for dtype in others for case in addition_cases_of(dtype)]
+        + list(addition_cases_of(torch.float32, MORE_BLOCKS, "grid_2d_32x8"))
+        + list(addition_cases_of(torch.float32, MORE_BLOCKS, "grid_stride"))
+        + [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
         + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
         + [case for dtype, views in ORDERED_PRODUCTS for case in product_cases_of(dtype, views, ORDERED)]
         + tensor_core_cases(TENSOR_DTYPES, OTHER_TENSOR_PRODUCTS)

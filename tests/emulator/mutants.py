@@ -50,6 +50,7 @@ SOURCES = {
     "mm": PRODUCTS + "float32.cu",
 }
 MATMUL = "matmul/"
+ADD, ADD_SOURCE = "add/vectorized/", "add/050_vectorized.cu"
 HOPPER, HOPPER_SOURCE = MATMUL + "hopper/", MATMUL + "120_tensor_core_hopper.cu"
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
 MUTANTS = (
@@ -693,6 +694,22 @@ MUTANTS = (
         "  // the other",
         source=HOPPER_SOURCE,
     ),
+    Mutant(
+        "a barrier between the two ways through a tile of a sum",
+        "races",
+        ADD + "tiles.cuh",
+        "  __syncthreads();\n",
+        "",
+        source=ADD_SOURCE,
+    ),
+    Mutant(
+        "a vector of a sum beyond its row",
+        "plain",
+        ADD + "vectors.cuh",
+        "args.dims > 1 && args.sizes[0] % E != 0",
+        "false",
+        source=ADD_SOURCE,
+    ),
 )
 
 
@@ -703,6 +720,8 @@ def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
     if mutant.file.startswith(PRODUCTS):
         lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
         return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
+    if mutant.file.startswith(ADD):
+        return list(cases.addition_cases_of(torch.float32, only="vectorized"))
     if mutant.file.startswith(MATMUL + "tensor/"):
         views = [*cases.PRODUCTS, *cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS]
         return cases.tensor_core_cases([torch.bfloat16], views)

@@ -46,10 +46,8 @@ void allow_shared_memory(const void* kernel, size_t bytes);
 
 #if defined(__CUDACC__) || defined(CUDA_ON_CPU)
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, size_t shared_bytes, cudaStream_t stream,
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
             Arguments... arguments) {
-  if (blocks > INT32_MAX) fail("more than 2^31 - 1 blocks in one launch");
-  const dim3 grid{unsigned(blocks)}, block{threads};
 #ifdef __CUDACC__
   if (shared_bytes > 16 * 1024)  // with its static ones, up to 32 KB, a block has 48 KB unless it asks for more
     allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
@@ -58,6 +56,14 @@ void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, siz
 #else  // the emulator of tests/ runs the same kernels on the CPU
   emulator::launch(kernel, grid, block, shared_bytes, stream, static_cast<Parameters>(arguments)...);
 #endif
+}
+
+// The same in one dimension.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, size_t shared_bytes, cudaStream_t stream,
+            Arguments... arguments) {
+  if (blocks > INT32_MAX) fail("more than 2^31 - 1 blocks in one launch");
+  launch(kernel, dim3{unsigned(blocks)}, dim3{threads}, shared_bytes, stream, arguments...);
 }
 
 // The same in clusters: so many neighbouring blocks run at the same time (cluster.cuh). From 9.0 on.

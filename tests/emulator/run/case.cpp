@@ -41,6 +41,7 @@ class Numbers {
         ordered_(c.rung == (c.scan         ? kScanAuto
                             : c.recurrence ? kRecurrenceAuto
                             : c.segment    ? kSegmentAuto
+                            : c.addition   ? c.rung  // every rung rounds alike
                             : c.product    ? c.rung  // an order of its own that is executed literally: product.cpp
                                            : kReduceAuto)),
         random_(c.seed) {}
@@ -190,7 +191,39 @@ void read_product(std::istream& in, Case& c, const std::string& function, const 
   c.offset = c.matrix_offsets[0];
 }
 
+// What stands in a line of a sum between its types and the number of multiprocessors: the dims, the innermost first.
+void read_addition(std::istream& in, Case& c) {
+  AddArgs args{.function = Add::add, .dtype = c.args.input_dtype};
+  in >> args.dims;
+  args.count = 1;
+  for (int d = 0; d < args.dims; d++) in >> args.sizes[d], args.count *= args.sizes[d];
+  for (int d = 0; d < args.dims; d++) in >> args.input_strides[d];
+  for (int d = 0; d < args.dims; d++) in >> args.other_strides[d];
+  in >> args.columns >> c.operand_offsets[0] >> c.operand_offsets[1] >> args.alpha;
+  c.addition = args;
+  c.args = operand_of(c, 0).args;
+  c.offset = c.operand_offsets[0];
+}
+
 }  // namespace
+
+Case operand_of(const Case& c, int which) {
+  Case operand = c;
+  const AddArgs& args = *c.addition;
+  int64_t reached = 1;
+  for (int d = 0; d < args.dims; d++)
+    reached += (args.sizes[d] - 1) * (which == 0 ? args.input_strides : args.other_strides)[d];
+  operand.args = {.function = Function::sum,
+                  .input_dtype = args.dtype,
+                  .output_dtype = args.dtype,
+                  .outer = 1,
+                  .length = 1,
+                  .inner = reached,
+                  .inner_stride = 1};
+  operand.offset = c.operand_offsets[which];
+  operand.seed += uint64_t(which) * 8;  // the same kind of numbers
+  return operand;
+}
 
 Case matrix_of(const Case& c, int which) {
   Case matrix = c;
@@ -269,8 +302,9 @@ std::vector<Case> read_cases(std::istream& in) {
   std::string function, input, output;
   for (Case c; in >> c.name >> c.rung >> function >> input >> output;) {
     c.args.input_dtype = Dtype(index_of(kTypes, input));
-    c.scan.reset(), c.recurrence.reset(), c.segment.reset(), c.product.reset();
+    c.scan.reset(), c.recurrence.reset(), c.segment.reset(), c.product.reset(), c.addition.reset();
     if (std::ranges::find(kProducts, function) != std::end(kProducts)) read_product(in, c, function, output);
+    else if (function == "add") read_addition(in, c);
     else
       in >> c.args.outer >> c.args.length >> c.args.inner >> c.args.outer_stride >> c.args.length_stride >>
           c.args.inner_stride >> c.offset;
@@ -281,7 +315,7 @@ std::vector<Case> read_cases(std::istream& in) {
     c.packed = c.no_offsets || (has_form && output.find('s') != output.npos);
     c.masked = has_form && output.find('m') != output.npos;
     c.wrong_offsets = false;
-    if (c.product) {  // read already
+    if (c.product || c.addition) {  // read already
     } else if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;
       c.args.output_dtype = c.args.input_dtype;

@@ -24,6 +24,8 @@ struct Case {
   std::optional<torch_reductions::SegmentArgs> segment;
   std::optional<torch_reductions::MatmulArgs> product;  // args tell where its factor a stands
   int64_t matrix_offsets[3];                            // as offset, of a, b and what is added; -1 where nothing is
+  std::optional<torch_reductions::AddArgs> addition;    // args tell how far its input reaches
+  int64_t operand_offsets[2];                           // as offset, of input and other
   std::vector<int64_t> offsets;                         // of its segments
   bool wrong_offsets;                                   // as nobody may give them: any result will do
   int64_t offset;                        // of the first element, in elements, from an address that 256 divides
@@ -37,6 +39,8 @@ Case gates_of(const Case& c);
 Case initial_of(const Case& c);
 // The same case, whose elements are those of matrix 0, 1 or 2 of a product: a, b or what is added.
 Case matrix_of(const Case& c, int which);
+// The same case, whose elements are all that a sum can reach of operand 0 or 1.
+Case operand_of(const Case& c, int which);
 
 std::vector<int64_t> packed_offsets_of(const Case& c);
 

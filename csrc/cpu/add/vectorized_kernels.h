@@ -1,0 +1,146 @@
+// The vector code of `vectorized`: loops that the compiler makes vectors of, a file for each kind of processor.
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include "../vector.h"
+#include "elements.h"
+#include "vectorized.h"
+
+namespace torch_reductions::cpu {
+namespace {
+
+constexpr int64_t kBuffer = 512;  // elements of half types that are widened at once
+
+// Strides as constants, where they are 0 or 1.
+template <int64_t Stride>
+using Constant = std::integral_constant<int64_t, Stride>;
+
+template <bool Or, class T, class A, class P, class Q>
+ALWAYS_INLINE void add_elements(const A* a, P a_stride, const A* b, Q b_stride, A alpha, T* __restrict output,
+                                int64_t n) {
+  if (alpha == A(1)) {  // a processor without fused multiply-adds calls a function for each
+    for (int64_t i = 0; i < n; i++) {
+      if constexpr (Or) output[i] = narrow<T>(a[i * a_stride] | b[i * b_stride]);
+      else output[i] = narrow<T>(A(a[i * a_stride] + b[i * b_stride]));
+    }
+  } else {
+    for (int64_t i = 0; i < n; i++) output[i] = narrow<T>(sum_of(a[i * a_stride], alpha, b[i * b_stride]));
+  }
+}
+
+// a + alpha b of vectors, with one rounding.
+template <class A>
+ALWAYS_INLINE Vector<A> sum_of_vectors(Vector<A> a, Vector<A> alpha, Vector<A> b) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<A, float>) return Vector<A>(_mm512_fmadd_ps(__m512(alpha), __m512(b), __m512(a)));
+  else if constexpr (std::is_same_v<A, double>)
+    return Vector<A>(_mm512_fmadd_pd(__m512d(alpha), __m512d(b), __m512d(a)));
+  else return a + alpha * b;
+#elif defined(__FMA__)
+  if constexpr (std::is_same_v<A, float>) return Vector<A>(_mm256_fmadd_ps(__m256(alpha), __m256(b), __m256(a)));
+  else if constexpr (std::is_same_v<A, double>)
+    return Vector<A>(_mm256_fmadd_pd(__m256d(alpha), __m256d(b), __m256d(a)));
+  else return a + alpha * b;
+#else
+  if constexpr (std::is_floating_point_v<A>) {
+    for (int i = 0; i < kLanes<A>; i++) a[i] = sum_of(a[i], alpha[i], b[i]);
+    return a;
+  } else {
+    return a + alpha * b;
+  }
+#endif
+}
+
+// Past the caches, where the processor knows how: a result that is larger than they are would push the operands out, and
+// its lines would be read before they are written.
+template <class A>
+ALWAYS_INLINE void store_past(A* p, Vector<A> v) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), __m512i(v));
+#elif defined(__AVX__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), __m256i(v));
+#else
+  store(p, v);
+#endif
+}
+
+// The whole groups of vectors of contiguous operands: four of each are asked for before the first is needed. How many
+// elements that were.
+template <bool Or, bool Scaled, bool Past, class A>
+ALWAYS_INLINE int64_t add_groups(const A* a, const A* b, A alpha, A* output, int64_t n) {
+  constexpr int W = kLanes<A>, kGroup = 4;
+  const Vector<A> factor = alpha - Vector<A>{};
+  int64_t i = 0;
+  for (; i + kGroup * W <= n; i += kGroup * W) {
+    Vector<A> x[kGroup], y[kGroup];
+    for (int v = 0; v < kGroup; v++) x[v] = load(a + i + v * W);
+    for (int v = 0; v < kGroup; v++) y[v] = load(b + i + v * W);
+    for (int v = 0; v < kGroup; v++) {
+      if constexpr (Or) x[v] |= y[v] * factor;
+      else if constexpr (Scaled) x[v] = sum_of_vectors<A>(x[v], factor, y[v]);
+      else x[v] += y[v];
+    }
+    for (int v = 0; v < kGroup; v++) {
+      if constexpr (Past) store_past(output + i + v * W, x[v]);
+      else store(output + i + v * W, x[v]);
+    }
+  }
+#ifdef __AVX__
+  if constexpr (Past) _mm_sfence();  // other threads see it as any other store
+#endif
+  return i;
+}
+
+template <bool Or, class A>
+ALWAYS_INLINE int64_t add_groups(const A* a, const A* b, A alpha, A* output, int64_t n, bool past) {
+  past = past && reinterpret_cast<uintptr_t>(output) % kVectorBytes == 0;
+  const bool scaled = alpha != A(1);
+  if (past && scaled) return add_groups<Or, true, true>(a, b, alpha, output, n);
+  if (past) return add_groups<Or, false, true>(a, b, alpha, output, n);
+  return scaled ? add_groups<Or, true, false>(a, b, alpha, output, n)
+                : add_groups<Or, false, false>(a, b, alpha, output, n);
+}
+
+template <class T, bool Or>
+void add_run(const AddRun& run, double factor) {
+  using A = AddType<T>;
+  const A alpha = factor_of<A>(factor);
+  T* const output = static_cast<T*>(run.output);
+  if constexpr (sizeof(T) != sizeof(A)) {  // of half types
+    const T *input = static_cast<const T*>(run.input), *other = static_cast<const T*>(run.other);
+    A a[kBuffer], b[kBuffer];
+    for (int64_t i = 0; i < run.count; i += kBuffer) {
+      const int64_t n = run.count - i < kBuffer ? run.count - i : kBuffer;
+      widen(input + i * run.input_stride, run.input_stride, n, a);
+      widen(other + i * run.other_stride, run.other_stride, n, b);
+      add_elements<Or>(a, Constant<1>(), b, Constant<1>(), alpha, output + i, n);
+    }
+  } else {
+    const A *a = static_cast<const A*>(run.input), *b = static_cast<const A*>(run.other);
+    const int64_t p = run.input_stride, q = run.other_stride, n = run.count;
+    if (p == 1 && q == 1) {
+      const int64_t done = add_groups<Or>(a, b, alpha, reinterpret_cast<A*>(output), n, run.past);
+      add_elements<Or>(a + done, Constant<1>(), b + done, Constant<1>(), alpha, output + done, n - done);
+    } else if (p == 1 && q == 0) add_elements<Or>(a, Constant<1>(), b, Constant<0>(), alpha, output, n);
+    else if (p == 0 && q == 1) add_elements<Or>(a, Constant<0>(), b, Constant<1>(), alpha, output, n);
+    else add_elements<Or>(a, p, b, q, alpha, output, n);
+  }
+}
+
+constexpr AddKernels make_add_kernels() {
+  AddKernels kernels{};
+  for (int dtype = 0; dtype < kDtypes; dtype++) {
+    with_storage(Dtype(dtype), [&]<class T>(Tag<T>) {
+      if constexpr (std::is_same_v<T, uint8_t>) {
+        kernels.add[dtype] = Dtype(dtype) == Dtype::boolean ? add_run<T, true> : add_run<T, false>;
+      } else {
+        kernels.add[dtype] = add_run<T, false>;
+      }
+    });
+  }
+  return kernels;
+}
+
+}  // namespace
+}  // namespace torch_reductions::cpu

@@ -1,0 +1,31 @@
+// vectorized
+// Changes: a thread adds four vectors of 16 bytes, all of whose loads are on their way at once. This is what auto runs.
+// Costs:   a kernel for each way that operands lie: as the output does, in rows, across it.
+// Gains:   every type and layout at the speed of the memory; a transposed operand goes through shared memory.
+// Order:   alpha other + input, rounded once, in float32 for half types: no neighbour takes part.
+// Needs:   7.5 and up; any layout. 16-byte accesses where rows and addresses are multiples of 16 bytes.
+// See:     vectorized/vectors.cuh, vectorized/tiles.cuh; Luitjens, CUDA Pro Tip: Increase Performance with Vectorized
+//          Memory Access, 2013.
+#include "ladder.h"
+#include "vectorized/tiles.cuh"
+#include "vectorized/vectors.cuh"
+
+namespace torch_reductions::cuda {
+namespace {
+
+// Integers are added without a sign, so that one kernel serves both kinds.
+template <class T>
+using Stored = std::conditional_t<std::is_integral_v<T>, AddType<T>, T>;
+
+}  // namespace
+
+void vectorized(const AddArgs& args, Context& context) {
+  const Across across = find_across(args);
+  with_storage(args.dtype, [&]<class Storage>(Tag<Storage>) {
+    using T = Stored<Storage>;
+    if (across.rows > 0) add_by_tiles<T>(args, across, context);
+    else add_by_vectors<T>(args, context);
+  });
+}
+
+}  // namespace torch_reductions::cuda

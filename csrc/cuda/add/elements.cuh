@@ -1,0 +1,76 @@
+// What every rung does with single elements: one sum, and where an element of the result lies in the operands.
+#pragma once
+#include "../../common/args.h"
+#include "../primitives/divisor.cuh"
+#include "../primitives/memory.cuh"
+
+namespace torch_reductions::cuda {
+
+// a + alpha b with one rounding, or wrapping.
+__device__ __forceinline__ float sum_of(float a, float alpha, float b) { return __fmaf_rn(alpha, b, a); }
+__device__ __forceinline__ double sum_of(double a, double alpha, double b) { return __fma_rn(alpha, b, a); }
+template <class A>
+__device__ __forceinline__ A sum_of(A a, A alpha, A b) {
+  using Wide = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;  // or short factors would be multiplied as int
+  return A(Wide(a) + Wide(alpha) * Wide(b));
+}
+
+// alpha, and the sum of two elements of storage in storage.
+template <class T>
+struct Adder {
+  using A = AddType<T>;
+  A alpha;
+  bool either;  // of bool, whose sum is an or
+
+  explicit Adder(const AddArgs& args) : either(args.dtype == Dtype::boolean) {
+    if constexpr (std::is_floating_point_v<A>) alpha = A(args.alpha);
+    else alpha = A(int64_t(args.alpha));
+  }
+
+  static __device__ __forceinline__ A value(T x) {
+    if constexpr (std::is_same_v<T, BFloat16>) return __uint_as_float(uint32_t(x.bits) << 16);
+    else if constexpr (std::is_same_v<T, Half>) return half_to_float(x.bits);
+    else return A(x);
+  }
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    const A sum = sum_of(value(a), alpha, value(b));
+    if constexpr (std::is_same_v<T, BFloat16>) return {bfloat16_bits(__float_as_uint(sum))};
+    else if constexpr (std::is_same_v<T, Half>) return {float_to_half(sum)};
+    else if constexpr (std::is_same_v<T, uint8_t>) return either ? T(sum != 0) : sum;
+    else return T(sum);
+  }
+};
+
+// How far an element lies into the operands.
+struct Places {
+  int64_t input, other;
+};
+
+// Those of element i of the result, by a division a dim.
+__device__ __forceinline__ Places places_of(const AddArgs& args, int64_t i) {
+  Places at{0, 0};
+  for (int d = 0; d < args.dims - 1; d++) {
+    const int64_t above = i / args.sizes[d], here = i - above * args.sizes[d];
+    at.input += here * args.input_strides[d], at.other += here * args.other_strides[d];
+    i = above;
+  }
+  return {at.input + i * args.input_strides[args.dims - 1], at.other + i * args.other_strides[args.dims - 1]};
+}
+
+template <class T>
+__device__ __forceinline__ void add_element(const AddArgs& args, const Adder<T>& add, int64_t i) {
+  const Places at = places_of(args, i);
+  const T a = static_cast<const T*>(args.input)[at.input];
+  static_cast<T*>(args.output)[i] = add(a, static_cast<const T*>(args.other)[at.other]);
+}
+
+// body(Tag<T>()) with the textbook's types.
+template <class Body>
+void with_textbook_types(Dtype dtype, Body&& body) {
+  if (dtype == Dtype::float32) body(Tag<float>());
+  else if (dtype == Dtype::float64) body(Tag<double>());
+  else if (dtype == Dtype::int32) body(Tag<uint32_t>());
+  else body(Tag<uint64_t>());
+}
+
+}  // namespace torch_reductions::cuda

@@ -1,0 +1,227 @@
+r"""The sum of two tensors, ``input + alpha * other``, as torch.add has it.
+
+An element of the result depends on its two elements and alpha alone: one fused multiply-add, rounded once, in float32
+for float16 and bfloat16, then once to the result's type. It has the same bits in every layout, on CPU and GPU. Integers
+wrap; of bool the sum is an or.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._prims_common import compute_elementwise_output_strides
+
+from .arguments import INTEGERS, check_input
+from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from .reduce import sum_to_shape
+
+# The operator is called `function` here: the module has the name of the public function.
+__all__ = ["add"]
+
+Number = int | float
+EXACT = 2**53  # whole numbers up to here are doubles, as which alpha goes to the kernels
+
+
+# --- What is right --------------------------------------------------------------------------------------------------
+
+
+def _promoted(input: Tensor, other: Tensor) -> torch.dtype:
+    """torch.result_type, at which Dynamo breaks the graph: a tensor without dims counts by its kind alone."""
+    if (input.ndim == 0) == (other.ndim == 0):
+        return torch.promote_types(input.dtype, other.dtype)
+    tensor, scalar = (input.dtype, other.dtype) if other.ndim == 0 else (other.dtype, input.dtype)
+    if tensor.is_floating_point or (tensor != torch.bool and not scalar.is_floating_point):
+        return tensor
+    return torch.promote_types(tensor, scalar)
+
+
+def _check_alpha(alpha: Any, dtype: torch.dtype) -> None:
+    """Raises for a factor that torch refuses for sums of the type."""
+    if isinstance(alpha, bool) and dtype != torch.bool:
+        raise RuntimeError(
+            f"add(): Boolean alpha only supported for Boolean results, but the result is {dtype_name(dtype)}; pass "
+            f"{int(alpha)}"
+        )
+    if not dtype.is_floating_point and isinstance(alpha, (float, torch.SymFloat)):
+        raise RuntimeError(
+            "add(): For integral input tensors, argument alpha must not be a floating point number, but it is "
+            f"{alpha} and the result is {dtype_name(dtype)}"
+        )
+    if isinstance(alpha, bool) or dtype == torch.bool or not isinstance(alpha, (int, float)):
+        return
+    if dtype.is_floating_point:
+        bound = torch.finfo(dtype if dtype == torch.float64 else torch.float32).max
+        low, high = -bound, bound
+        fits = not abs(alpha) < float("inf") or low <= alpha <= high
+    else:
+        info = torch.iinfo(dtype)
+        low, high = info.min or -info.max, info.max
+        fits = low <= alpha <= high
+    if not fits:
+        raise RuntimeError(
+            f"add(): alpha is {alpha}: value cannot be converted to type {dtype_name(dtype)} without overflow; it must "
+            f"be from {low} to {high}"
+        )
+
+
+def _supports(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: int = 0) -> None:
+    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
+    check_input("add", input)
+    check_input("add", other, "other")
+    check_variant("add", variant, input.dtype, input.device.type)
+
+
+def _check_shapes(input: Tensor, other: Tensor) -> None:
+    for i, (m, n) in enumerate(zip(reversed(input.shape), reversed(other.shape), strict=False), start=1):
+        if m != n and m != 1 and n != 1:
+            dim = max(input.ndim, other.ndim) - i
+            raise RuntimeError(
+                f"add(): The size of input ({m}) must match the size of other ({n}) at non-singleton dimension {dim}; "
+                f"their shapes are {list(input.shape)} and {list(other.shape)}"
+            )
+
+
+def _right(input: Tensor, other: Tensor, **options: Any) -> None:
+    """Raises what is wrong with the operator's arguments."""
+    _supports(input, other, **options)
+    if input.device != other.device:
+        devices = f"but input is on {input.device} and other is on {other.device}"
+        raise RuntimeError(f"add(): expected all tensors to be on the same device, {devices}")
+    if input.dtype != other.dtype:
+        types = f"{dtype_name(input.dtype)} and {dtype_name(other.dtype)}"
+        raise RuntimeError(f"add(): the operator takes tensors of one dtype, but got {types}; the function converts")
+    _check_shapes(input, other)
+
+
+def _check(input: Tensor, other: Tensor, **options: Any) -> None:
+    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
+    _right(input, other, **options)
+    if input.is_cuda and not has_cuda():
+        raise RuntimeError(no_cuda_message())
+
+
+def _fake(input: Tensor, other: Tensor, **options: Any) -> Tensor:
+    """The strides are those of torch's own operators; its add of fake tensors has others in half precision."""
+    _right(input, other, **options)
+    shape = torch.broadcast_shapes(input.shape, other.shape)
+    strides = compute_elementwise_output_strides(input.expand(shape), other.expand(shape))
+    return input.new_empty_strided(shape, strides)
+
+
+# --- vmap and gradients ---------------------------------------------------------------------------------------------
+
+
+def _batch(run: Callable[..., Tensor], batch_size: int, input: Tensor, other: Tensor, **options: Any) -> Tensor:
+    """The batch stays the first dim where one example has fewer dims than the other."""
+    ndim = max(input.ndim, other.ndim)
+    input, other = (
+        t.reshape(batch_size, *(1,) * (ndim - t.ndim), *t.shape[1:]) if t.ndim < ndim else t for t in (input, other)
+    )
+    return run(input, other, **options)
+
+
+def _save(ctx: Any, output: Tensor, input: Tensor, other: Tensor, *, alpha: Number = 1, **_: Any) -> None:
+    ctx.shapes, ctx.alpha = (input.shape, other.shape), alpha
+    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # of the operator's arguments
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradient itself, summed over the dims that were broadcast: in one order, too."""
+    of_input, of_other = (
+        sum_to_shape(grad, shape) if needed else None for shape, needed in zip(ctx.shapes, ctx.needs, strict=True)
+    )
+    return of_input, of_other if of_other is None or ctx.alpha == 1 else of_other * ctx.alpha
+
+
+# --- The operator and the function ----------------------------------------------------------------------------------
+
+_OPERATOR: Operator[Tensor] = Operator(
+    "add",
+    supports=_supports,
+    check=_check,
+    fake=_fake,
+    batch=_batch,
+    save=_save,
+    backward=_backward,
+    autocast=(),  # torch's promotes by the types alone, too
+    several=True,
+)
+
+
+def _factor(value: Any) -> Any:
+    """A number as torch takes it, numpy's too, but no tensor, whose gradient would be lost."""
+    if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
+        return value
+    if isinstance(value, numbers.Real):
+        return int(value) if isinstance(value, numbers.Integral) else float(value)
+    if isinstance(value, complex):
+        raise RuntimeError(
+            f"add(): For non-complex input tensors, argument alpha must not be a complex number, but it is {value}"
+        )
+    raise wrong_type("add", "alpha", "Number", value)
+
+
+def _alike(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Both of one type, and a number that is a CPU tensor beside the other."""
+    check_input("add", input)
+    check_input("add", other, "other")
+    if input.device != other.device:
+        if other.ndim == 0 and other.device.type == "cpu":
+            other = other.to(input.device, non_blocking=True)
+        elif input.ndim == 0 and input.device.type == "cpu":
+            input = input.to(other.device, non_blocking=True)
+    dtype = _promoted(input, other)
+    return input.to(dtype), other.to(dtype)
+
+
+def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: str = "auto") -> Tensor:
+    r"""Sum of two tensors, :math:`\mathrm{input}_i + \alpha\,\mathrm{other}_i`, broadcast as torch.add has it.
+
+    Args:
+        input: of any shape, layout and type but complex.
+        other: a tensor that can be broadcast with the input. A CPU tensor without dims is taken to the input's device,
+            and such an input to the other's.
+        alpha: factor of other. Of integers an int within their type, of bool a bool or an int.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        The broadcast shape, in the type that torch.result_type gives: a tensor without dims counts by its kind alone.
+        Tensors of other types are converted first, each by a copy. Its strides are torch.add's: the sum of two
+        transposed matrices is a transposed matrix.
+
+    Raises:
+        RuntimeError: the shapes cannot be broadcast; the devices differ; alpha does not fit the type; a CUDA tensor
+            meets a build without CUDA.
+        TypeError: an argument is of the wrong type.
+        ValueError: there is no such variant for the device.
+        NotImplementedError: a tensor is complex, sparse, nested or quantized.
+
+    Order of operations: one fused multiply-add, rounded once, in float32 for float16 and bfloat16, whose result is then
+    rounded to their type (docs/order.md); alpha is rounded to the type it is multiplied in. With an alpha of 1 that is
+    the rounded sum. Integers wrap; of bool it is an or.
+
+    Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 2.
+
+    >>> add(torch.tensor([[1.0], [2.0]]), torch.tensor([10.0, 20.0]), alpha=0.5)
+    tensor([[ 6., 11.],
+            [ 7., 12.]])
+    >>> add(torch.tensor([1, 2], dtype=torch.int32), torch.tensor(0.5))
+    tensor([1.5000, 2.5000])
+    """
+    if not isinstance(input, Tensor):
+        raise wrong_type("add", "input", "Tensor", input)
+    if not isinstance(other, Tensor):
+        raise wrong_type("add", "other", "Tensor", other)
+    if input.dtype != other.dtype or input.device != other.device:
+        input, other = _alike(input, other)
+    if type(alpha) is int and alpha == 1:
+        return _OPERATOR(variant, input, other)
+    alpha = _factor(alpha)
+    _check_alpha(alpha, input.dtype)
+    if input.dtype in INTEGERS and isinstance(alpha, int) and abs(alpha) > EXACT:
+        return _OPERATOR(variant, input, other * alpha)  # which wraps to the same
+    return _OPERATOR(variant, input, other, alpha=int(alpha) if isinstance(alpha, bool) else alpha)
