@@ -5,11 +5,13 @@ scans                          cumsum cumprod logcumsumexp cummax cummin: as tor
 recurrence                     linear_recurrence: torch has none
 reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin: torch.segment_reduce
 products of matrices           mm bmm addmm baddbmm matmul linear: as torch's, of integers too
+sums of squared distances      sum_squared_distances grid_squared_distances: torch has none
 
 ``variants(function, device)`` names the ways of computing one, ``has_cuda()`` says whether the CUDA kernels are loaded;
 ``python -m torch_reductions`` has the commands doctor, variants, explain, bench and demo.
 """
 
+from .distance import grid_squared_distances, sum_squared_distances
 from .library import has_cuda, variants
 from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 from .recurrence import linear_recurrence
@@ -30,6 +32,7 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "grid_squared_distances",
     "has_cuda",
     "linear",
     "linear_recurrence",
@@ -44,5 +47,6 @@ __all__ = [
     "segment_prod",
     "segment_sum",
     "sum",
+    "sum_squared_distances",
     "variants",
 ]

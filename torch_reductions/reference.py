@@ -473,3 +473,25 @@ def linear(
     value = product(input.unsqueeze(0) if input.ndim == 1 else input, torch.atleast_2d(weight).mT)
     value = value if bias is None else value + bias.to(value.dtype)
     return value.reshape((*input.shape[:-1], *weight.shape[:-1])).to(out_dtype or input.dtype)
+
+
+# --- Sums of squared distances: one chain of fused multiply-adds ------------------------------------------------------
+
+
+def _chain(coordinates: list[Tensor], centers: Tensor, total: Tensor) -> Tensor:
+    for center in centers.to(total.dtype):
+        for coordinate, value in zip(coordinates, center, strict=True):
+            difference = coordinate - value
+            total = multiply_add(difference, difference, total)
+    return total.to(centers.dtype)
+
+
+def sum_squared_distances(points: Tensor, centers: Tensor) -> Tensor:
+    wide = points.to(accumulator(points.dtype))
+    return _chain(list(wide.unbind(-1)), centers, wide.new_zeros(points.shape[:-1]))
+
+
+def grid_squared_distances(height: int, width: int, centers: Tensor) -> Tensor:
+    total = torch.zeros((height, width), dtype=accumulator(centers.dtype))
+    y, x = (torch.arange(n, dtype=total.dtype) for n in (height, width))
+    return _chain([x.expand(height, width), y.unsqueeze(1).expand(height, width)], centers, total)

@@ -22,10 +22,11 @@ struct Case {
   bool packed, no_offsets;
   bool masked;  // m: a mask of a scan is made of the seed
   std::optional<torch_reductions::SegmentArgs> segment;
-  std::optional<torch_reductions::MatmulArgs> product;  // args tell where its factor a stands
-  int64_t matrix_offsets[3];                            // as offset, of a, b and what is added; -1 where nothing is
-  std::vector<int64_t> offsets;                         // of its segments
-  bool wrong_offsets;                                   // as nobody may give them: any result will do
+  std::optional<torch_reductions::MatmulArgs> product;     // args tell where its factor a stands
+  std::optional<torch_reductions::DistanceArgs> distance;  // args tell where its points stand
+  int64_t matrix_offsets[3];                               // as offset, of a, b and what is added; -1 where nothing is
+  std::vector<int64_t> offsets;                            // of its segments
+  bool wrong_offsets;                                      // as nobody may give them: any result will do
   int64_t offset;                        // of the first element, in elements, from an address that 256 divides
   int capability = 90, multiprocessors;  // of the emulated device
   uint64_t seed;
@@ -37,6 +38,9 @@ Case gates_of(const Case& c);
 Case initial_of(const Case& c);
 // The same case, whose elements are those of matrix 0, 1 or 2 of a product: a, b or what is added.
 Case matrix_of(const Case& c, int which);
+
+// The same case, whose elements are those of a distance's centers.
+Case centers_of(const Case& c);
 
 std::vector<int64_t> packed_offsets_of(const Case& c);
 

@@ -5,10 +5,12 @@
 #include <optional>
 #include <stdexcept>
 
+#include "../../../csrc/cpu/distance/ladder.h"
 #include "../../../csrc/cpu/recurrence/ladder.h"
 #include "../../../csrc/cpu/reduce/ladder.h"
 #include "../../../csrc/cpu/scan/ladder.h"
 #include "../../../csrc/cpu/segment/ladder.h"
+#include "../../../csrc/cuda/distance/ladder.h"
 #include "../../../csrc/cuda/matmul/ladder.h"
 #include "../../../csrc/cuda/recurrence/ladder.h"
 #include "../../../csrc/cuda/reduce/ladder.h"
@@ -104,12 +106,13 @@ struct Computed {
   Results values, indices;  // indices: of cummax and cummin
 
   explicit Computed(const Case& c)
-      : values(c.args.output_dtype, c.product ? c.product->batch * c.product->m * c.product->n
-                                              : c.args.outer * c.args.inner *
-                                                    (c.scan         ? c.scan->results
-                                                     : c.recurrence ? c.recurrence->length
-                                                     : c.segment    ? c.segment->segments.count
-                                                                    : 1)),
+      : values(c.args.output_dtype, c.product    ? c.product->batch * c.product->m * c.product->n
+                                    : c.distance ? c.distance->count
+                                                 : c.args.outer * c.args.inner *
+                                                       (c.scan         ? c.scan->results
+                                                        : c.recurrence ? c.recurrence->length
+                                                        : c.segment    ? c.segment->segments.count
+                                                                       : 1)),
         indices(Dtype::int64, c.scan && c.scan->function >= Scan::cummax ? values.count() : 0) {}
 };
 
@@ -141,6 +144,7 @@ struct Inputs {
   Input input;
   std::optional<Input> gates, initial;  // of a recurrence
   std::optional<Input> b, added;        // of a product, whose a is the input
+  std::optional<Input> centers;         // of distances
   PackedOffsets packed;
   std::optional<MaskBytes> mask;  // of a scan
   std::vector<int64_t> offsets;   // of segments
@@ -149,6 +153,7 @@ struct Inputs {
   explicit Inputs(const Case& c) : input(c), packed(c) {
     if (c.masked) mask.emplace(mask_of(c));
     if (c.product) b.emplace(matrix_of(c, 1));
+    if (c.distance) centers.emplace(centers_of(c));
     if (c.product && c.matrix_offsets[2] >= 0) added.emplace(matrix_of(c, 2));
     if (c.recurrence) gates.emplace(gates_of(c));
     if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
@@ -156,23 +161,29 @@ struct Inputs {
     else if (c.segment) narrow_offsets.assign(c.offsets.begin(), c.offsets.end());
   }
   bool changed() const {
-    for (const std::optional<Input>* one : {&gates, &initial, &b, &added})
+    for (const std::optional<Input>* one : {&gates, &initial, &b, &added, &centers})
       if (*one && (*one)->changed()) return true;
     return input.changed();
   }
 };
 
-// reduce(args), scan(args), recur(args), segment(args) or multiply(args), whichever the case is of, with the memory filled
-// in.
-template <class Reduce, class Scanned, class Recur, class Segmented, class Multiply>
+// reduce(args), scan(args), recur(args), segment(args), multiply(args) or measure(args), whichever the case is of, with the
+// memory filled in.
+template <class Reduce, class Scanned, class Recur, class Segmented, class Multiply, class Measure>
 bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scanned scan, Recur recur, Segmented segment,
-         Multiply multiply) {
+         Multiply multiply, Measure measure) {
   const void* const input = inputs.input.first();
   if (c.product) {
     MatmulArgs args = *c.product;
     args.a.data = input, args.b.data = inputs.b->first(), args.output = to.values.data();
     args.added.data = inputs.added ? inputs.added->first() : nullptr;
     return multiply(args);
+  }
+  if (c.distance) {
+    DistanceArgs args = *c.distance;
+    args.points = args.width > 0 ? nullptr : input, args.centers = inputs.centers->first();
+    args.output = to.values.data();
+    return measure(args);
   }
   if (c.segment) {
     SegmentArgs args = *c.segment;
@@ -209,7 +220,8 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
       [&](const ScanArgs& args) { return cuda::scan(c.rung, args, context); },
       [&](const RecurrenceArgs& args) { return cuda::recurrence(c.rung, args, context); },
       [&](const SegmentArgs& args) { return cuda::segment(c.rung, args, context); },
-      [&](const MatmulArgs& args) { return cuda::matmul(c.rung, args, context); });
+      [&](const MatmulArgs& args) { return cuda::matmul(c.rung, args, context); },
+      [&](const DistanceArgs& args) { return cuda::distance(c.rung, args, context); });
   if (!found) return "the GPU has no rung " + std::to_string(c.rung);
   if (inputs.changed()) return "the input was changed";
   if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";
@@ -232,7 +244,8 @@ std::string check(const Case& c) {
         c, inputs, expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
         [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
         [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); }, segment,
-        [&](const MatmulArgs& args) { return execute_order(c.rung, c.capability, args); });
+        [&](const MatmulArgs& args) { return execute_order(c.rung, c.capability, args); },
+        [](const DistanceArgs& args) { return cpu::distance(0, args, {1, serial}); });
   if (inputs.changed() || expected.values.overrun() || expected.indices.overrun())
     return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.
