@@ -32,6 +32,7 @@ SCANS = ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"]
 RECURRENCES = ["linear_recurrence"]  # of two tensors: tests/test_recurrence.py is theirs
 SEGMENTS = [f"segment_{fold}" for fold in FOLDS]  # tests/test_segment.py is theirs
 PRODUCTS = ["mm", "bmm", "addmm", "baddbmm", "matmul", "linear"]  # tests/test_matmul_*.py are theirs
+DISTANCES = ["sum_squared_distances", "grid_squared_distances"]  # tests/test_distance.py is theirs
 FORMS = {
     "inclusive": {},
     "exclusive": {"exclusive": True},
