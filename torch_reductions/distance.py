@@ -100,9 +100,7 @@ def _fake_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) ->
 # --- vmap -----------------------------------------------------------------------------------------------------------
 
 
-def _batch_sum(
-    run: Callable[..., Tensor], batch_size: int, points: Tensor, centers: Tensor, **options: Any
-) -> Tensor:
+def _batch_sum(run: Callable[..., Tensor], batch_size: int, points: Tensor, centers: Tensor, **options: Any) -> Tensor:
     """Points of all examples at once where the centers are the same for all, else one example after another."""
     _right_sum(points[0], centers[0], **options)
     if centers.stride(0) == 0:
@@ -223,8 +221,7 @@ def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant:
     Args:
         height: how many rows of pixels there are.
         width: how many columns.
-        centers: [C, 2], x and y of each, of float16, bfloat16, float32 or float64: x goes along the columns, y along the
-            rows.
+        centers: [C, 2], of float16, bfloat16, float32 or float64: x, the place in a row, and y, the row, of each.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:

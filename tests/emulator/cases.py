@@ -585,9 +585,9 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None,
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
 
 
-# Of distances: one point and several a thread, whole blocks and ragged ones; numbers of coordinates that kernels know and
-# others; centers that end a part of constant memory, of shared memory, and in the middle of a center; strides of all
-# kinds; no centers; grids.
+# Of distances: one point and several a thread, whole blocks and ragged ones; numbers of coordinates that kernels know
+# and others, of which tiles of points fit into shared memory or not; centers that end a part of constant memory, of
+# shared memory, and in the middle of a center; strides of all kinds; no centers; grids.
 DISTANCES = (
     *(Distance(1, 1, 1), Distance(1, 20, 3), Distance(255, 7, 2), Distance(256, 33, 3), Distance(257, 5, 4)),
     *(Distance(300, 0, 3), Distance(70, 0, 0), Distance(2047, 4, 3), Distance(2048, 5, 3), Distance(2500, 6, 2)),
@@ -595,8 +595,9 @@ DISTANCES = (
     *(Distance(5, 3, 2100), Distance(3, 2, 4200), Distance(64, 2048, 1), Distance(2100, 700, 3, multiprocessors=1)),
     *(Distance(500, 9, 3, 1, 500), Distance(500, 9, 2, 5, 2, offset=1), Distance(300, 4, 3, 0, 1, offset=3)),
     *(Distance(100, 8, 6, 7, 0), Distance(2500, 5, 2, 1, 2500), Distance(1, 3, 3, 0, 4)),
+    *(Distance(130, 9, 64), Distance(65, 500, 5, 1, 70), Distance(64, 3, 33, 40, 1, offset=1), Distance(70, 3, 700)),
     *(Distance(12 * 17, 5, 2, width=17), Distance(50 * 50, 20, 2, width=50), Distance(7, 3, 2, width=1)),
-    *(Distance(300, 1030, 2, width=300), Distance(5, 0, 2, width=5)),
+    *(Distance(300, 1030, 2, width=20), Distance(5, 0, 2, width=5)),
 )
 FEW_DISTANCES = (DISTANCES[4], DISTANCES[9], DISTANCES[12], DISTANCES[14], DISTANCES[20], DISTANCES[25])
 
@@ -634,8 +635,8 @@ def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -
 @functools.cache
 def main_cases() -> list[Case]:
     """For every schedule and build: sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16
-    and int64; products of matrices; distances; a few of logcumsumexp, whose kernels differ in the operator alone, and of packed
-    segments and masks."""
+    and int64; products of matrices; distances; a few of logcumsumexp, whose kernels differ in the operator alone, and
+    of packed segments and masks."""
     return (
         [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))

@@ -1,6 +1,7 @@
 // The few functions of the CUDA run time that the project calls, on one device whose memory is the host's.
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -33,8 +34,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamGetId(cudaStream_t, unsigned long long* id) {
-  *id = 1;
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  *id = 1 + reinterpret_cast<uintptr_t>(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
