@@ -586,8 +586,8 @@ def bench(argv: Sequence[str]) -> int:
     parser.add_argument("function", nargs="?", default="sum", choices=FUNCTIONS, help="default: sum")
     parser.add_argument(
         "--shape",
-        help="such as 16777216; m x n x k of a product of matrices, b x m x n x k of a batch of them, height x width of "
-        "a grid (default: 4096x4096, 1024x1024x1024, 16x256x256x256; of distances 1048576x3, 256x256)",
+        help="such as 16777216; m x n x k of a product of matrices, b x m x n x k of a batch of them, height x width "
+        "of a grid (default: 4096x4096, 1024x1024x1024, 16x256x256x256; of distances 1048576x3, 256x256)",
     )
     parser.add_argument(
         "--dim",
