@@ -11,8 +11,10 @@ sums of squared distances      sum_squared_distances grid_squared_distances: tor
 ``python -m torch_reductions`` has the commands doctor, variants, explain, bench and demo.
 """
 
+from .library import has_cuda, variants  # the first: it says what to do where torch is missing
+
+# isort: split
 from .distance import grid_squared_distances, sum_squared_distances
-from .library import has_cuda, variants
 from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 from .recurrence import linear_recurrence
 from .reduce import amax, amin, argmax, argmin, mean, prod, sum

@@ -248,6 +248,8 @@ def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant:
 
 def _size(argument: str, value: Any) -> int:
     """An int as torch takes it, numpy's too, but no bool."""
-    if isinstance(value, torch.SymInt) or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
-        return value if isinstance(value, (int, torch.SymInt)) else int(value)
+    if isinstance(value, torch.SymInt):
+        return value  # type: ignore[return-value]  # stands for an int
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
     raise wrong_type(GRID, argument, "int", value)
