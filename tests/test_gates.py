@@ -74,6 +74,7 @@ BUDGETS: dict[str, Budget] = {
     "multiply_tiles-128x128": (128, {4: (240, 2)}),
     "multiply_tiles-128x64": (128, {4: (168, 3), 8: (248, 2)}),
     "multiply_tiles-64x64": (64, {4: (168, 6), 8: (256, 4)}),
+    "multiply_tensor_tiles": (256, {8: (256, 1)}),
     "multiply_strips": (512, {4: (128, 1)}),
     "multiply_strips-wide": (256, {8: (168, 1)}),
     "add_planes": (128, {4: (40, 12), 8: (48, 10)}),
@@ -141,6 +142,7 @@ INSTRUCTIONS = {
     "multiply_tiles-128x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128", r"FFMA"],
     "multiply_tiles-128x64": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
+    "multiply_tensor_tiles": [*ASYNC_COPY, r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
     "multiply_strips": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_strips-wide": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_fragments-128x256": [*ASYNC_COPY, *FRAGMENTS],
@@ -650,6 +652,7 @@ def test_reasons_are_read() -> None:
         ),
         ("multiply_strips<unsigned long, unsigned long, 4, (Layout)0>", "multiply_strips-wide", 8),
         ("multiply_strips<unsigned int, unsigned int, 16, (Layout)0>", "multiply_strips", 4),
+        ("multiply_tensor_tiles<double, true, false>", "multiply_tensor_tiles", 8),
         ("add_planes<double, double>", "add_planes", 8),
         ("add_planes<float, BFloat16>", "add_planes", 4),
         (

@@ -271,9 +271,11 @@ def _factor(function: str, argument: str, value: Any) -> Any:
     """A number as torch takes it, numpy's too, but no tensor, whose gradient would be lost."""
     if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
         return value
-    if isinstance(value, numbers.Real):
-        return int(value) if isinstance(value, numbers.Integral) else float(value)
-    raise wrong_type(function, argument, "Number", value)
+    if isinstance(value, Tensor) or not isinstance(
+        value, numbers.Real
+    ):  # Dynamo knows the first, and breaks at the second
+        raise wrong_type(function, argument, "Number", value)
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 # --- The functions --------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ template <class T>
 using ProductOf =
     std::conditional_t<std::is_integral_v<T>, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>, Accumulator<T>>;
 // Elements of k in one chain: of fused multiply-adds, and of steps of the tensor cores (docs/order.md).
-inline constexpr int64_t kProductChunk = 512, kTensorChunk = 4096;
+inline constexpr int64_t kProductChunk = 512, kTensorChunk = 8192;
 
 constexpr int size_of(Dtype dtype) {
   switch (dtype) {

@@ -31,7 +31,8 @@ inline torch::stable::Tensor multiply_by_torch(const torch::stable::Tensor& a, c
                                             ? call_torch(name, "", std::array{from(a), from(b)})
                                             : call_torch(name, "dtype", std::array{from(a), from(b), from(out)});
   if (!added || beta == 0) return scaled_by_torch(product, alpha);
-  return torch::stable::subtract(scaled_by_torch(*added, beta), product, -alpha);
+  // The first operand decides how the result lies.
+  return torch::stable::subtract(scaled_by_torch(product, alpha), scaled_by_torch(*added, beta), -1);
 }
 
 }  // namespace

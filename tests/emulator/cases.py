@@ -541,7 +541,19 @@ SPLITS = (
     *(Product(40, 40, 1100, "c"), Product(40, 41, 1600, added="r", alpha=2, multiprocessors=1)),
     *(Product(128, 64, 1500, multiprocessors=3), Product(128, 128, 1540)),
 )
-ROUNDS = (Product(64, 64, 16900, multiprocessors=1),)  # of 8-byte types
+ROUNDS = (Product(64, 64, 16900, multiprocessors=1, capability=80),)  # of 8-byte types
+# Of float64 on tensor cores, in every layout, by pairs and one by one: tiles moved inside and cut off, all ends of a
+# stage and of a chunk, totals in shared memory, and a k cut over blocks.
+DOUBLE_KS = (48, 17, 50, 64, 34, 1, 15, 33, 130)
+DOUBLE_TILES = (
+    *(Product(132, 160 - i % 3, DOUBLE_KS[i], a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
+    *(Product(128, 128, 511, "c", "c", multiprocessors=1), Product(100, 130, 513, "r2", "r@2", multiprocessors=1)),
+    *(Product(131, 100, 1030, "c@2", "c2", multiprocessors=1), Product(80, 70, 33, "c", "r", "r", 2, 2, 3)),
+    *(Product(136, 128, 1040, "r", "c", "r", alpha=2, multiprocessors=1), Product(128, 128, 1600, "c", "r")),
+    Product(100, 127, 1100, "r1", "c1", multiprocessors=3),
+)
+MAIN_DOUBLE_TILES = (DOUBLE_TILES[0], *DOUBLE_TILES[-4:-2], DOUBLE_TILES[-1])
+BEFORE_9_0 = tuple(replace(view, capability=80) for view in (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS))
 STRIPS = (
     *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in STRIP_LAYOUTS),
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
@@ -556,7 +568,7 @@ BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc 
 ORDERED_PRODUCTS = (
     (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *STRIPS)),
     (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *STRIPS)),
-    (torch.float64, (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS, *STRIPS)),
+    (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *STRIPS)),
     (torch.int64, (*SMALL_TILES, *SPLITS, *STRIPS)),
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
     *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),
@@ -564,7 +576,7 @@ ORDERED_PRODUCTS = (
 # Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
 HOPPER_PRODUCTS = (
     *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
-    *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 4170, "r", "c")),
+    *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 8266, "r", "c")),
 )
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
@@ -616,13 +628,13 @@ def distance_cases_of(dtype: torch.dtype, views: Sequence[Distance] = DISTANCES)
 TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
     *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
-    *(Product(40, 40, 4100), Product(3, 100, 4100, multiprocessors=1)),
+    *(Product(40, 40, 8196), Product(3, 100, 8196, multiprocessors=1)),
 )
 OTHER_TENSOR_PRODUCTS = (
-    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 9000, batch=2)),
+    *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 17000, batch=2)),
     *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(300, 16, 96, "c", "c")),
     *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
-    *(Product(129, 40, 4100, "c", multiprocessors=1), Product(100, 200, 4100, "r", "c"), Product(3, 40, 8200)),
+    *(Product(129, 40, 8196, "c", multiprocessors=1), Product(100, 200, 8196, "r", "c"), Product(3, 40, 16400)),
 )
 TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
 
@@ -640,6 +652,7 @@ def main_cases() -> list[Case]:
     return (
         [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
+        + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))
         + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
         + [case for dtype in (torch.float32, torch.bfloat16) for case in distance_cases_of(dtype)]
         + [

@@ -559,6 +559,46 @@ MUTANTS = (
         source=PRODUCTS + "float64.cu",
     ),
     Mutant(
+        "a stage of float64 on tensor cores that may still be on its way",
+        "races",
+        PRODUCTS + "tensor_float64.cuh",
+        "    await_copies<kStages - 2>();\n    __syncthreads();  // the next",
+        "    await_copies<kStages - 1>();\n    __syncthreads();  // the next",
+        source=PRODUCTS + "float64.cu",
+    ),
+    Mutant(
+        "a stage of float64 on tensor cores that is read before all threads have waited for it",
+        "races",
+        PRODUCTS + "tensor_float64.cuh",
+        "    __syncthreads();  // the next",
+        "    // the next",
+        source=PRODUCTS + "float64.cu",
+    ),
+    Mutant(
+        "nothing behind the end of k of float64 on tensor cores",
+        "plain",
+        PRODUCTS + "tensor_float64.cuh",
+        "      else *to = padding;\n",
+        "",
+        source=PRODUCTS + "float64.cu",
+    ),
+    Mutant(
+        "+0 behind the end of k of both factors",
+        "plain",
+        PRODUCTS + "tensor_float64.cuh",
+        "left, -0.);",
+        "left, +0.);",
+        source=PRODUCTS + "float64.cu",
+    ),
+    Mutant(
+        "a chunk of float64 on tensor cores that goes on with the sums of the one before",
+        "plain",
+        PRODUCTS + "tensor_float64.cuh",
+        "          sum_at(at, 0) = sum_at(at, 1) = 0;\n",
+        "",
+        source=PRODUCTS + "float64.cu",
+    ),
+    Mutant(
         "a tensor core's stage is read before its copies have come",
         "plain",
         MATMUL + "tensor/kernel.cuh",
@@ -638,6 +678,14 @@ MUTANTS = (
         source=HOPPER_SOURCE,
     ),
     Mutant(
+        "an address in a descriptor without the bits of its block in the cluster",
+        "plain",
+        "primitives/wgmma.cuh",
+        "(shared_address(tile) & kAddress)",
+        "shared_address(tile)",
+        source=HOPPER_SOURCE,
+    ),
+    Mutant(
         "the blocks of a pair leave together",
         "plain",
         HOPPER + "tiles.cuh",
@@ -688,6 +736,8 @@ MUTANTS = (
 
 def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
     """Those of the ordered rung, or of products of matrices those of the file that is compiled."""
+    if mutant.file == PRODUCTS + "tensor_float64.cuh":
+        return list(cases.product_cases_of(torch.float64, cases.DOUBLE_TILES, cases.ORDERED))
     if mutant.file.startswith(PRODUCTS):
         lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
         return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
@@ -697,7 +747,7 @@ def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
     if mutant.file.startswith(DISTANCE):
         every = [case for dtype in (torch.float32, torch.bfloat16) for case in cases.distance_cases_of(dtype)]
         return [case for case in every if case.rung.number == int(source.name[:3])]
-    if mutant.file.startswith(MATMUL):
+    if (mutant.source or mutant.file).startswith(MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]
     operator = next(operator for operator in OPERATORS if operator.name == mutant.function)

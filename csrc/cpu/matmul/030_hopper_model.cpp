@@ -2,7 +2,7 @@
 // Changes: executes what the tensor cores of an H100 or H200 compute, in integers: not the order of the other rungs.
 // Costs:   a dozen integer operations a product, where those of floats take one or less.
 // Gains:   a float16 or bfloat16 product has the GPU's own bits, where there is no GPU.
-// Order:   steps of 16 of k, ascending, each one sum cut to float32; chunks of 4096 are added left to right, docs/order.md.
+// Order:   steps of 16 of k, ascending, each one sum cut to float32; chunks of 8192 are added left to right, docs/order.md.
 // Needs:   any processor; AVX2 is used where it is. float16 and bfloat16.
 // See:     csrc/common/tensor_step.h, the step; hopper_model_kernels.h, its chain; this file unpacks and cuts for threads.
 #include <algorithm>

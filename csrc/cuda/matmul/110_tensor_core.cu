@@ -3,7 +3,7 @@
 // Costs:   an order of its own: 16 products of float16 or bfloat16 are one sum. On 9.0 a third of the rate is left lying,
 //          which wgmma has.
 // Gains:   many times the rate of multiply-adds one by one; 16-byte copies (cp.async) fill several stages ahead.
-// Order:   steps of 16 of k, ascending, as the device's tensor core adds them, on 9.0 as hopper_model does; chunks of 4096
+// Order:   steps of 16 of k, ascending, as the device's tensor core adds them, on 9.0 as hopper_model does; chunks of 8192
 //          are added left to right, docs/order.md. Bytes wrap, in any order.
 // Needs:   8.0 and up; float16, bfloat16, int8, uint8; any layout, other than 16-byte pieces more slowly.
 // See:     NVIDIA, PTX ISA, warp-level matrix instructions; tensor/kernel.cuh, tensor/shared_tile.cuh, tensor/plan.cuh.

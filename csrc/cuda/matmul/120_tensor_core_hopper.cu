@@ -5,7 +5,7 @@
 // Costs:   a GPU of 9.0 alone; operands whose addresses or rows are no multiples of 16 bytes are copied first, and bytes
 //          that do not lie along k are transposed.
 // Gains:   no operand passes a register, no thread that multiplies waits for memory: the tensor cores' full rate.
-// Order:   steps of the tensor core of 16 of k, ascending, in chains of 4096, folded from left to right; integers wrap.
+// Order:   steps of the tensor core of 16 of k, ascending, in chains of 8192, folded from left to right; integers wrap.
 // Needs:   9.0 exactly, compiled for 9.0a; float16, bfloat16, int8 and uint8; any layout.
 // See:     PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation"; NVIDIA CUTLASS,
 //          "Efficient GEMM", warp specialization.
@@ -131,9 +131,12 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, int pair, Context
   plan.chain =
       sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
   plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
-  const int64_t four = 4 * size_of(args.output_dtype);
+  const int64_t size = size_of(args.output_dtype);
   plan.plain = args.alpha == 1 && args.added.data == nullptr;
-  plan.fours = args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % four == 0;
+  const auto together = [&](int64_t count) {
+    return args.n % count == 0 && reinterpret_cast<uintptr_t>(args.output) % (count * size) == 0;
+  };
+  plan.fours = together(4), plan.eights = together(8);
   const int64_t blocks = std::min(tiles, std::max(int64_t(multiprocessors(context.device)) >> pair, int64_t(1)))
                          << pair;
   if (plan.chain < plan.steps)

@@ -82,21 +82,21 @@ __device__ __forceinline__ void multiply_tile(uint32_t (&c)[4], const uint32_t (
 #endif
 }
 
-// The same of float64, on 9.0 a chain of fused multiply-adds, k ascending. c is [8, 8], a [8, 4], b [4, 8]: of a the lane
-// holds (lane / 4, lane % 4), of b (lane % 4, lane / 4), of c (lane / 4, 2 (lane % 4)) and its neighbour in the row.
-__device__ __forceinline__ void multiply_tile([[maybe_unused]] double (&c)[2], [[maybe_unused]] double a,
-                                              [[maybe_unused]] double b) {
+// The same of float64, from 9.0 on: there a chain of fused multiply-adds, k ascending. c is [16, 8], a [16, 8], b [8, 8]:
+// element i of a is (lane / 4 + 8 (i % 2), lane % 4 + 4 (i / 2)), of b (lane % 4 + 4 i, lane / 4), of c
+// (lane / 4 + 8 (i / 2), 2 (lane % 4) + i % 2).
+__device__ __forceinline__ void multiply_tile([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[4],
+                                              [[maybe_unused]] const double (&b)[2]) {
 #ifdef CUDA_ON_CPU
-  emulator::mma_8x8x4(c, a, b);
-#elif __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-      : "+d"(c[0]), "+d"(c[1])
-      : "d"(a), "d"(b));
+  emulator::mma_16x8x8(c, a, b);
+#elif __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 #endif
 }
 
-// c is [16, 8], a [16, 16], b [16, 8]: element i of a is (lane / 4 + 8 (i % 2), lane % 4 + 4 (i / 2)), of b
-// (lane % 4 + 4 i, lane / 4), of c (lane / 4 + 8 (i / 2), 2 (lane % 4) + i % 2). From 9.0 on; twice as fast there.
+// Twice as deep: a is [16, 16], b [16, 8], dealt out in the same way.
 __device__ __forceinline__ void multiply_tile([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[8],
                                               [[maybe_unused]] const double (&b)[4]) {
 #ifdef CUDA_ON_CPU

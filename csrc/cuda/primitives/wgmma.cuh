@@ -20,8 +20,9 @@ enum class Along { k, mn };
 // column of b. Along::mn: one row for each k, of 64 elements of m or n; the next 64 lie `next` bytes further.
 __device__ __forceinline__ uint64_t tile_descriptor(const void* tile, Along along, unsigned next) {
   constexpr uint64_t kEightRows = 8 * 128, kPermuted = uint64_t(1) << 62;
+  constexpr uint32_t kAddress = (1 << 18) - 1;                 // above it stands which block of a cluster this is
   const uint64_t leading = along == Along::k ? 1 : next >> 4;  // of no meaning along k
-  return kPermuted | kEightRows >> 4 << 32 | leading << 16 | shared_address(tile) >> 4;
+  return kPermuted | kEightRows >> 4 << 32 | leading << 16 | (shared_address(tile) & kAddress) >> 4;
 }
 
 // Added to a descriptor: the next step of k.

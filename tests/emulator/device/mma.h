@@ -18,7 +18,7 @@ void multiply_bfloat16(void* const (&operands)[kWarpSize], unsigned lanes);
 void multiply_float16(void* const (&operands)[kWarpSize], unsigned lanes);
 void multiply_int8(void* const (&operands)[kWarpSize], unsigned lanes);
 void multiply_uint8(void* const (&operands)[kWarpSize], unsigned lanes);
-void multiply_double_8x8x4(void* const (&operands)[kWarpSize], unsigned lanes);
+void multiply_double_16x8x8(void* const (&operands)[kWarpSize], unsigned lanes);
 void multiply_double_16x8x16(void* const (&operands)[kWarpSize], unsigned lanes);
 
 // mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32, or f16.
@@ -38,10 +38,10 @@ EMULATED void mma_16x8x32(uint32_t (&c)[4], const uint32_t (&a)[4], const uint32
   meet("mma.sync", ~0u, place, &own, std::is_signed_v<T> ? multiply_int8 : multiply_uint8);
 }
 
-// mma.sync.aligned.m8n8k4 and m16n8k16 .row.col.f64: a chain of fused multiply-adds, k ascending.
-EMULATED void mma_8x8x4(double (&c)[2], const double& a, const double& b, Place place = Place::current()) {
-  Fragments own{&a, &b, c};
-  meet("mma.sync", ~0u, place, &own, multiply_double_8x8x4);
+// mma.sync.aligned.m16n8k8 and m16n8k16 .row.col.f64: a chain of fused multiply-adds, k ascending.
+EMULATED void mma_16x8x8(double (&c)[4], const double (&a)[4], const double (&b)[2], Place place = Place::current()) {
+  Fragments own{a, b, c};
+  meet("mma.sync", ~0u, place, &own, multiply_double_16x8x8);
 }
 EMULATED void mma_16x8x16(double (&c)[4], const double (&a)[8], const double (&b)[4], Place place = Place::current()) {
   Fragments own{a, b, c};

@@ -202,22 +202,24 @@ __global__ void double_tensor_cores(const double* a, const double* b, double* c)
   for (int i = 0; i < 4; i++) sums[i] = c[(group + i / 2 * 8) * 8 + in_group * 2 + i % 2];
   emulator::mma_16x8x16(sums, fragment_a, fragment_b);
   for (int i = 0; i < 4; i++) c[(group + i / 2 * 8) * 8 + in_group * 2 + i % 2] = sums[i];
-  double small[2] = {0, 0};
-  emulator::mma_8x8x4(small, fragment_a[0], fragment_b[0]);
-  for (int i = 0; i < 2; i++) c[128 + group * 8 + in_group * 2 + i] = small[i];
+  const double half_a[4] = {fragment_a[0], fragment_a[1], fragment_a[2], fragment_a[3]};
+  const double half_b[2] = {fragment_b[0], fragment_b[1]};
+  double half[4] = {};
+  emulator::mma_16x8x8(half, half_a, half_b);
+  for (int i = 0; i < 4; i++) c[128 + (group + i / 2 * 8) * 8 + in_group * 2 + i % 2] = half[i];
 }
 FAULT(tensor_cores_of_float64, kNowhere, "") {
-  Buffer<double> a(16 * 16), b(16 * 8), c(128 + 64, 0.25);
+  Buffer<double> a(16 * 16), b(16 * 8), c(128 + 128, 0.25);
   for (int i = 0; i < 256; i++) a[i] = 1.0 / (i + 3);
   for (int i = 0; i < 128; i++) b[i] = 1.0 / (2 * i + 1);
   launch(double_tensor_cores, 1, 32, a, b, c);
   for (int row = 0; row < 16; row++)
     for (int column = 0; column < 8; column++) {
-      double sum = 0.25, small = 0;
+      double sum = 0.25, half = 0;
       for (int k = 0; k < 16; k++) sum = std::fma(a[row * 16 + k], b[k * 8 + column], sum);
-      for (int k = 0; k < 4; k++) small = std::fma(a[row * 16 + k], b[k * 8 + column], small);
+      for (int k = 0; k < 8; k++) half = std::fma(a[row * 16 + k], b[k * 8 + column], half);
       if (c[row * 8 + column] != sum) return "wrong result at row " + std::to_string(row);
-      if (row < 8 && c[128 + row * 8 + column] != small) return "wrong result of 8x8x4 at row " + std::to_string(row);
+      if (c[128 + row * 8 + column] != half) return "wrong result of 16x8x8 at row " + std::to_string(row);
     }
   return "";
 }

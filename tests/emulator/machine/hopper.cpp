@@ -21,6 +21,12 @@ namespace {
 
 constexpr unsigned kPiece = 16, kRow = 128;  // bytes: what the swizzle moves, and a row of a tile
 
+// As on 9.0, the blocks of a cluster have neighbouring windows of addresses: those of any but the first have high bits.
+constexpr unsigned kWindowBits = 24;
+
+uint32_t shared_offset(const void* p) {
+  return uint32_t(static_cast<const char*>(p) - reinterpret_cast<const char*>(torch_reductions::cuda::memory));
+}
 char* shared_place(uint32_t address) { return reinterpret_cast<char*>(torch_reductions::cuda::memory) + address; }
 
 // In eight rows of 128 bytes, bits 4 to 6 of an address are turned by bits 7 to 9.
@@ -144,15 +150,13 @@ void run_groups(size_t left, uintptr_t pc) {
 
 }  // namespace
 
-uint32_t shared_address(const void* p) {
-  return uint32_t(static_cast<const char*>(p) - reinterpret_cast<const char*>(torch_reductions::cuda::memory));
-}
+uint32_t shared_address(const void* p) { return cluster_rank() << kWindowBits | shared_offset(p); }
 
 void copy_tile(void* shared, const CUtensorMap_st* tensor, int column, int row, int outer, uint64_t* barrier,
                unsigned blocks) {
   Map map;
   std::memcpy(&map, tensor, sizeof map);
-  const uint32_t to = shared_address(shared);
+  const uint32_t to = shared_offset(shared);
   if (to % 1024 != 0) fault("a swizzled tile that does not begin at a multiple of 1024 bytes");
   std::vector<Copy> copies;
   for (uint32_t r = 0; r < map.box[1]; r++) {

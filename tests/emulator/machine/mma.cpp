@@ -77,15 +77,15 @@ void multiply_bytes(void* const (&operands)[kWarpSize], unsigned lanes) {
             uint32_t(factor_of_a<T>(operands, row, k) * factor_of_b<T>(operands, k, column));
 }
 
-// 8 or 16 rows, K = 4 or 16; four elements of k lie in four neighbouring lanes.
-void multiply_doubles(void* const (&operands)[kWarpSize], unsigned lanes, int rows, int length) {
+// K = 8 or 16; four elements of k lie in four neighbouring lanes.
+void multiply_doubles(void* const (&operands)[kWarpSize], unsigned lanes, int length) {
   check_whole(lanes);
-  for (int row = 0; row < rows; row++)
+  for (int row = 0; row < 16; row++)
     for (int column = 0; column < 8; column++) {
       double& sum = sum_at<double>(operands, row, column);
       for (int k = 0; k < length; k++) {
-        const int word = rows == 8 ? 0 : row / 8 + k / 4 * 2;
-        const double a = *part<const double>(operands, unsigned(row % 8 * 4 + k % 4), &Fragments::a, word);
+        const double a =
+            *part<const double>(operands, unsigned(row % 8 * 4 + k % 4), &Fragments::a, row / 8 + k / 4 * 2);
         const double b = *part<const double>(operands, unsigned(column * 4 + k % 4), &Fragments::b, k / 4);
         sum = std::fma(a, b, sum);
       }
@@ -102,11 +102,11 @@ void multiply_float16(void* const (&operands)[kWarpSize], unsigned lanes) {
 }
 void multiply_int8(void* const (&operands)[kWarpSize], unsigned lanes) { multiply_bytes<int8_t>(operands, lanes); }
 void multiply_uint8(void* const (&operands)[kWarpSize], unsigned lanes) { multiply_bytes<uint8_t>(operands, lanes); }
-void multiply_double_8x8x4(void* const (&operands)[kWarpSize], unsigned lanes) {
-  multiply_doubles(operands, lanes, 8, 4);
+void multiply_double_16x8x8(void* const (&operands)[kWarpSize], unsigned lanes) {
+  multiply_doubles(operands, lanes, 8);
 }
 void multiply_double_16x8x16(void* const (&operands)[kWarpSize], unsigned lanes) {
-  multiply_doubles(operands, lanes, 16, 16);
+  multiply_doubles(operands, lanes, 16);
 }
 
 void load_matrices(void* const (&operands)[kWarpSize], unsigned lanes) {

@@ -39,7 +39,7 @@ struct Plan {
   int tiles_m, tiles_n, tiles;  // of a cluster, which are 128 or 256 rows high; tiles: of all batches
   int steps, chain;             // steps of k, and how many of them are one chain
   int a_batches, b_batches;     // 1 where each batch has a matrix of its own, 0 where all have the same
-  bool fours;                   // may four elements of a row be written at once?
+  bool fours, eights;           // may four, or eight elements of a row be written at once?
   bool plain;                   // are sums only rounded?
   uint4* totals;                // of the chains so far, where there are several: a part for each block
 };
@@ -174,21 +174,6 @@ struct alignas(4 * sizeof(Out)) Four {
   Out x[4];
 };
 
-// Rounded as rounded() does, two at once where there is an instruction for that.
-template <class Out, class Sum>
-__device__ __forceinline__ Four<Out> four_of(const Sum (&sums)[4]) {
-  Four<Out> four;
-  if constexpr (sizeof(Out) == 2) {
-    constexpr auto pair = std::is_same_v<Out, BFloat16> ? bfloat16_pair : half_pair;
-    const uint32_t words[2] = {pair(sums[0], sums[1]), pair(sums[2], sums[3])};
-    memcpy(&four, words, sizeof four);
-  } else {
-#pragma unroll
-    for (int c = 0; c < 4; c++) four.x[c] = Out(sums[c]);
-  }
-  return four;
-}
-
 // 16 rows of 64 columns out of the strip. By fours a lane has four columns of every second row; or else two of each row, 32
 // apart.
 template <class Out, class Sum>
@@ -206,10 +191,10 @@ __device__ __forceinline__ void write_strip(const Plan& plan, const char* strip,
       const Sum sums[4] = {from_bits<Sum>(words.x), from_bits<Sum>(words.y), from_bits<Sum>(words.z),
                            from_bits<Sum>(words.w)};
       Four<Out> four;
-      if (plan.plain) four = four_of<Out>(sums);
-      else
 #pragma unroll
-        for (int c = 0; c < 4; c++) four.x[c] = product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
+      for (int c = 0; c < 4; c++)
+        four.x[c] =
+            plan.plain ? rounded<Out>(sums[c]) : product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
       *reinterpret_cast<Four<Out>*>(to) = four;
     }
   } else {
@@ -225,8 +210,59 @@ __device__ __forceinline__ void write_strip(const Plan& plan, const char* strip,
   }
 }
 
+// 16 rows of 64 columns of 2 bytes, which lie in the strip as rows of 32 words, permuted by fours of them. Where rows of the
+// output begin at odd places, a lane takes its words from two.
+template <class Out>
+__device__ __forceinline__ void write_rounded(const Plan& plan, const uint32_t* strip, int batch, int row, int column) {
+  const MatmulArgs& args = plan.args;
+  const int lane = threadIdx.x % 32, rows = int(min(args.m - row, int64_t(16)));
+  const int left = int(min(args.n - column, int64_t(kRows)));
+  Out* to = static_cast<Out*>(args.output) + (batch * args.m + row) * args.n + column;
+  if (plan.eights) {
+    const int eight = lane % 8;
+    if (8 * eight >= left) return;
+    to += lane / 8 * args.n + 8 * eight;
+#pragma unroll
+    for (int r = lane / 8; r < 16; r += 4, to += 4 * args.n)
+      if (r < rows) *reinterpret_cast<uint4*>(to) = reinterpret_cast<const uint4*>(strip)[r * 8 + (eight ^ r & 7)];
+    return;
+  }
+#pragma unroll 4
+  for (int r = 0; r < rows; r++, to += args.n) {
+    const int odd = reinterpret_cast<uintptr_t>(to) / sizeof(Out) % 2, first = 2 * lane + odd;
+    const uint32_t word = strip[r * 32 + (lane ^ (r & 7) * 4)];
+    const uint32_t next = strip[r * 32 + (min(lane + odd, 31) ^ (r & 7) * 4)];
+    const uint32_t pair = odd ? __byte_perm(word, next, 0x5432) : word;
+    if (first + 1 < left) *reinterpret_cast<uint32_t*>(to + first) = pair;
+    else if (first < left) *reinterpret_cast<uint16_t*>(to + first) = uint16_t(pair);
+    if (odd && lane == 0 && left > 0) *reinterpret_cast<uint16_t*>(to) = uint16_t(word);
+  }
+}
+
 // A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the output
-// are written at once. Pairs of columns are permuted by their row, so that neither way in nor way out meets a bank twice.
+// are written at once. Columns are permuted by their row, so that neither way in nor way out meets a bank twice.
+template <class T, int N>
+__device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
+                                                   int row) {
+  constexpr auto pair = std::is_same_v<T, BFloat16> ? bfloat16_pair : half_pair;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int part = 0; part < N / kRows; part++) {
+    uint32_t* const words =
+        reinterpret_cast<uint32_t*>(strip + part % 2 * (kStripBytes / 2));  // the other half is read
+#pragma unroll
+    for (int c = 0; c < 8; c++) {
+      const int at = part * 32 + 4 * c, word = lane / 4 * 32 + ((4 * c + lane % 4) ^ lane / 4 * 4);
+      words[word] = pair(__uint_as_float(d[at]), __uint_as_float(d[at + 1]));
+      words[word + 8 * 32] = pair(__uint_as_float(d[at + 2]), __uint_as_float(d[at + 3]));
+    }
+    __syncwarp();
+    write_rounded<T>(plan, words, tile.batch, tile.i + row, tile.j + part * kRows);
+  }
+  __syncwarp();  // before the next tile
+}
+
+// The same of sums that are more than rounded to the factors' type.
 template <class T, int N>
 __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
                                            int row) {
@@ -268,7 +304,14 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
         if (plan.chain < plan.steps) fold_chain<N>(d, totals, step == 0, step + steps == plan.steps);
       }
     }
-    write_tile<T, N>(plan, d, strip, tile_at<N>(plan, number, rank), warp * 16);
+    const Tile tile = tile_at<N>(plan, number, rank);
+    if constexpr (sizeof(T) == 2) {
+      if (plan.plain && plan.args.output_dtype == plan.args.dtype) {
+        write_rounded_tile<T, N>(plan, d, strip, tile, warp * 16);
+        continue;
+      }
+    }
+    write_tile<T, N>(plan, d, strip, tile, warp * 16);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "planes.cuh"
 #include "strip.cuh"
+#include "tensor_float64.cuh"
 #include "tile.cuh"
 
 namespace torch_reductions::cuda {
@@ -44,22 +45,37 @@ class ProductPlan {
   // body(constant layout), with whole vectors where Whole allows and every one of them is aligned.
   template <bool WholeLines, bool WholeDepth, class Body>
   void with_layout(const Operand<T>& x, Body body) const {
-    const auto aligned = [&](int64_t stride, int64_t neighbours) {
-      return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && stride % kV == 0 && x.batch_stride % kV == 0 &&
-             neighbours % kV == 0;
-    };
     if constexpr (!std::is_same_v<T, P>) body(std::integral_constant<Layout, Layout::any>());
     else if (x.line_stride == 1 && x.depth_stride != 1) {
       if constexpr (WholeLines) {
-        if (aligned(x.depth_stride, x.lines)) return body(std::integral_constant<Layout, Layout::whole_lines>());
+        if (aligned(x, x.depth_stride) && x.lines % kV == 0)
+          return body(std::integral_constant<Layout, Layout::whole_lines>());
       }
       body(std::integral_constant<Layout, Layout::lines>());
     } else {
       if constexpr (WholeDepth) {
-        if (aligned(x.line_stride, args_.k)) return body(std::integral_constant<Layout, Layout::whole_depth>());
+        if (aligned(x, x.line_stride) && args_.k % kV == 0)
+          return body(std::integral_constant<Layout, Layout::whole_depth>());
       }
       body(std::integral_constant<Layout, Layout::depth>());
     }
+  }
+
+  // body(do elements of a line lie side by side?)
+  template <class Body>
+  static void with_depth(const Operand<T>& x, Body body) {
+    if (x.line_stride == 1 && x.depth_stride != 1) body(std::false_type());
+    else body(std::true_type());
+  }
+
+  // May two neighbours be copied at once, wherever a tile begins?
+  template <bool Deep>
+  bool pairs(const Operand<T>& x) const {
+    return aligned(x, Deep ? x.line_stride : x.depth_stride) && (Deep || x.lines % kV == 0);
+  }
+
+  bool aligned(const Operand<T>& x, int64_t stride) const {
+    return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && stride % kV == 0 && x.batch_stride % kV == 0;
   }
 
   // --- Strips --------------------------------------------------------------------------------------------------------
@@ -116,6 +132,9 @@ class ProductPlan {
   double cost(int run) const {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
+    if constexpr (std::is_same_v<Shape, DmmaTile>) {  // only of 9.0 it is known that the bits are those of fma
+      if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
+    }
     const int64_t at_once = run == 0 ? chunks_ : std::min(planes_at_once(run), chunks_);
     const double tiles =
         double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
@@ -130,9 +149,13 @@ class ProductPlan {
 
   template <class Shape>
   static constexpr size_t most_bytes() {
-    using Padded = TileSizes<T, Shape, Layout::depth, Layout::depth>;
-    using OnePadded = TileSizes<T, Shape, Layout::depth, Layout::lines>;
-    return std::max(Padded::kStageBytes, OnePadded::kStageBytes) + Padded::kTotalBytes;
+    if constexpr (std::is_same_v<Shape, DmmaTile>) {
+      return TensorStages::kBytes + TensorStages::kTotalBytes;
+    } else {
+      using Padded = TileSizes<T, Shape, Layout::depth, Layout::depth>;
+      using OnePadded = TileSizes<T, Shape, Layout::depth, Layout::lines>;
+      return std::max(Padded::kStageBytes, OnePadded::kStageBytes) + Padded::kTotalBytes;
+    }
   }
 
   template <class... Shapes>
@@ -143,15 +166,26 @@ class ProductPlan {
 
   template <class Shape>
   void tiles() {
-    constexpr bool kWhole = std::is_same_v<T, float>;
-    with_layout<kWhole, false>(a_, [&](auto layout_a) {
-      with_layout<kWhole, false>(b_, [&](auto layout_b) { tiles<Shape, layout_a, layout_b>(); });
-    });
+    if constexpr (std::is_same_v<Shape, DmmaTile>) {
+      with_depth(a_, [&](auto deep_a) {
+        with_depth(b_, [&](auto deep_b) {
+          start_tiles<Shape>(multiply_tensor_tiles<T, deep_a, deep_b>, TensorStages::kBytes, TensorStages::kTotalBytes,
+                             pairs<deep_a>(a_), pairs<deep_b>(b_));
+        });
+      });
+    } else {
+      constexpr bool kWhole = std::is_same_v<T, float>;
+      with_layout<kWhole, false>(a_, [&](auto layout_a) {
+        with_layout<kWhole, false>(b_, [&](auto layout_b) {
+          using Sizes = TileSizes<T, Shape, layout_a, layout_b>;
+          start_tiles<Shape>(multiply_tiles<T, Out, Shape, layout_a, layout_b>, Sizes::kStageBytes, Sizes::kTotalBytes);
+        });
+      });
+    }
   }
 
-  template <class Shape, Layout A, Layout B>
-  void tiles() {
-    using Sizes = TileSizes<T, Shape, A, B>;
+  template <class Shape, class... More>
+  void start_tiles(void (*kernel)(TileJob<T>, More...), size_t stage_bytes, size_t total_bytes, More... more) {
     constexpr int kStored = 16 / int(sizeof(P));
     TileJob<T> job{args_, a_, b_};
     job.tiles_m = unsigned(ceil_div(args_.m, int64_t(Shape::kM)));
@@ -163,8 +197,8 @@ class ProductPlan {
     const int64_t blocks = args_.batch * job.tiles_m * job.tiles_n;
     const auto start = [&](int64_t pieces) {
       const bool has_totals = !job.direct || (job.planes == nullptr && chunks_ > 1);
-      const size_t bytes = Sizes::kStageBytes + has_totals * Sizes::kTotalBytes;
-      launch(multiply_tiles<T, Out, Shape, A, B>, blocks * pieces, Shape::kThreads, bytes, context_.stream, job);
+      const size_t bytes = stage_bytes + has_totals * total_bytes;
+      launch(kernel, blocks * pieces, Shape::kThreads, bytes, context_.stream, job, more...);
     };
     const bool wide = args_.n % kStored == 0;
     if (run_ == 0) {

@@ -203,8 +203,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
       const int ahead = step + kStages - 1;
       const bool fast = inside && ahead < whole;
       P* const to = stages + writing * Sizes::kStage;
-      // One stage more than there are: the first elements of the stage after the last one are loaded, though not used.
-      if (!fast && ahead * BK < depth + BK) copy_edge(ahead, to);
+      if (!fast && ahead * BK < depth) copy_edge(ahead, to);
       const P* from = stages + reading * Sizes::kStage;
       reading = reading == kStages - 1 ? 0 : reading + 1;
       writing = writing == kStages - 1 ? 0 : writing + 1;
@@ -217,7 +216,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
           __syncthreads();
           from = stages + reading * Sizes::kStage;
         }
-        load((k + 1) % 2, from, (k + 1) % BK);
+        load((k + 1) % 2, from, (k + 1) % BK);  // behind the last stage whatever stands there, and it is not used
         if constexpr (A != Layout::any) {
           // In bursts: the compiler sets three empty instructions before each copy that follows a load.
           constexpr int kBursts = (kPieces + kBurst - 1) / kBurst, kEvery = (BK - 1) / kBursts;

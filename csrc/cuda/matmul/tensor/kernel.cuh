@@ -5,17 +5,20 @@
 
 namespace torch_reductions::cuda {
 
-// A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it.
-template <int Rows, int Columns, int DepthBytes, int Stages, int WarpRows, int WarpColumns, int Blocks>
+// A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyWarps: so many
+// more warps only copy; without them those that multiply do.
+template <int Rows, int Columns, int DepthBytes, int Stages, int WarpRows, int WarpColumns, int Blocks, int CopyWarps>
 struct TensorTile {
   static constexpr int kRows = Rows, kColumns = Columns, kDepthBytes = DepthBytes, kStages = Stages;
   static constexpr int kWarpRows = WarpRows, kWarpColumns = WarpColumns, kWarpsAcross = Columns / WarpColumns;
-  static constexpr int kThreads = Rows / WarpRows * kWarpsAcross * 32;
+  static constexpr int kMultiplying = Rows / WarpRows * kWarpsAcross * 32;  // threads
+  static constexpr int kThreads = kMultiplying + CopyWarps * 32;
+  static constexpr int kFirstCopying = CopyWarps > 0 ? kMultiplying : 0, kCopying = kThreads - kFirstCopying;
   static constexpr int kBlocks = Blocks;  // of a multiprocessor of 9.0
   static constexpr int kStageBytes = (Rows + Columns) * DepthBytes, kBytes = Stages * kStageBytes;
   // Sums on their way out, a warp 16 rows at a time: with 8 words behind each 32, stores of a warp meet all banks.
   static constexpr int kOutStride = WarpColumns % 32 == 0 ? WarpColumns + 8 : WarpColumns;
-  static_assert(kThreads / 32 * 16 * kOutStride * 4 <= kBytes);
+  static_assert(kMultiplying / 32 * 16 * kOutStride * 4 <= kBytes);
 };
 
 // A product whose rows and columns may have changed places: then what is computed is its transpose.
@@ -82,8 +85,8 @@ template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multiply_fragments(const __grid_constant__ TensorProduct product) {
   using Sum = ProductOf<T>;
-  using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, Tile::kThreads>;
-  using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, Tile::kThreads>;
+  using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, Tile::kFirstCopying, Tile::kCopying>;
+  using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, Tile::kFirstCopying, Tile::kCopying>;
   using Read = Fragments<Tile::kWarpRows / 16, Tile::kWarpColumns / 8>;
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   constexpr int kDown = Tile::kWarpRows / 16, kAcross = Tile::kWarpColumns / 8;
@@ -92,6 +95,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   extern __shared__ uint4 memory[];
   char* const shared = reinterpret_cast<char*>(memory);
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
+  constexpr bool kSome = Tile::kFirstCopying > 0;  // copy, the others multiply
+  const bool multiplies = !kSome || threadIdx.x < Tile::kFirstCopying, copies = !kSome || !multiplies;
   const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
@@ -99,30 +104,43 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
     const TilePlace place(product, tile);
     const int64_t first_row = int64_t(place.row) * Tile::kRows, first_column = int64_t(place.column) * Tile::kColumns;
-    typename Rows::Loader rows(product.rows, place.batch, first_row, product.height);
-    typename Columns::Loader columns(product.columns, place.batch, first_column, product.width);
+    typename Rows::Loader rows(product.rows, place.batch, first_row, product.height, product.args.k);
+    typename Columns::Loader columns(product.columns, place.batch, first_column, product.width, product.args.k);
+    const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
     const auto load = [&](int stage) {
-      if (stage < stages) {
-        char* const to = shared + stage % kStages * Tile::kStageBytes;
-        rows.load(to, int64_t(stage) * Rows::kDepth, product.args.k);
-        columns.load(to + Rows::kBytes, int64_t(stage) * Rows::kDepth, product.args.k);
+      char* const to = shared + unsigned(stage) % kStages * Tile::kStageBytes;
+      if (stage < whole) {
+        rows.load_whole(to);
+        columns.load_whole(to + Rows::kBytes);
+      } else if (stage < stages) {
+        const int64_t left = product.args.k - int64_t(stage) * Rows::kDepth;
+        rows.load(to, left);
+        columns.load(to + Rows::kBytes, left);
       }
       commit_copies();
     };
 #pragma unroll 1
-    for (int stage = 0; stage < kStages - 1; stage++) load(stage);
+    for (int stage = 0; stage < kStages - 1 && copies; stage++) load(stage);
 
     Sum sums[kDown][kAcross][4];
     int stage = 0;
-    for (int chunk = 0;; chunk++) {
+    if (!multiplies) {
+#pragma unroll 1
+      for (; stage < stages; stage++) {
+        await_copies<kStages - 2>();
+        __syncthreads();
+        load(stage + kStages - 1);
+      }
+    }
+    for (int chunk = 0; multiplies; chunk++) {
 #pragma unroll
       for (int i = 0; i < kDown * kAcross * 4; i++) sums[i / 4 / kAcross][i / 4 % kAcross][i % 4] = 0;
       const int end = stages - stage < kChunk ? stages : stage + kChunk;
 #pragma unroll 1
       for (; stage < end; stage++) {
-        await_copies<kStages - 2>();
+        if (copies) await_copies<kStages - 2>();
         __syncthreads();  // this stage is there for all, and nobody reads the one before, which is overwritten now
-        const char* const at = shared + stage % kStages * Tile::kStageBytes;
+        const char* const at = shared + unsigned(stage) % kStages * Tile::kStageBytes;
         Read fragments[2];
         const auto read = [&](int step) {
           Read& to = fragments[step % 2];
@@ -134,7 +152,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
                                              step, lane);
         };
         read(0);
-        load(stage + kStages - 1);  // while the first fragments are on their way
+        if (copies) load(stage + kStages - 1);  // while the first fragments are on their way
 #pragma unroll
         for (int step = 0; step < kSteps; step++) {
           if (step + 1 < kSteps) read(step + 1);
@@ -148,12 +166,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       if constexpr (!std::is_integral_v<T>) {
         // The registers are full: the total of the chunks before waits in memory, each thread's own.
         float4* const totals = static_cast<float4*>(product.totals) +
-                               int64_t(blockIdx.x) * (kDown * kAcross * Tile::kThreads) + threadIdx.x;
+                               int64_t(blockIdx.x) * (kDown * kAcross * Tile::kMultiplying) + threadIdx.x;
         if (chunk > 0) {
 #pragma unroll
           for (int i = 0; i < kDown * kAcross; i++) {
             float (&sum)[4] = sums[i / kAcross][i % kAcross];
-            const float4 total = totals[i * Tile::kThreads];
+            const float4 total = totals[i * Tile::kMultiplying];
             sum[0] = total.x + sum[0], sum[1] = total.y + sum[1], sum[2] = total.z + sum[2], sum[3] = total.w + sum[3];
           }
         }
@@ -161,7 +179,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #pragma unroll
           for (int i = 0; i < kDown * kAcross; i++) {
             const float (&sum)[4] = sums[i / kAcross][i % kAcross];
-            totals[i * Tile::kThreads] = {sum[0], sum[1], sum[2], sum[3]};
+            totals[i * Tile::kMultiplying] = {sum[0], sum[1], sum[2], sum[3]};
           }
         }
       }
@@ -173,7 +191,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     Sum* const out = reinterpret_cast<Sum*>(shared) + warp * (16 * Tile::kOutStride);
     constexpr int kFours = Tile::kWarpColumns / 4;
 #pragma unroll 1
-    for (int strip = 0; strip < kDown; strip++) {
+    for (int strip = 0; strip < kDown && multiplies; strip++) {
 #pragma unroll
       for (int i = 0; i < kDown; i++) {
         if (i != strip) continue;  // registers have no index at run time

@@ -8,10 +8,11 @@
 
 namespace torch_reductions::cuda {
 
-// Rows, columns, bytes of k a stage, stages, rows and columns of a warp, blocks of a multiprocessor.
-using WideTile = TensorTile<128, 256, 64, 4, 64, 64, 1>;   // 96 KB: what 8.6 and 8.9 have too
-using SquareTile = TensorTile<64, 64, 128, 4, 32, 32, 3>;  // for results too small to fill the device with the other
-using NarrowTile = TensorTile<16, 32, 256, 8, 16, 8, 2>;   // at most 16 rows: all that counts is bytes on their way
+// Rows, columns, bytes of k a stage, stages, rows and columns of a warp, blocks of a multiprocessor, warps that only copy.
+using WideTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;   // 96 KB: what 8.6 and 8.9 have too
+using SquareTile = TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
+// At most 16 rows: bytes on their way are what counts, so that those who wait for a product don't copy.
+using NarrowTile = TensorTile<16, 32, 256, 8, 16, 8, 2, 4>;
 static_assert(NarrowTile::kRows == kNarrow);
 
 inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, int64_t width, int64_t width_stride,

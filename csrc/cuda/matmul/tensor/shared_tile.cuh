@@ -22,7 +22,8 @@ struct TensorOperand {
 };
 
 // Width elements along m or n, DepthBytes of k. Which of them are neighbours in shared memory: AlongK.
-template <class T, int Width, int DepthBytes, bool AlongK, int Threads>
+// `Threads` threads copy, the first of which is thread `First` of the block.
+template <class T, int Width, int DepthBytes, bool AlongK, int First, int Threads>
 struct SharedTile {
   static_assert(AlongK || sizeof(T) == 2, "there is no transposing ldmatrix of bytes");
   static constexpr int kPiece = 16 / sizeof(T), kDepth = DepthBytes / sizeof(T);  // in elements
@@ -38,57 +39,69 @@ struct SharedTile {
     return (line * kPieces + (piece ^ (line / kLinesOfRow & (kInRow - 1)))) * 16;
   }
 
-  // Where a thread stands in the operand's stages, which follow each other along k. Where all of a stage is there, it only
-  // adds; beyond the ends there are zeros, in both operands, which change no sum.
+  // Where a thread stands in the operand's stages, which follow each other along k. Beyond the end of k there are zeros, in
+  // both operands, which change no sum; what lies beyond the width meets elements of the result alone that nobody stores.
   struct Loader {
-    const TensorOperand& operand;
-    const T* data;           // of the tile, at k = 0
-    const T* own;            // this thread's first piece of the next stage
-    int64_t between, width;  // from one of its pieces to the next; how many elements of the width are there
+    static constexpr bool kLeavesOut = AlongK && Width <= 32;  // lines beyond the width, even where it only adds
 
-    __device__ __forceinline__ Loader(const TensorOperand& operand, int64_t batch, int64_t first, int64_t end)
-        : operand(operand), width(end - first) {
-      data = static_cast<const T*>(operand.data) + batch * operand.batch_stride + first * operand.width_stride;
-      const int64_t line_stride = AlongK ? operand.width_stride : operand.k_stride;
-      between = kLinesAThread * line_stride;
-      own = data + threadIdx.x / kPieces * line_stride + threadIdx.x % kPieces * kPiece;
+    const TensorOperand& operand;
+    const T* own;     // this thread's first piece of the next stage
+    int64_t between;  // from one of its pieces to the next
+    int width;        // how many elements of it are there
+    int whole;        // the first stages, of which there is so much that a thread only adds
+
+    __device__ __forceinline__ Loader(const TensorOperand& operand, int64_t batch, int64_t first, int64_t end,
+                                      int64_t k)
+        : operand(operand), width(int(end - first < Width ? end - first : Width)) {
+      between = kLinesAThread * line_stride();
+      own = static_cast<const T*>(operand.data) + batch * operand.batch_stride + first * operand.width_stride +
+            line() * line_stride() + piece() * kPiece;
+      whole = operand.vectors && (kLeavesOut || width == Width) ? int(k / kDepth) : 0;
     }
 
-    // The next stage, which begins at k, of `end`.
-    __device__ __forceinline__ void load(char* tile, int64_t k, int64_t end) {
-      const int64_t lines = AlongK ? width : end - k, length = AlongK ? end - k : width;
+    // The next one of the first stages.
+    __device__ __forceinline__ void load_whole(char* tile) {
+      char* const to = tile + place(line(), piece());
+#pragma unroll
+      for (int i = 0; i < kPiecesAThread; i++)
+        if (!kLeavesOut || line() + i * kLinesAThread < width) copy_async(to + i * Threads * 16, own + i * between);
+      own += AlongK ? kDepth : kDepth * operand.k_stride;
+    }
+
+    // Any other one, before which `left` of k are left.
+    __device__ __forceinline__ void load(char* tile, int64_t left) {
+      const int64_t lines = AlongK ? width : left, length = AlongK ? left : width;
+      const T* const first = own;
+      own += kDepth * operand.k_stride;
       if (operand.vectors) {
-        const int line = threadIdx.x / kPieces, piece = threadIdx.x % kPieces;
-        char* const to = tile + place(line, piece);
-        if (lines >= kLines && length >= kPieces * kPiece) {
+        const int bytes = bytes_of(length - piece() * kPiece);
 #pragma unroll
-          for (int i = 0; i < kPiecesAThread; i++) copy_async(to + i * Threads * 16, own + i * between);
-        } else {
-          const int bytes = there(length - piece * kPiece) * int(sizeof(T));
-#pragma unroll
-          for (int i = 0; i < kPiecesAThread; i++) {
-            const int present = line + i * kLinesAThread < lines ? bytes : 0;
-            const void* const from = present > 0 ? own + i * between : operand.data;  // always an aligned address
-            copy_async_part(to + i * Threads * 16, from, present);
-          }
+        for (int i = 0; i < kPiecesAThread; i++) {
+          const int present = line() + i * kLinesAThread < lines ? bytes : 0;
+          const void* const from = present > 0 ? first + i * between : operand.data;  // always an aligned address
+          copy_async_part(tile + place(line(), piece()) + i * Threads * 16, from, present);
         }
-        own += AlongK ? kDepth : kDepth * operand.k_stride;
         return;
       }
-      const int64_t line_stride = AlongK ? operand.width_stride : operand.k_stride;
       const int64_t stride = AlongK ? operand.k_stride : operand.width_stride;  // 1, or lanes take neighbouring lines
+      const T* const begin = first - line() * line_stride() - piece() * kPiece;
 #pragma unroll 1
-      for (int at = int(threadIdx.x); at < kLines * kPieces; at += Threads) {
+      for (int at = int(thread()); at < kLines * kPieces; at += Threads) {
         const int line = stride == 1 ? at / kPieces : at % kLines, piece = stride == 1 ? at % kPieces : at / kLines;
-        const T* const from = data + k * operand.k_stride + line * line_stride + piece * kPiece * stride;
+        const T* const from = begin + line * line_stride() + piece * kPiece * stride;
         *reinterpret_cast<uint4*>(tile + place(line, piece)) =
-            gather(from, stride, line < lines ? there(length - piece * kPiece) : 0);
+            gather(from, stride, line < lines ? bytes_of(length - piece * kPiece) / int(sizeof(T)) : 0);
       }
     }
 
-    // How many elements of a piece are there, where so many are left of the line?
-    static __device__ __forceinline__ int there(int64_t left) {
-      return left >= kPiece ? kPiece : left > 0 ? int(left) : 0;
+    __device__ __forceinline__ int64_t line_stride() const { return AlongK ? operand.width_stride : operand.k_stride; }
+    static __device__ __forceinline__ int line() { return int(thread() / kPieces); }
+    static __device__ __forceinline__ int piece() { return int(thread() % kPieces); }
+    static __device__ __forceinline__ unsigned thread() { return threadIdx.x - First; }
+
+    // How many bytes of a piece are there, where so many elements are left of the line?
+    static __device__ __forceinline__ int bytes_of(int64_t left) {
+      return left >= kPiece ? 16 : left > 0 ? int(left) * int(sizeof(T)) : 0;
     }
   };
 

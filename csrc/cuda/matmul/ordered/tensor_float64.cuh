@@ -1,0 +1,288 @@
+// A block computes a tile of a product of float64 on tensor cores: on 9.0 one instruction of a warp (DMMA) is 16 x 8
+// chains of fused multiply-adds, k ascending, so that the bits are those of multiply_tiles, at twice its rate.
+//
+// Panels of both operands come into shared memory stage by stage, asynchronously, and lie there as they lie in memory, in
+// blocks of four elements whose places an exclusive or permutes: neither copies nor fragments then meet a bank twice.
+//
+// The totals of earlier chunks wait in shared memory, as in multiply_tiles, and are added to between the first products of
+// the next chunk. Behind the end of k stand -0 in a and +0 in b: their product is -0, which changes no sum.
+#pragma once
+#include "../../primitives/mma.cuh"
+#include "tile.cuh"
+
+namespace torch_reductions::cuda {
+
+// What a block of a tile of 128 x 128 holds in shared memory: stages of both panels, and the totals.
+struct TensorStages {
+  static constexpr int kLines = 128, kDepth = 16, kCount = 3;
+  static constexpr int kPanel = kLines * kDepth, kStage = 2 * kPanel;
+  static constexpr size_t kBytes = sizeof(double) * kCount * kStage, kTotalBytes = sizeof(double) * kLines * kLines;
+};
+
+// One operand's panel of a stage: Deep where elements of a line are neighbours in memory, or else lines are.
+template <bool Deep>
+struct TensorPanel {
+  static constexpr int kLines = TensorStages::kLines, kDepth = TensorStages::kDepth, kThreads = DmmaTile::kThreads;
+  static constexpr int kAlong = Deep ? kDepth : kLines, kAcross = kThreads / kAlong;  // threads, as they stand
+  static constexpr int kHalfQuarter = TensorStages::kPanel / 8;  // what they copy at once, one element each
+
+  const Operand<double>& operand;
+  const bool vectors;    // does a thread copy pairs of neighbours, half as many?
+  const double* cursor;  // of what this thread copies next
+  const int own;         // where that lies in a panel
+
+  static __device__ __forceinline__ int spot(int line, int k) {
+    return Deep ? line * kDepth + (k ^ line % 4 * 4) : k * kLines + (line ^ k % 4 * 4);
+  }
+  // Where a thread's first piece lies, along the neighbours and across them.
+  static __device__ __forceinline__ int along(bool vectors) {
+    const int thread = as_one(int(threadIdx.x));
+    return vectors ? thread % (kAlong / 2) * 2 : thread % kAlong;
+  }
+  static __device__ __forceinline__ int across(bool vectors) {
+    const int thread = as_one(int(threadIdx.x));
+    return vectors ? thread / (kAlong / 2) : thread / kAlong;
+  }
+  __device__ __forceinline__ int64_t stride() const { return Deep ? operand.line_stride : operand.depth_stride; }
+
+  __device__ __forceinline__ TensorPanel(const Operand<double>& from, const double* corner, bool pairs)
+      : operand(from),
+        vectors(pairs),
+        cursor(corner + across(pairs) * stride() + along(pairs)),
+        own(Deep ? spot(across(pairs), along(pairs)) : spot(along(pairs), across(pairs))) {}
+
+  // A quarter of a stage that is wholly there. The last one leaves the cursor at the next stage.
+  __device__ __forceinline__ void copy(double* panel, int quarter) {
+    double* const to = panel + own + 2 * kHalfQuarter * quarter;
+    if (vectors) {
+      copy_async<16>(to, cursor);
+    } else {
+      copy_async<8>(to, cursor);
+      copy_async<8>(panel + (Deep ? own : own ^ 8) + kHalfQuarter * (2 * quarter + 1), cursor + kAcross * stride());
+    }
+    cursor = as_one(cursor + 2 * kAcross * stride());
+    if (Deep && quarter == 3) cursor = as_one(cursor + (kDepth - kLines * stride()));
+  }
+
+  // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are read at the edge, and what comes
+  // of them is not used; behind the end of k stands `padding`.
+  __device__ __forceinline__ void copy_edge(double* panel, int lines, int left, double padding) {
+    const double* const corner = cursor - across(vectors) * stride() - along(vectors);
+#pragma unroll 1
+    for (int piece = int(threadIdx.x); piece < TensorStages::kPanel; piece += kThreads) {
+      const int line = Deep ? piece / kDepth : piece % kLines, k = Deep ? piece % kDepth : piece / kLines;
+      double* const to = panel + spot(line, k);
+      if (k < left) copy_async<8>(to, corner + min(line, lines - 1) * operand.line_stride + k * operand.depth_stride);
+      else *to = padding;
+    }
+    cursor += kDepth * operand.depth_stride;
+  }
+
+  // A lane's element of a fragment: of line first + 8 eight + lane / 4, where first is a multiple of 16, and of k
+  // 4 block + lane % 4.
+  static __device__ __forceinline__ double element(const double* panel, int first, int eight, int block) {
+    const int row = int(threadIdx.x) % 32 / 4, quarter = int(threadIdx.x) % 4;
+    if constexpr (Deep) return panel[(spot(row, quarter) ^ 4 * block) + (first + 8 * eight) * kDepth];
+    else return panel[(spot(row, quarter) ^ 8 * eight) + first + 4 * block * kLines];
+  }
+};
+
+template <class T, bool DeepA, bool DeepB>
+__global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
+    multiply_tensor_tiles(const __grid_constant__ TileJob<T> job, bool vectors_a, bool vectors_b) {
+#if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
+  using Shape = DmmaTile;
+  using Pair = Together<double, 2>;
+  using PanelA = TensorPanel<DeepA>;
+  using PanelB = TensorPanel<DeepB>;
+  constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
+  constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;  // of a warp's tile
+  constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kSpots = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
+  extern __shared__ uint4 memory[];
+  double* const ring = reinterpret_cast<double*>(memory);
+  Pair* const totals = reinterpret_cast<Pair*>(ring + kStages * kStage) + threadIdx.x;
+  const MatmulArgs& args = job.args;
+  const bool to_plane = job.planes != nullptr;
+
+  const Place<T, Shape> place(job, blockIdx.x);
+  const int stages = (place.depth + kDepth - 1) / kDepth;
+  const int64_t first_k = place.chunk * kProductChunk;
+  PanelA panel_a(job.a, job.a.at(place.batch, place.i, first_k), vectors_a);
+  PanelB panel_b(job.b, job.b.at(place.batch, place.j, first_k), vectors_b);
+  int left = place.depth;  // of k, that nobody has asked for yet
+  const auto is_whole = [&] { return args.m >= Shape::kM && args.n >= Shape::kN && left >= kDepth; };
+  const auto lines_of = [&](int64_t size) { return int(min(size, int64_t(TensorStages::kLines))); };
+  const auto ask_edge = [&](int slot) {
+    if (left <= 0) return;
+    panel_a.copy_edge(ring + slot * kStage, lines_of(args.m), left, -0.);
+    panel_b.copy_edge(ring + slot * kStage + TensorStages::kPanel, lines_of(args.n), left, +0.);
+  };
+  const auto ask = [&](int slot, int quarter) {
+    panel_a.copy(ring + slot * kStage, quarter);
+    panel_b.copy(ring + slot * kStage + TensorStages::kPanel, quarter);
+  };
+
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int warp_row = warp % Shape::kWarpsM * kHeight, warp_column = warp / Shape::kWarpsM * kWidth;
+  double sums[kDown][kAcross][4], a[kDown][4], b[2][kAcross][2];
+  const auto load_a = [&](int i, int slot, int half) {
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+      a[i][e] = PanelA::element(ring + slot * kStage, warp_row + 16 * i, e % 2, 2 * half + e / 2);
+  };
+  const auto load_b = [&](int slot, int half) {
+#pragma unroll
+    for (int e = 0; e < kAcross * 2; e++)
+      b[half][e / 2][e % 2] = PanelB::element(ring + slot * kStage + TensorStages::kPanel, warp_column + e / 4 * 16,
+                                              e / 2 % 2, 2 * half + e % 2);
+  };
+  // A pair of sums that are neighbours in a row: where it stands among the sums, and in the tile.
+  const auto sum_at = [&](int spot, int which) -> double& {
+    return sums[spot / (2 * kAcross)][spot / 2 % kAcross][spot % 2 * 2 + which];
+  };
+  const auto row_of = [&](int spot) { return warp_row + spot / (2 * kAcross) * 16 + spot % 2 * 8 + lane / 4; };
+  const auto column_of = [&](int spot) { return warp_column + spot / 2 % kAcross * 8 + lane % 4 * 2; };
+  const auto total_of = [&](int spot) {
+    Pair total = totals[spot * Shape::kThreads];
+#pragma unroll
+    for (int v = 0; v < 2; v++) total.element[v] += sum_at(spot, v);
+    return total;
+  };
+  // Row i of the warp's fragments; the first time in a chunk, what was summed before is added to the totals in between.
+  const auto multiply = [&](int i, int half, bool folds) {
+#pragma unroll
+    for (int j = 0; j < kAcross; j++) {
+      if (folds) [[unlikely]] {
+        __syncwarp();
+#pragma unroll
+        for (int spot = 0; spot < 2; spot++) {
+          const int at = (i * kAcross + j) * 2 + spot;
+          totals[at * Shape::kThreads] = total_of(at);
+          sum_at(at, 0) = sum_at(at, 1) = 0;
+        }
+      }
+      multiply_tile(sums[i][j], a[i], b[half][j]);
+    }
+  };
+
+#pragma unroll 1
+  for (int slot = 0; slot < kStages - 1; slot++) {
+    if (is_whole()) {
+#pragma unroll
+      for (int quarter = 0; quarter < 4; quarter++) ask(slot, quarter);
+    } else {
+      ask_edge(slot);
+    }
+    left -= kDepth;
+    commit_copies();
+  }
+  constexpr int kChunkStages = kProductChunk / kDepth;
+  if (stages > kChunkStages && !to_plane) {
+#pragma unroll 1
+    for (int spot = 0; spot < kSpots; spot++) totals[spot * Shape::kThreads] = {-0., -0.};  // -0 + x is x
+  }
+  await_copies<kStages - 2>();
+  __syncthreads();
+  int reading = 0, writing = kStages - 1, stage = 0;
+  load_b(reading, 0);
+#pragma unroll
+  for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
+
+  // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is asked for.
+  const auto multiply_stage = [&](bool folds) {
+    const bool whole = is_whole();
+    if (!whole) ask_edge(writing);
+#pragma unroll
+    for (int i = 0; i < kDown; i++) {
+      if (i == kDown - 1) load_b(reading, 1);
+      multiply(i, 0, folds);
+      load_a(i, reading, 1);
+      if (whole) ask(writing, i);
+    }
+    left -= kDepth;
+    commit_copies();
+    writing = writing == kStages - 1 ? 0 : writing + 1;
+    await_copies<kStages - 2>();
+    __syncthreads();  // the next stage is there for all, and all have read this one
+    // Behind the last stage it is read once more: what is loaded then is not used.
+    if (++stage < stages) reading = reading == kStages - 1 ? 0 : reading + 1;
+#pragma unroll
+    for (int i = 0; i < kDown; i++) {
+      if (i == kDown - 1) load_b(reading, 0);
+      multiply(i, 1, false);
+      load_a(i, reading, 0);
+    }
+  };
+#pragma unroll 1
+  for (int chunk = 0;; chunk++) {
+    const int end = min(stages, stage + kChunkStages);
+    const bool folds = chunk > 0 && !to_plane;
+    if (!folds) {
+#pragma unroll
+      for (int spot = 0; spot < kSpots; spot++) sum_at(spot, 0) = sum_at(spot, 1) = 0;
+    }
+#pragma unroll 1
+    for (bool first = true; stage < end; first = false) multiply_stage(first && folds);
+    if (stage < stages && !to_plane) continue;
+
+    // Made again, or the loop would keep registers for it.
+    const Place<T, Shape> here(job, unsigned(as_one(int(blockIdx.x))));
+    const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
+    double* const plane = job.planes + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
+    const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
+    const int lines_a = lines_of(args.m), lines_b = lines_of(args.n);
+    const auto is_own = [&](int row, int column) {
+      return row < lines_a && row >= first_row && column < lines_b && column >= first_column;
+    };
+    if (job.direct) {
+      double* const to = (to_plane ? plane : static_cast<double*>(args.output)) + start;
+      const double alpha = to_plane ? 1 : args.alpha;
+#pragma unroll
+      for (int spot = 0; spot < kSpots; spot++) {
+        Pair pair{sum_at(spot, 0), sum_at(spot, 1)};
+        if (folds) pair = total_of(spot);
+        pair.element[0] *= alpha, pair.element[1] *= alpha;  // by 1 changes nothing
+        if (is_own(row_of(spot), column_of(spot)))
+          *reinterpret_cast<Pair*>(to + row_of(spot) * args.n + column_of(spot)) = pair;
+      }
+    } else {  // by way of shared memory, for registers have no index at run time
+#pragma unroll
+      for (int spot = 0; spot < kSpots; spot++) {
+        Pair pair{sum_at(spot, 0), sum_at(spot, 1)};
+        if (folds) pair = total_of(spot);
+        totals[spot * Shape::kThreads] = pair;
+      }
+#pragma unroll 1
+      for (int spot = 0; spot < kSpots; spot++) {
+        const int row = row_of(spot), column = column_of(spot);
+        const Pair pair = totals[spot * Shape::kThreads];
+#pragma unroll
+        for (int v = 0; v < 2; v++) {
+          if (!is_own(row, column + v)) continue;
+          if (to_plane) plane[start + row * args.n + column + v] = pair.element[v];
+          else store_product<double>(args, here.batch, here.i + row, here.j + column + v, pair.element[v]);
+        }
+      }
+    }
+    if (stage == stages) break;
+  }
+  await_copies<0>();
+#endif
+}
+
+// Is the kernel here more than its empty body for other architectures? Where their code is translated, it is not.
+template <class T>
+bool tensor_tiles_compiled() {
+#ifdef __CUDACC__
+  static const bool found = [] {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true>), "cudaFuncGetAttributes");
+    return attributes.ptxVersion == 90;
+  }();
+  return found;
+#else
+  return true;
+#endif
+}
+
+}  // namespace torch_reductions::cuda
