@@ -31,6 +31,7 @@ from scan import copy_calls  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
 from torch_reductions.catalog import broadcast_distances  # noqa: E402
+from torch_reductions.library import rungs  # noqa: E402
 from torch_reductions.timing import Call, CudaTimer, timer  # noqa: E402
 
 
@@ -43,7 +44,7 @@ class Result(runner.Result):
             yield row
             if row["variant"] != self.variant:
                 continue
-            others = {*tr.variants(self.case.function, "cuda"), "torch broadcasting"} - {self.variant}
+            others = {*(rung.name for rung in rungs(self.case.function)), "torch broadcasting"} - {self.variant}
             for name in self.times:
                 if name in others:
                     timing = self.times[name]
@@ -106,14 +107,14 @@ def what_is_wrong(case: DistanceCase, points: torch.Tensor, centers: torch.Tenso
 def measure_cuda(case: DistanceCase, memory: torch.Tensor, harness: CudaTimer, device: str, seconds: float) -> Result:
     result = Result(case, device, tolerated=runner.ON_CUDA)
     points, centers = inputs_of(case, harness.device)
-    rungs = {name: ours(case, points, centers, name) for name in tr.variants(case.function, "cuda")}
-    for name, call in rungs.items():
+    ladder = {name: ours(case, points, centers, name) for name in tr.variants(case.function, harness.device.type)}
+    for name, call in ladder.items():
         if wrong := what_is_wrong(case, points, centers, call()):
             result.wrong = f"{name}: {wrong}"
     result.nbytes = case.moved
     if not result.wrong:
-        calls = {"ordered": rungs.pop("ordered"), **copy_calls(memory, case.moved)}
-        result.times = runner.compare(harness, calls, {**rungs, **torchs(case, points, centers)}, seconds)
+        calls = {"ordered": ladder.pop("ordered"), **copy_calls(memory, case.moved)}
+        result.times = runner.compare(harness, calls, {**ladder, **torchs(case, points, centers)}, seconds)
     return result
 
 
