@@ -29,13 +29,14 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 import cases  # noqa: E402
 import runner  # noqa: E402
 from cases import ProductCase  # noqa: E402
-from roofline import INSTRUCTIONS, draw  # noqa: E402
 from runner import fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
 from torch_reductions import library  # noqa: E402
 from torch_reductions.bench import is_refusal, progress  # noqa: E402
-from torch_reductions.timing import Call, CudaTimer, timer  # noqa: E402
+from torch_reductions.report import pictures  # noqa: E402
+from torch_reductions.report.results import read  # noqa: E402
+from torch_reductions.timing import INSTRUCTIONS_OF, Call, CudaTimer, timer  # noqa: E402
 
 DOCS = Path(__file__).parent.parent / "docs"
 CHUNK = 512  # of docs/order.md: no chain of `ordered` is longer
@@ -170,7 +171,7 @@ def measure_cuda(case: ProductCase, harness: CudaTimer, device: str, seconds: fl
     result.wrong = what_is_wrong(case, a, b, call(), chain)
     if result.wrong:
         return result
-    arithmetic = harness.arithmetic_calls(INSTRUCTIONS.get(case.dtype, ()))
+    arithmetic = harness.arithmetic_calls(INSTRUCTIONS_OF.get(case.dtype, ()))
     result.operations = {name: operations for name, (_, operations) in arithmetic.items()}
     memory = torch.empty(case.moved + 16, dtype=torch.uint8, device=harness.device).random_()
     calls = {"ordered": call, **torchs(case, a, b), **{name: made for name, (made, _) in arithmetic.items()}}
@@ -208,7 +209,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--pictures", type=Path, default=DOCS, metavar="FOLDER", help="where the picture goes")
     options = parser.parse_args(argv)
     if options.draw:
-        draw(options.draw, options.pictures / f"{options.draw.stem}.png")
+        pictures(read(options.draw), options.pictures)
         return 0
     every = list(cases.PRODUCT_CPU_TABLE if options.cpu else cases.PRODUCT_CUDA_TABLE)
     if not options.quick:
@@ -224,7 +225,7 @@ def main(argv: list[str] | None = None) -> int:
     name = f"matmul_{runner.short_name(options.cpu)}"
     status = runner.conclude(results, options.output / f"{name}.csv")
     if not options.cpu:
-        draw(options.output / f"{name}.csv", options.pictures / f"{name}.png")
+        pictures(read(options.output / f"{name}.csv"), options.pictures)
     return status
 
 

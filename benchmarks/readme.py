@@ -7,18 +7,18 @@ python benchmarks/readme.py --check    # exit status 1 where the README is not w
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
 
 import cases  # noqa: E402
 from cases import Case  # noqa: E402
 
+from torch_reductions.report.results import RESULTS, figure, rows_of, times  # noqa: E402
+
 README = Path(__file__).parent.parent / "README.md"
-RESULTS = Path(__file__).parent / "results"
 TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line is, and which there are
     "reduce": ("reduction", cases.CUDA_TABLE, cases.CPU_TABLE),
     "scan": ("scan", cases.SCAN_CUDA_TABLE, cases.SCAN_CPU_TABLE),
@@ -35,8 +35,7 @@ def sections(family: str, results: Path) -> Iterator[str]:
     paths = sorted(results.glob(f"{family}_*.csv"), key=lambda path: (path.stem == f"{family}_cpu", path.stem))
     for path in paths:
         on_cpu = path.stem == f"{family}_cpu"
-        with path.open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["variant"] == "ordered"]
+        rows = [row for row in rows_of(path) if row["variant"] == "ordered"]
         if on_cpu:
             rows = [row for row in rows if row["device"].endswith(", 2 threads")]
         wanted = on_two_threads if on_cpu else on_cuda
@@ -67,14 +66,6 @@ def section(family: str, shown: Sequence[tuple[Case, dict[str, str]]], on_cpu: b
         by_torch, ratio = (figure(torch_us), times(torch_us / us)) if torch_us else ("none", "")
         lines.append(f"| {case.name} | {by_torch} | {figure(us)} | {ratio} |{share}")
     return "\n".join(lines)
-
-
-def figure(microseconds: float) -> str:
-    return f"{microseconds:,.1f}" if microseconds < 100 else f"{microseconds:,.0f}"
-
-
-def times(ratio: float) -> str:
-    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2f}"
 
 
 def updated(readme: str, results: Path = RESULTS) -> str:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
-import platform
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +16,9 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 from cases import Case  # noqa: E402
 
+from torch_reductions import report  # noqa: E402
 from torch_reductions.bench import progress  # noqa: E402
+from torch_reductions.report.results import cpu_name, keep  # noqa: E402
 from torch_reductions.timing import Call, CudaTimer, Timing, timer  # noqa: E402
 
 C = TypeVar("C", bound=Case)
@@ -191,37 +190,15 @@ def run_cpu(
     return results
 
 
-def cpu_name() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
-    return found[1].strip() if found else platform.processor() or platform.machine()
-
-
 def short_name(on_cpu: bool) -> str:
     """The device in the name of a file: cpu, h200."""
-    if on_cpu:
-        return "cpu"
-    return re.sub(r"[^a-z0-9]+", "_", torch.cuda.get_device_name().lower().removeprefix("nvidia ")).strip("_")
+    return "cpu" if on_cpu else report.short_name(torch.cuda.get_device_name())
 
 
 def write_csv(results: Sequence[Result], path: Path) -> None:
     rows = [row for result in results if not result.wrong for row in result.rows()]
-    if not rows:
-        return
-    columns = (*results[0].case.columns, "device")
-
-    def case_of(row: dict[str, str]) -> tuple[str, ...]:
-        return tuple(row[column] for column in columns)
-
-    if path.exists():
-        measured = {case_of(row) for row in rows}
-        with path.open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if case_of(row) not in measured] + rows
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    if rows:
+        keep(rows, path)
 
 
 def print_table(results: Sequence[Result], groups: int) -> None:

@@ -13,7 +13,6 @@ result was wrong, a target was missed or torch was faster.
 
 from __future__ import annotations
 
-import csv
 import inspect
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -33,6 +32,8 @@ from runner import CUB_DTYPES, fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
 from torch_reductions.bench import parts, progress, random_offsets  # noqa: E402
+from torch_reductions.report import pictures  # noqa: E402
+from torch_reductions.report.results import read  # noqa: E402
 from torch_reductions.timing import Call, CudaTimer, bytes_moved, timer  # noqa: E402
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -242,64 +243,6 @@ def run_cuda(chosen: Sequence[ScanCase], seconds: float, pictured: Collection[Sc
     return results
 
 
-def draw(kept: Path, path: Path) -> None:
-    """Time against length, a panel for one line, for rows and for columns: ours, torch's two, and the copy."""
-    try:
-        import matplotlib
-    except ModuleNotFoundError:
-        print(f"matplotlib is not installed: no picture (pip install matplotlib, then --draw {kept}).")
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    with kept.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    ink, best, peer, faint = "#24292f", "#1f5fa8", "#b8bec6", "#8c959f"
-    style = {
-        "torch": (peer, "-"),
-        "torch.compile": (faint, "-."),
-        "torch_reductions": (best, "-"),
-        "copy": (ink, "--"),
-    }
-    with pyplot.rc_context({"font.size": 9, "text.color": ink, "axes.labelcolor": ink, "font.family": "DejaVu Sans"}):
-        figure, panels = pyplot.subplots(1, 3, figsize=(12, 4.2), sharey=True, layout="constrained")
-        for axes, title in zip(panels, cases.PANELS, strict=True):
-            lines: dict[str, list[tuple[int, float]]] = {name: [] for name in style}
-            for case in cases.panel_cases(title):
-                for row in rows:
-                    if tuple(row[column] for column in case.columns) != case.key:
-                        continue
-                    us = float(row["median_us"])
-                    if row["variant"] == "ordered":
-                        lines["torch_reductions"].append((case.elements, us))
-                        lines["torch"].append((case.elements, float(row["torch_us"])))
-                    elif row["variant"] == "torch.compile":
-                        lines["torch.compile"].append((case.elements, us))
-                    elif row["variant"].startswith("copy "):
-                        lines["copy"].append((case.elements, us))
-            for name, points in lines.items():
-                if not points:
-                    continue
-                colour, dashes = style[name]
-                axes.plot(*zip(*points, strict=True), dashes, color=colour, label=name, marker="o", markersize=3)
-            axes.set_xscale("log", base=2)
-            axes.set_yscale("log")
-            axes.set_title(title, fontsize=9.5, loc="left", pad=8)
-            axes.set_xlabel("elements, N")
-            axes.grid(color="#eaeef2", linewidth=0.8)
-            axes.tick_params(length=0, colors=ink)
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.spines[["left", "bottom"]].set_color(faint)
-        panels[0].set_ylabel("microseconds, cold cache")
-        panels[0].legend(frameon=False)
-        device = next(row["device"] for row in rows)
-        figure.suptitle(f"cumsum of float32, {device}", fontsize=13, fontweight="bold", x=0.01, ha="left")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
-        pyplot.close(figure)
-    print(f"The picture is {path}")
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = runner.parser(__doc__)
     parser.add_argument("--picture", action="store_true", help="on the GPU, also the lengths of the picture")
@@ -307,7 +250,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--pictures", type=Path, default=DOCS, metavar="FOLDER", help="where the picture goes")
     options = parser.parse_args(argv)
     if options.draw:
-        draw(options.draw, options.pictures / f"{options.draw.stem}.png")
+        pictures(read(options.draw), options.pictures)
         return 0
     if options.cpu and options.picture:
         parser.error("the picture is of a GPU: --picture and --cpu exclude each other")
@@ -326,7 +269,7 @@ def main(argv: list[str] | None = None) -> int:
     name = f"scan_{runner.short_name(options.cpu)}"
     status = runner.conclude(results, options.output / f"{name}.csv")
     if options.picture:
-        draw(options.output / f"{name}.csv", options.pictures / f"{name}.png")
+        pictures(read(options.output / f"{name}.csv"), options.pictures)
     return status
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +17,8 @@ import torch_reductions as tr
 from torch_reductions import bench
 from torch_reductions.catalog import DISTANCES, OPERATORS
 from torch_reductions.library import FAMILIES, block_size, check_variant, ladder
-from torch_reductions.timing import Call, CpuTimer, Timing
+from torch_reductions.report import charts, results
+from torch_reductions.timing import Call, CpuTimer, CudaTimer, Timing, clocks, timer
 
 
 def problem(function: str, dtype: torch.dtype = torch.float32) -> bench.Problem:
@@ -249,3 +253,226 @@ def test_picture(tmp_path: Path) -> None:
     assert {bench.rung_of(line) for line in lines if block_size(line.variant)} == {
         *("scan_then_fan", "reduce_then_scan", "two_level", "two_level_zero_padded", "look_back")
     }
+
+
+# --- Families, their peers and every figure ---------------------------------------------------------------------------
+
+SMALL = [
+    bench.Problem("sum", (70, 9), None, torch.float32),
+    bench.Problem("sum", (70, 9), 1, torch.float32),
+    bench.Problem("cumsum", (70, 9), 1, torch.float32),
+    bench.Problem("mm", (20, 30, 40), None, torch.float32),
+]
+SHORTLY = ["--device", "cpu", "--seconds", "0"]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "demo_of", lambda device: SMALL)
+    monkeypatch.setattr(bench, "by_compiler", lambda problem, inputs: {})  # seconds for each
+
+
+def test_bench_of_a_family(small: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """The demo's problems; what is both a family and a function is the family until an input is described."""
+    pytest.importorskip("numpy")
+    assert bench.bench(["reduce", *SHORTLY]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("CPU, ") == 2 and "sequential" in printed and "numpy" in printed and "cumsum" not in printed
+    assert bench.bench(["matmul", *SHORTLY]) == 0
+    assert "mm, m × n × k = 20 × 30 × 40" in capsys.readouterr().out
+    assert bench.bench(["matmul", "--shape", "5x6x7", *SHORTLY]) == 0
+    assert "matmul, m × n × k = 5 × 6 × 7" in capsys.readouterr().out
+
+
+def test_bench_of_every_family(small: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.bench(["--quick", *SHORTLY]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("CPU, ") == 3 and "numpy" not in printed  # one of each family, and no peers
+    with pytest.raises(SystemExit):
+        bench.bench(["reduce", "--shape", "5", *SHORTLY])
+    assert "reduce is a family" in capsys.readouterr().err
+
+
+def test_saved_rows(small: None, tmp_path: Path) -> None:
+    """One format for every family, which the report reads; what is measured again replaces its rows."""
+    for _ in range(2):
+        assert bench.bench(["--save", "--results", str(tmp_path), *SHORTLY]) == 0
+    cases = results.read(tmp_path)
+    assert len(cases) == len(SMALL) and {case.family for case in cases} == {"reduce", "scan", "matmul"}
+    assert {case.shape for case in cases} == {given.shape for given in SMALL}
+    assert all({"ordered", "sequential", "torch"} <= set(case.rows) for case in cases)
+    assert all(case.ratio and row["date"] and row["version"] for case in cases for row in case.rows.values())
+    assert len(charts.ladders([case for case in cases if case.family == "reduce"])) == 2
+    names = "sum 70 x 9 all", "sum 70 x 9 dim 1", "cumsum 70 x 9 dim 1", "mm 20 x 30 x 40"
+    assert {case.name for case in cases} == {f"{name} float32" for name in names}
+
+
+def test_wrong_results_are_not_kept(tmp_path: Path) -> None:
+    once = Timing(1.0, 1.0, 1.0, 1)
+    lines = [bench.Line("cpu", SMALL[0], name, once, 1.0, 1.0, name == "ordered") for name in ("ordered", "threaded")]
+    bench.save(lines, tmp_path)
+    (case,) = results.read(tmp_path)
+    assert list(case.rows) == ["ordered"]
+
+
+@pytest.mark.parametrize("function", bench.NUMPY)
+def test_numpy_computes_the_same(function: str) -> None:
+    numpy = pytest.importorskip("numpy")
+    given = problem(function, torch.float64)
+    inputs = given.data("cpu")
+    (call,) = bench.by_numpy(given, inputs).values()
+    assert numpy.allclose(call(), bench.parts(given.call(inputs, None)())[0].numpy())
+    assert bench.by_numpy(problem(function, torch.bfloat16), inputs) == {}
+
+
+def test_torch_compile_computes_the_same(fresh_dynamo: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function, dynamic: function)
+    given = problem("sum")
+    inputs = given.data("cpu")
+    (call,) = bench.by_compiler(given, inputs).values()
+    assert torch.equal(call(), inputs[0].sum(0))  # type: ignore[arg-type]
+    assert bench.by_compiler(problem("linear_recurrence"), inputs) == {}  # a loop compiles for minutes
+
+
+class OnGpu(CudaTimer):
+    """A GPU's timer without one: its calls run on the CPU, and every time is made up."""
+
+    device = torch.device("cpu")
+
+    def __init__(self) -> None:
+        pass
+
+    def compare(self, calls: Mapping[str, Call], seconds: float = 0.5) -> dict[str, Timing]:
+        us = {"copy": 10.0, "read a": 8.0, "read b": 9.0, "FFMA": 1.0, "torch": 40.0}
+        return {name: Timing(us.get(name, 20.0), 1.0, 99.0, 30) for name in calls}
+
+    def hot(self, calls: Mapping[str, Call], cold: Mapping[str, Timing], seconds: float = 0.5) -> dict[str, Timing]:
+        return {name: Timing(5.0, 5.0, 5.0, 30) for name in calls if name != "torch"}
+
+    def eager(self, calls: Mapping[str, Call], cold: Mapping[str, Timing], seconds: float = 0.5) -> dict[str, Timing]:
+        return {name: Timing(25.0, 25.0, 25.0, 30) for name in calls}
+
+    def read_calls(self, memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
+        return dict.fromkeys(("read a", "read b"), lambda: memory[:nbytes])
+
+    def arithmetic_calls(self, instructions: Sequence[str]) -> dict[str, tuple[Call, int]]:
+        return {name: (lambda: None, 3000) for name in instructions}
+
+
+SHARES = [(SMALL[1], 0.4, "read"), (SMALL[2], 0.5, "copy"), (SMALL[3], 0.8, "roof")]
+
+
+@pytest.mark.parametrize(("given", "share", "ceiling"), SHARES, ids=["read", "copy", "roof"])
+def test_figures_of_a_gpu(
+    given: bench.Problem,
+    share: float,
+    ceiling: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Cold, hot and eager, and the share of the ceiling in the same run: 48,000 operations take 16 us, to read 8."""
+    monkeypatch.setattr(bench, "timer", lambda device: OnGpu())
+    monkeypatch.setattr(bench, "clocks", lambda device: ("1980", "700"))
+    lines = {line.variant: line for line in bench.measure(given, "cpu", ["ordered"], 0.5, peers=())}
+    row = lines["ordered"].row
+    assert lines["ordered"].share == pytest.approx(share) and row["ceiling"] == ceiling
+    assert (row["median_us"], row["hot_median_us"], row["eager_median_us"]) == ("20.00", "5.00", "25.00")
+    assert (row["torch_us"], row["clock_mhz"], row["power_w"]) == ("40.00", "1980", "700")
+    assert lines["torch"].hot is None and lines["torch"].row["hot_median_us"] == ""
+    alone = [line for line in lines.values() if line.is_ceiling]
+    assert {line.variant for line in alone} <= {"read a", "copy", "FFMA"}  # no slower way to read
+    assert alone and all(line.ratio is None and line.share is None and line.cells[4] == "" for line in alone)
+    bench.print_lines(list(lines.values()))
+    printed = capsys.readouterr().out
+    assert f"of {ceiling}" in printed and "hot (us)" in printed and "hot: " in printed
+
+
+def test_the_demo_takes_no_more_than_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "timer", lambda device: OnGpu())
+    lines = bench.measure(SMALL[1], "cpu", ["ordered"], 0.5)
+    assert [line.variant for line in lines] == ["copy", "torch", "ordered"]
+    assert all(line.hot is line.eager is line.share is None for line in lines)
+
+
+class Event:
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        pass
+
+    def elapsed_time(self, end: Event) -> float:
+        return 0.6  # milliseconds
+
+
+class Graph:
+    def replay(self) -> None:
+        pass
+
+
+def test_hot_and_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph is about a millisecond of calls; what is slow, or waits for the GPU, is in none."""
+    for name, stub in {
+        "CUDAGraph": Graph,
+        "graph": lambda graph: nullcontext(),
+        "device": lambda device: nullcontext(),
+        "Event": Event,
+        "synchronize": lambda: None,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, stub)
+    made: list[str] = []
+
+    def waiting() -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    calls: dict[str, Call] = {"short": lambda: made.append("short"), "long": lambda: made.append("long")}
+    cold = {"short": 5.0, "long": 500.0, "slow": 20_000.0, "waiting": 5.0}
+    timings = {name: Timing(us, us, us, 30) for name, us in cold.items()}
+    slow = {"slow": lambda: made.append("slow")}
+    found = CudaTimer.hot(OnGpu(), {**calls, **slow, "waiting": waiting}, timings, 0.0)
+    assert {name: timing.median for name, timing in found.items()} == {"short": 600 / 20, "long": 600 / 2}
+    assert made == ["short"] * 20 + ["long"] * 2
+    found = CudaTimer.eager(OnGpu(), {**calls, **slow}, timings, 0.0)
+    assert set(found) == {"short", "long"} and "slow" not in made
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_real_graph() -> None:
+    """What cannot be captured is left out, and what comes after it is captured all the same."""
+    x = torch.randn(2**20, device="cuda")
+    calls: dict[str, Call] = {"waiting": lambda: x.sum().item(), "ours": lambda: tr.sum(x), "torch": lambda: x.sum()}
+    harness = timer("cuda")
+    cold = harness.compare(calls, 0.1)
+    hot, eager = harness.hot(calls, cold, 0.1), harness.eager(calls, cold, 0.1)
+    assert set(hot) == {"ours", "torch"} and set(eager) == set(calls)
+    assert all(0 < timing.median < 1000 for timing in (*hot.values(), *eager.values()))
+    assert torch.equal(tr.sum(x).cpu(), tr.sum(x.cpu()))
+
+
+def test_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By NVML, else by nvidia-smi, else nothing; a CPU has none."""
+    assert clocks("cpu") == ("", "")
+    monkeypatch.setattr(torch.cuda, "clock_rate", lambda: 1980)
+    monkeypatch.setattr(torch.cuda, "power_draw", lambda: 698_765)
+    assert clocks("cuda") == ("1980", "699")
+
+    def lacking() -> int:
+        raise ModuleNotFoundError("pynvml does not seem to be installed")
+
+    monkeypatch.setattr(torch.cuda, "clock_rate", lacking)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="12ab"))
+    asked = []
+
+    def nvidia_smi(command: list[str], **options: object) -> SimpleNamespace:
+        asked.append(command[-1])
+        return SimpleNamespace(stdout="1755, 512.34\n")
+
+    monkeypatch.setattr(subprocess, "run", nvidia_smi)
+    assert clocks("cuda") == ("1755", "512.34") and asked == ["GPU-12ab"]
+
+    def missing(command: list[str], **options: object) -> SimpleNamespace:
+        raise FileNotFoundError(command[0])
+
+    monkeypatch.setattr(subprocess, "run", missing)
+    assert clocks("cuda") == ("", "")

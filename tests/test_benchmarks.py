@@ -14,7 +14,8 @@ import torch
 from helpers import ROOT, needs_cuda, table
 
 from torch_reductions.library import ladder
-from torch_reductions.timing import INSTRUCTIONS, Call, CpuTimer, Timing, timer
+from torch_reductions.report.results import read
+from torch_reductions.timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CpuTimer, Timing, timer
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,11 +27,6 @@ def folder() -> None:
 @pytest.fixture
 def matmul() -> ModuleType:
     return importlib.import_module("matmul")
-
-
-@pytest.fixture
-def roofline() -> ModuleType:
-    return importlib.import_module("roofline")
 
 
 @pytest.fixture
@@ -183,7 +179,7 @@ def test_a_share_can_be_missed(matmul: ModuleType) -> None:
 
 
 def test_every_instruction_can_be_asked_for(matmul: ModuleType) -> None:
-    asked = {name for names in matmul.INSTRUCTIONS.values() for name in names}
+    asked = {name for names in INSTRUCTIONS_OF.values() for name in names}
     assert asked == set(INSTRUCTIONS)
     source = (ROOT / "csrc/cuda/measure/arithmetic_ceiling.cu").read_text()
     assert all(f"case {number}: return run" in source for number, _ in INSTRUCTIONS.values())
@@ -210,9 +206,9 @@ def kept(matmul: ModuleType, path: Path, device: str = "NVIDIA Made Up") -> Path
     for case in matmul.cases.LADDER_PRODUCTS:
         names = [rung.name for rung in ladder("matmul") if "cuda" in rung.devices and case.dtype in rung.dtypes]
         names += ["ordered"] * ("ordered" not in names) + ["torch"] * (case.dtype != "int32")
-        result = matmul.Result(case, device, operations={matmul.INSTRUCTIONS[case.dtype][-1]: 10**12})
+        result = matmul.Result(case, device, operations={INSTRUCTIONS_OF[case.dtype][-1]: 10**12})
         result.times = {name: us(1e5 / (i + 1)) for i, name in enumerate(names)}
-        result.times |= {matmul.INSTRUCTIONS[case.dtype][-1]: us(1e4), "read a": us(10.0)}
+        result.times |= {INSTRUCTIONS_OF[case.dtype][-1]: us(1e4), "read a": us(10.0)}
         results.append(result)
     matmul.runner.write_csv(results, path)
     return path
@@ -225,18 +221,14 @@ def test_picture(matmul: ModuleType, tmp_path: Path) -> None:
     assert (tmp_path / "matmul_made_up.png").stat().st_size > 10_000
 
 
-def test_no_picture_without_the_ladder(matmul: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_picture_of_a_single_case(matmul: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
-    path = tmp_path / "matmul_cpu.csv"
-    matmul.runner.write_csv([result_of(matmul, product(matmul, 16, 10, 8))], path)
-    matmul.draw(path, tmp_path / "none.png")
-    assert "no picture" in capsys.readouterr().out and not (tmp_path / "none.png").exists()
-
-
-def test_order_of_bars(matmul: ModuleType, roofline: ModuleType) -> None:
-    names = ["ordered", "one_element", "torch", "no_more"]
-    expected = ["torch", "one_element", "ordered", "no_more"]
-    assert roofline.in_order_of_the_ladder(matmul.cases.LADDER_PRODUCTS[0], names) == expected
+    path = tmp_path / "matmul_made_up.csv"
+    result = result_of(matmul, product(matmul, 16, 10, 8))
+    result.device = "NVIDIA Made Up"
+    matmul.runner.write_csv([result], path)
+    assert matmul.main(["--draw", str(path), "--pictures", str(tmp_path)]) == 0
+    assert "no picture" in capsys.readouterr().out and not (tmp_path / "matmul_made_up.png").exists()
 
 
 def test_a_case_that_ran_replaces_its_rows(matmul: ModuleType, tmp_path: Path) -> None:
@@ -267,3 +259,61 @@ def test_no_results_are_no_error(readme: ModuleType, tmp_path: Path) -> None:
     text = "".join(f"<!-- benchmark:{family} -->\nold\n<!-- /benchmark:{family} -->\n" for family in readme.TABLES)
     new = readme.updated(text, tmp_path)
     assert "old" not in new and new.count("No results are kept yet") == len(readme.TABLES)
+
+
+# --- KernelBench ------------------------------------------------------------------------------------------------------
+
+NUMBERS = [*range(1, 5), *range(6, 12), *range(16, 19), *range(47, 50), *range(51, 54), *range(89, 94)]
+
+
+@pytest.fixture
+def kernelbench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = importlib.import_module("kernelbench")
+    monkeypatch.setattr(module, "SMALL", 2**10)
+    monkeypatch.setattr(module, "FEW", 2**14)
+    return module
+
+
+def test_every_problem_of_kernelbench(kernelbench: ModuleType) -> None:
+    assert [problem.number for problem in kernelbench.PROBLEMS] == NUMBERS
+    assert len({problem.key for problem in kernelbench.PROBLEMS}) == len(NUMBERS)
+    sizes = {problem.number: problem.sizes for problem in kernelbench.PROBLEMS if problem.is_product}
+    assert sizes[3] == ((128, 512, 1024), (128, 1024, 2048)) and sizes[10] == ((16, 1024, 2048), (2048, 768))
+    assert sizes[11] == ((8, 256, 512, 256), (256, 768)) and sizes[8] == ((8205, 2949), (2949, 5921))
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_problem_of_kernelbench(kernelbench: ModuleType, number: int) -> None:
+    """Small: right, and a wrong result is seen; transposed factors are transposed."""
+    (problem,) = (problem.small for problem in kernelbench.PROBLEMS if problem.number == number)
+    inputs = problem.data("cpu")
+    assert [not x.is_contiguous() for x in inputs[:2]] == [number in (16, 18), number in (17, 18)][: len(inputs)]
+    ours, theirs = kernelbench.both(problem)
+    result = ours(*inputs)
+    assert result.shape == theirs(*inputs).shape and kernelbench.what_is_wrong(problem, inputs, result) == ""
+    last = result.view(-1)[-1:]
+    last.copy_((last + 1) % problem.shape[1] if result.dtype == torch.int64 else last + 1)
+    assert kernelbench.what_is_wrong(problem, inputs, result) != ""
+
+
+def test_kernelbench_is_kept(kernelbench: ModuleType, tmp_path: Path) -> None:
+    """Its rows are the report's, by families; torch is as fast as it is: the exit status may be 1."""
+    options = ["--cpu", "--eager", "--seconds-per-case", "0", "--output", str(tmp_path)]
+    assert kernelbench.main(options) in (0, 1)
+    cases = read(tmp_path)
+    assert {case.columns["form"] for case in cases} == {f"KernelBench {number}" for number in NUMBERS}
+    assert {case.family for case in cases} == {"reduce", "scan", "matmul"}
+    assert all(case.ratio and "KernelBench" in case.name for case in cases)
+
+
+def test_kernelbench_against_the_compiler(kernelbench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def compiler(function: Call, dynamic: bool) -> Call:
+        asked.append(dynamic)
+        return function
+
+    monkeypatch.setattr(torch, "compile", compiler)
+    problem = kernelbench.PROBLEMS[-1].small
+    result = kernelbench.measure(problem, "cpu", "some CPU", 0.0, eager=False)
+    assert set(result.times) == {"ordered", "torch", "torch.compile"} and asked == [False] and not result.wrong

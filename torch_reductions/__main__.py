@@ -1,4 +1,4 @@
-"""python -m torch_reductions {doctor, variants, explain, bench, demo}"""
+"""python -m torch_reductions {doctor, variants, explain, bench, demo, report}"""
 
 from __future__ import annotations
 
@@ -218,7 +218,14 @@ def demo(argv: Sequence[str]) -> int:
     return run(argv)
 
 
-COMMANDS = {command.__name__: command for command in (doctor, variants, explain, bench, demo)}
+def report(argv: Sequence[str]) -> int:
+    """Makes docs/report.html and its pictures of the kept results."""
+    from .report import report as run
+
+    return run(argv)
+
+
+COMMANDS = {command.__name__: command for command in (doctor, variants, explain, bench, demo, report)}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -19,7 +20,9 @@ import torch_reductions as tr
 
 from .catalog import DISTANCES, OPERATORS
 from .library import FAMILIES, block_size, dtype_name, ladder, wrong_variant
-from .timing import Timing, bytes_moved, timer
+from .report import short_name
+from .report.results import CHECKOUT, RESULTS, Row, cpu_name, keep
+from .timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CudaTimer, Timing, bytes_moved, clocks, timer
 
 # The factors of a product of matrices, and what is added, by the letters of their sizes: b, m, n and k.
 MATRICES = {
@@ -194,17 +197,70 @@ class Line:
     rate: float  # in the problem's unit
     ratio: float | None  # torch's time over this one's; None for a copy, and where torch has no such function
     right: bool
+    hot: Timing | None = None  # in a CUDA graph
+    eager: Timing | None = None  # by the host's clock
+    share: float | None = None  # of what memory or arithmetic alone gave in the same run
+    clocks: tuple[str, str] = ("", "")  # of the GPU, behind the last sample: MHz and watts
+
+    @property
+    def is_ceiling(self) -> bool:
+        return self.variant == "copy" or self.variant.startswith("read ") or self.variant in INSTRUCTIONS
 
     @property
     def name(self) -> str:
-        """The variant, and torch's row by what it is."""
+        """The variant, and torch's row by what it is; of a way to read, which one is no matter."""
+        if self.variant.startswith("read "):
+            return "read"
         return self.problem.torch_name if self.variant == "torch" else self.variant
 
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
         ratio = "" if self.ratio is None else times(self.ratio)
-        right = "" if self.variant == "copy" else "yes" if self.right else "NO"
+        right = "" if self.is_ceiling else "yes" if self.right else "NO"
         return self.name, f"{self.timing.median:,.1f}", number(self.rate), ratio, right
+
+    @property
+    def more(self) -> tuple[str, str, str]:
+        hot, eager = (f"{timing.median:,.1f}" if timing else "" for timing in (self.hot, self.eager))
+        return hot, eager, f"{self.share:.0%}" if self.share else ""
+
+    @property
+    def row(self) -> Row:
+        """Of the CSV, in the columns of every family."""
+        what = {field.name: getattr(self.problem, field.name) for field in fields(Problem)}
+        what["shape"], what["dtype"] = "x".join(map(str, self.problem.shape)), dtype_name(self.problem.dtype)
+        if self.problem.dim is None:
+            what["dim"] = "" if self.problem.of_matrices else "all"
+        timings = {"": self.timing, "hot_": self.hot, "eager_": self.eager}
+        figures = {
+            f"{kind}{name}_us": f"{getattr(timing, name):.2f}" if timing else ""
+            for kind, timing in timings.items()
+            for name in ("median", "p20", "p80")
+        }
+        rates = {"tera_per_s" if self.problem.of_matrices else "gb_per_s": self.rate}
+        own = self.ratio is not None and self.problem.torch_name == "torch"
+        return {
+            "family": self.problem.family,
+            **{
+                name: "" if name in ("segments", "centers") and not value else str(value)
+                for name, value in what.items()
+            },
+            "variant": self.name,
+            **figures,
+            "samples": str(self.timing.samples),
+            "gb_per_s": f"{rates['gb_per_s']:.1f}" if "gb_per_s" in rates else "",
+            "tera_per_s": f"{rates['tera_per_s'] / 1e3:.4g}" if "tera_per_s" in rates else "",
+            "share": f"{self.share:.3g}" if self.share else "",
+            "ceiling": ceiling_of(self.problem) if self.share else "",
+            "torch_us": f"{(self.ratio or 0) * self.timing.median:.2f}" if own else "",
+            "clock_mhz": self.clocks[0],
+            "power_w": self.clocks[1],
+            "device": device_name(self.device),
+            "torch_version": torch.__version__,
+            "cuda_version": (torch.version.cuda or "") if self.device == "cuda" else "",
+            "version": tr.__version__,
+            "date": datetime.date.today().isoformat(),
+        }
 
 
 DEMO = [
@@ -229,6 +285,9 @@ time: the median of one call; the rows of a table were timed in turns. GB/s: inp
 x torch: torch's time over the row's, more than 1 is faster than torch. copy: torch's copy_ of the largest input.
 right: the same as torch's result; sums and products of floats about as close to that of float64 as rounding allows."""
 OPERATIONS = "Gop/s: 10^9 operations a second, a multiplication and an addition being two."
+FIGURES = """\
+hot: the same calls back to back in a CUDA graph, with what the call before left in the caches. eager: the host's clock
+around calls in a row. of read, copy, roof: the share of what memory or arithmetic alone gave in the same run."""
 UNITS = {"GB/s": "GB/s (input and output, each once)", "Gop/s": "Gop/s (multiplications and additions)"}
 LOOP = "torch loop: torch has no such function, this is a loop of its operations."
 
@@ -275,6 +334,80 @@ def device_title(device: str) -> str:
     return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
 
 
+def device_name(device: str) -> str:
+    """As the results keep it: with the CPU's model."""
+    return device_title(device).replace("CPU", cpu_name(), 1) if device == "cpu" else device_title(device)
+
+
+def ceiling_of(problem: Problem) -> str:
+    """What nothing can be faster than: to read the bytes, to copy them, or the slower of reading and arithmetic."""
+    return "roof" if problem.of_matrices else "read" if problem.family in ("reduce", "segment") else "copy"
+
+
+def ceilings(problem: Problem, harness: CudaTimer, nbytes: int) -> tuple[dict[str, Call], dict[str, int]]:
+    """Kernels that only read as many bytes, and those of arithmetic alone with their numbers of operations."""
+    if ceiling_of(problem) == "copy":
+        return {}, {}
+    memory = torch.empty(nbytes + 16, dtype=torch.uint8, device=harness.device).random_()
+    instructions = INSTRUCTIONS_OF.get(dtype_name(problem.dtype), ()) if problem.of_matrices else ()
+    made = harness.arithmetic_calls(instructions)
+    calls = {**harness.read_calls(memory, nbytes), **{name: call for name, (call, _) in made.items()}}
+    return calls, {name: operations for name, (_, operations) in made.items()}
+
+
+def ceiling_us(problem: Problem, timings: Mapping[str, Timing], operations: Mapping[str, int], copied: float) -> float:
+    """The least time that the ceiling leaves to the problem; 0 where none was measured. copied: the bytes that the
+    problem moves, over those of the copy that was timed."""
+    reading = min((timing.median for name, timing in timings.items() if name.startswith("read ")), default=0.0)
+    if ceiling_of(problem) == "copy":
+        return timings["copy"].median * copied if "copy" in timings else 0.0
+    if problem.of_matrices:
+        fastest = max((count / timings[name].median for name, count in operations.items()), default=0.0)
+        return max(reading, problem.operations / fastest) if fastest else 0.0
+    return reading
+
+
+def fastest_alone(timings: Mapping[str, Timing], operations: Mapping[str, int]) -> set[str]:
+    """Of the ways to read, and of the instructions, the one that counts."""
+    ways = [name for name in timings if name.startswith("read ")]
+    reading = min(ways, key=lambda name: timings[name].median, default="")
+    return {reading, max(operations, key=lambda name: operations[name] / timings[name].median, default="")}
+
+
+NUMPY = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "max", "amin": "min", "argmax": "argmax"}
+NUMPY |= {"argmin": "argmin", "cumsum": "cumsum", "cumprod": "cumprod", "mm": "matmul", "matmul": "matmul"}
+NUMPY |= {"bmm": "matmul"}
+PEERS = ("torch.compile", "numpy")
+
+
+def by_numpy(problem: Problem, inputs: Inputs) -> dict[str, Call]:
+    """numpy's function on the same memory, where numpy is installed and has the function and the type."""
+    if problem.function not in NUMPY or inputs[0].is_cuda or problem.dtype in (torch.bfloat16, torch.float16):
+        return {}
+    try:
+        import numpy
+    except ModuleNotFoundError:
+        print("numpy is not installed: it is left out (pip install numpy).")
+        return {}
+    function, arrays = getattr(numpy, NUMPY[problem.function]), [tensor.numpy() for tensor in inputs]
+    options = {} if problem.of_matrices else {"axis": problem.dim}
+    return {"numpy": partial(function, *arrays, **options)}
+
+
+def by_compiler(problem: Problem, inputs: Inputs) -> dict[str, Call]:
+    """torch's function by torch.compile, for this shape alone; nothing where there is no compiler."""
+    if problem.torch_name != "torch" or problem.family == "segment":
+        return {}
+    torch.compiler.reset()  # else the compiler gives up on one more shape
+    call: Call = torch.compile(problem.call(inputs, None), dynamic=False)
+    try:
+        call()
+    except RuntimeError as error:
+        print(f"{problem.title}: no torch.compile: {str(error).splitlines()[0]}")
+        return {}
+    return {"torch.compile": call}
+
+
 def rungs(problem: Problem, device: str, chosen: Sequence[str] = ()) -> list[str]:
     return [name for name in tr.variants(problem.function, device) if not chosen or name in chosen]
 
@@ -290,8 +423,17 @@ def is_refusal(error: RuntimeError) -> bool:
     return isinstance(error, NotImplementedError) or "needs a GPU of compute capability" in str(error)
 
 
-def measure(problem: Problem, device: str, variants: Sequence[str], seconds: float) -> list[Line]:
-    """A copy, torch and each variant, all taking turns in one loop: every ratio is that of two printed times."""
+def measure(
+    problem: Problem,
+    device: str,
+    variants: Sequence[str],
+    seconds: float,
+    peers: Sequence[str] | None = None,
+) -> list[Line]:
+    """A copy, torch and each variant, all taking turns in one loop: every ratio is that of two printed times.
+
+    peers: whose times are taken as well, of PEERS; then the ceilings and the hot and eager figures are, too.
+    """
     inputs = problem.data(device)
     harness = timer(device)
     copy, copy_bytes = harness.copy_call(max(inputs, key=bytes_moved))
@@ -312,22 +454,45 @@ def measure(problem: Problem, device: str, variants: Sequence[str], seconds: flo
             calls[name] = call
     if refused:
         print(f"{problem.title}: not for this type on {device_title(device)}: {', '.join(refused)}")
-    timings = harness.compare(calls, seconds * len(calls))
+    nbytes = bytes_moved(*inputs, *outputs)
+    alone: dict[str, Call] = {}
+    operations: dict[str, int] = {}
+    if peers is not None:
+        if "torch" in calls:
+            calls |= by_compiler(problem, inputs) if "torch.compile" in peers else {}
+            calls |= by_numpy(problem, inputs) if "numpy" in peers else {}
+        if isinstance(harness, CudaTimer):
+            alone, operations = ceilings(problem, harness, nbytes)
+    timings = harness.compare({**calls, **alone}, seconds * len(calls))
+    hot = harness.hot(calls, timings, seconds * len(calls)) if peers is not None else {}
+    eager = harness.eager(calls, timings, seconds * len(calls)) if peers is not None else {}
+    at = clocks(device)
+    least = 0.0
+    if peers is not None and isinstance(harness, CudaTimer):
+        least = ceiling_us(problem, timings, operations, nbytes / max(copy_bytes, 1))
+        slower = {name for name in alone if name not in fastest_alone(timings, operations)}
+        timings = {name: timing for name, timing in timings.items() if name not in slower}
     lines = []
     for name, timing in timings.items():
-        ratio = timings["torch"].median / timing.median if name != "copy" and "torch" in timings else None
-        rate = timing.gb_per_s(copy_bytes if name == "copy" else bytes_moved(*inputs, *outputs))
-        rate = problem.operations / timing.median / 1e3 if problem.of_matrices else rate
-        lines.append(Line(device, problem, name, timing, rate, ratio, right[name]))
+        of_problem = name not in alone and name != "copy"
+        ratio = timings["torch"].median / timing.median if of_problem and "torch" in timings else None
+        rate = timing.gb_per_s(copy_bytes if name == "copy" else nbytes)
+        if problem.of_matrices:
+            rate = operations.get(name, 0 if name in alone else problem.operations) / timing.median / 1e3
+        share = least / timing.median if least and of_problem else None
+        more = (hot.get(name), eager.get(name), share, at)
+        lines.append(Line(device, problem, name, timing, rate, ratio, right.get(name, True), *more))
     return lines
 
 
-def run(work: Sequence[tuple[str, Problem, Sequence[str]]], seconds: float) -> list[Line]:
+def run(
+    work: Sequence[tuple[str, Problem, Sequence[str]]], seconds: float, peers: Sequence[str] | None = None
+) -> list[Line]:
     """Each problem on its device by the variants named."""
     lines = []
     with progress(len(work), quiet=True) as step:
         for device, problem, variants in work:
-            lines += measure(problem, device, variants, seconds)
+            lines += measure(problem, device, variants, seconds, peers)
             step(f"{device} {problem.title}")
     return lines
 
@@ -374,29 +539,37 @@ def progress(total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]
 def print_lines(lines: Sequence[Line]) -> None:
     for device, problem in dict.fromkeys((line.device, line.problem) for line in lines):
         title = f"{device_title(device)}: {problem.title}"
-        headings = ("variant", "time (us)", problem.unit, "x torch", "right")
         rows = [line for line in lines if (line.device, line.problem) == (device, problem)]
+        headings, cells = ["variant", "time (us)", problem.unit, "x torch", "right"], [[*line.cells] for line in rows]
+        for i, heading in enumerate(("hot (us)", "eager (us)", f"of {ceiling_of(problem)}")):
+            if any(line.more[i] for line in rows):
+                headings.append(heading)
+                cells = [[*before, line.more[i]] for before, line in zip(cells, rows, strict=True)]
         try:
             from rich.box import SIMPLE_HEAD
             from rich.console import Console
             from rich.table import Table
         except ModuleNotFoundError:
             print(f"\n{title}\n{headings[0]:24}" + "".join(f"{heading:>12}" for heading in headings[1:]))
-            for line in rows:
-                print(f"{line.cells[0]:24}" + "".join(f"{cell:>12}" for cell in line.cells[1:]))
+            for first, *rest in cells:
+                print(f"{first:24}" + "".join(f"{cell:>12}" for cell in rest))
             continue
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for i, heading in enumerate(headings):
             table.add_column(heading, justify="right" if i else "left", no_wrap=True)
-        for line in rows:
-            style = "bold red" if not line.right else "dim" if line.variant in ("copy", "torch") else ""
-            table.add_row(*line.cells, style=style)
+        for line, shown in zip(rows, cells, strict=True):
+            dim = line.is_ceiling or line.variant in ("torch", *PEERS)
+            table.add_row(*shown, style="bold red" if not line.right else "dim" if dim else "")
         console = Console(highlight=False)
+        if not console.is_terminal:  # nothing wraps there
+            console.width = 120
         console.print(f"\n[bold]{title}[/bold]", soft_wrap=True)
         console.print(table)
     print(f"\n{LEGEND}")
     if any(line.problem.of_matrices for line in lines):
         print(OPERATIONS)
+    if any(line.hot or line.share for line in lines):
+        print(FIGURES)
     if any(line.name == "torch loop" for line in lines):
         print(LOOP)
 
@@ -581,9 +754,64 @@ def demo(argv: Sequence[str]) -> int:
     return conclude(lines)
 
 
+OF_EVERY_PROBLEM = ("function", "device", "seconds", "quick", "save", "results", "peer")
+
+
+def families_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Sequence[str]:
+    """The families that are asked for; none where it is one function, or one input."""
+    given = [name for name in vars(options) if getattr(options, name) != parser.get_default(name)]
+    if any(name not in OF_EVERY_PROBLEM for name in given):
+        return ()
+    return FAMILIES if options.function is None else [name for name in FAMILIES if name == options.function]
+
+
+def bench_of(families: Sequence[str], options: argparse.Namespace, devices: Sequence[str]) -> list[Line]:
+    """The demo's problems of families, with every figure and peer; quick: the first of each family, no compiler."""
+    work = []
+    for device in devices:
+        for family in families:
+            problems = [given for given in demo_of(device) if given.family == family]
+            problems = problems[:1] if options.quick else problems
+            work += [(device, given, rungs_of_type(given, device)) for given in problems]
+    seconds = min(options.seconds, 0.05) if options.quick else options.seconds
+    return run(work, seconds, options.peer or (() if options.quick else PEERS))
+
+
+def save(lines: Sequence[Line], folder: Path) -> None:
+    """One file a device, in the format of all results."""
+    right = [line for line in lines if line.right]
+    for device in dict.fromkeys(line.device for line in right):
+        path = folder / f"ladder_{short_name(device_name(device))}.csv"
+        keep([line.row for line in right if line.device == device], path)
+        print(f"Kept in {path}; `python -m torch_reductions report --results {folder}` shows it")
+
+
 def bench(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser("python -m torch_reductions bench", description="The rungs on one input.")
-    parser.add_argument("function", nargs="?", default="sum", choices=FUNCTIONS, help="default: sum")
+    parser = argparse.ArgumentParser(
+        "python -m torch_reductions bench",
+        description="Times the rungs of every family, of one, or on one input of a function.",
+    )
+    names = list(dict.fromkeys((*FAMILIES, *FUNCTIONS)))
+    parser.add_argument(
+        "function",
+        nargs="?",
+        choices=names,
+        metavar="FAMILY or FUNCTION",
+        help=f"of {', '.join(names)} (default: every family; sum where an input is described). A name that is both is "
+        "the family, unless an input is described",
+    )
+    parser.add_argument("--quick", action="store_true", help="one problem a family, shortly (default: all of them)")
+    parser.add_argument("--save", action="store_true", help="keep the rows in a CSV (default: only print them)")
+    results = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()
+    parser.add_argument(
+        "--results", type=Path, default=results, metavar="FOLDER", help="for --save (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--peer",
+        choices=PEERS,
+        action="append",
+        help="beside torch (default: both for families, none of them with --quick and for one input)",
+    )
     parser.add_argument(
         "--shape",
         help="such as 16777216; m x n x k of a product of matrices, b x m x n x k of a batch of them, height x width "
@@ -605,6 +833,15 @@ def bench(argv: Sequence[str]) -> int:
     dtype = getattr(torch, options.dtype, None)
     if not isinstance(dtype, torch.dtype):
         parser.error(f"--dtype {options.dtype}: torch has no such dtype")
+    if families := families_of(options, parser):
+        lines = bench_of(families, options, chosen_devices(parser, options.device))
+        print_lines(lines)
+        if options.save:
+            save(lines, options.results)
+        return conclude(lines)
+    options.function = options.function or "sum"
+    if options.function not in FUNCTIONS:
+        parser.error(f"{options.function} is a family: name one of its functions to describe an input")
     family = FUNCTIONS[options.function]
     letters = len(set("".join(MATRICES[options.function]))) if family == "matmul" else 2
     usual = {2: "4096x4096", 3: "1024x1024x1024", 4: "16x256x256x256"}[letters]
@@ -636,8 +873,11 @@ def bench(argv: Sequence[str]) -> int:
     for variant in options.variant:
         if not any(variant in tr.variants(options.function, device) for device in devices):
             parser.error(f"--variant {variant}: {wrong_variant(options.function, variant, devices[-1])}")
-    lines = run([(device, problem, rungs(problem, device, options.variant)) for device in devices], options.seconds)
+    work = [(device, problem, rungs(problem, device, options.variant)) for device in devices]
+    lines = run(work, min(options.seconds, 0.05) if options.quick else options.seconds, options.peer or ())
     print_lines(lines)
+    if options.save:
+        save(lines, options.results)
     return conclude(lines)
 
 

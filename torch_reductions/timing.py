@@ -6,6 +6,10 @@ to queue the call, so a sample never holds host time. CPU: `perf_counter` around
 
 On both, everything that is compared takes turns in one loop, in a random order in each round, so that clocks and
 neighbours disturb all alike; the median is reported, with the 20th and 80th percentile.
+
+CUDA has two figures more, each by its own such loop. Hot: as many calls as take about a millisecond, captured into a
+CUDA graph, so that nothing of the host is in it and the caches hold what the call before left. Eager: the host's clock
+around calls in a row and the synchronisation behind them.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from __future__ import annotations
 import ctypes
 import random
 import statistics
+import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -26,6 +31,8 @@ from .library import CUDA_LIBRARY, has_cuda
 Call = Callable[[], object]
 
 MOST_SAMPLES = 1000
+SLOW_US = 10_000  # a call that takes longer has no hot and no eager figure: they would say the same as the cold one
+GRAPH_US, MOST_CALLS = 1000, 20  # how long a graph is, and how many calls it or an eager sample holds at most
 SETTLED = 0.002  # the median's standard error, as a share of the median, at which sampling ends
 
 
@@ -63,16 +70,31 @@ class Timer:
 
     def compare(self, calls: Mapping[str, Call], seconds: float = 0.5) -> dict[str, Timing]:
         """The times of `calls`, interleaved, until all have settled or `seconds` have passed (one turn at least)."""
-        samples: dict[str, list[float]] = {name: [] for name in calls}
         self.warm_up(calls)
+        return self.settle(lambda: self.sample(calls), calls, seconds)
+
+    @staticmethod
+    def settle(
+        sample: Callable[[], list[tuple[str, float]]], names: Iterable[str], seconds: float
+    ) -> dict[str, Timing]:
+        """Samples of all, until all have settled or the time is over."""
+        samples: dict[str, list[float]] = {name: [] for name in names}
         deadline = time.perf_counter() + seconds
         while True:
-            for name, microseconds in self.sample(calls):
+            for name, microseconds in sample():
                 samples[name].append(microseconds)
             timings = {name: Timing.of(taken) for name, taken in samples.items()}
             enough = all(timing.settled or timing.samples >= MOST_SAMPLES for timing in timings.values())
             if enough or time.perf_counter() > deadline:
                 return timings
+
+    def hot(self, calls: Mapping[str, Call], cold: Mapping[str, Timing], seconds: float = 0.5) -> dict[str, Timing]:
+        """In a CUDA graph, warm caches; nothing on a CPU."""
+        return {}
+
+    def eager(self, calls: Mapping[str, Call], cold: Mapping[str, Timing], seconds: float = 0.5) -> dict[str, Timing]:
+        """The host's wall time of a call; nothing on a CPU, where `compare` takes no other."""
+        return {}
 
     def copy_call(self, source: torch.Tensor) -> tuple[Call, int]:
         """torch's own copy of `source`, the copy ceiling, and the bytes that it reads and writes."""
@@ -162,6 +184,61 @@ class CudaTimer(Timer):
         torch.cuda.synchronize()
         return [(name, start.elapsed_time(end) * 1e3) for name, start, end in pending]
 
+    def hot(self, calls: Mapping[str, Call], cold: Mapping[str, Timing], seconds: float = 0.5) -> dict[str, Timing]:
+        with torch.cuda.device(self.device):
+            counts = {name: max(1, min(MOST_CALLS, round(GRAPH_US / cold[name].median))) for name in calls}
+            graphs = {
+                name: graph
+                for name, call in calls.items()
+                if cold[name].median < SLOW_US and (graph := self.captured(call, counts[name]))
+            }
+
+            def sample() -> list[tuple[str, float]]:
+                pending = []
+                for name in random.sample(list(graphs), len(graphs)):
+                    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                    graphs[name].replay()  # what another call left in the caches goes
+                    start.record()
+                    graphs[name].replay()
+                    end.record()
+                    pending.append((name, start, end))
+                torch.cuda.synchronize()
+                return [(name, start.elapsed_time(end) * 1e3 / counts[name]) for name, start, end in pending]
+
+            return self.settle(sample, graphs, seconds) if graphs else {}
+
+    @staticmethod
+    def captured(call: Call, count: int) -> torch.cuda.CUDAGraph | None:
+        """So many calls as one graph; None where something in them waits for the GPU, which no graph can."""
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        try:
+            with torch.cuda.graph(graph):
+                for _ in range(count):
+                    call()
+        except RuntimeError:
+            torch.cuda.synchronize()
+            return None
+        return graph
+
+    def eager(self, calls: Mapping[str, Call], cold: Mapping[str, Timing], seconds: float = 0.5) -> dict[str, Timing]:
+        short = [name for name in calls if cold[name].median < SLOW_US]
+
+        def of(name: str) -> Call:
+            def several() -> None:
+                for _ in range(MOST_CALLS):
+                    calls[name]()
+                torch.cuda.synchronize()
+
+            return several
+
+        def sample() -> list[tuple[str, float]]:
+            return [(name, CpuTimer.wall(of(name), 1) / MOST_CALLS) for name in random.sample(short, len(short))]
+
+        with torch.cuda.device(self.device):
+            torch.cuda.synchronize()
+            return self.settle(sample, short, seconds) if short else {}
+
     def read_calls(self, memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
         """The three fastest ways to only read the first `nbytes` bytes of `memory`, found in one short trial.
 
@@ -218,6 +295,24 @@ def timer(device: str | torch.device) -> Timer:
     return CudaTimer(device) if device.type == "cuda" else CpuTimer()
 
 
+def clocks(device: str | torch.device) -> tuple[str, str]:
+    """The clock of a GPU's multiprocessors in MHz and its power in watts, now; empty where nothing tells them."""
+    if torch.device(device).type != "cuda":
+        return "", ""
+    try:  # through NVML's Python package
+        return f"{torch.cuda.clock_rate():.0f}", f"{torch.cuda.power_draw() / 1000:.0f}"
+    except (ImportError, AttributeError, RuntimeError):
+        pass
+    command = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits"]
+    uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
+    try:
+        done = subprocess.run([*command, *(["-i", f"GPU-{uuid}"] if uuid else [])], capture_output=True, text=True)
+        clock, power = done.stdout.splitlines()[0].split(", ")
+    except (OSError, IndexError, ValueError):
+        return "", ""
+    return clock, power
+
+
 POLICIES = {"plain": 0, "evict first": 1, "L2 only": 2}
 Read = Callable[[torch.Tensor, int, int, int, str, torch.Tensor], None]
 
@@ -253,6 +348,15 @@ INSTRUCTIONS = {
     "DMMA": (5, 1024),
     "HGMMA": (6, 512),
     "IGMMA": (7, 512),
+}
+# What a GPU can add up products of a type with; of several the fastest counts, where the GPU has it.
+INSTRUCTIONS_OF = {
+    "float32": ("FFMA",),
+    "float64": ("DFMA", "DMMA"),
+    "int32": ("IMAD",),
+    "float16": ("HMMA", "HGMMA"),
+    "bfloat16": ("HMMA", "HGMMA"),
+    "int8": ("IMMA", "IGMMA"),
 }
 Arithmetic = Callable[[str, torch.Tensor], int]
 

@@ -169,8 +169,10 @@ class ProductPlan {
     if constexpr (std::is_same_v<Shape, DmmaTile>) {
       with_depth(a_, [&](auto deep_a) {
         with_depth(b_, [&](auto deep_b) {
-          start_tiles<Shape>(multiply_tensor_tiles<T, deep_a, deep_b>, TensorStages::kBytes, TensorStages::kTotalBytes,
-                             pairs<deep_a>(a_), pairs<deep_b>(b_));
+          const bool in_pairs = pairs<deep_a>(a_) && pairs<deep_b>(b_);
+          start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, deep_a, deep_b, true>
+                                      : multiply_tensor_tiles<T, deep_a, deep_b, false>,
+                             TensorStages::kBytes, TensorStages::kTotalBytes);
         });
       });
     } else {
@@ -184,8 +186,8 @@ class ProductPlan {
     }
   }
 
-  template <class Shape, class... More>
-  void start_tiles(void (*kernel)(TileJob<T>, More...), size_t stage_bytes, size_t total_bytes, More... more) {
+  template <class Shape>
+  void start_tiles(void (*kernel)(TileJob<T>), size_t stage_bytes, size_t total_bytes) {
     constexpr int kStored = 16 / int(sizeof(P));
     TileJob<T> job{args_, a_, b_};
     job.tiles_m = unsigned(ceil_div(args_.m, int64_t(Shape::kM)));
@@ -198,7 +200,7 @@ class ProductPlan {
     const auto start = [&](int64_t pieces) {
       const bool has_totals = !job.direct || (job.planes == nullptr && chunks_ > 1);
       const size_t bytes = stage_bytes + has_totals * total_bytes;
-      launch(kernel, blocks * pieces, Shape::kThreads, bytes, context_.stream, job, more...);
+      launch(kernel, blocks * pieces, Shape::kThreads, bytes, context_.stream, job);
     };
     const bool wide = args_.n % kStored == 0;
     if (run_ == 0) {

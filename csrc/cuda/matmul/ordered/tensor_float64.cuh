@@ -4,8 +4,8 @@
 // Panels of both operands come into shared memory stage by stage, asynchronously, and lie there as they lie in memory, in
 // blocks of four elements whose places an exclusive or permutes: neither copies nor fragments then meet a bank twice.
 //
-// The totals of earlier chunks wait in shared memory, as in multiply_tiles, and are added to between the first products of
-// the next chunk. Behind the end of k stand -0 in a and +0 in b: their product is -0, which changes no sum.
+// The totals of earlier chunks wait in shared memory, as in multiply_tiles. Behind the end of k stand -0 in a and +0 in b:
+// their product is -0, which changes no sum.
 #pragma once
 #include "../../primitives/mma.cuh"
 #include "tile.cuh"
@@ -19,15 +19,16 @@ struct TensorStages {
   static constexpr size_t kBytes = sizeof(double) * kCount * kStage, kTotalBytes = sizeof(double) * kLines * kLines;
 };
 
-// One operand's panel of a stage: Deep where elements of a line are neighbours in memory, or else lines are.
-template <bool Deep>
+// One operand's panel of a stage: Deep where elements of a line are neighbours in memory, or else lines are. Pairs: a thread
+// copies two neighbours at once, half as many times.
+template <bool Deep, bool Pairs>
 struct TensorPanel {
   static constexpr int kLines = TensorStages::kLines, kDepth = TensorStages::kDepth, kThreads = DmmaTile::kThreads;
   static constexpr int kAlong = Deep ? kDepth : kLines, kAcross = kThreads / kAlong;  // threads, as they stand
   static constexpr int kHalfQuarter = TensorStages::kPanel / 8;  // what they copy at once, one element each
+  static constexpr int kWide = Pairs ? 2 : 1;
 
   const Operand<double>& operand;
-  const bool vectors;    // does a thread copy pairs of neighbours, half as many?
   const double* cursor;  // of what this thread copies next
   const int own;         // where that lies in a panel
 
@@ -35,26 +36,19 @@ struct TensorPanel {
     return Deep ? line * kDepth + (k ^ line % 4 * 4) : k * kLines + (line ^ k % 4 * 4);
   }
   // Where a thread's first piece lies, along the neighbours and across them.
-  static __device__ __forceinline__ int along(bool vectors) {
-    const int thread = as_one(int(threadIdx.x));
-    return vectors ? thread % (kAlong / 2) * 2 : thread % kAlong;
-  }
-  static __device__ __forceinline__ int across(bool vectors) {
-    const int thread = as_one(int(threadIdx.x));
-    return vectors ? thread / (kAlong / 2) : thread / kAlong;
-  }
+  static __device__ __forceinline__ int along() { return as_one(int(threadIdx.x)) % (kAlong / kWide) * kWide; }
+  static __device__ __forceinline__ int across() { return as_one(int(threadIdx.x)) / (kAlong / kWide); }
   __device__ __forceinline__ int64_t stride() const { return Deep ? operand.line_stride : operand.depth_stride; }
 
-  __device__ __forceinline__ TensorPanel(const Operand<double>& from, const double* corner, bool pairs)
+  __device__ __forceinline__ TensorPanel(const Operand<double>& from, const double* corner)
       : operand(from),
-        vectors(pairs),
-        cursor(corner + across(pairs) * stride() + along(pairs)),
-        own(Deep ? spot(across(pairs), along(pairs)) : spot(along(pairs), across(pairs))) {}
+        cursor(corner + across() * stride() + along()),
+        own(Deep ? spot(across(), along()) : spot(along(), across())) {}
 
   // A quarter of a stage that is wholly there. The last one leaves the cursor at the next stage.
   __device__ __forceinline__ void copy(double* panel, int quarter) {
     double* const to = panel + own + 2 * kHalfQuarter * quarter;
-    if (vectors) {
+    if constexpr (Pairs) {
       copy_async<16>(to, cursor);
     } else {
       copy_async<8>(to, cursor);
@@ -67,7 +61,7 @@ struct TensorPanel {
   // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are read at the edge, and what comes
   // of them is not used; behind the end of k stands `padding`.
   __device__ __forceinline__ void copy_edge(double* panel, int lines, int left, double padding) {
-    const double* const corner = cursor - across(vectors) * stride() - along(vectors);
+    const double* const corner = cursor - across() * stride() - along();
 #pragma unroll 1
     for (int piece = int(threadIdx.x); piece < TensorStages::kPanel; piece += kThreads) {
       const int line = Deep ? piece / kDepth : piece % kLines, k = Deep ? piece % kDepth : piece / kLines;
@@ -87,14 +81,14 @@ struct TensorPanel {
   }
 };
 
-template <class T, bool DeepA, bool DeepB>
+template <class T, bool DeepA, bool DeepB, bool Pairs>
 __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
-    multiply_tensor_tiles(const __grid_constant__ TileJob<T> job, bool vectors_a, bool vectors_b) {
+    multiply_tensor_tiles(const __grid_constant__ TileJob<T> job) {
 #if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
   using Shape = DmmaTile;
   using Pair = Together<double, 2>;
-  using PanelA = TensorPanel<DeepA>;
-  using PanelB = TensorPanel<DeepB>;
+  using PanelA = TensorPanel<DeepA, Pairs>;
+  using PanelB = TensorPanel<DeepB, Pairs>;
   constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
   constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;  // of a warp's tile
   constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kSpots = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
@@ -107,8 +101,8 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   const Place<T, Shape> place(job, blockIdx.x);
   const int stages = (place.depth + kDepth - 1) / kDepth;
   const int64_t first_k = place.chunk * kProductChunk;
-  PanelA panel_a(job.a, job.a.at(place.batch, place.i, first_k), vectors_a);
-  PanelB panel_b(job.b, job.b.at(place.batch, place.j, first_k), vectors_b);
+  PanelA panel_a(job.a, job.a.at(place.batch, place.i, first_k));
+  PanelB panel_b(job.b, job.b.at(place.batch, place.j, first_k));
   int left = place.depth;  // of k, that nobody has asked for yet
   const auto is_whole = [&] { return args.m >= Shape::kM && args.n >= Shape::kN && left >= kDepth; };
   const auto lines_of = [&](int64_t size) { return int(min(size, int64_t(TensorStages::kLines))); };
@@ -148,21 +142,10 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     for (int v = 0; v < 2; v++) total.element[v] += sum_at(spot, v);
     return total;
   };
-  // Row i of the warp's fragments; the first time in a chunk, what was summed before is added to the totals in between.
-  const auto multiply = [&](int i, int half, bool folds) {
+  // Row i of the warp's fragments.
+  const auto multiply = [&](int i, int half) {
 #pragma unroll
-    for (int j = 0; j < kAcross; j++) {
-      if (folds) [[unlikely]] {
-        __syncwarp();
-#pragma unroll
-        for (int spot = 0; spot < 2; spot++) {
-          const int at = (i * kAcross + j) * 2 + spot;
-          totals[at * Shape::kThreads] = total_of(at);
-          sum_at(at, 0) = sum_at(at, 1) = 0;
-        }
-      }
-      multiply_tile(sums[i][j], a[i], b[half][j]);
-    }
+    for (int j = 0; j < kAcross; j++) multiply_tile(sums[i][j], a[i], b[half][j]);
   };
 
 #pragma unroll 1
@@ -189,13 +172,13 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
 
   // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is asked for.
-  const auto multiply_stage = [&](bool folds) {
+  const auto multiply_stage = [&] {
     const bool whole = is_whole();
     if (!whole) ask_edge(writing);
 #pragma unroll
     for (int i = 0; i < kDown; i++) {
       if (i == kDown - 1) load_b(reading, 1);
-      multiply(i, 0, folds);
+      multiply(i, 0);
       load_a(i, reading, 1);
       if (whole) ask(writing, i);
     }
@@ -209,7 +192,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 #pragma unroll
     for (int i = 0; i < kDown; i++) {
       if (i == kDown - 1) load_b(reading, 0);
-      multiply(i, 1, false);
+      multiply(i, 1);
       load_a(i, reading, 0);
     }
   };
@@ -217,12 +200,17 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   for (int chunk = 0;; chunk++) {
     const int end = min(stages, stage + kChunkStages);
     const bool folds = chunk > 0 && !to_plane;
-    if (!folds) {
+    if (folds) {  // while other warps multiply
 #pragma unroll
-      for (int spot = 0; spot < kSpots; spot++) sum_at(spot, 0) = sum_at(spot, 1) = 0;
+      for (int spot = 0; spot < kSpots; spot++) {
+        if (spot % 4 == 0) __syncwarp();  // or all would be folded at once, in registers that are not there
+        totals[spot * Shape::kThreads] = total_of(spot);
+      }
     }
+#pragma unroll
+    for (int spot = 0; spot < kSpots; spot++) sum_at(spot, 0) = sum_at(spot, 1) = 0;
 #pragma unroll 1
-    for (bool first = true; stage < end; first = false) multiply_stage(first && folds);
+    while (stage < end) multiply_stage();
     if (stage < stages && !to_plane) continue;
 
     // Made again, or the loop would keep registers for it.
@@ -276,7 +264,7 @@ bool tensor_tiles_compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true>), "cudaFuncGetAttributes");
+    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true, true>), "cudaFuncGetAttributes");
     return attributes.ptxVersion == 90;
   }();
   return found;

@@ -124,15 +124,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 
     Sum sums[kDown][kAcross][4];
     int stage = 0;
-    if (!multiplies) {
-#pragma unroll 1
-      for (; stage < stages; stage++) {
-        await_copies<kStages - 2>();
-        __syncthreads();
-        load(stage + kStages - 1);
-      }
-    }
-    for (int chunk = 0; multiplies; chunk++) {
+    for (int chunk = 0;; chunk++) {
 #pragma unroll
       for (int i = 0; i < kDown * kAcross * 4; i++) sums[i / 4 / kAcross][i / 4 % kAcross][i % 4] = 0;
       const int end = stages - stage < kChunk ? stages : stage + kChunk;
@@ -140,6 +132,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       for (; stage < end; stage++) {
         if (copies) await_copies<kStages - 2>();
         __syncthreads();  // this stage is there for all, and nobody reads the one before, which is overwritten now
+        if (!multiplies) {
+          load(stage + kStages - 1);
+          continue;
+        }
         const char* const at = shared + unsigned(stage) % kStages * Tile::kStageBytes;
         Read fragments[2];
         const auto read = [&](int step) {
@@ -167,7 +163,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         // The registers are full: the total of the chunks before waits in memory, each thread's own.
         float4* const totals = static_cast<float4*>(product.totals) +
                                int64_t(blockIdx.x) * (kDown * kAcross * Tile::kMultiplying) + threadIdx.x;
-        if (chunk > 0) {
+        if (chunk > 0 && multiplies) {
 #pragma unroll
           for (int i = 0; i < kDown * kAcross; i++) {
             float (&sum)[4] = sums[i / kAcross][i % kAcross];
@@ -175,7 +171,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
             sum[0] = total.x + sum[0], sum[1] = total.y + sum[1], sum[2] = total.z + sum[2], sum[3] = total.w + sum[3];
           }
         }
-        if (stage < stages) {
+        if (stage < stages && multiplies) {
 #pragma unroll
           for (int i = 0; i < kDown * kAcross; i++) {
             const float (&sum)[4] = sums[i / kAcross][i % kAcross];

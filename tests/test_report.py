@@ -1,0 +1,362 @@
+"""`python -m torch_reductions report`: every family and textbook system has its place, and a browser opens the page."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import ROOT
+
+from torch_reductions.__main__ import main
+from torch_reductions.library import FAMILIES, ladder
+from torch_reductions.report import charts, document, pictures, results, short_name, textbook
+from torch_reductions.report.results import Case
+
+BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
+VOID = ("meta", "link", "input", "br")
+ENDS_OF_SVG = ("line", "polyline", "circle")
+
+
+class Parsed(HTMLParser):
+    """The elements of a page; what is opened must be closed, in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ENDS_OF_SVG  # <i/> would stay open
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+
+
+def write(path: Path, columns: dict[str, str], figures: dict[str, float], **others: str) -> None:
+    """Rows of one case behind those that are there."""
+    new = not path.exists()
+    family = "made up"
+    with path.open("a", newline="") as file:
+        for variant, us in figures.items():
+            row = {"family": family, **columns, "variant": variant, "median_us": f"{us}", **others}
+            row.setdefault("device", "NVIDIA Made Up")
+            writer = csv.DictWriter(file, list(row))
+            if new:
+                writer.writeheader()
+                new = False
+            writer.writerow(row)
+
+
+def product(path: Path, sizes: Sequence[int], tera: str = "10", share: str = "0.5", dtype: str = "float32") -> None:
+    columns = {"function": "mm", "m_n_k": "x".join(map(str, sizes)), "dtype": dtype, "form": ""}
+    shared = {"tera_per_s": tera, "share_of_roof": share, "torch_us": "20", "date": "2026-01-01"}
+    write(path, columns, {"ordered": 10.0, "one_element": 400.0, "torch": 20.0, "FFMA": 9.0}, **shared)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """Products of several sizes, a scan with its copy, and a reduction in another file."""
+    for n in (16, 64, 256):
+        product(tmp_path / "matmul_made_up.csv", (n, n, n))
+    for power in (10, 14, 18):
+        columns = {"function": "cumsum", "shape": str(2**power), "dim": "0", "dtype": "float32", "form": ""}
+        taken = {"ordered": 4.0 * power, "cub": 5.0 * power, "torch.compile": 9.0 * power, "copy by a kernel": 2.0}
+        write(tmp_path / "scan_made_up.csv", columns, taken, share_of_copy="0.5", torch_us="80", date="2026-01-02")
+    columns = {"function": "sum", "shape": "4096x4096", "dim": "1", "dtype": "float32"}
+    beside = {"share_of_read": "", "torch_us": "80", "date": "2026-01-02", "device": "Some CPU, 2 threads"}
+    write(tmp_path / "reduce_cpu.csv", columns, {"ordered": 100.0}, **beside)
+    return tmp_path
+
+
+def by_function(folder: Path, function: str) -> list[Case]:
+    return [case for case in results.read(folder) if case.function == function]
+
+
+# --- The results ------------------------------------------------------------------------------------------------------
+
+
+def test_read(kept: Path) -> None:
+    """Families by their functions, whatever the file is called; the GPUs' results first."""
+    cases = results.read(kept)
+    assert [case.family for case in cases] == ["matmul"] * 3 + ["scan"] * 3 + ["reduce"]
+    scan = by_function(kept, "cumsum")[1]
+    assert scan.name == "cumsum 2^14 dim 0 float32" and scan.ceiling == "copy"
+    assert scan.ceiling_us == 2.0 and scan.us("torch") == 80 and scan.ratio == pytest.approx(80 / 56)
+    (one,) = by_function(kept, "sum")
+    assert one.ratio == pytest.approx(0.8) and one.share("ordered") is None and one.ceiling_us is None
+    assert results.read(kept / "reduce_cpu.csv") == [one]
+
+
+def test_what_is_no_result_is_left_out(kept: Path) -> None:
+    before = results.read(kept)
+    (kept / "notes.csv").write_text("a,b\n1,2\n")
+    columns = {"function": "no_such_function", "shape": "3", "dtype": "float32"}
+    write(kept / "gone_made_up.csv", columns, {"ordered": 1.0}, torch_us="2")
+    assert results.read(kept) == before
+
+
+def test_every_kept_case_is_read() -> None:
+    """Of the repository's own files each row has its place."""
+    rows = [row for path in results.RESULTS.glob("*.csv") for row in results.rows_of(path)]
+    cases = results.read(results.RESULTS)
+    assert sum(len(case.rows) for case in cases) == len(rows)
+    assert all(case.ours for case in cases)
+
+
+# --- The charts -------------------------------------------------------------------------------------------------------
+
+
+def test_ladder(kept: Path) -> None:
+    """torch first, then the rungs as the table has them, with their shares; no instruction is a bar."""
+    first, *_ = charts.ladders(by_function(kept, "mm"))
+    assert [(bar.name, bar.kind) for bar in first.bars] == [
+        ("torch", "peer"),
+        ("one_element", "rung"),
+        ("ordered", "best"),
+    ]
+    assert first.ceiling == "of the roof" and first.bars[-1].text == "50% · 10.0 µs"
+    assert charts.ladders(by_function(kept, "cumsum")) == []  # CUB alone is a ruler, and no ladder
+
+
+def test_a_ladder_without_a_ceiling(tmp_path: Path) -> None:
+    columns = {"function": "sum", "shape": "1024", "dim": "all", "dtype": "float32"}
+    write(tmp_path / "reduce_cpu.csv", columns, {"sequential": 40.0, "ordered": 10.0}, share_of_read="", torch_us="20")
+    (chart,) = charts.ladders(results.read(tmp_path))
+    lengths = {bar.name: bar.length for bar in chart.bars}
+    assert lengths == {"torch": 0.5, "sequential": 0.25, "ordered": 1.0} and chart.ceiling == "of the fastest"
+
+
+def test_sizes(kept: Path) -> None:
+    (line,) = charts.sizes(by_function(kept, "cumsum"))
+    assert set(line.series) == {"torch", "torch.compile", "CUB", "torch_reductions", "copy"}
+    assert line.series["torch_reductions"] == [(2**10, 40.0), (2**14, 56.0), (2**18, 72.0)]
+    (cubes,) = charts.sizes(by_function(kept, "mm"))
+    assert cubes.x == "N" and [x for x, _ in cubes.series["torch_reductions"]] == [16, 64, 256]
+
+
+def test_roof(kept: Path) -> None:
+    """The roof is what we reach over our share of it; torch's is ours by the ratio of the times."""
+    (roof,) = charts.roofs(by_function(kept, "mm"))
+    intensity = 2 * 16**3 / (3 * 16**2 * 4)
+    assert roof.series["the roof"][0] == pytest.approx((intensity, 20.0))
+    assert roof.series["torch_reductions"][0] == pytest.approx((intensity, 10.0))
+    assert roof.series["torch"][0] == pytest.approx((intensity, 5.0))
+
+
+def test_pictures(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One a family on a GPU; none of a CPU."""
+    pytest.importorskip("matplotlib")
+    made = pictures(results.read(kept), kept / "docs")
+    assert [path.name for path in made] == ["matmul_made_up.png", "scan_made_up.png"]
+    assert all(path.stat().st_size > 10_000 for path in made)
+
+
+def test_without_matplotlib(kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page is made all the same, and what is missing is named."""
+    real = builtins.__import__
+
+    def lacking(name: str, *rest: Any, **options: Any) -> Any:
+        if name.split(".")[0] == "matplotlib":
+            raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+        return real(name, *rest, **options)
+
+    monkeypatch.setattr(builtins, "__import__", lacking)
+    assert main(["report", "--results", str(kept), "--output", str(kept / "report.html")]) == 0
+    assert "pip install matplotlib" in capsys.readouterr().out
+    assert (kept / "report.html").exists() and not list(kept.glob("*.png"))
+
+
+# --- The page ---------------------------------------------------------------------------------------------------------
+
+
+def test_page(kept: Path) -> None:
+    """Every family has its section, ids are unique, links lead to them, and nothing is loaded."""
+    text = document.page(results.read(kept))
+    parsed = Parsed(text)
+    ids = [attrs["id"] for _, attrs in parsed.elements if "id" in attrs]
+    assert len(ids) == len(set(ids)) and {*FAMILIES, "textbook"} <= set(ids)
+    targets = [attrs["href"] for tag, attrs in parsed.elements if tag == "a"]
+    assert targets == [f"#{name}" for name in (*FAMILIES, "textbook")]
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//|url\(|@import", text)
+    assert not any("src" in attrs for _, attrs in parsed.elements)
+    assert len(parsed.scripts) == 1
+
+
+def test_a_family_without_results_says_so(kept: Path) -> None:
+    text = document.page(results.read(kept))
+    sections = {name: text.split(f'<section id="{name}">')[1].split("</section>")[0] for name in FAMILIES}
+    none = {name for name, section in sections.items() if "No result is kept" in section}
+    assert none == set(FAMILIES) - {"matmul", "scan", "reduce"}
+    assert all(f"bench {name} --save" in sections[name] for name in none)
+
+
+def test_names_are_escaped(kept: Path) -> None:
+    columns = {"function": "sum", "shape": "8", "dim": "all", "dtype": "<b>&"}
+    write(kept / "reduce_made_up.csv", columns, {"ordered": 1.0}, share_of_read="", torch_us="2", date="2026-01-01")
+    text = document.page(results.read(kept))
+    assert "&lt;b&gt;&amp;" in text and "<b>&" not in text
+
+
+def test_textbooks() -> None:
+    """Every system is a rung that there is; whatever family is here has all of its own."""
+    for _, system, family, names in textbook.SYSTEMS:
+        if family in FAMILIES:
+            known = {rung.name for rung in ladder(family)}
+            assert all(name in known or name.endswith("*") for name in names), system
+    shown = {(system, rung.name) for _, system, _, rung in textbook.systems()}
+    for _, system, family, _ in textbook.SYSTEMS:
+        assert any(of == system for of, _ in shown) == (family in FAMILIES)
+    text = document.page([])
+    assert all(f"<code>{name}</code>" in text for _, name in shown if not re.search(r"_(128|256|512|1024)$", name))
+
+
+def test_a_figure_of_the_textbook(kept: Path) -> None:
+    (row,) = re.findall(r"<tr><td>matrix product</td><td>one element.*?</tr>", document.page(results.read(kept)))
+    assert "400 µs, 50% of the roof" in row and "mm 16 x 16 x 16 float32" in row
+
+
+# --- The command ------------------------------------------------------------------------------------------------------
+
+
+def test_no_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in an installed package."""
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(SystemExit):
+            main(["report", "--results", str(folder), "--output", str(tmp_path / "report.html")])
+        said = capsys.readouterr().err
+        assert f"--results {folder}" in said and "benchmarks/results of a checkout" in said and "bench --save" in said
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_the_committed_report(tmp_path: Path) -> None:
+    """It is what the kept results make."""
+    assert main(["report", "--output", str(tmp_path / "report.html"), "--no-pictures"]) == 0
+    assert (tmp_path / "report.html").read_text() == (ROOT / "docs" / "report.html").read_text(), (
+        "docs/report.html is not what benchmarks/results holds: run `python -m torch_reductions report`"
+    )
+
+
+def test_short_names() -> None:
+    assert short_name("NVIDIA H200") == "h200" and short_name("NVIDIA A100-SXM4-80GB") == "a100_sxm4_80gb"
+    assert short_name("AMD EPYC, 2 threads") == "cpu"
+
+
+# --- A browser --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not found:
+        pytest.skip("no Chromium on PATH: apt install chromium-headless-shell")
+    return found
+
+
+def opened(browser: str, file: Path, profile: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *options]
+    command += [f"--user-data-dir={profile}", "--enable-logging=stderr", "--virtual-time-budget=2000"]
+    return subprocess.run([*command, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120)
+
+
+PROBE = """
+<script>
+const filter_ = document.getElementById("filter");
+filter_.value = "mm 64";
+filter_.dispatchEvent(new Event("input"));
+const rows = [...document.querySelectorAll("tr[data-case]")];
+document.title = JSON.stringify({ scroll: document.documentElement.scrollWidth, width: innerWidth,
+  shown: rows.filter((row) => !row.hidden).length, all: rows.length,
+  page: getComputedStyle(document.body).backgroundColor });
+</script>
+"""
+
+
+def framed(text: str, file: Path) -> None:
+    """The page in a frame as wide as a phone: a browser's own window is never so narrow."""
+    inner = file.with_name("inner.html")
+    inner.write_text(text.replace("</body>", f"{PROBE}</body>"))
+    script = "onload = () => { document.title = document.querySelector('iframe').contentDocument.title; }"
+    frame = f'<iframe src="{inner.name}" style="width: 375px; height: 800px; border: 0"></iframe>'
+    file.write_text(
+        f"<!DOCTYPE html><html><head><title>?</title></head><body>{frame}<script>{script}</script></body></html>"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_browser_opens_it(browser: str, kept: Path, scheme: str) -> None:
+    """No script error, every section, as wide as a phone and not wider, the filter works, in light and in dark."""
+    framed(document.page(results.read(kept)), kept / "outer.html")
+    dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+    done = opened(browser, kept / "outer.html", kept / "profile", "--allow-file-access-from-files", *dark)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert not re.search(r"CONSOLE.*(Uncaught|Error)", done.stderr), done.stderr[-2000:]
+    found = re.search(r"<title>(\{.*?\})</title>", done.stdout)
+    assert found, done.stdout[:500]
+    seen = json.loads(found[1])
+    assert seen["width"] == 375 and seen["scroll"] <= 375
+    assert (seen["shown"], seen["all"]) == (1, 7)
+    assert seen["page"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(13, 17, 23)"}[scheme]
+
+
+def test_a_browser_opens_the_committed_one(browser: str, tmp_path: Path) -> None:
+    done = opened(browser, ROOT / "docs" / "report.html", tmp_path / "profile")
+    assert done.returncode == 0 and not re.search(r"CONSOLE.*(Uncaught|Error)", done.stderr), done.stderr[-2000:]
+    assert all(f'<section id="{family}">' in done.stdout for family in FAMILIES)
+
+
+def test_a_browser_would_tell(browser: str, tmp_path: Path) -> None:
+    """An error of a script is seen."""
+    file = tmp_path / "wrong.html"
+    file.write_text("<!DOCTYPE html><html><body><script>nothing.here();</script></body></html>")
+    assert re.search(r"CONSOLE.*Uncaught", opened(browser, file, tmp_path / "profile").stderr)
+
+
+def test_the_script_parses(kept: Path) -> None:
+    node = shutil.which("node")
+    if not node:
+        pytest.skip("no node")
+    (script,) = Parsed(document.page(results.read(kept))).scripts
+    (kept / "script.js").write_text(script)
+    subprocess.run([node, "--check", str(kept / "script.js")], check=True)
+
+
+def test_it_runs_from_anywhere(tmp_path: Path) -> None:
+    """Without the checkout as the working folder; what it needs is in the package."""
+    command = [
+        sys.executable,
+        "-m",
+        "torch_reductions",
+        "report",
+        "--no-pictures",
+        "--output",
+        str(tmp_path / "a.html"),
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": ""}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.html").stat().st_size > 10_000

@@ -1,0 +1,54 @@
+"""The systems of the textbooks that the ladder restates, each by the rungs that stand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from ..library import FAMILIES, Rung, ladder
+
+REDUCTION, SHARED, SCAN = "reduction in global memory", "reduction in shared memory", "scan"
+PRODUCT, CONSTANT = "matrix product", "constant memory"
+
+# Source, system, family, and the rungs' names, with * for any ending. Or what else stands for it.
+SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    (REDUCTION, "a CPU loop that checks", "reduce", ("sequential",)),
+    (REDUCTION, "matrix add on a 2-D grid", "add", ("grid_2d*",)),
+    (REDUCTION, "matrix add on a 1-D grid", "add", ("grid_1d",)),
+    (REDUCTION, "neighbouring pairs, half of each warp idle", "reduce", ("neighbored_divergent",)),
+    (REDUCTION, "neighbouring pairs, working threads packed", "reduce", ("neighbored_compact",)),
+    (REDUCTION, "interleaved pairs", "reduce", ("interleaved_pairs",)),
+    (REDUCTION, "2, 4, 8 data blocks added while loading", "reduce", ("unrolled_blocks_*",)),
+    (REDUCTION, "last warp unrolled", "reduce", ("unrolled_last_warp",)),
+    (REDUCTION, "whole loop unrolled", "reduce", ("unrolled_complete",)),
+    (SHARED, "interleaved addressing, divergent warps", "reduce", ("shared_divergent",)),
+    (SHARED, "interleaved addressing, bank conflicts", "reduce", ("shared_bank_conflicts",)),
+    (SHARED, "sequential addressing", "reduce", ("shared_sequential",)),
+    (SHARED, "first add during load", "reduce", ("shared_first_add",)),
+    (SHARED, "last warp unrolled, template on the block size", "reduce", ("shared_last_warp",)),
+    (SCAN, "scan, then fan", "scan", ("scan_then_fan",)),
+    (SCAN, "reduce, then scan, recursive", "scan", ("reduce_then_scan",)),
+    (SCAN, "reduce, then scan, two-level", "scan", ("two_level",)),
+    (SCAN, "zero padding", "scan", ("two_level_zero_padded",)),
+    (PRODUCT, "one element a thread", "matmul", ("one_element",)),
+    (PRODUCT, "T x T tile in registers, T = 1 to 64", "matmul", ("register_tile_*",)),
+    (PRODUCT, "shared-memory tiles of 1 to 32", "matmul", ("shared_tile_*",)),
+    (CONSTANT, "squared distances, vectors in global memory", "distance", ("global_memory",)),
+    (CONSTANT, "the same in constant memory (broadcast)", "distance", ("constant_memory",)),
+    (CONSTANT, "lanes at different addresses (serialised)", "distance", ("constant_divergent",)),
+)
+# What is no rung of its own.
+BESIDE = (
+    (SHARED, "sum, maximum, minimum of one vector", "the functions sum, amax and amin, by each of these rungs"),
+    (SCAN, "warp scan, block scan", "csrc/cuda/primitives: what the rungs of scans are made of"),
+    (REDUCTION, "host clock against CUDA events", "bench prints both: the eager call beside the cold kernel"),
+    (PRODUCT, "5-run means over the sizes of tiles", "the table that the demo prints under the products"),
+)
+
+
+def systems() -> Iterator[tuple[str, str, str, Rung]]:
+    """Source, system, family and rung, of the families that there are."""
+    for source, system, family, names in SYSTEMS:
+        for rung in ladder(family) if family in FAMILIES else ():
+            if any(fnmatchcase(rung.name, name) for name in names):
+                yield source, system, family, rung
