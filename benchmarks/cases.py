@@ -223,6 +223,43 @@ class AddCase(Case):
         return f"{self.function} {shape} {self.dtype} {self.form}".rstrip()
 
 
+@dataclass(frozen=True)
+class DistanceCase(Case):
+    """Sums of squared distances: of points [..., D], or of the pixels of a grid."""
+
+    family: ClassVar[str] = "distance"
+    ceiling: ClassVar[str] = "copy"
+
+    centers: int = 20
+
+    @property
+    def of_grid(self) -> bool:
+        return self.function.startswith("grid")
+
+    @property
+    def length(self) -> int:
+        """Coordinates of a point."""
+        return 2 if self.of_grid else self.shape[-1]
+
+    @property
+    def points(self) -> int:
+        return self.elements if self.of_grid else self.elements // self.length
+
+    @property
+    def moved(self) -> int:
+        """Points, of which a grid reads none, centers and results."""
+        read = 0 if self.of_grid else self.elements
+        return (read + self.centers * self.length + self.points) * BYTES[self.dtype]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {"function": self.function, "shape": self.shape_text, "dtype": self.dtype, "centers": str(self.centers)}
+
+    @property
+    def name(self) -> str:
+        return f"{self.function} {self.shape_text} {self.dtype}, {self.centers} centers"
+
+
 def size_text(n: int) -> str:
     """1048576 as 2^20."""
     return f"2^{n.bit_length() - 1}" if n & (n - 1) == 0 else str(n)
@@ -547,3 +584,35 @@ def add_rest() -> Iterator[AddCase]:
         yield AddCase("add", (4096, 4095), None, dtype, form="sliced")
         yield AddCase("add", (4095, 4097), None, dtype, form="transposed")
         yield AddCase("add", (4096, 4095), None, dtype, form="a row")
+
+
+# Sums of squared distances on one H200, cold cache: shares of a copy.
+DISTANCE_CUDA_TABLE = [
+    DistanceCase("sum_squared_distances", (2**20, 3), None, share=0.60),
+    DistanceCase("sum_squared_distances", (2**20, 2), None),
+    DistanceCase("sum_squared_distances", (2**20, 3), None, "bfloat16"),
+    DistanceCase("sum_squared_distances", (2**16, 64), None),
+    DistanceCase("grid_squared_distances", (256, 256), None),
+]
+DISTANCE_CPU_TABLE = [
+    DistanceCase("sum_squared_distances", (2**20, 3), None),
+    DistanceCase("sum_squared_distances", (2**16, 64), None),
+    DistanceCase("grid_squared_distances", (256, 256), None),
+]
+
+
+def distance_cuda_rest() -> Iterator[DistanceCase]:
+    for centers in (1, 100, 1500):
+        yield DistanceCase("sum_squared_distances", (2**20, 3), None, centers=centers)
+    for shape in ((2**12, 3), (2**24, 3), (2**20, 16)):
+        yield DistanceCase("sum_squared_distances", shape, None)
+    for dtype in ("float16", "float64"):
+        yield DistanceCase("sum_squared_distances", (2**20, 3), None, dtype)
+    yield DistanceCase("grid_squared_distances", (4096, 4096), None)
+
+
+def distance_cpu_rest() -> Iterator[DistanceCase]:
+    for dtype in ("bfloat16", "float64"):
+        yield DistanceCase("sum_squared_distances", (2**18, 3), None, dtype)
+    yield DistanceCase("sum_squared_distances", (2**18, 3), None, centers=1500)
+    yield DistanceCase("grid_squared_distances", (1024, 1024), None)

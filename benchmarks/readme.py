@@ -1,4 +1,4 @@
-"""Writes the README's tables from results/{reduce,scan,segment,matmul,add}_*.csv, each between its two markers.
+"""Writes the README's tables from results/<family>_*.csv, each between its two markers.
 
 python benchmarks/readme.py            # rewrites the tables
 python benchmarks/readme.py --check    # exit status 1 where the README is not what the results say
@@ -25,6 +25,7 @@ TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line
     "segment": ("reduction of segments", cases.SEGMENT_CUDA_TABLE, cases.SEGMENT_CPU_TABLE),
     "matmul": ("product, m x n x k", cases.PRODUCT_CUDA_TABLE, cases.PRODUCT_CPU_TABLE),
     "add": ("sum", cases.ADD_CUDA_TABLE, cases.ADD_CPU_TABLE),
+    "distance": ("sum of squared distances", cases.DISTANCE_CUDA_TABLE, cases.DISTANCE_CPU_TABLE),
 }
 CEILINGS = {"read": "of the read ceiling", "copy": "of a copy", "roof": "of the roof"}
 

@@ -33,6 +33,7 @@ RECURRENCES = ["linear_recurrence"]  # of two tensors: tests/test_recurrence.py 
 SEGMENTS = [f"segment_{fold}" for fold in FOLDS]  # tests/test_segment.py is theirs
 PRODUCTS = ["mm", "bmm", "addmm", "baddbmm", "matmul", "linear"]  # tests/test_matmul_*.py are theirs
 SUMS = ["add"]  # tests/test_add.py is theirs
+DISTANCES = ["sum_squared_distances", "grid_squared_distances"]  # tests/test_distance.py is theirs
 FORMS = {
     "inclusive": {},
     "exclusive": {"exclusive": True},

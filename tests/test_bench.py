@@ -15,7 +15,7 @@ from helpers import table
 
 import torch_reductions as tr
 from torch_reductions import bench
-from torch_reductions.catalog import ADDITIONS, OPERATORS
+from torch_reductions.catalog import ADDITIONS, DISTANCES, OPERATORS
 from torch_reductions.library import FAMILIES, block_size, check_variant, ladder
 from torch_reductions.report import charts, results
 from torch_reductions.timing import Call, CpuTimer, CudaTimer, Timing, clocks, timer
@@ -28,11 +28,16 @@ def problem(function: str, dtype: torch.dtype = torch.float32) -> bench.Problem:
         return bench.Problem(function, (*((3,) if batched else ()), 30, 20, 70), None, dtype)
     if family == "add":
         return bench.Problem(function, (70, 9), None, dtype)
+    if family == "distance":
+        return bench.Problem(function, (70, 9), None, dtype, centers=5)
     return bench.Problem(function, (70, 9), 0, dtype, segments=5 if family == "segment" else 0)
 
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32)
-KNOWN = {**{o.name: o.dtypes for o in (*OPERATORS, *ADDITIONS)}, **dict.fromkeys(bench.MATRICES, (*TYPES, torch.int8))}
+KNOWN = {
+    **{o.name: o.dtypes for o in (*OPERATORS, *ADDITIONS, *DISTANCES)},
+    **dict.fromkeys(bench.MATRICES, (*TYPES, torch.int8)),
+}
 
 
 @table("function dtype", [(name, dtype) for name, known in KNOWN.items() for dtype in TYPES if dtype in known])
@@ -58,6 +63,7 @@ def test_every_function_can_be_timed() -> None:
 
 SHAPES = {"sum": "70x9", "cumsum": "70x9", "linear_recurrence": "70x9", "segment_mean": "70x9"}
 SHAPES |= {"add": "70x9", "mm": "20x30x40", "linear": "20x30x40", "baddbmm": "3x20x30x40"}
+SHAPES |= {"sum_squared_distances": "70x3", "grid_squared_distances": "7x9"}
 
 
 @pytest.mark.parametrize("function", SHAPES)
@@ -229,6 +235,8 @@ def test_a_rung_of_cuda_is_known_on_a_cpu(capsys: pytest.CaptureFixture[str]) ->
 
 REFUSED = [("segment_sum", *wrong) for wrong in (("--segments", "0"), ("--dim", "2"), ("--variant", "look_back"))]
 REFUSED += [("segment_sum", "--shape", "4 x")]
+REFUSED += [("sum_squared_distances", "--centers", "0"), ("sum_squared_distances", "--dim", "1")]
+REFUSED += [("grid_squared_distances", "--shape", "4x4x4")]
 REFUSED += [("mm", "--shape", "4x4"), ("bmm", "--shape", "4x4x4"), ("mm", "--dim", "0")]
 
 
@@ -245,7 +253,7 @@ def test_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     once = Timing(1.0, 1.0, 1.0, 1)
     lines = []
-    for given in map(problem, ("sum", "cumsum", "linear_recurrence", "segment_sum", "mm")):
+    for given in map(problem, ("sum", "cumsum", "linear_recurrence", "segment_sum", "mm", "sum_squared_distances")):
         if not given.of_matrices:
             lines.append(bench.Line("cpu", given, "copy", once, 200.0, None, True))
         for i, variant in enumerate(["torch", *tr.variants(given.function, "cuda")]):

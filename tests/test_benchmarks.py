@@ -144,6 +144,33 @@ def test_the_way_of_a_gpu(matmul: ModuleType) -> None:
     assert set(alone.times) == {"ordered", "torch", "FFMA", "read some way"}
 
 
+@table(
+    "function shape dtype", [("sum", (300, 3), "float32"), ("sum", (40, 9), "bfloat16"), ("grid", (9, 20), "float32")]
+)
+def test_distances_are_measured(
+    function: str, shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every rung, torch and a copy in one comparison, of as many bytes; a wrong rung is named."""
+    distance = importlib.import_module("distance")
+    case = distance.DistanceCase(f"{function}_squared_distances", shape, None, dtype, centers=7)
+    values = (9 * 20 + 7 * 2) if function == "grid" else shape[0] * (shape[1] + 1) + 7 * shape[1]
+    assert case.moved == values * (2 if dtype == "bfloat16" else 4)
+    memory = torch.zeros(2 * case.moved, dtype=torch.uint8)
+    result = distance.measure_cuda(case, memory, OnCpu(), "made up", 0.0)
+    peers = {"torch"} if dtype == "bfloat16" else {"torch", "torch broadcasting"}
+    ways = {"copy by cudaMemcpyAsync", "copy by a kernel"}
+    assert set(result.times) == {"ordered", "sequential", *peers, *ways} and not result.wrong
+    rows = list(result.rows())
+    assert {row["variant"] for row in rows} == {"ordered", "sequential", result.ceiling, *peers} - {"torch"}
+    assert len({tuple(row) for row in rows}) == 1 and all(row["share_of_copy"] for row in rows)
+    assert set(distance.measure_cpu(case, "made up", 0.0).times) == {"ordered", *peers}
+    ours = distance.ours
+    monkeypatch.setattr(
+        distance, "ours", lambda *args: lambda: ours(*args)() * (1.1 if args[-1] == "sequential" else 1)
+    )
+    assert "sequential: off by" in distance.measure_cuda(case, memory, OnCpu(), "made up", 0.0).wrong
+
+
 def test_a_wrong_rung_is_not_timed(
     matmul: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import FOLDS, FUNCTIONS, PRODUCTS, RECURRENCES, ROOT, SCANS, SEGMENTS, SUMS, table
+from helpers import DISTANCES, FOLDS, FUNCTIONS, PRODUCTS, RECURRENCES, ROOT, SCANS, SEGMENTS, SUMS, table
 
 import torch_reductions as tr
 from torch_reductions import catalog, library
@@ -95,7 +95,7 @@ def test_block_sizes() -> None:
 
 def test_every_function_has_a_record() -> None:
     public = {name for name in tr.__all__ if inspect.isfunction(getattr(tr, name))} - {"variants", "has_cuda"}
-    known = [*FUNCTIONS, *SCANS, *RECURRENCES, *SEGMENTS, *PRODUCTS, *SUMS]
+    known = [*FUNCTIONS, *SCANS, *RECURRENCES, *SEGMENTS, *PRODUCTS, *SUMS, *DISTANCES]
     assert sorted(public) == sorted(record.name for record in catalog.RECORDS) == sorted(known)
     for record in catalog.RECORDS:
         assert record.function is getattr(tr, record.name)

@@ -32,6 +32,7 @@ ONE_ARCH = ["-arch", f"sm_{ARCH.replace('.', '')}"]
 SOURCES = build.sources("cuda/**/*.cu")
 PRODUCTION = ("ordered", "segmented", "tensor")  # folders
 ORDERED = [source for source in SOURCES if source.parent.name in PRODUCTION]
+DISTANCES = build.sources("cuda/distance/*.cu")
 TEXTBOOK_PRODUCTS = [source for source in build.sources("cuda/matmul/*.cu") if int(source.name[:3]) <= 100]
 REGISTERS = 65536  # of a multiprocessor
 
@@ -94,6 +95,7 @@ VECTOR_LOAD = r"LDG\.E\S*\.128\b"
 PUBLISH = r"STG\.E\.64\.STRONG\.GPU"
 ASYNC_COPY = [r"LDGSTS\.E\S*\.128\b", r"LDGDEPBAR", r"DEPBAR\.LE"]
 FRAGMENTS = [r"LDSM\.16\.MT?88\.4", r"HMMA\.16816\.F32|IMMA\.16832\.[SU]8"]
+CONSTANT_LOAD = r"U?LDC\S* \w+, c\[0x3\]"  # of a __constant__ array
 PACK_HALVES = r"F2FP\.(BF16\.F32|F16\.F32)\.PACK_AB"
 INSTRUCTIONS = {
     "read_only": [VECTOR_LOAD],
@@ -154,6 +156,9 @@ INSTRUCTIONS = {
         *[r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
     ],
     "copy_rows": [VECTOR_LOAD, r"STG\.E\.128"],
+    "add_constants": [CONSTANT_LOAD],
+    "add_constants_around": [CONSTANT_LOAD],
+    "add_read_only": [r"LDG\.E\S*\.CONSTANT\b"],
 }
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
@@ -491,6 +496,15 @@ def test_products_are_fused(objects: dict[Path, Object], source: Path) -> None:
     fused_adds = {item.kernel: count(item.code, r"FFMA\b") for item in kernels}
     assert [kernel for kernel, adds in fused_adds.items() if adds == 0] == []
     assert [item.kernel for item in kernels if count(item.code, r"FADD\b") > count(item.code, r"STG\b")] == []
+
+
+@pytest.mark.parametrize("source", DISTANCES, ids=name_of)
+def test_squares_are_fused(objects: dict[Path, Object], source: Path) -> None:
+    """A step of the chain is a subtraction and a fused multiply-add."""
+    kernels = [item for item in objects[source].functions if "<float" in item.kernel]
+    assert kernels
+    steps = {item.kernel: [count(item.code, rf"F{part}\b") for part in ("ADD", "FMA", "MUL")] for item in kernels}
+    assert {kernel: n for kernel, n in steps.items() if n[0] != n[1] or n[1] == 0 or n[2] > 0} == {}
 
 
 @pytest.mark.parametrize("name", DENSITY)

@@ -133,6 +133,7 @@ def test_explain_of_several_families(capsys: pytest.CaptureFixture[str]) -> None
         "ordered (recurrence 20)",
         "ordered (segment 20)",
         "ordered (matmul 140)",
+        "ordered (distance 80)",
     ]
 
 

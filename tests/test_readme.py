@@ -58,6 +58,7 @@ def test_table_of_options(call: str, result: str) -> None:
 def test_table_of_functions(text: str) -> None:
     """Every public function stands in the row of its kind."""
     kinds = "reductions|scans|recurrence|reductions of packed segments|products of matrices|sum of two tensors"
+    kinds += "|sums of squared distances"
     rows = re.findall(rf"^\|? ?((?:{kinds})\b.*)$", text, re.MULTILINE)
     expected = [{name for rung in ladder(family) for name in rung.functions} for family in FAMILIES]
     assert len(rows) == len(expected)

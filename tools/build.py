@@ -43,6 +43,7 @@ WHEEL_CHECKS = {
     "recurrence": "linear.cu",
     "segment": "sum.cu",
     "matmul": "halves.cu",
+    "distance": "080_ordered.cu",
 }
 
 FAMILY_SECONDS = 300.0  # CPU seconds of all files of a family, one architecture

@@ -6,6 +6,7 @@ recurrence                     linear_recurrence: torch has none
 reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin: torch.segment_reduce
 products of matrices           mm bmm addmm baddbmm matmul linear: as torch's, of integers too
 sum of two tensors             add: as torch's
+sums of squared distances      sum_squared_distances grid_squared_distances: torch has none
 
 ``variants(function, device)`` names the ways of computing one, ``has_cuda()`` says whether the CUDA kernels are loaded;
 ``python -m torch_reductions`` has the commands doctor, variants, explain, bench and demo.
@@ -13,6 +14,7 @@ sum of two tensors             add: as torch's
 
 from . import library  # noqa: F401  before all others: it says what is missing where there is no torch
 from .add import add
+from .distance import grid_squared_distances, sum_squared_distances
 from .library import has_cuda, variants
 from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 from .recurrence import linear_recurrence
@@ -34,6 +36,7 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "grid_squared_distances",
     "has_cuda",
     "linear",
     "linear_recurrence",
@@ -48,5 +51,6 @@ __all__ = [
     "segment_prod",
     "segment_sum",
     "sum",
+    "sum_squared_distances",
     "variants",
 ]

@@ -18,7 +18,7 @@ import torch
 
 import torch_reductions as tr
 
-from .catalog import ADDITIONS, OPERATORS
+from .catalog import ADDITIONS, DISTANCES, OPERATORS
 from .library import FAMILIES, block_size, dtype_name, ladder, wrong_variant
 from .report import short_name
 from .report.results import CHECKOUT, RESULTS, Row, cpu_name, keep
@@ -39,6 +39,9 @@ FUNCTIONS = {
     **dict.fromkeys(MATRICES, "matmul"),
     **{record.name: record.family for record in ADDITIONS},
 }
+OF_CENTERS = {record.name: record for record in DISTANCES}
+FUNCTIONS |= dict.fromkeys(OF_CENTERS, "distance")
+GRID = "grid_squared_distances"
 PRODUCTS = ("prod", "cumprod", "segment_prod")
 EXACT = ("add", "amax", "amin", "argmax", "argmin", "cummax", "cummin", "segment_amax", "segment_amin")
 
@@ -68,10 +71,12 @@ class Problem:
     """What every rung of a function is to do."""
 
     function: str
-    shape: tuple[int, ...]  # of the input; of a product of matrices m, n and k, of a batch of them b before these
+    # Of the input, or a grid; of a product of matrices m, n and k, of a batch of them b before these.
+    shape: tuple[int, ...]
     dim: int | None
     dtype: torch.dtype
     segments: int = 0  # of random lengths, for a reduction of segments
+    centers: int = 0  # of distances
 
     @property
     def family(self) -> str:
@@ -101,6 +106,8 @@ class Problem:
             shape = "2" + str(self.shape[0].bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
         if self.family == "add":
             return f"{self.function} of two {shape} {str(self.dtype).removeprefix('torch.')}"
+        if self.centers:
+            return f"{self.function} of {shape} {str(self.dtype).removeprefix('torch.')}, {self.centers} centers"
         over = "over everything" if self.dim is None else f"along dim {self.dim}"
         over += f", {self.segments} segments" if self.segments else ""
         return f"{self.function} of {shape} {str(self.dtype).removeprefix('torch.')}, {over}"
@@ -111,9 +118,13 @@ class Problem:
             sizes = dict(zip("bmnk"[-len(self.shape) :], self.shape, strict=True))
             shapes = [tuple(sizes[letter] for letter in letters) for letters in MATRICES[self.function]]
             return tuple(self.values(device, generator, shape) for shape in shapes)
+        if self.function == GRID:
+            return (self.values(device, generator, (self.centers, 2)),)
         x = self.values(device, generator, self.shape)
         if self.family == "add":
             return x, self.values(device, generator, self.shape)
+        if self.family == "distance":
+            return x, self.values(device, generator, (self.centers, self.shape[-1]))
         if self.family == "recurrence":
             return torch.rand(self.shape, generator=generator, dtype=self.dtype, device=device), x
         if self.family == "segment":
@@ -138,12 +149,14 @@ class Problem:
             return partial(segment_reduce, self.function)
         if self.of_matrices or self.family == "add":
             return getattr(torch, self.function, torch.nn.functional.linear)
+        if self.family == "distance":
+            return OF_CENTERS[self.function].reference
         function: Callable[..., Result] = getattr(torch, self.function, OF_ONE_TENSOR[self.function].reference)
         return function
 
     @property
     def torch_name(self) -> str:
-        if self.of_matrices or hasattr(torch, self.function):
+        if self.of_matrices or self.family == "distance" or hasattr(torch, self.function):
             return "torch"
         return "torch loop" if self.by_torch is OF_ONE_TENSOR[self.function].reference else "torch"
 
@@ -151,6 +164,8 @@ class Problem:
         """Ours by that variant; torch's for None."""
         function = self.by_torch if variant is None else getattr(tr, self.function)
         options: dict[str, object] = {} if variant is None else {"variant": variant}
+        if self.function == GRID:
+            function = partial(function, *self.shape)
         if self.dim is not None:
             options["dim"] = self.dim
         return lambda: function(*inputs, **options)
@@ -166,10 +181,13 @@ class Problem:
         wide = tuple(t.double() if t.is_floating_point() else t for t in inputs)
         ((actual,), (expected,)) = parts(result), parts(self.call(wide, None)())
         absolute = tuple(t.abs() for t in wide)
-        scale = expected.abs() if self.function in PRODUCTS else parts(self.call(absolute, None)())[0]
+        positive = self.function in PRODUCTS or self.family == "distance"
+        scale = expected.abs() if positive else parts(self.call(absolute, None)())[0]
         allowed = scale * (1e-12 if x.dtype == torch.float64 else 1e-6) + expected.abs() * torch.finfo(x.dtype).eps
         if self.function in PRODUCTS:
             allowed = allowed * 100  # each of the factors' roundings stays
+        if self.centers:  # a chain, whose roundings go both ways
+            allowed = allowed * max(1, self.centers * inputs[-1].shape[1] / 64) ** 0.5
         if self.function == "logcumsumexp":  # as each of a chain's does, and beside 2^20 a 1 is next to nothing
             allowed = allowed + scale * torch.finfo(x.dtype).eps / 8 * x.shape[self.dim or 0]
         none = actual.isnan() & expected.isnan()  # the mean of no elements
@@ -264,6 +282,8 @@ DEMO = [
     Problem("segment_sum", (2**24,), 0, torch.float32, segments=1024),
     Problem("segment_sum", (65536, 64), 0, torch.float32, segments=256),
     Problem("add", (4096, 4096), None, torch.float32),
+    Problem("sum_squared_distances", (2**20, 3), None, torch.float32, centers=20),
+    Problem("grid_squared_distances", (256, 256), None, torch.float32, centers=20),
 ]
 # Products of matrices: on a CPU as large as a loop can do in a second, on a GPU as the textbook has them.
 PRODUCT_SIZES = {"cpu": 512, "cuda": 1024}
@@ -426,7 +446,8 @@ def measure(
     inputs = problem.data(device)
     harness = timer(device)
     copy, copy_bytes = harness.copy_call(max(inputs, key=bytes_moved))
-    calls = {} if problem.of_matrices else {"copy": copy}  # arithmetic is no matter of bytes
+    # Arithmetic is no matter of bytes, and a grid is read from nowhere.
+    calls = {} if problem.of_matrices or problem.function == GRID else {"copy": copy}
     outputs: tuple[torch.Tensor, ...] = ()
     right, refused = {"copy": True, "torch": True}, []
     for name in ("torch", *variants):
@@ -817,15 +838,16 @@ def bench(argv: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--shape",
-        help="such as 16777216; m x n x k of a product of matrices, b x m x n x k of a batch of them "
-        "(default: 4096x4096, 1024x1024x1024, 16x256x256x256)",
+        help="such as 16777216; m x n x k of a product of matrices, b x m x n x k of a batch of them, height x width "
+        "of a grid (default: 4096x4096, 1024x1024x1024, 16x256x256x256; of distances 1048576x3, 256x256)",
     )
     parser.add_argument(
         "--dim",
         type=int,
         default=None,
-        help="default: all; of a scan or recurrence the last, of segments the first; products and add have none",
+        help="default: all; of a scan or recurrence the last, of segments the first; products, add and distances: none",
     )
+    parser.add_argument("--centers", type=int, default=20, help="how many, of distances (default: 20)")
     parser.add_argument("--segments", type=int, default=1024, help="how many, of random lengths (default: 1024)")
     parser.add_argument("--dtype", default="float32", help="a name of torch's (default: float32)")
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
@@ -847,6 +869,8 @@ def bench(argv: Sequence[str]) -> int:
     family = FUNCTIONS[options.function]
     letters = len(set("".join(MATRICES[options.function]))) if family == "matmul" else 2
     usual = {2: "4096x4096", 3: "1024x1024x1024", 4: "16x256x256x256"}[letters]
+    if family == "distance":
+        usual = "256x256" if options.function == GRID else "1048576x3"
     options.shape = options.shape or usual
     try:
         shape = tuple(int(size) for size in options.shape.split("x"))
@@ -855,16 +879,18 @@ def bench(argv: Sequence[str]) -> int:
     if family == "matmul" and len(shape) != letters:
         named = " x ".join("bmnk"[-letters:])
         parser.error(f"--shape {options.shape}: {options.function} has {named}, such as {usual}")
-    if family == "matmul" and options.dim is not None:
-        parser.error(f"--dim {options.dim}: a product of matrices has none")
-    if family == "add" and options.dim is not None:
-        parser.error(f"--dim {options.dim}: a sum of two tensors has none")
-    if options.dim is None and family not in ("reduce", "matmul", "add"):
+    if options.function == GRID and len(shape) != 2:
+        parser.error(f"--shape {options.shape}: a grid has height x width, such as {usual}")
+    if family in ("matmul", "add", "distance") and options.dim is not None:
+        parser.error(f"--dim {options.dim}: {options.function} has none")
+    if options.dim is None and family not in ("reduce", "matmul", "add", "distance"):
         options.dim = 0 if family == "segment" else len(shape) - 1
-    if options.segments < 1:
-        parser.error(f"--segments {options.segments}: there must be one at least")
+    for option, count in (("segments", options.segments), ("centers", options.centers)):
+        if count < 1:
+            parser.error(f"--{option} {count}: there must be one at least")
     segments = options.segments if family == "segment" else 0
-    problem = Problem(options.function, shape, options.dim, dtype, segments)
+    centers = options.centers if family == "distance" else 0
+    problem = Problem(options.function, shape, options.dim, dtype, segments, centers)
     devices = chosen_devices(parser, options.device)
     if options.dim is not None and not -len(shape) <= options.dim < len(shape):
         parser.error(f"--dim {options.dim}: {options.shape} has dims {-len(shape)} to {len(shape) - 1}")

@@ -13,11 +13,13 @@ from torch import Tensor
 from . import recurrence, reduce, scan, segment
 from .add import add
 from .arguments import DTYPES, FLOATS, INTEGERS
+from .distance import grid_squared_distances, sum_squared_distances
 from .library import Rung, dtype_name, ladder
 from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 
 __all__ = [
     "ADDITIONS",
+    "DISTANCES",
     "INPUTS",
     "OPERATORS",
     "PRODUCTS",
@@ -26,6 +28,7 @@ __all__ = [
     "REDUCTIONS",
     "SCANS",
     "SEGMENTS",
+    "Distance",
     "Input",
     "Operator",
     "Product",
@@ -107,6 +110,13 @@ class Product(Record):
     """A product of matrices, or another function of several tensors, and those of each call that it is tried on."""
 
     inputs: tuple[tuple[Input, ...], ...]
+
+
+@dataclass(frozen=True)
+class Distance(Record):
+    """Sums of squared distances, and the arguments of each call that it is tried on; tensors by their recipes."""
+
+    inputs: tuple[tuple[Input | int, ...], ...]
 
 
 def torch_prod(
@@ -352,4 +362,54 @@ ADDITIONS = (
         ),
     ),
 )
-RECORDS = (*OPERATORS, *PRODUCTS, *ADDITIONS)  # one a public function
+
+
+def broadcast_distances(points: Tensor, centers: Tensor) -> Tensor:
+    """By torch's broadcasting: every difference stands in memory."""
+    return (points.unsqueeze(-2) - centers).square().sum((-1, -2))
+
+
+def broadcast_grid(height: int, width: int, centers: Tensor) -> Tensor:
+    y, x = (torch.arange(n, dtype=centers.dtype, device=centers.device) for n in (height, width))
+    return broadcast_distances(torch.stack(torch.broadcast_tensors(x, y.unsqueeze(1)), -1), centers)
+
+
+DISTANCES = (
+    Distance(
+        "sum_squared_distances",
+        "distance",
+        sum_squared_distances,
+        broadcast_distances,
+        FLOATS,
+        tuple(
+            (Input(points, layout), Input((count, points[-1]), of_centers, seed=1))
+            for points, count in (
+                ((3,), 4),
+                ((1, 1), 1),
+                ((1000, 3), 20),
+                ((257, 2), 7),
+                ((5, 33, 3), 9),
+                ((2, 3, 5, 4), 6),
+                ((40, 65), 33),
+                ((0, 3), 2),
+                ((4, 3), 0),
+                ((4, 0), 3),
+                ((300, 3), 1500),  # several parts of constant and of shared memory
+            )
+            for layout, of_centers in (("contiguous", "contiguous"), ("transposed", "sliced"), ("sliced", "transposed"))
+        ),
+    ),
+    Distance(
+        "grid_squared_distances",
+        "distance",
+        grid_squared_distances,
+        broadcast_grid,
+        FLOATS,
+        tuple(
+            (height, width, Input((count, 2), layout))
+            for height, width, count in ((1, 1, 1), (7, 5, 3), (64, 33, 20), (0, 4, 2), (4, 0, 2), (3, 4, 0))
+            for layout in ("contiguous", "sliced", "transposed")
+        ),
+    ),
+)
+RECORDS = (*OPERATORS, *PRODUCTS, *ADDITIONS, *DISTANCES)  # one a public function

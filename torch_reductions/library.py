@@ -27,7 +27,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 MIN_TORCH = (2, 11)
-FAMILIES = ("reduce", "scan", "recurrence", "segment", "matmul", "add")
+FAMILIES = ("reduce", "scan", "recurrence", "segment", "matmul", "add", "distance")
 DEVICES = ("cpu", "cuda")
 NAMESPACE = "torch_reductions"
 

@@ -140,4 +140,22 @@ struct AddArgs {
   int64_t sizes[kAddDims], input_strides[kAddDims], other_strides[kAddDims];
 };
 
+enum class Distance : int { sum_squared_distances, grid_squared_distances };
+inline constexpr int kDistanceFunctions = 2;
+
+// output[i]: the sum over the centers of their squared distances from point i. There are points; there may be no centers,
+// and there are none where points have no coordinates.
+//   dtype: of all of them, a floating type; it accumulates in Accumulator<T>
+//   points: [count, dims], strides in elements; without data they are the pixels of a grid, (i % width, i / width)
+//   centers: contiguous [centers_count, dims];  output: contiguous
+struct DistanceArgs {
+  Distance function;
+  Dtype dtype;
+  const void *points, *centers;
+  void* output;
+  int64_t count, centers_count, dims;
+  int64_t point_stride, dim_stride;
+  int64_t width;
+};
+
 }  // namespace torch_reductions

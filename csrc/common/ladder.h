@@ -27,6 +27,7 @@ constexpr unsigned bit(Segment function) { return 1u << int(function); }
 constexpr unsigned bit(Recurrence function) { return 1u << int(function); }
 constexpr unsigned bit(Product function) { return 1u << int(function); }
 constexpr unsigned bit(Add function) { return 1u << int(function); }
+constexpr unsigned bit(Distance function) { return 1u << int(function); }
 constexpr unsigned bit(Dtype dtype) { return 1u << int(dtype); }
 inline constexpr unsigned kAllFunctions = (1u << kReduceFunctions) - 1, kAllDtypes = (1u << kDtypes) - 1;
 inline constexpr unsigned kFolds =
@@ -146,9 +147,21 @@ inline constexpr Rung kAddLadder[] = {
     {40, "grid_stride", kCuda, 75, bit(Add::add), kTextbookDtypes, "one rounding an element", "as many blocks as run at once: each thread goes on by the grid's width", true},
     {50, "vectorized", kCpu | kCuda, 75, bit(Add::add), kAllDtypes, "one rounding an element", "16 bytes an access on the GPU; threads and vectors on the CPU", true},
 };
+
+inline constexpr unsigned kAllDistances = (1u << kDistanceFunctions) - 1;
+inline constexpr Rung kDistanceLadder[] = {
+    {10, "sequential", kCpu, 0, kAllDistances, kFloats, "one chain of fma, centers ascending", "three loops: the textbook's check", false},
+    {20, "global_memory", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "a total lies in global memory: read and written again for each center", true},
+    {30, "global_register", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "the total stays in a register, the centers in global memory", true},
+    {40, "constant_memory", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "the centers in constant memory: all lanes read one address, a broadcast", true},
+    {50, "constant_divergent", kCuda, 75, kAllDistances, kFloats, "one chain of fma, a lane's own center first", "each lane begins at another center: constant memory serves one address after the other", true},
+    {60, "read_only_cache", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "the centers by the read-only path (ld.global.nc)", true},
+    {70, "shared_memory", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "a block copies the centers into its shared memory first", true},
+    {80, "ordered", kCpu | kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "several points a thread: each center that is read serves all of them", true},
+};
 // clang-format on
 inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140,
-                     kAddAuto = 50;
+                     kAddAuto = 50, kDistanceAuto = 80;
 inline constexpr int kMatmulCublas = 130;  // is no kernel, but torch's own
 
 }  // namespace torch_reductions

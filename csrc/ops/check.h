@@ -24,12 +24,13 @@ inline constexpr const char* kSegmentNames[] = {"segment_sum", "segment_prod", "
                                                 "segment_amin"};
 inline constexpr const char* kProductNames[] = {"mm", "bmm", "addmm", "baddbmm", "matmul", "linear"};
 inline constexpr const char* kAddNames[] = {"add"};
+inline constexpr const char* kDistanceNames[] = {"sum_squared_distances", "grid_squared_distances"};
 inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                               "uint8",   "int16",    "int32",   "int64",   "bool"};
 static_assert(std::size(kFunctionNames) == kReduceFunctions && std::size(kScanNames) == kScanFunctions &&
               std::size(kRecurrenceNames) == kRecurrenceFunctions && std::size(kSegmentNames) == kSegmentFunctions &&
               std::size(kProductNames) == kProductFunctions && std::size(kAddNames) == kAddFunctions &&
-              std::size(kDtypeNames) == kDtypes);
+              std::size(kDistanceNames) == kDistanceFunctions && std::size(kDtypeNames) == kDtypes);
 
 inline const char* name_of(Function function) { return kFunctionNames[int(function)]; }
 inline const char* name_of(Scan function) { return kScanNames[int(function)]; }
@@ -37,6 +38,7 @@ inline const char* name_of(Recurrence function) { return kRecurrenceNames[int(fu
 inline const char* name_of(Segment function) { return kSegmentNames[int(function)]; }
 inline const char* name_of(Product function) { return kProductNames[int(function)]; }
 inline const char* name_of(Add function) { return kAddNames[int(function)]; }
+inline const char* name_of(Distance function) { return kDistanceNames[int(function)]; }
 
 inline int64_t wrap_dim(int64_t dim, int64_t ndim) {
   const int64_t count = ndim > 0 ? ndim : 1;  // a tensor without dimensions takes 0 and -1

@@ -76,6 +76,9 @@ STABLE_TORCH_LIBRARY(torch_reductions, m) {
       "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1, ScalarType? out_dtype=None, "
       "int variant=0) -> Tensor");
   m.def("add(Tensor input, Tensor other, *, float alpha=1, int variant=0) -> Tensor");
+  m.def("sum_squared_distances(Tensor points, Tensor centers, *, int variant=0) -> Tensor");
+  // The tensor stands first, as everywhere.
+  m.def("grid_squared_distances(Tensor centers, int height, int width, *, int variant=0) -> Tensor");
 }
 
 namespace torch_reductions {
@@ -120,6 +123,7 @@ EXPORT const char* torch_reductions_ladder(const char* family) {
   static const std::string segment = lines(kSegmentLadder, kSegmentNames);
   static const std::string matmul = lines(kMatmulLadder, kProductNames);
   static const std::string add = lines(kAddLadder, kAddNames);
+  static const std::string distance = lines(kDistanceLadder, kDistanceNames);
   const std::string_view name(family);
   return name == "reduce"       ? reduce.c_str()
          : name == "scan"       ? scan.c_str()
@@ -127,6 +131,7 @@ EXPORT const char* torch_reductions_ladder(const char* family) {
          : name == "segment"    ? segment.c_str()
          : name == "matmul"     ? matmul.c_str()
          : name == "add"        ? add.c_str()
+         : name == "distance"   ? distance.c_str()
                                 : "";
 }
 

@@ -130,6 +130,40 @@ class Addition:
         return replace(self, alpha=int(self.alpha != 0) if dtype == torch.bool else int(self.alpha))
 
 
+@dataclass(frozen=True)
+class Distance:
+    """Points [count, dims] and centers, or, with a width, the pixels of a grid; strides in elements."""
+
+    count: int
+    centers: int
+    dims: int
+    point_stride: int = -1  # packed
+    dim_stride: int = 1
+    width: int = 0
+    offset: int = 0
+    multiprocessors: int = 2
+
+    def __str__(self) -> str:
+        stride, _, width, offset, multiprocessors = self.fields[3:]
+        kind = f"-grid{width}" if width else f"-{stride}.{self.dim_stride}"
+        return f"{self.count}x{self.dims}x{self.centers}{kind}-at{offset}-sm{multiprocessors}"
+
+    @property
+    def elements(self) -> int:
+        return self.count
+
+    @property
+    def function(self) -> str:
+        return "grid_squared_distances" if self.width else "sum_squared_distances"
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """As they stand in a line for the runner."""
+        stride = self.dims if self.point_stride < 0 else self.point_stride
+        shape = (self.count, self.dims, self.centers, stride, self.dim_stride)
+        return (*shape, self.width, self.offset, self.multiprocessors)
+
+
 def placed(layout: str, height: int, width: int) -> tuple[int, int, int, int]:
     """The strides of batch, row and column of a matrix, and the offset of its first element."""
     found = re.fullmatch(r"([rces])(\d*)(x?)(?:@(\d+))?", layout)
@@ -353,7 +387,7 @@ class Case:
     function: str
     rung: Rung
     dtype: str
-    view: View | Product | Addition
+    view: View | Product | Addition | Distance
     # Of a scan: one of FORMS; of a recurrence: one of RECURRENCE_FORMS; of segments: as SEGMENT_FORMS; of a product:
     # the type of its results.
     form: str = ""
@@ -593,6 +627,31 @@ def product_cases_of(dtype: torch.dtype, views: Sequence[Product] | None = None,
                 yield Case(view.function, rung, name, view if of_floats else view.of_integers(), output)
 
 
+# Of distances: one point and several a thread, whole blocks and ragged ones; numbers of coordinates that kernels know
+# and others, of which tiles of points fit into shared memory or not; centers that end a part of constant memory, of
+# shared memory, and in the middle of a center; strides of all kinds; no centers; grids.
+DISTANCES = (
+    *(Distance(1, 1, 1), Distance(1, 20, 3), Distance(255, 7, 2), Distance(256, 33, 3), Distance(257, 5, 4)),
+    *(Distance(300, 0, 3), Distance(70, 0, 0), Distance(2047, 4, 3), Distance(2048, 5, 3), Distance(2500, 6, 2)),
+    *(Distance(3000, 3, 7), Distance(9, 400, 3), Distance(33, 1025, 3), Distance(40, 1100, 2), Distance(9, 900, 5)),
+    *(Distance(5, 3, 2100), Distance(3, 2, 4200), Distance(64, 2048, 1), Distance(2100, 700, 3, multiprocessors=1)),
+    *(Distance(500, 9, 3, 1, 500), Distance(500, 9, 2, 5, 2, offset=1), Distance(300, 4, 3, 0, 1, offset=3)),
+    *(Distance(100, 8, 6, 7, 0), Distance(2500, 5, 2, 1, 2500), Distance(1, 3, 3, 0, 4)),
+    *(Distance(130, 9, 64), Distance(65, 500, 5, 1, 70), Distance(64, 3, 33, 40, 1, offset=1), Distance(70, 3, 700)),
+    *(Distance(12 * 17, 5, 2, width=17), Distance(50 * 50, 20, 2, width=50), Distance(7, 3, 2, width=1)),
+    *(Distance(300, 1030, 2, width=20), Distance(5, 0, 2, width=5)),
+)
+FEW_DISTANCES = (DISTANCES[4], DISTANCES[9], DISTANCES[12], DISTANCES[14], DISTANCES[20], DISTANCES[25])
+
+
+def distance_cases_of(dtype: torch.dtype, views: Sequence[Distance] = DISTANCES) -> Iterator[Case]:
+    """Each emulated rung of distances."""
+    for rung in ladder("distance"):
+        if rung.emulated and "cuda" in rung.devices and dtype_name(dtype) in rung.dtypes:
+            for view in views:
+                yield Case(view.function, rung, dtype_name(dtype), view)
+
+
 # Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
 # off at every end, in every layout; results whose rows and columns change places; chunks of k, where blocks go from
 # tile to tile.
@@ -649,14 +708,15 @@ def addition_cases_of(dtype: torch.dtype, views: Sequence[Addition] = ADDITIONS,
 @functools.cache
 def main_cases() -> list[Case]:
     """For every schedule and build: sum, argmax, cumsum, cummin, the recurrence and segments' sums of float32, bfloat16
-    and int64; sums of two tensors; products of matrices; a few of logcumsumexp, whose kernels differ in the operator
-    alone, and of packed segments and masks."""
+    and int64; sums of two tensors; products of matrices; distances; a few of logcumsumexp, whose kernels differ in the
+    operator alone, and of packed segments and masks."""
     return (
         [case for dtype in DTYPES for case in addition_cases_of(dtype)]
         + [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
         + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))
         + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
+        + [case for dtype in (torch.float32, torch.bfloat16) for case in distance_cases_of(dtype)]
         + [
             case
             for operator in SEGMENTS
@@ -747,6 +807,7 @@ def other_cases() -> list[Case]:
         + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
         + [case for dtype, views in ORDERED_PRODUCTS for case in product_cases_of(dtype, views, ORDERED)]
         + tensor_core_cases(TENSOR_DTYPES, OTHER_TENSOR_PRODUCTS)
+        + [case for dtype in (torch.float16, torch.float64) for case in distance_cases_of(dtype, FEW_DISTANCES)]
         + [case for case in largest if case.rung.name != ORDERED]
         + [
             case
@@ -820,9 +881,11 @@ def text_of(cases: Sequence[Case]) -> str:
 def main(words: Sequence[str]) -> None:
     """python -m tests.emulator.cases FUNCTION RUNG DTYPE OUTERxLENGTH: one case of contiguous rows, for the runner.
 
-    Of a scan, of a recurrence and of segments: every form. Of a product of matrices: mm RUNG DTYPE MxNxK.
+    Of a scan, of a recurrence and of segments: every form. Of a product of matrices: mm RUNG DTYPE MxNxK. Of distances:
+    sum_squared_distances RUNG DTYPE POINTSxCENTERSxCOORDINATES.
     """
-    if len(words) != 4 or not re.fullmatch(r"\d+x\d+x\d+" if words[0] == "mm" else r"\d+x\d+", words[3]):
+    three = ("mm", "sum_squared_distances")
+    if len(words) != 4 or not re.fullmatch(r"\d+x\d+x\d+" if words[0] in three else r"\d+x\d+", words[3]):
         raise SystemExit(main.__doc__)
     function, rung, dtype, shape = words
     sizes = list(map(int, shape.split("x")))
@@ -830,6 +893,8 @@ def main(words: Sequence[str]) -> None:
     view, kind = rows(*sizes[:2]), getattr(torch, dtype)
     if function == "mm":
         every = list(product_cases_of(kind, [Product(*sizes)]))
+    elif function == "sum_squared_distances":
+        every = list(distance_cases_of(kind, [Distance(*sizes)]))
     elif operator is None:
         every = []
     elif operator.family == "scan":

@@ -49,7 +49,7 @@ SOURCES = {
     "linear_recurrence": RECURRENCE + "linear.cu",
     "mm": PRODUCTS + "float32.cu",
 }
-MATMUL = "matmul/"
+MATMUL, DISTANCE = "matmul/", "distance/"
 ADD, ADD_SOURCE = "add/vectorized/", "add/050_vectorized.cu"
 HOPPER, HOPPER_SOURCE = MATMUL + "hopper/", MATMUL + "120_tensor_core_hopper.cu"
 PACKED_SOURCE, PAIRED_SOURCE = SEGMENTED + "packed_sum.cu", SCAN + "pairs_sum.cu"
@@ -710,6 +710,44 @@ MUTANTS = (
         "false",
         source=ADD_SOURCE,
     ),
+    Mutant(
+        "centers that constant memory has no slot for",
+        "plain",
+        DISTANCE + "040_constant_memory.cu",
+        "static_cast<const T*>(args.centers) + part.begin)",
+        "static_cast<const T*>(args.centers))",
+    ),
+    Mutant(
+        "totals between two parts of centers",
+        "plain",
+        DISTANCE + "constants.cuh",
+        "part.begin == 0 ?",
+        "part.begin >= 0 ?",
+        source=DISTANCE + "040_constant_memory.cu",
+    ),
+    Mutant(
+        "a lane that comes around to its own centers again",
+        "plain",
+        DISTANCE + "050_constant_divergent.cu",
+        "k = k + kStep == n ? 0 :",
+        "k = k + kStep == n ? start :",
+    ),
+    Mutant(
+        "a barrier before the next part of centers is staged",
+        "races",
+        DISTANCE + "staged.cuh",
+        "    if (begin > 0) __syncthreads();  // nobody",
+        "    // nobody",
+        source=DISTANCE + "070_shared_memory.cu",
+    ),
+    Mutant(
+        "a barrier before the next part of centers beside a tile",
+        "races",
+        DISTANCE + "tile.cuh",
+        "    __syncthreads();  // nobody",
+        "    // nobody",
+        source=DISTANCE + "080_ordered.cu",
+    ),
 )
 
 
@@ -725,6 +763,9 @@ def cases_for(mutant: Mutant, source: Path) -> list[cases.Case]:
     if mutant.file.startswith(MATMUL + "tensor/"):
         views = [*cases.PRODUCTS, *cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS]
         return cases.tensor_core_cases([torch.bfloat16], views)
+    if mutant.file.startswith(DISTANCE):
+        every = [case for dtype in (torch.float32, torch.bfloat16) for case in cases.distance_cases_of(dtype)]
+        return [case for case in every if case.rung.number == int(source.name[:3])]
     if (mutant.source or mutant.file).startswith(MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == int(source.name[:3]) // 10]

@@ -22,6 +22,7 @@ constexpr const char* kScans[] = {"cumsum", "cumprod", "logcumsumexp", "cummax",
 constexpr const char* kRecurrences[] = {"linear_recurrence"};
 constexpr const char* kSegments[] = {"segment_sum", "segment_prod", "segment_mean", "segment_amax", "segment_amin"};
 constexpr const char* kProducts[] = {"mm", "bmm", "addmm", "baddbmm", "matmul", "linear"};
+constexpr const char* kDistances[] = {"sum_squared_distances", "grid_squared_distances"};
 constexpr const char* kTypes[] = {"float16", "bfloat16", "float32", "float64", "int8",
                                   "uint8",   "int16",    "int32",   "int64",   "bool"};
 
@@ -34,6 +35,8 @@ int index_of(const char* const (&names)[N], const std::string& name) {
 
 // --- Numbers ---
 
+constexpr int kAnyOrder = 50;  // of distances: each lane has an order of its own; all others have that of the CPU
+
 class Numbers {
  public:
   Numbers(const Case& c)
@@ -42,6 +45,7 @@ class Numbers {
                             : c.recurrence ? kRecurrenceAuto
                             : c.segment    ? kSegmentAuto
                             : c.addition   ? c.rung  // every rung rounds alike
+                            : c.distance   ? (c.rung == kAnyOrder ? 0 : c.rung)
                             : c.product    ? c.rung  // an order of its own that is executed literally: product.cpp
                                            : kReduceAuto)),
         random_(c.seed) {}
@@ -205,6 +209,23 @@ void read_addition(std::istream& in, Case& c) {
   c.offset = c.operand_offsets[0];
 }
 
+// The same of distances. The points of a grid are no elements: its args have none.
+void read_distance(std::istream& in, Case& c, const std::string& function) {
+  DistanceArgs args{};
+  args.function = Distance(index_of(kDistances, function)), args.dtype = c.args.input_dtype;
+  in >> args.count >> args.dims >> args.centers_count >> args.point_stride >> args.dim_stride >> args.width >> c.offset;
+  c.distance = args;
+  c.args = {.function = Function::sum,
+            .input_dtype = args.dtype,
+            .output_dtype = args.dtype,
+            .outer = 1,
+            .length = args.width > 0 ? 0 : args.count,
+            .inner = args.dims,
+            .outer_stride = 0,
+            .length_stride = args.point_stride,
+            .inner_stride = args.dim_stride};
+}
+
 }  // namespace
 
 Case operand_of(const Case& c, int which) {
@@ -241,6 +262,16 @@ Case matrix_of(const Case& c, int which) {
   matrix.offset = c.matrix_offsets[which];
   matrix.seed += uint64_t(which) * 8;  // the same kind of numbers
   return matrix;
+}
+
+Case centers_of(const Case& c) {
+  Case centers = c;
+  centers.args.length = c.distance->centers_count;
+  centers.args.length_stride = centers.args.inner = c.distance->dims;
+  centers.args.inner_stride = 1;
+  centers.offset = 0;
+  centers.seed++;
+  return centers;
 }
 
 Case gates_of(const Case& c) {
@@ -302,9 +333,10 @@ std::vector<Case> read_cases(std::istream& in) {
   std::string function, input, output;
   for (Case c; in >> c.name >> c.rung >> function >> input >> output;) {
     c.args.input_dtype = Dtype(index_of(kTypes, input));
-    c.scan.reset(), c.recurrence.reset(), c.segment.reset(), c.product.reset(), c.addition.reset();
+    c.scan.reset(), c.recurrence.reset(), c.segment.reset(), c.product.reset(), c.addition.reset(), c.distance.reset();
     if (std::ranges::find(kProducts, function) != std::end(kProducts)) read_product(in, c, function, output);
     else if (function == "add") read_addition(in, c);
+    else if (std::ranges::find(kDistances, function) != std::end(kDistances)) read_distance(in, c, function);
     else
       in >> c.args.outer >> c.args.length >> c.args.inner >> c.args.outer_stride >> c.args.length_stride >>
           c.args.inner_stride >> c.offset;
@@ -315,7 +347,7 @@ std::vector<Case> read_cases(std::istream& in) {
     c.packed = c.no_offsets || (has_form && output.find('s') != output.npos);
     c.masked = has_form && output.find('m') != output.npos;
     c.wrong_offsets = false;
-    if (c.product || c.addition) {  // read already
+    if (c.product || c.addition || c.distance) {  // read already
     } else if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;
       c.args.output_dtype = c.args.input_dtype;

@@ -22,12 +22,13 @@ struct Case {
   bool packed, no_offsets;
   bool masked;  // m: a mask of a scan is made of the seed
   std::optional<torch_reductions::SegmentArgs> segment;
-  std::optional<torch_reductions::MatmulArgs> product;  // args tell where its factor a stands
-  int64_t matrix_offsets[3];                            // as offset, of a, b and what is added; -1 where nothing is
-  std::optional<torch_reductions::AddArgs> addition;    // args tell how far its input reaches
-  int64_t operand_offsets[2];                           // as offset, of input and other
-  std::vector<int64_t> offsets;                         // of its segments
-  bool wrong_offsets;                                   // as nobody may give them: any result will do
+  std::optional<torch_reductions::MatmulArgs> product;     // args tell where its factor a stands
+  int64_t matrix_offsets[3];                               // as offset, of a, b and what is added; -1 where nothing is
+  std::optional<torch_reductions::DistanceArgs> distance;  // args tell where its points stand
+  std::optional<torch_reductions::AddArgs> addition;       // args tell how far its input reaches
+  int64_t operand_offsets[2];                              // as offset, of input and other
+  std::vector<int64_t> offsets;                            // of its segments
+  bool wrong_offsets;                                      // as nobody may give them: any result will do
   int64_t offset;                        // of the first element, in elements, from an address that 256 divides
   int capability = 90, multiprocessors;  // of the emulated device
   uint64_t seed;
@@ -41,6 +42,9 @@ Case initial_of(const Case& c);
 Case matrix_of(const Case& c, int which);
 // The same case, whose elements are all that a sum can reach of operand 0 or 1.
 Case operand_of(const Case& c, int which);
+
+// The same case, whose elements are those of a distance's centers.
+Case centers_of(const Case& c);
 
 std::vector<int64_t> packed_offsets_of(const Case& c);
 

@@ -6,11 +6,13 @@
 #include <stdexcept>
 
 #include "../../../csrc/cpu/add/ladder.h"
+#include "../../../csrc/cpu/distance/ladder.h"
 #include "../../../csrc/cpu/recurrence/ladder.h"
 #include "../../../csrc/cpu/reduce/ladder.h"
 #include "../../../csrc/cpu/scan/ladder.h"
 #include "../../../csrc/cpu/segment/ladder.h"
 #include "../../../csrc/cuda/add/ladder.h"
+#include "../../../csrc/cuda/distance/ladder.h"
 #include "../../../csrc/cuda/matmul/ladder.h"
 #include "../../../csrc/cuda/recurrence/ladder.h"
 #include "../../../csrc/cuda/reduce/ladder.h"
@@ -28,7 +30,7 @@ namespace {
 // The workspace is garbage of exactly the size that was asked for.
 class TestContext : public cuda::Context {
  public:
-  TestContext() : Context(0, nullptr) {}
+  explicit TestContext(cudaStream_t stream) : Context(0, stream) {}
   ~TestContext() override {
     for (void* memory : taken_) std::free(memory);
   }
@@ -99,6 +101,9 @@ std::string compare(const Results& got, const Results& expected, Dtype dtype) {
 
 constexpr int kSequentialSums = 10;  // the rung that says where elements lie in one line
 
+constexpr int kConstantMemory = 40, kConstantDivergent = 50;
+constexpr uintptr_t kStreams = 17;
+
 void serial(int64_t begin, int64_t end, int64_t, const std::function<void(int64_t, int64_t)>& body) {
   body(begin, end);
 }
@@ -110,6 +115,7 @@ struct Computed {
   explicit Computed(const Case& c)
       : values(c.args.output_dtype, c.product    ? c.product->batch * c.product->m * c.product->n
                                     : c.addition ? c.addition->count
+                                    : c.distance ? c.distance->count
                                                  : c.args.outer * c.args.inner *
                                                        (c.scan         ? c.scan->results
                                                         : c.recurrence ? c.recurrence->length
@@ -146,6 +152,7 @@ struct Inputs {
   Input input;
   std::optional<Input> gates, initial;  // of a recurrence
   std::optional<Input> b, added;        // of a product, whose a is the input; b of a sum, too
+  std::optional<Input> centers;         // of distances
   PackedOffsets packed;
   std::optional<MaskBytes> mask;  // of a scan
   std::vector<int64_t> offsets;   // of segments
@@ -155,6 +162,7 @@ struct Inputs {
     if (c.masked) mask.emplace(mask_of(c));
     if (c.product) b.emplace(matrix_of(c, 1));
     if (c.addition) b.emplace(operand_of(c, 1));
+    if (c.distance) centers.emplace(centers_of(c));
     if (c.product && c.matrix_offsets[2] >= 0) added.emplace(matrix_of(c, 2));
     if (c.recurrence) gates.emplace(gates_of(c));
     if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
@@ -162,17 +170,17 @@ struct Inputs {
     else if (c.segment) narrow_offsets.assign(c.offsets.begin(), c.offsets.end());
   }
   bool changed() const {
-    for (const std::optional<Input>* one : {&gates, &initial, &b, &added})
+    for (const std::optional<Input>* one : {&gates, &initial, &b, &added, &centers})
       if (*one && (*one)->changed()) return true;
     return input.changed();
   }
 };
 
-// reduce(args), scan(args), recur(args), segment(args), multiply(args) or add(args), whichever the case is of, with the
+// reduce(args), scan(args), recur(args), segment(args), multiply(args), add(args) or measure(args), whichever the case is of, with the
 // memory filled in.
-template <class Reduce, class Scanned, class Recur, class Segmented, class Multiply, class Added>
+template <class Reduce, class Scanned, class Recur, class Segmented, class Multiply, class Added, class Measure>
 bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scanned scan, Recur recur, Segmented segment,
-         Multiply multiply, Added add) {
+         Multiply multiply, Added add, Measure measure) {
   const void* const input = inputs.input.first();
   if (c.addition) {
     AddArgs args = *c.addition;
@@ -184,6 +192,12 @@ bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scann
     args.a.data = input, args.b.data = inputs.b->first(), args.output = to.values.data();
     args.added.data = inputs.added ? inputs.added->first() : nullptr;
     return multiply(args);
+  }
+  if (c.distance) {
+    DistanceArgs args = *c.distance;
+    args.points = args.width > 0 ? nullptr : input, args.centers = inputs.centers->first();
+    args.output = to.values.data();
+    return measure(args);
   }
   if (c.segment) {
     SegmentArgs args = *c.segment;
@@ -212,16 +226,17 @@ bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scann
   return reduce(args);
 }
 
-std::string run_once(const Case& c, const Inputs& inputs, const Computed& expected) {
+std::string run_once(const Case& c, const Inputs& inputs, const Computed& expected, uintptr_t stream = 0) {
   Computed got(c);
-  TestContext context;
+  TestContext context(reinterpret_cast<cudaStream_t>(stream));
   const bool found = run(
       c, inputs, got, [&](const ReduceArgs& args) { return cuda::reduce(c.rung, args, context); },
       [&](const ScanArgs& args) { return cuda::scan(c.rung, args, context); },
       [&](const RecurrenceArgs& args) { return cuda::recurrence(c.rung, args, context); },
       [&](const SegmentArgs& args) { return cuda::segment(c.rung, args, context); },
       [&](const MatmulArgs& args) { return cuda::matmul(c.rung, args, context); },
-      [&](const AddArgs& args) { return cuda::add(c.rung, args, context); });
+      [&](const AddArgs& args) { return cuda::add(c.rung, args, context); },
+      [&](const DistanceArgs& args) { return cuda::distance(c.rung, args, context); });
   if (!found) return "the GPU has no rung " + std::to_string(c.rung);
   if (inputs.changed()) return "the input was changed";
   if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";
@@ -245,12 +260,19 @@ std::string check(const Case& c) {
         [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
         [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); }, segment,
         [&](const MatmulArgs& args) { return execute_order(c.rung, c.capability, args); },
-        [](const AddArgs& args) { return cpu::add(kSequentialSums, args, {1, serial}); });
+        [](const AddArgs& args) { return cpu::add(kSequentialSums, args, {1, serial}); },
+        [](const DistanceArgs& args) { return cpu::distance(0, args, {1, serial}); });
   if (inputs.changed() || expected.values.overrun() || expected.indices.overrun())
     return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.
   for (const char* when : {"", "the second time: "})
     if (const std::string wrong = run_once(c, inputs, expected); !wrong.empty()) return when + wrong;
+  // On more streams than constant memory has slots: the last ones read the centers from where they are.
+  const bool constant = c.distance && (c.rung == kConstantMemory || c.rung == kConstantDivergent);
+  if (constant && c.distance->count <= 300)
+    for (uintptr_t stream = 1; stream <= kStreams; stream++)
+      if (const std::string wrong = run_once(c, inputs, expected, stream); !wrong.empty())
+        return "on stream " + std::to_string(stream) + ": " + wrong;
   return "";
 }
 

@@ -1,0 +1,40 @@
+// read_only_cache
+// Changes: the centers stay in global memory, but are read by ld.global.nc, which takes it that no kernel changes them.
+// Costs:   an instruction a value, as with ordinary loads.
+// Gains:   no copy and no limit of 64 KB: the first-level cache gives one address to all lanes at once, and lanes at
+//          different addresses would not wait for one another.
+// Order:   one chain from +0, centers ascending, in each its coordinates: docs/order.md.
+// Needs:   7.5 and up; any layout.
+// See:     Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 5.
+#include "ladder.h"
+#include "points.cuh"
+
+namespace torch_reductions::cuda {
+namespace {
+
+template <class T>
+__device__ __forceinline__ T load_read_only(const T* p) {
+  if constexpr (sizeof(T) == 2) return {__ldg(&p->bits)};
+  else return __ldg(p);
+}
+
+template <class T, int D>
+__global__ void __launch_bounds__(kPointThreads) add_read_only(const __grid_constant__ DistanceArgs args) {
+  const int64_t i = point_of_thread();
+  if (i >= args.count) return;
+  Point<T, D> points[1];
+  points[0].load(args, i);
+  const T* const centers = static_cast<const T*>(args.centers);
+  Accumulator<T> total[1] = {};
+  follow<D, T>(total, points, args.centers_count * args.dims, 0, args.dims,
+               [&](int64_t k) { return factor(load_read_only(centers + k)); });
+  static_cast<T*>(args.output)[i] = rounded<T>(total[0]);
+}
+
+}  // namespace
+
+void read_only_cache(const DistanceArgs& args, Context& context) {
+  with_points(args, [&]<class T, class D>(Tag<T>, D) { launch_points(add_read_only<T, D::value>, args, context, 1); });
+}
+
+}  // namespace torch_reductions::cuda

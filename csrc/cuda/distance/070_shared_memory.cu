@@ -1,0 +1,26 @@
+// shared_memory
+// Changes: a block copies the centers into its shared memory, 2048 coordinates at a time, and its threads read them there.
+// Costs:   a copy a block, and two barriers a part.
+// Gains:   all lanes read one address, which shared memory gives to the whole warp at once; no limit but the parts, nothing
+//          that streams or graphs share; half precision is converted once a block.
+// Order:   one chain from +0, centers ascending, in each its coordinates: docs/order.md.
+// Needs:   7.5 and up; any layout.
+// See:     staged.cuh; Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 5.
+#include "ladder.h"
+#include "staged.cuh"
+
+namespace torch_reductions::cuda {
+namespace {
+
+template <class T, int D>
+__global__ void __launch_bounds__(kPointThreads) add_shared(const __grid_constant__ DistanceArgs args) {
+  add_staged<T, D, 1>(args);
+}
+
+}  // namespace
+
+void shared_memory(const DistanceArgs& args, Context& context) {
+  with_points(args, [&]<class T, class D>(Tag<T>, D) { launch_points(add_shared<T, D::value>, args, context, 1); });
+}
+
+}  // namespace torch_reductions::cuda

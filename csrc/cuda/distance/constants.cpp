@@ -1,0 +1,98 @@
+#include "constants.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace torch_reductions::cuda {
+namespace {
+
+struct Owner {
+  unsigned long long stream = 0, capture = 0;  // ids, which are never used again
+  bool capturing = false;
+  bool operator==(const Owner&) const = default;
+};
+
+// A destroyed graph gives its slot back by `taken` alone, in whatever thread CUDA chooses; the rest is under the lock.
+struct Slot {
+  std::atomic<bool> taken{false};
+  Owner owner;
+};
+
+// Of one module on one device. Never destroyed: graphs may outlive what is.
+struct Bank {
+  char* memory = nullptr;
+  Slot slots[kSlots];
+};
+
+// Looking a symbol up may load its module, which would break a capture unless this thread asks for the relaxed mode.
+char* address_of(const void* symbol) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
+  void* memory = nullptr;
+  const cudaError_t error = cudaGetSymbolAddress(&memory, symbol);
+  check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
+  check(error, "cudaGetSymbolAddress");
+  return static_cast<char*>(memory);
+}
+
+void give_back(void* slot) { static_cast<Slot*>(slot)->taken = false; }
+
+// The owner's slot, a free one if it has none yet; negative where all are taken.
+int slot_of(Bank& bank, cudaStream_t stream) {
+  Owner owner;
+  cudaGraph_t graph = nullptr;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamGetId(stream, &owner.stream), "cudaStreamGetId");
+  check(cudaStreamGetCaptureInfo(stream, &status, &owner.capture, &graph), "cudaStreamGetCaptureInfo");
+  owner.capturing = status == cudaStreamCaptureStatusActive;
+  if (!owner.capturing) owner.capture = 0;
+  for (int i = 0; i < kSlots; i++)
+    if (bank.slots[i].taken && bank.slots[i].owner == owner) return i;
+  for (int i = 0; i < kSlots; i++) {
+    Slot& slot = bank.slots[i];
+    if (slot.taken) continue;
+    slot.owner = owner, slot.taken = true;
+    if (owner.capturing) {
+      cudaUserObject_t keeper = nullptr;
+      cudaError_t error = cudaUserObjectCreate(&keeper, &slot, give_back, 1, cudaUserObjectNoDestructorSync);
+      if (error == cudaSuccess) error = cudaGraphRetainUserObject(graph, keeper, 1, cudaGraphUserObjectMove);
+      if (error != cudaSuccess) slot.taken = false;
+      check(error, "a graph's hold of its constant memory");
+    }
+    return i;
+  }
+  return -1;
+}
+
+}  // namespace
+
+void each_constant_part(const void* symbol, const DistanceArgs& args, Context& context,
+                        void (*launch_part)(const DistanceArgs&, Context&, const ConstantPart&)) {
+  const int64_t size = size_of(args.dtype), elements = args.centers_count * args.dims, fit = kSlotBytes / size;
+  const int64_t most = args.dims > fit || args.dims == 0 ? fit : fit / args.dims * args.dims;  // whole centers
+  void* totals = args.output;
+  if (size == 2 && elements > most) totals = context.workspace(size_t(args.count) * sizeof(float));
+
+  // Held over each copy and its kernel: two threads may share a stream, and no other's copy may come between.
+  static std::mutex mutex;
+  static auto& banks = *new std::map<std::pair<const void*, int>, Bank>;
+  std::lock_guard<std::mutex> lock(mutex);
+  Bank& bank = banks[{symbol, context.device}];
+  if (bank.memory == nullptr) bank.memory = address_of(symbol);
+  const int slot = slot_of(bank, context.stream);
+  for (int64_t begin = 0; begin == 0 || begin < elements; begin += most) {
+    const int64_t length = std::min(most, elements - begin);
+    if (slot >= 0 && length > 0) {
+      const char* const part = static_cast<const char*>(args.centers) + begin * size;
+      check(cudaMemcpyAsync(bank.memory + slot * kSlotBytes, part, size_t(length * size), cudaMemcpyDeviceToDevice,
+                            context.stream),
+            "a copy into constant memory");
+    }
+    launch_part(args, context, {slot, int(length), begin, elements, totals});
+  }
+}
+
+}  // namespace torch_reductions::cuda

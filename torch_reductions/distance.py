@@ -1,0 +1,255 @@
+r"""Sums of squared distances from points to centers: sum_squared_distances, grid_squared_distances.
+
+A result is one chain of fused multiply-adds, which begins at +0.0: the centers ascending, in each its coordinates
+ascending; a difference is rounded, then its square is added with one rounding. A point has the same bits alone and in
+any batch, in every layout, on CPU and GPU. float16 and bfloat16 compute in float32 and are rounded once.
+
+The gradients are sums by :func:`torch_reductions.sum`, so that they have the same bits every time.
+"""
+
+from __future__ import annotations
+
+import functools
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .arguments import FLOATS, check_input
+from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from .reduce import sum as sum_of
+
+__all__ = ["grid_squared_distances", "sum_squared_distances"]
+
+SUM, GRID = "sum_squared_distances", "grid_squared_distances"
+
+
+# --- What is right --------------------------------------------------------------------------------------------------
+
+
+def _supports_tensor(function: str, argument: str, tensor: Tensor) -> None:
+    check_input(function, tensor, argument)
+    if tensor.dtype not in FLOATS:
+        raise NotImplementedError(
+            f'"{function}" not implemented for {argument} of type {dtype_name(tensor.dtype)}; '
+            f"pass {argument}.to(torch.float32)"
+        )
+
+
+def _supports_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> None:
+    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
+    _supports_tensor(SUM, "points", points)
+    _supports_tensor(SUM, "centers", centers)
+    check_variant(SUM, variant, points.dtype, points.device.type)
+
+
+def _supports_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -> None:
+    _supports_tensor(GRID, "centers", centers)
+    check_variant(GRID, variant, centers.dtype, centers.device.type)
+
+
+def _right_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> None:
+    """Raises what torch raises for shapes, types and devices that do not fit together."""
+    _supports_sum(points, centers, variant=variant)
+    shapes = f"but points has the shape {list(points.shape)} and centers {list(centers.shape)}"
+    if points.ndim == 0 or centers.ndim != 2:
+        raise RuntimeError(f"{SUM}(): points must be [..., D] and centers [C, D], {shapes}")
+    if points.shape[-1] != centers.shape[1]:
+        raise RuntimeError(f"{SUM}(): points and centers must have the same last dim, their coordinates, {shapes}")
+    if points.device != centers.device:
+        devices = f"but points is on {points.device} and centers is on {centers.device}"
+        raise RuntimeError(f"{SUM}(): expected all tensors to be on the same device, {devices}")
+    if points.dtype != centers.dtype:
+        types = f"{dtype_name(points.dtype)} != {dtype_name(centers.dtype)}"
+        raise RuntimeError(
+            f"{SUM}(): expected points and centers to have the same dtype, but got: {types}; convert one of them"
+        )
+
+
+def _right_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -> None:
+    _supports_grid(centers, height, width, variant=variant)
+    if centers.ndim != 2 or centers.shape[1] != 2:
+        raise RuntimeError(
+            f"{GRID}(): centers must be [C, 2], x (the column) and y (the row) of each, but its shape is "
+            f"{list(centers.shape)}"
+        )
+    for argument, size in (("height", height), ("width", width)):
+        if size < 0:
+            raise RuntimeError(f"{GRID}(): {argument} is {size}; it must not be negative")
+
+
+def _check(right: Callable[..., None], first: Tensor, *args: Any, **options: Any) -> None:
+    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
+    right(first, *args, **options)
+    if first.is_cuda and not has_cuda():
+        raise RuntimeError(no_cuda_message())
+
+
+def _fake_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> Tensor:
+    _right_sum(points, centers, variant=variant)
+    return points.new_empty(points.shape[:-1])
+
+
+def _fake_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -> Tensor:
+    _right_grid(centers, height, width, variant=variant)
+    return centers.new_empty((height, width))
+
+
+# --- vmap -----------------------------------------------------------------------------------------------------------
+
+
+def _batch_sum(run: Callable[..., Tensor], batch_size: int, points: Tensor, centers: Tensor, **options: Any) -> Tensor:
+    """Points of all examples at once where the centers are the same for all, else one example after another."""
+    _right_sum(points[0], centers[0], **options)
+    if centers.stride(0) == 0:
+        return run(points, centers[0], **options)
+    return torch.stack([run(*example, **options) for example in zip(points.unbind(), centers.unbind(), strict=True)])
+
+
+def _batch_grid(
+    run: Callable[..., Tensor], batch_size: int, centers: Tensor, height: int, width: int, **options: Any
+) -> Tensor:
+    _right_grid(centers[0], height, width, **options)
+    return torch.stack([run(example, height, width, **options) for example in centers.unbind()])
+
+
+# --- Gradients ------------------------------------------------------------------------------------------------------
+
+
+def _wide(*tensors: Tensor) -> list[Tensor]:
+    """In the type that half precision is computed in."""
+    return [t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors]
+
+
+def _save_sum(ctx: Any, output: Tensor, points: Tensor, centers: Tensor, **_: Any) -> None:
+    ctx.needs = ctx.needs_input_grad[-2:]
+    ctx.save_for_backward(points, centers)
+
+
+def _sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """2 (C p - the sum of c) of a point; 2 (c times the sum of g - the sum of g p) of a center."""
+    points, centers = ctx.saved_tensors
+    g, p, c = _wide(grad, points, centers)
+    of_points = of_centers = None
+    if ctx.needs[0]:
+        of_points = ((2 * g).unsqueeze(-1) * (c.shape[0] * p - sum_of(c, 0))).to(points.dtype)
+    if ctx.needs[1]:
+        rows, g = p.reshape(g.numel(), c.shape[1]), g.reshape(-1)
+        of_centers = (2 * (c * sum_of(g) - sum_of(g.unsqueeze(-1) * rows, 0))).to(centers.dtype)
+    return of_points, of_centers
+
+
+def _save_grid(ctx: Any, output: Tensor, centers: Tensor, height: int, width: int, **_: Any) -> None:
+    ctx.save_for_backward(centers)
+
+
+def _grid_backward(ctx: Any, grad: Tensor) -> Tensor:
+    """As that of centers above; the pixels of a column share x, those of a row y."""
+    (centers,) = ctx.saved_tensors
+    g, c = _wide(grad, centers)
+    sums = [sum_of(line * torch.arange(line.shape[0], device=g.device)) for line in (sum_of(g, 0), sum_of(g, 1))]
+    of_centers: Tensor = 2 * (c * sum_of(g) - torch.stack(sums))
+    return of_centers.to(centers.dtype)
+
+
+# --- The functions --------------------------------------------------------------------------------------------------
+
+_sum_squared_distances = Operator[Tensor](
+    SUM,
+    supports=_supports_sum,
+    check=functools.partial(_check, _right_sum),
+    fake=_fake_sum,
+    batch=_batch_sum,
+    save=_save_sum,
+    backward=_sum_backward,
+    autocast=(),
+    several=True,
+)
+_grid_squared_distances = Operator[Tensor](
+    GRID,
+    supports=_supports_grid,
+    check=functools.partial(_check, _right_grid),
+    fake=_fake_grid,
+    batch=_batch_grid,
+    save=_save_grid,
+    backward=_grid_backward,
+    autocast=(),
+)
+
+
+def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: str = "auto") -> Tensor:
+    r"""Sum of the squared distances from each point to all centers,
+    :math:`y_i = \sum_c \sum_d (p_{id} - c_{cd})^2`.
+
+    What ``torch.cdist(points, centers).square().sum(-1)`` computes, without the distances in memory.
+
+    Args:
+        points: [..., D], of float16, bfloat16, float32 or float64; any strides.
+        centers: [C, D], of the same type.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        [...], of the same type. Without centers, or without coordinates, it is zero.
+
+    Raises:
+        RuntimeError: shapes, types or devices do not fit together; a CUDA tensor meets a build without CUDA.
+        TypeError: an argument is of the wrong type.
+        ValueError: there is no such variant for the device.
+        NotImplementedError: a tensor is of integers, complex, sparse, nested or quantized.
+
+    Order of operations: one chain of fused multiply-adds from +0.0, centers ascending, in each its coordinates
+    (docs/order.md); in float32 of half precision, rounded once. ``"constant_divergent"`` has an order of its own.
+
+    Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 5, for the memories that the
+    centers can be read from.
+
+    >>> sum_squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]]), torch.tensor([[0.0, 0.0], [3.0, 0.0]]))
+    tensor([ 9., 41.])
+    """
+    for name, tensor in (("points", points), ("centers", centers)):
+        if not isinstance(tensor, Tensor):
+            raise wrong_type(SUM, name, "Tensor", tensor)
+    return _sum_squared_distances(variant, points, centers)
+
+
+def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant: str = "auto") -> Tensor:
+    r"""Sum of the squared distances from each pixel of a grid to all centers,
+    :math:`y_{ij} = \sum_c (j - c_{c0})^2 + (i - c_{c1})^2`.
+
+    Args:
+        height: how many rows of pixels there are.
+        width: how many columns.
+        centers: [C, 2], of float16, bfloat16, float32 or float64: x, the place in a row, and y, the row, of each.
+        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+
+    Returns:
+        [height, width], of the type and on the device of centers. Without centers it is zero.
+
+    Raises:
+        RuntimeError: centers has another shape, or a size is negative; a CUDA tensor meets a build without CUDA.
+        TypeError, ValueError, NotImplementedError: as :func:`sum_squared_distances`.
+
+    Order of operations: that of :func:`sum_squared_distances` of the points (j, i), whose coordinates are of the type
+    that is computed in: float32 of half precision, exact up to 2^24.
+
+    Source: that of :func:`sum_squared_distances`.
+
+    >>> grid_squared_distances(2, 3, torch.tensor([[0.0, 0.0], [2.0, 1.0]]))
+    tensor([[5., 3., 5.],
+            [5., 3., 5.]])
+    """
+    if not isinstance(centers, Tensor):
+        raise wrong_type(GRID, "centers", "Tensor", centers)
+    height, width = _size("height", height), _size("width", width)
+    return _grid_squared_distances(variant, centers, height, width)
+
+
+def _size(argument: str, value: Any) -> int:
+    """An int as torch takes it, numpy's too, but no bool."""
+    if isinstance(value, torch.SymInt):
+        return value  # type: ignore[return-value]  # stands for an int
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    raise wrong_type(GRID, argument, "int", value)
