@@ -26,10 +26,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 import cases  # noqa: E402
 import runner  # noqa: E402
 from cases import DistanceCase  # noqa: E402
-from runner import (
-    copy_calls,
-    fill,
-)
+from runner import copy_calls, fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
 from torch_reductions.catalog import broadcast_distances  # noqa: E402
