@@ -14,11 +14,13 @@ namespace torch_reductions::cuda {
 
 bool tensor_core_runs(const MatmulArgs& args, const Context& context) {
   const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
-  return (half || args.dtype == Dtype::int8 || args.dtype == Dtype::uint8) && architecture(context.device) >= 80;
+  return (half || args.dtype == Dtype::int8 || args.dtype == Dtype::uint8) && architecture(context.device) >= 80 &&
+         tensor_core_compiled();
 }
 
 void tensor_core(const MatmulArgs& args, Context& context) {
-  if (!tensor_core_runs(args, context)) fail("variant 'tensor_core' needs a GPU of compute capability 8.0 or later");
+  if (!tensor_core_runs(args, context))
+    fail("variant 'tensor_core' needs a GPU of compute capability 8.0 or later, and code compiled for 8.0 or later");
   switch (args.dtype) {
     case Dtype::float16: return tensor_core_float16(args, context);
     case Dtype::bfloat16: return tensor_core_bfloat16(args, context);

@@ -53,9 +53,9 @@ bool reads(const Rows& rows, int size) {
          outer % kMapAlignment == 0 && rows.row_stride >= rows.columns && row < kMapStrides && outer < kMapStrides;
 }
 
-// Rows of our own, of whole tile rows.
+// Rows of our own: of whole tile rows, unless they are so short that this would be many times as much.
 Rows packed(const Rows& like, int64_t columns, int64_t rows, int size, Context& context) {
-  const int64_t stride = round_up(columns, kTileRowBytes / size);
+  const int64_t stride = round_up(columns, (columns * size < kTileRowBytes ? kMapAlignment : kTileRowBytes) / size);
   void* const data = context.workspace(size_t(like.outer * rows * stride * size));
   return {data, columns, rows, like.outer, stride, rows * stride};
 }

@@ -36,11 +36,11 @@ struct TilePlace {
   unsigned batch, row, column;
 
   __device__ __forceinline__ TilePlace(const TensorProduct& product, unsigned tile) {
-    constexpr unsigned kGroup = 8;
+    const unsigned group = product.down < 8 ? product.down : 8;  // times across that is no more than there are tiles
     batch = tile / (product.down * product.across);
     const unsigned in_batch = tile - batch * (product.down * product.across);
-    const unsigned first = in_batch / (kGroup * product.across) * kGroup, in_group = in_batch - first * product.across;
-    const unsigned rows = product.down - first < kGroup ? product.down - first : kGroup;
+    const unsigned first = in_batch / (group * product.across) * group, in_group = in_batch - first * product.across;
+    const unsigned rows = product.down - first < group ? product.down - first : group;
     row = first + in_group % rows, column = in_group / rows;
   }
 };

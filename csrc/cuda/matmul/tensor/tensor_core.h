@@ -12,6 +12,9 @@ bool tensor_core_runs(const MatmulArgs& args, const Context& context);
 // memory gives it: wgmma has nothing to gain there.
 inline constexpr int64_t kNarrow = 16;
 
+// Is the code that the device runs newer than that for GPUs without the instructions, whose kernels are empty there?
+bool tensor_core_compiled();
+
 // One function a type: each is compiled in a file of its own.
 void tensor_core_float16(const MatmulArgs& args, Context& context);
 void tensor_core_bfloat16(const MatmulArgs& args, Context& context);
