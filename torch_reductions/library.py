@@ -211,7 +211,8 @@ def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) 
 def wrong_type(function: str, argument: str, right: str, value: object) -> TypeError:
     """The exception for an argument of a type that torch refuses; a long value is cut."""
     kind = type(value).__name__
-    shown, way = f"{value!r:.60} of type {kind}", ""
+    # Dynamo cannot trace a tensor's repr, and nobody needs it.
+    shown, way = kind if isinstance(value, Tensor) else f"{value!r:.60} of type {kind}", ""
     if right.startswith("Tensor"):
         if kind == "ndarray":
             shown, way = kind, "; pass torch.from_numpy(...)"

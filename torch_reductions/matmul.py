@@ -264,9 +264,8 @@ def _factor(function: str, argument: str, value: Any) -> Any:
     """A number as torch takes it, numpy's too, but no tensor, whose gradient would be lost."""
     if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
         return value
-    if isinstance(value, Tensor) or not isinstance(
-        value, numbers.Real
-    ):  # Dynamo knows the first, and breaks at the second
+    # Dynamo knows the first question, and breaks its graph at the second.
+    if isinstance(value, Tensor) or not isinstance(value, numbers.Real):
         raise wrong_type(function, argument, "Number", value)
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 

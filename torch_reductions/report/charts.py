@@ -74,8 +74,19 @@ def bars(case: Case) -> Bars:
     for name, us in known.items():
         kind = "peer" if name in peers else "best" if name == case.production else "rung"
         length = shares.get(name, 0.0) if shares else fastest / us
-        made.append(Bar(name, kind, length, f"{percent(length)} · {duration(us)}"))
-    return Bars(case.name, CEILINGS[case.ceiling if shares else ""], tuple(made))
+        made.append(Bar(name, kind, length, f"{percent(length)} · {rate(case, us) or duration(us)}"))
+    ceiling = CEILINGS[case.ceiling if shares else ""]
+    instructions = [name for name in case.rows if name not in rungs and name.isupper()]
+    for name in instructions:  # the arithmetic that was measured beside a product
+        ceiling += f": {name} {rate(case, case.us(name) or 0.0, name)}"
+    return Bars(case.name, ceiling, tuple(made))
+
+
+def rate(case: Case, us: float, variant: str | None = None) -> str:
+    """Of a product of matrices, or of a row of its own: 10^12 operations a second."""
+    row = case.rows.get(variant or case.production, {})
+    tera, own = row.get("tera_per_s"), case.us(variant or case.production)
+    return f"{float(tera) * own / us:.3g} T/s" if tera and own and us else ""
 
 
 def percent(share: float) -> str:

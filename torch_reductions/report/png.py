@@ -80,7 +80,7 @@ def draw(cases: Sequence[Case], title: str, path: Path) -> bool:
                 panel.set_visible(False)
             for panel, chart in zip(panels, charts, strict=False):
                 if isinstance(chart, Bars):
-                    draw_bars(panel, chart, max(len(bars.bars) for bars in climbed))
+                    draw_bars(panel, chart, max(len(bars.bars) for bars in charts if isinstance(bars, Bars)))
                 else:
                     draw_lines(panel, chart)
                 panel.grid(axis="x" if isinstance(chart, Bars) else "both", color=GRID, linewidth=0.8)

@@ -10,7 +10,7 @@ namespace torch_reductions::cuda {
 namespace {
 
 struct Owner {
-  unsigned long long stream = 0, capture = 0;  // ids, which are never used again
+  unsigned long long stream = 0, capture = 0;  // ids, which are never used again; of a stream that captures the handle
   bool capturing = false;
   bool operator==(const Owner&) const = default;
 };
@@ -45,10 +45,15 @@ int slot_of(Bank& bank, cudaStream_t stream) {
   Owner owner;
   cudaGraph_t graph = nullptr;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamGetId(stream, &owner.stream), "cudaStreamGetId");
   check(cudaStreamGetCaptureInfo(stream, &status, &owner.capture, &graph), "cudaStreamGetCaptureInfo");
   owner.capturing = status == cudaStreamCaptureStatusActive;
-  if (!owner.capturing) owner.capture = 0;
+  if (owner.capturing) {
+    // A stream that captures does not tell its id. Its handle tells the capture's branches apart, which may run at once.
+    owner.stream = reinterpret_cast<uintptr_t>(stream);
+  } else {
+    owner.capture = 0;
+    check(cudaStreamGetId(stream, &owner.stream), "cudaStreamGetId");
+  }
   for (int i = 0; i < kSlots; i++)
     if (bank.slots[i].taken && bank.slots[i].owner == owner) return i;
   for (int i = 0; i < kSlots; i++) {
