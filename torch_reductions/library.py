@@ -309,8 +309,11 @@ class Operator(Generic[Output]):
                 return self.op(input, *args, **options)
             raise wrong_type(self.name, "input", "Tensor", input)
         if torch._C._are_functorch_transforms_active() and not _functionalizing():
-            # torch.func cannot look into an Autograd kernel.
-            result: Output = _Transformed.apply(self, options, input, *args)  # type: ignore[no-untyped-call]
+            # torch.func cannot look into an Autograd kernel. What is recorded are autocast's lower types, as below.
+            given = (input, *args)
+            if input.device.type in self.lower and torch.is_autocast_enabled(input.device.type):
+                given = self._lowered(input.device.type, *given)
+            result: Output = _Transformed.apply(self, options, *given)  # type: ignore[no-untyped-call]
             return result
         others = self._others(args) if self.several else ()
         if (
@@ -390,10 +393,15 @@ class Operator(Generic[Output]):
             return self.op(input, *args, **options)
 
     def _autocast_lower(self, device: str, *args: Any, **options: Any) -> Output:
-        """Every tensor of the device as autocast's type, but for float64, as torch's products have it."""
         key = getattr(torch._C.DispatchKey, f"Autocast{device.upper()}")
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+            return self.op(*self._lowered(device, *args), **options)
+
+    @staticmethod
+    def _lowered(device: str, *args: Any) -> tuple[Any, ...]:
+        """Every tensor of the device as autocast's type, but for float64, as torch's products have it."""
         dtype = torch.get_autocast_dtype(device)
-        lowered = [
+        return tuple(
             arg.to(dtype)
             if isinstance(arg, Tensor)
             and arg.device.type == device
@@ -401,9 +409,7 @@ class Operator(Generic[Output]):
             and arg.dtype != torch.float64
             else arg
             for arg in args
-        ]
-        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
-            return self.op(*lowered, **options)
+        )
 
 
 class _Recorded(torch.autograd.Function):
