@@ -182,13 +182,15 @@ def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     for shape, dtype in ctx.given:
         of_one = sum_to_shape(grad if ctx.beta == 1 else grad * ctx.beta, shape).to(dtype) if ctx.needs[0] else None
         of_given.append(of_one)
-    grad = grad.to(ctx.dtype)
+    # A float32 gradient, of out_dtype, may be too large for float16, although its product with the other factor is not.
+    wide = ctx.dtype == torch.float16 and grad.dtype == torch.float32
+    dtype = grad.dtype if wide else ctx.dtype
+    grad = grad.to(dtype)
     multiply = _OPERATORS[name].run
-    of_a = multiply(grad, b.mT) if ctx.needs[-2] else None
-    of_b = multiply(a.mT, grad) if ctx.needs[-1] else None
-    if ctx.alpha != 1:
-        of_a, of_b = (None if of is None else of * ctx.alpha for of in (of_a, of_b))
-    return *of_given, of_a, of_b
+    of_a = multiply(grad, b.to(dtype).mT) if ctx.needs[-2] else None
+    of_b = multiply(a.to(dtype).mT, grad) if ctx.needs[-1] else None
+    of_factors = (of if of is None or ctx.alpha == 1 else of * ctx.alpha for of in (of_a, of_b))
+    return *of_given, *(None if of is None else of.to(ctx.dtype) for of in of_factors)
 
 
 # --- The operators --------------------------------------------------------------------------------------------------
@@ -281,7 +283,8 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
         input: [m, k], of any type but bool and complex; row-major, column-major and slices of either without a copy.
         mat2: [k, n], of the same type.
         out_dtype: what the sums are rounded to. None: the input's own type. float16 and bfloat16 may become float32,
-            which they accumulate in; int8, uint8 and int16 may become int32.
+            which they accumulate in; int8, uint8 and int16 may become int32. A float32 gradient of float16 factors is
+            multiplied in float32, which on a GPU takes longer, and rounded last: it may be too large for float16.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
