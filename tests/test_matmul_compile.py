@@ -109,6 +109,24 @@ def test_rows_that_only_the_values_decide() -> None:
             assert_same_bits(torch.compile(call, backend="aot_eager", fullgraph=True)(x, keep), call(x, keep))
 
 
+def test_a_length_that_only_the_values_decide() -> None:
+    """Two masks that select as many: compared when it runs, and refused where they do not."""
+    x, y, keep, w = torch.randn(9, 4), torch.randn(9, 5), torch.arange(9) % 2 == 0, torch.randn(5, 3)
+    other = torch.arange(9) >= 4
+    calls: list[Function] = [
+        lambda m, n: tr.mm(x[m].T, y[n]),
+        lambda m, n: tr.mm(x[m].T, w),
+        lambda m, n: tr.bmm(x[m].unsqueeze(1), x[n].unsqueeze(2)),
+    ]
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        for call in calls:
+            torch._dynamo.reset()
+            compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
+            assert_same_bits(compiled(keep, other), call(keep, other))
+            with pytest.raises(RuntimeError):
+                compiled(keep.logical_or(torch.arange(9) == 1), other)
+
+
 @table("name device", [(name, on) for name in ("float", "integer") for on in DEVICES])
 def test_factors_are_arguments_of_the_compiled_function(name: str, device: str) -> None:
     x = [torch.randint(-9, 9, shape, device=device) for shape in ((3, 2), (3, 4), (4, 2))]
@@ -344,6 +362,26 @@ def test_autocast(function: str, device: str, dtype: str) -> None:
         assert_same_bits(b, e.float())
     with torch.autocast(device, dtype=kind, enabled=False):
         assert call(*x).dtype == torch.float32
+
+
+@table("function device dtype", [(*pair, d) for pair in ON_DEVICES for d in ("float32", "bfloat16")])
+def test_autocast_within_a_transform(function: str, device: str, dtype: str) -> None:
+    """The gradients of torch.autograd and their bits, of factors of one type and of two, in a batch, too."""
+    x = example(function, device)
+    x = [x[0], *(t.to(getattr(torch, dtype)) for t in x[1:])]
+
+    def loss(*t: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(device, torch.bfloat16):
+            y = RECORDS[function].function(*t)
+        return (y.float() ** 2).sum()
+
+    own = [t.clone().requires_grad_() for t in x]
+    expected = torch.autograd.grad(loss(*own), own)
+    which = tuple(range(len(x)))
+    many = vmap(grad(loss, which))(*(torch.stack([t, t]) for t in x))
+    for a, b, e in zip(grad(loss, which)(*x), many, expected, strict=True):
+        assert_same_bits(a, e)
+        assert_same_bits(b[1], e)
 
 
 @pytest.mark.parametrize("device", DEVICES)
