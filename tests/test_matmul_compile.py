@@ -299,9 +299,34 @@ def test_functionalize_and_compiled_transforms(function: str) -> None:
     many = [torch.stack([t, t + 1]) for t in x]
     compiled = torch.compile(lambda *t: vmap(lambda *one: call(*one))(*t), fullgraph=True, backend="eager")
     assert_same_bits(compiled(*many), vmap(call)(*many))
-    expected = grad(squares(function, "reference"))(*x)
-    compiled = torch.compile(lambda *t: grad(squares(function))(*t), backend="aot_eager")
-    right_or_raises(lambda: compiled(*x), expected, "autograd.Function")
+    ours, which = squares(function), tuple(range(len(x)))
+    twice = lambda *t: grad(lambda *u: grad(ours, 1)(*u).pow(2).sum(), which)(*t)  # noqa: E731
+    for make, args in ((grad(ours, which), x), (vmap(grad(ours, which)), many), (twice, x), (vmap(twice), many)):
+        compiled = torch.compile(lambda *t, make=make: make(*t), fullgraph=True, backend="aot_eager")
+        for a, e in zip(compiled(*args), make(*args), strict=True):
+            assert_same_bits(a, e)
+    # Levels of torch.autograd around those of torch.func
+    own = [t.clone().requires_grad_() for t in x]
+    norm = lambda *t: grad(ours, 1)(*t).pow(2).sum()  # noqa: E731
+    compiled = torch.compile(lambda *t: norm(*t), fullgraph=True, backend="aot_eager")
+    for a, e in zip(*(torch.autograd.grad(f(*own), own) for f in (compiled, norm)), strict=True):
+        assert_same_bits(a, e)
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_transforms_of_the_operator(function: str) -> None:
+    """As an exported graph calls it: gradients, those of gradients and of a batch; no tangent is dropped."""
+    operator = getattr(torch.ops.torch_reductions, function)
+    x, theirs = example(function), squares(function, "reference")
+    ours = lambda *t: (operator(*t) ** 2).sum()  # noqa: E731
+    twice = lambda f: grad(lambda *u: grad(f, 1)(*u).pow(2).sum())  # noqa: E731
+    many = [torch.stack([t, t + 1]) for t in x]
+    for make in (lambda f: grad(f)(*x), lambda f: twice(f)(*x), lambda f: vmap(twice(f))(*many)):
+        torch.testing.assert_close(make(ours), make(theirs))
+    tangents = tuple(map(torch.ones_like, x))
+    for f in (ours, grad(ours)):
+        with pytest.raises(NotImplementedError, match="forward-mode"):
+            jvp(f, tuple(x), tangents)
 
 
 def test_functional_call() -> None:

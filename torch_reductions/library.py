@@ -354,7 +354,7 @@ class Operator(Generic[Output]):
             )
         redispatch = functools.partial(self._redispatch, keyset & torch._C._after_autograd_keyset)
         if torch.is_grad_enabled() and (input.requires_grad or any(t.requires_grad for t in others)):
-            result: Output = _Recorded.apply(self, redispatch, options, input, *args)  # type: ignore[no-untyped-call]
+            result: Output = _Recorded.one_level(self, redispatch, options, input, *args)
             return result
         return redispatch(input, *args, **options)
 
@@ -417,7 +417,12 @@ class _Recorded(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, operator: Operator[Any], run: Any, options: Any, *args: Any) -> Any:
-        output = run(*args, **options)
+        if torch._C._are_functorch_transforms_active():
+            # Gradients are off in here, and the transforms around this one would drop theirs without a word.
+            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+                output = run(*args, **options)
+        else:
+            output = run(*args, **options)
         ctx.operator, ctx.count = operator, len(args)
         operator.save(ctx, output, *args, **options)
         return output
@@ -425,6 +430,17 @@ class _Recorded(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
         return None, None, None, *_for_each(ctx, ctx.operator.backward(ctx, *grads))
+
+    @classmethod
+    def one_level(cls, *args: Any) -> Any:
+        """apply within the operator's Autograd kernel. There torch.func, which torch.compile calls so, has come to one
+        of its levels, of which Function.apply, made to stand above the dispatcher, knows nothing, and refuses."""
+        if not torch._C._are_functorch_transforms_active():
+            return cls.apply(*args)  # type: ignore[no-untyped-call]
+        from torch._functorch.utils import enable_single_level_autograd_function  # private: only where it is needed
+
+        with enable_single_level_autograd_function():
+            return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
 
 
 class _Transformed(torch.autograd.Function):
