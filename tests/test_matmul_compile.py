@@ -28,6 +28,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.func import functional_call, functionalize, grad, jacrev, jvp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 import torch_reductions as tr
 
@@ -327,6 +328,19 @@ def test_transforms_of_the_operator(function: str) -> None:
     for f in (ours, grad(ours)):
         with pytest.raises(NotImplementedError, match="forward-mode"):
             jvp(f, tuple(x), tangents)
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_flops_by_torchs_formulas(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the README says how."""
+    ours, theirs = (getattr(operators, function) for operators in (torch.ops.torch_reductions, torch.ops.aten))
+    monkeypatch.setitem(flop_registry, ours, flop_registry[theirs])
+    counts = []
+    for by in (tr, torch):
+        with FlopCounterMode(display=False) as counter:
+            getattr(by, function)(*example(function))
+        counts.append(counter.get_total_flops())
+    assert counts[0] == counts[1] > 0
 
 
 def test_functional_call() -> None:
