@@ -297,6 +297,12 @@ def test_functionalize_and_compiled_transforms(function: str) -> None:
     x = example(function)
     call = RECORDS[function].function
     assert_same_bits(functionalize(lambda *t: call(*t))(*x), call(*x))
+    x[1].requires_grad_()
+    loss = lambda t: (call(x[0], t, *x[2:]) ** 2).sum() + t.sum()  # noqa: E731
+    (expected,) = torch.autograd.grad(loss(x[1]), x[1])
+    assert_same_bits(torch.autograd.grad(functionalize(loss)(x[1]), x[1])[0], expected)
+    x = [t.detach() for t in x]
+    assert_same_bits(functionalize(grad(loss))(x[1]), expected)
     many = [torch.stack([t, t + 1]) for t in x]
     compiled = torch.compile(lambda *t: vmap(lambda *one: call(*one))(*t), fullgraph=True, backend="eager")
     assert_same_bits(compiled(*many), vmap(call)(*many))

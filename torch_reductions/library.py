@@ -308,7 +308,9 @@ class Operator(Generic[Output]):
             if torch.overrides.has_torch_function_unary(input):
                 return self.op(input, *args, **options)
             raise wrong_type(self.name, "input", "Tensor", input)
-        if torch._C._are_functorch_transforms_active() and not _functionalizing():
+        if torch._C._are_functorch_transforms_active():
+            if _functionalizing():
+                return self.op(input, *args, **options)
             # torch.func cannot look into an Autograd kernel. What is recorded are autocast's lower types, as below.
             given = (input, *args)
             if input.device.type in self.lower and torch.is_autocast_enabled(input.device.type):
