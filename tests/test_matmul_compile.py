@@ -28,6 +28,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.func import functional_call, functionalize, grad, jacrev, jvp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 import torch_reductions as tr
 
@@ -107,6 +108,24 @@ def test_rows_that_only_the_values_decide() -> None:
             lambda t, m: tr.bmm(t[m].unsqueeze(1), t[m].unsqueeze(2)),
         ):
             assert_same_bits(torch.compile(call, backend="aot_eager", fullgraph=True)(x, keep), call(x, keep))
+
+
+def test_a_length_that_only_the_values_decide() -> None:
+    """Two masks that select as many: compared when it runs, and refused where they do not."""
+    x, y, keep, w = torch.randn(9, 4), torch.randn(9, 5), torch.arange(9) % 2 == 0, torch.randn(5, 3)
+    other = torch.arange(9) >= 4
+    calls: list[Function] = [
+        lambda m, n: tr.mm(x[m].T, y[n]),
+        lambda m, n: tr.mm(x[m].T, w),
+        lambda m, n: tr.bmm(x[m].unsqueeze(1), x[n].unsqueeze(2)),
+    ]
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        for call in calls:
+            torch._dynamo.reset()
+            compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
+            assert_same_bits(compiled(keep, other), call(keep, other))
+            with pytest.raises(RuntimeError):
+                compiled(keep.logical_or(torch.arange(9) == 1), other)
 
 
 @table("name device", [(name, on) for name in ("float", "integer") for on in DEVICES])
@@ -278,12 +297,56 @@ def test_functionalize_and_compiled_transforms(function: str) -> None:
     x = example(function)
     call = RECORDS[function].function
     assert_same_bits(functionalize(lambda *t: call(*t))(*x), call(*x))
+    x[1].requires_grad_()
+    loss = lambda t: (call(x[0], t, *x[2:]) ** 2).sum() + t.sum()  # noqa: E731
+    (expected,) = torch.autograd.grad(loss(x[1]), x[1])
+    assert_same_bits(torch.autograd.grad(functionalize(loss)(x[1]), x[1])[0], expected)
+    x = [t.detach() for t in x]
+    assert_same_bits(functionalize(grad(loss))(x[1]), expected)
     many = [torch.stack([t, t + 1]) for t in x]
     compiled = torch.compile(lambda *t: vmap(lambda *one: call(*one))(*t), fullgraph=True, backend="eager")
     assert_same_bits(compiled(*many), vmap(call)(*many))
-    expected = grad(squares(function, "reference"))(*x)
-    compiled = torch.compile(lambda *t: grad(squares(function))(*t), backend="aot_eager")
-    right_or_raises(lambda: compiled(*x), expected, "autograd.Function")
+    ours, which = squares(function), tuple(range(len(x)))
+    twice = lambda *t: grad(lambda *u: grad(ours, 1)(*u).pow(2).sum(), which)(*t)  # noqa: E731
+    for make, args in ((grad(ours, which), x), (vmap(grad(ours, which)), many), (twice, x), (vmap(twice), many)):
+        compiled = torch.compile(lambda *t, make=make: make(*t), fullgraph=True, backend="aot_eager")
+        for a, e in zip(compiled(*args), make(*args), strict=True):
+            assert_same_bits(a, e)
+    # Levels of torch.autograd around those of torch.func
+    own = [t.clone().requires_grad_() for t in x]
+    norm = lambda *t: grad(ours, 1)(*t).pow(2).sum()  # noqa: E731
+    compiled = torch.compile(lambda *t: norm(*t), fullgraph=True, backend="aot_eager")
+    for a, e in zip(*(torch.autograd.grad(f(*own), own) for f in (compiled, norm)), strict=True):
+        assert_same_bits(a, e)
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_transforms_of_the_operator(function: str) -> None:
+    """As an exported graph calls it: gradients, those of gradients and of a batch; no tangent is dropped."""
+    operator = getattr(torch.ops.torch_reductions, function)
+    x, theirs = example(function), squares(function, "reference")
+    ours = lambda *t: (operator(*t) ** 2).sum()  # noqa: E731
+    twice = lambda f: grad(lambda *u: grad(f, 1)(*u).pow(2).sum())  # noqa: E731
+    many = [torch.stack([t, t + 1]) for t in x]
+    for make in (lambda f: grad(f)(*x), lambda f: twice(f)(*x), lambda f: vmap(twice(f))(*many)):
+        torch.testing.assert_close(make(ours), make(theirs))
+    tangents = tuple(map(torch.ones_like, x))
+    for f in (ours, grad(ours)):
+        with pytest.raises(NotImplementedError, match="forward-mode"):
+            jvp(f, tuple(x), tangents)
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_flops_by_torchs_formulas(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the README says how."""
+    ours, theirs = (getattr(operators, function) for operators in (torch.ops.torch_reductions, torch.ops.aten))
+    monkeypatch.setitem(flop_registry, ours, flop_registry[theirs])
+    counts = []
+    for by in (tr, torch):
+        with FlopCounterMode(display=False) as counter:
+            getattr(by, function)(*example(function))
+        counts.append(counter.get_total_flops())
+    assert counts[0] == counts[1] > 0
 
 
 def test_functional_call() -> None:
@@ -344,6 +407,26 @@ def test_autocast(function: str, device: str, dtype: str) -> None:
         assert_same_bits(b, e.float())
     with torch.autocast(device, dtype=kind, enabled=False):
         assert call(*x).dtype == torch.float32
+
+
+@table("function device dtype", [(*pair, d) for pair in ON_DEVICES for d in ("float32", "bfloat16")])
+def test_autocast_within_a_transform(function: str, device: str, dtype: str) -> None:
+    """The gradients of torch.autograd and their bits, of factors of one type and of two, in a batch, too."""
+    x = example(function, device)
+    x = [x[0], *(t.to(getattr(torch, dtype)) for t in x[1:])]
+
+    def loss(*t: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(device, torch.bfloat16):
+            y = RECORDS[function].function(*t)
+        return (y.float() ** 2).sum()
+
+    own = [t.clone().requires_grad_() for t in x]
+    expected = torch.autograd.grad(loss(*own), own)
+    which = tuple(range(len(x)))
+    many = vmap(grad(loss, which))(*(torch.stack([t, t]) for t in x))
+    for a, b, e in zip(grad(loss, which)(*x), many, expected, strict=True):
+        assert_same_bits(a, e)
+        assert_same_bits(b[1], e)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -127,6 +127,22 @@ def test_through_out_dtype(function: str, device: str) -> None:
             torch.testing.assert_close(a.double(), e, rtol=0.02, atol=0.2)
 
 
+@table("function device", itertools.product(PRODUCTS, DEVICES))
+def test_a_gradient_that_is_wider_than_float16(function: str, device: str) -> None:
+    """A float32 gradient of a loss that was scaled up is not made infinite before it is multiplied."""
+    shapes, _ = CALLS[function][0]
+    x = [torch.full(shape, 1e-3, dtype=torch.float16, device=device).requires_grad_() for shape in shapes]
+    at = 2 if function == "linear" else 0
+    if len(x) == 3:  # the gradient of what is added is the sum of the large ones
+        x[at] = x[at].detach().float().requires_grad_()
+    wide = [t.detach().double().requires_grad_() for t in x]
+    actual = torch.autograd.grad(RECORDS[function].function(*x, out_dtype=torch.float32).sum() * 7e4, x)
+    expected = torch.autograd.grad(RECORDS[function].reference(*wide).sum() * 7e4, wide)
+    for a, e, t in zip(actual, expected, x, strict=True):
+        assert a.dtype == t.dtype
+        torch.testing.assert_close(a.double(), e, rtol=1e-3, atol=0)
+
+
 def test_only_what_is_wanted_is_computed_and_saved() -> None:
     """One product a factor, a sum for what was broadcast; a factor whose other one wants none is not kept."""
     for function in ("mm", "addmm", "bmm", "baddbmm"):

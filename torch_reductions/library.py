@@ -309,9 +309,14 @@ class Operator(Generic[Output]):
             if torch.overrides.has_torch_function_unary(input):
                 return self.op(input, *args, **options)
             raise wrong_type(self.name, "input", "Tensor", input)
-        if torch._C._are_functorch_transforms_active() and not _functionalizing():
-            # torch.func cannot look into an Autograd kernel.
-            result: Output = _Transformed.apply(self, options, input, *args)  # type: ignore[no-untyped-call]
+        if torch._C._are_functorch_transforms_active():
+            if _functionalizing():
+                return self.op(input, *args, **options)
+            # torch.func cannot look into an Autograd kernel. What is recorded are autocast's lower types, as below.
+            given = (input, *args)
+            if input.device.type in self.lower and torch.is_autocast_enabled(input.device.type):
+                given = self._lowered(input.device.type, *given)
+            result: Output = _Transformed.apply(self, options, *given)  # type: ignore[no-untyped-call]
             return result
         others = self._others(args) if self.several else ()
         if (
@@ -352,7 +357,7 @@ class Operator(Generic[Output]):
             )
         redispatch = functools.partial(self._redispatch, keyset & torch._C._after_autograd_keyset)
         if torch.is_grad_enabled() and (input.requires_grad or any(t.requires_grad for t in others)):
-            result: Output = _Recorded.apply(self, redispatch, options, input, *args)  # type: ignore[no-untyped-call]
+            result: Output = _Recorded.one_level(self, redispatch, options, input, *args)
             return result
         return redispatch(input, *args, **options)
 
@@ -391,10 +396,15 @@ class Operator(Generic[Output]):
             return self.op(input, *args, **options)
 
     def _autocast_lower(self, device: str, *args: Any, **options: Any) -> Output:
-        """Every tensor of the device as autocast's type, but for float64, as torch's products have it."""
         key = getattr(torch._C.DispatchKey, f"Autocast{device.upper()}")
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+            return self.op(*self._lowered(device, *args), **options)
+
+    @staticmethod
+    def _lowered(device: str, *args: Any) -> tuple[Any, ...]:
+        """Every tensor of the device as autocast's type, but for float64, as torch's products have it."""
         dtype = torch.get_autocast_dtype(device)
-        lowered = [
+        return tuple(
             arg.to(dtype)
             if isinstance(arg, Tensor)
             and arg.device.type == device
@@ -402,9 +412,7 @@ class Operator(Generic[Output]):
             and arg.dtype != torch.float64
             else arg
             for arg in args
-        ]
-        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
-            return self.op(*lowered, **options)
+        )
 
 
 class _Recorded(torch.autograd.Function):
@@ -412,7 +420,12 @@ class _Recorded(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, operator: Operator[Any], run: Any, options: Any, *args: Any) -> Any:
-        output = run(*args, **options)
+        if torch._C._are_functorch_transforms_active():
+            # Gradients are off in here, and the transforms around this one would drop theirs without a word.
+            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+                output = run(*args, **options)
+        else:
+            output = run(*args, **options)
         ctx.operator, ctx.count = operator, len(args)
         operator.save(ctx, output, *args, **options)
         return output
@@ -420,6 +433,17 @@ class _Recorded(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
         return None, None, None, *_for_each(ctx, ctx.operator.backward(ctx, *grads))
+
+    @classmethod
+    def one_level(cls, *args: Any) -> Any:
+        """apply within the operator's Autograd kernel. There torch.func, which torch.compile calls so, has come to one
+        of its levels, of which Function.apply, made to stand above the dispatcher, knows nothing, and refuses."""
+        if not torch._C._are_functorch_transforms_active():
+            return cls.apply(*args)  # type: ignore[no-untyped-call]
+        from torch._functorch.utils import enable_single_level_autograd_function  # private: only where it is needed
+
+        with enable_single_level_autograd_function():
+            return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
 
 
 class _Transformed(torch.autograd.Function):

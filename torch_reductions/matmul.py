@@ -62,6 +62,19 @@ def _supports(function: str, *tensors: Tensor, variant: int = 0, **_: Any) -> No
     check_variant(function, variant, tensors[-2].dtype, tensors[-2].device.type)
 
 
+def _differ(one: Any, other: Any) -> bool:
+    """Whether two numbers differ. Of those that only values decide (the rows that a mask selects) it is not known while
+    a graph is traced: they are compared when it runs."""
+    if not any(isinstance(number, (torch.SymInt, torch.SymFloat)) for number in (one, other)):
+        return bool(one != other)
+    from torch.fx.experimental.symbolic_shapes import guard_or_false  # imports sympy, which takes half a second
+
+    if guard_or_false(one != other):
+        return True
+    torch._check(one == other)
+    return False
+
+
 def _sizes(tensor: Tensor) -> str:
     return "x".join(map(str, tensor.shape))
 
@@ -84,12 +97,12 @@ def _right(
         for name, tensor in ((first, a), (second, b)):
             if tensor.ndim != ndim:
                 raise RuntimeError(f"{function}(): {name} must be {kind}, but its shape is {list(tensor.shape)}")
-    if a.shape[-1] != b.shape[-2]:
+    if _differ(a.shape[-1], b.shape[-2]):
         raise RuntimeError(
             f"{function}(): {first} and {second} shapes cannot be multiplied ({_sizes(a)} and {_sizes(b)}): "
             f"{first} has {a.shape[-1]} columns and {second} {b.shape[-2]} rows"
         )
-    if a.ndim == 3 and a.shape[0] != b.shape[0]:
+    if a.ndim == 3 and _differ(a.shape[0], b.shape[0]):
         raise RuntimeError(
             f"{function}(): {first} and {second} must be of as many matrices each, but their shapes are "
             f"{list(a.shape)} and {list(b.shape)}"
@@ -109,6 +122,8 @@ def _right(
             f"{function}(): out_dtype is {dtype_name(dtype)}; of {dtype_name(a.dtype)} it must be "
             f"{' or '.join(map(dtype_name, wider(a.dtype)))}"
         )
+    if a.dtype in INTEGERS and (_differ(beta, 1) or _differ(alpha, 1)):
+        raise RuntimeError(f"{function}(): alpha and beta of integers must be 1 here")
     shape = [*a.shape[:-1], b.shape[-1]]
     if len(tensors) == 3:
         _right_sum(function, tensors[0], a, shape, dtype)
@@ -133,9 +148,11 @@ def _right_sum(function: str, added: Tensor, factor: Tensor, shape: list[int], d
 
 def _check(function: str, *tensors: Tensor, **options: Any) -> None:
     """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
-    _right(function, *tensors, **options)
+    shape, dtype = _right(function, *tensors, **options)
     if tensors[-2].is_cuda and not has_cuda():
         raise RuntimeError(no_cuda_message())
+    # The operator's words for no memory name a function of C; torch raises torch.OutOfMemoryError, say, with a size.
+    tensors[-2].new_empty(shape, dtype=dtype)
 
 
 def _fake(function: str, *tensors: Tensor, **options: Any) -> Tensor:
@@ -182,13 +199,15 @@ def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     for shape, dtype in ctx.given:
         of_one = sum_to_shape(grad if ctx.beta == 1 else grad * ctx.beta, shape).to(dtype) if ctx.needs[0] else None
         of_given.append(of_one)
-    grad = grad.to(ctx.dtype)
+    # A float32 gradient, of out_dtype, may be too large for float16, although its product with the other factor is not.
+    wide = ctx.dtype == torch.float16 and grad.dtype == torch.float32
+    dtype = grad.dtype if wide else ctx.dtype
+    grad = grad.to(dtype)
     multiply = _OPERATORS[name].run
-    of_a = multiply(grad, b.mT) if ctx.needs[-2] else None
-    of_b = multiply(a.mT, grad) if ctx.needs[-1] else None
-    if ctx.alpha != 1:
-        of_a, of_b = (None if of is None else of * ctx.alpha for of in (of_a, of_b))
-    return *of_given, of_a, of_b
+    of_a = multiply(grad, b.to(dtype).mT) if ctx.needs[-2] else None
+    of_b = multiply(a.to(dtype).mT, grad) if ctx.needs[-1] else None
+    of_factors = (of if of is None or ctx.alpha == 1 else of * ctx.alpha for of in (of_a, of_b))
+    return *of_given, *(None if of is None else of.to(ctx.dtype) for of in of_factors)
 
 
 # --- The operators --------------------------------------------------------------------------------------------------
@@ -280,7 +299,8 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
         input: [m, k], of any type but bool and complex; row-major, column-major and slices of either without a copy.
         mat2: [k, n], of the same type.
         out_dtype: what the sums are rounded to. None: the input's own type. float16 and bfloat16 may become float32,
-            which they accumulate in; int8, uint8 and int16 may become int32.
+            which they accumulate in; int8, uint8 and int16 may become int32. A float32 gradient of float16 factors is
+            multiplied in float32, which on a GPU takes longer, and rounded last: it may be too large for float16.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
@@ -352,8 +372,9 @@ def addmm(
         mat1: [m, k], as in :func:`torch_reductions.mm`.
         mat2: [k, n], of the same type.
         out_dtype: as in :func:`torch_reductions.mm`.
-        beta: factor of the input; 0: the input is not read, so that NaN in it does not count. Of integers an int.
-        alpha: factor of the product. Of integers an int.
+        beta: factor of the input; 0: the input is not read, so that NaN in it does not count. Of integers an int, which
+            wraps where it is outside their type; torch refuses it.
+        alpha: factor of the product. Of integers an int, as beta. 0 does not keep NaN and infinity of the product out.
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
