@@ -22,9 +22,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-sys.path[:0] = [str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path.append(str(Path(__file__).parent.parent))  # runs from a checkout as it is, too
 
-import torch_reductions as tr  # noqa: E402
+import torch_reductions as tr
 
 Recurrence = Callable[[Tensor, Tensor], Tensor]  # (gates, tokens) [batch, time, ...] -> states
 

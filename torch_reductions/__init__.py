@@ -1,4 +1,4 @@
-"""Reductions and scans for PyTorch whose order of operations the length alone decides: the same bits everywhere.
+"""Reductions, scans and products for PyTorch in one order of operations, which no batch or layout changes.
 
 reductions                     sum prod mean amax amin argmax argmin: as torch's
 scans                          cumsum cumprod logcumsumexp cummax cummin: as torch's, with more forms, packed and masked
@@ -9,7 +9,7 @@ sum of two tensors             add: as torch's
 sums of squared distances      sum_squared_distances grid_squared_distances: torch has none
 
 ``variants(function, device)`` names the ways of computing one, ``has_cuda()`` says whether the CUDA kernels are loaded;
-``python -m torch_reductions`` has the commands doctor, variants, explain, bench and demo.
+``python -m torch_reductions`` has the commands doctor, variants, explain, bench, demo and report.
 """
 
 from . import library  # noqa: F401  before all others: it says what is missing where there is no torch

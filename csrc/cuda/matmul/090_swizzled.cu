@@ -6,7 +6,7 @@
 //          fours, and the fours of one step only change places. Padding the rows instead would take memory.
 // Order:   one chain of fused multiply-adds over all of k, ascending, from +0.
 // Needs:   7.5 and up; any layout.
-// See:     NVIDIA, CUTLASS, Efficient GEMM in CUDA.
+// See:     vector_panels.cuh, the kernel; NVIDIA, CUTLASS, Efficient GEMM in CUDA.
 #include "ladder.h"
 #include "vector_panels.cuh"
 
