@@ -237,6 +237,7 @@ REFUSED = [("segment_sum", *wrong) for wrong in (("--segments", "0"), ("--dim", 
 REFUSED += [("segment_sum", "--shape", "4 x")]
 REFUSED += [("sum_squared_distances", "--centers", "0"), ("sum_squared_distances", "--dim", "1")]
 REFUSED += [("grid_squared_distances", "--shape", "4x4x4")]
+REFUSED += [("mm", "--variant", "hopper_model")]  # not of float32
 REFUSED += [("mm", "--shape", "4x4"), ("bmm", "--shape", "4x4x4"), ("mm", "--dim", "0")]
 
 

@@ -20,6 +20,7 @@ import torch_reductions as tr
 
 from .catalog import ADDITIONS, DISTANCES, OPERATORS
 from .library import FAMILIES, block_size, dtype_name, ladder, wrong_variant
+from .library import rungs as rungs_of
 from .report import short_name
 from .report.results import CHECKOUT, RESULTS, Row, cpu_name, keep
 from .timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CudaTimer, Timing, bytes_moved, clocks, timer
@@ -897,6 +898,9 @@ def bench(argv: Sequence[str]) -> int:
     for variant in options.variant:
         if not any(variant in tr.variants(options.function, device) for device in devices):
             parser.error(f"--variant {variant}: {wrong_variant(options.function, variant, devices[-1])}")
+        types = next(rung.dtypes for rung in rungs_of(options.function) if rung.name == variant)
+        if dtype_name(dtype) not in types:
+            parser.error(f"--variant {variant}: {options.function} of {', '.join(types)} only, not {dtype_name(dtype)}")
     work = [(device, problem, rungs(problem, device, options.variant)) for device in devices]
     lines = run(work, min(options.seconds, 0.05) if options.quick else options.seconds, options.peer or ())
     print_lines(lines)
