@@ -39,10 +39,10 @@ struct SharedTile {
     return (line * kPieces + (piece ^ (line / kLinesOfRow & (kInRow - 1)))) * 16;
   }
 
-  // Where a thread stands in the operand's stages, which follow each other along k. Beyond the end of k there are zeros, in
-  // both operands, which change no sum; what lies beyond the width meets elements of the result alone that nobody stores.
+  // Where a thread stands in the operand's stages, which follow each other along k. Beyond the ends there are zeros, in
+  // both operands, which change no sum.
   struct Loader {
-    static constexpr bool kLeavesOut = AlongK && Width <= 32;  // lines beyond the width, even where it only adds
+    static constexpr bool kMayLack = AlongK && Width <= 32;  // lines beyond the width, even where it only adds
 
     const TensorOperand& operand;
     const T* own;     // this thread's first piece of the next stage
@@ -56,15 +56,22 @@ struct SharedTile {
       between = kLinesAThread * line_stride();
       own = static_cast<const T*>(operand.data) + batch * operand.batch_stride + first * operand.width_stride +
             line() * line_stride() + piece() * kPiece;
-      whole = operand.vectors && (kLeavesOut || width == Width) ? int(k / kDepth) : 0;
+      whole = operand.vectors && (kMayLack || width == Width) ? int(k / kDepth) : 0;
     }
 
     // The next one of the first stages.
     __device__ __forceinline__ void load_whole(char* tile) {
       char* const to = tile + place(line(), piece());
 #pragma unroll
-      for (int i = 0; i < kPiecesAThread; i++)
-        if (!kLeavesOut || line() + i * kLinesAThread < width) copy_async(to + i * Threads * 16, own + i * between);
+      for (int i = 0; i < kPiecesAThread; i++) {
+        if constexpr (kMayLack) {
+          const bool there = line() + i * kLinesAThread < width;
+          const void* const from = there ? own + i * between : operand.data;
+          copy_async_part(to + i * Threads * 16, from, there ? 16 : 0);
+        } else {
+          copy_async(to + i * Threads * 16, own + i * between);
+        }
+      }
       own += AlongK ? kDepth : kDepth * operand.k_stride;
     }
 
