@@ -203,7 +203,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
       const int ahead = step + kStages - 1;
       const bool fast = inside && ahead < whole;
       P* const to = stages + writing * Sizes::kStage;
-      if (!fast && ahead * BK < depth) copy_edge(ahead, to);
+      // Every stage of memory is written once: what stands behind the last one of k is loaded, though not used.
+      if (!fast && (ahead * BK < depth || ahead == kStages - 1)) copy_edge(ahead, to);
       const P* from = stages + reading * Sizes::kStage;
       reading = reading == kStages - 1 ? 0 : reading + 1;
       writing = writing == kStages - 1 ? 0 : writing + 1;
