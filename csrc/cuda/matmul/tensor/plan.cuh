@@ -11,9 +11,9 @@ namespace torch_reductions::cuda {
 // Rows, columns, bytes of k a stage, stages, rows and columns of a warp, blocks of a multiprocessor, warps that only copy.
 using WideTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;   // 96 KB: what 8.6 and 8.9 have too
 using SquareTile = TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
-// At most 16 rows: bytes on their way are what counts, so that those who wait for a product don't copy.
-using NarrowTile = TensorTile<16, 32, 256, 8, 16, 8, 2, 4>;
-static_assert(NarrowTile::kRows == kNarrow);
+// At most 8 or 16 columns: bytes on their way are what counts, so that those who wait for a product don't copy.
+template <int Columns>
+using NarrowTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
 
 inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, int64_t width, int64_t width_stride,
                                 int64_t k_stride, int size) {
@@ -67,7 +67,7 @@ void launch_product(const MatmulArgs& args, Context& context) {
                         .columns = operand_of(args, args.b, args.n, args.b.column_stride, args.b.row_stride, size),
                         .height = args.m,
                         .width = args.n};
-  product.transposed = args.n <= kNarrow && args.n < args.m;
+  product.transposed = args.m <= kNarrow && args.m <= args.n;  // what is narrow has the place of the columns
   if (product.transposed) {
     std::swap(product.rows, product.columns);
     std::swap(product.height, product.width);
@@ -76,7 +76,8 @@ void launch_product(const MatmulArgs& args, Context& context) {
       !product.transposed && args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % (4 * size_t(out)) == 0;
   const int64_t wide =
       args.batch * ceil_div(args.m, int64_t(WideTile::kRows)) * ceil_div(args.n, int64_t(WideTile::kColumns));
-  if (product.height <= kNarrow) launch_tiles<T, NarrowTile>(product, context);
+  if (product.width <= 8) launch_tiles<T, NarrowTile<8>>(product, context);
+  else if (product.width <= kNarrow) launch_tiles<T, NarrowTile<kNarrow>>(product, context);
   else if (4 * wide >= 3 * multiprocessors(context.device)) launch_tiles<T, WideTile>(product, context);
   else launch_tiles<T, SquareTile>(product, context);
 }
