@@ -116,22 +116,15 @@ int64_t tiles_of(const MatmulArgs& args, const Deal& deal) {
          ceil_div(args.n, int64_t(deal.shape.columns));
 }
 
-// How many planes the workspace may hold.
-int64_t planes_at_once(const MatmulArgs& args, int64_t processors) {
-  return std::max(kPlaneBytes * processors / (args.batch * args.m * args.n * int64_t(sizeof(float))), int64_t(1));
-}
-
-// Cycles, about. Pairs need the least of the L2, and are taken where nothing else is faster.
+// Cycles, about: the busiest multiprocessor multiplies one tile after another.
 double time_of(const MatmulArgs& args, const Deal& deal, int64_t steps, int64_t chain, int64_t processors) {
-  const int64_t chunks = ceil_div(steps, chain),
-                pieces = deal.cut ? std::min(chunks, planes_at_once(args, processors)) : 1;
+  const int64_t pieces = deal.cut ? ceil_div(steps, chain) : 1;
   const int64_t rounds = ceil_div(tiles_of(args, deal) * pieces, std::max(processors >> deal.pair, int64_t(1)));
-  if (!deal.cut) return double(rounds) * deal.shape.cycles * steps;
-  const double bytes = double(args.batch) * args.m * args.n * chunks * sizeof(float);
-  const double fold = kFoldLaunch * ceil_div(chunks, pieces) + kFoldByte * bytes / processors;
-  return ceil_div(chunks, pieces) * double(rounds) * deal.shape.cycles * chain + fold / kProductsACycle;
+  return double(rounds) * deal.shape.cycles * (deal.cut ? chain : steps) +
+         (deal.cut ? fold_cycles(args, pieces, processors) : 0);
 }
 
+// Pairs need the least of the L2, and are taken where nothing else is faster.
 Deal deal_of(const MatmulArgs& args, int64_t steps, int64_t chain, const Context& context) {
   const int64_t processors = multiprocessors(context.device);
   Deal best{};
@@ -189,9 +182,7 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, const Deal& deal,
       plan.first = int(first * chain);
       start(count);
     };
-    const int64_t chunks = ceil_div(steps, chain), at_once = planes_at_once(args, processors);
-    if (args.output_dtype == args.dtype) in_planes<float, T>(args, context, chunks, at_once, multiply);
-    else in_planes<float, float>(args, context, chunks, at_once, multiply);
+    in_chunks<T>(args, context, multiply);
   }
 }
 

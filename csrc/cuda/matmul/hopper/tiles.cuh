@@ -51,7 +51,7 @@ struct Plan {
 };
 
 // Where a tile begins. Batches of one piece of k follow those of the one before.
-struct Place {
+struct Tile {
   int batch, i, j;
 };
 
@@ -59,7 +59,7 @@ struct Steps {
   int begin, end;
 };
 
-__device__ __forceinline__ Steps steps_of(const Plan& plan, Place tile) {
+__device__ __forceinline__ Steps steps_of(const Plan& plan, Tile tile) {
   const int begin = plan.first + tile.batch / plan.batches * plan.piece;
   return {begin, min(begin + plan.piece, plan.steps)};
 }
@@ -67,7 +67,7 @@ __device__ __forceinline__ Steps steps_of(const Plan& plan, Place tile) {
 // Blocks that run at the same time share rows of a and columns of b, which then come from the L2: tiles are numbered down
 // columns of 2048 rows, then to the right.
 template <int M, int N>
-__device__ __forceinline__ Place tile_at(const Plan& plan, int number, int rank) {
+__device__ __forceinline__ Tile tile_at(const Plan& plan, int number, int rank) {
   const int per_batch = plan.tiles_m * plan.tiles_n, batch = number / per_batch, rest = number % per_batch;
   const int tall = (2048 / M) >> plan.pair;
   const int top = rest / (tall * plan.tiles_n) * tall, height = min(plan.tiles_m - top, tall);
@@ -118,7 +118,7 @@ __device__ __forceinline__ void ask(const CUtensorMap* map_a, const CUtensorMap*
                                     int rank) {
   Slot<M, N> slot;
   for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
-    const Place tile = tile_at<M, N>(plan, number, rank);
+    const Tile tile = tile_at<M, N>(plan, number, rank);
     const int batch = tile.batch % plan.batches, batch_a = batch * plan.a_batches, batch_b = batch * plan.b_batches;
     const Steps steps = steps_of(plan, tile);
     for (int step = steps.begin; step < steps.end; step++, slot.next()) {
@@ -266,8 +266,8 @@ __device__ __forceinline__ void write_rounded(const Plan& plan, const uint32_t* 
 // A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the output
 // are written at once. Columns are permuted by their row, so that neither way in nor way out meets a bank twice.
 template <class T, int M, int N>
-__device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip,
-                                                   Place tile, int row) {
+__device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
+                                                   int row) {
   constexpr auto pair = std::is_same_v<T, BFloat16> ? bfloat16_pair : half_pair;
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -288,7 +288,7 @@ __device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint3
 
 // The same of sums that are more than rounded to the factors' type.
 template <class T, int M, int N>
-__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Place tile,
+__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
                                            int row) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   using Sum = ProductOf<T>;
@@ -318,7 +318,7 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
   const uint64_t first_b = tile_descriptor(ring.steps + M * kTileRowBytes, along_b, kPartBytes);
   Slot<M, N> slot;
   for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
-    const Place tile = tile_at<M, N>(plan, number, rank);
+    const Tile tile = tile_at<M, N>(plan, number, rank);
     const Steps all = steps_of(plan, tile);
     uint32_t d[N / 2];
     for (int step = all.begin; step < all.end; step += plan.chain) {
