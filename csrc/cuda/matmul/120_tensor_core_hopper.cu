@@ -1,9 +1,9 @@
 // tensor_core_hopper
 // Changes: wgmma in the place of mma.sync: four warps multiply tiles where they lie in shared memory. Tiles are copied by
-//          an engine that one thread asks (bulk tensor copies, which swizzle, and pad with zeros); two warpgroups of a
-//          block multiply, the third only asks, and has given them its registers; blocks stay for many tiles.
+//          an engine that one thread asks (bulk tensor copies, which swizzle, and pad with zeros); one or two warpgroups
+//          of a block multiply, another only asks; blocks stay for many tiles, which are smaller where results are few.
 // Costs:   a GPU of 9.0 alone; operands whose addresses or rows are no multiples of 16 bytes are copied first, and bytes
-//          that do not lie along k are transposed.
+//          that do not lie along k are transposed. Where k is cut into its chunks, a second launch adds these.
 // Gains:   no operand passes a register, no thread that multiplies waits for memory: the tensor cores' full rate.
 // Order:   steps of the tensor core of 16 of k, ascending, in chains of 8192, folded from left to right; integers wrap.
 // Needs:   9.0 exactly, compiled for 9.0a; float16, bfloat16, int8 and uint8; any layout.
@@ -116,15 +116,21 @@ int64_t tiles_of(const MatmulArgs& args, const Deal& deal) {
          ceil_div(args.n, int64_t(deal.shape.columns));
 }
 
+// Pairs take so many cycles to start, but read less from the L2; without them a step takes so much longer where every
+// multiprocessor is at work.
+constexpr double kPairStart = 1500, kAlone = 0.15;
+
 // Cycles, about: the busiest multiprocessor multiplies one tile after another.
 double time_of(const MatmulArgs& args, const Deal& deal, int64_t steps, int64_t chain, int64_t processors) {
   const int64_t pieces = deal.cut ? ceil_div(steps, chain) : 1;
-  const int64_t rounds = ceil_div(tiles_of(args, deal) * pieces, std::max(processors >> deal.pair, int64_t(1)));
-  return double(rounds) * deal.shape.cycles * (deal.cut ? chain : steps) +
+  const int64_t tiles = tiles_of(args, deal) * pieces;
+  const int64_t rounds = ceil_div(tiles, std::max(processors >> deal.pair, int64_t(1)));
+  const double cycles = double(rounds) * deal.shape.cycles * (deal.cut ? chain : steps);
+  const double fill = std::min(double(tiles) / processors, 1.);
+  return (deal.pair ? cycles + kPairStart : cycles * (1 + kAlone * fill)) +
          (deal.cut ? fold_cycles(args, pieces, processors) : 0);
 }
 
-// Pairs need the least of the L2, and are taken where nothing else is faster.
 Deal deal_of(const MatmulArgs& args, int64_t steps, int64_t chain, const Context& context) {
   const int64_t processors = multiprocessors(context.device);
   Deal best{};
@@ -135,7 +141,7 @@ Deal deal_of(const MatmulArgs& args, int64_t steps, int64_t chain, const Context
         if ((cut && steps <= chain) || (pair && (args.m <= shape.rows || processors < 2))) continue;
         const Deal deal{shape, pair, cut};
         const double time = time_of(args, deal, steps, chain, processors);
-        if (time < least || (time == least && pair > best.pair)) best = deal, least = time;
+        if (time < least) best = deal, least = time;
       }
     }
   }
@@ -231,7 +237,7 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
                     args.dtype == Dtype::uint8;
   const int64_t most = std::max({args.m, args.n, args.k});
   return type && most <= INT32_MAX - 256 &&
-         args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(128)) * ceil_div(args.n, int64_t(128))) &&
+         args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(64)) * ceil_div(args.n, int64_t(64))) &&
          architecture(context.device) == 90 && compiled();
 }
 
