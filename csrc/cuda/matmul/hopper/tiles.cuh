@@ -1,9 +1,9 @@
-// The kernel of tensor_core_hopper: blocks that stay, of one warpgroup that asks for tiles and two that multiply them.
+// The kernel of tensor_core_hopper: blocks that stay, of a warpgroup that asks for tiles and one or two that multiply them.
 //
 // A tile of the result is M x N, 64 rows for each warpgroup that multiplies. A step is 128 bytes of k. Shared memory is a
-// ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has come, empty[slot] that
-// the eight warps have read it. In a pair, a cluster of two blocks, the tiles lie one above the other: each block asks for its
-// own rows of a and one half of the columns of b, which come to both; so empty[slot] waits for the warps of both.
+// ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has come, empty[slot] that the
+// warps that multiply have read it. In a pair, a cluster of two blocks, the tiles lie one above the other: each block asks
+// for its own rows of a and one half of the columns of b, which come to both; so empty[slot] waits for the warps of both.
 #pragma once
 #include "../../primitives/bulk.cuh"
 #include "../../primitives/cluster.cuh"
@@ -265,7 +265,7 @@ __device__ __forceinline__ void write_rounded(const Plan& plan, const uint32_t* 
 
 // A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the output
 // are written at once. Columns are permuted by their row, so that neither way in nor way out meets a bank twice.
-template <class T, int M, int N>
+template <class T, int N>
 __device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
                                                    int row) {
   constexpr auto pair = std::is_same_v<T, BFloat16> ? bfloat16_pair : half_pair;
@@ -287,7 +287,7 @@ __device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint3
 }
 
 // The same of sums that are more than rounded to the factors' type.
-template <class T, int M, int N>
+template <class T, int N>
 __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
                                            int row) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
@@ -331,11 +331,11 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
     }
     if constexpr (sizeof(T) == 2) {
       if (plan.plain && plan.args.output_dtype == plan.args.dtype) {
-        write_rounded_tile<T, M, N>(plan, d, strip, tile, warp * 16);
+        write_rounded_tile<T, N>(plan, d, strip, tile, warp * 16);
         continue;
       }
     }
-    write_tile<T, M, N>(plan, d, strip, tile, warp * 16);
+    write_tile<T, N>(plan, d, strip, tile, warp * 16);
   }
 }
 

@@ -63,7 +63,7 @@ inline constexpr int kStripDepth = 32, kStripRows = 16;
 HOST_DEVICE constexpr int strip_stages(int rows) { return rows == 4 ? 4 : 3; }
 HOST_DEVICE constexpr int strip_warps(int bytes) { return 64 / bytes; }  // of a block at most, each with a chunk
 
-inline constexpr double kBlockStart =
-    1e5;  // what a block costs to start, as products that a multiprocessor would compute
+// What a block costs to start, as products of float32 that a multiprocessor would compute.
+inline constexpr double kBlockStart = 1e5;
 
 }  // namespace torch_reductions::cuda
