@@ -701,6 +701,7 @@ ADDITIONS = (
 )
 MORE_BLOCKS = (  # more rows than a grid has in y, more elements than the threads that run at once
     Addition((2, 66000), (1, 2), (1, 3)),
+    *(Addition((n, 5), (s, n + 3), (1, n + 1), alpha=2) for n, s in ((1300, 1), (2047, 0), (1024, 1), (129, 2))),
     Addition((20000,), (1,), (1,), columns=5, multiprocessors=1),
 )
 

@@ -13,11 +13,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using Sum = ProductOf<T>;
   using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, Tile::kFirstCopying, Tile::kCopying>;
   using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, Tile::kFirstCopying, Tile::kCopying>;
-  using Read = Fragments<1, 1>;
-  static_assert(Tile::kWarpRows == 16 && Tile::kWarpColumns == 8, "one instruction a step");
+  constexpr int kAcross = Tile::kWarpColumns / 8;
+  static_assert(Tile::kWarpRows == 16 && kAcross <= 2, "one read of each operand a step");
+  using Read = Fragments<1, kAcross>;
   constexpr unsigned kStages = Tile::kStages;
   constexpr int kSteps = Tile::kDepthBytes / 32, kChunk = kChunkStages<T, Rows::kDepth>;
-  constexpr int kAhead = 3;  // steps, that fragments are read before they are multiplied
+  constexpr int kAhead = 1;  // steps, that fragments are read before they are multiplied
   static_assert(kSteps % (kAhead + 1) == 0, "every stage begins in the same registers");
   extern __shared__ uint4 memory[];
   __shared__ uint64_t full[kStages], empty[kStages];
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
     const TilePlace place(product, tile);
     const int stages = int((place.depth + Rows::kDepth - 1) / Rows::kDepth);
-    Sum sums[1][1][4];
+    Sum sums[1][kAcross][4];
     if (!multiplies) {
       typename Rows::Loader rows(product.rows, place.factors, int64_t(place.row) * Tile::kRows, product.height,
                                  place.begin, place.depth);
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       int stage = 0;
       for (int chunk = 0;; chunk++) {
 #pragma unroll
-        for (Sum& sum : sums[0][0]) sum = 0;
+        for (int i = 0; i < kAcross * 4; i++) sums[0][i / 4][i % 4] = 0;
         const int end = stages - stage < kChunk ? stages : stage + kChunk;
 #pragma unroll 1
         for (; stage < end; stage++) {
@@ -101,7 +102,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
             // Behind the last stage what is read again is not used.
             read(slot, (step + kAhead) % kSteps);
             const Read& from = fragments[step % (kAhead + 1)];
-            multiply_tile<T>(sums[0][0], from.rows[0], from.of_column(0));
+#pragma unroll
+            for (int j = 0; j < kAcross; j++) multiply_tile<T>(sums[0][j], from.rows[0], from.of_column(j));
           }
         }
         if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);

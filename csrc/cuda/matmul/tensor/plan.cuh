@@ -12,9 +12,9 @@ namespace torch_reductions::cuda {
 // Rows, columns, bytes of k a stage, stages, rows and columns of a warp, blocks of a multiprocessor, warps that only copy.
 using WideTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;   // 96 KB: what 8.6 and 8.9 have too
 using SquareTile = TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
-// At most 16 rows: bytes on their way are what counts, so that those who wait for a product don't copy.
-using NarrowTile = TensorTile<16, 32, 256, 8, 16, 8, 2, 4>;
-static_assert(NarrowTile::kRows == kNarrow);
+// At most 8 or 16 columns: bytes on their way are what counts, so that those who wait for a product don't copy.
+template <int Columns>
+using NarrowTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
 
 inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, int64_t width, int64_t width_stride,
                                 int64_t k_stride, int size) {
@@ -108,7 +108,7 @@ void launch_product(const MatmulArgs& args, Context& context) {
                         .columns = operand_of(args, args.b, args.n, args.b.column_stride, args.b.row_stride, size),
                         .height = args.m,
                         .width = args.n};
-  product.transposed = args.n <= kNarrow && args.n < args.m;
+  product.transposed = args.m <= kNarrow && args.m <= args.n;  // what is narrow has the place of the columns
   if (product.transposed) {
     std::swap(product.rows, product.columns);
     std::swap(product.height, product.width);
@@ -122,7 +122,8 @@ void launch_product(const MatmulArgs& args, Context& context) {
         may_cut && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
     launch_pieces<T, Tile>(product, cut, context);
   };
-  if (product.height <= kNarrow) start(Tag<NarrowTile>());
+  if (product.width <= 8) start(Tag<NarrowTile<8>>());
+  else if (product.width <= kNarrow) start(Tag<NarrowTile<kNarrow>>());
   else if (4 * tiles_of<WideTile>(product) >= 3 * processors) start(Tag<WideTile>());
   else start(Tag<SquareTile>());
 }
