@@ -603,8 +603,11 @@ ORDERED_PRODUCTS = (
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
     *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),
 )
-# Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
+# Of tensor_core_hopper: small tiles in every layout; a k whose chunks are cut over blocks; once more around its ring of
+# copies, in pairs of blocks, in several chains.
 HOPPER_PRODUCTS = (
+    *(Product(130, 70, 200, a, b, multiprocessors=sm) for a in "rc" for b in "rc" for sm in (5, 8)),
+    *(Product(70, 70, 16500, "c", "r", "r", 2, 2, 2, 24), Product(130, 64, 17000, "r1", "c", multiprocessors=12)),
     *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
     *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 8266, "r", "c")),
 )
@@ -654,17 +657,22 @@ def distance_cases_of(dtype: torch.dtype, views: Sequence[Distance] = DISTANCES)
 
 # Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
 # off at every end, in every layout; results whose rows and columns change places; chunks of k, where blocks go from
-# tile to tile.
+# tile to tile, and cut over blocks.
 TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
     *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
     *(Product(40, 40, 8196), Product(3, 100, 8196, multiprocessors=1)),
+    *(
+        Product(20, 40, 16500, "r", "c", multiprocessors=8),
+        Product(5, 40, 24576, "c", "rx", batch=2, multiprocessors=9),
+    ),
 )
 OTHER_TENSOR_PRODUCTS = (
     *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 17000, batch=2)),
     *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(300, 16, 96, "c", "c")),
     *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
     *(Product(129, 40, 8196, "c", multiprocessors=1), Product(100, 200, 8196, "r", "c"), Product(3, 40, 16400)),
+    *(Product(70, 20, 24577, "c", "r", "r", 2, 2, 2, 24), Product(40, 5, 17000, "r1", "r", "r", 1, 0.5, 1, 9)),
 )
 TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
 

@@ -27,7 +27,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const bool multiplies = threadIdx.x < Tile::kFirstCopying;
-  const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
   if (threadIdx.x < kStages) {
     init_barrier(full + threadIdx.x, Tile::kCopying);
     init_barrier(empty + threadIdx.x, Tile::kMultiplying / 32);
@@ -35,14 +34,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   __syncthreads();
 
   unsigned before = 0;  // stages of this block's tiles before
-  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x, before += unsigned(stages)) {
+  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
     const TilePlace place(product, tile);
+    const int stages = int((place.depth + Rows::kDepth - 1) / Rows::kDepth);
     Sum sums[1][kAcross][4];
     if (!multiplies) {
-      typename Rows::Loader rows(product.rows, place.batch, int64_t(place.row) * Tile::kRows, product.height,
-                                 product.args.k);
-      typename Columns::Loader columns(product.columns, place.batch, int64_t(place.column) * Tile::kColumns,
-                                       product.width, product.args.k);
+      typename Rows::Loader rows(product.rows, place.factors, int64_t(place.row) * Tile::kRows, product.height,
+                                 place.begin, place.depth);
+      typename Columns::Loader columns(product.columns, place.factors, int64_t(place.column) * Tile::kColumns,
+                                       product.width, place.begin, place.depth);
       const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
       const bool stored = !product.rows.vectors || !product.columns.vectors;  // not only copied
 #pragma unroll 1
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           rows.load_whole(to);
           columns.load_whole(to + Rows::kBytes);
         } else {
-          const int64_t left = product.args.k - int64_t(stage) * Rows::kDepth;
+          const int64_t left = place.depth - int64_t(stage) * Rows::kDepth;
           rows.load(to, left);
           columns.load(to + Rows::kBytes, left);
         }
@@ -113,6 +113,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     __syncthreads();  // nobody reads the stages any more
     if (multiplies) store_sums<T, Tile>(product, place, shared, sums);
     __syncthreads();  // before the next tile's stages
+    before += unsigned(stages);
   }
 }
 

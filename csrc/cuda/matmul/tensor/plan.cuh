@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../../../common/ceil_div.h"
+#include "../ordered/planes.cuh"
 #include "narrow.cuh"
 #include "tensor_core.h"
 
@@ -28,15 +29,33 @@ inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, in
                      aligned(along_k ? width_stride : k_stride, along_k ? width : args.k)};
 }
 
+template <class Tile>
+int64_t tiles_of(const TensorProduct& product) {
+  return product.args.batch * ceil_div(product.height, int64_t(Tile::kRows)) *
+         ceil_div(product.width, int64_t(Tile::kColumns));
+}
+
+// Cycles for all of k in such pieces, about: the busiest multiprocessor multiplies one tile after another. A step of 16 is
+// never shorter than what an mma.sync waits for the one before.
+template <class Tile>
+double time_of(const TensorProduct& product, int64_t piece, int64_t processors) {
+  constexpr int kLatency = 33, kRate = 1370;  // products a cycle
+  constexpr double kStep = std::max(kLatency, Tile::kRows * Tile::kColumns * 16 / kRate);
+  const int64_t pieces = ceil_div(product.args.k, piece);
+  return double(ceil_div(tiles_of<Tile>(product) * pieces, processors)) * ceil_div(piece, int64_t(16)) * kStep +
+         (pieces > 1 ? fold_cycles(product.args, pieces, processors) : 0);
+}
+
+// `pieces` pieces of k, each of which is one batch more.
 template <class T, class Tile>
-void launch_tiles(TensorProduct product, Context& context) {
+void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
   const int64_t down = ceil_div(product.height, int64_t(Tile::kRows)),
-                across = ceil_div(product.width, int64_t(Tile::kColumns));
-  if (down > INT32_MAX / across || down * across > INT32_MAX / product.args.batch) fail("more than 2^31 - 1 tiles");
+                across = ceil_div(product.width, int64_t(Tile::kColumns)), batches = product.args.batch * pieces;
+  if (down > INT32_MAX / across || down * across > INT32_MAX / batches) fail("more than 2^31 - 1 tiles");
   product.down = unsigned(down), product.across = unsigned(across);
-  product.tiles = unsigned(product.args.batch * product.down * product.across);
+  product.tiles = unsigned(batches * product.down * product.across);
   int64_t blocks = product.tiles;
-  if (!std::is_integral_v<T> && product.args.k > kTensorChunk) {
+  if (!std::is_integral_v<T> && product.piece > kTensorChunk) {
     // Blocks that stay, or the room for totals would be as large as the result.
     blocks = std::min(blocks, int64_t(multiprocessors(context.device)) * Tile::kBlocks);
     product.totals = context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float)));
@@ -59,6 +78,28 @@ void launch_tiles(TensorProduct product, Context& context) {
   }
 }
 
+// k whole, or cut into its chunks over blocks.
+template <class T, class Tile>
+void launch_pieces(TensorProduct product, bool cut, Context& context) {
+  product.batches = unsigned(product.args.batch);
+  product.first = 0, product.piece = product.args.k;
+  if constexpr (!std::is_integral_v<T>) {
+    if (cut) {
+      const MatmulArgs args = product.args;
+      const auto multiply = [&](int64_t first, int64_t count, float* planes) {
+        product.args.output = planes;
+        product.first = first * kTensorChunk;
+        launch_tiles<T, Tile>(product, count, context);
+      };
+      product.piece = kTensorChunk;
+      product.args.output_dtype = Dtype::float32, product.args.alpha = 1, product.args.added.data = nullptr;
+      product.vectors = !product.transposed && args.n % 4 == 0;
+      return in_chunks<T>(args, context, multiply);
+    }
+  }
+  launch_tiles<T, Tile>(product, 1, context);
+}
+
 template <class T>
 void launch_product(const MatmulArgs& args, Context& context) {
   const int size = sizeof(T), out = size_of(args.output_dtype);
@@ -74,12 +115,17 @@ void launch_product(const MatmulArgs& args, Context& context) {
   }
   product.vectors =
       !product.transposed && args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % (4 * size_t(out)) == 0;
-  const int64_t wide =
-      args.batch * ceil_div(args.m, int64_t(WideTile::kRows)) * ceil_div(args.n, int64_t(WideTile::kColumns));
-  if (product.width <= 8) launch_tiles<T, NarrowTile<8>>(product, context);
-  else if (product.width <= kNarrow) launch_tiles<T, NarrowTile<kNarrow>>(product, context);
-  else if (4 * wide >= 3 * multiprocessors(context.device)) launch_tiles<T, WideTile>(product, context);
-  else launch_tiles<T, SquareTile>(product, context);
+  const int64_t processors = multiprocessors(context.device);
+  const bool may_cut = !std::is_integral_v<T> && args.k > kTensorChunk;
+  const auto start = [&]<class Tile>(Tag<Tile>) {
+    const bool cut =
+        may_cut && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
+    launch_pieces<T, Tile>(product, cut, context);
+  };
+  if (product.width <= 8) start(Tag<NarrowTile<8>>());
+  else if (product.width <= kNarrow) start(Tag<NarrowTile<kNarrow>>());
+  else if (4 * tiles_of<WideTile>(product) >= 3 * processors) start(Tag<WideTile>());
+  else start(Tag<SquareTile>());
 }
 
 }  // namespace torch_reductions::cuda
