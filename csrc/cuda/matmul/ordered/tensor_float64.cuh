@@ -159,9 +159,8 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     left -= kDepth;
     commit_copies();
   }
-  constexpr int kChunkStages = kProductChunk / kDepth, kTogether = 2;
-  // While these stages are multiplied, whole ones are asked for.
-  const int whole_asked = is_whole() ? left / kDepth : 0;
+  constexpr int kChunkStages = kProductChunk / kDepth;
+  const int asking_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are asked for
   if (stages > kChunkStages && !to_plane) {
 #pragma unroll 1
     for (int spot = 0; spot < kSpots; spot++) totals[spot * Shape::kThreads] = {-0., -0.};  // -0 + x is x
@@ -174,8 +173,8 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
 
   // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is asked for.
-  const auto multiply_stage = [&](auto known) {
-    constexpr bool kWhole = decltype(known)::value;
+  const auto multiply_stage = [&](auto asks_whole) {
+    constexpr bool kWhole = decltype(asks_whole)::value;
     const bool whole = kWhole || is_whole();
     if (!whole) ask_edge(writing);
 #pragma unroll
@@ -212,11 +211,11 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     }
 #pragma unroll
     for (int spot = 0; spot < kSpots; spot++) sum_at(spot, 0) = sum_at(spot, 1) = 0;
-    const int last_whole = min(end, whole_asked);
+    // Two at a time and no branch inside: before one the compiler waits for the end of all products.
 #pragma unroll 1
-    while (stage + kTogether <= last_whole) {
-#pragma unroll
-      for (int s = 0; s < kTogether; s++) multiply_stage(std::true_type());
+    while (stage + 2 <= min(end, asking_whole)) {
+      multiply_stage(std::true_type());
+      multiply_stage(std::true_type());
     }
 #pragma unroll 1
     while (stage < end) multiply_stage(std::false_type());
