@@ -571,7 +571,7 @@ SPLITS = (
     *(Product(40, 40, 1100, "c"), Product(40, 41, 1600, added="r", alpha=2, multiprocessors=1)),
     *(Product(128, 64, 1500, multiprocessors=3), Product(128, 128, 1540)),
 )
-ROUNDS = (Product(64, 64, 16900, multiprocessors=1, capability=80),)  # of 8-byte types
+ROUNDS = (Product(64, 64, 33300, multiprocessors=1, capability=80),)  # of 8-byte types
 # Of float64 on tensor cores, in every layout, by pairs and one by one: tiles moved inside and cut off, all ends of a
 # stage and of a chunk, totals in shared memory, and a k cut over blocks.
 DOUBLE_KS = (48, 17, 50, 64, 34, 1, 15, 33, 130)

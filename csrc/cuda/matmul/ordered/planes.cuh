@@ -12,7 +12,7 @@ namespace torch_reductions::cuda {
 
 // Threads of a block that adds planes, and how many planes each has on their way: groups of them.
 inline constexpr int kFoldThreads = 128, kFoldGroups = 4, kFoldGroup = 8;
-inline constexpr int64_t kPlaneBytes = 1 << 20;  // of all planes at a time, for each multiprocessor
+inline constexpr int64_t kPlaneBytes = 2 << 20;  // of all planes at a time, for each multiprocessor
 // What a launch that adds planes costs, and a byte of a plane, as products of float32 that a multiprocessor would compute.
 inline constexpr double kFoldLaunch = 1e6, kFoldByte = 10;
 

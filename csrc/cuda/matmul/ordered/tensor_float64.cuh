@@ -160,6 +160,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     commit_copies();
   }
   constexpr int kChunkStages = kProductChunk / kDepth;
+  const int asking_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are asked for
   if (stages > kChunkStages && !to_plane) {
 #pragma unroll 1
     for (int spot = 0; spot < kSpots; spot++) totals[spot * Shape::kThreads] = {-0., -0.};  // -0 + x is x
@@ -172,8 +173,9 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
 
   // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is asked for.
-  const auto multiply_stage = [&] {
-    const bool whole = is_whole();
+  const auto multiply_stage = [&](auto asks_whole) {
+    constexpr bool kWhole = decltype(asks_whole)::value;
+    const bool whole = kWhole || is_whole();
     if (!whole) ask_edge(writing);
 #pragma unroll
     for (int i = 0; i < kDown; i++) {
@@ -188,7 +190,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     await_copies<kStages - 2>();
     __syncthreads();  // the next stage is there for all, and all have read this one
     // Behind the last stage it is read once more: what is loaded then is not used.
-    if (++stage < stages) reading = reading == kStages - 1 ? 0 : reading + 1;
+    if (++stage < stages || kWhole) reading = reading == kStages - 1 ? 0 : reading + 1;
 #pragma unroll
     for (int i = 0; i < kDown; i++) {
       if (i == kDown - 1) load_b(reading, 0);
@@ -209,8 +211,14 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     }
 #pragma unroll
     for (int spot = 0; spot < kSpots; spot++) sum_at(spot, 0) = sum_at(spot, 1) = 0;
+    // Two at a time and no branch inside: before one the compiler waits for the end of all products.
 #pragma unroll 1
-    while (stage < end) multiply_stage();
+    while (stage + 2 <= min(end, asking_whole)) {
+      multiply_stage(std::true_type());
+      multiply_stage(std::true_type());
+    }
+#pragma unroll 1
+    while (stage < end) multiply_stage(std::false_type());
     if (stage < stages && !to_plane) continue;
 
     // Made again, or the loop would keep registers for it.
