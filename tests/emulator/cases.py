@@ -684,7 +684,7 @@ def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -
 
 # Sums of two tensors: one element, rows that are no multiple of a block or of a vector, what is left behind the last
 # vector; misaligned, broadcast, with gaps; rows that vectors fit and rows that they do not; across the output, whole
-# tiles and cut ones, one operand and both, with planes around; more dims than two.
+# tiles and cut ones, one operand and both, with planes around; more dims than two; rows of several parts.
 ADDITIONS = (
     *(Addition((n,), (1,), (1,), alpha=a) for n, a in ((1, 1), (33, 2.5), (4096, -3), (9001, 1))),
     *(Addition((4100,), (1,), (1,), columns=41, offsets=at, alpha=7) for at in ((0, 0), (1, 0), (0, 3), (2, 2))),
@@ -698,10 +698,10 @@ ADDITIONS = (
     Addition((33, 3, 40), (120, 40, 1), (1, 33, 99)),
     Addition((20, 36, 3), (36, 1, 720), (0, 1, 36)),
     Addition((4, 3, 2, 5, 2), (1, 8, 24, 48, 240), (0, 1, 3, 0, 6), columns=2),
+    *(Addition((n, 5), (s, n + 3), (1, n + 1), alpha=2) for n, s in ((1300, 1), (2047, 0), (1024, 1), (129, 2))),
 )
 MORE_BLOCKS = (  # more rows than a grid has in y, more elements than the threads that run at once
     Addition((2, 66000), (1, 2), (1, 3)),
-    *(Addition((n, 5), (s, n + 3), (1, n + 1), alpha=2) for n, s in ((1300, 1), (2047, 0), (1024, 1), (129, 2))),
     Addition((20000,), (1,), (1,), columns=5, multiprocessors=1),
 )
 

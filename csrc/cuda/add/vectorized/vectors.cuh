@@ -8,8 +8,9 @@
 
 namespace torch_reductions::cuda {
 
-inline constexpr unsigned kVectorThreads = 128;
+inline constexpr unsigned kVectorThreads = 256;
 inline constexpr int kVectors = 4;  // of a thread, all of whose loads are on their way at once
+inline constexpr unsigned kRowThreads = 128;
 inline constexpr int kRowElements = 8;
 
 template <class T>
@@ -110,25 +111,24 @@ __global__ void __launch_bounds__(kVectorThreads)
 // Rows of elements that are read one by one, where 16-byte accesses don't fit: neighbouring lanes take neighbours, and all of
 // a thread's are on their way at once.
 template <class T>
-__global__ void __launch_bounds__(kVectorThreads)
+__global__ void __launch_bounds__(kRowThreads)
     add_rows(const __grid_constant__ AddArgs args, const __grid_constant__ Walk walk,
              const __grid_constant__ Divisor parts, const __grid_constant__ Adder<T> add) {
   const unsigned row = parts.quotient(blockIdx.x);
   const int64_t width = args.sizes[0], begin = row * width;
-  const int64_t first = int64_t(blockIdx.x - row * parts.divisor) * (kVectorThreads * kRowElements) + threadIdx.x;
+  const int64_t first = int64_t(blockIdx.x - row * parts.divisor) * (kRowThreads * kRowElements) + threadIdx.x;
   const Places at = walk.places(args, begin);
   const T* const input = static_cast<const T*>(args.input) + at.input + first * args.input_strides[0];
   const T* const other = static_cast<const T*>(args.other) + at.other + first * args.other_strides[0];
   T* const output = static_cast<T*>(args.output) + begin + first;
-  const int64_t input_step = args.input_strides[0] * kVectorThreads,
-                other_step = args.other_strides[0] * kVectorThreads;
+  const int64_t input_step = args.input_strides[0] * kRowThreads, other_step = args.other_strides[0] * kRowThreads;
   T a[kRowElements], b[kRowElements];
 #pragma unroll
   for (int e = 0; e < kRowElements; e++)
-    if (first + e * int(kVectorThreads) < width) a[e] = input[e * input_step], b[e] = other[e * other_step];
+    if (first + e * int(kRowThreads) < width) a[e] = input[e * input_step], b[e] = other[e * other_step];
 #pragma unroll
   for (int e = 0; e < kRowElements; e++)
-    if (first + e * int(kVectorThreads) < width) output[e * int(kVectorThreads)] = add(a[e], b[e]);
+    if (first + e * int(kRowThreads) < width) output[e * int(kRowThreads)] = add(a[e], b[e]);
 }
 
 // Whether 16-byte accesses fit an operand wherever a vector of the output begins.
@@ -155,10 +155,10 @@ void add_by_vectors(const AddArgs& args, Context& context) {
   constexpr int E = kElements<T>;
   const bool whole = args.dims == 1 || args.sizes[0] % E == 0;  // or a vector would go beyond its row
   if (!whole) walk.input = walk.other = Way::apart;
-  const int64_t rows = args.count / args.sizes[0], parts = ceil_div(args.sizes[0], kVectorThreads * kRowElements);
-  if ((walk.input == Way::apart || walk.other == Way::apart) && args.sizes[0] >= kVectorThreads &&
+  const int64_t rows = args.count / args.sizes[0], parts = ceil_div(args.sizes[0], kRowThreads * kRowElements);
+  if ((walk.input == Way::apart || walk.other == Way::apart) && args.sizes[0] >= kRowThreads &&
       rows <= INT32_MAX / parts) {
-    launch(add_rows<T>, rows * parts, kVectorThreads, 0, context.stream, args, walk, Divisor(parts), Adder<T>(args));
+    launch(add_rows<T>, rows * parts, kRowThreads, 0, context.stream, args, walk, Divisor(parts), Adder<T>(args));
   } else if (!whole) {
     start(add_vectors<T, 1>, 1);
   } else if (args.dims == 1 && walk.input == Way::vector && walk.other == Way::vector) {
