@@ -99,6 +99,10 @@ ASYNC_COPY = [r"LDGSTS\.E\S*\.128\b", r"LDGDEPBAR", r"DEPBAR\.LE"]
 FRAGMENTS = [r"LDSM\.16\.MT?88\.4", r"HMMA\.16816\.F32|IMMA\.16832\.[SU]8"]
 CONSTANT_LOAD = r"U?LDC\S* \w+, c\[0x3\]"  # of a __constant__ array
 PACK_HALVES = r"F2FP\.(BF16\.F32|F16\.F32)\.PACK_AB"
+BULK_TILES = [
+    *[r"[HI]GMMA\.64x(64|128|256)x(16|32)", r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1", r"STG\.E\.(64|128)"],
+    *[r"UTMALDG\.3D ", r"UTMALDG\.3D\.MULTICAST", r"SYNCS\.PHASECHK\.TRANS64\.TRYWAIT"],
+]
 INSTRUCTIONS = {
     "read_only": [VECTOR_LOAD],
     "repeat-Scalars-float": [r"FFMA"],
@@ -153,11 +157,8 @@ INSTRUCTIONS = {
     "multiply_fragments-16x32": [*ASYNC_COPY, *FRAGMENTS],
     "add_planes": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
-    "multiply_bulk_tiles": [
-        *[r"[HI]GMMA\.64x(128|256)x(16|32)", r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1", r"STG\.E\.(64|128)"],
-        *[r"UTMALDG\.3D ", r"UTMALDG\.3D\.MULTICAST", r"SYNCS\.PHASECHK\.TRANS64\.TRYWAIT"],
-        *[r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
-    ],
+    "multiply_bulk_tiles-128": [*BULK_TILES, r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
+    "multiply_bulk_tiles-64": BULK_TILES,
     "copy_rows": [VECTOR_LOAD, r"STG\.E\.128"],
     "add_constants": [CONSTANT_LOAD],
     "add_constants_around": [CONSTANT_LOAD],
@@ -290,6 +291,8 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-{work[1]}-{work[2]}"
     if tile := re.match(r"multiply_fragments<[\w ]+, TensorTile<(\d+), (\d+)", kernel):
         return f"{name}-{tile[1]}x{tile[2]}"
+    if rows := re.match(r"multiply_bulk_tiles<.*, (\d+), \d+>", kernel):
+        return f"{name}-{rows[1]}"
     flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
     return f"{name}{f'-{FLAGS[name]}' if flagged else ''}{'-pairs' if 'Pair<' in kernel else ''}"
 
@@ -662,6 +665,7 @@ def test_reasons_are_read() -> None:
         ("multiply_strips<unsigned int, unsigned int, 16, (Layout)0>", "multiply_strips", 4),
         ("multiply_tensor_tiles<double, true, true, false>", "multiply_tensor_tiles", 8),
         ("multiply_tensor_tiles<double, true, false, true>", "multiply_tensor_tiles-pairs", 8),
+        ("multiply_bulk_tiles<BFloat16, (Along)1, (Along)0, 64, 128>", "multiply_bulk_tiles-64", 4),
         ("add_planes<double, double>", "add_planes", 8),
         ("add_planes<float, BFloat16>", "add_planes", 4),
         (
