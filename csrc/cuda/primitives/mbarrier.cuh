@@ -1,4 +1,5 @@
-// Barriers in shared memory that count arrivals and bytes (Hopper): who waits needs not arrive, and copies arrive by themselves.
+// Barriers in shared memory that count arrivals (from 8.0 on) and bytes (Hopper): who waits needs not arrive, and copies
+// arrive by themselves.
 //
 // Phases are numbered from 0; a phase ends when all of its arrivals and all of its bytes have come. await_phase(barrier, p)
 // returns once a phase of parity p has ended and no later one: of a fresh barrier, the one "before" phase 0 has parity 1.
@@ -11,7 +12,7 @@ namespace torch_reductions::cuda {
 __device__ __forceinline__ void init_barrier([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned arrivals) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_init(barrier, arrivals);
-#elif defined(HOPPER)
+#elif __CUDA_ARCH__ >= 800
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 #endif
 }
@@ -20,6 +21,25 @@ __device__ __forceinline__ void init_barrier([[maybe_unused]] uint64_t* barrier,
 __device__ __forceinline__ void publish_barriers() {
 #if defined(HOPPER) && !defined(CUDA_ON_CPU)
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void arrive([[maybe_unused]] uint64_t* barrier) {
+#ifdef CUDA_ON_CPU
+  emulator::mbarrier_arrive(barrier, 0);
+#elif __CUDA_ARCH__ >= 800
+  asm volatile("{\n\t.reg .b64 state;\n\tmbarrier.arrive.shared.b64 state, [%0];\n\t}" ::"r"(shared_address(barrier))
+               : "memory");
+#endif
+}
+
+// Arrives when all copies of async.cuh that this thread has asked for have come; it goes on at once. Who waits sees them,
+// but not what the thread has stored itself.
+__device__ __forceinline__ void arrive_when_copied([[maybe_unused]] uint64_t* barrier) {
+#ifdef CUDA_ON_CPU
+  emulator::mbarrier_arrive_when_copied(barrier);
+#elif __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
 #endif
 }
 
@@ -36,15 +56,20 @@ __device__ __forceinline__ void arrive_and_expect([[maybe_unused]] uint64_t* bar
 __device__ __forceinline__ void await_phase([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned parity) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_wait(barrier, parity);
-#elif defined(HOPPER)
+#elif __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 900
+#define TEST "try_wait"  // an attempt lets the thread sleep for a while
+#else
+#define TEST "test_wait"
+#endif
   unsigned ended = 0;
-  while (ended == 0) {  // an attempt lets the thread sleep for a while
-    asm volatile(
-        "{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
-        : "=r"(ended)
-        : "r"(shared_address(barrier)), "r"(parity)
-        : "memory");
+  while (ended == 0) {
+    asm volatile("{\n\t.reg .pred p;\n\tmbarrier." TEST ".parity.shared.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+                 : "=r"(ended)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
   }
+#undef TEST
 #endif
 }
 

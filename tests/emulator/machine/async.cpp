@@ -115,6 +115,26 @@ void mbarrier_arrive(uint64_t* barrier, unsigned expected_bytes) {
   end_turn(false);
 }
 
+void mbarrier_arrive_when_copied(uint64_t* barrier) {
+  Mbarrier& known = mbarrier_at(barrier, CALLER);
+  PendingCopies& pending = current->copies;
+  commit_copies();
+  for (const std::vector<Copy>& group : pending.groups) {
+    for (const Copy& copy : group) {
+      tell_of(copy, CALLER);
+      if (copy.landed) continue;
+      known.bytes += copy.bytes;
+      known.copies.push_back(copy);
+    }
+  }
+  pending.groups.clear();
+  races::release_to(barrier);
+  if (known.pending == 0) fault("more threads arrive at an mbarrier than it was initialised for");
+  known.pending--;
+  end_phase(known);
+  end_turn(false);
+}
+
 bool mbarrier_test(uint64_t* barrier, bool parity) {
   Mbarrier& known = mbarrier_at(barrier, CALLER);
   if (known.pending == 0 && known.phase == parity) {

@@ -6,7 +6,7 @@
 namespace torch_reductions::cuda {
 
 // A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyWarps: so many
-// more warps only copy; without them those that multiply do.
+// more warps only copy (narrow.cuh); without them those that multiply do.
 template <int Rows, int Columns, int DepthBytes, int Stages, int WarpRows, int WarpColumns, int Blocks, int CopyWarps>
 struct TensorTile {
   static constexpr int kRows = Rows, kColumns = Columns, kDepthBytes = DepthBytes, kStages = Stages;
@@ -81,6 +81,67 @@ struct Fragments {
   }
 };
 
+// How many stages a chunk has: of integers there is one.
+template <class T, int Depth>
+inline constexpr int kChunkStages = std::is_integral_v<T> ? INT32_MAX : int(kTensorChunk) / Depth;
+
+// Behind a chunk. The registers are full: the total of the chunks before waits in memory, each thread's own.
+template <class Tile, int Down, int Across>
+__device__ __forceinline__ void add_to_total(const TensorProduct& product, float (&sums)[Down][Across][4], bool first,
+                                             bool last) {
+  float4* const totals =
+      static_cast<float4*>(product.totals) + int64_t(blockIdx.x) * (Down * Across * Tile::kMultiplying) + threadIdx.x;
+  if (!first) {
+#pragma unroll
+    for (int i = 0; i < Down * Across; i++) {
+      float (&sum)[4] = sums[i / Across][i % Across];
+      const float4 total = totals[i * Tile::kMultiplying];
+      sum[0] = total.x + sum[0], sum[1] = total.y + sum[1], sum[2] = total.z + sum[2], sum[3] = total.w + sum[3];
+    }
+  }
+  if (last) return;
+#pragma unroll
+  for (int i = 0; i < Down * Across; i++) {
+    const float (&sum)[4] = sums[i / Across][i % Across];
+    totals[i * Tile::kMultiplying] = {sum[0], sum[1], sum[2], sum[3]};
+  }
+}
+
+// A warp's sums to the result, through the shared memory of the stages, so that a lane has neighbours to store.
+template <class T, class Tile, class Sum, int Down, int Across>
+__device__ __forceinline__ void store_sums(const TensorProduct& product, const TilePlace& place, void* shared,
+                                           const Sum (&sums)[Down][Across][4]) {
+  using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
+  constexpr int kFours = Tile::kWarpColumns / 4;
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
+  const int64_t first_row = int64_t(place.row) * Tile::kRows + warp / Tile::kWarpsAcross * Tile::kWarpRows;
+  const int64_t first_column = int64_t(place.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
+  Sum* const out = static_cast<Sum*>(shared) + warp * (16 * Tile::kOutStride);
+#pragma unroll 1
+  for (int strip = 0; strip < Down; strip++) {
+#pragma unroll
+    for (int i = 0; i < Down; i++) {
+      if (i != strip) continue;  // registers have no index at run time
+#pragma unroll
+      for (int j = 0; j < Across * 4; j++)
+        out[(lane / 4 + j / 2 % 2 * 8) * Tile::kOutStride + j / 4 * 8 + lane % 4 * 2 + j % 2] = sums[i][j / 4][j % 4];
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int at = lane; at < 16 * kFours; at += 32) {
+      const int row = at / kFours, column = at % kFours * 4;
+      const int64_t to_row = first_row + strip * 16 + row, to_column = first_column + column;
+      if (to_row >= product.height) break;
+      const auto four = *reinterpret_cast<const Four<Sum>*>(out + row * Tile::kOutStride + column);
+      const int64_t there = product.width - to_column;
+      if (product.args.output_dtype == product.args.dtype)
+        store_neighbours<T>(product, place.batch, to_row, to_column, there, four);
+      else store_neighbours<Wide>(product, place.batch, to_row, to_column, there, four);
+    }
+    __syncwarp();
+  }
+}
+
 template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multiply_fragments(const __grid_constant__ TensorProduct product) {
@@ -88,15 +149,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, Tile::kFirstCopying, Tile::kCopying>;
   using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, Tile::kFirstCopying, Tile::kCopying>;
   using Read = Fragments<Tile::kWarpRows / 16, Tile::kWarpColumns / 8>;
-  using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   constexpr int kDown = Tile::kWarpRows / 16, kAcross = Tile::kWarpColumns / 8;
   constexpr int kStages = Tile::kStages, kSteps = Tile::kDepthBytes / 32;
-  constexpr int kChunk = std::is_integral_v<T> ? INT32_MAX : int(kTensorChunk) / Rows::kDepth;  // of stages
+  constexpr int kChunk = kChunkStages<T, Rows::kDepth>;
   extern __shared__ uint4 memory[];
   char* const shared = reinterpret_cast<char*>(memory);
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
-  constexpr bool kSome = Tile::kFirstCopying > 0;  // copy, the others multiply
-  const bool multiplies = !kSome || threadIdx.x < Tile::kFirstCopying, copies = !kSome || !multiplies;
   const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
@@ -120,7 +178,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       commit_copies();
     };
 #pragma unroll 1
-    for (int stage = 0; stage < kStages - 1 && copies; stage++) load(stage);
+    for (int stage = 0; stage < kStages - 1; stage++) load(stage);
 
     Sum sums[kDown][kAcross][4];
     int stage = 0;
@@ -130,12 +188,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       const int end = stages - stage < kChunk ? stages : stage + kChunk;
 #pragma unroll 1
       for (; stage < end; stage++) {
-        if (copies) await_copies<kStages - 2>();
+        await_copies<kStages - 2>();
         __syncthreads();  // this stage is there for all, and nobody reads the one before, which is overwritten now
-        if (!multiplies) {
-          load(stage + kStages - 1);
-          continue;
-        }
         const char* const at = shared + unsigned(stage) % kStages * Tile::kStageBytes;
         Read fragments[2];
         const auto read = [&](int step) {
@@ -148,7 +202,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
                                              step, lane);
         };
         read(0);
-        if (copies) load(stage + kStages - 1);  // while the first fragments are on their way
+        load(stage + kStages - 1);  // while the first fragments are on their way
 #pragma unroll
         for (int step = 0; step < kSteps; step++) {
           if (step + 1 < kSteps) read(step + 1);
@@ -159,56 +213,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
             for (int j = 0; j < kAcross; j++) multiply_tile<T>(sums[i][j], from.rows[i], from.of_column(j));
         }
       }
-      if constexpr (!std::is_integral_v<T>) {
-        // The registers are full: the total of the chunks before waits in memory, each thread's own.
-        float4* const totals = static_cast<float4*>(product.totals) +
-                               int64_t(blockIdx.x) * (kDown * kAcross * Tile::kMultiplying) + threadIdx.x;
-        if (chunk > 0 && multiplies) {
-#pragma unroll
-          for (int i = 0; i < kDown * kAcross; i++) {
-            float (&sum)[4] = sums[i / kAcross][i % kAcross];
-            const float4 total = totals[i * Tile::kMultiplying];
-            sum[0] = total.x + sum[0], sum[1] = total.y + sum[1], sum[2] = total.z + sum[2], sum[3] = total.w + sum[3];
-          }
-        }
-        if (stage < stages && multiplies) {
-#pragma unroll
-          for (int i = 0; i < kDown * kAcross; i++) {
-            const float (&sum)[4] = sums[i / kAcross][i % kAcross];
-            totals[i * Tile::kMultiplying] = {sum[0], sum[1], sum[2], sum[3]};
-          }
-        }
-      }
+      if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);
       if (stage == stages) break;
     }
 
-    // Through shared memory, so that a lane has neighbours to store.
     __syncthreads();  // nobody reads the stages any more
-    Sum* const out = reinterpret_cast<Sum*>(shared) + warp * (16 * Tile::kOutStride);
-    constexpr int kFours = Tile::kWarpColumns / 4;
-#pragma unroll 1
-    for (int strip = 0; strip < kDown && multiplies; strip++) {
-#pragma unroll
-      for (int i = 0; i < kDown; i++) {
-        if (i != strip) continue;  // registers have no index at run time
-#pragma unroll
-        for (int j = 0; j < kAcross * 4; j++)
-          out[(lane / 4 + j / 2 % 2 * 8) * Tile::kOutStride + j / 4 * 8 + lane % 4 * 2 + j % 2] = sums[i][j / 4][j % 4];
-      }
-      __syncwarp();
-#pragma unroll 1
-      for (int at = lane; at < 16 * kFours; at += 32) {
-        const int row = at / kFours, column = at % kFours * 4;
-        const int64_t to_row = first_row + warp_row + strip * 16 + row, to_column = first_column + warp_column + column;
-        if (to_row >= product.height) break;
-        const auto four = *reinterpret_cast<const Four<Sum>*>(out + row * Tile::kOutStride + column);
-        const int64_t there = product.width - to_column;
-        if (product.args.output_dtype == product.args.dtype)
-          store_neighbours<T>(product, place.batch, to_row, to_column, there, four);
-        else store_neighbours<Wide>(product, place.batch, to_row, to_column, there, four);
-      }
-      __syncwarp();
-    }
+    store_sums<T, Tile>(product, place, shared, sums);
     __syncthreads();  // before the next tile's stages
   }
 }

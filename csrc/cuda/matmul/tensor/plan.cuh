@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "../../../common/ceil_div.h"
-#include "kernel.cuh"
+#include "narrow.cuh"
 #include "tensor_core.h"
 
 namespace torch_reductions::cuda {
@@ -42,8 +42,11 @@ void launch_tiles(TensorProduct product, Context& context) {
     product.totals = context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float)));
   }
   const auto start = [&]<bool RowsAlongK, bool ColumnsAlongK>() {
-    launch(multiply_fragments<T, Tile, RowsAlongK, ColumnsAlongK>, blocks, Tile::kThreads, Tile::kBytes, context.stream,
-           product);
+    constexpr auto kernel = [] {
+      if constexpr (Tile::kFirstCopying > 0) return multiply_narrow<T, Tile, RowsAlongK, ColumnsAlongK>;
+      else return multiply_fragments<T, Tile, RowsAlongK, ColumnsAlongK>;
+    }();
+    launch(kernel, blocks, Tile::kThreads, Tile::kBytes, context.stream, product);
   };
   if constexpr (sizeof(T) == 1) {
     start.template operator()<true, true>();

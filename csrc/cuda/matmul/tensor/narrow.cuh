@@ -1,0 +1,117 @@
+// The kernel for results of few rows: a block has little to multiply and much to read, so that some warps only copy and the
+// others only multiply, each at its own pace. A stage of the ring is handed over by two barriers: `full` when its copies
+// have come, `empty` when its last fragment has been read. Nobody waits for a warp that does the same as it does.
+#pragma once
+#include "../../primitives/mbarrier.cuh"
+#include "kernel.cuh"
+
+namespace torch_reductions::cuda {
+
+template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
+    multiply_narrow(const __grid_constant__ TensorProduct product) {
+  using Sum = ProductOf<T>;
+  using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, Tile::kFirstCopying, Tile::kCopying>;
+  using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, Tile::kFirstCopying, Tile::kCopying>;
+  using Read = Fragments<1, 1>;
+  static_assert(Tile::kWarpRows == 16 && Tile::kWarpColumns == 8, "one instruction a step");
+  constexpr unsigned kStages = Tile::kStages;
+  constexpr int kSteps = Tile::kDepthBytes / 32, kChunk = kChunkStages<T, Rows::kDepth>;
+  constexpr int kAhead = 3;  // steps, that fragments are read before they are multiplied
+  static_assert(kSteps % (kAhead + 1) == 0, "every stage begins in the same registers");
+  extern __shared__ uint4 memory[];
+  __shared__ uint64_t full[kStages], empty[kStages];
+  char* const shared = reinterpret_cast<char*>(memory);
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
+  const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
+  const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
+  const bool multiplies = threadIdx.x < Tile::kFirstCopying;
+  const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
+  if (threadIdx.x < kStages) {
+    init_barrier(full + threadIdx.x, Tile::kCopying);
+    init_barrier(empty + threadIdx.x, Tile::kMultiplying / 32);
+  }
+  __syncthreads();
+
+  unsigned before = 0;  // stages of this block's tiles before
+  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x, before += unsigned(stages)) {
+    const TilePlace place(product, tile);
+    Sum sums[1][1][4];
+    if (!multiplies) {
+      typename Rows::Loader rows(product.rows, place.batch, int64_t(place.row) * Tile::kRows, product.height,
+                                 product.args.k);
+      typename Columns::Loader columns(product.columns, place.batch, int64_t(place.column) * Tile::kColumns,
+                                       product.width, product.args.k);
+      const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
+      const bool stored = !product.rows.vectors || !product.columns.vectors;  // not only copied
+#pragma unroll 1
+      for (int stage = 0; stage < stages; stage++) {
+        const unsigned slot = (before + stage) % kStages;
+        char* const to = shared + slot * Tile::kStageBytes;
+        await_phase(empty + slot, ((before + stage) / kStages + 1) % 2);
+        if (stage < whole) {
+          rows.load_whole(to);
+          columns.load_whole(to + Rows::kBytes);
+        } else {
+          const int64_t left = product.args.k - int64_t(stage) * Rows::kDepth;
+          rows.load(to, left);
+          columns.load(to + Rows::kBytes, left);
+        }
+        if (stored) {
+          commit_copies();
+          await_copies<0>();
+          arrive(full + slot);
+        } else {
+          arrive_when_copied(full + slot);
+        }
+      }
+    } else {
+      Read fragments[kAhead + 1];
+      const auto read = [&](unsigned slot, int step) {
+        Read& to = fragments[step % (kAhead + 1)];
+        const char* const at = shared + slot * Tile::kStageBytes;
+        Rows::template fragment<false>(to.rows[0], at, warp_row, step, lane);
+        Columns::template fragment<true>(to.columns[0], at + Rows::kBytes, warp_column, step, lane);
+      };
+      const auto await_stage = [&](int stage) {
+        const unsigned slot = (before + stage) % kStages;
+        await_phase(full + slot, (before + stage) / kStages % 2);
+        return slot;
+      };
+      unsigned slot = 0;
+      if (stages > 0) {
+        slot = await_stage(0);
+#pragma unroll
+        for (int step = 0; step < kAhead; step++) read(slot, step);
+      }
+      int stage = 0;
+      for (int chunk = 0;; chunk++) {
+#pragma unroll
+        for (Sum& sum : sums[0][0]) sum = 0;
+        const int end = stages - stage < kChunk ? stages : stage + kChunk;
+#pragma unroll 1
+        for (; stage < end; stage++) {
+#pragma unroll
+          for (int step = 0; step < kSteps; step++) {
+            if (step + kAhead == kSteps) {
+              __syncwarp();
+              if (lane == 0) arrive(empty + slot);
+              if (stage + 1 < stages) slot = await_stage(stage + 1);
+            }
+            // Behind the last stage what is read again is not used.
+            read(slot, (step + kAhead) % kSteps);
+            const Read& from = fragments[step % (kAhead + 1)];
+            multiply_tile<T>(sums[0][0], from.rows[0], from.of_column(0));
+          }
+        }
+        if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);
+        if (stage == stages) break;
+      }
+    }
+    __syncthreads();  // nobody reads the stages any more
+    if (multiplies) store_sums<T, Tile>(product, place, shared, sums);
+    __syncthreads();  // before the next tile's stages
+  }
+}
+
+}  // namespace torch_reductions::cuda
