@@ -313,9 +313,7 @@ def value_bytes(kernel: str) -> int:
     if product := re.match(r"(?:multiply_\w+|add_planes)<([\w ]+),", kernel):
         return 8 if product[1] in ("double", "unsigned long") else 4
     if element := re.match(r"add_\w+<(?:unsigned )?(\w+)[,>]", kernel):
-        return {"char": 1, "short": 2, "Half": 2, "BFloat16": 2, "int": 4, "float": 4, "long": 8, "double": 8}[
-            element[1]
-        ]
+        return BYTES[element[1]]
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
     if step := re.match(r"(?:recur_lines<\w+|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
         return 2 * size[step[1]]
