@@ -543,6 +543,7 @@ def product_cuda_rest() -> Iterator[ProductCase]:
     yield ProductCase("mm", (128, 4096, 4096), None, "bfloat16")
     yield ProductCase("mm", (32768, 32768, 64), None, "bfloat16")
     yield ProductCase("mm", (256, 256, 524288), None, "bfloat16")
+    yield ProductCase("mm", (16, 4096, 65536), None, "bfloat16")
     yield ProductCase("mm", (4096, 4096, 4096), None, "bfloat16", form="into float32")
     yield ProductCase("mm", (4096, 4096, 4096), None, "float16")
     yield ProductCase("mm", (8205, 5921, 2949), None, "int32")

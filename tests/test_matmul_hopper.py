@@ -42,7 +42,9 @@ SHAPES = [
     *[(1, 1, 1), (7, 9, 11), (64, 128, 64), (128, 256, 64), (128, 256, 8192), (130, 258, 66), (129, 255, 1023)],
     *[(1, 4096, 512), (300, 1, 700), (33, 17, 5), (256, 256, 16), (257, 513, 2949), (1024, 1024, 1024)],
     *[(4100, 2050, 100), (5000, 3000, 40), (8205, 5921, 33), (200, 300, 8193), (140, 260, 16384), (64, 130, 24567)],
+    *[(40, 72, 100000), *[(m, 4096, 2800) for m in (128, 256, 512)]],
 ]
+TILES = [(256, 512), (1000, 1020), (512, 4096), (2048, 2048)]  # m, n: one of each shape of tile
 
 
 def differing(got: Tensor, expected: Tensor) -> str:
@@ -81,25 +83,27 @@ def some_rows(m: int, n: int, k: int) -> Tensor:
 @EVERY_LAYOUT
 @pytest.mark.parametrize("dtype", HALVES + BYTES, ids=str)
 def test_places_of_b(dtype: torch.dtype, layouts: tuple[str, str]) -> None:
-    m, n, k = 256, 512, 192
-    b = numbers(k, n, dtype=dtype)
-    picked = torch.randint(k, (m,), device="cuda")
-    a = torch.zeros(m, k, device="cuda", dtype=dtype)
-    a[torch.arange(m, device="cuda"), picked] = 1
-    got = tr.mm(LAYOUTS[layouts[0]](a), LAYOUTS[layouts[1]](b), variant=VARIANT)
-    assert differing(got, b[picked]) == ""
+    k = 192
+    for m, n in TILES:
+        b = numbers(k, n, dtype=dtype)
+        picked = torch.randint(k, (m,), device="cuda")
+        a = torch.zeros(m, k, device="cuda", dtype=dtype)
+        a[torch.arange(m, device="cuda"), picked] = 1
+        got = tr.mm(LAYOUTS[layouts[0]](a), LAYOUTS[layouts[1]](b), variant=VARIANT)
+        assert differing(got, b[picked]) == ""
 
 
 @EVERY_LAYOUT
 @pytest.mark.parametrize("dtype", HALVES + BYTES, ids=str)
 def test_places_of_a(dtype: torch.dtype, layouts: tuple[str, str]) -> None:
-    m, n, k = 256, 512, 192
-    a = numbers(m, k, dtype=dtype)
-    picked = torch.randint(k, (n,), device="cuda")
-    b = torch.zeros(k, n, device="cuda", dtype=dtype)
-    b[picked, torch.arange(n, device="cuda")] = 1
-    got = tr.mm(LAYOUTS[layouts[0]](a), LAYOUTS[layouts[1]](b), variant=VARIANT)
-    assert differing(got, a[:, picked]) == ""
+    k = 192
+    for m, n in TILES:
+        a = numbers(m, k, dtype=dtype)
+        picked = torch.randint(k, (n,), device="cuda")
+        b = torch.zeros(k, n, device="cuda", dtype=dtype)
+        b[picked, torch.arange(n, device="cuda")] = 1
+        got = tr.mm(LAYOUTS[layouts[0]](a), LAYOUTS[layouts[1]](b), variant=VARIANT)
+        assert differing(got, a[:, picked]) == ""
 
 
 # --- Bits and values --------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ EVERY_LAYOUT = pytest.mark.parametrize("layouts", [(a, b) for a in LAYOUTS for b
 SHAPES = [
     *[(1, 1, 1), (1, 4096, 512), (16, 4096, 4096), (7, 100, 17000), (4096, 3, 300), (300, 16, 128)],
     *[(64, 64, 64), (33, 17, 5), (200, 300, 8193), (128, 512, 2949), (4096, 1024, 100), (3000, 5000, 40)],
+    *[(40, 72, 100000), (9, 40, 70000)],
 ]
 
 
@@ -80,6 +81,34 @@ def test_bytes(dtype: torch.dtype, layouts: tuple[str, str]) -> None:
         x, y = LAYOUTS[layouts[0]](a), LAYOUTS[layouts[1]](b)
         assert torch.equal(tr.mm(x, y, torch.int32, variant=VARIANT), exact.to(torch.int32))
         assert torch.equal(tr.mm(x, y, variant=VARIANT), exact.to(dtype))
+
+
+# m, n, k: where k is cut over blocks, which the last one is so long that its planes come in rounds
+CUT = [(5, 40, 70001), (40, 5, 70000), (100, 200, 33000), (256, 256, 100000), (1024, 1024, 330000)]
+
+
+@pytest.mark.parametrize("shape", CUT, ids=shape_id)
+@pytest.mark.parametrize("variant", ["tensor_core", "tensor_core_hopper"])
+def test_chunks_over_blocks(variant: str, shape: tuple[int, int, int]) -> None:
+    """The sum, from left to right, of products that each have one chunk of k."""
+    if variant == "tensor_core_hopper" and CAPABILITY != (9, 0):
+        pytest.skip("needs CUDA 9.0")
+    if variant == "tensor_core" and shape[0] > 1000:
+        pytest.skip("its tiles fill the device")
+    m, n, k = shape
+    a, b = numbers(m, k, dtype=torch.bfloat16), numbers(k, n, dtype=torch.bfloat16)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        got = tr.mm(a, b, torch.float32, variant=variant)
+        torch.cuda.synchronize()
+    assert any("add_planes" in event.name for event in profile.events())
+    chunks = [tr.mm(x, w, torch.float32, variant=variant) for x, w in zip(a.split(8192, 1), b.split(8192), strict=True)]
+    total = chunks[0]
+    for chunk in chunks[1:]:
+        total = total + chunk
+    assert torch.equal(got, total)
+    added = numbers(m, n, dtype=torch.bfloat16)
+    expected = (0.5 * total + 2 * added.float()).to(torch.bfloat16)
+    assert torch.equal(tr.addmm(added, a, b, alpha=0.5, beta=2, variant=variant), expected)
 
 
 @pytest.mark.parametrize("k", [72, 8192, 17000])

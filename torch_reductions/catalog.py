@@ -345,6 +345,7 @@ ADDITIONS = (
                 for shape in ((1,), (33,), (1025,), (100_003,))
                 for left, right in (("contiguous", "contiguous"), ("sliced", "contiguous"), ("narrow", "narrow"))
             ),
+            (Input((5, 1301), "sliced"), Input((5, 1301), "narrow", seed=1)),  # rows of several parts
             *(
                 _shapes(left, right)
                 for left, right in (

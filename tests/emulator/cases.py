@@ -603,8 +603,11 @@ ORDERED_PRODUCTS = (
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
     *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),
 )
-# Of tensor_core_hopper: once more around its ring of copies, in pairs of blocks, in several chains.
+# Of tensor_core_hopper: small tiles in every layout; a k whose chunks are cut over blocks; once more around its ring of
+# copies, in pairs of blocks, in several chains.
 HOPPER_PRODUCTS = (
+    *(Product(130, 70, 200, a, b, multiprocessors=sm) for a in "rc" for b in "rc" for sm in (5, 8)),
+    *(Product(70, 70, 16500, "c", "r", "r", 2, 2, 2, 24), Product(130, 64, 17000, "r1", "c", multiprocessors=12)),
     *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
     *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 8266, "r", "c")),
 )
@@ -654,17 +657,22 @@ def distance_cases_of(dtype: torch.dtype, views: Sequence[Distance] = DISTANCES)
 
 # Of the rung on tensor cores: each of its tiles (narrow ones, small ones where there are few, wide ones), whole and cut
 # off at every end, in every layout; results whose rows and columns change places; chunks of k, where blocks go from
-# tile to tile.
+# tile to tile, and cut over blocks.
 TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
     *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
     *(Product(40, 40, 8196), Product(3, 100, 8196, multiprocessors=1)),
+    *(
+        Product(20, 40, 16500, "r", "c", multiprocessors=8),
+        Product(5, 40, 24576, "c", "rx", batch=2, multiprocessors=9),
+    ),
 )
 OTHER_TENSOR_PRODUCTS = (
     *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 17000, batch=2)),
     *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(300, 16, 96, "c", "c")),
     *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 100, "c", "c")),
     *(Product(129, 40, 8196, "c", multiprocessors=1), Product(100, 200, 8196, "r", "c"), Product(3, 40, 16400)),
+    *(Product(70, 20, 24577, "c", "r", "r", 2, 2, 2, 24), Product(40, 5, 17000, "r1", "r", "r", 1, 0.5, 1, 9)),
 )
 TENSOR_DTYPES = (torch.float16, torch.bfloat16, torch.int8, torch.uint8)
 
@@ -676,7 +684,7 @@ def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -
 
 # Sums of two tensors: one element, rows that are no multiple of a block or of a vector, what is left behind the last
 # vector; misaligned, broadcast, with gaps; rows that vectors fit and rows that they do not; across the output, whole
-# tiles and cut ones, one operand and both, with planes around; more dims than two.
+# tiles and cut ones, one operand and both, with planes around; more dims than two; rows of several parts.
 ADDITIONS = (
     *(Addition((n,), (1,), (1,), alpha=a) for n, a in ((1, 1), (33, 2.5), (4096, -3), (9001, 1))),
     *(Addition((4100,), (1,), (1,), columns=41, offsets=at, alpha=7) for at in ((0, 0), (1, 0), (0, 3), (2, 2))),
@@ -690,6 +698,7 @@ ADDITIONS = (
     Addition((33, 3, 40), (120, 40, 1), (1, 33, 99)),
     Addition((20, 36, 3), (36, 1, 720), (0, 1, 36)),
     Addition((4, 3, 2, 5, 2), (1, 8, 24, 48, 240), (0, 1, 3, 0, 6), columns=2),
+    *(Addition((n, 5), (s, n + 3), (1, n + 1), alpha=2) for n, s in ((1300, 1), (2047, 0), (1024, 1), (129, 2))),
 )
 MORE_BLOCKS = (  # more rows than a grid has in y, more elements than the threads that run at once
     Addition((2, 66000), (1, 2), (1, 3)),

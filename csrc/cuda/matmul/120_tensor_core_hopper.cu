@@ -1,20 +1,24 @@
 // tensor_core_hopper
 // Changes: wgmma in the place of mma.sync: four warps multiply tiles where they lie in shared memory. Tiles are copied by
-//          an engine that one thread asks (bulk tensor copies, which swizzle, and pad with zeros); two warpgroups of a
-//          block multiply, the third only asks, and has given them its registers; blocks stay for many tiles.
+//          an engine that one thread asks (bulk tensor copies, which swizzle, and pad with zeros); one or two warpgroups
+//          of a block multiply, another only asks; blocks stay for many tiles, which are smaller where results are few.
 // Costs:   a GPU of 9.0 alone; operands whose addresses or rows are no multiples of 16 bytes are copied first, and bytes
-//          that do not lie along k are transposed.
+//          that do not lie along k are transposed. Where k is cut into its chunks, a second launch adds these.
 // Gains:   no operand passes a register, no thread that multiplies waits for memory: the tensor cores' full rate.
 // Order:   steps of the tensor core of 16 of k, ascending, in chains of 8192, folded from left to right; integers wrap.
 // Needs:   9.0 exactly, compiled for 9.0a; float16, bfloat16, int8 and uint8; any layout.
 // See:     PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation"; NVIDIA CUTLASS,
 //          "Efficient GEMM", warp specialization.
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "../../common/ceil_div.h"
 #include "hopper/pack.cuh"
 #include "hopper/tiles.cuh"
 #include "ladder.h"
+#include "ordered/planes.cuh"
 
 namespace torch_reductions::cuda {
 namespace {
@@ -93,74 +97,122 @@ Laid prepare(const Operand& o, int size, Context& context) {
   return {to, Along::k};
 }
 
-// How tiles are dealt out.
+// Tiles of the result, and how many cycles of a multiprocessor a step of k takes: of the largest ones the tensor cores',
+// of small ones the way of the operands from the L2.
+struct Shape {
+  int rows, columns, cycles;
+};
+constexpr Shape kShapes[] = {{128, 256, 960}, {128, 128, 512}, {64, 128, 384}, {64, 64, 256}};
+
+// How a product is dealt out to blocks: in pairs or not, k whole or cut into its chunks.
 struct Deal {
-  int64_t columns;  // of a tile
+  Shape shape;
   int pair;
+  bool cut;
 };
 
-int64_t tiles_of(const MatmulArgs& args, Deal deal) {
-  return args.batch * ceil_div(args.m, int64_t(kTileRows << deal.pair)) * ceil_div(args.n, deal.columns);
+int64_t tiles_of(const MatmulArgs& args, const Deal& deal) {
+  return args.batch * ceil_div(args.m, int64_t(deal.shape.rows << deal.pair)) *
+         ceil_div(args.n, int64_t(deal.shape.columns));
 }
 
-// 256 columns need the least of shared memory, pairs the least of the L2; narrow and single tiles are for results that have
-// too few of them for all multiprocessors. A round of tiles of 256 takes as long as 15 of 8 of 128: their rates are 16 to 15.
-Deal deal_of(const MatmulArgs& args, const Context& context) {
+// Pairs take so many cycles to start, but read less from the L2; without them a step takes so much longer where every
+// multiprocessor is at work.
+constexpr double kPairStart = 1500, kAlone = 0.15;
+
+// Cycles, about: the busiest multiprocessor multiplies one tile after another.
+double time_of(const MatmulArgs& args, const Deal& deal, int64_t steps, int64_t chain, int64_t processors) {
+  const int64_t pieces = deal.cut ? ceil_div(steps, chain) : 1;
+  const int64_t tiles = tiles_of(args, deal) * pieces;
+  const int64_t rounds = ceil_div(tiles, std::max(processors >> deal.pair, int64_t(1)));
+  const double cycles = double(rounds) * deal.shape.cycles * (deal.cut ? chain : steps);
+  const double fill = std::min(double(tiles) / processors, 1.);
+  return (deal.pair ? cycles + kPairStart : cycles * (1 + kAlone * fill)) +
+         (deal.cut ? fold_cycles(args, pieces, processors) : 0);
+}
+
+Deal deal_of(const MatmulArgs& args, int64_t steps, int64_t chain, const Context& context) {
   const int64_t processors = multiprocessors(context.device);
-  const auto time = [&](Deal deal) {
-    return ceil_div(tiles_of(args, deal), std::max(processors >> deal.pair, int64_t(1))) *
-           (deal.columns == 256 ? 15 : 8);
-  };
-  Deal best{256, 0};
-  for (const Deal deal : {Deal{128, 0}, Deal{256, 1}, Deal{128, 1}}) {
-    if (deal.pair && (args.m <= kTileRows || processors < 2)) continue;
-    if (time(deal) < time(best) || (time(deal) == time(best) && deal.pair > best.pair)) best = deal;
+  Deal best{};
+  double least = INFINITY;
+  for (const Shape& shape : kShapes) {
+    for (const bool cut : {false, true}) {
+      for (const int pair : {0, 1}) {
+        if ((cut && steps <= chain) || (pair && (args.m <= shape.rows || processors < 2))) continue;
+        const Deal deal{shape, pair, cut};
+        const double time = time_of(args, deal, steps, chain, processors);
+        if (time < least) best = deal, least = time;
+      }
+    }
   }
   return best;
 }
 
-template <class T, Along along_a, Along along_b, int N>
-void run(const MatmulArgs& args, const Rows& a, const Rows& b, int pair, Context& context) {
-  const int64_t tiles = tiles_of(args, {N, pair});
+template <class T, Along along_a, Along along_b, int M, int N>
+void run(const MatmulArgs& args, const Rows& a, const Rows& b, const Deal& deal, int64_t steps, int64_t chain,
+         Context& context) {
+  const int pair = deal.pair;
+  const int64_t processors = multiprocessors(context.device);
   Plan plan{};
   plan.args = args;
   plan.pair = pair;
-  plan.tiles_m = int(ceil_div(args.m, int64_t(kTileRows << pair))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
-  plan.tiles = int(tiles);
-  plan.steps = int(ceil_div(args.k, int64_t(kStep<T>)));
-  plan.chain =
-      sizeof(T) == 2 ? int(kTensorChunk / kStep<T>) : plan.steps;  // of integers one chain is as good as several
+  plan.tiles_m = int(ceil_div(args.m, int64_t(M << pair))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
+  plan.steps = plan.piece = int(steps), plan.chain = int(chain);
+  plan.batches = int(args.batch);
   plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
-  const int64_t size = size_of(args.output_dtype);
-  plan.plain = args.alpha == 1 && args.added.data == nullptr;
-  const auto together = [&](int64_t count) {
-    return args.n % count == 0 && reinterpret_cast<uintptr_t>(args.output) % (count * size) == 0;
+  const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? M : kStep<T>);
+  const CUtensorMap map_b = map_of(b, args.dtype,
+                                   along_b == Along::k ? N >> pair
+                                   : N == kRows        ? kStep<T> >> pair
+                                                       : kStep<T>);
+  const auto start = [&](int64_t pieces) {
+    const int64_t tiles = tiles_of(args, deal) * pieces, size = size_of(plan.args.output_dtype);
+    const auto together = [&](int64_t count) {
+      return args.n % count == 0 && reinterpret_cast<uintptr_t>(plan.args.output) % (count * size) == 0;
+    };
+    plan.tiles = int(tiles);
+    plan.plain = plan.args.alpha == 1 && plan.args.added.data == nullptr;
+    plan.fours = together(4), plan.eights = together(8);
+    const int64_t blocks = std::min(tiles, std::max(processors >> pair, int64_t(1))) << pair;
+    if (plan.chain < plan.piece)
+      plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
+    launch_clusters(multiply_bulk_tiles<T, along_a, along_b, M, N>, 1 << pair, blocks, kThreads<M>, kSharedBytes<M>,
+                    context.stream, map_a, map_b, plan);
   };
-  plan.fours = together(4), plan.eights = together(8);
-  const int64_t blocks = std::min(tiles, std::max(int64_t(multiprocessors(context.device)) >> pair, int64_t(1)))
-                         << pair;
-  if (plan.chain < plan.steps)
-    plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * kTileRows * N * sizeof(float)));
-  const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? kTileRows : kStep<T>);
-  const CUtensorMap map_b = map_of(b, args.dtype, along_b == Along::k ? N >> pair : kStep<T>);
-  launch_clusters(multiply_bulk_tiles<T, along_a, along_b, N>, 1 << pair, blocks, kThreads, kSharedBytes,
-                  context.stream, map_a, map_b, plan);
+  if (!deal.cut) return start(1);
+  if constexpr (sizeof(T) == 2) {
+    plan.args.output_dtype = Dtype::float32, plan.args.alpha = 1, plan.args.added.data = nullptr;
+    plan.piece = plan.chain;
+    const auto multiply = [&](int64_t first, int64_t count, float* planes) {
+      plan.args.output = planes;
+      plan.first = int(first * chain);
+      start(count);
+    };
+    in_chunks<T>(args, context, multiply);
+  }
 }
 
 template <class T, Along along_a, Along along_b>
-void run_width(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context) {
-  const Deal deal = deal_of(args, context);
-  if (deal.columns == 256) run<T, along_a, along_b, 256>(args, a, b, deal.pair, context);
-  else run<T, along_a, along_b, 128>(args, a, b, deal.pair, context);
+void run_shape(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context) {
+  const int64_t steps = ceil_div(args.k, int64_t(kStep<T>));
+  const int64_t chain = sizeof(T) == 2 ? kTensorChunk / kStep<T> : steps;  // of integers one is as good as several
+  const Deal deal = deal_of(args, steps, chain, context);
+  const auto run_of = [&]<int... I>(std::integer_sequence<int, I...>) {
+    ((deal.shape.rows == kShapes[I].rows && deal.shape.columns == kShapes[I].columns
+          ? run<T, along_a, along_b, kShapes[I].rows, kShapes[I].columns>(args, a, b, deal, steps, chain, context)
+          : void()),
+     ...);
+  };
+  run_of(std::make_integer_sequence<int, int(std::size(kShapes))>());
 }
 
 template <class T>
 void run_layout(const MatmulArgs& args, const Laid& a, const Laid& b, Context& context) {
-  if constexpr (sizeof(T) == 1) return run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
-  else if (a.along == Along::k && b.along == Along::k) run_width<T, Along::k, Along::k>(args, a.rows, b.rows, context);
-  else if (a.along == Along::k) run_width<T, Along::k, Along::mn>(args, a.rows, b.rows, context);
-  else if (b.along == Along::k) run_width<T, Along::mn, Along::k>(args, a.rows, b.rows, context);
-  else run_width<T, Along::mn, Along::mn>(args, a.rows, b.rows, context);
+  if constexpr (sizeof(T) == 1) return run_shape<T, Along::k, Along::k>(args, a.rows, b.rows, context);
+  else if (a.along == Along::k && b.along == Along::k) run_shape<T, Along::k, Along::k>(args, a.rows, b.rows, context);
+  else if (a.along == Along::k) run_shape<T, Along::k, Along::mn>(args, a.rows, b.rows, context);
+  else if (b.along == Along::k) run_shape<T, Along::mn, Along::k>(args, a.rows, b.rows, context);
+  else run_shape<T, Along::mn, Along::mn>(args, a.rows, b.rows, context);
 }
 
 // Is the kernel here more than its empty body for other architectures? That one has no barriers in shared memory.
@@ -168,7 +220,7 @@ bool compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Along::k, Along::k, 128>),
+    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Along::k, Along::k, 128, 128>),
           "cudaFuncGetAttributes");
     return attributes.sharedSizeBytes > 0;
   }();
@@ -185,7 +237,7 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
                     args.dtype == Dtype::uint8;
   const int64_t most = std::max({args.m, args.n, args.k});
   return type && most <= INT32_MAX - 256 &&
-         args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(128)) * ceil_div(args.n, int64_t(128))) &&
+         args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(64)) * ceil_div(args.n, int64_t(64))) &&
          architecture(context.device) == 90 && compiled();
 }
 

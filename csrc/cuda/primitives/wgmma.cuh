@@ -80,13 +80,16 @@ __device__ __forceinline__ void take_registers() {
 
 // The names of the sums, %0, %1, ..., and the sums themselves.
 #define TEN(t) "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
-#define NAMES_60 TEN() TEN(1) TEN(2) TEN(3) TEN(4) TEN(5)
+#define NAMES_30 TEN() TEN(1) TEN(2)
+#define NAMES_32 "{" NAMES_30 "%30, %31}"
+#define NAMES_60 NAMES_30 TEN(3) TEN(4) TEN(5)
 #define NAMES_64 "{" NAMES_60 "%60, %61, %62, %63}"
 #define NAMES_128 \
   "{" NAMES_60 TEN(6) TEN(7) TEN(8) TEN(9) TEN(10) TEN(11) "%120, %121, %122, %123, %124, %125, %126, %127}"
 #define SUMS_4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
 #define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
-#define SUMS_64 SUMS_16(0), SUMS_16(16), SUMS_16(32), SUMS_16(48)
+#define SUMS_32 SUMS_16(0), SUMS_16(16)
+#define SUMS_64 SUMS_32, SUMS_16(32), SUMS_16(48)
 #define SUMS_128 SUMS_64, SUMS_16(64), SUMS_16(80), SUMS_16(96), SUMS_16(112)
 
 // Operands behind the sums: the descriptors, whether to add to the sums or to zeros, and of 2-byte types the factors' signs
@@ -106,35 +109,44 @@ __device__ __forceinline__ void take_registers() {
 template <class T, Along along_a_, Along along_b_, int Count>
 __device__ __forceinline__ void multiply_async([[maybe_unused]] uint32_t (&d)[Count], [[maybe_unused]] uint64_t a,
                                                [[maybe_unused]] uint64_t b, [[maybe_unused]] bool add) {
-  static_assert(Count == 64 || Count == 128, "128 or 256 columns");
+  static_assert(Count == 32 || Count == 64 || Count == 128, "64, 128 or 256 columns");
   static_assert(sizeof(T) == 2 || (along_a_ == Along::k && along_b_ == Along::k));
 #ifdef CUDA_ON_CPU
   emulator::multiply_async<T>(d, a, b, add, along_a_ == Along::mn, along_b_ == Along::mn);
 #elif defined(HOPPER)
   if constexpr (std::is_same_v<T, BFloat16>) {
-    if constexpr (Count == 64)
+    if constexpr (Count == 32)
+      HALF_WGMMA("m64n64k16", ".f32.bf16.bf16", NAMES_32, SUMS_32, "%32", "%33", "%34", "%35", "%36");
+    else if constexpr (Count == 64)
       HALF_WGMMA("m64n128k16", ".f32.bf16.bf16", NAMES_64, SUMS_64, "%64", "%65", "%66", "%67", "%68");
     else HALF_WGMMA("m64n256k16", ".f32.bf16.bf16", NAMES_128, SUMS_128, "%128", "%129", "%130", "%131", "%132");
   } else if constexpr (std::is_same_v<T, Half>) {
-    if constexpr (Count == 64)
+    if constexpr (Count == 32)
+      HALF_WGMMA("m64n64k16", ".f32.f16.f16", NAMES_32, SUMS_32, "%32", "%33", "%34", "%35", "%36");
+    else if constexpr (Count == 64)
       HALF_WGMMA("m64n128k16", ".f32.f16.f16", NAMES_64, SUMS_64, "%64", "%65", "%66", "%67", "%68");
     else HALF_WGMMA("m64n256k16", ".f32.f16.f16", NAMES_128, SUMS_128, "%128", "%129", "%130", "%131", "%132");
   } else if constexpr (std::is_same_v<T, int8_t>) {
-    if constexpr (Count == 64) BYTE_WGMMA("m64n128k32", ".s32.s8.s8", NAMES_64, SUMS_64, "%64", "%65", "%66");
+    if constexpr (Count == 32) BYTE_WGMMA("m64n64k32", ".s32.s8.s8", NAMES_32, SUMS_32, "%32", "%33", "%34");
+    else if constexpr (Count == 64) BYTE_WGMMA("m64n128k32", ".s32.s8.s8", NAMES_64, SUMS_64, "%64", "%65", "%66");
     else BYTE_WGMMA("m64n256k32", ".s32.s8.s8", NAMES_128, SUMS_128, "%128", "%129", "%130");
   } else {
     static_assert(std::is_same_v<T, uint8_t>);
-    if constexpr (Count == 64) BYTE_WGMMA("m64n128k32", ".s32.u8.u8", NAMES_64, SUMS_64, "%64", "%65", "%66");
+    if constexpr (Count == 32) BYTE_WGMMA("m64n64k32", ".s32.u8.u8", NAMES_32, SUMS_32, "%32", "%33", "%34");
+    else if constexpr (Count == 64) BYTE_WGMMA("m64n128k32", ".s32.u8.u8", NAMES_64, SUMS_64, "%64", "%65", "%66");
     else BYTE_WGMMA("m64n256k32", ".s32.u8.u8", NAMES_128, SUMS_128, "%128", "%129", "%130");
   }
 #endif
 }
 #undef TEN
+#undef NAMES_30
+#undef NAMES_32
 #undef NAMES_60
 #undef NAMES_64
 #undef NAMES_128
 #undef SUMS_4
 #undef SUMS_16
+#undef SUMS_32
 #undef SUMS_64
 #undef SUMS_128
 #undef HALF_WGMMA

@@ -1,4 +1,4 @@
-// Tiles of 32 x 32 elements for operands that lie across the output, as a transposed matrix does: read along their own
+// Tiles of 32 x 32 or 64 x 64 elements for operands that lie across the output, as a transposed matrix does: read along their own
 // rows into shared memory, and from there along the output's.
 #pragma once
 #include "../../../common/ceil_div.h"
@@ -7,7 +7,7 @@
 
 namespace torch_reductions::cuda {
 
-inline constexpr int kTile = 32, kTileRows = 8;  // a block has 32 x 8 threads
+inline constexpr unsigned kTileThreads = 256;
 
 // The second dim of the tiles, which operands lie along it, and how many tiles a plane of both dims is.
 struct Across {
@@ -27,18 +27,26 @@ inline Across find_across(const AddArgs& args) {
     return false;
   };
   across.input = lies(args.input_strides), across.other = lies(args.other_strides);
-  across.tiles_across = ceil_div(args.sizes[0], kTile), across.tiles_down = ceil_div(args.sizes[across.rows], kTile);
   return across;
 }
 
+// Elements of a side of a tile for each thread of a block of kTileThreads.
 template <class T>
-__global__ void __launch_bounds__(kTile* kTileRows)
+struct TileOf {
+  static constexpr int kSide = sizeof(T) > 4 ? 32 : 64, kDown = int(kTileThreads) / kSide, kPasses = kSide / kDown;
+  // Lanes below each other meet all banks.
+  using Shared = T[kSide][kSide + (sizeof(T) < 4 ? 4 / sizeof(T) : 1)];
+};
+
+template <class T>
+__global__ void __launch_bounds__(kTileThreads)
     add_tiles(const __grid_constant__ AddArgs args, const __grid_constant__ Across across,
               const __grid_constant__ Adder<T> add) {
-  __shared__ T tiles[2][kTile][kTile + 1];
+  using Tile = TileOf<T>;
+  __shared__ typename Tile::Shared tiles[2];
   const int64_t width = args.sizes[0], height = args.sizes[across.rows];
-  const int64_t column = blockIdx.x % across.tiles_across * kTile, above = blockIdx.x / across.tiles_across;
-  const int64_t row = above % across.tiles_down * kTile;
+  const int64_t column = blockIdx.x % across.tiles_across * Tile::kSide, above = blockIdx.x / across.tiles_across;
+  const int64_t row = above % across.tiles_down * Tile::kSide;
   int64_t rest = above / across.tiles_down, stride = width, row_stride = 0, first = 0;
   Places at{0, 0};
   for (int d = 1; d < args.dims; stride *= args.sizes[d++]) {  // of the output
@@ -50,31 +58,45 @@ __global__ void __launch_bounds__(kTile* kTileRows)
     rest /= args.sizes[d];
     at.input += here * args.input_strides[d], at.other += here * args.other_strides[d], first += here * stride;
   }
-  const T* input = static_cast<const T*>(args.input) + at.input;
-  const T* other = static_cast<const T*>(args.other) + at.other;
-  const int64_t input_step = args.input_strides[across.rows], other_step = args.other_strides[across.rows];
-  const int x = threadIdx.x % kTile, y = threadIdx.x / kTile;
+  const int x = int(threadIdx.x) % Tile::kSide, y = int(threadIdx.x) / Tile::kSide;
+  // All loads are on their way at once: neighbouring threads along the rows' dim of an operand that lies across.
+  const auto load = [&](T(&values)[Tile::kPasses], const void* data, const int64_t (&strides)[kAddDims], bool lies) {
+    const int64_t down = strides[across.rows], along = strides[0];
+    const T* const from = static_cast<const T*>(data) + row * down + column * along +
+                          (lies ? x * down + y * along : y * down + x * along);
+    const int64_t step = (lies ? along : down) * Tile::kDown;
+    const int64_t left = (lies ? width - column : height - row) - y;  // of the passes
+    const bool there = x < (lies ? height - row : width - column);
 #pragma unroll
-  for (int j = y; j < kTile; j += kTileRows) {  // neighbouring threads along the rows' dim
-    if (row + x >= height || column + j >= width) continue;
-    if (across.input) tiles[0][j][x] = input[(row + x) * input_step + (column + j) * args.input_strides[0]];
-    if (across.other) tiles[1][j][x] = other[(row + x) * other_step + (column + j) * args.other_strides[0]];
+    for (int pass = 0; pass < Tile::kPasses; pass++)
+      if (there && pass * Tile::kDown < left) values[pass] = from[pass * step];
+  };
+  T a[Tile::kPasses], b[Tile::kPasses];
+  load(a, static_cast<const T*>(args.input) + at.input, args.input_strides, across.input);
+  load(b, static_cast<const T*>(args.other) + at.other, args.other_strides, across.other);
+#pragma unroll
+  for (int pass = 0; pass < Tile::kPasses; pass++) {
+    if (across.input) tiles[0][y + pass * Tile::kDown][x] = a[pass];
+    if (across.other) tiles[1][y + pass * Tile::kDown][x] = b[pass];
   }
   __syncthreads();
+  T* const to = static_cast<T*>(args.output) + first + (row + y) * row_stride + column + x;
 #pragma unroll
-  for (int j = y; j < kTile; j += kTileRows) {  // neighbouring threads along the output
+  for (int pass = 0; pass < Tile::kPasses; pass++) {  // neighbouring threads along the output
+    const int j = y + pass * Tile::kDown;
     if (row + j >= height || column + x >= width) continue;
-    const T a = across.input ? tiles[0][x][j] : input[(row + j) * input_step + (column + x) * args.input_strides[0]];
-    const T b = across.other ? tiles[1][x][j] : other[(row + j) * other_step + (column + x) * args.other_strides[0]];
-    static_cast<T*>(args.output)[first + (row + j) * row_stride + column + x] = add(a, b);
+    to[pass * Tile::kDown * row_stride] =
+        add(across.input ? tiles[0][x][j] : a[pass], across.other ? tiles[1][x][j] : b[pass]);
   }
 }
 
 template <class T>
-void add_by_tiles(const AddArgs& args, const Across& across, Context& context) {
+void add_by_tiles(const AddArgs& args, Across across, Context& context) {
+  constexpr int kSide = TileOf<T>::kSide;
+  across.tiles_across = ceil_div(args.sizes[0], kSide), across.tiles_down = ceil_div(args.sizes[across.rows], kSide);
   const int64_t planes = args.count / args.sizes[0] / args.sizes[across.rows];
   const int64_t blocks = planes * across.tiles_across * across.tiles_down;
-  launch(add_tiles<T>, blocks, kTile * kTileRows, 0, context.stream, args, across, Adder<T>(args));
+  launch(add_tiles<T>, blocks, kTileThreads, 0, context.stream, args, across, Adder<T>(args));
 }
 
 }  // namespace torch_reductions::cuda

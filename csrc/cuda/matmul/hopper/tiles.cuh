@@ -1,9 +1,9 @@
-// The kernel of tensor_core_hopper: blocks that stay, of one warpgroup that asks for tiles and two that multiply them.
+// The kernel of tensor_core_hopper: blocks that stay, of a warpgroup that asks for tiles and one or two that multiply them.
 //
-// A tile of the result is 128 x N, N = 128 or 256: 64 rows for each of the two. A step is 128 bytes of k. Shared memory is a
-// ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has come, empty[slot] that
-// the eight warps have read it. In a pair, a cluster of two blocks, the tiles lie one above the other: each block asks for its
-// own rows of a and one half of the columns of b, which come to both; so empty[slot] waits for the warps of both.
+// A tile of the result is M x N, 64 rows for each warpgroup that multiplies. A step is 128 bytes of k. Shared memory is a
+// ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has come, empty[slot] that the
+// warps that multiply have read it. In a pair, a cluster of two blocks, the tiles lie one above the other: each block asks
+// for its own rows of a and one half of the columns of b, which come to both; so empty[slot] waits for the warps of both.
 #pragma once
 #include "../../primitives/bulk.cuh"
 #include "../../primitives/cluster.cuh"
@@ -18,17 +18,21 @@ extern __shared__ uint4 memory[];
 
 namespace {
 
-constexpr int kThreads = 3 * 128, kMultiplyingWarps = 8;
-constexpr int kTileRows = 128, kRows = 64;         // of the result's tile; of each warpgroup's half
-constexpr int kHalfBytes = kRows * kTileRowBytes;  // of 64 rows of a step, or of 64 columns of its k rows
+constexpr int kRows = 64;                          // of a warpgroup's part of the result's tile
+constexpr int kPartBytes = kRows * kTileRowBytes;  // of 64 rows of a step, or of 64 columns of its k rows
 constexpr int kRingBytes = 192 * 1024, kAlignment = 1024;
 constexpr int kStripBytes = 16 * kRows * 4;  // a warp's 16 rows of 64 columns of sums
-constexpr int kSharedBytes = kAlignment + kRingBytes + kMultiplyingWarps * kStripBytes;
 
-template <int N>
-inline constexpr int kStepBytes = (kTileRows + N) * kTileRowBytes;
-template <int N>
-inline constexpr int kSlots = kRingBytes / kStepBytes<N>;
+template <int M>
+inline constexpr int kMultiplyingWarps = M / 16;
+template <int M>
+inline constexpr int kThreads = 128 + kMultiplyingWarps<M> * 32;
+template <int M>
+inline constexpr int kSharedBytes = kAlignment + kRingBytes + kMultiplyingWarps<M> * kStripBytes;
+template <int M, int N>
+inline constexpr int kStepBytes = (M + N) * kTileRowBytes;
+template <int M, int N>
+inline constexpr int kSlots = kRingBytes / kStepBytes<M, N>;
 template <class T>
 inline constexpr int kStep = kTileRowBytes / int(sizeof(T));  // elements of k
 
@@ -36,38 +40,49 @@ inline constexpr int kStep = kTileRowBytes / int(sizeof(T));  // elements of k
 struct Plan {
   MatmulArgs args;
   int pair;                     // 1: two blocks in a cluster, 0: one
-  int tiles_m, tiles_n, tiles;  // of a cluster, which are 128 or 256 rows high; tiles: of all batches
+  int tiles_m, tiles_n, tiles;  // of a cluster, which are one or two tiles high; tiles: of all batches and pieces of k
   int steps, chain;             // steps of k, and how many of them are one chain
+  int first, piece;             // steps of k: where the first piece begins, and how long each is
+  int batches;                  // of each piece
   int a_batches, b_batches;     // 1 where each batch has a matrix of its own, 0 where all have the same
   bool fours, eights;           // may four, or eight elements of a row be written at once?
   bool plain;                   // are sums only rounded?
   uint4* totals;                // of the chains so far, where there are several: a part for each block
 };
 
-// Where a tile begins.
+// Where a tile begins. Batches of one piece of k follow those of the one before.
 struct Tile {
   int batch, i, j;
 };
 
+struct Steps {
+  int begin, end;
+};
+
+__device__ __forceinline__ Steps steps_of(const Plan& plan, Tile tile) {
+  const int begin = plan.first + tile.batch / plan.batches * plan.piece;
+  return {begin, min(begin + plan.piece, plan.steps)};
+}
+
 // Blocks that run at the same time share rows of a and columns of b, which then come from the L2: tiles are numbered down
 // columns of 2048 rows, then to the right.
-template <int N>
+template <int M, int N>
 __device__ __forceinline__ Tile tile_at(const Plan& plan, int number, int rank) {
   const int per_batch = plan.tiles_m * plan.tiles_n, batch = number / per_batch, rest = number % per_batch;
-  const int tall = (2048 / kTileRows) >> plan.pair;
+  const int tall = (2048 / M) >> plan.pair;
   const int top = rest / (tall * plan.tiles_n) * tall, height = min(plan.tiles_m - top, tall);
   const int within = rest - top * plan.tiles_n;
-  return {batch, (((top + within % height) << plan.pair) + rank) * kTileRows, within / height * N};
+  return {batch, (((top + within % height) << plan.pair) + rank) * M, within / height * N};
 }
 
 // A place in the ring: the parity says which time around.
-template <int N>
+template <int M, int N>
 struct Slot {
   int index = 0;
   unsigned parity = 0;
 
   __device__ __forceinline__ void next() {
-    if (++index == kSlots<N>) index = 0, parity ^= 1;
+    if (++index == kSlots<M, N>) index = 0, parity ^= 1;
   }
 };
 
@@ -76,36 +91,45 @@ struct Ring {
   char* steps;
 };
 
-// One step of `count` rows of a, or columns of b, for one block or both.
+// One step of `count` rows of a, or columns of b, for one block.
 template <Along along>
 __device__ __forceinline__ void copy_step(char* to, const CUtensorMap* map, int mn, int count, int k, int batch,
-                                          uint64_t* full, bool both) {
-  const auto copy = [&](char* to, int column, int row) {
-    if (both) copy_tile_to(3, to, map, column, row, batch, full);
-    else copy_tile(to, map, column, row, batch, full);
-  };
-  if constexpr (along == Along::k) copy(to, k, mn);
+                                          uint64_t* full) {
+  if constexpr (along == Along::k) copy_tile(to, map, k, mn, batch, full);
   else
-    for (int c = 0; c < count; c += kRows) copy(to + c * kTileRowBytes, mn + c, k);
+    for (int c = 0; c < count; c += kRows) copy_tile(to + c * kTileRowBytes, map, mn + c, k, batch, full);
+}
+
+// A block's half of a step of N columns of b, for both: of its columns, or where there are 64 side by side, of its rows of k.
+template <class T, Along along, int N>
+__device__ __forceinline__ void copy_half(char* step, const CUtensorMap* map, int n, int k, int batch, uint64_t* full,
+                                          int rank) {
+  char* const to = step + rank * (N / 2) * kTileRowBytes;
+  if constexpr (along == Along::k) copy_tile_to(3, to, map, k, n + rank * (N / 2), batch, full);
+  else if constexpr (N == kRows) copy_tile_to(3, to, map, n, k + rank * (kStep<T> / 2), batch, full);
+  else
+    for (int c = 0; c < N / 2; c += kRows)
+      copy_tile_to(3, to + c * kTileRowBytes, map, n + rank * (N / 2) + c, k, batch, full);
 }
 
 // What the one thread that asks does.
-template <class T, Along along_a, Along along_b, int N>
+template <class T, Along along_a, Along along_b, int M, int N>
 __device__ __forceinline__ void ask(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan, Ring ring,
                                     int rank) {
-  const int part = N >> plan.pair;  // columns of b that this block asks for
-  Slot<N> slot;
+  Slot<M, N> slot;
   for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
-    const Tile tile = tile_at<N>(plan, number, rank);
-    const int batch_a = tile.batch * plan.a_batches, batch_b = tile.batch * plan.b_batches;
-    for (int step = 0; step < plan.steps; step++, slot.next()) {
+    const Tile tile = tile_at<M, N>(plan, number, rank);
+    const int batch = tile.batch % plan.batches, batch_a = batch * plan.a_batches, batch_b = batch * plan.b_batches;
+    const Steps steps = steps_of(plan, tile);
+    for (int step = steps.begin; step < steps.end; step++, slot.next()) {
       uint64_t* const full = ring.full + slot.index;
-      char* const a = ring.steps + slot.index * kStepBytes<N>;
-      char* const b = a + (kTileRows + rank * part) * kTileRowBytes;
+      char* const a = ring.steps + slot.index * kStepBytes<M, N>;
+      char* const b = a + M * kTileRowBytes;
       await_phase(ring.empty + slot.index, slot.parity ^ 1);  // the first time around at once
-      arrive_and_expect(full, kStepBytes<N>);
-      copy_step<along_a>(a, map_a, tile.i, kTileRows, step * kStep<T>, batch_a, full, false);
-      copy_step<along_b>(b, map_b, tile.j + rank * part, part, step * kStep<T>, batch_b, full, plan.pair != 0);
+      arrive_and_expect(full, kStepBytes<M, N>);
+      copy_step<along_a>(a, map_a, tile.i, M, step * kStep<T>, batch_a, full);
+      if (plan.pair) copy_half<T, along_b, N>(b, map_b, tile.j, step * kStep<T>, batch_b, full, rank);
+      else copy_step<along_b>(b, map_b, tile.j, N, step * kStep<T>, batch_b, full);
     }
   }
 }
@@ -116,13 +140,13 @@ __device__ __forceinline__ void leave_slot(Ring ring, int slot, int pair) {
 }
 
 // One chain: `steps` steps, d begins at zero.
-template <class T, Along along_a, Along along_b, int N>
-__device__ __forceinline__ void multiply_chain(uint32_t (&d)[N / 2], int steps, int pair, Ring ring, Slot<N>& slot,
+template <class T, Along along_a, Along along_b, int M, int N>
+__device__ __forceinline__ void multiply_chain(uint32_t (&d)[N / 2], int steps, int pair, Ring ring, Slot<M, N>& slot,
                                                uint64_t first_a, uint64_t first_b) {
   int before = 0;  // the slot of the step before
   for (int step = 0; step < steps; step++) {
     await_phase(ring.full + slot.index, slot.parity);
-    const uint64_t offset = uint64_t(unsigned(slot.index * kStepBytes<N>) >> 4);
+    const uint64_t offset = uint64_t(unsigned(slot.index * kStepBytes<M, N>) >> 4);
     fence_sums();
 #pragma unroll
     for (int k = 0; k < 4; k++)
@@ -146,9 +170,9 @@ __device__ __forceinline__ void add_to(uint32_t& d, uint32_t total) {
 }
 
 // total + chain, from left to right. A thread finds its own totals only, which lie in the L2.
-template <int N>
+template <int M, int N>
 __device__ __forceinline__ void fold_chain(uint32_t (&d)[N / 2], uint4* totals, bool first, bool last) {
-  constexpr int kNext = kMultiplyingWarps * 32;
+  constexpr int kNext = kMultiplyingWarps<M> * 32;
   if (!first) {
 #pragma unroll
     for (int i = 0; i < N / 8; i++) {
@@ -286,25 +310,25 @@ __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)
   }
 }
 
-// What the 256 threads that multiply do; `warp` is one of their 8.
-template <class T, Along along_a, Along along_b, int N>
+// What the threads that multiply do; `warp` is one of theirs.
+template <class T, Along along_a, Along along_b, int M, int N>
 __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, int warp) {
-  const int half = warp / 4;
   char* const strip = ring.steps + kRingBytes + warp * kStripBytes;
-  const uint64_t first_a = tile_descriptor(ring.steps + half * kHalfBytes, along_a, kHalfBytes);
-  const uint64_t first_b = tile_descriptor(ring.steps + 2 * kHalfBytes, along_b, kHalfBytes);
-  Slot<N> slot;
+  const uint64_t first_a = tile_descriptor(ring.steps + warp / 4 * kPartBytes, along_a, kPartBytes);
+  const uint64_t first_b = tile_descriptor(ring.steps + M * kTileRowBytes, along_b, kPartBytes);
+  Slot<M, N> slot;
   for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
+    const Tile tile = tile_at<M, N>(plan, number, rank);
+    const Steps all = steps_of(plan, tile);
     uint32_t d[N / 2];
-    for (int step = 0; step < plan.steps; step += plan.chain) {
-      const int steps = min(plan.chain, plan.steps - step);
-      multiply_chain<T, along_a, along_b, N>(d, steps, plan.pair, ring, slot, first_a, first_b);
+    for (int step = all.begin; step < all.end; step += plan.chain) {
+      const int steps = min(plan.chain, all.end - step);
+      multiply_chain<T, along_a, along_b, M, N>(d, steps, plan.pair, ring, slot, first_a, first_b);
       if constexpr (sizeof(T) == 2) {
-        uint4* const totals = plan.totals + int64_t(blockIdx.x) * (kTileRows * N / 4) + (threadIdx.x - 128);
-        if (plan.chain < plan.steps) fold_chain<N>(d, totals, step == 0, step + steps == plan.steps);
+        uint4* const totals = plan.totals + int64_t(blockIdx.x) * (M * N / 4) + (threadIdx.x - 128);
+        if (plan.chain < plan.steps) fold_chain<M, N>(d, totals, step == all.begin, step + steps == all.end);
       }
     }
-    const Tile tile = tile_at<N>(plan, number, rank);
     if constexpr (sizeof(T) == 2) {
       if (plan.plain && plan.args.output_dtype == plan.args.dtype) {
         write_rounded_tile<T, N>(plan, d, strip, tile, warp * 16);
@@ -315,20 +339,20 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
   }
 }
 
-template <class T, Along along_a, Along along_b, int N>
-__global__ void __launch_bounds__(kThreads, 1)
+template <class T, Along along_a, Along along_b, int M, int N>
+__global__ void __launch_bounds__(kThreads<M>, 1)
     multiply_bulk_tiles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                         const __grid_constant__ Plan plan) {
 #ifdef HOPPER
-  __shared__ uint64_t full[kSlots<N>], empty[kSlots<N>];
+  __shared__ uint64_t full[kSlots<M, N>], empty[kSlots<M, N>];
   char* const begin = reinterpret_cast<char*>(memory);
   const Ring ring{full, empty, begin + (0u - shared_address(begin)) % kAlignment};
   if (threadIdx.x == 0) {
     prefetch_map(&map_a);
     prefetch_map(&map_b);
-    for (int i = 0; i < kSlots<N>; i++) {
+    for (int i = 0; i < kSlots<M, N>; i++) {
       init_barrier(full + i, 1);
-      init_barrier(empty + i, kMultiplyingWarps << plan.pair);
+      init_barrier(empty + i, kMultiplyingWarps<M> << plan.pair);
     }
     publish_barriers();
   }
@@ -337,11 +361,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   else __syncthreads();
   const int warp = shuffle(int(threadIdx.x) / 32, 0);  // one value for all lanes, as the compiler can see
   if (warp < 4) {
-    give_registers<40>();
-    if (threadIdx.x == 0) ask<T, along_a, along_b, N>(&map_a, &map_b, plan, ring, rank);
+    if constexpr (M == 128) give_registers<40>();
+    if (threadIdx.x == 0) ask<T, along_a, along_b, M, N>(&map_a, &map_b, plan, ring, rank);
   } else {
-    take_registers<232>();
-    multiply<T, along_a, along_b, N>(plan, ring, rank, warp - 4);
+    if constexpr (M == 128) take_registers<232>();  // with fewer threads all have as many
+    multiply<T, along_a, along_b, M, N>(plan, ring, rank, warp - 4);
   }
   if (plan.pair) sync_cluster();  // the other block may still copy into this one's memory, and arrive there
 #endif

@@ -218,8 +218,7 @@ class ProductPlan {
 
   // So many planes as fit the workspace, in whole runs.
   int64_t planes_at_once(int64_t run) const {
-    const int64_t plane = args_.batch * args_.m * args_.n * int64_t(sizeof(P));
-    return std::max(int64_t(1), kPlaneBytes * multiprocessors_ / plane / run) * run;
+    return std::max(int64_t(1), cuda::planes_at_once(args_, sizeof(P), multiprocessors_) / run) * run;
   }
 
   static constexpr int kMostRun = 16;

@@ -7,9 +7,14 @@
 #include "../../primitives/async.cuh"
 #include "../../primitives/launch.h"
 #include "../elements.cuh"
-#include "tuning.h"
 
 namespace torch_reductions::cuda {
+
+// Threads of a block that adds planes, and how many planes each has on their way: groups of them.
+inline constexpr int kFoldThreads = 128, kFoldGroups = 4, kFoldGroup = 8;
+inline constexpr int64_t kPlaneBytes = 1 << 20;  // of all planes at a time, for each multiprocessor
+// What a launch that adds planes costs, and a byte of a plane, as products of float32 that a multiprocessor would compute.
+inline constexpr double kFoldLaunch = 1e6, kFoldByte = 10;
 
 // Planes 0 ... count - 1, plane 0 alone may be a total already; `into` is where the total goes unless it is the last
 // one. Without planes the products are +0.
@@ -74,6 +79,28 @@ void in_planes(const MatmulArgs& args, Context& context, int64_t chunks, int64_t
     launch(add_planes<P, Out>, ceil_div(elements, int64_t(kFoldThreads)), kFoldThreads, kBytes, context.stream, args,
            first > 0 ? planes : fresh, int(count) + (first > 0), first + count < chunks ? planes : nullptr);
   }
+}
+
+// So many planes as fit the workspace.
+inline int64_t planes_at_once(const MatmulArgs& args, int64_t size, int64_t processors) {
+  return std::max(kPlaneBytes * processors / (args.batch * args.m * args.n * size), int64_t(1));
+}
+
+// in_planes of the chunks that products of T on tensor cores have, as many at once as fit the workspace.
+template <class T, class Multiply>
+void in_chunks(const MatmulArgs& args, Context& context, Multiply multiply) {
+  const int64_t chunks = ceil_div(args.k, kTensorChunk);
+  const int64_t at_once = planes_at_once(args, sizeof(float), multiprocessors(context.device));
+  if (args.output_dtype == args.dtype) in_planes<float, T>(args, context, chunks, at_once, multiply);
+  else in_planes<float, float>(args, context, chunks, at_once, multiply);
+}
+
+// What it takes a device to add so many planes of float32, about.
+inline double fold_cycles(const MatmulArgs& args, int64_t chunks, int64_t processors) {
+  constexpr double kProducts = 128;  // of float32 that a multiprocessor computes a cycle
+  const int64_t rounds = ceil_div(chunks, planes_at_once(args, sizeof(float), processors));
+  const double bytes = double(args.batch) * args.m * args.n * chunks * sizeof(float);
+  return (kFoldLaunch * rounds + kFoldByte * bytes / processors) / kProducts;
 }
 
 }  // namespace torch_reductions::cuda

@@ -63,11 +63,7 @@ inline constexpr int kStripDepth = 32, kStripRows = 16;
 HOST_DEVICE constexpr int strip_stages(int rows) { return rows == 4 ? 4 : 3; }
 HOST_DEVICE constexpr int strip_warps(int bytes) { return 64 / bytes; }  // of a block at most, each with a chunk
 
-// Threads of a block that adds planes, and how many planes each has on their way: groups of them.
-inline constexpr int kFoldThreads = 128, kFoldGroups = 4, kFoldGroup = 8;
-inline constexpr int64_t kPlaneBytes = 1 << 20;  // of all planes at a time, for each multiprocessor
-// What a block costs to start, a launch that adds planes, and a byte of a plane, as products of float32 that a
-// multiprocessor would compute.
-inline constexpr double kBlockStart = 1e5, kFoldLaunch = 1e6, kFoldByte = 10;
+// What a block costs to start, as products of float32 that a multiprocessor would compute.
+inline constexpr double kBlockStart = 1e5;
 
 }  // namespace torch_reductions::cuda

@@ -26,14 +26,19 @@ struct TensorProduct {
   MatmulArgs args;
   TensorOperand rows, columns;
   int64_t height, width;         // of the result as it is computed
-  unsigned tiles, down, across;  // of all batches; of a matrix
+  unsigned tiles, down, across;  // of all batches and pieces of k; of a matrix
+  unsigned batches;              // of each piece
+  int64_t first, piece;          // of k: where the first piece begins, and how long each is
   bool transposed, vectors;      // vectors: may four neighbours be stored at once?
   void* totals;                  // where k has more than one chunk: room for the tile of each block
 };
 
-// Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2.
+// Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2. Batches of one piece
+// of k follow those of the one before.
 struct TilePlace {
-  unsigned batch, row, column;
+  unsigned batch, row, column;  // of the result
+  unsigned factors;             // their batch
+  int64_t begin, depth;         // of k
 
   __device__ __forceinline__ TilePlace(const TensorProduct& product, unsigned tile) {
     const unsigned group = product.down < 8 ? product.down : 8;  // times across that is no more than there are tiles
@@ -42,6 +47,9 @@ struct TilePlace {
     const unsigned first = in_batch / (group * product.across) * group, in_group = in_batch - first * product.across;
     const unsigned rows = product.down - first < group ? product.down - first : group;
     row = first + in_group % rows, column = in_group / rows;
+    factors = batch % product.batches;
+    begin = product.first + batch / product.batches * product.piece;
+    depth = product.args.k - begin < product.piece ? product.args.k - begin : product.piece;
   }
 };
 
@@ -157,13 +165,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
   const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
-  const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
 
   for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
     const TilePlace place(product, tile);
     const int64_t first_row = int64_t(place.row) * Tile::kRows, first_column = int64_t(place.column) * Tile::kColumns;
-    typename Rows::Loader rows(product.rows, place.batch, first_row, product.height, product.args.k);
-    typename Columns::Loader columns(product.columns, place.batch, first_column, product.width, product.args.k);
+    const int stages = int((place.depth + Rows::kDepth - 1) / Rows::kDepth);
+    typename Rows::Loader rows(product.rows, place.factors, first_row, product.height, place.begin, place.depth);
+    typename Columns::Loader columns(product.columns, place.factors, first_column, product.width, place.begin,
+                                     place.depth);
     const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
     const auto load = [&](int stage) {
       char* const to = shared + unsigned(stage) % kStages * Tile::kStageBytes;
@@ -171,7 +180,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         rows.load_whole(to);
         columns.load_whole(to + Rows::kBytes);
       } else if (stage < stages) {
-        const int64_t left = product.args.k - int64_t(stage) * Rows::kDepth;
+        const int64_t left = place.depth - int64_t(stage) * Rows::kDepth;
         rows.load(to, left);
         columns.load(to + Rows::kBytes, left);
       }

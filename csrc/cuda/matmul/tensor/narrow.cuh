@@ -13,11 +13,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using Sum = ProductOf<T>;
   using Rows = SharedTile<T, Tile::kRows, Tile::kDepthBytes, RowsAlongK, Tile::kFirstCopying, Tile::kCopying>;
   using Columns = SharedTile<T, Tile::kColumns, Tile::kDepthBytes, ColumnsAlongK, Tile::kFirstCopying, Tile::kCopying>;
-  using Read = Fragments<1, 1>;
-  static_assert(Tile::kWarpRows == 16 && Tile::kWarpColumns == 8, "one instruction a step");
+  constexpr int kAcross = Tile::kWarpColumns / 8;
+  static_assert(Tile::kWarpRows == 16 && kAcross <= 2, "one read of each operand a step");
+  using Read = Fragments<1, kAcross>;
   constexpr unsigned kStages = Tile::kStages;
   constexpr int kSteps = Tile::kDepthBytes / 32, kChunk = kChunkStages<T, Rows::kDepth>;
-  constexpr int kAhead = 3;  // steps, that fragments are read before they are multiplied
+  constexpr int kAhead = 1;  // steps, that fragments are read before they are multiplied
   static_assert(kSteps % (kAhead + 1) == 0, "every stage begins in the same registers");
   extern __shared__ uint4 memory[];
   __shared__ uint64_t full[kStages], empty[kStages];
@@ -26,7 +27,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const bool multiplies = threadIdx.x < Tile::kFirstCopying;
-  const int stages = int((product.args.k + Rows::kDepth - 1) / Rows::kDepth);
   if (threadIdx.x < kStages) {
     init_barrier(full + threadIdx.x, Tile::kCopying);
     init_barrier(empty + threadIdx.x, Tile::kMultiplying / 32);
@@ -34,14 +34,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   __syncthreads();
 
   unsigned before = 0;  // stages of this block's tiles before
-  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x, before += unsigned(stages)) {
+  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
     const TilePlace place(product, tile);
-    Sum sums[1][1][4];
+    const int stages = int((place.depth + Rows::kDepth - 1) / Rows::kDepth);
+    Sum sums[1][kAcross][4];
     if (!multiplies) {
-      typename Rows::Loader rows(product.rows, place.batch, int64_t(place.row) * Tile::kRows, product.height,
-                                 product.args.k);
-      typename Columns::Loader columns(product.columns, place.batch, int64_t(place.column) * Tile::kColumns,
-                                       product.width, product.args.k);
+      typename Rows::Loader rows(product.rows, place.factors, int64_t(place.row) * Tile::kRows, product.height,
+                                 place.begin, place.depth);
+      typename Columns::Loader columns(product.columns, place.factors, int64_t(place.column) * Tile::kColumns,
+                                       product.width, place.begin, place.depth);
       const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
       const bool stored = !product.rows.vectors || !product.columns.vectors;  // not only copied
 #pragma unroll 1
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           rows.load_whole(to);
           columns.load_whole(to + Rows::kBytes);
         } else {
-          const int64_t left = product.args.k - int64_t(stage) * Rows::kDepth;
+          const int64_t left = place.depth - int64_t(stage) * Rows::kDepth;
           rows.load(to, left);
           columns.load(to + Rows::kBytes, left);
         }
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       int stage = 0;
       for (int chunk = 0;; chunk++) {
 #pragma unroll
-        for (Sum& sum : sums[0][0]) sum = 0;
+        for (int i = 0; i < kAcross * 4; i++) sums[0][i / 4][i % 4] = 0;
         const int end = stages - stage < kChunk ? stages : stage + kChunk;
 #pragma unroll 1
         for (; stage < end; stage++) {
@@ -101,7 +102,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
             // Behind the last stage what is read again is not used.
             read(slot, (step + kAhead) % kSteps);
             const Read& from = fragments[step % (kAhead + 1)];
-            multiply_tile<T>(sums[0][0], from.rows[0], from.of_column(0));
+#pragma unroll
+            for (int j = 0; j < kAcross; j++) multiply_tile<T>(sums[0][j], from.rows[0], from.of_column(j));
           }
         }
         if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);
@@ -111,6 +113,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     __syncthreads();  // nobody reads the stages any more
     if (multiplies) store_sums<T, Tile>(product, place, shared, sums);
     __syncthreads();  // before the next tile's stages
+    before += unsigned(stages);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../../../common/ceil_div.h"
+#include "../ordered/planes.cuh"
 #include "narrow.cuh"
 #include "tensor_core.h"
 
@@ -11,9 +12,9 @@ namespace torch_reductions::cuda {
 // Rows, columns, bytes of k a stage, stages, rows and columns of a warp, blocks of a multiprocessor, warps that only copy.
 using WideTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;   // 96 KB: what 8.6 and 8.9 have too
 using SquareTile = TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
-// At most 16 rows: bytes on their way are what counts, so that those who wait for a product don't copy.
-using NarrowTile = TensorTile<16, 32, 256, 8, 16, 8, 2, 4>;
-static_assert(NarrowTile::kRows == kNarrow);
+// At most 8 or 16 columns: bytes on their way are what counts, so that those who wait for a product don't copy.
+template <int Columns>
+using NarrowTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
 
 inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, int64_t width, int64_t width_stride,
                                 int64_t k_stride, int size) {
@@ -28,15 +29,33 @@ inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, in
                      aligned(along_k ? width_stride : k_stride, along_k ? width : args.k)};
 }
 
+template <class Tile>
+int64_t tiles_of(const TensorProduct& product) {
+  return product.args.batch * ceil_div(product.height, int64_t(Tile::kRows)) *
+         ceil_div(product.width, int64_t(Tile::kColumns));
+}
+
+// Cycles for all of k in such pieces, about: the busiest multiprocessor multiplies one tile after another. A step of 16 is
+// never shorter than what an mma.sync waits for the one before.
+template <class Tile>
+double time_of(const TensorProduct& product, int64_t piece, int64_t processors) {
+  constexpr int kLatency = 33, kRate = 1370;  // products a cycle
+  constexpr double kStep = std::max(kLatency, Tile::kRows * Tile::kColumns * 16 / kRate);
+  const int64_t pieces = ceil_div(product.args.k, piece);
+  return double(ceil_div(tiles_of<Tile>(product) * pieces, processors)) * ceil_div(piece, int64_t(16)) * kStep +
+         (pieces > 1 ? fold_cycles(product.args, pieces, processors) : 0);
+}
+
+// `pieces` pieces of k, each of which is one batch more.
 template <class T, class Tile>
-void launch_tiles(TensorProduct product, Context& context) {
+void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
   const int64_t down = ceil_div(product.height, int64_t(Tile::kRows)),
-                across = ceil_div(product.width, int64_t(Tile::kColumns));
-  if (down > INT32_MAX / across || down * across > INT32_MAX / product.args.batch) fail("more than 2^31 - 1 tiles");
+                across = ceil_div(product.width, int64_t(Tile::kColumns)), batches = product.args.batch * pieces;
+  if (down > INT32_MAX / across || down * across > INT32_MAX / batches) fail("more than 2^31 - 1 tiles");
   product.down = unsigned(down), product.across = unsigned(across);
-  product.tiles = unsigned(product.args.batch * product.down * product.across);
+  product.tiles = unsigned(batches * product.down * product.across);
   int64_t blocks = product.tiles;
-  if (!std::is_integral_v<T> && product.args.k > kTensorChunk) {
+  if (!std::is_integral_v<T> && product.piece > kTensorChunk) {
     // Blocks that stay, or the room for totals would be as large as the result.
     blocks = std::min(blocks, int64_t(multiprocessors(context.device)) * Tile::kBlocks);
     product.totals = context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float)));
@@ -59,6 +78,28 @@ void launch_tiles(TensorProduct product, Context& context) {
   }
 }
 
+// k whole, or cut into its chunks over blocks.
+template <class T, class Tile>
+void launch_pieces(TensorProduct product, bool cut, Context& context) {
+  product.batches = unsigned(product.args.batch);
+  product.first = 0, product.piece = product.args.k;
+  if constexpr (!std::is_integral_v<T>) {
+    if (cut) {
+      const MatmulArgs args = product.args;
+      const auto multiply = [&](int64_t first, int64_t count, float* planes) {
+        product.args.output = planes;
+        product.first = first * kTensorChunk;
+        launch_tiles<T, Tile>(product, count, context);
+      };
+      product.piece = kTensorChunk;
+      product.args.output_dtype = Dtype::float32, product.args.alpha = 1, product.args.added.data = nullptr;
+      product.vectors = !product.transposed && args.n % 4 == 0;
+      return in_chunks<T>(args, context, multiply);
+    }
+  }
+  launch_tiles<T, Tile>(product, 1, context);
+}
+
 template <class T>
 void launch_product(const MatmulArgs& args, Context& context) {
   const int size = sizeof(T), out = size_of(args.output_dtype);
@@ -67,18 +108,24 @@ void launch_product(const MatmulArgs& args, Context& context) {
                         .columns = operand_of(args, args.b, args.n, args.b.column_stride, args.b.row_stride, size),
                         .height = args.m,
                         .width = args.n};
-  product.transposed = args.n <= kNarrow && args.n < args.m;
+  product.transposed = args.m <= kNarrow && args.m <= args.n;  // what is narrow has the place of the columns
   if (product.transposed) {
     std::swap(product.rows, product.columns);
     std::swap(product.height, product.width);
   }
   product.vectors =
       !product.transposed && args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % (4 * size_t(out)) == 0;
-  const int64_t wide =
-      args.batch * ceil_div(args.m, int64_t(WideTile::kRows)) * ceil_div(args.n, int64_t(WideTile::kColumns));
-  if (product.height <= kNarrow) launch_tiles<T, NarrowTile>(product, context);
-  else if (4 * wide >= 3 * multiprocessors(context.device)) launch_tiles<T, WideTile>(product, context);
-  else launch_tiles<T, SquareTile>(product, context);
+  const int64_t processors = multiprocessors(context.device);
+  const bool may_cut = !std::is_integral_v<T> && args.k > kTensorChunk;
+  const auto start = [&]<class Tile>(Tag<Tile>) {
+    const bool cut =
+        may_cut && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
+    launch_pieces<T, Tile>(product, cut, context);
+  };
+  if (product.width <= 8) start(Tag<NarrowTile<8>>());
+  else if (product.width <= kNarrow) start(Tag<NarrowTile<kNarrow>>());
+  else if (4 * tiles_of<WideTile>(product) >= 3 * processors) start(Tag<WideTile>());
+  else start(Tag<SquareTile>());
 }
 
 }  // namespace torch_reductions::cuda

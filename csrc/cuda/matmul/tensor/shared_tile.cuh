@@ -50,12 +50,13 @@ struct SharedTile {
     int width;        // how many elements of it are there
     int whole;        // the first stages, of which there is so much that a thread only adds
 
+    // From `begin` of k on, a multiple of a piece, `k` elements.
     __device__ __forceinline__ Loader(const TensorOperand& operand, int64_t batch, int64_t first, int64_t end,
-                                      int64_t k)
+                                      int64_t begin, int64_t k)
         : operand(operand), width(int(end - first < Width ? end - first : Width)) {
       between = kLinesAThread * line_stride();
       own = static_cast<const T*>(operand.data) + batch * operand.batch_stride + first * operand.width_stride +
-            line() * line_stride() + piece() * kPiece;
+            begin * operand.k_stride + line() * line_stride() + piece() * kPiece;
       whole = operand.vectors && (kMayLack || width == Width) ? int(k / kDepth) : 0;
     }
 
