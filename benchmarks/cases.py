@@ -411,6 +411,8 @@ def scan_cuda_rest() -> Iterator[ScanCase]:
             below = 0.10 if dtype == "bfloat16" else None
             yield ScanCase("linear_recurrence", shape, dim, dtype, share=share, points_below=below)
     yield ScanCase("linear_recurrence", (8, 65536, 64), 1, form="reverse", times_plain=1.1)
+    for power in (16, 20, 28):  # beside 2^24: time against size
+        yield ScanCase("linear_recurrence", (2**power,), 0)
     for shape, dim in (((4096, 4096), 1), ((4096, 4096), 0), ((2**24,), 0)):
         yield ScanCase("cumprod", shape, dim)
         yield ScanCase("cummax", shape, dim)

@@ -129,19 +129,13 @@ def measure_cpu(case: DistanceCase, device: str, seconds: float) -> Result:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = runner.parser(__doc__)
-    options = parser.parse_args(argv)
-    every = list(cases.DISTANCE_CPU_TABLE if options.cpu else cases.DISTANCE_CUDA_TABLE)
-    if not options.quick:
-        every += cases.distance_cpu_rest() if options.cpu else cases.distance_cuda_rest()
-    chosen = runner.choose(parser, options, every)
-
-    torch.manual_seed(0)
-    if options.cpu:
-        results = runner.run_cpu(chosen, measure_cpu, options.seconds_per_case)
-    else:
-        results = runner.run_cuda(chosen, measure_cuda, options.seconds_per_case)
-    return runner.conclude(results, options.output / f"distance_{runner.short_name(options.cpu)}.csv")
+    return runner.run_tables(
+        "distance",
+        __doc__,
+        argv,
+        cuda=((cases.DISTANCE_CUDA_TABLE, cases.distance_cuda_rest), measure_cuda),
+        cpu=((cases.DISTANCE_CPU_TABLE, cases.distance_cpu_rest), measure_cpu),
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,8 @@ class Problem(Case):
 
     @property
     def columns(self) -> dict[str, str]:
-        return {**super().columns, "form": f"KernelBench {self.number}"}
+        dim = {"dim": ""} if self.is_product else {}
+        return {**super().columns, **dim, "form": f"KernelBench {self.number}"}
 
     @property
     def name(self) -> str:

@@ -211,10 +211,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.draw:
         pictures(read(options.draw), options.pictures)
         return 0
-    every = list(cases.PRODUCT_CPU_TABLE if options.cpu else cases.PRODUCT_CUDA_TABLE)
-    if not options.quick:
-        every += cases.product_cpu_rest() if options.cpu else cases.product_cuda_rest()
-    chosen = runner.choose(parser, options, every)
+    cuda, cpu = (cases.PRODUCT_CUDA_TABLE, cases.product_cuda_rest), (cases.PRODUCT_CPU_TABLE, cases.product_cpu_rest)
+    chosen = runner.choose(parser, options, runner.cases_of(options, cuda, cpu))
 
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")

@@ -87,22 +87,15 @@ def measure_cpu(case: Case, device: str, seconds: float) -> Result:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = runner.parser(__doc__)
-    options = parser.parse_args(argv)
-    table = cases.CPU_TABLE if options.cpu else cases.CUDA_TABLE
-    sweep = [] if options.quick else list(cases.cpu_sweep() if options.cpu else cases.cuda_sweep())
-    chosen = runner.choose(parser, options, table + sweep)
-
-    torch.manual_seed(0)
-    if options.cpu:
-        results = runner.run_cpu(chosen, measure_cpu, options.seconds_per_case, counts=(2, 1))
-    else:
-        results = runner.run_cuda(chosen, measure_cuda, options.seconds_per_case)
-        if not options.only:
-            results.append(measure_host_time())
-            print(results[-1].line())
-    path = options.output / f"reduce_{runner.short_name(options.cpu)}.csv"
-    return runner.conclude(results, path, groups=2 if options.cpu else 1)
+    return runner.run_tables(
+        "reduce",
+        __doc__,
+        argv,
+        cuda=((cases.CUDA_TABLE, cases.cuda_sweep), measure_cuda),
+        cpu=((cases.CPU_TABLE, cases.cpu_sweep), measure_cpu),
+        counts=(2, 1),
+        beside=measure_host_time,
+    )
 
 
 if __name__ == "__main__":

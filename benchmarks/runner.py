@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +23,7 @@ from torch_reductions.timing import Call, CudaTimer, Timing, timer  # noqa: E402
 
 C = TypeVar("C", bound=Case)
 R = TypeVar("R", bound="Result")
+Tables = tuple[Sequence[C], Callable[[], Iterable[C]]]  # what --quick measures, and the rest
 
 CUB_DTYPES = ("float32", "float64", "int32", "int64")
 TABLE_ROWS, MOST_ROWS = 60, 100  # the lines of the last table; more than 60 only where there are more failures
@@ -237,6 +238,12 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     return made
 
 
+def cases_of(options: argparse.Namespace, cuda: Tables[C], cpu: Tables[C]) -> list[C]:
+    """Those of the device that was asked for."""
+    table, rest = cpu if options.cpu else cuda
+    return [*table, *(() if options.quick else rest())]
+
+
 def choose(made: argparse.ArgumentParser, options: argparse.Namespace, every: Sequence[C]) -> list[C]:
     """The cases of the command line, each once; no GPU or no case is an error."""
     if not options.cpu and not torch.cuda.is_available():
@@ -254,3 +261,31 @@ def conclude(results: Sequence[Result], path: Path, groups: int = 1) -> int:
     print(f"\n{path}: {len(results)} cases, {torch.__version__}")
     print_table(results, groups)
     return int(any(result.status != "ok" for result in results))
+
+
+def run_tables(
+    family: str,
+    doc: str | None,
+    argv: Sequence[str] | None,
+    *,
+    cuda: tuple[Tables[C], Callable[[C, torch.Tensor, CudaTimer, str, float], R]],
+    cpu: tuple[Tables[C], Callable[[C, str, float], R]],
+    counts: Sequence[int] = (2,),
+    beside: Callable[[], R] | None = None,
+) -> int:
+    """A whole benchmark: of each device its tables and what measures a case. counts: threads of the CPU, one after the
+    other; beside: what a GPU measures once, after all cases."""
+    made = parser(doc)
+    options = made.parse_args(argv)
+    chosen = choose(made, options, cases_of(options, cuda[0], cpu[0]))
+
+    torch.manual_seed(0)
+    if options.cpu:
+        results = run_cpu(chosen, cpu[1], options.seconds_per_case, counts)
+    else:
+        results = run_cuda(chosen, cuda[1], options.seconds_per_case)
+        if beside and not options.only:
+            results.append(beside())
+            print(results[-1].line())
+    path = options.output / f"{family}_{short_name(options.cpu)}.csv"
+    return conclude(results, path, groups=len(counts) if options.cpu else 1)

@@ -244,12 +244,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if options.cpu and options.picture:
         parser.error("the picture is of a GPU: --picture and --cpu exclude each other")
-    every: list[ScanCase] = list(cases.SCAN_CPU_TABLE if options.cpu else cases.SCAN_CUDA_TABLE)
-    if not options.quick:
-        every += cases.scan_cpu_rest() if options.cpu else cases.scan_cuda_rest()
+    cuda, cpu = (cases.SCAN_CUDA_TABLE, cases.scan_cuda_rest), (cases.SCAN_CPU_TABLE, cases.scan_cpu_rest)
     pictured = [case for panel in cases.PANELS for case in cases.panel_cases(panel)] if options.picture else []
-    every += pictured
-    chosen = runner.choose(parser, options, every)
+    chosen = runner.choose(parser, options, [*runner.cases_of(options, cuda, cpu), *pictured])
 
     torch.manual_seed(0)
     if options.cpu:

@@ -246,6 +246,17 @@ def test_instruction_sets() -> None:
     )
 
 
+@pytest.mark.parametrize("shift", [1, 5000, 20000, 40000])
+def test_every_half(shift: int) -> None:
+    """As float32 adds and rounds them, with one NaN; in vectors, behind them, and in rows of a broadcast."""
+    x = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(torch.float16)
+    y = x.roll(shift)
+    for a, b in ((x, y), (x[7:], y[7:]), (x.reshape(2**8, 2**8), y[: 2**8]), (x[: 2**8], x[shift : shift + 1])):
+        result, expected = tr.add(a, b), (a.float() + b.float()).half()
+        torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+        assert (result.view(torch.int16)[result.isnan()] & 0x7FFF == 0x7E00).all()
+
+
 def test_threads() -> None:
     """Any number, of a result that is stored past the caches, too."""
     code = """

@@ -274,6 +274,28 @@ def test_no_results_are_no_error(readme: ModuleType, tmp_path: Path) -> None:
     assert "old" not in new and new.count("No results are kept yet") == len(readme.TABLES)
 
 
+SMALLEST = {
+    "reduce": ("sum 2^10 all float32", 2),
+    "segment": ("segment_sum 65536x64 dim 0 float32, 256 segments", 1),
+    "add": ("add 2^16 float32", 1),
+    "distance": ("grid_squared_distances 256x256 float32, 20 centers", 1),
+}  # and with how many numbers of threads
+
+
+@pytest.mark.parametrize("family", SMALLEST)
+def test_tables_are_run(family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The case that was asked for alone, kept and printed; torch is as fast as it is: the exit status may be 1."""
+    name, counts = SMALLEST[family]
+    options = ["--cpu", "--seconds-per-case", "0", "--output", str(tmp_path)]
+    assert importlib.import_module(family).main([*options, "--only", name]) in (0, 1)
+    assert f"of {counts} reached" in capsys.readouterr().out
+    cases = read(tmp_path / f"{family}_cpu.csv")
+    assert len(cases) == counts and {case.family for case in cases} == {family}
+    with pytest.raises(SystemExit):
+        importlib.import_module(family).main([*options, "--quick", "--only", "no such case"])
+    assert "'no such case'" in capsys.readouterr().err
+
+
 # --- KernelBench ------------------------------------------------------------------------------------------------------
 
 NUMBERS = [*range(1, 5), *range(6, 12), *range(16, 19), *range(47, 50), *range(51, 54), *range(89, 94)]
@@ -317,6 +339,7 @@ def test_kernelbench_is_kept(kernelbench: ModuleType, tmp_path: Path) -> None:
     assert {case.columns["form"] for case in cases} == {f"KernelBench {number}" for number in NUMBERS}
     assert {case.family for case in cases} == {"reduce", "scan", "matmul"}
     assert all(case.ratio and "KernelBench" in case.name for case in cases)
+    assert not any(" all " in case.name for case in cases if case.family == "matmul")  # a product has no dim
 
 
 def test_kernelbench_against_the_compiler(kernelbench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,11 @@ SOURCES = build.sources("cuda/**/*.cu")
 PRODUCTION = ("ordered", "segmented", "tensor")  # folders
 ORDERED = [source for source in SOURCES if source.parent.name in PRODUCTION]
 DISTANCES = build.sources("cuda/distance/*.cu")
+# What auto runs, the last rung, of the families whose production kernels have no folder of their own.
+LAST = [max(build.sources(f"cuda/{family}/*.cu")) for family in ("add", "distance")]
 TEXTBOOK_PRODUCTS = [source for source in build.sources("cuda/matmul/*.cu") if int(source.name[:3]) <= 100]
 REGISTERS = 65536  # of a multiprocessor
+BYTES = {"char": 1, "short": 2, "Half": 2, "BFloat16": 2, "int": 4, "float": 4, "long": 8, "double": 8}
 
 # Of the production kernels: threads of a block, and by the bytes of a value how many registers a thread may have and
 # how many blocks a multiprocessor must then hold. What needs more than __launch_bounds__ allows is local memory.
@@ -82,6 +85,11 @@ BUDGETS: dict[str, Budget] = {
     "multiply_fragments-128x256": (256, {4: (256, 1)}),
     "multiply_fragments-64x64": (128, {4: (168, 3)}),
     "multiply_fragments-16x32": (128, {4: (120, 2)}),
+    "add_vectors": (128, {1: (144, 3), 2: (96, 5), 4: (64, 8), 8: (64, 8)}),
+    "add_rows": (128, {1: (48, 10), 2: (48, 10), 4: (48, 10), 8: (64, 8)}),
+    "add_tiles": (256, {1: (72, 3), 2: (72, 3), 4: (72, 3), 8: (48, 5)}),
+    "add_ordered": (256, {2: (48, 5), 4: (48, 5), 8: (64, 4)}),
+    "add_tile": (64, {2: (32, 32), 4: (32, 32), 8: (64, 16)}),
 }
 FLAGS = {
     "scan_columns": "wide",
@@ -160,6 +168,9 @@ INSTRUCTIONS = {
     "multiply_bulk_tiles-128": [*BULK_TILES, r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
     "multiply_bulk_tiles-64": BULK_TILES,
     "copy_rows": [VECTOR_LOAD, r"STG\.E\.128"],
+    "add_tiles": [r"STS\b", r"LDS\b"],
+    "add_ordered": [r"STS\b", r"LDS\b"],
+    "add_tile": [r"STS\b", r"LDS\b"],
     "add_constants": [CONSTANT_LOAD],
     "add_constants_around": [CONSTANT_LOAD],
     "add_read_only": [r"LDG\.E\S*\.CONSTANT\b"],
@@ -298,11 +309,14 @@ def kernel_name(kernel: str) -> str:
 
 
 def value_bytes(kernel: str) -> int:
-    """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token."""
+    """Of the operator's value; an argmax has an index in it, and a step of a recurrence is a gate and a token. Of sums
+    of two tensors and of distances those of an element in memory, which say how many a thread has at once."""
     if kernel.startswith("list_windows"):
         return 8  # positions
     if product := re.match(r"(?:multiply_\w+|add_planes)<([\w ]+),", kernel):
         return 8 if product[1] in ("double", "unsigned long") else 4
+    if element := re.match(r"add_\w+<(?:unsigned )?(\w+)[,>]", kernel):
+        return BYTES[element[1]]
     size = {"int": 4, "unsigned int": 4, "float": 4, "long": 8, "double": 8, "Half": 4, "BFloat16": 4}
     if step := re.match(r"(?:recur_lines<\w+|scan_segments<RecurrenceJob)<(\w+)[,>]", kernel):
         return 2 * size[step[1]]
@@ -376,9 +390,8 @@ def listing(source: Path, path: Path) -> str:
 def read_object(source: Path, path: Path) -> Object:
     """The usage of every kernel, and the code of all of them if a table asks for it or one has local memory."""
     usage = usages(output_of(tool("cuobjdump"), *ONE_ARCH, "-res-usage", path))
-    wanted = source.parent.name in (*PRODUCTION, "measure", "matmul", "distance") or any(
-        item.local for item in usage.values()
-    )
+    folders = (*PRODUCTION, "measure", "matmul", "distance")
+    wanted = source in LAST or source.parent.name in folders or any(item.local for item in usage.values())
     code = functions(listing(source, path)) if wanted else []
     plain = demangle({*usage, *(name for item in code for name in (item.kernel, item.callee))})
     assert len({plain[name] for name in usage}) == len(usage)
@@ -462,7 +475,7 @@ def test_no_local_memory_on_any_architecture(objects: dict[Path, Object]) -> Non
     assert outputs and found == []
 
 
-@pytest.mark.parametrize("source", ORDERED, ids=name_of)
+@pytest.mark.parametrize("source", [*ORDERED, *LAST], ids=name_of)
 def test_registers_are_within_their_budget(objects: dict[Path, Object], source: Path) -> None:
     needs_measured_nvcc()
     kernels = objects[source].usage.items()
@@ -668,6 +681,12 @@ def test_reasons_are_read() -> None:
         ("multiply_bulk_tiles<BFloat16, (Along)1, (Along)0, 64, 128>", "multiply_bulk_tiles-64", 4),
         ("add_planes<double, double>", "add_planes", 8),
         ("add_planes<float, BFloat16>", "add_planes", 4),
+        ("add_vectors<unsigned char, 16, false>", "add_vectors", 1),
+        ("add_vectors<Half, 8, true>", "add_vectors", 2),
+        ("add_tiles<unsigned int>", "add_tiles", 4),
+        ("add_ordered<BFloat16, 3, 4>", "add_ordered", 2),
+        ("add_ordered<double, 2, 1>", "add_ordered", 8),
+        ("add_tile<float>", "add_tile", 4),
         (
             "multiply_fragments<signed char, TensorTile<16, 32, 256, 8, 16, 8, 2, 4>, true, true>",
             "multiply_fragments-16x32",

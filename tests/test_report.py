@@ -5,11 +5,13 @@ from __future__ import annotations
 import builtins
 import csv
 import json
+import math
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,12 @@ from typing import Any
 import pytest
 from helpers import ROOT
 
+from torch_reductions import bench
 from torch_reductions.__main__ import main
-from torch_reductions.library import FAMILIES, ladder
-from torch_reductions.report import charts, document, pictures, results, short_name, textbook
+from torch_reductions.library import FAMILIES, block_size, ladder
+from torch_reductions.report import charts, document, pictures, results, short_name, svg, textbook
 from torch_reductions.report.results import Case
+from torch_reductions.timing import Timing
 
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
 VOID = ("meta", "link", "input", "br")
@@ -158,6 +162,13 @@ def test_sizes(kept: Path) -> None:
     assert cubes.x == "N" and [x for x, _ in cubes.series["torch_reductions"]] == [16, 64, 256]
 
 
+@pytest.mark.parametrize("first", [1.0, 1.9, 2600.0, 5.1])
+@pytest.mark.parametrize("ratio", [1.0, 1.3, 2.4, 6.0, 500.0])
+def test_an_axis_has_ticks(first: float, ratio: float) -> None:
+    low, high = svg.span([first, first * ratio])
+    assert len(svg.ticks(low, high, binary=False)) >= 2 and low < math.log10(first) <= math.log10(first * ratio) < high
+
+
 def test_roof(kept: Path) -> None:
     """The roof is what we reach over our share of it; torch's is ours by the ratio of the times."""
     (roof,) = charts.roofs(by_function(kept, "mm"))
@@ -165,6 +176,29 @@ def test_roof(kept: Path) -> None:
     assert roof.series["the roof"][0] == pytest.approx((intensity, 20.0))
     assert roof.series["torch_reductions"][0] == pytest.approx((intensity, 10.0))
     assert roof.series["torch"][0] == pytest.approx((intensity, 5.0))
+
+
+def test_a_roof_of_memory(tmp_path: Path) -> None:
+    """What does few operations a byte stands by its megabytes; forms, and what no ceiling was measured of, do not."""
+    for power in (16, 20, 24):
+        columns = {"function": "linear_recurrence", "shape": str(2**power), "dim": "0", "dtype": "float32", "form": ""}
+        figures = {"gb_per_s": "50", "share_of_copy": "0.25", "torch_us": "20" if power == 16 else ""}
+        write(tmp_path / "scan_made_up.csv", columns, {"ordered": 10.0 * power}, **figures)
+    write(tmp_path / "scan_made_up.csv", {**columns, "form": "reverse"}, {"ordered": 1.0}, **figures)
+    write(tmp_path / "scan_made_up.csv", {**columns, "shape": "9"}, {"ordered": 1.0}, **figures | {"share_of_copy": ""})
+    (roof,) = charts.roofs(results.read(tmp_path))
+    assert roof.series["torch_reductions"] == [(8.0, 50.0), (10.0, 50.0), (12.0, 50.0)]
+    assert roof.series["the roof"] == [(8.0, 200.0), (10.0, 200.0), (12.0, 200.0)]
+    assert roof.series["torch"] == [(8.0, 400.0)]  # which is eight times as fast
+    assert roof.x.startswith("megabytes") and roof.y.startswith("gigabytes")
+
+
+def test_roofs_of_most_shapes(tmp_path: Path) -> None:
+    for dtype, count in (("int32", 3), ("float32", 5), ("float64", 2), ("bfloat16", 4)):
+        for n in range(count):
+            product(tmp_path / "matmul_made_up.csv", (16, 16, 16 << n), dtype=dtype)
+    titles = [roof.title.split(":")[0] for roof in charts.roofs(results.read(tmp_path))]
+    assert titles == ["float32", "bfloat16"]
 
 
 def test_pictures(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,6 +266,42 @@ def test_textbooks() -> None:
         assert any(of == system for of, _ in shown) == (family in FAMILIES)
     text = document.page([])
     assert all(f"<code>{name}</code>" in text for _, name in shown if not re.search(r"_(128|256|512|1024)$", name))
+
+
+def test_every_system_of_the_textbooks_has_its_row() -> None:
+    """In the report that is committed, whether its rung was measured or not."""
+    section = (ROOT / "docs" / "report.html").read_text().split('<section id="textbook">')[1].split("</section>")[0]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", section) if "<td" in row]
+    shown = {(*row[:2], row[2]) for row in rows}
+    rungs = [row for row in textbook.systems() if not block_size(row[3].name)]
+    for source, system, family, rung in rungs:
+        assert (source, escape(system), f"{family}: <code>{rung.name}</code>") in shown
+    assert {(source, system) for source, system, *_ in rungs} == {system[:2] for system in textbook.SYSTEMS}
+    assert set(textbook.BESIDE) <= {(row[0], unescape(row[1]), unescape(row[2])) for row in rows}
+    assert len(rows) == len(rungs) + len(textbook.BESIDE) and all(row[-1] for row in rows)
+
+
+def test_what_bench_keeps_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after `bench --device cuda --save` on a GPU: every family has its ladder, every textbook rung a figure."""
+    monkeypatch.setattr(bench, "device_name", lambda device: "NVIDIA Made Up")
+    lines = []
+    for problem in bench.demo_of("cuda"):
+        for place, name in enumerate(bench.rungs_of_type(problem, "cuda")):
+            us = Timing(100.0 - place, 90.0, 110.0, 10)
+            lines.append(bench.Line("cuda", problem, name, us, 10.0, 0.5, True, us, us, 0.125))
+    bench.save(lines, tmp_path)
+    cases = results.read(tmp_path)
+    assert {case.family for case in cases} == set(FAMILIES)
+    text = document.page(cases)
+    for family in FAMILIES:
+        charted = charts.ladders([case for case in cases if case.family == family])
+        assert all(bar.length == 0.125 for chart in charted for bar in chart.bars if bar.kind != "peer")
+        alone = sum("cuda" in rung.devices for rung in ladder(family)) == 1
+        section = text.split(f'<section id="{family}">')[1].split("</section>")[0]
+        assert alone == (not charted) == ("one rung runs on this device" in section)
+    assert "no result is kept" not in text.lower() and "12% of the roof" in text and "12% of a copy" in text
+    (unkept,) = re.findall(r"<tr>(?:(?!</tr>).)*not kept</td></tr>", text)  # the one that runs on the CPU alone
+    assert "<code>sequential</code>" in unkept
 
 
 def test_a_figure_of_the_textbook(kept: Path) -> None:

@@ -7,7 +7,6 @@ wrap; of bool the sum is an or.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 from torch._prims_common import compute_elementwise_output_strides
 
-from .arguments import INTEGERS, check_input
+from .arguments import INTEGERS, check_factor, check_input, to_factor
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
 from .reduce import sum_to_shape
 
@@ -46,11 +45,7 @@ def _check_alpha(alpha: Any, dtype: torch.dtype) -> None:
             f"add(): Boolean alpha only supported for Boolean results, but the result is {dtype_name(dtype)}; pass "
             f"{int(alpha)}"
         )
-    if not dtype.is_floating_point and isinstance(alpha, (float, torch.SymFloat)):
-        raise RuntimeError(
-            "add(): For integral input tensors, argument alpha must not be a floating point number, but it is "
-            f"{alpha} and the result is {dtype_name(dtype)}"
-        )
+    check_factor("add", "alpha", alpha, dtype)
     if isinstance(alpha, bool) or dtype == torch.bool or not isinstance(alpha, (int, float)):
         return
     if dtype.is_floating_point:
@@ -152,19 +147,6 @@ _OPERATOR: Operator[Tensor] = Operator(
 )
 
 
-def _factor(value: Any) -> Any:
-    """A number as torch takes it, numpy's too, but no tensor, whose gradient would be lost."""
-    if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
-        return value
-    if isinstance(value, numbers.Real):
-        return int(value) if isinstance(value, numbers.Integral) else float(value)
-    if isinstance(value, complex):
-        raise RuntimeError(
-            f"add(): For non-complex input tensors, argument alpha must not be a complex number, but it is {value}"
-        )
-    raise wrong_type("add", "alpha", "Number", value)
-
-
 def _alike(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     """Both of one type, and a number that is a CPU tensor beside the other."""
     check_input("add", input)
@@ -220,7 +202,11 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: str = "auto
         input, other = _alike(input, other)
     if type(alpha) is int and alpha == 1:
         return _OPERATOR(variant, input, other)
-    alpha = _factor(alpha)
+    if isinstance(alpha, complex):
+        raise RuntimeError(
+            f"add(): For non-complex input tensors, argument alpha must not be a complex number, but it is {alpha}"
+        )
+    alpha = to_factor("add", "alpha", alpha)
     _check_alpha(alpha, input.dtype)
     if input.dtype in INTEGERS and isinstance(alpha, int) and abs(alpha) > EXACT:
         return _OPERATOR(variant, input, other * alpha)  # which wraps to the same

@@ -78,6 +78,25 @@ def to_dtype(function: str, dtype: Any, argument: str = "dtype") -> torch.dtype:
     return dtype
 
 
+def to_factor(function: str, argument: str, value: Any) -> Any:
+    """A number as torch takes it, numpy's too, but no tensor, whose gradient would be lost."""
+    if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
+        return value
+    # Dynamo knows the first question, and breaks its graph at the second.
+    if isinstance(value, Tensor) or not isinstance(value, numbers.Real):
+        raise wrong_type(function, argument, "Number", value)
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def check_factor(function: str, argument: str, value: Any, dtype: torch.dtype) -> None:
+    """Raises for a fraction as a factor of integers."""
+    if not dtype.is_floating_point and isinstance(value, (float, torch.SymFloat)):
+        raise RuntimeError(
+            f"{function}(): For integral input tensors, argument {argument} must not be a floating point number, but "
+            f"it is {value} and the sums are {dtype_name(dtype)}"
+        )
+
+
 def check_differentiable(input: Tensor, output: Tensor) -> None:
     """Raises where a gradient is asked for through a type that has none."""
     if input.requires_grad and not output.is_floating_point():

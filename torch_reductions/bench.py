@@ -386,7 +386,7 @@ def fastest_alone(timings: Mapping[str, Timing], operations: Mapping[str, int]) 
 
 NUMPY = {"sum": "sum", "prod": "prod", "mean": "mean", "amax": "max", "amin": "min", "argmax": "argmax"}
 NUMPY |= {"argmin": "argmin", "cumsum": "cumsum", "cumprod": "cumprod", "mm": "matmul", "matmul": "matmul"}
-NUMPY |= {"bmm": "matmul"}
+NUMPY |= {"bmm": "matmul", "add": "add"}
 PEERS = ("torch.compile", "numpy")
 
 
@@ -400,7 +400,7 @@ def by_numpy(problem: Problem, inputs: Inputs) -> dict[str, Call]:
         print("numpy is not installed: it is left out (pip install numpy).")
         return {}
     function, arrays = getattr(numpy, NUMPY[problem.function]), [tensor.numpy() for tensor in inputs]
-    options = {} if problem.of_matrices else {"axis": problem.dim}
+    options = {} if problem.dim is None else {"axis": problem.dim}
     return {"numpy": partial(function, *arrays, **options)}
 
 

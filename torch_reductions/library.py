@@ -318,28 +318,37 @@ class Operator(Generic[Output]):
                 given = self._lowered(input.device.type, *given)
             result: Output = _Transformed.apply(self, options, *given)  # type: ignore[no-untyped-call]
             return result
-        others = self._others(args) if self.several else ()
         if (
-            type(input) not in PLAIN
-            or (others and any(type(other) not in PLAIN for other in others))
+            not self._is_plain(input, args)
             or forward_ad._current_level >= 0
             or torch._C._is_torch_function_mode_enabled()
             or torch._C._is_tracing()  # torch.jit would write down the Function instead of the operator
             # What is recorded are autocast's lower types.
-            or (input.device.type in self.lower and torch.is_autocast_enabled(input.device.type))
+            or (self.lower and input.device.type in self.lower and torch.is_autocast_enabled(input.device.type))
         ):
             return self.op(input, *args, **options)
         # Spares the way through the dispatcher to the Autograd kernel, which is Python.
-        if torch.is_grad_enabled() and (input.requires_grad or (others and any(t.requires_grad for t in others))):
+        if torch.is_grad_enabled() and self._requires_grad(input, args):
             result = _Recorded.apply(self, self._below_autograd, options, input, *args)  # type: ignore[no-untyped-call]
             return result
         with torch._C._AutoDispatchBelowAutograd():
             return self.call(input, *args, **options)
 
-    @staticmethod
-    def _others(args: tuple[Any, ...]) -> tuple[Tensor, ...]:
-        """The tensors beside the input."""
-        return tuple(arg for arg in args if isinstance(arg, Tensor))
+    # Loops, not any(): every small call waits for them.
+    def _is_plain(self, input: Tensor, args: tuple[Any, ...]) -> bool:
+        """Whether nobody overrides the torch functions of the tensors that have gradients."""
+        if self.several:
+            for arg in args:
+                if type(arg) not in PLAIN and isinstance(arg, Tensor):
+                    return False
+        return type(input) in PLAIN
+
+    def _requires_grad(self, input: Tensor, args: tuple[Any, ...]) -> bool:
+        if self.several:
+            for arg in args:
+                if isinstance(arg, Tensor) and arg.requires_grad:
+                    return True
+        return input.requires_grad
 
     def number(self, input: Tensor, variant: str) -> int:
         if not isinstance(variant, str):
@@ -350,13 +359,12 @@ class Operator(Generic[Output]):
 
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         """torch.library.register_autograd, but for tangents, which that drops without a word."""
-        others = self._others(args) if self.several else ()
-        if any(is_dual(t) for t in (input, *others)):
+        if any(isinstance(t, Tensor) and is_dual(t) for t in ((input, *args) if self.several else (input,))):
             raise NotImplementedError(
                 f"{self.name}(): forward-mode gradients (jvp) are not implemented; use backward mode"
             )
         redispatch = functools.partial(self._redispatch, keyset & torch._C._after_autograd_keyset)
-        if torch.is_grad_enabled() and (input.requires_grad or any(t.requires_grad for t in others)):
+        if torch.is_grad_enabled() and self._requires_grad(input, args):
             result: Output = _Recorded.one_level(self, redispatch, options, input, *args)
             return result
         return redispatch(input, *args, **options)

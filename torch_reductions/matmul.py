@@ -13,14 +13,13 @@ it depends on how many there are and on their order; where batches of matmul wer
 from __future__ import annotations
 
 import functools
-import numbers
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .arguments import INTEGERS, check_input, to_dtype
+from .arguments import INTEGERS, check_factor, check_input, to_dtype, to_factor
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
 from .reduce import sum_to_shape
 
@@ -262,31 +261,17 @@ def _call_sum(
     alpha: Number,
 ) -> Tensor:
     """beta input + alpha (a b). Kernels of integers only add: factors are applied apart, which wraps to the same."""
-    beta, alpha = _factor(name, "beta", beta), _factor(name, "alpha", alpha)
+    beta, alpha = to_factor(name, "beta", beta), to_factor(name, "alpha", alpha)
     if beta == 1 and alpha == 1:
         return _call(name, variant, *tensors, out_dtype=out_dtype)
     integers = isinstance(tensors[1], Tensor) and tensors[1].dtype in INTEGERS
     if not integers:
         return _call(name, variant, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha)
     for argument, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, (float, torch.SymFloat)):
-            raise RuntimeError(
-                f"{name}(): For integral input tensors, argument {argument} must not be a floating point number, "
-                f"but it is {factor}"
-            )
+        check_factor(name, argument, factor, tensors[1].dtype)
     added = torch.zeros_like(tensors[0]) if isinstance(tensors[0], Tensor) else tensors[0]  # which _call refuses
     product = _call(name, variant, added, *tensors[1:], out_dtype=out_dtype) * alpha
     return product if beta == 0 else product + tensors[0].to(product.dtype) * beta
-
-
-def _factor(function: str, argument: str, value: Any) -> Any:
-    """A number as torch takes it, numpy's too, but no tensor, whose gradient would be lost."""
-    if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
-        return value
-    # Dynamo knows the first question, and breaks its graph at the second.
-    if isinstance(value, Tensor) or not isinstance(value, numbers.Real):
-        raise wrong_type(function, argument, "Number", value)
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 # --- The functions --------------------------------------------------------------------------------------------------

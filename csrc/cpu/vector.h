@@ -101,10 +101,42 @@ ALWAYS_INLINE int64_t column(int64_t i, int64_t columns) {
   return columns < W ? 0 : i + W <= columns ? i : columns - W;
 }
 
+// Halves as a vector of floats and back: the bits of half_bits, which has one NaN, where the processor keeps a payload.
+#if defined(__AVX512F__)
+ALWAYS_INLINE Vector<float> load_halves(const Half* p) {
+  return Vector<float>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+}
+
+ALWAYS_INLINE void store_halves(Half* p, Vector<float> v) {
+  const __mmask16 nan = _mm512_cmp_ps_mask(__m512(v), __m512(v), _CMP_UNORD_Q);
+  __m512i bits = _mm512_castps_si512(__m512(v));
+  bits = _mm512_mask_and_epi32(bits, nan, bits, _mm512_set1_epi32(int(0x80000000)));
+  bits = _mm512_mask_or_epi32(bits, nan, bits, _mm512_set1_epi32(0x7fc00000));
+  const __m256i halves = _mm512_cvtps_ph(_mm512_castsi512_ps(bits), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), halves);
+}
+#elif defined(__F16C__)
+ALWAYS_INLINE Vector<float> load_halves(const Half* p) {
+  return Vector<float>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+
+ALWAYS_INLINE void store_halves(Half* p, Vector<float> v) {
+  const __m256 values = __m256(v), sign = _mm256_and_ps(values, _mm256_set1_ps(-0.0f));
+  const __m256 nan = _mm256_or_ps(sign, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)));
+  const __m256 one_nan = _mm256_blendv_ps(values, nan, _mm256_cmp_ps(values, values, _CMP_UNORD_Q));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(one_nan, _MM_FROUND_TO_NEAREST_INT));
+}
+#endif
+
 // n contiguous accumulators as storage, `stride` apart.
 template <class A, class S>
 __attribute__((noinline)) void narrow(const A* input, int64_t n, S* output, int64_t stride) {
   if (stride == 1) {
+#ifdef __F16C__
+    if constexpr (std::is_same_v<S, Half>) {
+      for (; n >= kLanes<A>; n -= kLanes<A>, input += kLanes<A>, output += kLanes<A>) store_halves(output, load(input));
+    }
+#endif
     for (int64_t i = 0; i < n; i++) output[i] = narrow<S>(input[i]);
   } else if (stride == -1) {
     for (int64_t i = 0; i < n; i++) output[-i] = narrow<S>(input[i]);

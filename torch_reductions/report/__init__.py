@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from .document import page, title_of
 from .png import draw
-from .results import CHECKOUT, RESULTS, Case, devices_of, read
+from .results import CHECKOUT, RESULTS, Case, devices_of, read, short_name
+
+__all__ = ["pictures", "report", "short_name"]
 
 DOCS = CHECKOUT / "docs"
-
-
-def short_name(device: str) -> str:
-    """A device in the name of a file: cpu, h200."""
-    name = device.lower()
-    if not name.startswith("nvidia "):
-        return "cpu"
-    return re.sub(r"[^a-z0-9]+", "_", name.removeprefix("nvidia ")).strip("_")
 
 
 def pictures(cases: Sequence[Case], folder: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -52,7 +52,11 @@ STYLES = {
     "the roof": ("ink", True),
 }
 CEILINGS = {"read": "of the read ceiling", "copy": "of a copy", "roof": "of the roof", "": "of the fastest"}
-MOST_LADDERS, MOST_PANELS, LEAST_POINTS = 4, 6, 3
+MOST_LADDERS, MOST_PANELS, MOST_ROOFS, LEAST_POINTS = 4, 6, 2, 3
+ROOF_AXES = {
+    "matmul": ("operations a byte that is read or written", "10^12 operations a second"),
+    "": ("megabytes that are read or written", "gigabytes a second"),
+}
 
 
 def ladders(cases: Sequence[Case]) -> list[Bars]:
@@ -167,21 +171,32 @@ def intensity(case: Case) -> float:
     return 2 * batch * m * n * k / (batch * ((m + n) * k * read + m * n * written))
 
 
-def roofs(cases: Sequence[Case]) -> Iterator[Lines]:
-    """Every shape of a type by its operations a byte: what ours and torch reach under the roof."""
-    for dtype in dict.fromkeys(case.dtype for case in cases if case.family == "matmul"):
+def work(case: Case) -> tuple[float, float] | None:
+    """Where a case stands under its roof: a product by its operations a byte and a second, anything else, which does
+    few operations a byte, by the megabytes it moves and the gigabytes a second. None where no share is kept."""
+    row = case.rows.get(case.production, {})
+    if case.columns.get("form") or not case.share(case.production):
+        return None
+    if case.family == "matmul":
+        return (intensity(case), float(row["tera_per_s"])) if row.get("tera_per_s") else None
+    rate = float(row.get("gb_per_s") or 0)
+    return (rate * float(row["median_us"]) / 1e3, rate) if rate else None
+
+
+def roofs(cases: Sequence[Case]) -> list[Lines]:
+    """Every shape of a type, of the types with most of them: what ours and torch reach under the roof."""
+    drawn = []
+    for dtype in dict.fromkeys(case.dtype for case in cases):
         series: dict[str, Points] = {"torch": [], "torch_reductions": [], "the roof": []}
-        for case in cases:
-            ours = case.rows.get(case.production, {})
-            share = case.share(case.production) if ours.get("tera_per_s") else None
-            if case.family != "matmul" or case.dtype != dtype or case.columns.get("form") or not share:
-                continue
-            x, tera = intensity(case), float(ours["tera_per_s"])
-            series["the roof"].append((x, tera / share))
-            series["torch_reductions"].append((x, tera))
-            if by_torch := case.us("torch"):
-                series["torch"].append((x, tera * float(ours["median_us"]) / by_torch))
+        here = [(case, at) for case in cases if case.dtype == dtype and (at := work(case))]
+        for case, (x, rate) in here:
+            series["the roof"].append((x, rate / (case.share(case.production) or 1)))
+            series["torch_reductions"].append((x, rate))
+            if case.ratio:
+                series["torch"].append((x, rate / case.ratio))
         known = {name: sorted(points) for name, points in series.items() if points}
         if len(known.get("the roof", ())) >= LEAST_POINTS:
-            axes = "operations a byte that is read or written", "10^12 operations a second"
-            yield Lines(f"{dtype}: every shape under its roof", *axes, known, ("the roof",))
+            axes = ROOF_AXES.get(here[0][0].family, ROOF_AXES[""])
+            drawn.append(Lines(f"{dtype}: every shape under its roof", *axes, known, ("the roof",)))
+    most = sorted(drawn, key=lambda chart: -len(chart.series["the roof"]))[:MOST_ROOFS]
+    return [chart for chart in drawn if chart in most]

@@ -9,7 +9,7 @@ from .. import __version__
 from ..library import FAMILIES, block_size, ladder
 from . import charts, svg
 from .charts import CEILINGS, Bars, Lines
-from .results import HOST, Case, devices_of, figure, times
+from .results import HOST, Case, devices_of, figure, short_name, times
 from .textbook import BESIDE, systems
 
 TITLES = {
@@ -115,11 +115,19 @@ def section(family: str, cases: Sequence[Case]) -> str:
         parts.append(f"<h3>{escape(device)}</h3>")
         ladders = charts.ladders(here)
         if not ladders:
-            parts.append('<p class="faint">Of the rungs but the one that auto runs no result is kept here.</p>')
+            parts.append(f'<p class="faint">{no_ladder(family, device)}</p>')
         parts += grid([bars(chart) for chart in ladders])
         parts += grid([lines(chart) for chart in (*charts.sizes(here), *charts.roofs(here))])
         parts.append(ratios(here))
     return "\n".join([*parts, "</section>"])
+
+
+def no_ladder(family: str, device: str) -> str:
+    """Why nothing is compared with what auto runs."""
+    kind = "cpu" if short_name(device) == "cpu" else "cuda"
+    if sum(kind in rung.devices for rung in ladder(family)) == 1:
+        return "There is no ladder to climb here: one rung runs on this device."
+    return "Of the rungs but the one that auto runs no result is kept here."
 
 
 def grid(figures: Sequence[str]) -> list[str]:
@@ -199,4 +207,6 @@ def textbook(cases: Sequence[Case]) -> str:
         lines.append(f'<tr><td>{source}</td><td>{system}</td><td colspan="3">{instead}</td></tr>')
     heads = "".join(f"<th>{text}</th>" for text in ("textbook", "system", "rung", "idea", "measured"))
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    return f'<section id="textbook"><h2>The textbooks\' systems</h2><div class="wide">{table}</div></section>'
+    said = "Of each rung the figure of the first device that has one; what is not kept, "
+    said = f'<p class="faint">{said}<code>python -m torch_reductions bench --save</code> measures.</p>'
+    return f'<section id="textbook"><h2>The textbooks\' systems</h2>{said}<div class="wide">{table}</div></section>'

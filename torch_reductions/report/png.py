@@ -40,10 +40,12 @@ def draw_lines(panel: Any, chart: Lines) -> None:
         panel.plot(*zip(*points, strict=True), linestyle=style, color=COLOURS[colour], label=name, **marker)
     panel.set_xscale("log", base=10 if chart.joined == ("the roof",) else 2)
     panel.set_yscale("log")
-    low, high = panel.get_ylim()
-    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-    panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    panel.yaxis.set_minor_formatter(NullFormatter())
+    for axis, (low, high) in ((panel.xaxis, panel.get_xlim()), (panel.yaxis, panel.get_ylim())):
+        if axis.get_transform().base != 10:
+            continue
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+        axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axis.set_minor_formatter(NullFormatter())
     panel.set_xlabel(chart.x)
     panel.set_ylabel(chart.y)
     panel.legend(frameon=False, fontsize=8)

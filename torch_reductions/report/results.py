@@ -47,6 +47,14 @@ def cpu_name() -> str:
     return found[1].strip() if found else platform.processor() or platform.machine()
 
 
+def short_name(device: str) -> str:
+    """A device in the name of a file: cpu, h200."""
+    name = device.lower()
+    if not name.startswith("nvidia "):
+        return "cpu"
+    return re.sub(r"[^a-z0-9]+", "_", name.removeprefix("nvidia ")).strip("_")
+
+
 def figure(microseconds: float) -> str:
     return f"{microseconds:,.1f}" if microseconds < 100 else f"{microseconds:,.0f}"
 

@@ -9,12 +9,13 @@ from .charts import STYLES, Lines
 
 WIDTH, HEIGHT = 340, 250  # about as wide as a phone, so that the letters there are as large as they are meant
 LEFT, RIGHT, TOP, BOTTOM = 46, 8, 8, 38
+LEAST = 0.8  # from 1 to 2 to 5 to 10 no step is longer than half of it
 
 
 def span(values: list[float]) -> tuple[float, float]:
-    """The logarithms between which an axis lies, with a little room."""
+    """The logarithms between which an axis lies, with a little room, and at least so much that two ticks fit in."""
     low, high = math.log10(min(values)), math.log10(max(values))
-    room = 0.06 * (high - low) or 0.3
+    room = max(0.06 * (high - low), (LEAST - high + low) / 2)
     return low - room, high + room
 
 

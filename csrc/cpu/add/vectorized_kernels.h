@@ -102,6 +102,19 @@ ALWAYS_INLINE int64_t add_groups(const A* a, const A* b, A alpha, A* output, int
                 : add_groups<Or, false, false>(a, b, alpha, output, n);
 }
 
+#ifdef __F16C__
+// The whole vectors of contiguous halves, which the processor converts itself. How many elements that were.
+ALWAYS_INLINE int64_t add_halves(const Half* a, const Half* b, float alpha, Half* output, int64_t n) {
+  constexpr int W = kLanes<float>;
+  const Vector<float> factor = splat(alpha);
+  int64_t i = 0;
+  for (; i + W <= n; i += W) {
+    store_halves(output + i, sum_of_vectors<float>(load_halves(a + i), factor, load_halves(b + i)));
+  }
+  return i;
+}
+#endif
+
 template <class T, bool Or>
 void add_run(const AddRun& run, double factor) {
   using A = AddType<T>;
@@ -109,12 +122,19 @@ void add_run(const AddRun& run, double factor) {
   T* const output = static_cast<T*>(run.output);
   if constexpr (sizeof(T) != sizeof(A)) {  // of half types
     const T *input = static_cast<const T*>(run.input), *other = static_cast<const T*>(run.other);
-    A a[kBuffer], b[kBuffer];
-    for (int64_t i = 0; i < run.count; i += kBuffer) {
+    A a[kBuffer], b[kBuffer], sums[kBuffer];
+    int64_t i = 0;
+#ifdef __F16C__
+    if constexpr (std::is_same_v<T, Half>) {
+      if (run.input_stride == 1 && run.other_stride == 1) i = add_halves(input, other, alpha, output, run.count);
+    }
+#endif
+    for (; i < run.count; i += kBuffer) {
       const int64_t n = run.count - i < kBuffer ? run.count - i : kBuffer;
       widen(input + i * run.input_stride, run.input_stride, n, a);
       widen(other + i * run.other_stride, run.other_stride, n, b);
-      add_elements<Or>(a, Constant<1>(), b, Constant<1>(), alpha, output + i, n);
+      add_elements<Or>(a, Constant<1>(), b, Constant<1>(), alpha, sums, n);
+      narrow(sums, n, output + i, 1);
     }
   } else {
     const A *a = static_cast<const A*>(run.input), *b = static_cast<const A*>(run.other);
