@@ -37,7 +37,7 @@ void await_copies(unsigned pending);  // until so many of the thread's groups, a
 void mbarrier_init(uint64_t* barrier, unsigned count);
 void mbarrier_arrive(uint64_t* barrier, unsigned expected_bytes);
 void mbarrier_arrive_when_copied(uint64_t* barrier);  // cp.async of this thread that are on their way
-bool mbarrier_test(uint64_t* barrier, bool parity);  // has the phase of that parity ended?
+bool mbarrier_test(uint64_t* barrier, bool parity);   // has the phase of that parity ended?
 void mbarrier_wait(uint64_t* barrier, bool parity);
 void copy_bulk(void* shared, const void* global, unsigned bytes, uint64_t* barrier);
 void copy_pieces(std::vector<Copy> copies, uint64_t* barrier, uintptr_t pc);  // that arrive together; of any size
