@@ -607,7 +607,7 @@ ORDERED_PRODUCTS = (
 # copies, in pairs of blocks, in several chains.
 HOPPER_PRODUCTS = (
     *(Product(130, 70, 200, a, b, multiprocessors=sm) for a in "rc" for b in "rc" for sm in (5, 8)),
-    *(Product(70, 70, 16500, "c", "r", "r", 2, 2, 2, 24), Product(130, 64, 17000, "r1", "c", multiprocessors=12)),
+    *(Product(70, 40, 11000, "c", "r", "r", 2, 2, 2, 24), Product(66, 64, 11000, "r1", "c", multiprocessors=12)),
     *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
     *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 8266, "r", "c")),
 )
@@ -663,8 +663,8 @@ TENSOR_PRODUCTS = (
     *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
     *(Product(40, 40, 8196), Product(3, 100, 8196, multiprocessors=1)),
     *(
-        Product(20, 40, 16500, "r", "c", multiprocessors=8),
-        Product(5, 40, 24576, "c", "rx", batch=2, multiprocessors=9),
+        Product(20, 40, 12000, "r", "c", multiprocessors=8),
+        Product(5, 40, 16384, "c", "rx", batch=2, multiprocessors=9),
     ),
 )
 OTHER_TENSOR_PRODUCTS = (
