@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using Read = Fragments<1, kAcross>;
   constexpr unsigned kStages = Tile::kStages;
   constexpr int kSteps = Tile::kDepthBytes / 32, kChunk = kChunkStages<T, Rows::kDepth>;
-  constexpr int kAhead = 1;  // steps, that fragments are read before they are multiplied
+  constexpr int kAhead = kAcross == 1 ? 1 : 3;  // steps, that fragments are read before they are multiplied
   static_assert(kSteps % (kAhead + 1) == 0, "every stage begins in the same registers");
   extern __shared__ uint4 memory[];
   __shared__ uint64_t full[kStages], empty[kStages];
