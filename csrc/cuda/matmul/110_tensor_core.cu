@@ -6,7 +6,7 @@
 // Order:   steps of 16 of k, ascending, as the device's tensor core adds them, on 9.0 as hopper_model does; chunks of 8192
 //          are added left to right, docs/order.md. Bytes wrap, in any order.
 // Needs:   8.0 and up; float16, bfloat16, int8, uint8; any layout, other than 16-byte pieces more slowly.
-// See:     NVIDIA, PTX ISA, warp-level matrix instructions; tensor/kernel.cuh, tensor/shared_tile.cuh, tensor/plan.cuh.
+// See:     NVIDIA, PTX ISA, warp-level matrix instructions; tensor/kernel.cuh, tensor/narrow.cuh, tensor/plan.cuh.
 #include "ladder.h"
 #include "tensor/tensor_core.h"
 

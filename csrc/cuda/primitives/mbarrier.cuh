@@ -8,7 +8,7 @@
 
 namespace torch_reductions::cuda {
 
-// By one thread; the others may use it behind publish_barriers() there and a __syncthreads().
+// By one thread; the others may use it behind a __syncthreads(), the engine of bulk copies behind publish_barriers(), too.
 __device__ __forceinline__ void init_barrier([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned arrivals) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_init(barrier, arrivals);
@@ -24,6 +24,7 @@ __device__ __forceinline__ void publish_barriers() {
 #endif
 }
 
+// What the thread has read and stored before, it has for all who see the phase end.
 __device__ __forceinline__ void arrive([[maybe_unused]] uint64_t* barrier) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_arrive(barrier, 0);
