@@ -84,7 +84,8 @@ BUDGETS: dict[str, Budget] = {
     "add_planes": (128, {4: (40, 12), 8: (48, 10)}),
     "multiply_fragments-128x256": (256, {4: (256, 1)}),
     "multiply_fragments-64x64": (128, {4: (168, 3)}),
-    "multiply_fragments-16x32": (128, {4: (120, 2)}),
+    "multiply_narrow-32x8": (192, {4: (120, 2)}),
+    "multiply_narrow-32x16": (192, {4: (128, 2)}),
     "add_flat": (256, {1: (32, 8), 2: (32, 8), 4: (32, 8), 8: (32, 8)}),
     "add_vectors": (256, {1: (152, 1), 2: (96, 2), 4: (64, 4), 8: (64, 4)}),
     "add_rows": (128, {1: (48, 10), 2: (48, 10), 4: (48, 10), 8: (64, 8)}),
@@ -106,6 +107,11 @@ VECTOR_LOAD = r"LDG\.E\S*\.128\b"
 PUBLISH = r"STG\.E\.64\.STRONG\.GPU"
 ASYNC_COPY = [r"LDGSTS\.E\S*\.128\b", r"LDGDEPBAR", r"DEPBAR\.LE"]
 FRAGMENTS = [r"LDSM\.16\.MT?88\.4", r"HMMA\.16816\.F32|IMMA\.16832\.[SU]8"]
+HANDED_OVER = [
+    r"ARRIVES\.LDGSTSBAR\.64",
+    r"SYNCS\.ARRIVE\.TRANS64",
+    r"SYNCS\.PHASECHK\.TRANS64\.TRYWAIT",
+]  # by mbarriers
 CONSTANT_LOAD = r"U?LDC\S* \w+, c\[0x3\]"  # of a __constant__ array
 PACK_HALVES = r"F2FP\.(BF16\.F32|F16\.F32)\.PACK_AB"
 BULK_TILES = [
@@ -163,7 +169,8 @@ INSTRUCTIONS = {
     "multiply_strips-wide": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_fragments-128x256": [*ASYNC_COPY, *FRAGMENTS],
     "multiply_fragments-64x64": [*ASYNC_COPY, *FRAGMENTS],
-    "multiply_fragments-16x32": [*ASYNC_COPY, *FRAGMENTS],
+    "multiply_narrow-32x8": [*ASYNC_COPY, *FRAGMENTS, *HANDED_OVER],
+    "multiply_narrow-32x16": [*ASYNC_COPY, *FRAGMENTS, *HANDED_OVER],
     "add_planes": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
     "multiply_bulk_tiles-128": [*BULK_TILES, r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
@@ -176,7 +183,8 @@ INSTRUCTIONS = {
     "add_constants_around": [CONSTANT_LOAD],
     "add_read_only": [r"LDG\.E\S*\.CONSTANT\b"],
 }
-FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE"  # a tagged value needs none; a prefetch into the L2 is none
+# A tagged value needs none; a prefetch into the L2 is none, nor is what stands before an mbarrier is initialised.
+FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE(?!\.VIEW\.ASYNC)"
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
 DENSITY = {"multiply_tiles-128x128": (1000, 0.88)}  # of as many instructions
 DIVISION = 24  # instructions: that far behind its reciprocal a division multiplies and adds
@@ -301,7 +309,7 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-wide"
     if work := re.match(r"repeat<(\w+)<(\w+)", kernel):
         return f"{name}-{work[1]}-{work[2]}"
-    if tile := re.match(r"multiply_fragments<[\w ]+, TensorTile<(\d+), (\d+)", kernel):
+    if tile := re.match(r"multiply_(?:fragments|narrow)<[\w ]+, TensorTile<(\d+), (\d+)", kernel):
         return f"{name}-{tile[1]}x{tile[2]}"
     if rows := re.match(r"multiply_bulk_tiles<.*, (\d+), \d+>", kernel):
         return f"{name}-{rows[1]}"
@@ -689,8 +697,8 @@ def test_reasons_are_read() -> None:
         ("add_ordered<double, 2, 1>", "add_ordered", 8),
         ("add_tile<float>", "add_tile", 4),
         (
-            "multiply_fragments<signed char, TensorTile<16, 32, 256, 8, 16, 8, 2, 4>, true, true>",
-            "multiply_fragments-16x32",
+            "multiply_narrow<signed char, TensorTile<32, 8, 256, 8, 16, 8, 2, 4>, true, true>",
+            "multiply_narrow-32x8",
             4,
         ),
     ],
