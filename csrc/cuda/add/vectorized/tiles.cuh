@@ -1,5 +1,5 @@
-// Tiles of 32 x 32 or 64 x 64 elements for operands that lie across the output, as a transposed matrix does: read along their own
-// rows into shared memory, and from there along the output's.
+// Tiles of 32 x 32 or 64 x 64 elements for operands that lie across the output, as a transposed matrix does: read along
+// their own rows into shared memory, and from there along the output's.
 #pragma once
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"

@@ -59,8 +59,8 @@ __device__ __forceinline__ Vector<T, E> load_vector(const T* p, Way way, int64_t
   return v;
 }
 
-// Both operands lie as the output does: a vector a thread, with the default policy. On an H200 several vectors a thread or
-// evict_first are 2 to 8% slower where two tensors are read at once.
+// Both operands lie as the output does: a vector a thread, with the default policy. On an H200 several vectors a thread
+// or evict_first are 2 to 8% slower where two tensors are read at once.
 template <class T>
 __global__ void __launch_bounds__(kVectorThreads)
     add_flat(const T* input, const T* other, T* output, int64_t count, const __grid_constant__ Adder<T> add) {
@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(kVectorThreads)
   }
 }
 
-// Rows of elements that are read one by one, where 16-byte accesses don't fit: neighbouring lanes take neighbours, and all of
-// a thread's are on their way at once.
+// Rows of elements that are read one by one, where 16-byte accesses don't fit: neighbouring lanes take neighbours, and
+// all of a thread's are on their way at once.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     add_rows(const __grid_constant__ AddArgs args, const __grid_constant__ Walk walk,
