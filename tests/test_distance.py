@@ -152,6 +152,16 @@ def test_bits(function: str, rung: str, dtype: str, device: str) -> None:
             assert_same_bits(arg, before, "the input was changed")
 
 
+@table("dtype device", [(dtype, device) for dtype in FLOATS for device in DEVICES])
+def test_it_is_our_sum_of_our_sums(dtype: str, device: str) -> None:
+    """Whose order the docs have: first along the coordinates, then along the centers; to half precision once."""
+    for shape, count in [*SIZES, ((9, 600), 35), ((50, 2), 9000)]:
+        points, centers = tensors(shape, count, dtype, device)
+        wide = torch.float64 if dtype == "float64" else torch.float32
+        squares = (points.to(wide).unsqueeze(-2) - centers.to(wide)) ** 2
+        assert_same_bits(call(SUM, points, centers), tr.sum(tr.sum(squares, -1), -1).to(points.dtype), shape)
+
+
 @table("rung dtype device", [case[1:] for case in cases([SUM], FLOATS) if case[1] != OTHER_ORDER])
 def test_alone_and_in_a_batch(rung: str, dtype: str, device: str) -> None:
     for dims in (2, 3, 5):

@@ -90,8 +90,9 @@ BUDGETS: dict[str, Budget] = {
     "add_vectors": (256, {1: (152, 1), 2: (96, 2), 4: (64, 4), 8: (64, 4)}),
     "add_rows": (128, {1: (48, 10), 2: (48, 10), 4: (48, 10), 8: (64, 8)}),
     "add_tiles": (256, {1: (72, 3), 2: (72, 3), 4: (72, 3), 8: (48, 5)}),
-    "add_ordered": (256, {2: (48, 5), 4: (48, 5), 8: (64, 4)}),
-    "add_tile": (64, {2: (32, 32), 4: (32, 32), 8: (64, 16)}),
+    "add_ordered": (128, {2: (64, 8), 4: (48, 10), 8: (56, 9)}),
+    "add_packed": (128, {2: (64, 8), 4: (48, 10), 8: (56, 9)}),
+    "add_tile": (64, {2: (96, 10), 4: (96, 10), 8: (168, 6)}),
 }
 FLAGS = {
     "scan_columns": "wide",
@@ -178,6 +179,7 @@ INSTRUCTIONS = {
     "copy_rows": [VECTOR_LOAD, r"STG\.E\.128"],
     "add_tiles": [r"STS\b", r"LDS\b"],
     "add_ordered": [r"STS\b", r"LDS\b"],
+    "add_packed": [r"LDG\.E\S*\.(64|128)\b", r"STS\b", r"LDS\.128\b", r"STG\.E\S*\.(64|128)\b"],
     "add_tile": [r"STS\b", r"LDS\b"],
     "add_constants": [CONSTANT_LOAD],
     "add_constants_around": [CONSTANT_LOAD],
@@ -439,6 +441,11 @@ def excuses_of(path: Path) -> dict[str, int]:
     return excuses((ROOT / path).read_text())
 
 
+def has_reason(source: Path, kernel: str) -> bool:
+    name = plain_name(kernel)
+    return any(name in excuses_of(path) for path in (source, *files_of(name)))
+
+
 def name_of(path: Path) -> str:
     return path.stem
 
@@ -472,15 +479,15 @@ def test_no_reason_is_out_of_date(objects: dict[Path, Object]) -> None:
     assert [f"{path}: {name}" for path in files for name in excuses_of(path) if name not in there] == []
 
 
-def test_no_local_memory_on_any_architecture(objects: dict[Path, Object]) -> None:
-    """Of the files that are compiled for all of them."""
+def test_no_other_local_memory_on_any_architecture(objects: dict[Path, Object]) -> None:
+    """Of the files that are compiled for all of them, but for what has a reason."""
     needs_measured_nvcc()
     outputs = [(source, ROOT / output) for source, output in build.planned() if "all_archs" in output.parts]
     found = []
     for source, output in outputs:
         for part in output_of(tool("cuobjdump"), "-res-usage", output).split("arch = ")[1:]:
-            local = [name for name, usage in usages(part).items() if usage.local]
-            found += [f"{source} for {part.split()[0]}: {name}" for name in demangle(local).values()]
+            local = demangle([name for name, usage in usages(part).items() if usage.local]).values()
+            found += [f"{source} for {part.split()[0]}: {name}" for name in local if not has_reason(source, name)]
     assert outputs and found == []
 
 
@@ -532,12 +539,13 @@ def test_products_are_fused(objects: dict[Path, Object], source: Path) -> None:
 
 
 @pytest.mark.parametrize("source", DISTANCES, ids=name_of)
-def test_squares_are_fused(objects: dict[Path, Object], source: Path) -> None:
-    """A step of the chain is a subtraction and a fused multiply-add."""
+def test_squares_are_rounded_apart(objects: dict[Path, Object], source: Path) -> None:
+    """Of each square a subtraction, a multiplication and, but for the first one, an addition; none of them fused."""
     kernels = [item for item in objects[source].functions if "<float" in item.kernel and not item.callee]
     assert kernels
-    steps = {item.kernel: [count(item.code, rf"F{part}\b") for part in ("ADD", "FMA", "MUL")] for item in kernels}
-    assert {kernel: n for kernel, n in steps.items() if n[0] != n[1] or n[1] == 0 or n[2] > 0} == {}
+    assert {item.kernel: lines for item in kernels if (lines := fused(item.code))} == {}
+    steps = {item.kernel: [count(item.code, rf"F{part}\b") for part in ("MUL", "ADD")] for item in kernels}
+    assert {kernel: n for kernel, n in steps.items() if n[0] == 0 or n[1] < 2 * n[0]} == {}
 
 
 @pytest.mark.parametrize("name", DENSITY)

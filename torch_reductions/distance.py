@@ -1,8 +1,9 @@
 r"""Sums of squared distances from points to centers: sum_squared_distances, grid_squared_distances.
 
-A result is one chain of fused multiply-adds, which begins at +0.0: the centers ascending, in each its coordinates
-ascending; a difference is rounded, then its square is added with one rounding. A point has the same bits alone and in
-any batch, in every layout, on CPU and GPU. float16 and bfloat16 compute in float32 and are rounded once.
+A result is Fold(C), over the centers, of Fold(D), over the coordinates, of the squared differences (docs/order.md);
+difference, square and sum are rounded apart. A point has the same bits alone and in any batch, in every layout, on CPU
+and GPU, and those that :func:`torch_reductions.sum` makes of the squares. float16 and bfloat16 compute in float32 and
+are rounded once.
 
 The gradients are sums by :func:`torch_reductions.sum`, so that they have the same bits every time.
 """
@@ -199,8 +200,9 @@ def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: str = "au
         ValueError: there is no such variant for the device.
         NotImplementedError: a tensor is of integers, complex, sparse, nested or quantized.
 
-    Order of operations: one chain of fused multiply-adds from +0.0, centers ascending, in each its coordinates
-    (docs/order.md); in float32 of half precision, rounded once. ``"constant_divergent"`` has an order of its own.
+    Order of operations: Fold(C), over the centers, of Fold(D), over the coordinates, of the squares (docs/order.md), as
+    ``sum(sum((points.unsqueeze(-2) - centers) ** 2, -1), -1)`` has it; in float32 of half precision, rounded once.
+    ``"constant_divergent"`` has an order of its own.
 
     Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 5, for the memories that the
     centers can be read from.

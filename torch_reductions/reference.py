@@ -486,23 +486,17 @@ def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     return multiply_add(factor, other.to(wide), input.to(wide)).to(dtype)
 
 
-# --- Sums of squared distances: one chain of fused multiply-adds ------------------------------------------------------
-
-
-def _chain(coordinates: list[Tensor], centers: Tensor, total: Tensor) -> Tensor:
-    for center in centers.to(total.dtype):
-        for coordinate, value in zip(coordinates, center, strict=True):
-            difference = coordinate - value
-            total = multiply_add(difference, difference, total)
-    return total.to(centers.dtype)
+# --- Sums of squared distances: Fold(C) of Fold(D), difference, square and sum rounded apart -------------------------
 
 
 def sum_squared_distances(points: Tensor, centers: Tensor) -> Tensor:
-    wide = points.to(accumulator(points.dtype))
-    return _chain(list(wide.unbind(-1)), centers, wide.new_zeros(points.shape[:-1]))
+    wide = accumulator(points.dtype)
+    differences = points.to(wide).unsqueeze(-2) - centers.to(wide)
+    return sum(sum(differences * differences, -1), -1).to(points.dtype)
 
 
 def grid_squared_distances(height: int, width: int, centers: Tensor) -> Tensor:
-    total = torch.zeros((height, width), dtype=accumulator(centers.dtype))
-    y, x = (torch.arange(n, dtype=total.dtype) for n in (height, width))
-    return _chain([x.expand(height, width), y.unsqueeze(1).expand(height, width)], centers, total)
+    wide = centers.to(accumulator(centers.dtype))
+    y, x = (torch.arange(n, dtype=wide.dtype) for n in (height, width))
+    points = torch.stack(torch.broadcast_tensors(x, y.unsqueeze(1)), -1)
+    return sum_squared_distances(points, wide).to(centers.dtype)

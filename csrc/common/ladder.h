@@ -150,14 +150,14 @@ inline constexpr Rung kAddLadder[] = {
 
 inline constexpr unsigned kAllDistances = (1u << kDistanceFunctions) - 1;
 inline constexpr Rung kDistanceLadder[] = {
-    {10, "sequential", kCpu, 0, kAllDistances, kFloats, "one chain of fma, centers ascending", "three loops: the textbook's check", false},
-    {20, "global_memory", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "a total lies in global memory: read and written again for each center", true},
-    {30, "global_register", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "the total stays in a register, the centers in global memory", true},
-    {40, "constant_memory", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "the centers in constant memory: all lanes read one address, a broadcast", true},
-    {50, "constant_divergent", kCuda, 75, kAllDistances, kFloats, "one chain of fma, a lane's own center first", "each lane begins at another center: constant memory serves one address after the other", true},
-    {60, "read_only_cache", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "the centers by the read-only path (ld.global.nc)", true},
-    {70, "shared_memory", kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "a block copies the centers into its shared memory first", true},
-    {80, "ordered", kCpu | kCuda, 75, kAllDistances, kFloats, "one chain of fma, centers ascending", "several points a thread: each center that is read serves all of them", true},
+    {10, "sequential", kCpu, 0, kAllDistances, kFloats, "Fold(C) of Fold(D)", "three loops: the textbook's check", false},
+    {20, "global_memory", kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "a total lies in global memory: read and written again for each center", true},
+    {30, "global_register", kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the total stays in a register, the centers in global memory", true},
+    {40, "constant_memory", kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the centers in constant memory: all lanes read one address, a broadcast", true},
+    {50, "constant_divergent", kCuda, 75, kAllDistances, kFloats, "one chain, a lane's own center first", "each lane begins at another center: constant memory serves one address after the other", true},
+    {60, "read_only_cache", kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the centers by the read-only path (ld.global.nc)", true},
+    {70, "shared_memory", kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "a block copies the centers into its shared memory first", true},
+    {80, "ordered", kCpu | kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "several points a thread: each center that is read serves all of them", true},
 };
 // clang-format on
 inline constexpr int kReduceAuto = 170, kScanAuto = 90, kRecurrenceAuto = 20, kSegmentAuto = 20, kMatmulAuto = 140,

@@ -2,8 +2,8 @@
 // Changes: 128 points at a time, their coordinates side by side in vectors, and strips of points to the threads. This is
 //          what auto runs.
 // Costs:   a copy of the coordinates, which stays in the first-level cache where they are few.
-// Gains:   a vector of points a step, and several chains at once, so that none waits for its own last addition.
-// Order:   one chain from +0, centers ascending, in each its coordinates, docs/order.md: that of the loop.
+// Gains:   a vector of points a step, and several of them at once, so that none waits for its own last addition.
+// Order:   Fold(C) of Fold(D), docs/order.md: that of the loops.
 // Needs:   any processor; AVX2 and AVX-512 are used where they are.
 // See:     ordered_kernels.h, the vector code.
 #include <algorithm>

@@ -1,13 +1,26 @@
 // The vector code of `ordered`: neighbouring points lie side by side in vectors, one coordinate after the other, so that
 // each value of a center serves a whole strip. Compiled once for each kind of processor.
 #pragma once
-#include "../matmul/ordered_steps.h"
+#include "../../common/fold.h"
+#include "../vector.h"
 #include "ordered.h"
 
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int kGroup = 8;  // vectors whose totals grow at the same time: enough to hide the latency of an addition
+constexpr int kGroup = 4;  // vectors at the same time: enough to hide the latency of an addition
+
+// Of a group of vectors of points, side by side: distances, or sums of them.
+template <class A>
+struct Group {
+  Vector<A> of[kGroup];
+
+  ALWAYS_INLINE Group operator+(const Group& right) const {
+    Group sum;
+    for (int v = 0; v < kGroup; v++) sum.of[v] = of[v] + right.of[v];
+    return sum;
+  }
+};
 
 // The coordinates of points [first, first + count), kPointStrip apart; zeros behind the last point.
 template <class T, class A>
@@ -24,22 +37,27 @@ void gather(const DistanceArgs& args, int64_t first, int64_t count, A* coordinat
   }
 }
 
-// The chains of kGroup vectors of points.
-template <class A>
-ALWAYS_INLINE void follow(const DistanceArgs& args, const A* centers, const A* coordinates, A* sums) {
-  constexpr int W = kLanes<A>;
-  Vector<A> totals[kGroup] = {};
-  for (int64_t c = 0; c < args.centers_count; c++) {
-    const A* x = coordinates;
-    for (int64_t d = 0; d < args.dims; d++, x += kPointStrip) {
-      const Vector<A> center = splat(*centers++);
+// D coordinates, or any number where D is 0.
+template <int D, class A>
+ALWAYS_INLINE void add_group(const DistanceArgs& args, const A* centers, const A* coordinates, A* sums) {
+  constexpr int W = kLanes<A>, kUnit = D > 0 ? 4 : 1;
+  const int64_t dims = D > 0 ? D : args.dims;
+  const Group<A> totals = fold<Group<A>, kUnit>(args.centers_count, [&](int64_t c) {
+    const A* const center = centers + c * dims;
+    const auto squares = [&](int64_t d) {
+      const Vector<A> coordinate = splat(center[d]);
+      Group<A> squares;
       for (int v = 0; v < kGroup; v++) {
-        const Vector<A> difference = load(x + v * W) - center;
-        totals[v] = fused(difference, difference, totals[v]);
+        const Vector<A> difference = load(coordinates + d * kPointStrip + v * W) - coordinate;
+        squares.of[v] = difference * difference;
       }
-    }
-  }
-  for (int v = 0; v < kGroup; v++) store(sums + v * W, totals[v]);
+      return squares;
+    };
+    if constexpr (D == 2) return squares(0) + squares(1);
+    else if constexpr (D == 3) return squares(0) + squares(1) + squares(2);
+    else return fold<Group<A>, 4>(dims, squares);
+  });
+  for (int v = 0; v < kGroup; v++) store(sums + v * W, totals.of[v]);
 }
 
 template <class T>
@@ -52,8 +70,12 @@ void add_distances(const DistanceArgs& args, const PointStrips& strips) {
     const int64_t count = left < kPointStrip ? left : kPointStrip;
     gather<T>(args, first, count, coordinates);
     A sums[kPointStrip];
-    for (int64_t i = 0; i < count; i += kGroup * kLanes<A>)
-      follow(args, static_cast<const A*>(strips.centers), coordinates + i, sums + i);
+    for (int64_t i = 0; i < count; i += kGroup * kLanes<A>) {
+      const A* const centers = static_cast<const A*>(strips.centers);
+      if (args.dims == 2) add_group<2>(args, centers, coordinates + i, sums + i);
+      else if (args.dims == 3) add_group<3>(args, centers, coordinates + i, sums + i);
+      else add_group<0>(args, centers, coordinates + i, sums + i);
+    }
     narrow(sums, count, static_cast<T*>(args.output) + first, 1);
   }
 }

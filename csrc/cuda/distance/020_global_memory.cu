@@ -1,10 +1,11 @@
 // global_memory
-// Changes: nothing came before on the GPU: a thread has a point, and its total lies in the result in memory.
-// Costs:   a load and a store of the total for each center, each of which waits for the one before; half precision, which
-//          would be rounded each time, takes as many floats of workspace.
+// Changes: nothing came before on the GPU: a thread has a point, and its sums lie in memory.
+// Costs:   on average a load and a store for each center, each of which waits for the one before; and that memory, one
+//          accumulator a point for each digit of the number of centers.
 // Gains:   the textbook's first kernel, and what it costs to add in memory.
-// Order:   one chain from +0, centers ascending, in each its coordinates: docs/order.md.
+// Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
+// Local:   add_in_memory (1 bytes): where larger blocks of squares wait (common/fold.h), of 64 coordinates and more.
 // See:     Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapters 4 and 5.
 #include "ladder.h"
 #include "points.cuh"
@@ -14,20 +15,16 @@ namespace {
 
 template <class T, int D>
 __global__ void __launch_bounds__(kPointThreads)
-    add_in_memory(const __grid_constant__ DistanceArgs args, Accumulator<T>* totals) {
+    add_in_memory(const __grid_constant__ DistanceArgs args, Accumulator<T>* sums) {
   const int64_t i = point_of_thread();
   if (i >= args.count) return;
-  Point<T, D> points[1];
-  points[0].load(args, i);
+  Point<T, D> point[1];
+  point[0].load(args, i);
   const T* center = static_cast<const T*>(args.centers);
-  totals[i] = 0;
-  for (int64_t c = 0; c < args.centers_count; c++, center += args.dims) {
-    Accumulator<T>* const in_memory = as_one(totals + i);  // or the compiler would keep the total in a register
-    Accumulator<T> total[1] = {*in_memory};
-    follow<D, T>(total, points, args.dims, 0, args.dims, [&](int64_t k) { return factor(center[k]); });
-    *in_memory = total[0];
-  }
-  if constexpr (sizeof(T) == 2) static_cast<T*>(args.output)[i] = rounded<T>(totals[i]);
+  const WaitingInMemory<Accumulator<T>> waiting{sums + i, args.count};
+  for (int64_t c = 0; c < args.centers_count; c++, center += args.dims)
+    waiting.push(distances(point, args.dims, [&](int64_t d) { return factor(center[d]); }).of[0], c);
+  static_cast<T*>(args.output)[i] = rounded<T>(waiting.fold(args.centers_count));
 }
 
 }  // namespace
@@ -35,8 +32,8 @@ __global__ void __launch_bounds__(kPointThreads)
 void global_memory(const DistanceArgs& args, Context& context) {
   with_points(args, [&]<class T, class D>(Tag<T>, D) {
     using A = Accumulator<T>;
-    void* const totals = sizeof(T) == 2 ? context.workspace(size_t(args.count) * sizeof(A)) : args.output;
-    launch_points(add_in_memory<T, D::value>, args, context, 1, static_cast<A*>(totals));
+    void* const sums = context.workspace(size_t(places_of(args.centers_count)) * size_t(args.count) * sizeof(A));
+    launch_points(add_in_memory<T, D::value>, args, context, 1, static_cast<A*>(sums));
   });
 }
 

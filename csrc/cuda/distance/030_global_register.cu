@@ -2,8 +2,9 @@
 // Changes: the total stays in a register, and is stored once.
 // Costs:   each value of a center is an instruction that loads it, though all lanes ask for the same address.
 // Gains:   no access to memory but the centers, which lie in the first-level cache, and the result.
-// Order:   one chain from +0, centers ascending, in each its coordinates: docs/order.md.
+// Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
+// Local:   add_in_register (1 bytes): where larger blocks wait (common/fold.h), of 64 centers and more.
 // See:     Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 4.
 #include "ladder.h"
 #include "points.cuh"
@@ -15,13 +16,12 @@ template <class T, int D>
 __global__ void __launch_bounds__(kPointThreads) add_in_register(const __grid_constant__ DistanceArgs args) {
   const int64_t i = point_of_thread();
   if (i >= args.count) return;
-  Point<T, D> points[1];
-  points[0].load(args, i);
+  Point<T, D> point;
+  point.load(args, i);
   const T* const centers = static_cast<const T*>(args.centers);
-  Accumulator<T> total[1] = {};
-  follow<D, T>(total, points, args.centers_count * args.dims, 0, args.dims,
-               [&](int64_t k) { return factor(centers[k]); });
-  static_cast<T*>(args.output)[i] = rounded<T>(total[0]);
+  const Accumulator<T> total =
+      distances_from(point, args.centers_count, args.dims, [&](int64_t k) { return factor(centers[k]); });
+  static_cast<T*>(args.output)[i] = rounded<T>(total);
 }
 
 }  // namespace

@@ -4,8 +4,9 @@
 //          64 of its own, so that none disturbs another's centers; beyond sixteen of them it is global memory again.
 // Gains:   all lanes read one address: the constant cache gives it to the whole warp at once, and the path to memory is
 //          left to the points.
-// Order:   one chain from +0, centers ascending, in each its coordinates, from part to part: docs/order.md.
+// Order:   Fold(C) of Fold(D), docs/order.md: each part but the last is one block.
 // Needs:   7.5 and up; any layout.
+// Local:   add_constants (1 bytes): where larger blocks wait (common/fold.h), of 64 centers and more.
 // See:     constants.h, for streams and graphs; Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014,
 //          chapter 5.
 #include "constants.cuh"
@@ -19,16 +20,14 @@ __global__ void __launch_bounds__(kPointThreads)
     add_constants(const __grid_constant__ DistanceArgs args, const __grid_constant__ ConstantPart part) {
   const int64_t i = point_of_thread();
   if (i >= args.count) return;
-  Point<T, D> points[1];
-  points[0].load(args, i);
-  Accumulator<T> total[1] = {total_before<T>(part, i)};
-  const auto add = [&](const T* centers) {
-    const int64_t dim = D == 0 && part.begin > 0 ? part.begin % args.dims : 0;
-    follow<D, T>(total, points, part.length, dim, args.dims, [&](int k) { return factor(centers[k]); });
+  Point<T, D> point;
+  point.load(args, i);
+  const Accumulator<T> before = total_before<T>(args, part, i);
+  const auto total_of = [&](const T* centers) {
+    return distances_from(point, part.length, args.dims, [&](int64_t k) { return factor(centers[k]); }, before);
   };
-  if (part.slot >= 0) add(constants_of<T>(part));
-  else add(static_cast<const T*>(args.centers) + part.begin);
-  store_total<T>(args, part, i, total[0]);
+  const T* const in_memory = static_cast<const T*>(args.centers) + part.begin * args.dims;
+  store_part<T>(args, part, i, part.slot >= 0 ? total_of(constants_of<T>(part)) : total_of(in_memory));
 }
 
 }  // namespace

@@ -3,8 +3,9 @@
 // Costs:   an instruction a value, as with ordinary loads.
 // Gains:   no copy and no limit of 64 KB: the first-level cache gives one address to all lanes at once, and lanes at
 //          different addresses would not wait for one another.
-// Order:   one chain from +0, centers ascending, in each its coordinates: docs/order.md.
+// Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
+// Local:   add_read_only (1 bytes): where larger blocks wait (common/fold.h), of 64 centers and more.
 // See:     Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 5.
 #include "ladder.h"
 #include "points.cuh"
@@ -22,13 +23,12 @@ template <class T, int D>
 __global__ void __launch_bounds__(kPointThreads) add_read_only(const __grid_constant__ DistanceArgs args) {
   const int64_t i = point_of_thread();
   if (i >= args.count) return;
-  Point<T, D> points[1];
-  points[0].load(args, i);
+  Point<T, D> point;
+  point.load(args, i);
   const T* const centers = static_cast<const T*>(args.centers);
-  Accumulator<T> total[1] = {};
-  follow<D, T>(total, points, args.centers_count * args.dims, 0, args.dims,
-               [&](int64_t k) { return factor(load_read_only(centers + k)); });
-  static_cast<T*>(args.output)[i] = rounded<T>(total[0]);
+  const Accumulator<T> total = distances_from(point, args.centers_count, args.dims,
+                                              [&](int64_t k) { return factor(load_read_only(centers + k)); });
+  static_cast<T*>(args.output)[i] = rounded<T>(total);
 }
 
 }  // namespace

@@ -1,20 +1,25 @@
 // ordered
-// Changes: a thread has four points of two or three coordinates; points of more lie in shared memory, too. This is what auto
-//          runs.
-// Costs:   registers for four points and their chains; where there are too few points to keep the device busy, one a thread.
-// Gains:   each value read from shared memory serves four chains, which do not wait for one another, and four times as many
-//          loads of points are on their way; coordinates that fit in no registers are read from global memory once.
-// Order:   one chain from +0, centers ascending, in each its coordinates: docs/order.md.
+// Changes: a thread has four points of two or three coordinates, and blocks of 16 centers are unrolled; points of more
+//          coordinates lie in shared memory, too. This is what auto runs.
+// Costs:   registers for four points and their sums; where there are too few points to keep the device busy, one a thread.
+// Gains:   each value read from shared memory serves four points, whose sums do not wait for one another; points that lie
+//          packed are loaded 16 bytes at a time; a coordinate that fits in no register is read once for four centers.
+// Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
-// See:     staged.cuh, tile.cuh; Volkov, Better Performance at Lower Occupancy, 2010.
+// Local:   add_ordered (16 bytes): where larger blocks wait (common/fold.h), of 64 centers and more; a few spilled registers.
+// See:     packed.cuh, staged.cuh, tile.cuh; Volkov, Better Performance at Lower Occupancy, 2010.
+#include <algorithm>
+
 #include "ladder.h"
+#include "packed.cuh"
 #include "staged.cuh"
 #include "tile.cuh"
 
 namespace torch_reductions::cuda {
 namespace {
 
-constexpr int kPoints = 4;  // of a thread
+template <class T>
+constexpr int kPoints = 16 / int(sizeof(Accumulator<T>));  // of a thread
 
 template <class T, int D, int P>
 __global__ void __launch_bounds__(kPointThreads) add_ordered(const __grid_constant__ DistanceArgs args) {
@@ -24,10 +29,13 @@ __global__ void __launch_bounds__(kPointThreads) add_ordered(const __grid_consta
 }  // namespace
 
 void ordered(const DistanceArgs& args, Context& context) {
-  const bool many = args.count >= int64_t(kPoints) * kPointThreads * multiprocessors(context.device);
+  const int64_t blocks = multiprocessors(context.device);
   with_points(args, [&]<class T, class D>(Tag<T>, D) {
     if constexpr (D::value > 0) {
-      if (many) return launch_points(add_ordered<T, D::value, kPoints>, args, context, kPoints);
+      constexpr int P = kPoints<T>;
+      const int64_t needed = ceil_div(args.count, int64_t(P) * kPointThreads);
+      if (needed >= blocks && is_packed(args)) return launch_points(add_packed<T, D::value, P>, args, context, P);
+      if (needed >= blocks) return launch_points(add_ordered<T, D::value, P>, args, context, P);
     }
     if constexpr (D::value == 0) {
       if (tile_fits<T>(args, context.device))

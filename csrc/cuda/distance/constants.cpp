@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <map>
 #include <mutex>
 #include <utility>
+
+#include "../../common/ceil_div.h"
+#include "../../common/fold.h"
 
 namespace torch_reductions::cuda {
 namespace {
@@ -76,10 +80,13 @@ int slot_of(Bank& bank, cudaStream_t stream) {
 
 void each_constant_part(const void* symbol, const DistanceArgs& args, Context& context,
                         void (*launch_part)(const DistanceArgs&, Context&, const ConstantPart&)) {
-  const int64_t size = size_of(args.dtype), elements = args.centers_count * args.dims, fit = kSlotBytes / size;
-  const int64_t most = args.dims > fit || args.dims == 0 ? fit : fit / args.dims * args.dims;  // whole centers
-  void* totals = args.output;
-  if (size == 2 && elements > most) totals = context.workspace(size_t(args.count) * sizeof(float));
+  const int64_t center = args.dims * size_of(args.dtype), fit = center > 0 ? kSlotBytes / center : 1;
+  const bool fits = fit > 0;
+  const int64_t most = fits ? int64_t(std::bit_floor(uint64_t(fit))) : args.centers_count;
+  const int64_t parts = ceil_div(args.centers_count, most);
+  const size_t accumulator = args.dtype == Dtype::float64 ? sizeof(double) : sizeof(float);
+  void* waiting = nullptr;
+  if (parts > 1) waiting = context.workspace(size_t(places_of(parts)) * size_t(args.count) * accumulator);
 
   // Held over each copy and its kernel: two threads may share a stream, and no other's copy may come between.
   static std::mutex mutex;
@@ -87,16 +94,16 @@ void each_constant_part(const void* symbol, const DistanceArgs& args, Context& c
   std::lock_guard<std::mutex> lock(mutex);
   Bank& bank = banks[{symbol, context.device}];
   if (bank.memory == nullptr) bank.memory = address_of(symbol);
-  const int slot = slot_of(bank, context.stream);
-  for (int64_t begin = 0; begin == 0 || begin < elements; begin += most) {
-    const int64_t length = std::min(most, elements - begin);
+  const int slot = fits ? slot_of(bank, context.stream) : -1;
+  for (int64_t begin = 0; begin == 0 || begin < args.centers_count; begin += most) {
+    const int64_t length = std::min(most, args.centers_count - begin);
     if (slot >= 0 && length > 0) {
-      const char* const part = static_cast<const char*>(args.centers) + begin * size;
-      check(cudaMemcpyAsync(bank.memory + slot * kSlotBytes, part, size_t(length * size), cudaMemcpyDeviceToDevice,
+      const char* const part = static_cast<const char*>(args.centers) + begin * center;
+      check(cudaMemcpyAsync(bank.memory + slot * kSlotBytes, part, size_t(length * center), cudaMemcpyDeviceToDevice,
                             context.stream),
             "a copy into constant memory");
     }
-    launch_part(args, context, {slot, int(length), begin, elements, totals});
+    launch_part(args, context, {slot, begin, length, most, waiting});
   }
 }
 

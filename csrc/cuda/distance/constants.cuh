@@ -1,4 +1,4 @@
-// What the rungs with constant memory have in common on the device: the bank, and the totals between its parts.
+// What the rungs with constant memory have in common on the device: the bank, and the totals of its parts.
 #pragma once
 #include "constants.h"
 #include "points.cuh"
@@ -13,16 +13,31 @@ __device__ __forceinline__ const T* constants_of(const ConstantPart& part) {
   return reinterpret_cast<const T*>(bank + part.slot * kSlotBytes);
 }
 
+// All parts but the last are blocks of as many centers, whose totals wait in memory.
 template <class T>
-__device__ __forceinline__ Accumulator<T> total_before(const ConstantPart& part, int64_t i) {
-  return part.begin == 0 ? Accumulator<T>(0) : static_cast<const Accumulator<T>*>(part.totals)[i];
+__device__ __forceinline__ WaitingInMemory<Accumulator<T>> waiting_of(const DistanceArgs& args,
+                                                                      const ConstantPart& part, int64_t i) {
+  return {static_cast<Accumulator<T>*>(part.waiting) + i, args.count};
+}
+
+// What a part's total begins with: one that is no such block follows all that wait.
+template <class T>
+__device__ __forceinline__ Accumulator<T> total_before(const DistanceArgs& args, const ConstantPart& part, int64_t i) {
+  if (part.waiting == nullptr || part.length == part.most) return 0;
+  return waiting_of<T>(args, part, i).fold(part.begin / part.most);
 }
 
 template <class T>
-__device__ __forceinline__ void store_total(const DistanceArgs& args, const ConstantPart& part, int64_t i,
-                                            Accumulator<T> total) {
-  if (part.begin + part.length == part.elements) static_cast<T*>(args.output)[i] = rounded<T>(total);
-  else static_cast<Accumulator<T>*>(part.totals)[i] = total;
+__device__ __forceinline__ void store_part(const DistanceArgs& args, const ConstantPart& part, int64_t i,
+                                           Accumulator<T> total) {
+  if (part.waiting != nullptr && part.length == part.most) {
+    const auto waiting = waiting_of<T>(args, part, i);
+    const int64_t index = part.begin / part.most;
+    waiting.push(total, index);
+    if (part.begin + part.length < args.centers_count) return;
+    total = waiting.fold(index + 1);
+  }
+  static_cast<T*>(args.output)[i] = rounded<T>(total);
 }
 
 }  // namespace

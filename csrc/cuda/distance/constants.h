@@ -5,7 +5,8 @@
 // its own from its first call on: its copies and kernels follow one another. A graph is replayed on any stream, at any
 // time, so that each capture has one too, of which the graph keeps hold: it is free when the graph, and what was
 // instantiated from it, are gone. When no slot is free, the same kernel reads the centers from global memory, with the
-// same bits. What is too large for a slot goes through it part by part.
+// same bits. More centers than a slot holds go through it in parts of a power of two of them; a center that is larger
+// than a slot stays in global memory.
 #pragma once
 #include "../../common/args.h"
 #include "../primitives/launch.h"
@@ -14,12 +15,11 @@ namespace torch_reductions::cuda {
 
 constexpr int kBankBytes = 64 << 10, kSlotBytes = 4 << 10, kSlots = kBankBytes / kSlotBytes;
 
-// The elements [begin, begin + length) of the centers, of which there are `elements`.
+// The centers [begin, begin + length); of those that go before them the totals of blocks wait in memory.
 struct ConstantPart {
   int slot;  // where they are; negative: not in constant memory
-  int length;
-  int64_t begin, elements;
-  void* totals;  // of the points, between the parts; accumulators
+  int64_t begin, length, most;
+  void* waiting;  // accumulators, as WaitingInMemory has them; none where the part is the only one
 };
 
 // Copies part after part into a slot of the bank, a __constant__ array, and launches a kernel behind each copy.

@@ -1,11 +1,13 @@
-// What the rungs of distances have in common: the points, the chain of operations, and a thread for each point.
+// What the rungs of distances have in common: the points, the order of operations, and a thread for each point.
 #pragma once
 #include "../../common/ceil_div.h"
+#include "../../common/fold.h"
 #include "../matmul/elements.cuh"
 
 namespace torch_reductions::cuda {
 
-constexpr unsigned kPointThreads = 256;  // of a block
+constexpr unsigned kPointThreads = 128;  // of a block
+constexpr int kDimsUnit = 16;            // coordinates whose squares are added at once
 
 // The coordinates of a point: D of them in registers; of any number, D = 0, in memory.
 template <class T, int D>
@@ -36,37 +38,77 @@ struct Point<T, 0> {
   __device__ __forceinline__ Accumulator<T> operator[](int64_t d) const { return factor(first[d * stride]); }
 };
 
-// One step of the chain.
-template <class A>
-__device__ __forceinline__ A add_square(A total, A coordinate, A center) {
-  const A difference = coordinate - center;
-  return multiply_add(difference, difference, total);
+// Of P points side by side: distances, or sums of them.
+template <class A, int P>
+struct Sums {
+  A of[P];
+
+  __device__ __forceinline__ Sums operator+(const Sums& right) const {
+    Sums sum;
+#pragma unroll
+    for (int p = 0; p < P; p++) sum.of[p] = of[p] + right.of[p];
+    return sum;
+  }
+};
+
+// The squares of P points' coordinate d less that of a center.
+template <int D, class T, int P>
+__device__ __forceinline__ Sums<Accumulator<T>, P> squares(const Point<T, D> (&points)[P], int64_t d,
+                                                           Accumulator<T> center) {
+  Sums<Accumulator<T>, P> squares;
+#pragma unroll
+  for (int p = 0; p < P; p++) {
+    const Accumulator<T> difference = points[p][d] - center;
+    squares.of[p] = difference * difference;
+  }
+  return squares;
 }
 
-// The chains of P points go on by the n coordinates of centers that element(k) gives, in the order of memory: of whole
-// centers, or, where D is 0, of a part of them that begins at coordinate `dim`.
+// The squared distances of P points from one center, whose coordinates element(d) gives: Fold(dims) of the squares.
 template <int D, class T, int P, class Index, class Element>
-__device__ __forceinline__ void follow(Accumulator<T> (&totals)[P], const Point<T, D> (&points)[P], Index n,
-                                       int64_t dim, int64_t dims, const Element& element) {
-  if constexpr (D > 0) {
-#pragma unroll 4
-    for (Index k = 0; k < n; k += D) {
-#pragma unroll
-      for (int d = 0; d < D; d++) {
-        const Accumulator<T> center = element(k + d);
-#pragma unroll
-        for (int p = 0; p < P; p++) totals[p] = add_square(totals[p], points[p][d], center);
-      }
-    }
-  } else {
-    for (Index k = 0; k < n; k++) {
-      const Accumulator<T> center = element(k);
-#pragma unroll
-      for (int p = 0; p < P; p++) totals[p] = add_square(totals[p], points[p][dim], center);
-      dim = dim + 1 == dims ? 0 : dim + 1;
-    }
-  }
+__device__ __forceinline__ Sums<Accumulator<T>, P> distances(const Point<T, D> (&points)[P], Index dims,
+                                                             const Element& element) {
+  const auto square = [&](Index d) { return squares(points, d, element(d)); };
+  if constexpr (D == 2) return square(0) + square(1);
+  else if constexpr (D == 3) return square(0) + square(1) + square(2);
+  else return fold<Sums<Accumulator<T>, P>, kDimsUnit>(dims, square);
 }
+
+// From so many centers at once: of many coordinates, those are what is unrolled.
+template <int D>
+inline constexpr int kCentersUnit = D > 0 ? 16 : 1;
+
+// What a thread has of its one point: Fold(n) of its distances from centers in the order of memory, behind `before`.
+template <int D, class T, class Index, class Element>
+__device__ __forceinline__ Accumulator<T> distances_from(const Point<T, D>& point, Index n, Index dims,
+                                                         const Element& element, Accumulator<T> before = 0) {
+  const Point<T, D> points[1] = {point};
+  const Index pitch = D > 0 ? D : dims;
+  const auto from = [&](Index c) { return distances(points, dims, [&](Index d) { return element(c * pitch + d); }); };
+  return fold<Sums<Accumulator<T>, 1>, kCentersUnit<D>>(n, from, {before}).of[0];
+}
+
+// The blocks of a point that wait in memory, as Waiting of common/fold.h has them: a plane of all points for each place.
+template <class A>
+struct WaitingInMemory {
+  A* first;  // the point's place in the first plane
+  int64_t points;
+
+  // The value of block `index`.
+  __device__ __forceinline__ void push(A value, int64_t index) const {
+    A* place = first;
+    for (; index & 1; index >>= 1, place += points) value = *place + value;
+    *place = value;
+  }
+  // Those of `count` blocks from left to right; 0 is added to the first.
+  __device__ __forceinline__ A fold(int64_t count) const {
+    A total = 0;
+    for (int level = 63 - __clzll(count); level >= 0; level--) {
+      if (count >> level & 1) total = total + first[level * points];
+    }
+    return total;
+  }
+};
 
 // The point of a thread, one a thread; beyond the last point it has nothing to do.
 __device__ __forceinline__ int64_t point_of_thread() { return int64_t(blockIdx.x) * kPointThreads + threadIdx.x; }

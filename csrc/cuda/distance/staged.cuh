@@ -1,12 +1,12 @@
-// The centers in shared memory, part after part, and the chains of P points a thread.
+// The centers in shared memory, part after part, and P points a thread.
 #pragma once
 #include "points.cuh"
 
 namespace torch_reductions::cuda {
 
-constexpr int kStaged = 2048;  // coordinates of centers at a time
+constexpr int kStaged = 2048;  // coordinates of centers at a time; a center of more stays in global memory
 
-// Points first, first + kPointThreads and so on: neighbouring lanes have neighbours. The threads beyond the last point
+// A thread's P points are kPointThreads apart, so that neighbouring lanes have neighbours. The threads beyond the last point
 // copy with the others, and compute the last one again.
 template <class T, int D, int P>
 __device__ __forceinline__ void add_staged(const DistanceArgs& args) {
@@ -16,26 +16,39 @@ __device__ __forceinline__ void add_staged(const DistanceArgs& args) {
   Point<T, D> points[P];
 #pragma unroll
   for (int p = 0; p < P; p++) {
-    const int64_t i = first + int64_t(p) * kPointThreads;
+    const int64_t i = first + p * int(kPointThreads);
     points[p].load(args, i < args.count ? i : args.count - 1);
   }
-  A totals[P] = {};
-  const int64_t elements = args.centers_count * args.dims;
-  const int64_t most = D > 0 ? kStaged / (D > 0 ? D : 1) * D : kStaged;  // of known dims whole centers
-  int64_t dim = 0;
-  for (int64_t begin = 0; begin < elements; begin += most) {
-    const int n = int(min(most, elements - begin));
-    if (begin > 0) __syncthreads();  // nobody reads the part before any more
-    const T* const centers = static_cast<const T*>(args.centers) + begin;
-    for (int k = int(threadIdx.x); k < n; k += int(kPointThreads)) staged[k] = factor(centers[k]);
-    __syncthreads();
-    follow<D, T>(totals, points, n, dim, args.dims, [&](int k) { return staged[k]; });
-    if constexpr (D == 0) dim = (dim + n) % args.dims;
+  constexpr int kUnit = kCentersUnit<D>;
+  const int64_t dims = D > 0 ? D : args.dims;
+  Sums<A, P> far[kFar];
+  Fold<Sums<A, P>, kUnit> sums(far);
+  Sums<A, P> totals;
+  if (const int fit = dims > 0 && dims <= kStaged ? kStaged / int(dims) / kUnit * kUnit : 0; fit > 0) {
+    const auto from = [&](int c) {
+      return distances(points, int(dims), [&](int d) { return staged[c * int(dims) + d]; });
+    };
+    const T* centers = static_cast<const T*>(args.centers);
+    int n = 0;  // centers of the part
+    for (int64_t left = args.centers_count; left > 0; left -= n, centers += n * int(dims)) {
+      if (left < args.centers_count) __syncthreads();  // nobody reads the part before any more
+      n = left < fit ? int(left) : fit;
+#pragma unroll 1
+      for (int k = int(threadIdx.x); k < n * int(dims); k += int(kPointThreads)) staged[k] = factor(centers[k]);
+      __syncthreads();
+      sums.add(n / kUnit, from);
+    }
+    totals = sums.total(n % kUnit, [&](int c) { return from(n / kUnit * kUnit + c); });
+  } else {
+    const T* const centers = static_cast<const T*>(args.centers);
+    totals = fold<Sums<A, P>, kUnit>(args.centers_count, [&](int64_t c) {
+      return distances(points, dims, [&](int64_t d) { return factor(centers[c * dims + d]); });
+    });
   }
 #pragma unroll
   for (int p = 0; p < P; p++) {
-    const int64_t i = first + int64_t(p) * kPointThreads;
-    if (i < args.count) static_cast<T*>(args.output)[i] = rounded<T>(totals[p]);
+    const int64_t i = first + p * int(kPointThreads);
+    if (i < args.count) static_cast<T*>(args.output)[i] = rounded<T>(totals.of[p]);
   }
 }
 

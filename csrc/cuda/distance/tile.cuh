@@ -1,5 +1,6 @@
-// Points of any number of coordinates: a block brings a tile of them into shared memory, where each is read once for each
-// center, as the centers are. From global memory neighbouring lanes would read as far apart as their points lie.
+// Points of any number of coordinates: a block brings a tile of them into shared memory, where each coordinate is read once
+// for four centers. From global memory neighbouring lanes would read as far apart as their points lie.
+// Local:   add_tile (16 bytes): where larger blocks wait (common/fold.h), of 16 centers and 64 coordinates and more.
 #pragma once
 #include "../primitives/divisor.cuh"
 #include "points.cuh"
@@ -7,6 +8,9 @@
 namespace torch_reductions::cuda {
 
 constexpr int kTilePoints = 64, kTileCenters = 2048;  // a thread each; coordinates of centers at a time
+constexpr int kFour = 4;     // centers whose coordinates lie side by side, so that one of the point serves all of them
+constexpr int kFarDims = 4;  // larger blocks of squares that may wait
+static_assert(kTileCenters / kFour / kDimsUnit < 1 << (kNear + kFarDims));
 
 // Elements from point to point: an odd number, so that lanes have banks of their own.
 HOST_DEVICE int64_t tile_pitch(int64_t dims) { return dims | 1; }
@@ -19,8 +23,32 @@ size_t tile_bytes(int64_t dims) {
 template <class T>
 bool tile_fits(const DistanceArgs& args, int device) {
   const size_t centers = kTileCenters * sizeof(Accumulator<T>);
-  return args.dims > 0 && args.dims <= kTileCenters &&
+  return args.dims > 0 && kFour * args.dims <= kTileCenters &&
          tile_bytes<T>(args.dims) + centers <= size_t(shared_memory(device));
+}
+
+// A value, and its place in shared memory.
+template <class A>
+struct Brought {
+  A value;
+  int place;
+};
+
+// The block brings values 0 to n - 1; a thread asks for several before it waits for the first.
+template <class A, class Value>
+__device__ __forceinline__ void bring(A* to, int n, const Value& value) {
+  constexpr int kAtOnce = 16;
+  for (int k = int(threadIdx.x); k < n; k += kAtOnce * kTilePoints) {
+    Brought<A> brought[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) {
+      if (k + j * kTilePoints < n) brought[j] = value(k + j * kTilePoints);
+    }
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) {
+      if (k + j * kTilePoints < n) to[brought[j].place] = brought[j].value;
+    }
+  }
 }
 
 template <class T>
@@ -33,26 +61,53 @@ __global__ void __launch_bounds__(kTilePoints)
   const int dims = int(args.dims), pitch = int(tile_pitch(dims)), thread = int(threadIdx.x);
   const int64_t first = int64_t(blockIdx.x) * kTilePoints;
   const bool rows = args.dim_stride <= args.point_stride;  // which way neighbours lie
-  for (int k = thread; k < kTilePoints * dims; k += kTilePoints) {
+  const T* const points = static_cast<const T*>(args.points);
+  bring(tile, kTilePoints * dims, [&](int k) {
     const int p = rows ? int(by_dims.quotient(unsigned(k))) : thread, d = rows ? k - p * dims : k / kTilePoints;
-    const T* const points = static_cast<const T*>(args.points);
-    if (first + p < args.count)
-      tile[p * pitch + d] = factor(points[(first + p) * args.point_stride + d * args.dim_stride]);
-  }
+    const int64_t i = min(first + p, args.count - 1);
+    return Brought<A>{factor(points[i * args.point_stride + d * args.dim_stride]), p * pitch + d};
+  });
   const bool mine = first + thread < args.count;
   const A* const point = tile + thread * pitch;
-  A total = 0;
-  const int64_t elements = args.centers_count * dims;
-  const int most = kTileCenters / dims * dims;
-  for (int64_t begin = 0; begin < elements; begin += most) {
-    const int n = int(min(int64_t(most), elements - begin));
+  // Those from centers first to first + 3, side by side.
+  const auto from_four = [&](int first) {
+    Sums<A, kFour> far[kFarDims];
+    return fold_with<Sums<A, kFour>, kDimsUnit>(far, dims, [&](int d) {
+      const auto center = reinterpret_cast<const Sums<A, kFour>*>(centers)[first / kFour * dims + d];
+      const A coordinate = point[d];
+      Sums<A, kFour> squares;
+#pragma unroll
+      for (int c = 0; c < kFour; c++) {
+        const A difference = coordinate - center.of[c];
+        squares.of[c] = difference * difference;
+      }
+      return squares;
+    });
+  };
+  A far[kFar];
+  Fold<A, kFour> sums(far);
+  const int most = kTileCenters / (kFour * dims) * kFour;
+  int n = 0;  // centers of the part
+  const T* part = static_cast<const T*>(args.centers);
+  for (int64_t left = args.centers_count; left > 0; left -= n, part += n * dims) {
+    n = int(min(int64_t(most), left));
     __syncthreads();  // nobody reads the part before any more
-    for (int k = thread; k < n; k += kTilePoints) centers[k] = factor(static_cast<const T*>(args.centers)[begin + k]);
+    bring(centers, (n + kFour - 1) / kFour * kFour * dims, [&](int k) {
+      const int c = int(by_dims.quotient(unsigned(k))), d = k - c * dims;
+      return Brought<A>{factor(part[min(c, n - 1) * dims + d]), (c / kFour * dims + d) * kFour + c % kFour};
+    });
     __syncthreads();
-    for (int k = 0; mine && k < n; k += dims) {
-#pragma unroll 4
-      for (int d = 0; d < dims; d++) total = add_square(total, point[d], centers[k + d]);
-    }
+    if (mine)
+      sums.add_blocks(n / kFour, [&](int first) {
+        const auto four = from_four(first);
+        return (four.of[0] + four.of[1]) + (four.of[2] + four.of[3]);
+      });
+  }
+  A total = sums.total();
+  if (mine && n % kFour > 0) {
+    const auto rest = from_four(n / kFour * kFour);
+    if (n % kFour >= 2) total += rest.of[0] + rest.of[1];
+    if (n % 2 == 1) total += n % kFour == 1 ? rest.of[0] : rest.of[2];
   }
   if (mine) static_cast<T*>(args.output)[first + thread] = rounded<T>(total);
 }

@@ -1,0 +1,84 @@
+// Packed points and few centers: each thread has P points that follow one another, which a few instructions load.
+// Local:   add_packed (16 bytes): where larger blocks wait (common/fold.h), of 64 centers and more.
+#pragma once
+#include "staged.cuh"
+
+namespace torch_reductions::cuda {
+
+// Elements that an instruction loads or stores.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Packet {
+  T of[N];
+};
+// As many as possible of those that `elements` is a multiple of.
+template <class T, int elements, int most = 16 / int(sizeof(T))>
+constexpr int kPacket = (elements & -elements) < most ? elements & -elements : most;
+
+// Points first, first + 1 and so on; beyond the last one it again.
+template <class T, int D, int P>
+__device__ __forceinline__ void load_packets(Point<T, D> (&points)[P], const DistanceArgs& args, int64_t first) {
+  if (args.count - first < P) {
+#pragma unroll
+    for (int p = 0; p < P; p++) points[p].load(args, min(first + p, args.count - 1));
+    return;
+  }
+  const T* const packets = static_cast<const T*>(args.points) + first * D;
+  constexpr int N = kPacket<T, P * D>;
+#pragma unroll
+  for (int k = 0; k < P * D; k += N) {
+    const auto packet = *reinterpret_cast<const Packet<T, N>*>(packets + k);
+#pragma unroll
+    for (int e = 0; e < N; e++) points[(k + e) / D].x[(k + e) % D] = factor(packet.of[e]);
+  }
+}
+
+template <class T, int P>
+__device__ __forceinline__ void store_packets(const DistanceArgs& args, int64_t first,
+                                              const Sums<Accumulator<T>, P>& totals) {
+  T* const packets = static_cast<T*>(args.output) + first;
+  if (args.count - first < P) {
+#pragma unroll
+    for (int p = 0; p < P; p++) {
+      if (p < args.count - first) packets[p] = rounded<T>(totals.of[p]);
+    }
+    return;
+  }
+  constexpr int N = kPacket<T, P>;
+#pragma unroll
+  for (int k = 0; k < P; k += N) {
+    Packet<T, N> packet;
+#pragma unroll
+    for (int e = 0; e < N; e++) packet.of[e] = rounded<T>(totals.of[k + e]);
+    *reinterpret_cast<Packet<T, N>*>(packets + k) = packet;
+  }
+}
+
+// All coordinates of all points follow one another, from an address that packets may begin at, and the centers fit into
+// shared memory.
+inline bool is_packed(const DistanceArgs& args) {
+  const uintptr_t places = reinterpret_cast<uintptr_t>(args.points) | reinterpret_cast<uintptr_t>(args.output);
+  return args.points != nullptr && args.point_stride == args.dims && args.dim_stride == 1 && places % 16 == 0 &&
+         args.centers_count <= kStaged / args.dims;
+}
+
+template <class T, int D, int P>
+__global__ void __launch_bounds__(kPointThreads) add_packed(const __grid_constant__ DistanceArgs args) {
+  using A = Accumulator<T>;
+  __shared__ __align__(16) A staged[kStaged];
+  const int64_t first = (int64_t(blockIdx.x) * kPointThreads + threadIdx.x) * P;
+  const T* const from = static_cast<const T*>(args.centers);
+  const int centers = int(args.centers_count), thread = int(threadIdx.x);
+  A mine = 0;
+  if (thread < centers * D) mine = factor(from[thread]);  // first, or they would come behind the points of all blocks
+  Point<T, D> points[P];
+  load_packets(points, args, first);
+  if (thread < centers * D) staged[thread] = mine;
+#pragma unroll 1
+  for (int k = thread + int(kPointThreads); k < centers * D; k += int(kPointThreads)) staged[k] = factor(from[k]);
+  __syncthreads();
+  store_packets<T>(args, first, fold<Sums<A, P>, kCentersUnit<D>>(centers, [&](int c) {
+                     return distances(points, D, [&](int d) { return staged[c * D + d]; });
+                   }));
+}
+
+}  // namespace torch_reductions::cuda
