@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -195,7 +196,7 @@ def test_a_rung_that_lacks_the_type_is_named(
     monkeypatch.setattr(bench.Problem, "call", lacking)
     lines = bench.measure(problem("cumsum"), "cpu", ["threaded", "ordered"], 0)
     assert [line.variant for line in lines] == ["copy", "torch", "ordered"]
-    assert "threads: threaded" in capsys.readouterr().out
+    assert re.search(r" threads?: threaded$", capsys.readouterr().out, re.MULTILINE)
 
 
 @table("message refused", [("variant 'x' needs a GPU of compute capability 9.0", True), ("out of memory", False)])
@@ -459,7 +460,7 @@ def test_a_real_graph() -> None:
     cold = harness.compare(calls, 0.1)
     hot, eager = harness.hot(calls, cold, 0.1), harness.eager(calls, cold, 0.1)
     assert set(hot) == {"ours", "torch"} and set(eager) == set(calls)
-    assert all(0 < timing.median < 1000 for timing in (*hot.values(), *eager.values()))
+    assert all(timing.median > 0 for timing in (*hot.values(), *eager.values()))
     assert torch.equal(tr.sum(x).cpu(), tr.sum(x.cpu()))
 
 
