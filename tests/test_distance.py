@@ -108,7 +108,8 @@ def test_nothing_to_add_up(function: str, rung: str, dtype: str, device: str) ->
         for height, width in ((0, 4), (4, 0)):
             assert call(GRID, height, width, torch.ones(2, 2, **kind), variant=rung).shape == (height, width)
         return
-    for points, centers in (((5, 3), (0, 3)), ((5, 0), (3, 0)), ((2, 3, 0), (0, 0)), ((0,), (4, 0)), ((3,), (0, 3))):
+    shapes = [((5, 3), (0, 3)), ((5, 0), (3, 0)), ((2, 3, 0), (0, 0)), ((0,), (4, 0)), ((3,), (0, 3))]
+    for points, centers in [*shapes, ((5, 7), (0, 7)), ((2, 3000), (0, 3000))]:
         zeros = call(SUM, torch.ones(points, **kind), torch.ones(centers, **kind), variant=rung)
         assert_same_bits(zeros, torch.zeros(points[:-1], **kind))
     assert call(SUM, torch.ones(2, 0, 3, **kind), torch.ones(4, 3, **kind), variant=rung).shape == (2, 0)

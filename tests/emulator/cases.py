@@ -642,7 +642,7 @@ DISTANCES = (
     *(Distance(100, 8, 6, 7, 0), Distance(2500, 5, 2, 1, 2500), Distance(1, 3, 3, 0, 4)),
     *(Distance(130, 9, 64), Distance(65, 500, 5, 1, 70), Distance(64, 3, 33, 40, 1, offset=1), Distance(70, 3, 700)),
     *(Distance(12 * 17, 5, 2, width=17), Distance(50 * 50, 20, 2, width=50), Distance(7, 3, 2, width=1)),
-    *(Distance(300, 1030, 2, width=20), Distance(5, 0, 2, width=5)),
+    *(Distance(300, 1030, 2, width=20), Distance(5, 0, 2, width=5), Distance(3, 0, 3000)),
 )
 FEW_DISTANCES = (DISTANCES[4], DISTANCES[9], DISTANCES[12], DISTANCES[14], DISTANCES[20], DISTANCES[25])
 

@@ -8,8 +8,6 @@
 // Needs:   7.5 and up; any layout.
 // Local:   add_ordered (16 bytes): where larger blocks wait (common/fold.h), of 64 centers and more; a few spilled registers.
 // See:     packed.cuh, staged.cuh, tile.cuh; Volkov, Better Performance at Lower Occupancy, 2010.
-#include <algorithm>
-
 #include "ladder.h"
 #include "packed.cuh"
 #include "staged.cuh"

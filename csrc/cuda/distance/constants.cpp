@@ -82,7 +82,7 @@ void each_constant_part(const void* symbol, const DistanceArgs& args, Context& c
                         void (*launch_part)(const DistanceArgs&, Context&, const ConstantPart&)) {
   const int64_t center = args.dims * size_of(args.dtype), fit = center > 0 ? kSlotBytes / center : 1;
   const bool fits = fit > 0;
-  const int64_t most = fits ? int64_t(std::bit_floor(uint64_t(fit))) : args.centers_count;
+  const int64_t most = fits ? int64_t(std::bit_floor(uint64_t(fit))) : std::max(args.centers_count, int64_t(1));
   const int64_t parts = ceil_div(args.centers_count, most);
   const size_t accumulator = args.dtype == Dtype::float64 ? sizeof(double) : sizeof(float);
   void* waiting = nullptr;
