@@ -115,6 +115,16 @@ ALWAYS_INLINE int64_t add_halves(const Half* a, const Half* b, float alpha, Half
 }
 #endif
 
+// Contiguous ones, without a buffer between: the compiler makes vectors of the conversions, too.
+ALWAYS_INLINE void add_bfloat16s(const BFloat16* a, const BFloat16* b, float alpha, BFloat16* __restrict output,
+                                 int64_t n) {
+  if (alpha == 1) {
+    for (int64_t i = 0; i < n; i++) output[i] = narrow<BFloat16>(widen(a[i]) + widen(b[i]));
+  } else {
+    for (int64_t i = 0; i < n; i++) output[i] = narrow<BFloat16>(sum_of(widen(a[i]), alpha, widen(b[i])));
+  }
+}
+
 template <class T, bool Or>
 void add_run(const AddRun& run, double factor) {
   using A = AddType<T>;
@@ -124,6 +134,9 @@ void add_run(const AddRun& run, double factor) {
     const T *input = static_cast<const T*>(run.input), *other = static_cast<const T*>(run.other);
     A a[kBuffer], b[kBuffer], sums[kBuffer];
     int64_t i = 0;
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      if (run.input_stride == 1 && run.other_stride == 1) return add_bfloat16s(input, other, alpha, output, run.count);
+    }
 #ifdef __F16C__
     if constexpr (std::is_same_v<T, Half>) {
       if (run.input_stride == 1 && run.other_stride == 1) i = add_halves(input, other, alpha, output, run.count);
