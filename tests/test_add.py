@@ -376,6 +376,59 @@ def test_fake_and_meta(device: str) -> None:
         assert real.numel() == 0 or strides(fake) == strides(real)
 
 
+def test_fake_strides() -> None:
+    """In every order of the dims in memory; dims that one operand repeats or lacks; rows that lie apart."""
+    shapes = ((4, 3, 2), (1, 3, 2), (4, 1, 1), (3, 1), (2,), (4, 1, 2), ())
+    for left, right in itertools.product(shapes, repeat=2):
+        for p, q in itertools.product(
+            itertools.permutations(range(len(left))), itertools.permutations(range(len(right)))
+        ):
+            for gap in (0, 2):
+                x, y = (apart(shape, order, gap) for shape, order in ((left, p), (right, q)))
+                real = tr.add(x, y)
+                fake = tr.add(*(torch.empty_strided(t.shape, t.stride(), device="meta") for t in (x, y)))
+                assert strides(fake) == strides(real) == strides(torch.add(x, y)), (x.stride(), y.stride(), real.shape)
+
+
+def apart(shape: tuple[int, ...], order: tuple[int, ...], gap: int) -> torch.Tensor:
+    """Its dims lie in memory in that order, outermost first, the innermost followed by a gap."""
+    sizes = [shape[d] for d in order]
+    if sizes:
+        sizes[-1] += gap
+    dense = torch.ones(sizes)
+    dense = dense[..., : sizes[-1] - gap] if sizes else dense
+    return dense.permute([order.index(d) for d in range(len(shape))])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_inductor_layouts(device: str) -> None:
+    """Whose code checks the strides that the fake kernel has told it."""
+    compiled = torch.compile(lambda a, b: tr.add(a, b), fullgraph=True)
+    for x, y in (
+        (torch.randn(3, 1, 1).permute(1, 2, 0), torch.randn(4, 1)),
+        (torch.randn(2, 3), torch.randn(2, 2, 3, 1).permute(1, 3, 0, 2)),
+    ):
+        x, y = x.to(device), y.to(device)
+        assert_same_bits(compiled(x, y), torch.add(x, y))
+
+
+def test_sizes_that_only_values_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    x = torch.randn(9)
+    for body in (lambda t: tr.add(t[t > 0], t[t > 0]), lambda t: tr.add(t[t > 0], torch.ones(1))):
+        assert_same_bits(torch.compile(body, fullgraph=True, backend="aot_eager")(x), body(x))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradient_of_a_repeated_half(device: str) -> None:
+    """alpha comes before the sum, which would be infinite without it."""
+    other = torch.zeros((), dtype=torch.half, device=device, requires_grad=True)
+    x = torch.zeros(100000, dtype=torch.half, device=device)
+    tr.add(x, other, alpha=1e-3).backward(torch.ones_like(x))
+    assert other.grad is not None
+    torch.testing.assert_close(other.grad.item(), 100.0, rtol=2e-3, atol=0)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_opcheck(device: str) -> None:
     """Schema, fake kernel, autograd registration, and AOT dispatch static and dynamic."""

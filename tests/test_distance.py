@@ -288,12 +288,43 @@ def test_gradients_are_sums_in_one_order(device: str) -> None:
     points, centers = (t.requires_grad_() for t in tensors((1000, 3), 20, "float32", device))
     g = torch.rand(1000, device=device)
     of_points, of_centers = torch.autograd.grad(call(SUM, points, centers), (points, centers), g)
-    assert_same_bits(of_points, (2 * g)[:, None] * (20 * points - tr.sum(centers, 0)))
-    assert_same_bits(of_centers, 2 * (centers * tr.sum(g) - tr.sum(g[:, None] * points, 0)))
+    p, c = points - centers[0], centers - centers[0]
+    assert_same_bits(of_points, (2 * g)[:, None] * (20 * p - tr.sum(c, 0)))
+    assert_same_bits(of_centers, 2 * (c * tr.sum(g) - tr.sum(g[:, None] * p, 0)))
     (alone,) = torch.autograd.grad(call(SUM, points.detach(), centers), centers, g)
     assert_same_bits(alone, of_centers)
     with torch.no_grad():
         assert not call(SUM, points, centers).requires_grad
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_far_from_zero(device: str) -> None:
+    """The differences alone count, as in what torch differentiates."""
+    for offset in (1e4, 1e6, 1e30):
+        found = [(t + offset).requires_grad_() for t in tensors((300, 3), 20, "float32", device)]
+        expected = [t.detach().double().requires_grad_() for t in found]
+        call(SUM, *found).sum().backward()
+        RECORDS[SUM].reference(*expected).sum().backward()
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.grad is not None and theirs.grad is not None
+            torch.testing.assert_close(
+                ours.grad.double(), theirs.grad, rtol=1e-5, atol=1e-5 * float(theirs.grad.abs().max())
+            )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_autocast(device: str) -> None:
+    """float32 of half precision, as torch.cdist; of both, where one of them is."""
+    points, centers = tensors((30, 2), 5, "bfloat16", device)
+    wide = [t.float().requires_grad_() for t in (points, centers)]
+    with torch.autocast(device, dtype=torch.bfloat16):
+        result = call(SUM, points, wide[1])
+        assert result.dtype == torch.cdist(points, wide[1]).dtype == torch.float32
+        assert_same_bits(call(GRID, 3, 4, centers), call(GRID, 3, 4, wide[1].detach()))
+        assert call(SUM, points.double(), centers.double()).dtype == torch.float64
+    assert_same_bits(result, call(SUM, *wide))
+    (of_centers,) = torch.autograd.grad(result.sum(), wide[1])
+    assert_same_bits(of_centers, torch.autograd.grad(call(SUM, *wide).sum(), wide[1])[0])
 
 
 # --- Compile, export, transforms --------------------------------------------------------------------------------------
@@ -368,6 +399,9 @@ def test_vmap(device: str) -> None:
     assert_same_bits(vmap(tr.sum_squared_distances, (None, 0))(points[0], centers), of_one)
     pairwise = vmap(vmap(tr.sum_squared_distances, (None, 0)), (0, None))(points, centers)
     assert_same_bits(pairwise[2, 3], call(SUM, points[2], centers[3]))
+    assert vmap(tr.sum_squared_distances, (0, None))(points[:0], centers[0]).shape == (0, 4)
+    assert vmap(tr.sum_squared_distances)(points[:0], centers[:0]).shape == (0, 4)
+    assert vmap(lambda c: call(GRID, 3, 4, c))(centers[:0, :, :2]).shape == (0, 3, 4)
     grids = vmap(lambda c: call(GRID, 3, 4, c))(centers[..., :2])
     assert_same_bits(grids, torch.stack([call(GRID, 3, 4, c) for c in centers[..., :2]]))
 

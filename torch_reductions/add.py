@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._prims_common import compute_elementwise_output_strides
 
 from .arguments import INTEGERS, check_factor, check_input, to_factor
 from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
@@ -70,9 +69,18 @@ def _supports(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: int =
     check_variant("add", variant, input.dtype, input.device.type)
 
 
+def _surely(condition: bool | torch.SymBool) -> bool:
+    """False where only the values of tensors decide: sizes that do count as those that fit."""
+    if isinstance(condition, torch.SymBool):
+        from torch.fx.experimental.symbolic_shapes import guard_or_false  # takes long to be imported
+
+        return guard_or_false(condition)
+    return condition
+
+
 def _check_shapes(input: Tensor, other: Tensor) -> None:
     for i, (m, n) in enumerate(zip(reversed(input.shape), reversed(other.shape), strict=False), start=1):
-        if m != n and m != 1 and n != 1:
+        if _surely(m != n) and _surely(m != 1) and _surely(n != 1):
             dim = max(input.ndim, other.ndim) - i
             raise RuntimeError(
                 f"add(): The size of input ({m}) must match the size of other ({n}) at non-singleton dimension {dim}; "
@@ -99,12 +107,54 @@ def _check(input: Tensor, other: Tensor, **options: Any) -> None:
         raise RuntimeError(no_cuda_message())
 
 
+def _layout(input: Tensor, other: Tensor) -> tuple[list[int], list[int]]:
+    """Sizes and strides of the sum, as csrc/ops/add.cpp has them: the order of torch's TensorIterator."""
+    ndim = max(input.ndim, other.ndim)
+    sizes = [1] * ndim
+    for tensor in (input, other):
+        for d, size in enumerate(tensor.shape, start=ndim - tensor.ndim):
+            if not _surely(size == 1):
+                if not _surely(sizes[d] == 1):
+                    torch._check(sizes[d] == size)
+                sizes[d] = size
+    walks = [[0] * (ndim - t.ndim) + list(t.stride()) for t in (input, other)]
+    for tensor, walk in zip((input, other), walks, strict=True):
+        for d, size in enumerate(tensor.shape, start=ndim - tensor.ndim):
+            if _surely(size == 1) and not _surely(sizes[d] == 1):
+                walk[d] = 0
+
+    def further_out(inner: int, outer: int) -> int:
+        for walk in walks:
+            m, n = walk[inner], walk[outer]
+            if _surely(m == 0) or _surely(n == 0):
+                continue
+            if _surely(m != n):
+                return -1 if _surely(m < n) else 1
+            if _surely(sizes[inner] > sizes[outer]):
+                return 1
+        return 0
+
+    order = list(reversed(range(ndim)))  # the innermost first
+    for i in range(1, ndim):
+        at = i
+        for before in reversed(range(i)):
+            found = further_out(order[before], order[at])
+            if found < 0:
+                break
+            if found > 0:
+                order[before], order[at] = order[at], order[before]
+                at = before
+    strides, stride = [0] * ndim, 1
+    for d in order:
+        strides[d] = stride
+        stride = stride * torch.sym_max(sizes[d], 1)
+    return sizes, strides
+
+
 def _fake(input: Tensor, other: Tensor, **options: Any) -> Tensor:
-    """The strides are those of torch's own operators; its add of fake tensors has others in half precision."""
+    """torch's own fake add has other strides in half precision, and others than it really gives in some layouts."""
     _right(input, other, **options)
-    shape = torch.broadcast_shapes(input.shape, other.shape)
-    strides = compute_elementwise_output_strides(input.expand(shape), other.expand(shape))
-    return input.new_empty_strided(shape, strides)
+    return input.new_empty_strided(*_layout(input, other))
 
 
 # --- vmap and gradients ---------------------------------------------------------------------------------------------
@@ -125,11 +175,13 @@ def _save(ctx: Any, output: Tensor, input: Tensor, other: Tensor, *, alpha: Numb
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """The gradient itself, summed over the dims that were broadcast: in one order, too."""
+    """The gradient itself, times alpha, summed over the dims that were broadcast: in one order, too."""
+    grads = (grad, grad * ctx.alpha if ctx.needs[1] and ctx.alpha != 1 else grad)
     of_input, of_other = (
-        sum_to_shape(grad, shape) if needed else None for shape, needed in zip(ctx.shapes, ctx.needs, strict=True)
+        sum_to_shape(of, shape) if needed else None
+        for of, shape, needed in zip(grads, ctx.shapes, ctx.needs, strict=True)
     )
-    return of_input, of_other if of_other is None or ctx.alpha == 1 else of_other * ctx.alpha
+    return of_input, of_other
 
 
 # --- The operator and the function ----------------------------------------------------------------------------------

@@ -103,6 +103,8 @@ def _fake_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) ->
 
 def _batch_sum(run: Callable[..., Tensor], batch_size: int, points: Tensor, centers: Tensor, **options: Any) -> Tensor:
     """Points of all examples at once where the centers are the same for all, else one example after another."""
+    if batch_size == 0:
+        return run(points, centers.new_empty(centers.shape[1:]), **options)
     _right_sum(points[0], centers[0], **options)
     if centers.stride(0) == 0:
         return run(points, centers[0], **options)
@@ -112,6 +114,8 @@ def _batch_sum(run: Callable[..., Tensor], batch_size: int, points: Tensor, cent
 def _batch_grid(
     run: Callable[..., Tensor], batch_size: int, centers: Tensor, height: int, width: int, **options: Any
 ) -> Tensor:
+    if batch_size == 0:
+        return centers.new_empty((0, *run(centers.new_empty(centers.shape[1:]), height, width, **options).shape))
     _right_grid(centers[0], height, width, **options)
     return torch.stack([run(example, height, width, **options) for example in centers.unbind()])
 
@@ -130,9 +134,13 @@ def _save_sum(ctx: Any, output: Tensor, points: Tensor, centers: Tensor, **_: An
 
 
 def _sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """2 (C p - the sum of c) of a point; 2 (c times the sum of g - the sum of g p) of a center."""
+    """2 (C p - the sum of c) of a point; 2 (c times the sum of g - the sum of g p) of a center. All are moved by the
+    first center, which changes no gradient: else two large sums would be subtracted far from 0."""
     points, centers = ctx.saved_tensors
     g, p, c = _wide(grad, points, centers)
+    if c.shape[0] > 0:
+        origin = c[0].detach()
+        p, c = p - origin, c - origin
     of_points = of_centers = None
     if ctx.needs[0]:
         of_points = ((2 * g).unsqueeze(-1) * (c.shape[0] * p - sum_of(c, 0))).to(points.dtype)
@@ -153,6 +161,14 @@ def _grid_backward(ctx: Any, grad: Tensor) -> Tensor:
     sums = [sum_of(line * torch.arange(line.shape[0], device=g.device)) for line in (sum_of(g, 0), sum_of(g, 1))]
     of_centers: Tensor = 2 * (c * sum_of(g) - torch.stack(sums))
     return of_centers.to(centers.dtype)
+
+
+def _autocast(tensor: Tensor) -> Tensor:
+    """float32 of half precision where autocast is on, as torch.cdist has it."""
+    kind = tensor.device.type
+    if tensor.dtype in (torch.float16, torch.bfloat16) and kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
+        return tensor.float()
+    return tensor
 
 
 # --- The functions --------------------------------------------------------------------------------------------------
@@ -192,7 +208,8 @@ def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: str = "au
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        [...], of the same type. Without centers, or without coordinates, it is zero.
+        [...], of the same type; where autocast is on, float32 of half precision. Without centers, or without
+        coordinates, it is zero.
 
     Raises:
         RuntimeError: shapes, types or devices do not fit together; a CUDA tensor meets a build without CUDA.
@@ -213,7 +230,7 @@ def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: str = "au
     for name, tensor in (("points", points), ("centers", centers)):
         if not isinstance(tensor, Tensor):
             raise wrong_type(SUM, name, "Tensor", tensor)
-    return _sum_squared_distances(variant, points, centers)
+    return _sum_squared_distances(variant, _autocast(points), _autocast(centers))
 
 
 def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant: str = "auto") -> Tensor:
@@ -227,7 +244,8 @@ def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant:
         variant: how it is computed; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        [height, width], of the type and on the device of centers. Without centers it is zero.
+        [height, width], of the type and on the device of centers, but float32 of half precision where autocast is on.
+        Without centers it is zero.
 
     Raises:
         RuntimeError: centers has another shape, or a size is negative; a CUDA tensor meets a build without CUDA.
@@ -245,7 +263,7 @@ def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant:
     if not isinstance(centers, Tensor):
         raise wrong_type(GRID, "centers", "Tensor", centers)
     height, width = _size("height", height), _size("width", width)
-    return _grid_squared_distances(variant, centers, height, width)
+    return _grid_squared_distances(variant, _autocast(centers), height, width)
 
 
 def _size(argument: str, value: Any) -> int:

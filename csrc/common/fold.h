@@ -10,9 +10,9 @@
 namespace torch_reductions {
 
 // The values of blocks that wait, by the digits of their number. The lower digits are told apart when the program is
-// compiled, so that what waits there can stay in registers; the higher ones, of which the last is never reached, are an
-// array of its own.
-inline constexpr int kNear = 2, kFar = 34;
+// compiled, so that what waits there can stay in registers; the higher ones, of which there are enough for 2^40 units, are
+// an array of its own.
+inline constexpr int kNear = 2, kFar = 38;
 template <class V>
 struct Waiting {
   V near[kNear] = {};

@@ -151,7 +151,7 @@ inline constexpr Rung kAddLadder[] = {
 inline constexpr unsigned kAllDistances = (1u << kDistanceFunctions) - 1;
 inline constexpr Rung kDistanceLadder[] = {
     {10, "sequential", kCpu, 0, kAllDistances, kFloats, "Fold(C) of Fold(D)", "three loops: the textbook's check", false},
-    {20, "global_memory", kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "a total lies in global memory: read and written again for each center", true},
+    {20, "global_memory", kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the sums lie in global memory: one is read and written for each center", true},
     {30, "global_register", kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the total stays in a register, the centers in global memory", true},
     {40, "constant_memory", kCuda, 75, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the centers in constant memory: all lanes read one address, a broadcast", true},
     {50, "constant_divergent", kCuda, 75, kAllDistances, kFloats, "one chain, a lane's own center first", "each lane begins at another center: constant memory serves one address after the other", true},

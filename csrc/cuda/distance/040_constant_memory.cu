@@ -1,7 +1,8 @@
 // constant_memory
 // Changes: the centers are copied into constant memory before the kernel.
-// Costs:   a copy for each call, and a kernel for each 4 KB of centers. Each stream, and each captured graph, has 4 KB of the
-//          64 of its own, so that none disturbs another's centers; beyond sixteen of them it is global memory again.
+// Costs:   a copy and a kernel for each part of the centers, a power of two of them in at most 4 KB. Each stream, and each
+//          captured graph, has 4 KB of the 64 of its own, so that none disturbs another's centers; beyond sixteen of them
+//          it is global memory again.
 // Gains:   all lanes read one address: the constant cache gives it to the whole warp at once, and the path to memory is
 //          left to the points.
 // Order:   Fold(C) of Fold(D), docs/order.md: each part but the last is one block.

@@ -1,7 +1,7 @@
 // read_only_cache
 // Changes: the centers stay in global memory, but are read by ld.global.nc, which takes it that no kernel changes them.
 // Costs:   an instruction a value, as with ordinary loads.
-// Gains:   no copy and no limit of 64 KB: the first-level cache gives one address to all lanes at once, and lanes at
+// Gains:   no copy and no parts: the first-level cache gives one address to all lanes at once, and lanes at
 //          different addresses would not wait for one another.
 // Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.

@@ -1,6 +1,6 @@
 // ordered
-// Changes: a thread has four points of two or three coordinates, and blocks of 16 centers are unrolled; points of more
-//          coordinates lie in shared memory, too. This is what auto runs.
+// Changes: a thread has four points of two or three coordinates, two of float64, and blocks of 16 centers are unrolled;
+//          other points lie in shared memory, too, if 64 of them fit. This is what auto runs.
 // Costs:   registers for four points and their sums; where there are too few points to keep the device busy, one a thread.
 // Gains:   each value read from shared memory serves four points, whose sums do not wait for one another; points that lie
 //          packed are loaded 16 bytes at a time; a coordinate that fits in no register is read once for four centers.

@@ -16,7 +16,9 @@ struct Across {
   int64_t tiles_across = 0, tiles_down = 0;
 };
 
-// Operands with a stride of 1 along one and the same dim that is not the innermost.
+constexpr int64_t kLeastSide = 8;  // of a plane: a block for each of many smaller ones would have little to do
+
+// Operands with a stride of 1 along one and the same dim that is not the innermost, in planes that are worth tiles.
 inline Across find_across(const AddArgs& args) {
   Across across;
   const auto lies = [&](const int64_t (&strides)[kAddDims]) {
@@ -27,7 +29,8 @@ inline Across find_across(const AddArgs& args) {
     return false;
   };
   across.input = lies(args.input_strides), across.other = lies(args.other_strides);
-  return across;
+  const bool worth = args.sizes[0] >= kLeastSide && args.sizes[across.rows] >= kLeastSide;
+  return worth ? across : Across();
 }
 
 // Elements of a side of a tile for each thread of a block of kTileThreads.
