@@ -16,16 +16,17 @@ constexpr int64_t kBuffer = 512;  // elements of half types that are widened at 
 template <int64_t Stride>
 using Constant = std::integral_constant<int64_t, Stride>;
 
-template <bool Or, class T, class A, class P, class Q>
-ALWAYS_INLINE void add_elements(const A* a, P a_stride, const A* b, Q b_stride, A alpha, T* __restrict output,
+template <bool Or, class S, class T, class A, class P, class Q>
+ALWAYS_INLINE void add_elements(const S* a, P a_stride, const S* b, Q b_stride, A alpha, T* __restrict output,
                                 int64_t n) {
   if (alpha == A(1)) {  // a processor without fused multiply-adds calls a function for each
     for (int64_t i = 0; i < n; i++) {
-      if constexpr (Or) output[i] = narrow<T>(a[i * a_stride] | b[i * b_stride]);
-      else output[i] = narrow<T>(A(a[i * a_stride] + b[i * b_stride]));
+      if constexpr (Or) output[i] = narrow<T>(widen(a[i * a_stride]) | widen(b[i * b_stride]));
+      else output[i] = narrow<T>(A(widen(a[i * a_stride]) + widen(b[i * b_stride])));
     }
   } else {
-    for (int64_t i = 0; i < n; i++) output[i] = narrow<T>(sum_of(a[i * a_stride], alpha, b[i * b_stride]));
+    for (int64_t i = 0; i < n; i++)
+      output[i] = narrow<T>(sum_of(widen(a[i * a_stride]), alpha, widen(b[i * b_stride])));
   }
 }
 
@@ -115,16 +116,6 @@ ALWAYS_INLINE int64_t add_halves(const Half* a, const Half* b, float alpha, Half
 }
 #endif
 
-// Contiguous ones, without a buffer between: the compiler makes vectors of the conversions, too.
-ALWAYS_INLINE void add_bfloat16s(const BFloat16* a, const BFloat16* b, float alpha, BFloat16* __restrict output,
-                                 int64_t n) {
-  if (alpha == 1) {
-    for (int64_t i = 0; i < n; i++) output[i] = narrow<BFloat16>(widen(a[i]) + widen(b[i]));
-  } else {
-    for (int64_t i = 0; i < n; i++) output[i] = narrow<BFloat16>(sum_of(widen(a[i]), alpha, widen(b[i])));
-  }
-}
-
 template <class T, bool Or>
 void add_run(const AddRun& run, double factor) {
   using A = AddType<T>;
@@ -135,7 +126,8 @@ void add_run(const AddRun& run, double factor) {
     A a[kBuffer], b[kBuffer], sums[kBuffer];
     int64_t i = 0;
     if constexpr (std::is_same_v<T, BFloat16>) {
-      if (run.input_stride == 1 && run.other_stride == 1) return add_bfloat16s(input, other, alpha, output, run.count);
+      if (run.input_stride == 1 && run.other_stride == 1)
+        return add_elements<Or>(input, Constant<1>(), other, Constant<1>(), alpha, output, run.count);
     }
 #ifdef __F16C__
     if constexpr (std::is_same_v<T, Half>) {

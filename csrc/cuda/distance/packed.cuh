@@ -5,55 +5,50 @@
 
 namespace torch_reductions::cuda {
 
-// Elements that an instruction loads or stores.
-template <class T, int N>
-struct alignas(sizeof(T) * N) Packet {
-  T of[N];
-};
-// As many as possible of those that `elements` is a multiple of.
+// The elements of a vector: as many of 16 bytes as `elements` is a multiple of.
 template <class T, int elements, int most = 16 / int(sizeof(T))>
-constexpr int kPacket = (elements & -elements) < most ? elements & -elements : most;
+constexpr int kVector = (elements & -elements) < most ? elements & -elements : most;
 
 // Points first, first + 1 and so on; beyond the last one it again.
 template <class T, int D, int P>
-__device__ __forceinline__ void load_packets(Point<T, D> (&points)[P], const DistanceArgs& args, int64_t first) {
+__device__ __forceinline__ void load_vectors(Point<T, D> (&points)[P], const DistanceArgs& args, int64_t first) {
   if (args.count - first < P) {
 #pragma unroll
     for (int p = 0; p < P; p++) points[p].load(args, min(first + p, args.count - 1));
     return;
   }
-  const T* const packets = static_cast<const T*>(args.points) + first * D;
-  constexpr int N = kPacket<T, P * D>;
+  const T* const from_first = static_cast<const T*>(args.points) + first * D;
+  constexpr int N = kVector<T, P * D>;
 #pragma unroll
   for (int k = 0; k < P * D; k += N) {
-    const auto packet = *reinterpret_cast<const Packet<T, N>*>(packets + k);
+    const auto vector = *reinterpret_cast<const Together<T, N>*>(from_first + k);
 #pragma unroll
-    for (int e = 0; e < N; e++) points[(k + e) / D].x[(k + e) % D] = factor(packet.of[e]);
+    for (int e = 0; e < N; e++) points[(k + e) / D].x[(k + e) % D] = factor(vector.element[e]);
   }
 }
 
 template <class T, int P>
-__device__ __forceinline__ void store_packets(const DistanceArgs& args, int64_t first,
+__device__ __forceinline__ void store_vectors(const DistanceArgs& args, int64_t first,
                                               const Sums<Accumulator<T>, P>& totals) {
-  T* const packets = static_cast<T*>(args.output) + first;
+  T* const from_first = static_cast<T*>(args.output) + first;
   if (args.count - first < P) {
 #pragma unroll
     for (int p = 0; p < P; p++) {
-      if (p < args.count - first) packets[p] = rounded<T>(totals.of[p]);
+      if (p < args.count - first) from_first[p] = rounded<T>(totals.of[p]);
     }
     return;
   }
-  constexpr int N = kPacket<T, P>;
+  constexpr int N = kVector<T, P>;
 #pragma unroll
   for (int k = 0; k < P; k += N) {
-    Packet<T, N> packet;
+    Together<T, N> vector;
 #pragma unroll
-    for (int e = 0; e < N; e++) packet.of[e] = rounded<T>(totals.of[k + e]);
-    *reinterpret_cast<Packet<T, N>*>(packets + k) = packet;
+    for (int e = 0; e < N; e++) vector.element[e] = rounded<T>(totals.of[k + e]);
+    *reinterpret_cast<Together<T, N>*>(from_first + k) = vector;
   }
 }
 
-// All coordinates of all points follow one another, from an address that packets may begin at, and the centers fit into
+// All coordinates of all points follow one another, from an address that vectors may begin at, and the centers fit into
 // shared memory.
 inline bool is_packed(const DistanceArgs& args) {
   const uintptr_t places = reinterpret_cast<uintptr_t>(args.points) | reinterpret_cast<uintptr_t>(args.output);
@@ -71,12 +66,12 @@ __global__ void __launch_bounds__(kPointThreads) add_packed(const __grid_constan
   A mine = 0;
   if (thread < centers * D) mine = factor(from[thread]);  // first, or they would come behind the points of all blocks
   Point<T, D> points[P];
-  load_packets(points, args, first);
+  load_vectors(points, args, first);
   if (thread < centers * D) staged[thread] = mine;
 #pragma unroll 1
   for (int k = thread + int(kPointThreads); k < centers * D; k += int(kPointThreads)) staged[k] = factor(from[k]);
   __syncthreads();
-  store_packets<T>(args, first, fold<Sums<A, P>, kCentersUnit<D>>(centers, [&](int c) {
+  store_vectors<T>(args, first, fold<Sums<A, P>, kCentersUnit<D>>(centers, [&](int c) {
                      return distances(points, D, [&](int d) { return staged[c * D + d]; });
                    }));
 }

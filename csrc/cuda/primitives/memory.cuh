@@ -60,6 +60,12 @@ __device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[ma
 #undef LOAD_POLICY
 #undef WHOLE_POLICY
 
+// Values that one access moves.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Together {
+  T element[N];
+};
+
 // The Bytes (1, 2, 4, 8 or 16) at p, which is aligned to them.
 template <int Bytes>
 __device__ __forceinline__ void load_words(uint32_t (&words)[(Bytes + 3) / 4], const void* p) {

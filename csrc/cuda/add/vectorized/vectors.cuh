@@ -16,11 +16,6 @@ inline constexpr int kRowElements = 8;
 template <class T>
 inline constexpr int kElements = 16 / int(sizeof(T));
 
-template <class T, int E>
-struct alignas(sizeof(T) * E) Vector {
-  T elements[E];
-};
-
 // How a thread comes by its elements of an operand.
 enum class Way : int { vector, same, apart };
 
@@ -44,17 +39,17 @@ struct Walk {
 };
 
 template <class T, int E>
-__device__ __forceinline__ Vector<T, E> load_vector(const T* p, Way way, int64_t stride) {
-  Vector<T, E> v;
+__device__ __forceinline__ Together<T, E> load_vector(const T* p, Way way, int64_t stride) {
+  Together<T, E> v;
   if (way == Way::vector) {
-    v = *reinterpret_cast<const Vector<T, E>*>(p);
+    v = *reinterpret_cast<const Together<T, E>*>(p);
   } else if (way == Way::same) {
     const T x = *p;
 #pragma unroll
-    for (int e = 0; e < E; e++) v.elements[e] = x;
+    for (int e = 0; e < E; e++) v.element[e] = x;
   } else {
 #pragma unroll
-    for (int e = 0; e < E; e++) v.elements[e] = p[e * stride];
+    for (int e = 0; e < E; e++) v.element[e] = p[e * stride];
   }
   return v;
 }
@@ -67,11 +62,11 @@ __global__ void __launch_bounds__(kVectorThreads)
   constexpr int E = kElements<T>;
   int64_t i = (int64_t(blockIdx.x) * kVectorThreads + threadIdx.x) * E;
   if (i + E <= count) {
-    auto a = *reinterpret_cast<const Vector<T, E>*>(input + i);
-    const auto b = *reinterpret_cast<const Vector<T, E>*>(other + i);
+    auto a = *reinterpret_cast<const Together<T, E>*>(input + i);
+    const auto b = *reinterpret_cast<const Together<T, E>*>(other + i);
 #pragma unroll
-    for (int e = 0; e < E; e++) a.elements[e] = add(a.elements[e], b.elements[e]);
-    *reinterpret_cast<Vector<T, E>*>(output + i) = a;
+    for (int e = 0; e < E; e++) a.element[e] = add(a.element[e], b.element[e]);
+    *reinterpret_cast<Together<T, E>*>(output + i) = a;
   } else {
     for (; i < count; i++) output[i] = add(input[i], other[i]);
   }
@@ -85,7 +80,7 @@ __global__ void __launch_bounds__(kVectorThreads)
   const T *input = static_cast<const T*>(args.input), *other = static_cast<const T*>(args.other);
   T* output = static_cast<T*>(args.output);
   const int64_t whole = args.count / E, first = int64_t(blockIdx.x) * kVectorThreads * kVectors + threadIdx.x;
-  Vector<T, E> a[kVectors], b[kVectors];
+  Together<T, E> a[kVectors], b[kVectors];
 #pragma unroll
   for (int v = 0; v < kVectors; v++) {
     const int64_t i = (first + v * int(kVectorThreads)) * E;
@@ -99,8 +94,8 @@ __global__ void __launch_bounds__(kVectorThreads)
     const int64_t i = (first + v * int(kVectorThreads)) * E;
     if (i >= whole * E) continue;
 #pragma unroll
-    for (int e = 0; e < E; e++) a[v].elements[e] = add(a[v].elements[e], b[v].elements[e]);
-    *reinterpret_cast<Vector<T, E>*>(output + i) = a[v];
+    for (int e = 0; e < E; e++) a[v].element[e] = add(a[v].element[e], b[v].element[e]);
+    *reinterpret_cast<Together<T, E>*>(output + i) = a[v];
   }
   if (blockIdx.x == 0 && threadIdx.x < args.count - whole * E) {  // only of a single dim
     const int64_t i = whole * E + threadIdx.x;

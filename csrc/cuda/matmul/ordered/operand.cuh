@@ -61,10 +61,4 @@ __device__ __forceinline__ void copy_piece(P* to, const T* from) {
   else *to = factor(*from);
 }
 
-// Values that one access moves.
-template <class P, int N>
-struct alignas(sizeof(P) * N) Together {
-  P element[N];
-};
-
 }  // namespace torch_reductions::cuda
