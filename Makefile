@@ -24,7 +24,7 @@ build: setup
 
 test: setup
 	@$(python) tools/build.py check
-	@$(python) -m tests.emulator.build
+	@$(python) -m tests.kernels.emulator.build
 	@$(python) -m pytest
 
 demo: build

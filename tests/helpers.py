@@ -14,10 +14,11 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_reductions as tr
 from torch_reductions import catalog, library
@@ -29,11 +30,11 @@ INDICES = ["argmax", "argmin"]
 FUNCTIONS = FOLDS + INDICES
 FOLD_OF = {"cumsum": "sum", "cumprod": "prod", "cummax": "amax", "cummin": "amin"}
 SCANS = ["cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"]
-RECURRENCES = ["linear_recurrence"]  # of two tensors: tests/test_recurrence.py is theirs
-SEGMENTS = [f"segment_{fold}" for fold in FOLDS]  # tests/test_segment.py is theirs
-PRODUCTS = ["mm", "bmm", "addmm", "baddbmm", "matmul", "linear"]  # tests/test_matmul_*.py are theirs
-SUMS = ["add"]  # tests/test_add.py is theirs
-DISTANCES = ["sum_squared_distances", "grid_squared_distances"]  # tests/test_distance.py is theirs
+RECURRENCES = ["linear_recurrence"]  # of two tensors: tests/families/test_recurrence.py is theirs
+SEGMENTS = [f"segment_{fold}" for fold in FOLDS]  # tests/families/test_segment.py is theirs
+PRODUCTS = ["mm", "bmm", "addmm", "baddbmm", "matmul", "linear"]  # tests/families/test_matmul_*.py are theirs
+SUMS = ["add"]  # tests/families/test_add.py is theirs
+DISTANCES = ["sum_squared_distances", "grid_squared_distances"]  # tests/families/test_distance.py is theirs
 FORMS = {
     "inclusive": {},
     "exclusive": {"exclusive": True},
@@ -80,7 +81,7 @@ def runs_here(rung: library.Rung, device: str) -> bool:
 
 def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) -> Iterator[tuple[str, str, str, str]]:
     """(function, rung, dtype, device) of everything the ladder offers here, auto included; but for scans in blocks of a
-    given size, which have a test of their own in tests/test_scan_values.py."""
+    given size, which have a test of their own in tests/families/test_scan_values.py."""
     for device in DEVICES:
         for function in functions:
             rungs = {rung.name: rung for rung in library.rungs(function)}
@@ -457,3 +458,59 @@ def numbers(*shape: int, dtype: torch.dtype) -> torch.Tensor:
         info = torch.iinfo(dtype)
         return torch.randint(info.min, info.max + 1, shape, dtype=dtype, device="cuda")
     return torch.randn(shape, device="cuda").to(dtype)
+
+
+# Gradients and what runs
+
+
+def grad(function: Any, x: torch.Tensor, **options: Any) -> torch.Tensor:
+    """The gradient of a weighted sum of the outputs, so that each output counts in its own way."""
+    x = x.clone().requires_grad_()
+    y = function(x, **options)
+    weights = torch.arange(1.0, y.numel() + 1, device=y.device, dtype=y.dtype).reshape(y.shape)
+    return torch.autograd.grad((y * weights).sum(), x)[0]
+
+
+def derivatives(function: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first one, recorded, and that of a weighted sum of it."""
+    x = x.clone().requires_grad_()
+    (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+    weights = torch.arange(1.0, x.numel() + 1, device=x.device, dtype=x.dtype).reshape(x.shape)
+    return first.detach(), torch.autograd.grad((first * weights).sum(), x)[0]
+
+
+class Counted(torch.Tensor):
+    """A subclass that writes down which functions it went through."""
+
+    calls: ClassVar[list[str]] = []
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.calls.append(func.__name__.split(".")[0])
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Log(TorchDispatchMode):
+    """Writes down the operators that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **kwargs or {})
+
+
+GIB = 2**30
+
+
+def need(gib: float, device: str = "cpu") -> None:
+    """Skips unless so much memory is free; Linux counts what it could give back too."""
+    if device == "cuda":
+        free = torch.cuda.mem_get_info()[0]
+    else:
+        with open("/proc/meminfo") as file:
+            free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    if free < gib * GIB:
+        pytest.skip(f"needs {gib} GiB of free memory on {device}, has {free / GIB:.1f}")

@@ -355,7 +355,7 @@ def make_plan(decision: Decision) -> Plan:
                 stamps.append(torch_stamp)
         command += [*depend, "-c", str(source), "-o", str(output)]
         # The shell's own `times` tells the CPU seconds of the compiler and its children; the messages are kept, because
-        # not all that matter are warnings (tests/test_gates.py).
+        # not all that matter are warnings (tests/kernels/test_gates.py).
         log = shlex.quote(f"{output}.log")
         timed = f"{{ {shlex.join(command)} && times > {shlex.quote(f'{output}.times')}; }} > {log} 2>&1; "
         timed += f"code=$?; cat {log}; exit $code"

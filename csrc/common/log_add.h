@@ -2,7 +2,7 @@
 //
 // Nothing but additions and multiplications, each rounded alone (no contraction, on either side), comparisons, selections
 // and shifts of bits: no table, no division, nothing of a mathematical library. Coefficients by Remez's algorithm; both
-// functions are within 2 units in the last place (tests/test_log_add.py).
+// functions are within 2 units in the last place (tests/kernels/test_log_add.py).
 //
 // Always inlined, and so without symbols: files that are compiled for different processors include it.
 #pragma once

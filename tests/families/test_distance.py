@@ -1,0 +1,628 @@
+"""Sums of squared distances: values, bits, gradients, transforms, errors, and constant memory that streams share."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers import (
+    DEVICES,
+    DISTANCES,
+    FLOATS,
+    UNSUPPORTED,
+    assert_lists_variants,
+    assert_same_bits,
+    assert_same_on_instruction_sets,
+    assert_unharmed,
+    cases,
+    needs_cuda,
+    table,
+    unsupported,
+    views,
+)
+from torch.autograd import gradcheck, gradgradcheck
+from torch.func import grad, jacrev, vmap
+
+import torch_reductions as tr
+from torch_reductions import catalog, library, reference
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RECORDS = {record.name: record for record in catalog.DISTANCES}
+SUM, GRID = DISTANCES
+OTHER_ORDER = "constant_divergent"
+OPERATORS = {name: getattr(torch.ops.torch_reductions, name) for name in DISTANCES}
+# Points and centers: no whole blocks, each way of holding coordinates, several parts of constant memory.
+SIZES = [((1, 3), 1), ((1000, 3), 20), ((300, 2), 33), ((257, 1), 5), ((70, 17), 9), ((2, 3, 5, 4), 6), ((3000, 3), 7)]
+LARGE = ((50, 3), 9000)  # 108,000 bytes of float32: more than constant memory holds
+
+
+@pytest.fixture(autouse=True)
+def clean_dynamo(fresh_dynamo: None) -> None:
+    """Nothing compiled before."""
+
+
+def tensors(
+    shape: tuple[int, ...], centers: int, dtype: str = "float32", device: str = "cpu"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    kind = getattr(torch, dtype)
+    return torch.randn(shape).to(device, kind), torch.randn(centers, shape[-1]).to(device, kind)
+
+
+def arguments(function: str, dtype: str, device: str) -> Iterator[tuple[Any, ...]]:
+    """Of calls of every kind."""
+    if function == SUM:
+        yield from (tensors(shape, count, dtype, device) for shape, count in [*SIZES, LARGE])
+    else:
+        for height, width, count in ((1, 1, 1), (70, 65, 20), (3, 2000, 5), (10, 9, 4100)):
+            yield height, width, (torch.randn(count, 2) * 8).to(device, getattr(torch, dtype))
+
+
+def call(function: str, *args: Any, **options: Any) -> torch.Tensor:
+    result: torch.Tensor = getattr(tr, function)(*args, **options)
+    return result
+
+
+def on_cpu(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(arg.cpu() if isinstance(arg, torch.Tensor) else arg for arg in args)
+
+
+# --- Values ---------------------------------------------------------------------------------------------------------
+
+
+@table("function rung dtype device", cases(DISTANCES, FLOATS))
+def test_values(function: str, rung: str, dtype: str, device: str) -> None:
+    """Against torch's broadcasting in float64, relative to results of which nothing is subtracted."""
+    for args in arguments(function, dtype, device):
+        wide = tuple(arg.double() if isinstance(arg, torch.Tensor) else arg for arg in args)
+        result = call(function, *args, variant=rung)
+        expected = RECORDS[function].reference(*wide)
+        assert result.dtype == getattr(torch, dtype) and result.shape == expected.shape and result.is_contiguous()
+        accumulator = torch.finfo(torch.float64 if dtype == "float64" else torch.float32)
+        steps = args[-1].numel()
+        relative = accumulator.eps * (8 + 4 * math.sqrt(steps)) + torch.finfo(result.dtype).eps
+        beyond = expected > torch.finfo(result.dtype).max
+        close = (result.double() - expected).abs() <= relative * expected
+        assert bool((close | (beyond & result.isinf())).all()), (args[-1].shape, result.shape)
+
+
+@pytest.mark.parametrize("record", catalog.DISTANCES, ids=lambda r: r.name)
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_catalogs_inputs(record: catalog.Distance, device: str) -> None:
+    for recipe in record.inputs:
+        args = [arg if isinstance(arg, int) else arg.tensor(torch.float64, device) for arg in recipe]
+        torch.testing.assert_close(record.function(*args), record.reference(*args), rtol=1e-12, atol=1e-12)
+
+
+@table("function rung dtype device", cases(DISTANCES, ["float16", "float32"]))
+def test_nothing_to_add_up(function: str, rung: str, dtype: str, device: str) -> None:
+    kind = {"dtype": getattr(torch, dtype), "device": device}
+    if function == GRID:
+        zeros = call(GRID, 3, 4, torch.ones(0, 2, **kind), variant=rung)
+        assert_same_bits(zeros, torch.zeros(3, 4, **kind))
+        for height, width in ((0, 4), (4, 0)):
+            assert call(GRID, height, width, torch.ones(2, 2, **kind), variant=rung).shape == (height, width)
+        return
+    shapes = [((5, 3), (0, 3)), ((5, 0), (3, 0)), ((2, 3, 0), (0, 0)), ((0,), (4, 0)), ((3,), (0, 3))]
+    for points, centers in [*shapes, ((5, 7), (0, 7)), ((2, 3000), (0, 3000))]:
+        zeros = call(SUM, torch.ones(points, **kind), torch.ones(centers, **kind), variant=rung)
+        assert_same_bits(zeros, torch.zeros(points[:-1], **kind))
+    assert call(SUM, torch.ones(2, 0, 3, **kind), torch.ones(4, 3, **kind), variant=rung).shape == (2, 0)
+
+
+@table("function rung dtype device", cases(DISTANCES, FLOATS))
+def test_nan_and_infinities(function: str, rung: str, dtype: str, device: str) -> None:
+    """They reach the results that they are a part of, and no other."""
+    kind = getattr(torch, dtype)
+    centers = torch.ones(5, 2, device=device, dtype=kind)
+    for value, expected in ((math.nan, torch.isnan), (math.inf, torch.isposinf), (-math.inf, torch.isposinf)):
+        bad = centers.clone()
+        bad[3, 1] = value
+        if function == GRID:
+            assert bool(expected(call(GRID, 5, 70, bad, variant=rung)).all())
+            continue
+        points = torch.zeros(300, 2, device=device, dtype=kind)
+        assert bool(expected(call(SUM, points, bad, variant=rung)).all())
+        points[7, 0] = value
+        result = call(SUM, points, centers, variant=rung)
+        assert bool(expected(result[7])) and bool(result.isfinite().sum() == 299)
+        if math.isinf(value):
+            bad[3, 0] = value  # inf - inf
+            assert bool(call(SUM, points, bad, variant=rung)[7].isnan())
+
+
+# --- Bits -----------------------------------------------------------------------------------------------------------
+
+
+@table("function rung dtype device", [case for case in cases(DISTANCES, FLOATS) if case[1] != OTHER_ORDER])
+def test_bits(function: str, rung: str, dtype: str, device: str) -> None:
+    """Every rung but one has the order of the reference, on every device; no input is changed."""
+    for args in arguments(function, dtype, device):
+        if args[-1].numel() > 20000 and rung not in ("auto", "constant_memory"):
+            continue
+        kept = [arg.clone() for arg in args if isinstance(arg, torch.Tensor)]
+        result = call(function, *args, variant=rung)
+        expected = getattr(reference, function)(*on_cpu(args))
+        assert_same_bits(result, expected, args[-1].shape)
+        for before, arg in zip(kept, (arg for arg in args if isinstance(arg, torch.Tensor)), strict=True):
+            assert_same_bits(arg, before, "the input was changed")
+
+
+@table("dtype device", [(dtype, device) for dtype in FLOATS for device in DEVICES])
+def test_it_is_our_sum_of_our_sums(dtype: str, device: str) -> None:
+    """Whose order the docs have: first along the coordinates, then along the centers; to half precision once."""
+    for shape, count in [*SIZES, ((9, 600), 35), ((50, 2), 9000)]:
+        points, centers = tensors(shape, count, dtype, device)
+        wide = torch.float64 if dtype == "float64" else torch.float32
+        squares = (points.to(wide).unsqueeze(-2) - centers.to(wide)) ** 2
+        assert_same_bits(call(SUM, points, centers), tr.sum(tr.sum(squares, -1), -1).to(points.dtype), shape)
+
+
+@table("rung dtype device", [case[1:] for case in cases([SUM], FLOATS) if case[1] != OTHER_ORDER])
+def test_alone_and_in_a_batch(rung: str, dtype: str, device: str) -> None:
+    for dims in (2, 3, 5):
+        points, centers = tensors((2500, dims), 11, dtype, device)
+        every = call(SUM, points, centers, variant=rung)
+        for i in (0, 1, 31, 1000, 2499):
+            assert_same_bits(call(SUM, points[i], centers, variant=rung), every[i])
+        assert_same_bits(call(SUM, points[5:77], centers, variant=rung), every[5:77])
+        assert_same_bits(call(SUM, points.reshape(50, 50, dims), centers, variant=rung), every.reshape(50, 50))
+
+
+@table("rung dtype device", [case[1:] for case in cases([SUM], ["float32", "bfloat16"])])
+def test_layouts(rung: str, dtype: str, device: str) -> None:
+    for dims in (3, 4):
+        points, centers = tensors((300, dims), 9, dtype, device)
+        expected = call(SUM, points, centers, variant=rung)
+        for same in views(points):
+            assert_same_bits(call(SUM, same, centers, variant=rung), expected)
+        for same in views(centers):
+            assert_same_bits(call(SUM, points, same, variant=rung), expected)
+        batch = torch.randn(4, 6, 5, dims).to(points).transpose(0, 2)
+        packed = call(SUM, batch.contiguous(), centers, variant=rung)
+        assert_same_bits(call(SUM, batch, centers, variant=rung), packed)
+        one = points[:1].expand(70, dims)
+        assert_same_bits(call(SUM, one, centers, variant=rung), call(SUM, one.contiguous(), centers, variant=rung))
+        equal = points[:, :1].expand(300, dims)  # a stride of 0 along the coordinates
+        assert_same_bits(call(SUM, equal, centers, variant=rung), call(SUM, equal.contiguous(), centers, variant=rung))
+
+
+@table("dtype device", [(dtype, device) for dtype in ("float32", "float64") for device in DEVICES])
+def test_a_grid_is_its_points(dtype: str, device: str) -> None:
+    centers = torch.randn(20, 2).to(device, getattr(torch, dtype)) * 100
+    y, x = (torch.arange(n, dtype=centers.dtype, device=device) for n in (70, 300))
+    points = torch.stack(torch.broadcast_tensors(x, y.unsqueeze(1)), -1)
+    assert_same_bits(call(GRID, 70, 300, centers), call(SUM, points, centers))
+
+
+def test_a_grid_of_half_precision_is_computed_in_float32() -> None:
+    """Columns that float16 does not hold."""
+    centers = torch.tensor([[3000.0, 0.0]])
+    result = call(GRID, 1, 3001, centers.half())
+    assert result[0, 2999] == 1 and result[0, 3000] == 0 and result[0, 2997] == 9
+
+
+@table("dtype", [(dtype,) for dtype in FLOATS])
+def test_number_of_threads(dtype: str) -> None:
+    points, centers = tensors((20011, 3), 20, dtype)
+    results = []
+    for threads in (1, 2, 3, 5):
+        torch.set_num_threads(threads)
+        results.append((call(SUM, points, centers), call(GRID, 150, 141, centers[:, :2].contiguous())))
+    for result in results[1:]:
+        assert_same_bits(result[0], results[0][0])
+        assert_same_bits(result[1], results[0][1])
+
+
+def test_very_many_coordinates() -> None:
+    points, centers = tensors((3, 9000), 2)
+    assert_same_bits(call(SUM, points, centers), reference.sum_squared_distances(points, centers))
+
+
+def test_instruction_sets() -> None:
+    assert_same_on_instruction_sets(
+        """
+        import hashlib, sys
+        sys.path[:0] = ["tests", "tests/families"]
+        import torch
+        from helpers import raw
+        import torch_reductions as tr
+        torch.manual_seed(0)
+        digest = hashlib.sha256()
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            for shape, count in (((1000, 3), 20), ((131, 2), 7), ((77, 10), 33)):
+                points, centers = torch.randn(shape).to(dtype), torch.randn(count, shape[1]).to(dtype)
+                digest.update(raw(tr.sum_squared_distances(points, centers)))
+            digest.update(raw(tr.grid_squared_distances(30, 41, centers[:, :2].contiguous())))
+        print(digest.hexdigest())
+        """
+    )
+
+
+@needs_cuda
+@table("function dtype", [(function, dtype) for function in DISTANCES for dtype in FLOATS])
+def test_gpu_equals_cpu(function: str, dtype: str) -> None:
+    for args in arguments(function, dtype, "cuda"):
+        assert_same_bits(call(function, *args), call(function, *on_cpu(args)))
+    points, centers = tensors((1000003, 3), 20, dtype)
+    assert_same_bits(call(SUM, points.cuda(), centers.cuda()), call(SUM, points, centers))
+
+
+# --- Gradients ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradcheck(device: str) -> None:
+    for shape, count in (((4, 3), 5), ((2, 3, 2), 1), ((3,), 4), ((0, 3), 2), ((4, 3), 0), ((3, 0), 2)):
+        leaves = [t.double().requires_grad_() for t in tensors(shape, count, "float64", device)]
+        assert gradcheck(tr.sum_squared_distances, leaves)
+        assert gradgradcheck(tr.sum_squared_distances, leaves)
+    centers = torch.randn(4, 2, dtype=torch.float64, device=device, requires_grad=True)
+    assert gradcheck(lambda c: call(GRID, 3, 5, c), [centers])
+    assert gradgradcheck(lambda c: call(GRID, 3, 5, c).square(), [centers])
+
+
+@table("dtype device", [(dtype, device) for dtype in FLOATS for device in DEVICES])
+def test_gradients_of_every_type(dtype: str, device: str) -> None:
+    """Against float64 by torch; in half precision they are computed in float32 and rounded once."""
+    points, centers = tensors((50, 3), 7, dtype, device)
+    weights = torch.rand(50, device=device)
+    found = [t.clone().requires_grad_() for t in (points, centers)]
+    expected = [t.double().requires_grad_() for t in (points, centers)]
+    (call(SUM, *found).double() * weights).sum().backward()
+    (RECORDS[SUM].reference(*expected) * weights.to(points.dtype).double()).sum().backward()
+    tolerance = 4 * torch.finfo(points.dtype).eps + 1e-5 * (dtype != "float64")
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.grad is not None and theirs.grad is not None and ours.grad.dtype == points.dtype
+        torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=tolerance, atol=40 * tolerance)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_are_sums_in_one_order(device: str) -> None:
+    """As the docs have them, by our own sums; only what is asked for is computed."""
+    points, centers = (t.requires_grad_() for t in tensors((1000, 3), 20, "float32", device))
+    g = torch.rand(1000, device=device)
+    of_points, of_centers = torch.autograd.grad(call(SUM, points, centers), (points, centers), g)
+    p, c = points - centers[0], centers - centers[0]
+    assert_same_bits(of_points, (2 * g)[:, None] * (20 * p - tr.sum(c, 0)))
+    assert_same_bits(of_centers, 2 * (c * tr.sum(g) - tr.sum(g[:, None] * p, 0)))
+    (alone,) = torch.autograd.grad(call(SUM, points.detach(), centers), centers, g)
+    assert_same_bits(alone, of_centers)
+    with torch.no_grad():
+        assert not call(SUM, points, centers).requires_grad
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_far_from_zero(device: str) -> None:
+    """The differences alone count, as in what torch differentiates."""
+    for offset in (1e4, 1e6, 1e30):
+        found = [(t + offset).requires_grad_() for t in tensors((300, 3), 20, "float32", device)]
+        expected = [t.detach().double().requires_grad_() for t in found]
+        call(SUM, *found).sum().backward()
+        RECORDS[SUM].reference(*expected).sum().backward()
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.grad is not None and theirs.grad is not None
+            torch.testing.assert_close(
+                ours.grad.double(), theirs.grad, rtol=1e-5, atol=1e-5 * float(theirs.grad.abs().max())
+            )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_autocast(device: str) -> None:
+    """float32 of half precision, as torch.cdist; of both, where one of them is."""
+    points, centers = tensors((30, 2), 5, "bfloat16", device)
+    wide = [t.float().requires_grad_() for t in (points, centers)]
+    with torch.autocast(device, dtype=torch.bfloat16):
+        result = call(SUM, points, wide[1])
+        assert result.dtype == torch.cdist(points, wide[1]).dtype == torch.float32
+        assert_same_bits(call(GRID, 3, 4, centers), call(GRID, 3, 4, wide[1].detach()))
+        assert call(SUM, points.double(), centers.double()).dtype == torch.float64
+    assert_same_bits(result, call(SUM, *wide))
+    (of_centers,) = torch.autograd.grad(result.sum(), wide[1])
+    assert_same_bits(of_centers, torch.autograd.grad(call(SUM, *wide).sum(), wide[1])[0])
+
+
+# --- Compile, export, transforms --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_compile(device: str, backend: str) -> None:
+    """Without a graph break, with gradients."""
+    points, centers = (t.requires_grad_() for t in tensors((40, 3), 6, "float32", device))
+
+    def both(p: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return tr.sum_squared_distances(p, c).sum() + tr.grid_squared_distances(4, 5, c[:, :2]).sum()
+
+    compiled = torch.compile(both, backend=backend, fullgraph=True)
+    expected = torch.autograd.grad(both(points, centers), (points, centers))
+    for ours, theirs in zip(torch.autograd.grad(compiled(points, centers), (points, centers)), expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    other = torch.compile(lambda p, c: tr.sum_squared_distances(p, c), backend=backend, fullgraph=True, dynamic=True)
+    for shape, count in (((40, 3), 6), ((7, 5), 2), ((2, 3, 4), 9)):
+        p, c = tensors(shape, count, "float32", device)
+        assert_same_bits(other(p, c), call(SUM, p, c))
+
+
+def test_export(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, points: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
+            grid = tr.grid_squared_distances(3, 4, centers[:, :2], variant="sequential")
+            return tr.sum_squared_distances(points, centers) + grid.sum()
+
+    points, centers = tensors((9, 3), 5)
+    shapes = {"points": {0: torch.export.Dim("n")}, "centers": {0: torch.export.Dim("c")}}
+    program = torch.export.export(Model(), (points, centers), dynamic_shapes=shapes)
+    assert all(f"torch_reductions.{name}.default" in str(program.graph) for name in DISTANCES)
+    torch.export.save(program, tmp_path / "model.pt2")
+    loaded = torch.export.load(tmp_path / "model.pt2").module()
+    for n, count in ((9, 5), (31, 2)):
+        points, centers = tensors((n, 3), count)
+        assert_same_bits(loaded(points, centers), Model()(points, centers))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_opcheck(device: str) -> None:
+    for requires_grad in (False, True):
+        points, centers = (t.requires_grad_(requires_grad) for t in tensors((6, 2), 4, "float32", device))
+        torch.library.opcheck(OPERATORS[SUM].default, (points, centers))
+        torch.library.opcheck(OPERATORS[GRID].default, (centers, 3, 4))
+
+
+@table("function dtype", [(function, dtype) for function in DISTANCES for dtype in FLOATS])
+def test_meta(function: str, dtype: str) -> None:
+    """The shape and type without values."""
+    for args in arguments(function, dtype, "cpu"):
+        there = [arg.to("meta") if isinstance(arg, torch.Tensor) else arg for arg in args]
+        result = call(function, *there)
+        real = call(function, *args)
+        assert (result.device.type, result.shape, result.dtype) == ("meta", real.shape, real.dtype)
+        assert result.stride() == real.stride()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_vmap(device: str) -> None:
+    points, _ = tensors((6, 4, 3), 1, "float32", device)
+    centers = torch.randn(6, 5, 3, device=device)
+    pairs = [(points, centers, 0, 0), (points.movedim(0, 1), centers, 1, 0), (points.movedim(0, 2), centers, 2, 0)]
+    expected = torch.stack([call(SUM, p, c) for p, c in zip(points, centers, strict=True)])
+    for p, c, *dims in pairs:
+        assert_same_bits(vmap(tr.sum_squared_distances, tuple(dims))(p, c), expected)
+    shared = call(SUM, points, centers[0])
+    assert_same_bits(vmap(tr.sum_squared_distances, (0, None))(points, centers[0]), shared)
+    of_one = torch.stack([call(SUM, points[0], c) for c in centers])
+    assert_same_bits(vmap(tr.sum_squared_distances, (None, 0))(points[0], centers), of_one)
+    pairwise = vmap(vmap(tr.sum_squared_distances, (None, 0)), (0, None))(points, centers)
+    assert_same_bits(pairwise[2, 3], call(SUM, points[2], centers[3]))
+    assert vmap(tr.sum_squared_distances, (0, None))(points[:0], centers[0]).shape == (0, 4)
+    assert vmap(tr.sum_squared_distances)(points[:0], centers[:0]).shape == (0, 4)
+    assert vmap(lambda c: call(GRID, 3, 4, c))(centers[:0, :, :2]).shape == (0, 3, 4)
+    grids = vmap(lambda c: call(GRID, 3, 4, c))(centers[..., :2])
+    assert_same_bits(grids, torch.stack([call(GRID, 3, 4, c) for c in centers[..., :2]]))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_func_gradients(device: str) -> None:
+    points, _ = tensors((6, 4, 3), 1, "float64", device)
+    centers = torch.randn(6, 5, 3, device=device, dtype=torch.float64)
+
+    def loss(p: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return tr.sum_squared_distances(p, c).sum() + tr.grid_squared_distances(2, 3, c[:, :2]).sum()
+
+    def by_torch(p: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return RECORDS[SUM].reference(p, c).sum() + RECORDS[GRID].reference(2, 3, c[:, :2]).sum()
+
+    for of in (lambda f: vmap(grad(f, (0, 1))), lambda f: vmap(jacrev(grad(f, 1), 1))):
+        torch.testing.assert_close(of(loss)(points, centers), of(by_torch)(points, centers))
+
+
+# --- Errors -----------------------------------------------------------------------------------------------------------
+
+ONES = torch.ones
+Wrong = tuple[Callable[[], Any], type[Exception], str]
+WRONG: dict[str, Wrong] = {
+    "coordinates": (lambda: call(SUM, ONES(3, 2), ONES(4, 5)), RuntimeError, r"\[3, 2\] and centers \[4, 5\]"),
+    "no dims": (lambda: call(SUM, ONES(()), ONES(4, 5)), RuntimeError, r"points must be \[\.\.\., D\].*\[\]"),
+    "one center": (lambda: call(SUM, ONES(3, 5), ONES(5)), RuntimeError, r"centers \[C, D\].*\[3, 5\].*\[5\]"),
+    "batches": (lambda: call(SUM, ONES(3, 5), ONES(2, 4, 5)), RuntimeError, r"\[2, 4, 5\]"),
+    "types": (lambda: call(SUM, ONES(3, 2), ONES(4, 2).double()), RuntimeError, "float32 != float64; convert one"),
+    "devices": (lambda: call(SUM, ONES(3, 2), ONES(4, 2, device="meta")), RuntimeError, "centers is on meta"),
+    "integers": (lambda: call(SUM, ONES(3, 2).int(), ONES(4, 2).int()), NotImplementedError, "points of type int32"),
+    "a list": (lambda: call(SUM, [1.0], ONES(4, 2)), TypeError, r"'points' must be Tensor.*pass torch\.tensor"),
+    "no centers": (lambda: call(SUM, ONES(3, 2), None), TypeError, "'centers' must be Tensor, not None"),
+    "a grid in space": (lambda: call(GRID, 3, 4, ONES(4, 3)), RuntimeError, r"centers must be \[C, 2\].*\[4, 3\]"),
+    "a negative height": (lambda: call(GRID, -3, 4, ONES(4, 2)), RuntimeError, "height is -3; it must not be negative"),
+    "a negative width": (lambda: call(GRID, 3, -4, ONES(4, 2)), RuntimeError, "width is -4"),
+    "half a pixel": (lambda: call(GRID, 3, 0.5, ONES(4, 2)), TypeError, "'width' must be int, not 0.5"),
+    "a flag": (lambda: call(GRID, True, 3, ONES(4, 2)), TypeError, "'height' must be int, not True"),
+    "whole centers": (lambda: call(GRID, 3, 4, ONES(4, 2).long()), NotImplementedError, r"centers\.to\(torch\.float32"),
+    "no grid": (lambda: call(GRID, 3, 4, 5), TypeError, "'centers' must be Tensor, not 5"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_bad_input(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    body, error, message = WRONG[name]
+    with pytest.raises(error, match=f"(?s){message}") as found:
+        body()
+    assert found.type is error
+    assert_unharmed("sum", capfd)
+
+
+def test_bad_input_of_the_operators() -> None:
+    """The kernels check for themselves."""
+    for function, args, message in (
+        (SUM, (ONES(3, 2), ONES(4, 5)), "must have 5 coordinates"),
+        (SUM, (ONES(3, 2), ONES(4, 2).double()), "differ in dtype"),
+        (SUM, (ONES(3, 2), ONES(2)), r"centers must be \[C, D\]"),
+        (SUM, (ONES(3, 2).int(), ONES(4, 2).int()), "no distances of int32"),
+        (GRID, (ONES(4, 3), 3, 4), r"centers must be \[C, 2\]"),
+        (GRID, (ONES(4, 2), 3, -4), "must not be negative"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            OPERATORS[function](*args)
+        with pytest.raises(RuntimeError, match="choose from auto"):
+            OPERATORS[function](*((ONES(3, 2), ONES(4, 2)) if function == SUM else (ONES(4, 2), 3, 4)), variant=999)
+
+
+def test_bad_input_compiled() -> None:
+    """What the fake kernel raises is wrapped, as torch's own is; with fullgraph the words are the same."""
+    for body, message in (
+        (lambda x: call(SUM, x, ONES(2, 3)), "same last dim"),
+        (lambda x: call(GRID, 3, 4, x.unsqueeze(0)), r"centers must be \[C, 2\]"),
+    ):
+        for fullgraph in (False, True):
+            torch._dynamo.reset()
+            with pytest.raises(RuntimeError, match=f"(?s){message}"):
+                torch.compile(body, backend="eager", fullgraph=fullgraph)(ONES(3, 4))
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=r"(?s)points of type int32"):
+        torch.compile(lambda x: call(SUM, x, x), backend="eager", fullgraph=True)(ONES(3, 4).int())
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_tensors(name: str) -> None:
+    x = unsupported(name)
+    for body in (lambda: call(SUM, x, ONES(2, 3)), lambda: call(SUM, ONES(2, 3), x), lambda: call(GRID, 3, 4, x)):
+        with pytest.raises(NotImplementedError):
+            body()
+
+
+@table("function device", [(function, device) for function in DISTANCES for device in DEVICES])
+def test_unknown_variant(function: str, device: str) -> None:
+    args = (ONES(3, 2, device=device), ONES(4, 2, device=device)) if function == SUM else (3, 4, ONES(4, 2).to(device))
+    with pytest.raises(ValueError) as error:
+        call(function, *args, variant="constant")
+    assert_lists_variants(str(error.value), function, device, "constant")
+
+
+@pytest.mark.parametrize("function", DISTANCES)
+def test_signature(function: str) -> None:
+    names = [*(("points", "centers") if function == SUM else ("height", "width", "centers")), "variant"]
+    assert list(inspect.signature(getattr(tr, function)).parameters) == names
+    schema = OPERATORS[function].default._schema
+    assert sorted(a.name for a in schema.arguments) == sorted(names)
+    assert [a.name for a in schema.arguments if a.kwarg_only] == ["variant"]
+    assert f">>> {function}(" in (getattr(tr, function).__doc__ or "")
+    for device in ("cpu", "cuda"):
+        names = [rung.name for rung in library.ladder("distance") if device in rung.devices]
+        assert tr.variants(function, device) == names and names[-1] == "ordered"
+
+
+# --- Constant memory, streams and graphs ------------------------------------------------------------------------------
+
+CONSTANT = ["constant_memory", OTHER_ORDER]
+
+
+@needs_cuda
+@pytest.mark.parametrize("rung", [*CONSTANT, "auto", "shared_memory", "global_memory"])
+@pytest.mark.parametrize("count", [3, 24])
+def test_streams_with_centers_of_their_own(rung: str, count: int) -> None:
+    """At once, and more of them than constant memory has slots; centers of several parts, too."""
+    streams = [torch.cuda.Stream() for _ in range(count)]
+    inputs = [tensors((20000, 3), 20 if i % 2 else 1500, "float32", "cuda") for i in range(count)]
+    expected = [call(SUM, p, c, variant=rung) for p, c in inputs]
+    torch.cuda.synchronize()
+    results: list[list[torch.Tensor]] = [[] for _ in streams]
+    for _ in range(20):
+        for stream, (points, centers), found in zip(streams, inputs, results, strict=True):
+            with torch.cuda.stream(stream):
+                found.append(call(SUM, points, centers, variant=rung))
+    torch.cuda.synchronize()
+    for found, right in zip(results, expected, strict=True):
+        assert all(torch.equal(result, right) for result in found)
+
+
+@needs_cuda
+@pytest.mark.parametrize("rung", CONSTANT)
+def test_threads_that_share_a_stream(rung: str) -> None:
+    inputs = [tensors((5000, 3), 700, "float32", "cuda") for _ in range(4)]
+    expected = [call(SUM, p, c, variant=rung) for p, c in inputs]
+    torch.cuda.synchronize()
+
+    def calls(i: int) -> bool:
+        results = [call(SUM, *inputs[i], variant=rung) for _ in range(50)]
+        return all(torch.equal(result, expected[i]) for result in results)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(calls, range(4)))
+
+
+def captured(body: Callable[[], torch.Tensor]) -> tuple[torch.cuda.CUDAGraph, torch.Tensor]:
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = body()
+    return graph, output
+
+
+@needs_cuda
+@table("function rung", [case[:2] for case in cases(DISTANCES, ["float32"]) if case[3] == "cuda"])
+def test_graph_replayed(function: str, rung: str) -> None:
+    """With other points and other centers each time."""
+    points, centers = tensors((3000, 2), 900, "float32", "cuda")
+    args = (points, centers) if function == SUM else (40, 50, centers)
+    graph, output = captured(lambda: call(function, *args, variant=rung))
+    for _ in range(3):
+        points.normal_(), centers.normal_()
+        expected = call(function, *args, variant=rung)
+        graph.replay()
+        assert_same_bits(output, expected)
+
+
+@needs_cuda
+@pytest.mark.parametrize("rung", CONSTANT)
+@pytest.mark.parametrize("count", [2, 20])
+def test_graphs_replayed_at_once_beside_eager_calls(rung: str, count: int) -> None:
+    """Each capture has constant memory of its own, or none; not that of the stream it came from, nor of its replay."""
+    inputs = [tensors((20000, 3), 20, "float32", "cuda") for _ in range(count + 1)]
+    expected = [call(SUM, p, c, variant=rung) for p, c in inputs]
+    graphs = [captured(lambda p=p, c=c: call(SUM, p, c, variant=rung)) for p, c in inputs[:count]]
+    streams = [torch.cuda.Stream() for _ in range(count)]
+    beside = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    kept, found = [], []
+    for _ in range(20):
+        for i, (stream, (graph, output)) in enumerate(zip(streams, graphs, strict=True)):
+            with torch.cuda.stream(stream):
+                graph.replay()
+                kept.append((i, output.clone()))
+        with torch.cuda.stream(beside):
+            found.append(call(SUM, *inputs[count], variant=rung))
+    torch.cuda.synchronize()
+    assert all(torch.equal(result, expected[i]) for i, result in kept)
+    assert all(torch.equal(result, expected[count]) for result in found)
+
+
+@needs_cuda
+@pytest.mark.parametrize("rung", CONSTANT)
+def test_graphs_that_come_and_go(rung: str) -> None:
+    """More of them than there are slots, which the gone ones give back."""
+    points, centers = tensors((3000, 3), 400, "float32", "cuda")
+    for _ in range(40):
+        graph, output = captured(lambda: call(SUM, points, centers, variant=rung))
+        centers.normal_()
+        graph.replay()
+        assert_same_bits(output, call(SUM, points, centers, variant=rung))
+        del graph, output
+
+
+@needs_cuda
+@pytest.mark.parametrize("rung", [name for name in tr.variants(SUM, "cuda") if name != OTHER_ORDER])
+def test_a_second_device_and_no_synchronisation(rung: str) -> None:
+    for device in range(torch.cuda.device_count()):
+        points, centers = tensors((3000, 3), 20, "float32", f"cuda:{device}")
+        expected = call(SUM, points.cpu(), centers.cpu())
+        with torch.cuda.device(device):
+            call(SUM, points, centers, variant=rung)
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                result = call(SUM, points, centers, variant=rung)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        assert_same_bits(result, expected)

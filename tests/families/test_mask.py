@@ -1,0 +1,479 @@
+"""``mask=`` of the scans: what is hidden counts as the operator's identity, to the bit, and has no gradient."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers import (
+    DEVICES,
+    DTYPES,
+    FLOATS,
+    FORMS,
+    SCANS,
+    assert_same_bits,
+    assert_same_on_instruction_sets,
+    cases,
+    exported_and_loaded,
+    initial,
+    needs_cuda,
+    parts,
+    table,
+    takes,
+    wild,
+)
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.autograd import gradcheck, gradgradcheck
+from torch.func import grad, jacrev, vmap
+
+import torch_reductions as tr
+from torch_reductions import reference
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+Tensor = torch.Tensor
+Tensors = tuple[Tensor, ...]
+EXTREMES = ["cummax", "cummin"]
+PAIRS = [pair for pair in itertools.product(SCANS, DTYPES) if takes(*pair)]
+ON_DEVICES = [(*pair, device) for pair in PAIRS for device in DEVICES]
+FORM_NAMES = list(FORMS)
+
+
+def scan(function: str, x: Tensor, dim: int, **options: Any) -> Tensors:
+    return parts(getattr(tr, function)(x, dim, **options))
+
+
+def same(actual: Tensors, expected: Tensors, what: object = "") -> None:
+    for a, e in zip(actual, expected, strict=True):
+        assert_same_bits(a, e, what)
+
+
+def random_mask(shape: tuple[int, ...], device: str = "cpu") -> Tensor:
+    """Of every density, none and all among them."""
+    density = torch.tensor([0.0, 0.02, 0.5, 0.98, 1.0])[torch.randint(5, ())]
+    return torch.rand(shape).lt(density).to(device)
+
+
+def identity(function: str, dtype: torch.dtype) -> float:
+    return -0.0 if function == "cumsum" else initial(function, dtype)
+
+
+def masks(shape: tuple[int, ...], device: str) -> list[Tensor]:
+    """Whole, transposed, strided, broadcast over every dim, with fewer dims, one element for all."""
+    whole = random_mask(shape, device)
+    result = [whole, whole.mT.contiguous().mT if len(shape) > 1 else whole]
+    result += [random_mask((*shape[:-1], 2 * shape[-1]), device)[..., ::2]] if shape else []
+    result += [random_mask((*shape[:d], 1, *shape[d + 1 :]), device) for d in range(len(shape))]
+    return [*result, random_mask(shape[1:], device), random_mask((), device)]
+
+
+# --- Values and bits --------------------------------------------------------------------------------------------------
+
+
+@table("function dtype device", ON_DEVICES)
+def test_definition(function: str, dtype: str, device: str) -> None:
+    """Against the definition: in every form, layout and broadcast, as rows, as columns and in the middle."""
+    forms, turns = itertools.cycle(FORMS.items()), itertools.cycle((False, True))
+    for shape in ((), (7,), (1025,), (3, 130), (130, 3), (40, 33), (2, 3, 4, 5), (0,), (0, 3), (3, 0)):
+        x = wild(shape, dtype, function)
+        for dim, mask in itertools.product(range(max(len(shape), 1)), masks(shape, "cpu")):
+            form, options = next(forms)
+            y = x.mT.contiguous().mT if x.ndim > 1 and next(turns) else x
+            expected = parts(getattr(reference, function)(x, dim, mask=mask, **options))
+            actual = scan(function, y.to(device), dim, mask=mask.to(device), **options)
+            same(actual, expected, (shape, dim, form, mask.shape, mask.stride()))
+
+
+@table("function dtype device", [row for row in ON_DEVICES if row[1] in ("float32", "bfloat16", "uint8")])
+def test_long_lines(function: str, dtype: str, device: str) -> None:
+    """Lines of many tiles, alone, few, and as columns."""
+    for i, (shape, dim) in enumerate(
+        [((70_001,), 0), ((2, 65_536), 1), ((9000, 7), 0), ((300, 700), 0), ((2, 5000, 3), 1)]
+    ):
+        x, mask, options = wild(shape, dtype, function), random_mask(shape), FORMS[FORM_NAMES[i % 6]]
+        expected = parts(getattr(reference, function)(x, dim, mask=mask, **options))
+        same(scan(function, x.to(device), dim, mask=mask.to(device), **options), expected, (shape, options))
+
+
+@table("function rung dtype device", cases(SCANS))
+def test_every_rung_hides(function: str, rung: str, dtype: str, device: str) -> None:
+    """As if the identity stood there, which in such types has no index; or the rung says that it does not."""
+    x = torch.randint(1, 3, (5, 70, 3)).to(device, getattr(torch, dtype))
+    mask = random_mask(x.shape, device)
+    if device == "cuda" and rung not in ("auto", "ordered"):
+        with pytest.raises(NotImplementedError, match=f"{rung}.*mask.*'auto' or 'ordered'"):
+            scan(function, x, 1, mask=mask, variant=rung)
+        return
+    filled = torch.where(mask, x, torch.full_like(x, identity(function, x.dtype)))
+    for options, dim in itertools.product(FORMS.values(), range(3)):
+        actual = scan(function, x, dim, mask=mask, variant=rung, **options)
+        expected = scan(function, filled, dim, variant=rung, **options)
+        torch.testing.assert_close(actual[0], expected[0])
+        for index in actual[1:]:  # names what takes part and has the value
+            found = torch.atleast_1d(x).gather(dim, index.clamp(min=0))
+            assert torch.equal(found[index >= 0], actual[0][index >= 0])
+            assert mask.gather(dim, index.clamp(min=0))[index >= 0].all()
+
+
+@table("function dtype device", ON_DEVICES)
+def test_fold_of_nothing_goes_on(function: str, dtype: str, device: str) -> None:
+    """Until the first element takes part: -0.0 of a sum, but +0.0 in the place of Fold(0)."""
+    kind = getattr(torch, dtype)
+    x, mask = torch.ones(6).to(device, kind), torch.tensor([0, 0, 1, 0, 1, 0], device=device) == 1
+    nothing = identity(function, kind)
+    for reverse in (False, True):
+        value, *index = (
+            p.flip(0) if reverse else p
+            for p in scan(function, x, 0, mask=mask.flip(0) if reverse else mask, reverse=reverse)
+        )
+        assert_same_bits(value[:2], torch.full_like(value[:2], nothing))
+        if index:
+            expected = [-1, -1, *([2, 2, 4, 4] if not reverse else [3, 3, 1, 1])]
+            assert index[0].tolist() == expected
+    value, *index = scan(function, x, 0, mask=torch.zeros_like(mask), exclusive=True)
+    assert value[0].item() == value[-1].item() == nothing
+    assert all((i == -1).all() for i in index)
+    if function == "cumsum" and dtype in FLOATS:
+        assert_same_bits(value[0], torch.zeros_like(value[0]))
+        assert_same_bits(value[1:], torch.full_like(value[1:], -0.0))
+
+
+@table("function dtype device", [row for row in ON_DEVICES if row[0] in EXTREMES])
+def test_an_element_that_is_no_larger_than_nothing(function: str, dtype: str, device: str) -> None:
+    """The smallest value of the type takes part where it is shown, and only there."""
+    kind = getattr(torch, dtype)
+    for shape, dim in (((300,), 0), ((70_000,), 0), ((300, 40), 0)):
+        x = (
+            torch.full(shape, initial(function, kind)).to(kind)
+            if kind != torch.int64
+            else torch.full(shape, int(initial(function, kind)))
+        )
+        mask = torch.rand(shape) < 0.1
+        expected = parts(getattr(reference, function)(x, dim, mask=mask))
+        same(scan(function, x.to(device), dim, mask=mask.to(device)), expected)
+        mask[:] = False
+        assert (scan(function, x.to(device), dim, mask=mask.to(device))[1] == -1).all()
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_what_is_hidden_does_not_matter(function: str, device: str) -> None:
+    """Not even NaN and infinities; nor is it changed."""
+    x, mask = wild((4, 3000), "float32", function, device, special=False), random_mask((4, 3000), device)
+    expected = scan(function, x, 1, mask=mask)
+    for value in (float("nan"), float("inf"), -float("inf")):
+        y = x.masked_fill(~mask, value)
+        before = y.clone()
+        same(scan(function, y, 1, mask=mask), expected, value)
+        assert_same_bits(y, before)
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_everything_shown(function: str, device: str) -> None:
+    """The bits of the call without a mask."""
+    for shape, dim in (((3, 5000), 1), ((5000, 3), 0), ((70_001,), 0)):
+        x = wild(shape, "float32", function, device)
+        everything = torch.ones((), dtype=torch.bool, device=device)
+        same(scan(function, x, dim, mask=everything), scan(function, x, dim), shape)
+
+
+@table("function dtype", PAIRS)
+def test_number_of_threads(function: str, dtype: str) -> None:
+    before = torch.get_num_threads()
+    try:
+        for i, (shape, dim) in enumerate([((300_001,), 0), ((7, 50_001), 1), ((3000, 130), 0), ((40_001, 17), 0)]):
+            x, mask, options = wild(shape, dtype, function), random_mask(shape), FORMS[FORM_NAMES[i]]
+            torch.set_num_threads(1)
+            expected = scan(function, x, dim, mask=mask, **options)
+            for threads in (2, 3):
+                torch.set_num_threads(threads)
+                same(scan(function, x, dim, mask=mask, **options), expected, (shape, threads))
+    finally:
+        torch.set_num_threads(before)
+
+
+DIGEST = """
+import hashlib, sys, torch
+sys.path[:0] = ["tests", "tests/families"]
+from helpers import FORMS, raw, wild
+from test_mask import PAIRS, random_mask, scan
+digest = hashlib.sha256()
+for function, dtype in PAIRS:
+    if dtype not in ("float64", "float32", "bfloat16", "int8"):
+        continue
+    torch.manual_seed(1)
+    for i, (shape, dim) in enumerate([((3, 4099), 1), ((300, 65), 0), ((70001,), 0)]):
+        options = list(FORMS.values())[i]
+        for result in scan(function, wild(shape, dtype, function), dim, mask=random_mask(shape), **options):
+            digest.update(raw(result))
+print(digest.hexdigest())
+"""
+
+
+def test_instruction_sets() -> None:
+    assert_same_on_instruction_sets(DIGEST)
+
+
+@table("function dtype device", ON_DEVICES)
+def test_packed_segments(function: str, dtype: str, device: str) -> None:
+    """Each segment as if it were alone, with its part of the mask."""
+    for lengths in ([0, 3, 100, 1, 0, 40], [5000, 17, 9000, 0], [200]):
+        n, offsets = sum(lengths), torch.tensor([0, *itertools.accumulate(lengths)], device=device)
+        for shape, dim in (((n,), 0), ((2, n, 3), 1)):
+            x = wild(shape, dtype, function, device)
+            for mask in (random_mask(shape, device), random_mask((n, *[1] * (x.ndim - dim - 1)), device)):
+                shown = mask.expand(shape)
+                for exclusive, reverse in itertools.product((False, True), repeat=2):
+                    options = {"exclusive": exclusive, "reverse": reverse}
+                    done = [
+                        scan(function, part, dim, mask=shown_part, **options)
+                        for part, shown_part in zip(x.split(lengths, dim), shown.split(lengths, dim), strict=True)
+                    ]
+                    begins = offsets[:-1].tolist()
+                    done = [
+                        (v, *(torch.where(i < 0, i, i + b) for i in more))
+                        for (v, *more), b in zip(done, begins, strict=True)
+                    ]
+                    expected = tuple(torch.cat(results, dim) for results in zip(*done, strict=True))
+                    same(scan(function, x, dim, mask=mask, cu_seqlens=offsets, **options), expected, (shape, options))
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_with_out(function: str, device: str) -> None:
+    """Also where out is the mask itself."""
+    x, mask = torch.randint(1, 3, (4, 50), device=device), random_mask((4, 50), device)
+    x = x.float() if function == "logcumsumexp" else x > 1
+    expected = scan(function, x, 1, mask=mask)
+    outs = tuple(torch.zeros_like(part) for part in expected)
+    getattr(tr, function)(x, 1, mask=mask, out=outs if function in EXTREMES else outs[0])
+    same(outs, expected)
+    if function in ("cumsum", "cumprod"):
+        (expected_bools,) = scan(function, x, 1, mask=mask, dtype=torch.bool)
+        assert_same_bits(getattr(tr, function)(x, 1, mask=mask, out=mask), expected_bools)
+    elif function in EXTREMES:
+        assert_same_bits(getattr(tr, function)(x, 1, mask=mask, out=(mask, outs[1]))[0], expected[0])
+
+
+# --- Gradients --------------------------------------------------------------------------------------------------------
+
+
+def values(function: str, x: Tensor, dim: int, **options: Any) -> Tensor:
+    """Without the infinities of an identity, which have no differences."""
+    result = scan(function, x, dim, **options)[0]
+    return result.masked_fill(result.isinf(), 0)
+
+
+def torch_values(function: str, x: Tensor, mask: Tensor, dim: int, form: str) -> Tensor:
+    """Where the identity stands instead."""
+    filled = torch.where(mask, x, torch.full_like(x, identity(function, x.dtype)))
+    return values(function, filled, dim, **FORMS[form])
+
+
+GRADIENTS = [(f, form, device) for f in SCANS for form in FORMS for device in DEVICES]
+
+
+@table("function form device", GRADIENTS)
+def test_gradients(function: str, form: str, device: str) -> None:
+    """Once and twice, with zeros among the factors, and of a broadcast mask; what is hidden has none."""
+    for shape, dim in (((3, 4), 0), ((3, 4), 1), ((), 0)):
+        x = torch.randn(shape, dtype=torch.float64, device=device)
+        if function == "cumprod" and x.ndim > 1:
+            x[0] = 0
+        x.requires_grad_()
+        mask = torch.rand(shape[dim:], device=device) < 0.6
+        assert gradcheck(lambda t, m=mask, d=dim: values(function, t, d, mask=m, **FORMS[form]), x)
+        assert gradgradcheck(lambda t, m=mask, d=dim: values(function, t, d, mask=m, **FORMS[form]), x)
+        y = values(function, x, dim, mask=mask, **FORMS[form])
+        weights = torch.randn_like(y)
+        (ours,) = torch.autograd.grad(y, x, weights)
+        (theirs,) = torch.autograd.grad(torch_values(function, x, mask, dim, form), x, weights)
+        torch.testing.assert_close(ours, theirs)
+        hidden = ~mask.expand(shape)
+        assert_same_bits(ours[hidden], torch.zeros_like(ours[hidden]))
+
+
+@table("function form device", [row for row in GRADIENTS if "initial" not in row[1]])
+def test_gradients_of_segments(function: str, form: str, device: str) -> None:
+    cu = torch.tensor([0, 0, 4, 5, 10, 10], device=device)
+    x = torch.randn(2, 10, 2, dtype=torch.float64, device=device)
+    x[0, 1:3, 0] = 0 if function in ("cumsum", "cumprod") else x[0, 1:3, 0]
+    mask = torch.rand(2, 10, 1, device=device) < 0.6
+    x.requires_grad_()
+    assert gradcheck(lambda t: values(function, t, 1, mask=mask, cu_seqlens=cu, **FORMS[form]), x)
+    assert gradgradcheck(lambda t: values(function, t, 1, mask=mask, cu_seqlens=cu, **FORMS[form]), x)
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_what_is_hidden_has_no_gradient(function: str, device: str) -> None:
+    """Whatever stands there, NaN among it, and in half precision."""
+    for value, dtype in itertools.product((float("nan"), float("inf"), 0.0), (torch.float32, torch.bfloat16)):
+        x, mask = torch.rand(3, 50, device=device) + 0.5, torch.rand(3, 50, device=device) < 0.5
+        x = x.masked_fill(~mask, value).to(dtype).requires_grad_()
+        y = values(function, x, 1, mask=mask)
+        (gradient,) = torch.autograd.grad(y.sum(), x)
+        assert gradient.dtype == dtype and gradient.isfinite().all()
+        assert (gradient[~mask] == 0).all() and gradient[mask].count_nonzero() > 0
+
+
+# --- torch.compile, torch.export, opcheck, torch.func -----------------------------------------------------------------
+
+
+def square(function: str, form: str = "inclusive") -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, mask: (values(function, x, -1, mask=mask, **FORMS[form]) ** 2).sum()
+
+
+def test_compile_with_a_mask_of_data() -> None:
+    """As many elements as the data say, which no guard may ask for."""
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        kept = x[x > -1]
+        return tr.cumsum(kept, 0, mask=kept > 0)
+
+    x = torch.randn(50)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        actual = torch.compile(call, fullgraph=True, backend="aot_eager")(x)
+    assert_same_bits(actual, call(x))
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_compile(function: str, device: str) -> None:
+    """One graph for all lengths, with its backward."""
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(square(function, "exclusive"), fullgraph=True, backend=counter, dynamic=True)
+    for n in (7, 9, 1030):
+        x, mask = torch.rand(9, n, device=device, requires_grad=True), torch.rand(9, n, device=device) < 0.6
+        actual, expected = compiled(x, mask), square(function, "exclusive")(x, mask)
+        torch.testing.assert_close(actual, expected)
+        gradients = [torch.autograd.grad(y, x)[0] for y in (actual, expected)]
+        torch.testing.assert_close(*gradients)
+    assert counter.frame_count == 1
+    real = torch.compile(lambda t, m: scan(function, t * 2, 1, mask=m), fullgraph=True)
+    torch.testing.assert_close(real(x.detach(), mask), scan(function, x.detach() * 2, 1, mask=mask))
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_export(function: str, tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Any:
+            return scan(function, x, 1, mask=x > 0)
+
+    loaded = exported_and_loaded(Model(), f"torch_reductions.{function}", tmp_path / "model.pt2")
+    x = torch.randn(7, 1025)
+    same(loaded(x), scan(function, x, 1, mask=x > 0))
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_opcheck(function: str, device: str) -> None:
+    operator = getattr(torch.ops.torch_reductions, function).default
+    for options in FORMS.values():
+        x = torch.randn(4, 5, device=device, requires_grad=True)
+        torch.library.opcheck(operator, (x, 1, None, torch.rand(5, device=device) < 0.5), options)
+
+
+@table("function form device", GRADIENTS)
+def test_vmap(function: str, form: str, device: str) -> None:
+    """Over the input, over the mask, over both; broadcast in an example; of gradients, and of scalars."""
+    x, options = torch.randn(6, 4, 5, device=device), FORMS[form]
+    for mask, in_dims in (
+        (torch.rand(6, 4, 5, device=device) < 0.6, (0, 0)),
+        (torch.rand(5, 6, device=device) < 0.6, (0, 1)),
+        (torch.rand(5, device=device) < 0.6, (0, None)),
+        (torch.rand(6, device=device) < 0.6, (0, 0)),
+        (torch.rand(6, 1, 5, device=device) < 0.6, (None, 0)),
+    ):
+        examples = [
+            (x[i] if in_dims[0] == 0 else x, mask if in_dims[1] is None else mask.select(in_dims[1], i))
+            for i in range(6)
+        ]
+        for dim in (0, -1):
+            mapped = vmap(lambda t, m, d=dim: scan(function, t, d, mask=m, **options), in_dims=in_dims)(x, mask)
+            alone = [scan(function, t, dim, mask=m, **options) for t, m in examples]
+            same(mapped, tuple(map(torch.stack, zip(*alone, strict=True))), (mask.shape, in_dims))
+        mapped = vmap(grad(square(function, form)), in_dims=in_dims)(x, mask)
+        torch.testing.assert_close(mapped, torch.stack([grad(square(function, form))(t, m) for t, m in examples]))
+    scalars, shown = x[:, 0, 0], torch.rand(6, device=device) < 0.6
+    mapped = vmap(lambda t, m: scan(function, t, 0, mask=m, **options))(scalars, shown)
+    alone = [scan(function, t, 0, mask=m, **options) for t, m in zip(scalars, shown, strict=True)]
+    same(mapped, tuple(map(torch.stack, zip(*alone, strict=True))))
+    mask = torch.rand(4, 5, device=device) < 0.6
+    ours = jacrev(lambda t: values(function, t, 1, mask=mask, **options))(x[0])
+    torch.testing.assert_close(ours, jacrev(lambda t: torch_values(function, t, mask, 1, form))(x[0]))
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_meta(function: str) -> None:
+    x, mask = torch.zeros(3, 5, device="meta"), torch.zeros(5, dtype=torch.bool, device="meta")
+    for part in scan(function, x, 1, mask=mask, include_initial=True):
+        assert part.is_meta and part.shape == (3, 6)
+
+
+# --- Errors -----------------------------------------------------------------------------------------------------------
+
+WRONG: dict[str, tuple[Any, type[Exception], str]] = {
+    "a list": ([True], TypeError, r"mask.*Tensor.*list"),
+    "floats": (torch.ones(5), RuntimeError, r"mask must be bool.*float32.*mask != 0"),
+    "bytes": (torch.ones(5, dtype=torch.uint8), RuntimeError, r"mask must be bool.*uint8"),
+    "too long": (torch.ones(6) > 0, RuntimeError, r"mask cannot be broadcast.*\[6\].*\[2, 5\]"),
+    "of rows": (
+        torch.ones(2) > 0,
+        RuntimeError,
+        r"cannot be broadcast.*\[2\].*\[2, 5\]; .*pass mask\.unsqueeze\(-1\)$",
+    ),
+    "too short": (torch.ones(4) > 0, RuntimeError, r"mask cannot be broadcast.*\[4\].*\[2, 5\]$"),
+    "too many dims": (torch.ones(1, 2, 5) > 0, RuntimeError, r"mask cannot be broadcast.*\[1, 2, 5\].*\[2, 5\]"),
+    "on another device": (torch.ones(5, device="meta") > 0, RuntimeError, r"mask and input.*same device.*meta"),
+    "sparse": ((torch.ones(5) > 0).to_sparse(), NotImplementedError, r"mask.*sparse.*to_dense"),
+}
+
+
+@pytest.mark.parametrize("function", SCANS)
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("device", DEVICES)
+def test_wrong_masks(name: str, function: str, device: str) -> None:
+    mask, error, message = WRONG[name]
+    if isinstance(mask, Tensor) and not mask.is_meta:
+        mask = mask.to(device)
+    with pytest.raises(error, match=f"(?s){message}"):
+        scan(function, torch.ones(2, 5, device=device), 1, mask=mask)
+    if isinstance(mask, Tensor) and mask.layout == torch.strided:
+        with pytest.raises(RuntimeError, match="mask"):
+            getattr(torch.ops.torch_reductions, function)(torch.ones(2, 5, device=device), 1, None, mask)
+
+
+# --- On a GPU ---------------------------------------------------------------------------------------------------------
+
+
+@needs_cuda
+@table("function dtype", PAIRS)
+def test_gpu_equals_cpu(function: str, dtype: str) -> None:
+    forms = itertools.cycle(FORMS.values())
+    for shape in [(1, 2**20 + 5), (64, 8193), (4096, 100), (3, 1000, 5), (2, 33, 4097), (300, 40, 33), (1, 2**16, 2)]:
+        x = wild(shape, dtype, function)
+        for dim, mask in itertools.product(range(len(shape)), masks(shape, "cpu")):
+            options = next(forms)
+            expected = scan(function, x, dim, mask=mask, **options)
+            same(scan(function, x.cuda(), dim, mask=mask.cuda(), **options), expected, (shape, dim, mask.stride()))
+
+
+@needs_cuda
+@pytest.mark.parametrize("function", SCANS)
+def test_graphs(function: str) -> None:
+    """Captured with its backward, and replayed with another mask."""
+    x = torch.rand(3, 20_000, device="cuda", requires_grad=True)
+    mask = torch.rand(3, 20_000, device="cuda") < 0.5
+
+    def step() -> Tensors:
+        result = scan(function, x, 1, mask=mask)
+        return *result, *torch.autograd.grad(result[0].masked_fill(result[0].isinf(), 0).sum(), x)
+
+    step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    mask.copy_(torch.rand(3, 20_000, device="cuda") < 0.9)
+    graph.replay()
+    torch.cuda.synchronize()
+    torch.testing.assert_close(captured, step())

@@ -1,0 +1,376 @@
+"""Products of matrices: `ordered` gives the bits of the definition, and a row has the same bits wherever it stands."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import torch
+from helpers import (
+    DEVICES,
+    DTYPES,
+    FLOATS,
+    INTEGERS,
+    PRODUCTS,
+    assert_same_bits,
+    assert_same_on_instruction_sets,
+    cases,
+    needs_cuda,
+    table,
+)
+from matrices import wild
+
+import torch_reductions as tr
+from torch_reductions import reference
+
+DEPTHS = [0, 1, 2, 17, 255, 511, 512, 513, 1024, 1025, 1500]
+HALVES = ["float16", "bfloat16"]
+# What the CPU's order decides: on a GPU half precision has that of the tensor cores.
+DEFINED = [(d, device) for d in (*FLOATS, *INTEGERS) for device in DEVICES if device == "cpu" or d not in HALVES]
+OWN_ORDER = ["cublas"]  # the ruler's, which follows the shape
+RUNGS = [c[1:] for c in cases(["mm"], FLOATS) if c[1] not in OWN_ORDER]
+
+
+def same(function: str, x: list[torch.Tensor], device: str, what: object = "", **options: Any) -> None:
+    """Against the definition, executed literally."""
+    expected = getattr(reference, function)(*x, **options)
+    assert_same_bits(getattr(tr, function)(*(t.to(device) for t in x), **options), expected, (function, what))
+
+
+# --- The definition -------------------------------------------------------------------------------------------------
+
+
+def test_an_exact_fused_multiply_add() -> None:
+    """The reference's own, against whole numbers: cancelling, halfway between two floats, tiny, huge, special."""
+    for dtype, least, most in ((torch.float32, -149, 127), (torch.float64, -1074, 1023)):
+        a, b = (torch.randn(400, dtype=torch.float64) * 2.0 ** torch.randint(-40, 40, (400,)) for _ in range(2))
+        a[200:300] *= 2.0 ** torch.randint(least // 2, most // 2 - 40, (100,)).double()
+        b[200:300] *= 2.0 ** torch.randint(least // 2, most // 2 - 40, (100,)).double()
+        a[300:] = torch.tensor([0.0, -0.0, math.inf, math.nan, 1.0]).repeat(20)
+        a, b = a.to(dtype), b.to(dtype)
+        near = -(a * b) * (1 + torch.randint(-2, 3, (400,)) * torch.finfo(dtype).eps)
+        far = (a * b) * 2.0 ** torch.randint(-60, 60, (400,)).to(dtype)
+        for c in (near.to(dtype), far.to(dtype), torch.zeros_like(a), -torch.zeros_like(a), a):
+            exactly = nearest if dtype == torch.float32 else reference.exact_multiply_add
+            expected = list(map(exactly, a.tolist(), b.tolist(), c.tolist()))
+            torch.testing.assert_close(
+                reference.multiply_add(a, b, c), torch.tensor(expected, dtype=dtype), rtol=0, atol=0, equal_nan=True
+            )
+
+
+def nearest(a: float, b: float, c: float) -> float:
+    """a b + c as the nearest float32, of ties the even one, by exact comparison of its neighbours."""
+    if not all(map(math.isfinite, (a, b, c))):
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    limit = Fraction(2) ** 128 - Fraction(2) ** 103
+    if abs(exact) >= limit:
+        return math.copysign(math.inf, 1 if exact > 0 else -1)
+    exponent = -149
+    while abs(exact) >= Fraction(2) ** (exponent + 24):
+        exponent += 1
+    return float(round(exact / Fraction(2) ** exponent) * Fraction(2) ** exponent)  # round takes ties to even
+
+
+@table("dtype device", DEFINED)
+def test_definition(dtype: str, device: str) -> None:
+    for k in DEPTHS:
+        for special in (0.0, 0.01 / max(k, 1)):
+            same("mm", [wild((7, k), dtype, special), wild((k, 9), dtype, special)], device, k)
+
+
+@table("dtype device", DEFINED)
+def test_definition_of_every_function(dtype: str, device: str) -> None:
+    """Batches, vectors, what is added, the factors, the one rounding."""
+    k = 530
+    a, b, row, whole = (wild(shape, dtype) for shape in ((3, k), (k, 5), (5,), (3, 5)))
+    batch = [wild((2, 3, k), dtype), wild((2, k, 5), dtype)]
+    same("bmm", batch, device)
+    same("matmul", [batch[0], b], device)
+    same("matmul", [a, batch[1]], device)
+    same("matmul", [a[0], b], device)
+    same("matmul", [a, b[:, 0]], device)
+    same("matmul", [a[0], b[:, 0]], device)
+    same("linear", [batch[0], b.T.contiguous(), row], device)
+    same("linear", [batch[0], b.T.contiguous()], device)
+    integers = dtype in INTEGERS
+    factors = ((1, 1), (0, 1), (3, 1), (1, -7)) if integers else ((1, 1), (0, 0.3), (0.7, 1), (-1.1, 3))
+    for (beta, alpha), added in zip(factors, (row, whole, whole[:, :1], whole[0, 0]), strict=True):
+        same("addmm", [added, a, b], device, (beta, alpha), beta=beta, alpha=alpha)
+        same("baddbmm", [added, *batch], device, (beta, alpha), beta=beta, alpha=alpha)
+    wide = {"float16": torch.float32, "bfloat16": torch.float32, "int32": None, "int64": None}
+    if wider := wide.get(dtype, torch.int32 if integers else None):
+        same("mm", [a, b], device, out_dtype=wider)
+        same("addmm", [row, a, b], device, out_dtype=wider, beta=2, alpha=3)
+
+
+@table("dtype device", DEFINED)
+def test_random_shapes(dtype: str, device: str) -> None:
+    """Every tail of the tiles, both majors, a width of 1, against the definition."""
+    pytest.importorskip("hypothesis")
+    from hypothesis import given, settings
+    from hypothesis import strategies as st
+
+    @settings(deadline=None, derandomize=True, max_examples=15, database=None)
+    @given(
+        m=st.integers(1, 70),
+        n=st.integers(1, 70),
+        k=st.integers(0, 60) | st.integers(500, 530),
+        columns=st.tuples(st.booleans(), st.booleans()),
+        seed=st.integers(0, 2**30),
+    )
+    def check(m: int, n: int, k: int, columns: tuple[bool, bool], seed: int) -> None:
+        torch.manual_seed(seed)
+        special = 0.0 if seed % 3 else 0.02 / max(k, 1)
+        a, b = wild((m, k), dtype, special), wild((k, n), dtype, special)
+        on = [
+            t.T.contiguous().T if major else t for t, major in zip((a.to(device), b.to(device)), columns, strict=True)
+        ]
+        assert_same_bits(tr.mm(*on), reference.mm(a, b), (m, k, n, columns))
+
+    check()
+
+
+@table("dtype device", [(d, on) for d, on in DEFINED if d in FLOATS])
+def test_underflow_keeps_its_sign(dtype: str, device: str) -> None:
+    """A chain of one product may end in -0.0: no padded zero makes +0.0 of it, but a later chunk does."""
+    tiny = torch.finfo(torch.float64 if dtype == "float64" else torch.float32).smallest_normal ** 0.9
+    kind = getattr(torch, dtype)
+    if dtype == "float16":  # whose products do not underflow in float32: the result is rounded to -0.0
+        tiny = torch.finfo(kind).smallest_normal
+    for k in (1, 2, 3, 5, 17, 512, 513):
+        a, b = torch.zeros(3, k, dtype=kind), torch.ones(k, 4, dtype=kind)
+        a[:, -1], b[-1] = -tiny, tiny
+        result = tr.mm(a.to(device), b.to(device))
+        assert_same_bits(result, reference.mm(a, b), k)
+        assert k > 1 or bool((result.signbit() & (result == 0)).all())
+
+
+def counts(rung: str, dtype: str) -> bool:
+    """One chain of float32 is not exact there, and half precision ends before."""
+    return rung not in OWN_ORDER and dtype not in HALVES and (dtype != "float32" or rung in ("auto", "ordered"))
+
+
+@table("rung dtype device", [c[1:] for c in cases(["mm"]) if counts(*c[1:3])])
+def test_ones_times_counting(rung: str, dtype: str, device: str) -> None:
+    """0 + 1 + ... + 8191 exceeds what float32 counts to, and is exact in chunks; integers wrap."""
+    kind = getattr(torch, dtype)
+    counting = torch.arange(8192).to(kind)
+    expected = torch.tensor(8191 * 8192 // 2).to(kind)
+    ones = torch.ones(3, 8192, dtype=kind)
+    for a, b in (
+        (ones, counting[:, None].expand(8192, 5)),
+        (counting.expand(3, 8192), ones[:, :5].T.new_ones(8192, 5)),
+    ):
+        assert torch.equal(tr.mm(a.to(device), b.to(device), variant=rung).cpu(), expected.expand(3, 5))
+
+
+# --- Rows, columns, batches -----------------------------------------------------------------------------------------
+
+HEIGHTS = [1, 2, 17, 33, 128, 257, 1024]
+
+
+@table("rung dtype device", RUNGS)
+def test_a_row_alone_and_among_others(rung: str, dtype: str, device: str) -> None:
+    """Any number of rows, at several positions each: the same bits; beyond a chunk, and with a tail in every size."""
+    k, n = (700, 35) if rung != "sequential" else (530, 19)
+    x, w = wild((1024, k), dtype).to(device), wild((k, n), dtype).to(device)
+    expected = tr.mm(x, w, variant=rung)
+    for major in (w, w.T.contiguous().T):
+        for m in HEIGHTS:
+            for begin in {0, 1, (1024 - m) // 2, 1024 - m} if m < 1024 else {0}:
+                rows = x[begin : begin + m]
+                assert_same_bits(tr.mm(rows, major, variant=rung), expected[begin : begin + m], (m, begin))
+            others = torch.roll(x, 5, 0)[:m]  # the same row, elsewhere among as many
+            assert_same_bits(tr.mm(others, major, variant=rung), torch.roll(expected, 5, 0)[:m], m)
+
+
+@table("rung dtype device", RUNGS)
+def test_a_column_alone_and_among_others(rung: str, dtype: str, device: str) -> None:
+    k, n = 530, 257
+    for m in (1, 3, 40):
+        x, w = wild((m, k), dtype).to(device), wild((k, n), dtype).to(device)
+        expected = tr.mm(x, w, variant=rung)
+        for width in (1, 2, 17, 33, 128):
+            for begin in (0, 1, (n - width) // 2, n - width):
+                columns = slice(begin, begin + width)
+                assert_same_bits(tr.mm(x, w[:, columns], variant=rung), expected[:, columns], (m, width, begin))
+        assert_same_bits(tr.mm(w.T, x.T, variant=rung).T, expected, "factors exchanged")
+
+
+@table("rung dtype device", RUNGS)
+def test_a_batch_equals_its_matrices(rung: str, dtype: str, device: str) -> None:
+    for batch, m, k, n in ((5, 33, 600, 9), (64, 1, 70, 17), (3, 2, 1030, 40)):
+        a, b = wild((batch, m, k), dtype).to(device), wild((batch, k, n), dtype).to(device)
+        single = torch.stack([tr.mm(x, y, variant=rung) for x, y in zip(a, b, strict=True)])
+        assert_same_bits(tr.bmm(a, b, variant=rung), single, "batch")
+        assert_same_bits(tr.matmul(a.reshape(1, batch, m, k), b, variant=rung)[0], single, "matmul")
+        shared = torch.stack([tr.mm(x, b[0], variant=rung) for x in a])
+        assert_same_bits(tr.bmm(a, b[:1].expand(batch, k, n), variant=rung), shared, "one matrix for all")
+        assert_same_bits(tr.matmul(a, b[0], variant=rung), shared, "rows of a batch")
+        across = a.permute(1, 2, 0).contiguous().permute(2, 0, 1)  # the batch is the innermost dim
+        assert_same_bits(tr.bmm(across, b.mT.contiguous().mT, variant=rung), single, "strides")
+
+
+@table("rung dtype device", RUNGS)
+def test_layouts(rung: str, dtype: str, device: str) -> None:
+    """The same elements in other memory, at every misaligned base: the same bits."""
+    for m, k, n in ((33, 530, 21), (1, 600, 64), (70, 33, 1)):
+        a, b = wild((m, k), dtype).to(device), wild((k, n), dtype).to(device)
+        expected = tr.mm(a, b, variant=rung)
+        for x, y in itertools.product((a, *elsewhere(a)), (b, *elsewhere(b))):
+            assert_same_bits(tr.mm(x, y, variant=rung), expected, (x.stride(), y.stride()))
+
+
+def elsewhere(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Column-major, rows and columns of wider matrices, every second element, an odd base."""
+    yield x.T.contiguous().T
+    for base, back in ((x, lambda t: t), (x.T, lambda t: t.T)):
+        wide = torch.full((base.shape[0], base.shape[1] + 3), math.nan, dtype=x.dtype, device=x.device)
+        wide[:, 1:-2] = base
+        yield back(wide[:, 1:-2])
+    wide = torch.full((2 * x.shape[0], 2 * x.shape[1]), math.nan, dtype=x.dtype, device=x.device)
+    wide[::2, 1::2] = x
+    yield wide[::2, 1::2]
+    yield torch.cat([x.new_ones(1), x.reshape(-1)])[1:].view(x.shape)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "int32", "int64"])
+def test_number_of_threads(dtype: str) -> None:
+    """Wide, tall, deep, many small ones: whatever the work is cut along."""
+    for batch, m, k, n in ((1, 130, 700, 129), (1, 1, 3000, 200), (1, 2, 9000, 3), (40, 5, 600, 7), (1, 700, 5, 3)):
+        a, b = wild((batch, m, k), dtype), wild((batch, k, n), dtype)
+        for rung in ("auto", *(["hopper_model"] if "hopper_model" in tr.variants("mm") and dtype in HALVES else [])):
+            torch.set_num_threads(1)
+            expected = tr.bmm(a, b, variant=rung)
+            for threads in (2, 4):
+                torch.set_num_threads(threads)
+                assert_same_bits(tr.bmm(a, b, variant=rung), expected, (batch, m, k, n, threads))
+
+
+@table("function rung dtype device", [c for c in cases(PRODUCTS, FLOATS) if c[1] not in OWN_ORDER])
+def test_every_function_has_the_bits_of_mm(function: str, rung: str, dtype: str, device: str) -> None:
+    x, w = wild((6, 600), dtype).to(device), wild((600, 9), dtype).to(device)
+    expected = tr.mm(x, w, variant=rung)
+    calls: dict[str, Callable[[], torch.Tensor]] = {
+        "mm": lambda: tr.mm(w.T, x.T, variant=rung).T,
+        "bmm": lambda: tr.bmm(x[None], w[None], variant=rung)[0],
+        "addmm": lambda: tr.addmm(x[:, :1], x, w, beta=0, variant=rung),
+        "baddbmm": lambda: tr.baddbmm(x[:, :1], x[None], w[None], beta=0, variant=rung)[0],
+        "matmul": lambda: torch.stack([tr.matmul(row, w, variant=rung) for row in x]),
+        "linear": lambda: tr.linear(x.view(2, 3, 600), w.T, variant=rung).view(6, 9),
+    }
+    assert_same_bits(calls[function](), expected)
+    if function == "matmul":
+        columns = [tr.matmul(x, column, variant=rung) for column in w.T]
+        assert_same_bits(torch.stack(columns, 1), expected)
+        assert_same_bits(tr.matmul(x[1], w[:, 2], variant=rung), expected[1, 2])
+    if function == "linear":
+        bias = wild((9,), dtype).to(device)
+        with_bias = tr.addmm(bias, x, w, variant=rung)
+        assert_same_bits(tr.linear(x, w.T, bias, variant=rung), with_bias)
+        alone = [tr.linear(row, w.T, bias, variant=rung) for row in x]
+        assert_same_bits(torch.stack(alone), with_bias)
+
+
+@table("dtype device", [(d, on) for d in HALVES for on in DEVICES])
+def test_half_is_rounded_once(dtype: str, device: str) -> None:
+    """On the CPU it is the rounded product of float32, whose bits out_dtype=torch.float32 gives."""
+    a, b = wild((33, 700), dtype).to(device), wild((700, 17), dtype).to(device)
+    wide = tr.mm(a, b, torch.float32)
+    assert_same_bits(tr.mm(a, b), wide.to(a.dtype))
+    if device == "cpu":
+        assert_same_bits(wide, tr.mm(a.float(), b.float()))
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("device", DEVICES)
+def test_always_the_same(device: str) -> None:
+    """Thirty times, eager and compiled."""
+    x, w = wild((65, 2100), "float32").to(device), wild((2100, 130), "float32").to(device)
+    expected = tr.mm(x, w)
+    compiled = torch.compile(tr.mm, backend="aot_eager", fullgraph=True)
+    for _ in range(30):
+        assert_same_bits(tr.mm(x, w), expected)
+        assert_same_bits(compiled(x, w), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_float32_is_strict(device: str) -> None:
+    """Whatever torch's flags allow."""
+    x, w = wild((65, 700), "float32").to(device), wild((700, 33), "float32").to(device)
+    expected = tr.mm(x, w)
+    before = torch.get_float32_matmul_precision()
+    try:
+        for precision in ("medium", "high", "highest"):
+            torch.set_float32_matmul_precision(precision)
+            assert_same_bits(tr.mm(x, w), expected)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+# --- Instruction sets and devices -----------------------------------------------------------------------------------
+
+DIGEST = """
+import hashlib, sys, torch
+sys.path[:0] = ["tests", "tests/families"]
+from helpers import FLOATS, INTEGERS, raw
+from test_matmul_bits import SHAPES
+from matrices import wild
+import torch_reductions as tr
+digest = hashlib.sha256()
+for dtype in (*FLOATS, *INTEGERS):
+    torch.manual_seed(1)
+    for m, k, n in SHAPES:
+        digest.update(raw(tr.mm(wild((m, k), dtype, 0.1 / (k + 1)), wild((k, n), dtype))))
+print(digest.hexdigest())
+"""
+SHAPES = [(1, 1, 1), (33, 65, 17), (1, 700, 40), (70, 513, 1), (17, 1030, 9), (130, 40, 131), (4, 0, 3)]
+
+
+def test_instruction_sets() -> None:
+    assert_same_on_instruction_sets(DIGEST)
+
+
+ON_GPU = [*SHAPES, (257, 1500, 129), (1024, 700, 64), (16, 8200, 512), (1, 4096, 1024), (600, 33, 1000), (2, 30000, 3)]
+
+
+def on_gpu() -> Iterator[tuple[tuple[int, int, int], bool, bool]]:
+    for shape in ON_GPU:
+        yield from itertools.product([shape], (False, True), (False, True))
+
+
+def check_gpu(dtype: str, variant: str) -> None:
+    """auto on the GPU has the bits of that rung on the CPU: each shape in both majors, batches, what is added."""
+    for (m, k, n), left, right in on_gpu():
+        a, b = wild((m, k), dtype, 0.05 / (k + 1)), wild((k, n), dtype)
+        expected = tr.mm(a, b, variant=variant)
+        a, b = a.cuda(), b.cuda()
+        a, b = a.T.contiguous().T if left else a, b.T.contiguous().T if right else b
+        assert_same_bits(tr.mm(a, b), expected, (m, k, n, left, right))
+    a, b, added = wild((7, 65, 530), dtype), wild((7, 530, 33), dtype), wild((33,), dtype)
+    for beta, alpha in ((1, 1), (2, 3)):
+        expected = tr.baddbmm(added, a, b, beta=beta, alpha=alpha, variant=variant)
+        assert_same_bits(tr.baddbmm(added.cuda(), a.cuda(), b.cuda(), beta=beta, alpha=alpha), expected)
+    for height in HEIGHTS:
+        x, w = wild((height, 1100), dtype), wild((256, 1100), dtype)
+        assert_same_bits(tr.linear(x.cuda(), w.cuda()), tr.linear(x, w, variant=variant), height)
+
+
+@needs_cuda
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d not in (*HALVES, "bool")])
+def test_gpu_equals_cpu(dtype: str) -> None:
+    check_gpu(dtype, "auto")
+
+
+@pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="no GPU of capability 9.0"
+)
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gpu_equals_its_model(dtype: str) -> None:
+    """Half precision on a 9.0 GPU has the bits of the rung that models its tensor cores."""
+    check_gpu(dtype, "hopper_model")

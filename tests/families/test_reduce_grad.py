@@ -1,0 +1,189 @@
+"""Gradients: right to finite differences, twice, and equal to torch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from helpers import (
+    DEVICES,
+    FOLDS,
+    Counted,
+    assert_same_bits,
+    call,
+    derivatives,
+    dims_of,
+    grad,
+    needs_cuda,
+    size,
+    torch_call,
+)
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+SHAPES: list[tuple[int, ...]] = [(), (5,), (3, 4), (2, 3, 2), (2, 1, 3, 2)]
+CASES = [(f, shape, dim) for f in FOLDS for shape in SHAPES for dim in dims_of(f, len(shape))]
+IDS = [f"{f}-{size(shape)}-{dim}" for f, shape, dim in CASES]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("function", "shape", "dim"), CASES, ids=IDS)
+def test_gradcheck(function: str, shape: tuple[int, ...], dim: Any, device: str) -> None:
+    x = torch.randn(shape, dtype=torch.float64).to(device).requires_grad_()
+    for keepdim in (False, True):
+        assert torch.autograd.gradcheck(lambda t, k=keepdim: call(function, t, dim, k), (x,))
+        assert torch.autograd.gradgradcheck(lambda t, k=keepdim: call(function, t, dim, k), (x,))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("function", "shape", "dim"), CASES, ids=IDS)
+def test_equal_to_torchs(function: str, shape: tuple[int, ...], dim: Any, device: str) -> None:
+    """Ties and zeros among the elements; float32, bfloat16 and a transposed input."""
+    x = torch.randint(-2, 3, shape).to(device)
+    for y in (x.float(), x.bfloat16(), x.float().permute(list(range(len(shape)))[::-1])):
+        expected = grad(lambda t: torch_call(function, t, dim), y)
+        torch.testing.assert_close(grad(lambda t: call(function, t, dim), y), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+@pytest.mark.parametrize("dim", [None, 0, 1, (0, 1)])
+def test_prod_with_zeros(zeros: int, dim: Any, device: str) -> None:
+    """One zero leaves one gradient in its row, two leave none; the second derivative sees through both."""
+    x = torch.randn(3, 4, dtype=torch.float64)
+    x[1, :zeros] = 0
+    x = x.to(device).requires_grad_()
+    assert torch.autograd.gradcheck(lambda t: call("prod", t, dim), (x,))
+    assert torch.autograd.gradgradcheck(lambda t: call("prod", t, dim), (x,))
+    expected = grad(lambda t: torch_call("prod", t, dim), x.detach())
+    torch.testing.assert_close(grad(lambda t: call("prod", t, dim), x.detach()), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+@pytest.mark.parametrize("special", ["inf", "-inf", "nan", "nan inf"])
+@pytest.mark.parametrize("dim", [None, 0, -1, (0, 1)])
+def test_prod_of_infinities_and_nan(dim: Any, special: str, zeros: int, device: str) -> None:
+    """What torch makes of them, with and without zeros beside them; the second derivative too."""
+    x = torch.tensor([[2.0, -1.0, 3.0, 0.5], [1.0, 4.0, 2.0, -3.0], [1.0, 1.0, 5.0, 7.0]], dtype=torch.float64)
+    for i, value in enumerate(special.split()):
+        x[i, 1] = float(value)
+    x[torch.arange(zeros), 2 * torch.arange(zeros)] = 0  # beside an infinity, and in a row without one
+    x = x.to(device)
+    theirs = torch.prod if dim is None else lambda t: torch_call("prod", t, dim)
+    torch.testing.assert_close(grad(lambda t: call("prod", t, dim), x), grad(theirs, x), equal_nan=True)
+    first, second = zip(*(derivatives(f, x) for f in (lambda t: call("prod", t, dim), theirs)), strict=True)
+    torch.testing.assert_close(*first, equal_nan=True)
+    torch.testing.assert_close(*second, equal_nan=True)
+
+
+@needs_cuda
+def test_prod_gradient_in_a_cuda_graph() -> None:
+    """A captured gradient cannot look at the values: zeros that come later are right, too."""
+    captured = torch.cuda.make_graphed_callables(
+        lambda t: call("prod", t, 1), (torch.rand(4, 5, device="cuda", requires_grad=True),)
+    )
+    x = torch.rand(4, 5, device="cuda")
+    for y in (x, x.masked_fill(x < 0.3, 0)):
+        torch.testing.assert_close(grad(captured, y), grad(lambda t: torch_call("prod", t, 1), y))
+
+
+@pytest.mark.parametrize("function", ["amax", "amin"])
+def test_ties_share_the_gradient(function: str) -> None:
+    x = torch.tensor([[1.0, 1.0, 1.0, 1.0], [2.0, 3.0, 2.0, 3.0]])
+    shared = torch.tensor([[0.25] * 4, [0, 1, 0, 1] if function == "amax" else [1, 0, 1, 0]])
+    shared[1] /= 2
+    assert_same_bits(grad(lambda t: call(function, t, 1).sum(), x), shared)
+
+
+@pytest.mark.parametrize("function", ["amax", "amin"])
+def test_gradient_of_nan(function: str) -> None:
+    """torch compares with ==, which no NaN passes: ours gives what torch gives."""
+    x = torch.tensor([[1.0, float("nan"), 2.0], [1.0, 2.0, 2.0]])
+    expected = grad(lambda t: torch_call(function, t, 1), x)
+    torch.testing.assert_close(grad(lambda t: call(function, t, 1), x), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("function", ["sum", "prod", "mean"])
+@pytest.mark.parametrize(("dtype", "out"), [(torch.bfloat16, torch.float32), (torch.float32, torch.float64)])
+def test_gradient_through_dtype(function: str, dtype: torch.dtype, out: torch.dtype) -> None:
+    """The gradient comes back in the input's type."""
+    x = (torch.randint(1, 4, (3, 5)) / 2).to(dtype)
+    actual = grad(lambda t: call(function, t, 1, dtype=out), x)
+    assert actual.dtype == dtype
+    torch.testing.assert_close(actual, grad(lambda t: torch_call(function, t, 1, dtype=out), x))
+
+
+@pytest.mark.parametrize("function", ["sum", "prod", "mean"])
+@pytest.mark.parametrize(("shape", "dim"), [((0,), None), ((0, 3), 0), ((3, 0), 0)])
+def test_gradient_of_nothing(function: str, shape: tuple[int, ...], dim: Any) -> None:
+    assert grad(lambda t: call(function, t, dim), torch.empty(shape)).shape == shape
+
+
+@pytest.mark.parametrize("function", ["argmax", "argmin"])
+def test_indices_have_no_gradient(function: str) -> None:
+    assert not call(function, torch.randn(4, requires_grad=True)).requires_grad
+
+
+@pytest.mark.parametrize("function", FOLDS)
+@pytest.mark.parametrize("rung", ["sequential", "threaded", "ordered"])
+def test_every_rung_has_the_gradient(function: str, rung: str) -> None:
+    x = torch.randn(4, 5)
+    expected = grad(lambda t: torch_call(function, t, 1), x)
+    torch.testing.assert_close(grad(lambda t: call(function, t, 1, variant=rung), x), expected)
+
+
+@pytest.mark.parametrize("function", FOLDS)
+def test_parameters_and_modes(function: str) -> None:
+    """A parameter goes the short way; where torch's functions are overridden, the override is recorded, too."""
+    x = torch.randn(4, 5)
+    parameter = torch.nn.Parameter(x.clone())
+    call(function, parameter, 1).sum().backward()
+    expected = grad(lambda t: torch_call(function, t, 1).sum(), x)
+    assert parameter.grad is not None
+    torch.testing.assert_close(parameter.grad, expected)
+
+    scale = torch.tensor(3.0, requires_grad=True)
+
+    class Scaled(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **kwargs or {})
+            return result * scale if "torch_reductions" in str(func) else result
+
+    for leaf in (x, x.clone().requires_grad_()):
+        with Scaled():
+            result = call(function, leaf, 1)
+        (by_scale,) = torch.autograd.grad(result.sum(), scale)
+        torch.testing.assert_close(by_scale, torch_call(function, x, 1).sum())
+    torch.testing.assert_close(grad(lambda t: call(function, Counted(t), 1).sum(), x), expected)
+    assert function in Counted.calls
+
+
+@pytest.mark.parametrize("function", FOLDS)
+def test_dispatch_mode_sees_the_operator(function: str) -> None:
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(func))
+            return func(*args, **kwargs or {})
+
+    x = torch.randn(4, 5)
+    for leaf in (x, x.clone().requires_grad_()):
+        seen: list[str] = []
+        with Log():
+            result = call(function, leaf, 1)
+            if leaf.requires_grad:
+                torch.testing.assert_close(
+                    torch.autograd.grad(result.sum(), leaf)[0],
+                    grad(lambda t: torch_call(function, t, 1).sum(), x),
+                )
+        assert seen.count(f"torch_reductions.{function}.default") == 1
+
+
+@pytest.mark.parametrize("function", FOLDS)
+def test_gradient_off(function: str) -> None:
+    x = torch.randn(4, 5, requires_grad=True)
+    with torch.no_grad():
+        assert not call(function, x, 1).requires_grad
+    with torch.inference_mode():
+        assert call(function, x, 1).is_inference()

@@ -1,0 +1,701 @@
+"""The reductions of packed segments: values, bits, gradients, transforms and errors."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers import (
+    DEVICES,
+    DTYPES,
+    FLOATS,
+    FOLDS,
+    INTEGERS,
+    SEGMENTS,
+    UNSUPPORTED,
+    VIEWS,
+    Log,
+    as_view,
+    assert_lets_go,
+    assert_same_bits,
+    assert_same_on_instruction_sets,
+    base_shape,
+    castable,
+    needs_cuda,
+    numpy,
+    random,
+    right_or_raises,
+    special_rows,
+    table,
+    takes,
+    unsupported,
+    wild,
+)
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from torch.func import grad, jacrev, jvp, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import torch_reductions as tr
+from torch_reductions import catalog, library, reference
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RECORDS = {record.name.removeprefix("segment_"): record for record in catalog.SEGMENTS}
+CASES = [(fold, dtype, on) for fold in FOLDS for dtype in DTYPES for on in DEVICES if takes(fold, dtype)]
+RUNGS = [(rung, on) for on in DEVICES for rung in ["auto", *tr.variants("segment_sum", on)]]
+
+
+@pytest.fixture(autouse=True)
+def fresh_dynamo() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def run(fold: str, x: torch.Tensor, cu_seqlens: torch.Tensor, dim: int = 0, **options: Any) -> torch.Tensor:
+    result: torch.Tensor = getattr(tr, f"segment_{fold}")(x, cu_seqlens, dim, **options)
+    return result
+
+
+def loop(fold: str, x: torch.Tensor, cu_seqlens: torch.Tensor, dim: int = 0, **options: Any) -> torch.Tensor:
+    """By torch."""
+    result: torch.Tensor = RECORDS[fold].reference(x, cu_seqlens, dim, **options)
+    return result
+
+
+def operator(fold: str) -> Any:
+    return getattr(torch.ops.torch_reductions, f"segment_{fold}")
+
+
+def segments(
+    length: int, count: int, device: str = "cpu", dtype: torch.dtype = torch.int64, empty: float = 0.3
+) -> torch.Tensor:
+    """Of random lengths, some of them empty; none at all where there is nothing to hold."""
+    if count == 0:
+        assert length == 0
+        return torch.zeros(1, dtype=dtype, device=device)
+    cuts = torch.randint(0, length + 1, (count - 1,))
+    again = torch.rand(count - 1) < empty
+    cuts[again] = cuts[torch.randint(0, max(count - 1, 1), (int(again.sum()),))]
+    return torch.cat([torch.tensor([0]), cuts.sort()[0], torch.tensor([length])]).to(device, dtype)
+
+
+def alone(fold: str, x: torch.Tensor, cu_seqlens: torch.Tensor, dim: int) -> Iterator[tuple[int, torch.Tensor]]:
+    """Each segment that is not empty, and the reduction of it alone."""
+    for s, (begin, end) in enumerate(itertools.pairwise(cu_seqlens.tolist())):
+        if begin < end:
+            yield s, getattr(tr, fold)(x.narrow(dim, begin, end - begin), dim)
+
+
+# --- Values ---------------------------------------------------------------------------------------------------------
+
+
+@table("rung fold dtype device", [(r, *case) for case in CASES for r, on in RUNGS if on == case[-1]])
+def test_values(rung: str, fold: str, dtype: str, device: str) -> None:
+    """Against a loop of torch's reductions, along every dim."""
+    for shape in [(1,), (33,), (1025,), (10007,), (33, 65), (1025, 3), (5, 33, 7), (3, 5, 4, 9), (0,), (0, 3), (3, 0)]:
+        for dim in {0, -1, len(shape) // 2}:
+            x = castable(shape, dtype, dtype, fold == "prod", device)
+            cu_seqlens = segments(shape[dim], 9, device, torch.int32)
+            wide = x.double() if dtype in FLOATS else x
+            expected = loop(fold, wide, cu_seqlens, dim)
+            actual = run(fold, x, cu_seqlens, dim, variant=rung)
+            assert actual.dtype == (x.dtype if dtype in FLOATS or fold in ("amax", "amin") else torch.int64)
+            if fold == "prod" and dtype in FLOATS:  # powers of two: exact, or beyond the type's range
+                expected = expected.to(x.dtype).double()
+            torch.testing.assert_close(actual.double(), expected.double(), equal_nan=True, rtol=1e-2, atol=1e-3)
+            if dtype not in FLOATS:
+                assert torch.equal(actual, expected)
+
+
+@table("rung device", RUNGS)
+def test_empty_segments(rung: str, device: str) -> None:
+    cu_seqlens = torch.tensor([0, 0, 2, 2, 2, 3, 3], device=device)
+    for fold, dtype in itertools.product(FOLDS, DTYPES):
+        if not takes(fold, dtype):
+            continue
+        kind = getattr(torch, dtype)
+        least, most = (catalog.bound(kind, sign) for sign in (-1, 1))
+        nothing = {"sum": 0, "prod": 1, "mean": math.nan, "amax": least, "amin": most}[fold]
+        for x in (torch.ones(3, device=device), torch.ones(2, 3, 2, device=device), torch.ones(0, 3, device=device)):
+            dim = 0 if x.ndim == 1 else 1
+            result = run(fold, x.to(kind), cu_seqlens, dim, variant=rung)
+            for s in (0, 2, 3, 5):
+                part = result.select(dim, s)
+                assert_same_bits(part, torch.full_like(part, nothing), (fold, dtype))
+            for s in (1, 4):
+                part = result.select(dim, s).double()
+                assert torch.equal(part, torch.full_like(part, 2 if fold == "sum" and s == 1 else 1))
+        x = torch.ones(0, device=device).to(kind)
+        assert run(fold, x, torch.zeros(1, dtype=torch.int64, device=device), variant=rung).shape == (0,)
+        nothings = run(fold, x, torch.zeros(4, dtype=torch.int64, device=device), variant=rung)
+        assert_same_bits(nothings, torch.full_like(nothings, nothing), (fold, dtype))
+
+
+OUT = [(f, o) for f in FOLDS[:3] for o in DTYPES if takes(f, o)]
+
+
+@table("fold dtype out device", [(f, d, o, on) for f, o in OUT for d in DTYPES for on in DEVICES])
+def test_dtypes(fold: str, dtype: str, out: str, device: str) -> None:
+    """The types of the reduction alone, to the bit."""
+    x = castable((40, 3), dtype, out, fold == "prod", device)
+    cu_seqlens = torch.tensor([0, 7, 7, 40], device=device)
+    result = run(fold, x, cu_seqlens, dtype=getattr(torch, out))
+    for s, part in ((0, x[:7]), (2, x[7:])):
+        assert_same_bits(result[s], getattr(tr, fold)(part, 0, dtype=getattr(torch, out)))
+
+
+@pytest.mark.parametrize("record", catalog.SEGMENTS, ids=lambda r: r.name)
+def test_the_catalogs_inputs(record: catalog.Operator) -> None:
+    for recipe in record.inputs:
+        x = recipe.tensor(torch.float64)
+        for dim in range(x.ndim):
+            cu_seqlens = segments(x.shape[dim], 5)
+            torch.testing.assert_close(
+                record.function(x, cu_seqlens, dim), record.reference(x, cu_seqlens, dim), equal_nan=True
+            )
+
+
+# --- Bits -----------------------------------------------------------------------------------------------------------
+
+
+@table("fold dtype device", CASES)
+def test_bits(fold: str, dtype: str, device: str) -> None:
+    """Lengths, dims, layouts and segments: each as the reduction of it alone, and as the definition."""
+    pytest.importorskip("hypothesis")
+    from hypothesis import given, settings
+    from hypothesis import strategies as st
+
+    @settings(deadline=None, derandomize=True, max_examples=25, database=None)
+    @given(
+        length=st.one_of(st.integers(0, 3000), st.sampled_from([4096, 5000, 9001])),
+        others=st.lists(st.integers(0, 40), max_size=2),
+        place=st.integers(0, 2),
+        view=st.sampled_from(VIEWS),
+        count=st.integers(1, 40),
+        seed=st.integers(0, 2**30),
+    )
+    def check(length: int, others: list[int], place: int, view: str, count: int, seed: int) -> None:
+        torch.manual_seed(seed)
+        dim = min(place, len(others))
+        shape = (*others[:dim], length if len(others) < 2 else length % 300, *others[dim:])
+        x = as_view(wild(base_shape(shape, view), dtype, fold, device), shape, view)
+        kept, cu_seqlens = x.clone(), segments(shape[dim], count, device, (torch.int32, torch.int64)[seed % 2])
+        result = run(fold, x, cu_seqlens, dim if seed % 3 else dim - len(shape))
+        what = (shape, dim, view, cu_seqlens.tolist())
+        assert_same_bits(x, kept, "the input was changed")
+        assert_same_bits(result, getattr(reference, f"segment_{fold}")(x.cpu(), cu_seqlens.cpu(), dim), what)
+        for s, expected in itertools.islice(alone(fold, x, cu_seqlens, dim), 5):
+            assert_same_bits(result.select(dim, s), expected, what)
+
+    check()
+
+
+@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
+def test_every_length(fold: str, device: str) -> None:
+    """Segments of 0, 1, 2, ... elements one behind the other, as rows, as columns and in a batch."""
+    lengths = torch.tensor([*range(300), 511, 512, 513, 1023, 1024, 1025, 2047, 4095, 4096, 4097, 8193])
+    cu_seqlens = torch.cat([torch.tensor([0]), lengths.cumsum(0)]).to(device)
+    n = int(cu_seqlens[-1])
+    x = wild((2, n, 3), "float32", fold, device)
+    result = run(fold, x, cu_seqlens, 1)
+    for s, expected in alone(fold, x, cu_seqlens, 1):
+        assert_same_bits(result[:, s], expected, int(lengths[s]))
+    assert_same_bits(run(fold, x[1, :, 2].contiguous(), cu_seqlens), result[1, :, 2])
+    assert_same_bits(run(fold, x.transpose(1, 2).contiguous(), cu_seqlens, -1), result.transpose(1, 2))
+
+
+@table("fold dtype device", [(f, d, on) for f, d, on in CASES if d in FLOATS])
+def test_infinities_nan_and_zeros_stay_in_their_segment(fold: str, dtype: str, device: str) -> None:
+    rows = special_rows(33, dtype, fold).to(device)
+    packed, cu_seqlens = rows.reshape(-1), torch.arange(len(rows) + 1, device=device) * 33
+    assert_same_bits(run(fold, packed, cu_seqlens), getattr(tr, fold)(rows, 1))
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_number_of_threads(fold: str) -> None:
+    """A segment that all threads share, many short ones, columns: the same bits by 1 to 4 threads."""
+    offsets = [segments(300_001, 7), segments(300_001, 5000), torch.tensor([0, 10, 299_990, 300_001])]
+    x = wild((300_001,), "float32", fold)
+    wide = wild((3000, 100), "bfloat16", fold)
+    results = []
+    for threads in (1, 2, 3, 4):
+        torch.set_num_threads(threads)
+        results.append([run(fold, x, cu) for cu in offsets] + [run(fold, wide, torch.tensor([0, 5, 2500, 3000]))])
+        results[-1].append(run(fold, wide.T, torch.tensor([0, 5, 2500, 3000]), 1))
+    for other in results[1:]:
+        for actual, expected in zip(other, results[0], strict=True):
+            assert_same_bits(actual, expected)
+
+
+def test_instruction_sets() -> None:
+    assert_same_on_instruction_sets("""
+        import hashlib, sys, torch
+        sys.path[:0] = ["tests", "tests/families"]
+        import torch_reductions as tr
+        from helpers import raw, wild
+        digest = hashlib.sha256()
+        for fold in ("sum", "prod", "mean", "amax", "amin"):
+            torch.manual_seed(1)
+            for dtype in ("float16", "float32", "float64"):
+                x = wild((3001, 5), dtype, fold)
+                cu_seqlens = torch.tensor([0, 0, 1, 8, 100, 1124, 1124, 3001])
+                for y, dim in ((x, 0), (x.T, 1), (x.T.contiguous(), 1)):
+                    digest.update(raw(getattr(tr, "segment_" + fold)(y, cu_seqlens, dim)))
+        print(digest.hexdigest())
+    """)
+
+
+@needs_cuda
+@table("fold dtype", [(f, d) for f, d, on in CASES if on == "cuda"])
+def test_gpu_equals_cpu(fold: str, dtype: str) -> None:
+    for shape, dim, count in (
+        ((2**20 + 3,), 0, 1),
+        ((2**20 + 3,), 0, 16384),
+        ((2**20 + 3,), 0, 9),
+        ((3, 100_003), 1, 700),
+        ((50_001, 33), 0, 40),
+        ((4, 9000, 6), 1, 3),
+    ):
+        x = wild(shape, dtype, fold)
+        cu_seqlens = segments(shape[dim], count)
+        assert_same_bits(run(fold, x.cuda(), cu_seqlens.cuda(), dim), run(fold, x, cu_seqlens, dim), (shape, count))
+
+
+@needs_cuda
+def test_under_a_cuda_graph() -> None:
+    """Of segments that change between the replays; nothing is read back to the host."""
+    x = wild((200_000,), "float32", "sum", "cuda")
+    cu_seqlens = segments(200_000, 50, "cuda")
+    run("sum", x, cu_seqlens)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = run("sum", x, cu_seqlens)
+    for _ in range(3):
+        cu_seqlens.copy_(segments(200_000, 50, "cuda"))
+        graph.replay()
+        assert_same_bits(result, run("sum", x, cu_seqlens))
+
+
+@needs_cuda
+@pytest.mark.parametrize("fold", FOLDS)
+def test_wrong_offsets_on_a_gpu(fold: str) -> None:
+    """Any result, but no access outside: the next call is right."""
+    x = torch.ones(5000, device="cuda")
+    for offsets in ([-5, 7, 3, 10**9], [4000, 100, 6000, 5000], [9, 9, -(2**40), 2**40]):
+        for dim, y in ((0, x), (0, x.reshape(-1, 2)), (1, x.reshape(2, -1))):
+            assert run(fold, y, torch.tensor(offsets, device="cuda"), dim).shape[dim] == 3
+            torch.cuda.synchronize()
+    assert run("sum", x, torch.tensor([0, 5000], device="cuda")).item() == 5000
+
+
+# --- Gradients ------------------------------------------------------------------------------------------------------
+
+GRADIENTS: list[tuple[tuple[int, ...], int]] = [((1,), 0), ((9,), 0), ((9, 2), 0), ((2, 9), 1), ((2, 5, 2), -2)]
+
+
+def leaf(shape: tuple[int, ...], fold: str, device: str = "cpu", zeros: bool = False) -> torch.Tensor:
+    """Without ties; zeros: some elements are."""
+    count = math.prod(shape)
+    x = (torch.randperm(count).double() + 1) / max(count, 1) if fold in ("amax", "amin") else torch.rand(count).double()
+    x = (x + 0.5) * (1 - 2 * torch.randint(2, (count,)))
+    if zeros:
+        x[torch.rand(count) < 0.4] = 0
+    return x.reshape(shape).to(device).requires_grad_()
+
+
+def filled(fold: str, cu_seqlens: torch.Tensor, dim: int, by: Callable[..., torch.Tensor] = run) -> Callable[..., Any]:
+    """As a function of the input, without the empty segments, whose means and extremes no number is near."""
+    where = cu_seqlens.diff().nonzero()[:, 0]
+    return lambda x: by(fold, x, cu_seqlens, dim).index_select(dim, where)
+
+
+@table("fold shape dim device", [(f, *form, on) for f in FOLDS for form in GRADIENTS for on in DEVICES])
+def test_gradcheck(fold: str, shape: tuple[int, ...], dim: int, device: str) -> None:
+    """Once and twice; of products with none, one and several zeros in a segment, too."""
+    for zeros in (False, True, True) if fold == "prod" else (False,):
+        function = filled(fold, segments(shape[dim], 4, device), dim)
+        x = leaf(shape, fold, device, zeros)
+        assert gradcheck(function, x)
+        assert gradgradcheck(function, x)
+
+
+@table("fold dtype device", [(f, d, on) for f, d, on in CASES if d in FLOATS])
+def test_gradients_of_every_type(fold: str, dtype: str, device: str) -> None:
+    """As torch's own of a loop; ties share it; NaN, infinities and zeros of both signs."""
+    kind = getattr(torch, dtype)
+    cu_seqlens = torch.tensor([0, 3, 3, 8, 12, 17, 20], device=device)
+    x = torch.randint(-2, 3, (2, 20), device=device).to(kind)
+    if fold != "prod":  # where torch divides by the element, or multiplies the others, as other segments say
+        x[0, 9], x[1, 14] = math.nan, math.inf
+    x[1, 18] = -0.0
+    ours, theirs = (x.clone().requires_grad_() for _ in range(2))
+    weight = torch.randn(2, 5, device=device).to(kind)
+    actual = torch.autograd.grad(filled(fold, cu_seqlens, 1)(ours), ours, weight)[0]
+    expected = torch.autograd.grad(filled(fold, cu_seqlens, 1, loop)(theirs), theirs, weight)[0]
+    torch.testing.assert_close(actual, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_gradient_of_empty_segments(fold: str) -> None:
+    """Whatever their gradient is, no element gets it, and no NaN comes of it; nor in the second derivative."""
+    cu_seqlens = torch.tensor([0, 0, 2, 2, 3, 3])
+    x = leaf((3,), fold)
+    given = torch.tensor([math.nan, 1.0, math.inf, 1.0, 7.0], dtype=torch.float64)
+    actual = torch.autograd.grad(run(fold, x, cu_seqlens), x, given)[0]
+    torch.testing.assert_close(actual, torch.autograd.grad(run(fold, x, torch.tensor([0, 2, 3])).sum(), x)[0])
+    given = torch.ones(5, dtype=torch.float64, requires_grad=True)
+    once = torch.autograd.grad(run(fold, x, cu_seqlens), x, given, create_graph=True)[0]
+    assert torch.autograd.grad(once.sum(), given)[0].isfinite().all()
+    for shape in ((0,), (0, 3)):
+        none = torch.zeros(shape, requires_grad=True)
+        for cu_seqlens in (torch.zeros(1, dtype=torch.int32), torch.zeros(3, dtype=torch.int32)):
+            assert torch.autograd.grad(run(fold, none, cu_seqlens).sum(), none)[0].shape == shape
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_gradients_add_in_one_order(fold: str) -> None:
+    """No index_add and no scatter_add, which have no order on a GPU, in the first derivative and in the second."""
+    cu_seqlens = torch.tensor([0, 3, 3, 9])
+    x = leaf((9,), fold)
+    with Log() as log:
+        y = run(fold, x, cu_seqlens)
+        given = torch.ones_like(y).requires_grad_()
+        (once,) = torch.autograd.grad(y, x, given, create_graph=True)
+        torch.autograd.grad((once**2).sum(), (given, x), allow_unused=True)
+    assert f"torch_reductions.segment_{fold}.default" in log.seen
+    assert not [name for name in log.seen if "index_add" in name or "scatter" in name or "index_put" in name]
+
+
+def test_the_gradient_of_a_sum_is_spread() -> None:
+    x = torch.zeros(6, requires_grad=True)
+    y = run("sum", x, torch.tensor([0, 2, 2, 6], dtype=torch.int32))
+    assert torch.autograd.grad(y, x, torch.tensor([1.0, 2.0, 3.0]))[0].tolist() == [1, 1, 3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+def test_derivatives_of_products_with_zeros(zeros: int, device: str) -> None:
+    """Those of every order; and of numbers whose reciprocal is infinite."""
+    x = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64, device=device)
+    x[:zeros] = 0
+    found = []
+    for product in (lambda t: run("prod", t, torch.tensor([0, 4], device=device)), torch.prod):
+        leaf_ = x.clone().requires_grad_()
+        y = product(leaf_)
+        for _ in range(3):
+            (y,) = torch.autograd.grad(y.sum(), leaf_, create_graph=True)
+        found.append(y.detach())
+    torch.testing.assert_close(*found)
+    tiny = torch.tensor([1e-40, 1.0], device=device, requires_grad=True)
+    (actual,) = torch.autograd.grad(run("prod", tiny, torch.tensor([0, 2], device=device)).sum(), tiny)
+    assert actual.tolist() == [1.0, tiny.tolist()[0]]
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_compile_with_offsets_of_data(fold: str) -> None:
+    """As many segments as the data say, which no guard may ask for."""
+
+    def call(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        starts = torch.nonzero(torch.cat([ids.new_ones(1), ids.diff()])).flatten()
+        return run(fold, x, torch.cat([starts, ids.new_full((1,), ids.shape[0])]))
+
+    ids, x = torch.tensor([1, 1, 1, 2, 2, 3]), torch.randn(6, requires_grad=True)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        actual = torch.compile(call, fullgraph=True, backend="aot_eager")(x, ids)
+    torch.testing.assert_close(actual, call(x, ids))
+    gradients = (torch.autograd.grad(y.sum(), x)[0] for y in (actual, call(x, ids)))
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("rung", ["sequential", "ordered"])
+@pytest.mark.parametrize("fold", FOLDS)
+def test_every_rung_has_the_gradient(fold: str, rung: str) -> None:
+    cu_seqlens, x = torch.tensor([0, 2, 9]), leaf((9, 2), fold)
+    actual = torch.autograd.grad(run(fold, x, cu_seqlens, variant=rung).sum(), x)
+    torch.testing.assert_close(actual, torch.autograd.grad(loop(fold, x, cu_seqlens).sum(), x))
+
+
+def test_integers_have_no_gradient() -> None:
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="int64"):
+        run("sum", x, torch.tensor([0, 3]), dtype=torch.int64)
+
+
+# --- torch.compile, export, func ------------------------------------------------------------------------------------
+
+
+@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
+def test_compile(fold: str, device: str) -> None:
+    """One graph without a break, with the gradient."""
+    cu_seqlens = torch.tensor([0, 4, 9, 33], device=device)
+    compiled = torch.compile(
+        lambda x: run(fold, x * 2, cu_seqlens, 1).pow(2).sum(), fullgraph=True, backend="aot_eager"
+    )
+    x = leaf((3, 33), fold, device)
+    expected = loop(fold, x * 2, cu_seqlens, 1).pow(2).sum()
+    torch.testing.assert_close(compiled(x), expected)
+    torch.testing.assert_close(torch.autograd.grad(compiled(x), x), torch.autograd.grad(expected, x))
+
+
+def test_compiled_by_the_real_backend() -> None:
+    x, cu_seqlens = random((5, 1000), "float32"), torch.tensor([0, 1, 1, 600, 1000])
+    compiled = torch.compile(lambda x, c: run("sum", x, c, -1).relu(), fullgraph=True)
+    assert_same_bits(compiled(x, cu_seqlens), run("sum", x, cu_seqlens, -1).relu())
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_dynamic_shapes(fold: str) -> None:
+    """One graph for all lengths and numbers of segments, of the gradients too."""
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(lambda x, c: run(fold, x, c, 1).sum(), fullgraph=True, backend=counter, dynamic=True)
+    for n, count in ((7, 2), (9, 3), (1030, 5)):
+        x, cu_seqlens = leaf((11, n), fold), torch.linspace(0, n, count + 1).long()
+        expected = torch.autograd.grad(loop(fold, x, cu_seqlens, 1).sum(), x)
+        torch.testing.assert_close(torch.autograd.grad(compiled(x, cu_seqlens), x), expected)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_export(fold: str, tmp_path: Path) -> None:
+    """With dynamic dims, saved and loaded; the operator stands in the graph."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Tensor:
+            return run(fold, x, cu_seqlens, 1)
+
+    dims = (
+        {0: torch.export.Dim("rows"), 1: torch.export.Dim("length", min=2)},
+        {0: torch.export.Dim("offsets", min=3)},
+    )
+    program = torch.export.export(Model(), (torch.randn(3, 5), torch.tensor([0, 2, 5])), dynamic_shapes=dims)
+    assert f"torch_reductions.segment_{fold}" in str(program.graph)
+    torch.export.save(program, tmp_path / "model.pt2")
+    loaded = torch.export.load(tmp_path / "model.pt2").module()
+    for shape, cu_seqlens in (((3, 5), segments(5, 3)), ((7, 1025), segments(1025, 20))):
+        x = random(shape, "float32")
+        assert_same_bits(loaded(x, cu_seqlens), run(fold, x, cu_seqlens, 1))
+
+
+@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
+def test_opcheck(fold: str, device: str) -> None:
+    """Schema, fake kernel, autograd registration, and AOT dispatch static and dynamic."""
+    calls: list[tuple[torch.Tensor, int, list[int], dict[str, Any]]] = [
+        (leaf((3, 6), fold, device), 1, [0, 1, 4, 6], {}),
+        (leaf((6, 3), fold, device).detach().mT.requires_grad_(), -1, [0, 6], {}),
+        (random((2, 6, 3), "bfloat16", device), 1, [0, 3, 6], {"variant": 20}),
+    ]
+    if fold != "mean":  # a NaN is not equal to another one there
+        calls.append((random((3, 2), "float32", device), 0, [0, 0, 3, 3], {}))
+        calls.append((random((0, 2), "float32", device), 0, [0, 0], {}))
+    if fold in ("sum", "prod", "mean"):
+        calls.append((random((6,), "int32", device), 0, [0, 5, 6], {"dtype": torch.float64}))
+    for x, dim, offsets, options in calls:
+        torch.library.opcheck(operator(fold).default, (x, torch.tensor(offsets, device=device), dim), options)
+
+
+@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
+def test_func_grad(fold: str, device: str) -> None:
+    cu_seqlens = torch.tensor([0, 2, 7], device=device)
+    x = leaf((7, 2), fold, device).detach()
+
+    def square(by: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda t: by(fold, t, cu_seqlens).pow(2).sum()
+
+    torch.testing.assert_close(*(grad(square(by))(x) for by in (run, loop)))
+    torch.testing.assert_close(*(grad(lambda t, by=by: grad(square(by))(t).pow(2).sum())(x) for by in (run, loop)))
+    torch.testing.assert_close(*(jacrev(lambda t, by=by: by(fold, t, cu_seqlens))(x) for by in (run, loop)))
+    torch.testing.assert_close(
+        *(vmap(grad(lambda t, by=by: by(fold, t, cu_seqlens).pow(2).sum()))(x.T) for by in (run, loop))
+    )
+
+
+@table("fold in_dim device", [(fold, i, on) for fold in FOLDS for i in (0, 1, -1) for on in DEVICES])
+def test_vmap(fold: str, in_dim: int, device: str) -> None:
+    """Each example alone gives the same bits as under vmap; also nested."""
+    x = wild((3, 4, 5), "float32", fold, device)
+    for dim in (0, -1):
+        cu_seqlens = segments(x.select(in_dim, 0).shape[dim], 3, device)
+        stacked = torch.stack([run(fold, part, cu_seqlens, dim) for part in x.unbind(in_dim)])
+        assert_same_bits(vmap(lambda t, c=cu_seqlens, d=dim: run(fold, t, c, d), in_dims=in_dim)(x), stacked)
+        shared = vmap(lambda t, c, d=dim: operator(fold)(t, c, d), in_dims=(in_dim, None))
+        assert_same_bits(shared(x, cu_seqlens), stacked)
+    cu_seqlens = segments(5, 3, device)
+    nested = vmap(vmap(lambda t: run(fold, t, cu_seqlens)))(x)
+    assert_same_bits(nested, run(fold, x, cu_seqlens, -1))
+    many = torch.stack([cu_seqlens] * 3)
+    for call in (run, lambda f, t, c: operator(f)(t, c)):
+        with pytest.raises(NotImplementedError, match=r"segment_\w+\(\): vmap over cu_seqlens.*None"):
+            vmap(lambda t, c, call=call: call(fold, t, c))(x[..., 0].T[:3].new_ones(3, 5), many)
+        with pytest.raises(NotImplementedError, match="vmap over cu_seqlens"):
+            vmap(lambda c, call=call: call(fold, x[0, 0], c))(many)
+
+
+def test_other_transforms() -> None:
+    cu_seqlens, x = torch.tensor([0, 2, 3]), random((3, 4), "float32")
+    assert_same_bits(torch.func.functionalize(lambda t: run("sum", t, cu_seqlens))(x), run("sum", x, cu_seqlens))
+    traced = make_fx(lambda t, c: run("sum", t, c, t.ndim - 2), tracing_mode="symbolic")(x, cu_seqlens)
+    assert_same_bits(traced(x, cu_seqlens), run("sum", x, cu_seqlens))
+    expected = jvp(lambda t: loop("sum", t, cu_seqlens), (x,), (x,))[1]
+    refusal = "[Ff]orward-mode|forward mode"
+    right_or_raises(lambda: jvp(lambda t: run("sum", t, cu_seqlens), (x,), (x,))[1], expected, refusal)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, x)
+        right_or_raises(lambda: forward_ad.unpack_dual(run("sum", dual, cu_seqlens)).tangent, expected, refusal)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert run("prod", x.bfloat16(), cu_seqlens).dtype == tr.prod(x.bfloat16(), 0).dtype == torch.float32
+    with torch.inference_mode():
+        assert run("sum", x, cu_seqlens).is_inference()
+
+
+@table("fold dtype", [(f, d) for f, d, on in CASES if on == "cpu"])
+def test_meta(fold: str, dtype: str) -> None:
+    for shape, dim in (((3, 4, 5), 1), ((0,), 0), ((2, 3), -1)):
+        x, cu_seqlens = random(shape, dtype), segments(shape[dim], 3)
+        actual, expected = run(fold, x.to("meta"), cu_seqlens.to("meta"), dim), run(fold, x, cu_seqlens, dim)
+        assert actual.is_meta
+        assert (actual.shape, actual.dtype, actual.stride()) == (expected.shape, expected.dtype, expected.stride())
+
+
+# --- Errors ---------------------------------------------------------------------------------------------------------
+
+C = torch.tensor
+Wrong = Callable[[Callable[..., Any], torch.Tensor, str], Any]
+# what is raised, what is wrong (x is of 3 times 4, on a device), what the message must say
+BAD: dict[str, tuple[type[Exception], Wrong, str]] = {
+    "no offsets": (TypeError, lambda f, x, on: f(x), "cu_seqlens"),
+    "offsets a list": (TypeError, lambda f, x, on: f(x, [0, 3]), r"cu_seqlens.*Tensor.*\[0, 3\].*list"),
+    "offsets None": (TypeError, lambda f, x, on: f(x, None), "cu_seqlens.*Tensor.*None"),
+    "input a list": (TypeError, lambda f, x, on: f([1.0], C([0, 1])), "input.*Tensor.*list"),
+    "offsets of float32": (RuntimeError, lambda f, x, on: f(x, C([0.0, 3.0], device=on)), "int32 or int64.*float32"),
+    "offsets of int16": (RuntimeError, lambda f, x, on: f(x, C([0, 3], device=on).short()), "int32 or int64.*int16"),
+    "offsets in 2 dims": (RuntimeError, lambda f, x, on: f(x, C([[0, 3]], device=on)), r"cu_seqlens.*1-D.*\[1, 2\]"),
+    "offset of no dim": (RuntimeError, lambda f, x, on: f(x, C(0, device=on)), r"cu_seqlens.*1-D.*\[\]"),
+    "no offset at all": (RuntimeError, lambda f, x, on: f(x, C([], device=on).long()), r"cu_seqlens.*1-D.*\[0\]"),
+    "another device": (RuntimeError, lambda f, x, on: f(x, C([0, 3]).to("meta")), "cu_seqlens.*same device.*meta"),
+    "sparse offsets": (NotImplementedError, lambda f, x, on: f(x, C([0, 3]).to_sparse()), "cu_seqlens.*sparse"),
+    "dim too large": (IndexError, lambda f, x, on: f(x, C([0, 3], device=on), 2), r"dim.*\[-2, 1\].*2"),
+    "dim too small": (IndexError, lambda f, x, on: f(x, C([0, 3], device=on), -3), r"dim.*\[-2, 1\].*-3"),
+    "dim of a scalar": (IndexError, lambda f, x, on: f(x[0, 0], C([0, 1], device=on)), "dim.*no dims.*reshape"),
+    "dim None": (TypeError, lambda f, x, on: f(x, C([0, 3], device=on), None), "dim.*int.*None"),
+    "dim a bool": (TypeError, lambda f, x, on: f(x, C([0, 3], device=on), False), "dim.*int.*False"),
+    "no such variant": (ValueError, lambda f, x, on: f(x, C([0, 3], device=on), variant="x"), "'x'.*ordered"),
+    "variant of another": (ValueError, lambda f, x, on: f(x, C([0, 3], device=on), variant="look_back"), "look_back"),
+    "variant a number": (TypeError, lambda f, x, on: f(x, C([0, 3], device=on), variant=20), "variant.*str"),
+    "complex": (NotImplementedError, lambda f, x, on: f(x.to(torch.cfloat), C([0, 3], device=on)), "complex64"),
+}
+# on a CPU alone: on a GPU nobody looks at the values
+BAD_VALUES = {
+    "begin": ([1, 3], 0, r"cu_seqlens must begin with 0, but it begins with 1"),
+    "begin below": ([-1, 3], 0, r"cu_seqlens must begin with 0, but it begins with -1"),
+    "fall": ([0, 2, 1, 3], 0, r"cu_seqlens must not fall, but cu_seqlens\[1\] is 2 and cu_seqlens\[2\] is 1"),
+    "end early": ([0, 2], 0, r"cu_seqlens must end with 3, the length of the dim, but it ends with 2"),
+    "end late": ([0, 3, 5], 1, r"cu_seqlens must end with 4, the length of the dim, but it ends with 5"),
+    "alone": ([0], 0, r"cu_seqlens must end with 3, the length of the dim, but it ends with 0"),
+    "beyond": ([0, 2**31 - 1, 3], 0, r"cu_seqlens must not fall.*is 2147483647.*is 3"),
+}
+
+
+@table("name fold device", [(name, fold, on) for name in BAD for fold in ("sum", "amax") for on in DEVICES])
+def test_bad_input(name: str, fold: str, device: str, capfd: pytest.CaptureFixture[str]) -> None:
+    error, wrong, message = BAD[name]
+    function = getattr(tr, f"segment_{fold}")
+    with pytest.raises(error, match=f"(?s){message}") as raised:
+        wrong(function, torch.ones(3, 4, device=device), device)
+    assert raised.type is error
+    assert function(torch.ones(2), C([0, 2])).item() in (1, 2)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in BAD if name not in ("no offsets", "another device", "sparse offsets")]
+)
+def test_bad_input_compiled(name: str) -> None:
+    """The exception of eager mode; with fullgraph that of Dynamo, which says ours."""
+    _, wrong, message = BAD[name]
+
+    def function(x: torch.Tensor) -> Any:
+        return wrong(tr.segment_sum, x, "cpu")
+
+    with pytest.raises(Exception, match=f"(?s){message}"):
+        torch.compile(function, backend="eager")(torch.ones(3, 4))
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=f"(?s){message}"):
+        torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3, 4))
+
+
+@table("name fold dtype", [(n, f, d) for n in BAD_VALUES for f in FOLDS for d in ("int32", "int64")])
+def test_bad_values(name: str, fold: str, dtype: str) -> None:
+    """Of the function, of every rung, and of the operator itself."""
+    offsets, dim, message = BAD_VALUES[name]
+    x, cu_seqlens = torch.ones(3, 4), torch.tensor(offsets, dtype=getattr(torch, dtype))
+    for rung in ("auto", "sequential", "ordered"):
+        with pytest.raises(RuntimeError, match=message) as raised:
+            run(fold, x, cu_seqlens, dim, variant=rung)
+        assert raised.type is RuntimeError
+    with pytest.raises(RuntimeError, match=message):
+        operator(fold)(x, cu_seqlens, dim)
+
+
+def test_bad_input_of_the_operator() -> None:
+    ones, offsets = torch.ones(3, 4), torch.tensor([0, 3])
+    for args in ((ones, offsets.float()), (ones, offsets[0]), (ones, offsets, 2), (ones[0, 0], offsets)):
+        with pytest.raises((RuntimeError, IndexError), match=r"cu_seqlens|Dimension|dimensions"):
+            operator("sum")(*args)
+    for number in (7, 90, 170):
+        with pytest.raises((RuntimeError, ValueError), match=rf"variant.*{number}"):
+            operator("sum")(ones, offsets, variant=number)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "bool"])
+def test_mean_of_integers(dtype: str) -> None:
+    x = random((3,), dtype)
+    with pytest.raises(RuntimeError, match=r"segment_mean.*could not infer output dtype.*float32"):
+        run("mean", x, C([0, 3]))
+    with pytest.raises(RuntimeError, match=f"segment_mean.*could not infer output dtype.*{dtype}"):
+        run("mean", x.float(), C([0, 3]), dtype=getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_tensors(name: str) -> None:
+    with pytest.raises(NotImplementedError, match=r"(?is)segment_sum"):
+        run("sum", unsupported(name), C([0, 3]))
+
+
+def test_dims_and_offsets_that_torch_takes() -> None:
+    x = random((3, 4), "float32")
+    cu_seqlens = torch.tensor([0, 1, 1, 4])
+    for dim in (numpy().int64(1), torch.tensor(1), -1):
+        assert_same_bits(run("sum", x, cu_seqlens, dim), run("sum", x, cu_seqlens, 1))
+    apart = torch.stack([cu_seqlens, cu_seqlens + 9], 1)[:, 0]
+    assert not apart.is_contiguous()
+    assert_same_bits(run("sum", x, apart, 1), run("sum", x, cu_seqlens, 1))
+
+
+def test_a_failed_call_lets_go_of_its_input() -> None:
+    assert_lets_go(lambda x, dim: tr.segment_sum(x, C([0, 10]), dim))
+
+
+# --- The table ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", SEGMENTS)
+def test_signature(function: str) -> None:
+    """The public function and the operator name their arguments alike."""
+    parameters = inspect.signature(getattr(tr, function)).parameters
+    schema = operator(function.removeprefix("segment_")).default._schema
+    dtype = ["dtype"] if function.removeprefix("segment_") in ("sum", "prod", "mean") else []
+    expected = ["input", "cu_seqlens", "dim", *dtype, "variant"]
+    assert list(parameters) == [a.name for a in schema.arguments] == expected
+    named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
+    assert named == [a.name for a in schema.arguments if a.kwarg_only] == expected[3:]
+    assert f">>> {function}(" in (tr.__dict__[function].__doc__ or "")
+    assert tr.variants(function) == ["sequential", "ordered"]
+    assert tr.variants(function, "cuda") == ["ordered"]
+    assert all(rung.dtypes == tuple(DTYPES) for rung in library.rungs(function))

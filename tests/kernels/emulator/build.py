@@ -1,0 +1,171 @@
+"""Builds the emulator and the project's own .cu files for it: `python -m tests.kernels.emulator.build`.
+
+Three executables of the same sources, in build/emulator/<kind>/runner:
+    plain   no checks of memory but the machine's own
+    races   every access to memory tells the race detector (-fsanitize=thread without its run-time library)
+    asan    AddressSanitizer and UndefinedBehaviorSanitizer
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from tools import build
+from tools.build import Plan, Step
+
+ROOT = build.ROOT
+HERE = Path("tests/kernels/emulator")
+BUILD = Path("build/emulator")
+KINDS = ("plain", "races", "asan")
+
+FLAGS = [
+    *("-std=c++20", "-g1", "-pthread", "-fno-pie", "-fno-omit-frame-pointer", "-ffp-contract=off"),
+    "-fno-extern-tls-init",  # `extern __shared__` arrays need no constructor
+]
+OWN_FLAGS = ["-O2", "-Wall", "-Wextra"]
+PROJECT_FLAGS = ["-w", "-O1"]  # the project's own build looks at its warnings
+KERNEL_FLAGS = {
+    "plain": ["-ftrivial-auto-var-init=pattern"],  # a variable that nobody has set is not 0 by chance
+    "races": [
+        "-fsanitize=thread",
+        *("--param=tsan-distinguish-volatile=1", "--param=tsan-instrument-func-entry-exit=0"),
+    ],
+    "asan": ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+}
+LINK_FLAGS = {"plain": [], "races": [], "asan": ["-fsanitize=address,undefined"]}
+NOT_EMULATED = ("080_cub.cu", "160_cub.cu")  # tests/kernels/test_emulator.py compares it with the ladder
+
+
+@functools.cache
+def found_nvcc() -> tuple[build.Nvcc | None, str]:
+    """nvcc, or None and where it was looked for: asking it takes three processes."""
+    return build.find_nvcc(os.environ)
+
+
+def found(top: Path, pattern: str) -> list[Path]:
+    return sorted(path.relative_to(ROOT) for path in (ROOT / top).glob(pattern))
+
+
+class Emulator:
+    """The steps of a build; objects of unchanged sources are shared."""
+
+    def __init__(self) -> None:
+        nvcc, tried = found_nvcc()
+        if nvcc is None:
+            raise build.BuildError(f"the emulator needs CUDA's headers: no nvcc, {tried}")
+        self.cxx = shlex.split(os.environ.get("CXX") or "g++")
+        self.cuda = ["-isystem", str(nvcc.top / "include")]
+        self.plan = Plan()
+        stamp = BUILD / "compiler.stamp"
+        self.plan.stamps = {stamp: f"{build.output_of(*self.cxx, '--version')}{nvcc.version} {nvcc.path}\n"}
+        self.stamps = (stamp,)
+
+    def compile(self, source: Path, into: str, flags: Iterable[str]) -> Path:
+        output = BUILD / into / f"{source}.o"
+        if all(step.output != output for step in self.plan.steps):
+            language = ["-x", "c++"] if source.suffix == ".cu" else []
+            command = [*self.cxx, *FLAGS, *flags, "-MD", "-MF", f"{output}.d"]
+            command += [*language, "-c", str(source), "-o", str(output)]
+            self.plan.steps.append(Step("CXX", output, (source,), shlex.join(command), self.stamps))
+        return output
+
+    def kernels(self, source: Path, kind: str) -> Path:
+        """A .cu file: real CUDA code behind the emulator's header."""
+        header = ["-include", str(HERE / "cuda_on_cpu.h")]
+        return self.compile(source, kind, [*PROJECT_FLAGS, *KERNEL_FLAGS[kind], *self.cuda, *header])
+
+    def own(self, pattern: str) -> list[Path]:
+        """Files of the emulator: never instrumented."""
+        return [self.compile(source, "common", [*OWN_FLAGS, *self.cuda]) for source in found(HERE, pattern)]
+
+    def project(self, top: str) -> list[Path]:
+        """Host code of the project."""
+        return [
+            self.compile(
+                source, "common", [*PROJECT_FLAGS, *self.cuda, *build.SIMD_FLAGS.get(build.simd_of(source) or "", [])]
+            )
+            for source in found(Path(top), "**/*.cpp")
+        ]
+
+    def link(self, name: str, kind: str, objects: list[Path]) -> Path:
+        output = BUILD / kind / name
+        machine = [path for path in self.own("machine/*.cpp") if kind == "races" or path.name != "tsan.cpp.o"]
+        objects = [*objects, *machine, *self.project("csrc/cuda/primitives")]
+        command = [*self.cxx, *LINK_FLAGS[kind], "-no-pie", "-pthread", "-o", str(output), *map(str, objects)]
+        self.plan.steps.append(Step("LINK", output, tuple(objects), shlex.join(command), self.stamps))
+        return output
+
+    def runner(self, kind: str) -> Path:
+        objects = [*self.own("run/*.cpp"), *self.project("csrc/cpu")]
+        for family in families():
+            objects += self.project(str(family))
+        return self.link("runner", kind, objects + [self.kernels(source, kind) for source in kernel_sources()])
+
+    def faults(self, kind: str) -> Path:
+        objects = self.own("run/command.cpp") + self.own("run/workers.cpp") + self.own("faults/*.cpp")
+        return self.link(
+            "faults", kind, objects + [self.kernels(source, kind) for source in found(HERE, "faults/*.cu")]
+        )
+
+    def make(self, name: str, targets: Iterable[Path], log: bool = False) -> str:
+        """Brings the targets up to date; the compilers' messages where that fails or where they are asked for."""
+        self.plan.targets[name] = list(targets)
+        for stamp, text in self.plan.stamps.items():
+            build.write_if_changed(ROOT / stamp, text)
+        text = build.ninja_text(self.plan).replace(f"builddir = {build.BUILD}\n", f"builddir = {BUILD}\n")
+        text = text.replace("default libraries", f"default {name}")
+        build.write_if_changed(ROOT / BUILD / "build.ninja", text)
+        ninja = build.find_ninja()
+        if ninja is None:
+            if build.run_steps(self.plan, name, jobs()) != 0:
+                raise build.BuildError("the emulator was not built; the compiler's messages are above")
+            return ""
+        command = [ninja, "-f", str(BUILD / "build.ninja"), f"-j{jobs()}", name]
+        done = subprocess.run(command, cwd=ROOT, stdout=None if log else subprocess.PIPE, stderr=subprocess.STDOUT)
+        output = (done.stdout or b"").decode(errors="replace")
+        if done.returncode != 0:
+            raise build.BuildError(f"the emulator was not built:\n{output[-8000:]}")
+        return output
+
+
+def jobs() -> int:
+    return min(2, len(os.sched_getaffinity(0)))
+
+
+def families() -> list[Path]:
+    return sorted({path.parent for path in found(Path("csrc/cuda"), "*/ladder.cpp")})
+
+
+def kernel_sources() -> list[Path]:
+    """Every .cu file of the families, but for what cannot be emulated."""
+    files = [path for family in families() for path in found(family, "**/*.cu")]
+    return [path for path in files if path.name not in NOT_EMULATED]
+
+
+def main() -> int:
+    """Builds the named kinds, by default all; says why where it cannot, which is no error: the tests skip there."""
+    if found_nvcc()[0] is None:
+        print(f"emulator: not built, no nvcc, whose headers it needs: {found_nvcc()[1]}")
+        return 0
+    if platform.machine() not in ("x86_64", "AMD64"):
+        print(f"emulator: not built, its fibers are for x86-64 and this is {platform.machine()}")
+        return 0
+    emulator = Emulator()
+    try:
+        kinds = sys.argv[1:] or KINDS
+        emulator.make("all", [make(kind) for kind in kinds for make in (emulator.runner, emulator.faults)], log=True)
+    except build.BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+// runner [options] LIST: every case of the list (tests/kernels/emulator/cases.py), each in a process of its own; --help lists the
+// options. Writes "FAIL name" and what is wrong for each case that fails, then the kernels that ran, then the counts.
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <stdexcept>
+
+#include "../machine/machine.h"
+#include "../machine/options.h"
+#include "../machine/schedule.h"
+#include "check.h"
+#include "command.h"
+#include "workers.h"
+
+namespace {
+
+using namespace emulator;
+
+int run(const Command& command) {
+  if (command.list.empty()) throw std::runtime_error("no list of cases was given; tests/kernels/emulator/cases.py writes one");
+  std::ifstream file(command.list);
+  if (!file) throw std::runtime_error(command.list + " cannot be opened");
+  std::vector<Case> cases = read_cases(file);
+  std::vector<std::string> names;
+  for (const Case& c : cases) names.push_back(c.name);
+  check_all_known(command.only, names, "case of " + command.list);
+  if (!command.only.empty()) std::erase_if(cases, [&](const Case& c) { return !command.only.contains(c.name); });
+  size_t failed = 0, launches = 0;
+  std::set<std::string> kernels;
+  const auto body = [&](size_t i) {
+    begin_schedule();
+    std::string wrong;
+    try {
+      wrong = check(cases[i]);
+    } catch (const std::exception& error) {
+      wrong = error.what();
+    }
+    if (!wrong.empty()) std::cerr << wrong << "\n  schedule " << describe(options) << "\n";
+    else
+      for (const void* kernel : launched_kernels()) std::cerr << kernel << "\n";
+    return wrong.empty() ? 0 : 1;
+  };
+  const auto done = [&](size_t i, const Ended& ended) {
+    if (ended.how.empty()) {
+      for (size_t begin = 0, end; (end = ended.output.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        kernels.insert(ended.output.substr(begin, end - begin));
+        launches++;
+      }
+      return;
+    }
+    failed++;
+    std::cout << "FAIL " << cases[i].name << ": " << ended.how << "\n" << ended.output;
+    std::cout << "  repeat: " << command.program << " " << describe(options) << " --limit " << command.limit
+              << " --only " << cases[i].name << " " << command.list << std::endl;
+  };
+  run_in_processes(cases.size(), command.jobs, command.limit, body, done);
+  for (const std::string& kernel : kernels) std::cout << "kernel " << kernel << "\n";
+  std::cout << cases.size() << " cases, " << failed << " failed" << std::endl;
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int count, char** words) { return emulator::main_of(run, count, words); }

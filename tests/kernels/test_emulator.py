@@ -1,0 +1,250 @@
+"""The CUDA kernels on the CPU: the project's own .cu files in the emulator beside this file (docs/emulator.md).
+
+Every case runs in a process of its own, which never starts torch. A failure prints the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from helpers import EMULATED, ROOT
+
+from tests.kernels.emulator import build, cases, mutants
+from torch_reductions.catalog import ladder
+from torch_reductions.library import FAMILIES
+
+pytestmark = [
+    pytest.mark.skipif(build.found_nvcc()[0] is None, reason="no nvcc, whose headers the emulator needs"),
+    pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the emulator's fibers are for x86-64"),
+]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    kind: str  # of the build: build.KINDS
+    order: str
+    seed: int = 1
+    resident: int = 3  # blocks that run at once
+
+    def __str__(self) -> str:
+        seed = f"-{self.seed}" if self.order in ("random", "greedy") else ""
+        return f"{self.kind}-{self.order}{seed}" + (f"-resident{self.resident}" if self.resident != 3 else "")
+
+    @property
+    def options(self) -> list[str]:
+        return ["--order", self.order, "--seed", str(self.seed), "--resident", str(self.resident)]
+
+
+# The race detector sees what ordered two accesses in this run, hence a second order where blocks wait for one another;
+# the sanitizers look at addresses.
+SECOND_ORDER = Schedule("races", "reverse")
+SCHEDULES = [
+    Schedule("plain", "forward"),
+    Schedule("plain", "reverse"),
+    *(Schedule("plain", "greedy", seed) for seed in range(1, 6)),
+    Schedule("plain", "random"),
+    Schedule("races", "forward"),
+    SECOND_ORDER,
+    Schedule("asan", "forward"),
+]
+SECONDS = {"plain": 20, "races": 90, "asan": 60}  # for a case
+KERNELS: set[str] = set()  # that ran, as addresses in the plain runner
+COVERED = {"schedules": 0, "cases": 0, "faults": 0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def summary(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    request.config.stash[EMULATED] = (
+        f"{len(KERNELS)} kernels, {COVERED['schedules']} schedules and builds, {COVERED['cases']} cases; "
+        f"{COVERED['faults']} planted faults"
+    )
+
+
+@functools.cache
+def built(program: str, kind: str) -> Path:
+    """Brought up to date; unchanged sources compile nothing."""
+    emulator = build.Emulator()
+    path = emulator.runner(kind) if program == "runner" else emulator.faults(kind)
+    emulator.make(f"{kind}_{program}", [path])
+    return path
+
+
+def spawn(program: Path, schedule: Schedule, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [str(program), *schedule.options, "--jobs", str(build.jobs()), "--limit", str(SECONDS[schedule.kind])]
+    return subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, timeout=1800)
+
+
+# --- The project's kernels --------------------------------------------------------------------------------------------
+
+
+def run_cases(schedule: Schedule, wanted: list[cases.Case], name: str) -> set[str]:
+    """Runs them all; the kernels that ran."""
+    program = built("runner", schedule.kind)
+    path = ROOT / build.BUILD / f"{name}.txt"
+    path.write_text(cases.text_of(wanted))
+    done = spawn(program, schedule, str(path.relative_to(ROOT)))
+    if done.returncode != 0:
+        pytest.fail(f"{done.stdout[:6000]}\n{done.stdout[-200:]}{done.stderr[-2000:]}", pytrace=False)
+    assert f"{len(wanted)} cases, 0 failed" in done.stdout
+    COVERED["schedules"] += 1
+    COVERED["cases"] += len(wanted)
+    return set(re.findall(r"^kernel (\S+)$", done.stdout, re.MULTILINE))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_kernels(schedule: Schedule) -> None:
+    """Sum and argmax of float32, bfloat16 and int64: the catalog's inputs, and shapes that reach every kernel."""
+    wanted = cases.main_cases()
+    if schedule == SECOND_ORDER:
+        wanted = [case for case in wanted if case.rung.name in cases.JOINED]
+    elif schedule.kind == "races":
+        wanted = cases.every_view_once(wanted)
+    ran = run_cases(schedule, wanted, "main")
+    if schedule.kind == "plain":
+        KERNELS.update(ran)
+
+
+def test_other_functions_and_dtypes() -> None:
+    KERNELS.update(run_cases(Schedule("plain", "greedy", 6), cases.other_cases(), "other"))
+
+
+@pytest.mark.parametrize("kind", ["plain", "races"])
+@pytest.mark.parametrize("resident", [1, 2, 8])
+def test_look_back(resident: int, kind: str) -> None:
+    """Blocks that wait for one another, few and many at once, as far apart as they can come."""
+    every = [case for case in cases.main_cases() if case.rung.name.startswith("look_back")]
+    wanted = [case for case in every if kind == "plain" or 1000 < case.view.elements < 20_000]
+    assert wanted
+    for seed in (1, 2, 3) if kind == "plain" else (1,):
+        run_cases(Schedule(kind, "greedy", seed, resident), wanted, f"look_back_{kind}")
+
+
+def test_every_kernel_ran() -> None:
+    """Each __global__ function of the project, by name; what was not instantiated is not there to run."""
+    if not KERNELS:
+        pytest.skip("after the tests that run them")
+    symbols = subprocess.run(
+        ["nm", "-C", str(ROOT / build.BUILD / "plain" / "runner")], capture_output=True, text=True, check=True
+    ).stdout
+    at = dict(re.findall(r"^0*([0-9a-f]+) \w (?:void )?(.+)$", symbols, re.MULTILINE))
+    names = [at[kernel.removeprefix("0x").lstrip("0")].replace("(anonymous namespace)::", "") for kernel in KERNELS]
+    ran = {re.sub(r"[<(].*", "", name).rsplit("::", 1)[-1] for name in names}
+    written = set()
+    for path in (path for top in build.families() for path in (ROOT / top).rglob("*.cu*")):
+        if path.name not in build.NOT_EMULATED:
+            text = re.sub(r"//[^\n]*", "", path.read_text())
+            written |= set(
+                re.findall(r"__global__ void\s+(?:__launch_bounds__\([^;{]*?\)\s+)?(?!__launch)(\w+)\(", text)
+            )
+    assert len(written) >= 20
+    assert written - ran == set()
+
+
+def test_what_cannot_be_emulated() -> None:
+    """The list is short, and the ladder says the same."""
+    rungs = {(family, rung.number): rung for family in FAMILIES for rung in ladder(family)}
+    on_cuda = {key for key, rung in rungs.items() if "cuda" in rung.devices}
+    emulated = {key for key, rung in rungs.items() if rung.emulated}
+    assert {rungs[key].name for key in on_cuda - emulated} == {"cub", "cublas"}
+    no_kernels = sorted(f"{number:03d}_{rungs[family, number].name}.cu" for family, number in on_cuda - emulated)
+    assert sorted(build.NOT_EMULATED) == [name for name in no_kernels if name != "130_cublas.cu"]  # is torch's own
+    of = {function: family for family in FAMILIES for rung in ladder(family) for function in rung.functions}
+    assert {(of[case.function], case.rung.number) for case in cases.main_cases()} == on_cuda & emulated
+
+
+# --- The emulator itself ----------------------------------------------------------------------------------------------
+
+FAULT_SCHEDULES = [
+    *SCHEDULES,
+    *(Schedule("plain", "greedy", seed) for seed in range(6, 11)),
+]
+PLAIN, RACES, ASAN, GREEDY = 1, 2, 4, 8  # tests/kernels/emulator/faults/registry.h
+
+
+@dataclass(frozen=True)
+class Twin:
+    schedule: Schedule
+    name: str
+    where: int
+    message: str
+    said: str
+
+    @property
+    def sound(self) -> bool:
+        return self.name.endswith("/sound")
+
+    @property
+    def fault(self) -> str:
+        return self.name.rsplit("/", 1)[0]
+
+    @property
+    def found(self) -> bool:
+        return not self.said.startswith("nothing was found") and bool(re.search(self.message, self.said))
+
+
+@pytest.fixture(scope="module")
+def twins() -> list[Twin]:
+    """Every planted fault and its sound twin under every schedule."""
+
+    def run(schedule: Schedule) -> Iterator[Twin]:
+        done = spawn(built("faults", schedule.kind), schedule)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for part in done.stdout.split("TWIN ")[1:]:
+            name, where, message, said = part.split("\t", 3)
+            yield Twin(schedule, name, int(where), message, said)
+
+    found = [twin for schedule in FAULT_SCHEDULES for twin in run(schedule)]
+    COVERED["faults"] = len({twin.fault for twin in found if twin.where})
+    return found
+
+
+def test_sound_twins_pass_everywhere(twins: list[Twin]) -> None:
+    false_alarms = [twin for twin in twins if twin.sound and not twin.said.startswith("nothing was found")]
+    assert not false_alarms, "\n".join(f"{twin.schedule} {twin.name}: {twin.said}" for twin in false_alarms)
+
+
+def test_planted_faults_are_found(twins: list[Twin]) -> None:
+    """With the right message, in every build that can see them."""
+    faulty = [twin for twin in twins if not twin.sound]
+    missed = []
+    for name in sorted({twin.fault for twin in faulty}):
+        own = [twin for twin in faulty if twin.fault == name]
+        where = own[0].where
+        for bit, kind in ((PLAIN, "plain"), (RACES, "races"), (ASAN, "asan"), (GREEDY, "plain")):
+            there = [twin for twin in own if twin.schedule.kind == kind]
+            if where & bit and not any(twin.found for twin in there):
+                missed.append(f"{name} in {kind}: {there[0].said if there else 'never ran'}")
+        if where & GREEDY:
+            early = [
+                twin for twin in own if twin.schedule.kind == "plain" and twin.schedule.order in ("forward", "reverse")
+            ]
+            missed += [f"{name}: {twin.schedule} shows it too" for twin in early if twin.found]
+    assert not missed, "\n".join(missed)
+
+
+def test_there_are_enough_faults(twins: list[Twin]) -> None:
+    assert len({twin.fault for twin in twins if twin.where}) >= 24
+
+
+def test_a_seed_repeats_a_run(twins: list[Twin]) -> None:
+    """To the word: the first found fault of each schedule, run alone."""
+    for schedule in (Schedule("plain", "greedy", 2), Schedule("plain", "random")):
+        found = next(t for t in twins if t.schedule == schedule and not t.sound and t.said.startswith("exit status 3"))
+        for _ in range(2):
+            done = spawn(built("faults", "plain"), schedule, "--only", found.name)
+            assert done.stdout.split("\t", 3)[3] == found.said
+
+
+def test_mutants_find_their_places() -> None:
+    """They are run by hand; here only that their texts stand in the kernels."""
+    for mutant in mutants.MUTANTS:
+        source = (ROOT / "csrc" / "cuda" / mutant.file).read_text()
+        assert source.count(mutant.old) == 1, (mutant.name, mutant.file)
