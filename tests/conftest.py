@@ -1,4 +1,4 @@
-"""Seeds, a header that says what is tested on, and which part of the cases runs: the quick suite, the deep one or all."""
+"""Seeds, a header that says what is tested on, and which cases run: the quick suite's, the deep one's or all."""
 
 from __future__ import annotations
 
