@@ -27,7 +27,7 @@ Tensors = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Sample:
-    """One small call: the shapes of the tensors that have values, and all else by name; offsets and masks are tensors."""
+    """One small call: the shapes of the tensors that have values, and all else by name, offsets and masks as tensors."""
 
     name: str
     shapes: dict[str, Shape]
@@ -120,9 +120,8 @@ class Subject:
         return args, {a.name: given[a.name] for a in arguments if a.kwarg_only and a.name in given}
 
     def variants(self, device: str) -> list[str]:
-        return [
-            rung.name for rung in library.ladder(self.family) if device in rung.devices and self.name in rung.functions
-        ]
+        rungs = library.ladder(self.family)
+        return [rung.name for rung in rungs if device in rung.devices and self.name in rung.functions]
 
     def number(self, variant: str) -> int:
         """That of a rung, as an operator takes it."""
@@ -422,7 +421,7 @@ def cases(
     samples: Callable[[Subject], Iterable[Sample]] = lambda subject: subject.samples,
     **others: Iterable[Any],
 ) -> pytest.MarkDecorator:
-    """parametrize over `function`, `sample` and the others, by names that --cover tells apart: cases(device=DEVICES)."""
+    """parametrize over `function`, `sample` and the others, such as device=DEVICES: values that --cover tells apart."""
     rows = [
         (subject.name, sample.name, *more)
         for subject in SUBJECTS.values()
@@ -434,10 +433,20 @@ def cases(
     return pytest.mark.parametrize(names, rows, ids=["-".join(map(str, row)) for row in rows])
 
 
+def few(subject: Subject) -> list[Sample]:
+    """The first call, and as few others as have every argument: where a call takes long."""
+    left = {name for sample in subject.samples for name in (*sample.options, *sample.shapes)}
+    chosen = [subject.samples[0]]
+    while left := left - {*chosen[-1].options, *chosen[-1].shapes}:
+        chosen.append(max(subject.samples, key=lambda sample: len(left & {*sample.options, *sample.shapes})))
+    return chosen
+
+
 def first(subject: Subject) -> list[Sample]:
     """One call each, where the function counts and not how it is called."""
     return [subject.samples[0]]
 
 
-def has_gradient(subject: Subject, sample: Sample) -> bool:
-    return subject.has_gradient
+def differentiable(subject: Subject, sample: Sample) -> bool:
+    """It has a gradient, and elements that have one."""
+    return subject.has_gradient and not sample.is_empty
