@@ -6,21 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import (
-    DEVICES,
-    FOLDS,
-    Counted,
-    assert_same_bits,
-    call,
-    derivatives,
-    dims_of,
-    grad,
-    needs_cuda,
-    size,
-    torch_call,
-)
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from helpers import DEVICES, FOLDS, assert_same_bits, call, derivatives, dims_of, grad, needs_cuda, size, torch_call
 
 SHAPES: list[tuple[int, ...]] = [(), (5,), (3, 4), (2, 3, 2), (2, 1, 3, 2)]
 CASES = [(f, shape, dim) for f in FOLDS for shape in SHAPES for dim in dims_of(f, len(shape))]
@@ -121,69 +107,9 @@ def test_gradient_of_nothing(function: str, shape: tuple[int, ...], dim: Any) ->
     assert grad(lambda t: call(function, t, dim), torch.empty(shape)).shape == shape
 
 
-@pytest.mark.parametrize("function", ["argmax", "argmin"])
-def test_indices_have_no_gradient(function: str) -> None:
-    assert not call(function, torch.randn(4, requires_grad=True)).requires_grad
-
-
 @pytest.mark.parametrize("function", FOLDS)
 @pytest.mark.parametrize("rung", ["sequential", "threaded", "ordered"])
 def test_every_rung_has_the_gradient(function: str, rung: str) -> None:
     x = torch.randn(4, 5)
     expected = grad(lambda t: torch_call(function, t, 1), x)
     torch.testing.assert_close(grad(lambda t: call(function, t, 1, variant=rung), x), expected)
-
-
-@pytest.mark.parametrize("function", FOLDS)
-def test_parameters_and_modes(function: str) -> None:
-    """A parameter goes the short way; where torch's functions are overridden, the override is recorded, too."""
-    x = torch.randn(4, 5)
-    parameter = torch.nn.Parameter(x.clone())
-    call(function, parameter, 1).sum().backward()
-    expected = grad(lambda t: torch_call(function, t, 1).sum(), x)
-    assert parameter.grad is not None
-    torch.testing.assert_close(parameter.grad, expected)
-
-    scale = torch.tensor(3.0, requires_grad=True)
-
-    class Scaled(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = func(*args, **kwargs or {})
-            return result * scale if "torch_reductions" in str(func) else result
-
-    for leaf in (x, x.clone().requires_grad_()):
-        with Scaled():
-            result = call(function, leaf, 1)
-        (by_scale,) = torch.autograd.grad(result.sum(), scale)
-        torch.testing.assert_close(by_scale, torch_call(function, x, 1).sum())
-    torch.testing.assert_close(grad(lambda t: call(function, Counted(t), 1).sum(), x), expected)
-    assert function in Counted.calls
-
-
-@pytest.mark.parametrize("function", FOLDS)
-def test_dispatch_mode_sees_the_operator(function: str) -> None:
-    class Log(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            seen.append(str(func))
-            return func(*args, **kwargs or {})
-
-    x = torch.randn(4, 5)
-    for leaf in (x, x.clone().requires_grad_()):
-        seen: list[str] = []
-        with Log():
-            result = call(function, leaf, 1)
-            if leaf.requires_grad:
-                torch.testing.assert_close(
-                    torch.autograd.grad(result.sum(), leaf)[0],
-                    grad(lambda t: torch_call(function, t, 1).sum(), x),
-                )
-        assert seen.count(f"torch_reductions.{function}.default") == 1
-
-
-@pytest.mark.parametrize("function", FOLDS)
-def test_gradient_off(function: str) -> None:
-    x = torch.randn(4, 5, requires_grad=True)
-    with torch.no_grad():
-        assert not call(function, x, 1).requires_grad
-    with torch.inference_mode():
-        assert call(function, x, 1).is_inference()
