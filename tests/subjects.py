@@ -46,7 +46,7 @@ class Sample:
 
     @property
     def is_empty(self) -> bool:
-        return any(0 in shape for shape in self.shapes.values())
+        return self.options.get("height") == 0 or any(0 in shape for shape in self.shapes.values())
 
 
 @dataclass(frozen=True)
@@ -378,7 +378,7 @@ def packed(call: Callable[..., Any], along: Sequence[str]) -> Callable[..., Any]
     """With `cu_seqlens`: a loop over the segments. along: the tensors that are cut; of `initial` each has its own."""
 
     def run(*, dim: int, cu_seqlens: Tensor | None = None, **given: Any) -> Any:
-        if cu_seqlens is None:
+        if cu_seqlens is None or given[along[0]].ndim == 0:  # what has no dims is one segment
             return call(dim=dim, **given)
         shape = torch.broadcast_shapes(*(given[name].shape for name in along))
         given |= {name: given[name].expand(shape) for name in along}
