@@ -133,8 +133,8 @@ def test_compile_with_a_variant(function: str, sample: str, variant: str, device
     x = subject.every_tensor(call, device=device)
     try:
         expected = f(*x)
-    except NotImplementedError as error:
-        with pytest.raises(type(error), match=name):
+    except NotImplementedError:
+        with pytest.raises(Exception, match=name):
             compiled(f, "eager")(*x)
         return
     same(compiled(f)(*x), expected)
