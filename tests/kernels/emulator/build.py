@@ -14,7 +14,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tools import build
@@ -66,24 +66,34 @@ class Emulator:
         stamp = BUILD / "compiler.stamp"
         self.plan.stamps = {stamp: f"{build.output_of(*self.cxx, '--version')}{nvcc.version} {nvcc.path}\n"}
         self.stamps = (stamp,)
+        self.headers: dict[Path, str] = {}
 
-    def compile(self, source: Path, into: str, flags: Iterable[str]) -> Path:
-        output = BUILD / into / f"{source}.o"
+    def step(self, output: Path, source: Path, flags: Iterable[str], stamps: Iterable[Path]) -> Path:
         if all(step.output != output for step in self.plan.steps):
-            language = ["-x", "c++"] if source.suffix == ".cu" else []
-            command = [*self.cxx, *FLAGS, *flags, "-MD", "-MF", f"{output}.d"]
-            command += [*language, "-c", str(source), "-o", str(output)]
-            self.plan.steps.append(Step("CXX", output, (source,), shlex.join(command), self.stamps))
+            command = [*self.cxx, *FLAGS, *flags, "-MD", "-MF", f"{output}.d", str(source), "-o", str(output)]
+            self.plan.steps.append(Step("CXX", output, (source,), shlex.join(command), (*self.stamps, *stamps)))
         return output
+
+    def compile(self, source: Path, into: str, flags: Sequence[str], header: str = "") -> Path:
+        """An object; before the source's first line comes the header, compiled once for all of a kind: the headers of
+        CUDA and of the standard library took a half of the compiler's time."""
+        output = BUILD / into / f"{source}.o"
+        language = ["-x", "c++"] if source.suffix == ".cu" else []
+        if not header:
+            return self.step(output, source, [*flags, *language, "-c"], ())
+        copy = BUILD / into / Path(header).name
+        self.headers[copy] = f'#include "{os.path.relpath(HERE / header, copy.parent)}"\n'
+        compiled = self.step(Path(f"{copy}.gch"), copy, [*flags, "-x", "c++-header"], ())
+        return self.step(output, source, [*flags, *language, "-include", str(copy), "-c"], [compiled])
 
     def kernels(self, source: Path, kind: str) -> Path:
         """A .cu file: real CUDA code behind the emulator's header."""
-        header = ["-include", str(HERE / "cuda_on_cpu.h")]
-        return self.compile(source, kind, [*PROJECT_FLAGS, *KERNEL_FLAGS[kind], *self.cuda, *header])
+        return self.compile(source, kind, [*PROJECT_FLAGS, *KERNEL_FLAGS[kind], *self.cuda], "cuda_on_cpu.h")
 
     def own(self, pattern: str) -> list[Path]:
         """Files of the emulator: never instrumented."""
-        return [self.compile(source, "common", [*OWN_FLAGS, *self.cuda]) for source in found(HERE, pattern)]
+        flags = [*OWN_FLAGS, *self.cuda]
+        return [self.compile(source, "common", flags, "machine/machine.h") for source in found(HERE, pattern)]
 
     def project(self, top: str) -> list[Path]:
         """Host code of the project."""
@@ -117,8 +127,8 @@ class Emulator:
     def make(self, name: str, targets: Iterable[Path], log: bool = False) -> str:
         """Brings the targets up to date; the compilers' messages where that fails or where they are asked for."""
         self.plan.targets[name] = list(targets)
-        for stamp, text in self.plan.stamps.items():
-            build.write_if_changed(ROOT / stamp, text)
+        for path, text in (self.plan.stamps | self.headers).items():
+            build.write_if_changed(ROOT / path, text)
         text = build.ninja_text(self.plan).replace(f"builddir = {build.BUILD}\n", f"builddir = {BUILD}\n")
         text = text.replace("default libraries", f"default {name}")
         build.write_if_changed(ROOT / BUILD / "build.ninja", text)
