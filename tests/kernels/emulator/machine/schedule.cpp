@@ -63,9 +63,7 @@ void begin_turns(int slots) {
   turns.waiting.resize(slots);
   for (int i = 0; i < slots; i++) turns.waiting[i] = i;
   while (turns.batons.size() < size_t(slots)) sem_init(&turns.batons.emplace_back(), 0, 0);
-  pass_to(options.order == Order::forward   ? 0
-          : options.order == Order::reverse ? slots - 1
-                                            : int(random_below(slots)));
+  pass_to(options.order == Order::forward ? 0 : options.order == Order::reverse ? slots - 1 : int(random_below(slots)));
   // Blocks that change often, and blocks that run nearly alone, show different faults.
   constexpr uint64_t kPassing[] = {1, 4, 64, 1 << 20};
   turns.passing = kPassing[random_below(4)];
