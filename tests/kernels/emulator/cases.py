@@ -727,6 +727,7 @@ def main_cases() -> list[Case]:
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
         + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))
         + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
+        + list(product_cases_of(torch.int8, HOPPER_PRODUCTS[:8:2], "tensor_core_hopper"))  # bytes have a kernel more
         + [case for dtype in (torch.float32, torch.bfloat16) for case in distance_cases_of(dtype)]
         + [
             case
