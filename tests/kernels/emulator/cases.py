@@ -830,13 +830,16 @@ def each_value_once(wanted: Sequence[Case]) -> list[Case]:
 
 
 def each_rung_in_full(wanted: Sequence[Case]) -> list[Case]:
-    """Of each function every rung in every type and form, and every view: with each rung of JOINED, and once with the
-    others. About a fifth."""
+    """Of each function every rung in every type, form and view, and so again of packed segments and of masks; but the
+    many rungs of the textbook's reductions and scans share their views. About a third."""
 
     def values(case: Case) -> Iterator[object]:
-        own = (case.function, case.rung.name)
+        family, own = FAMILY_OF[case.function], (case.function, case.rung.name)
         yield from ((*own, case.dtype), (*own, case.form))
-        yield case.function, case.rung.name if case.rung.name in JOINED else "", str(case.view)
+        shared = family in ("reduce", "scan") and case.rung.name not in JOINED
+        # Packed and masked ones have kernels of their own.
+        kernels = [letter for letter in "sbm" if family in ("scan", "recurrence") and letter in case.form]
+        yield case.function, "" if shared else case.rung.name, str(kernels), str(case.view)
 
     return covering(wanted, values)
 
