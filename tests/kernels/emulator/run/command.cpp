@@ -17,7 +17,7 @@ constexpr const char* kUsage = R"( [options] LIST     (the program `faults` take
   --seed N        of everything that the order leaves open (1)
   --resident N    blocks that run at once (3)
   --only NAME     this case, or NAME/faulty and NAME/sound of a fault; more than once: these
-  --limit N       seconds for a case (30);  --jobs N    cases at a time (1)
+  --limit N       seconds of processor time for a case (30);  --jobs N    cases at a time (1)
 )";
 
 struct Parser {

@@ -9,7 +9,7 @@ namespace emulator {
 struct Command {
   std::string program, list;
   std::set<std::string> only;
-  unsigned limit = 30;  // seconds
+  unsigned limit = 30;  // seconds of processor time
   int jobs = 1;
   bool help = false;
 };

@@ -19,7 +19,8 @@ namespace {
 using namespace emulator;
 
 int run(const Command& command) {
-  if (command.list.empty()) throw std::runtime_error("no list of cases was given; tests/kernels/emulator/cases.py writes one");
+  if (command.list.empty())
+    throw std::runtime_error("no list of cases was given; tests/kernels/emulator/cases.py writes one");
   std::ifstream file(command.list);
   if (!file) throw std::runtime_error(command.list + " cannot be opened");
   std::vector<Case> cases = read_cases(file);
