@@ -2,8 +2,9 @@
 CPU and GPU at once is seen.
 
     python -m tests.conformance.golden                  compares this machine's CPU with the file
-    python -m tests.conformance.golden --device cuda    its GPU
-    python -m tests.conformance.golden --write          makes the file anew and prints the lines that changed
+    python -m tests.conformance.golden --device cuda    its GPU; --device emulator: the emulated one
+    python -m tests.conformance.golden --write          makes the file anew and prints the lines that changed; the
+                                                        emulator's, whose inputs are its own, where there is nvcc
 
 A line is a function, a type of input, a form of call and the digest of the results of several shapes. Every layout and
 number of threads must give it. Inputs are made by integer arithmetic alone: the random numbers of libraries change.
@@ -17,6 +18,8 @@ import functools
 import hashlib
 import itertools
 import math
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,12 +29,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import torch_reductions as tr
 from torch_reductions import catalog
 from torch_reductions.library import build_info, dtype_name
 from torch_reductions.matmul import wider
 
 MAKE = "`python -m tests.conformance.golden --write` makes the file anew"
+EMULATED = "emulated"  # how the form of the emulator's cases begins
 FILE = Path(__file__).with_name("golden.csv")
 HALVES = (torch.float16, torch.bfloat16)
 MANTISSA = {torch.float16: 10, torch.bfloat16: 7, torch.float32: 23, torch.float64: 52}
@@ -116,7 +119,9 @@ def offsets(length: int, seed: int = 0) -> Tensor:
     """Where packed segments begin and end: long ones, short ones, empty ones at the ends and between."""
     cuts = sorted((words(5, seed) % (length + 1)).tolist())
     short = min(length, cuts[2] + 9)
-    return torch.tensor(sorted([0, 0, *cuts, cuts[2], short, length, length]), dtype=(torch.int64, torch.int32)[seed % 2])
+    return torch.tensor(
+        sorted([0, 0, *cuts, cuts[2], short, length, length]), dtype=(torch.int64, torch.int32)[seed % 2]
+    )
 
 
 def sparse(x: Tensor) -> Tensor:
@@ -238,7 +243,10 @@ def of_recurrence(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
     yield "initial", over(initial=True, return_last=True)
     yield "packed", over(packed=True)
     yield "packed initial reverse", over(initial=True, packed=True, reverse=True, return_last=True)
-    yield "expanded", lambda lay: iter([function(sparse(numbers((70, 33), dtype, "factors")), numbers((70, 33), dtype), 0)])
+    yield (
+        "expanded",
+        lambda lay: iter([function(sparse(numbers((70, 33), dtype, "factors")), numbers((70, 33), dtype), 0)]),
+    )
     yield (
         "gradient",
         lambda lay: gradients(
@@ -408,7 +416,9 @@ def digest(results: Iterator[Any]) -> str:
     return hashed.hexdigest()[:16]
 
 
-def digests(every: Sequence[Case], device: str = "cpu", layouts: Sequence[str] = LAYOUTS) -> Iterator[tuple[Case, str, str]]:
+def digests(
+    every: Sequence[Case], device: str = "cpu", layouts: Sequence[str] = LAYOUTS
+) -> Iterator[tuple[Case, str, str]]:
     """Each case in each layout: the case, how it was computed, its digest. On a CPU each layout with other threads."""
     for layout in layouts:
         threads = THREADS[layout]
@@ -420,6 +430,27 @@ def digests(every: Sequence[Case], device: str = "cpu", layouts: Sequence[str] =
 
         for case in every:
             yield case, f"{layout}, {threads} threads" if device == "cpu" else layout, digest(case.compute(lay))
+
+
+def emulated() -> dict[Key, str]:
+    """The digests of the emulated GPU's results, each of which it compares with the CPU's."""
+    from tests.kernels.emulator import build, cases
+
+    emulator = build.Emulator()
+    runner = emulator.runner("plain")
+    emulator.make("plain_runner", [runner])
+    every = list(cases.golden_cases())
+    path = build.ROOT / build.BUILD / "golden.txt"
+    path.write_text(cases.text_of(every))
+    command = [str(build.ROOT / runner), "--digests", "--jobs", str(build.jobs()), "--order", "greedy", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{done.stdout[-8000:]}{done.stderr}")
+    found = dict(re.findall(r"^digest (\S+) (\w+)$", done.stdout, re.MULTILINE))
+    return {
+        (case.function, case.dtype, " ".join(filter(None, [EMULATED, case.form, str(case.view)]))): found[case.name]
+        for case in every
+    }
 
 
 def kept() -> dict[Key, str]:
@@ -438,13 +469,20 @@ def runs_on(case: Case, device: str) -> bool:
 
 def differences(device: str = "cpu", layouts: Sequence[str] = LAYOUTS) -> tuple[int, list[str]]:
     """How many lines were compared, and what is wrong, a line each."""
-    file, every = kept(), list(cases())
+    file = kept()
+    if device == "emulator":
+        found = emulated()
+        keys = found.keys() | {key for key in file if key[2].startswith(EMULATED)}
+        unlike = sorted(key for key in keys if file.get(key) != found.get(key))
+        return len(keys), [f"{' '.join(key)}: {found.get(key)} instead of {file.get(key)}" for key in unlike]
+    file = {key: value for key, value in file.items() if not key[2].startswith(EMULATED)}
+    every = list(cases())
     wrong = [f"{' '.join(case.key)} has no digest: {MAKE}" for case in every if case.key not in file]
     wrong += [f"{' '.join(key)} is not computed any more: {MAKE}" for key in file.keys() - {case.key for case in every}]
     compared = [case for case in every if case.key in file and runs_on(case, device)]
-    for case, how, found in digests(compared, device, layouts):
-        if found != file[case.key]:
-            wrong.append(f"{' '.join(case.key)}, {how}: {found} instead of {file[case.key]}")
+    for case, how, value in digests(compared, device, layouts):
+        if value != file[case.key]:
+            wrong.append(f"{' '.join(case.key)}, {how}: {value} instead of {file[case.key]}")
     return len(compared), wrong
 
 
@@ -455,6 +493,13 @@ def write() -> None:
     for case, how, found in digests(list(cases())):
         if after.setdefault(case.key, found) != found:
             raise SystemExit(f"nothing is written: {' '.join(case.key)} has another digest with {how}")
+    from tests.kernels.emulator.build import found_nvcc
+
+    if found_nvcc()[0]:
+        after |= emulated()
+    else:
+        print("no nvcc: the emulator's digests stay as they are")
+        after |= {key: value for key, value in before.items() if key[2].startswith(EMULATED)}
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key):
             print(f"{' '.join(key)}: {before.get(key, 'new')} -> {after.get(key, 'gone')}")
@@ -464,18 +509,22 @@ def write() -> None:
     print(f"{len(after)} digests in {FILE}")
 
 
+def report(count: int, wrong: Sequence[str]) -> str:
+    cpu = build_info()["cpu capability"]
+    return "\n".join([*wrong[:40], f"{count} digests compared, instruction set {cpu}, {len(wrong)} differ"])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="make the file anew")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--device", choices=["cpu", "cuda", "emulator"], default="cpu")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=LAYOUTS)
     arguments = parser.parse_args()
     if arguments.write:
         write()
         return 0
     count, wrong = differences(arguments.device, arguments.layouts)
-    print("\n".join([*wrong, f"{count} digests on {arguments.device}, {len(wrong)} differ"]))
-    print(f"instruction set {build_info()['cpu capability']}, torch_reductions in {Path(tr.__file__).parent}")
+    print(report(count, wrong))
     return 1 if wrong else 0
 
 
