@@ -1,11 +1,14 @@
-"""Seeds, and a header that says what is tested on."""
+"""Seeds, a header that says what is tested on, and which cases run: the quick suite's, the deep one's or all."""
 
 from __future__ import annotations
 
+import random
+from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
 import torch
+from covering import covering
 from helpers import EMULATED
 
 
@@ -22,6 +25,44 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if EMULATED in config.stash:
         terminalreporter.write_sep("=", "CUDA kernels on the CPU")
         terminalreporter.write_line(config.stash[EMULATED])
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cases")
+    group.addoption(
+        "--cover",
+        choices=["each", "pairs", "rest", "all"],
+        default="all",
+        help="each: the quick suite, as many cases of a test as have each value of each parameter; pairs: each two "
+        "values together, and what is marked deep; rest: of pairs what each leaves out; all: every case (default)",
+    )
+    group.addoption("--shuffle", type=int, metavar="SEED", help="the tests in a random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    cover = config.getoption("--cover")
+    if cover != "all":
+        tests: dict[str, list[pytest.Item]] = defaultdict(list)
+        for item in items:
+            tests[item.nodeid.split("[")[0]].append(item)
+        chosen: set[pytest.Item] = set()
+        for cases in tests.values():
+            deep = {case for case in cases if case.get_closest_marker("deep")}
+            rest = [case for case in cases if case not in deep]
+            values = [values_of(case) for case in rest]
+            each = {rest[i] for i in covering(values, 1)}
+            pairs = {rest[i] for i in covering(values, 2)} if cover != "each" else set()
+            chosen |= {"each": each, "pairs": pairs | deep, "rest": (pairs | deep) - each}[cover]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
+    if (seed := config.getoption("--shuffle")) is not None:
+        random.Random(seed).shuffle(items)
+
+
+def values_of(case: pytest.Item) -> dict[str, str]:
+    """Of each parameter of a case; a case without any has itself."""
+    spec = getattr(case, "callspec", None)
+    return {name: f"{type(value).__name__} {value!r}" for name, value in spec.params.items()} if spec else {"": ""}
 
 
 @pytest.fixture(autouse=True)
