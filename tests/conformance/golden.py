@@ -356,8 +356,8 @@ def of_addition(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
 
 def of_distances(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
     function, grid = record.function, record.name.startswith("grid")
-    of_points = (((257, 3), 20), ((70, 65), 33), ((5, 33, 2), 7), ((9, 3), 1030), ((3,), 0))
-    of_pixels = (((33, 20), 7), ((9, 130), 20), ((1, 70), 530), ((3, 2), 0))
+    of_points = (((257, 3), 23), ((70, 63), 59), ((5, 33, 2), 7), ((9, 3), 1015), ((40, 251), 6), ((3,), 0))
+    of_pixels = (((33, 20), 7), ((9, 130), 23), ((1, 70), 1015), ((3, 2), 0))
 
     def arguments(lay: Lay, shape: tuple[int, ...], count: int) -> tuple[Any, ...]:
         centers = lay(numbers((count, 2 if grid else shape[-1]), dtype, "narrow", 1))
