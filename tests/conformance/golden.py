@@ -65,9 +65,11 @@ def words(count: int, seed: int) -> Tensor:
 
 @functools.cache
 def numbers(shape: tuple[int, ...], dtype: torch.dtype, kind: str = "wide", seed: int = 0, nan: bool = False) -> Tensor:
-    """Elements by their bits, so that no conversion rounds. kind: "wide", magnitudes of 16 binades, which every order of
-    a sum rounds otherwise; "narrow", of 8; "factors", near 1; "ties", few values, zeros of both signs among them; "logs",
-    with -inf. Zeros and subnormals are among them, but not in factors; with nan also NaN and infinities."""
+    """Elements by their bits, so that no conversion rounds; with zeros and subnormals, of nan with NaN and infinities, too.
+
+    kind: "wide", of 16 binades, so that every order of a sum rounds otherwise; "narrow", of 8; "factors", near 1, none of
+    them zero; "ties", few values, zeros of both signs among them; "logs", with -inf.
+    """
     count = math.prod(shape)
     w, choice = words(count, 2 * seed), words(count, 2 * seed + 1) & 255
     if not dtype.is_floating_point:
@@ -177,14 +179,15 @@ def of_reduction(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
         )
 
     every = () if record.name in ("amax", "amin") else None
-    yield "rows", over(((3, 1100), 1, False), ((301, 9), 1, True), ((40, 131), -1, True))
-    yield "columns", over(((700, 9), 0, False), ((2, 300, 37), 1, True), ((130, 70), 0, True))
-    yield "all", over(((7, 701), every, False), ((40_003,), 0, False), ((), every, False))
+    # Lengths of three binary digits or more in units of each kernel's block: two blocks are added in any order.
+    yield "rows", over(((3, 1983), 1, False), ((301, 9), 1, True), ((40, 131), -1, True))
+    yield "columns", over(((959, 9), 0, False), ((2, 300, 37), 1, True), ((130, 70), 0, True))
+    yield "all", over(((7, 701), every, False), ((61_003,), 0, False), ((), every, False))
     yield "expanded", lambda lay: (function(sparse(numbers((70, 33), dtype, kind)), dim) for dim in (0, 1))
     if isinstance(record, catalog.Operator) and record.several_dims:
         yield "several dims", over(((5, 33, 70), (0, 2), False), ((4, 5, 6, 7), (1, 3), True))
     if dtype in HALVES and kind != "ties":
-        yield "dtype=float32", over(((3, 1100), 1, False), ((301, 9), 0, True), dtype=torch.float32)
+        yield "dtype=float32", over(((3, 1983), 1, False), ((301, 9), 0, True), dtype=torch.float32)
 
 
 SCAN_FORMS: dict[str, dict[str, bool]] = {
@@ -195,15 +198,15 @@ SCAN_FORMS: dict[str, dict[str, bool]] = {
     "initial": {"include_initial": True},
     "reverse initial": {"reverse": True, "include_initial": True},
 }
-SCAN_SHAPES: tuple[tuple[tuple[int, ...], int], ...] = (((3, 1100), 1), ((700, 9), 0), ((2, 70, 33), 1))
+SCAN_SHAPES: tuple[tuple[tuple[int, ...], int], ...] = (((3, 1983), 1), ((959, 9), 0), ((2, 70, 33), 1))
 
 
 def of_scan(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
     function, kind = record.function, kind_of(record.name)
 
-    def over(masked: bool = False, packed: bool = False, long: bool = False, **options: Any) -> Callable[[Lay], Any]:
+    def over(masked: bool = False, packed: bool = False, long: int = 0, **options: Any) -> Callable[[Lay], Any]:
         def results(lay: Lay) -> Iterator[Any]:
-            for i, (shape, dim) in enumerate((*SCAN_SHAPES, *[((40_003,), 0)] * long)):
+            for i, (shape, dim) in enumerate((*SCAN_SHAPES, *[((length,), 0) for length in [long] if length])):
                 x = lay(numbers(shape, dtype, kind, i, nan=i == 2))
                 mask = {"mask": lay(numbers(shape, torch.bool, seed=7))} if masked else {}
                 of = {"cu_seqlens": offsets(shape[dim], i).to(x.device)} if packed else {}
@@ -212,15 +215,15 @@ def of_scan(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
         return results
 
     for form, options in SCAN_FORMS.items():
-        yield form, over(long=not options, **options)
+        yield form, over(long=0 if options else 237_003, **options)
     yield "mask", over(masked=True)
-    yield "packed", over(packed=True, long=True)
+    yield "packed", over(packed=True, long=61_003)
     yield "packed mask reverse exclusive", over(masked=True, packed=True, reverse=True, exclusive=True)
     yield "expanded", lambda lay: (function(sparse(numbers((70, 33), dtype, kind)), dim) for dim in (0, 1))
     if dtype in HALVES and kind in ("wide", "factors"):
         yield "dtype=float32", over(dtype=torch.float32)
     if dtype.is_floating_point and kind != "logs":  # whose gradient has torch's own exp in it
-        yield "gradient", lambda lay: gradients(lambda x: function(x, 1), lay(numbers((3, 1100), dtype, kind)))
+        yield "gradient", lambda lay: gradients(lambda x: function(x, 1), lay(numbers((3, 1983), dtype, kind)))
 
 
 def of_recurrence(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
@@ -251,7 +254,7 @@ def of_recurrence(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
         "gradient",
         lambda lay: gradients(
             lambda gates, tokens: function(gates, tokens, 1),
-            *(lay(numbers((3, 700), dtype, kind)) for kind in ("factors", "narrow")),
+            *(lay(numbers((3, 959), dtype, kind)) for kind in ("factors", "narrow")),
         ),
     )
 
@@ -267,14 +270,14 @@ def of_segments(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
 
         return results
 
-    yield "columns", over(((1100,), 0), ((700, 9), 0), ((40_003,), 0))
-    yield "rows", over(((3, 1100), 1), ((2, 70, 33), 1), ((40, 131), -1))
+    yield "columns", over(((1983,), 0), ((959, 9), 0), ((61_003,), 0))
+    yield "rows", over(((3, 1983), 1), ((2, 70, 33), 1), ((40, 131), -1))
     yield (
         "expanded",
         lambda lay: (function(sparse(numbers((70, 33), dtype, kind)), offsets((70, 33)[d]), d) for d in (0, 1)),
     )
     if dtype in HALVES and kind != "ties":
-        yield "dtype=float32", over(((700, 9), 0), ((3, 1100), 1), dtype=torch.float32)
+        yield "dtype=float32", over(((959, 9), 0), ((3, 1983), 1), dtype=torch.float32)
 
 
 # (m, k, n): a tail of each; a chunk of k and a tail, two chunks and a tail; a row, a column, none.

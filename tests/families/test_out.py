@@ -214,7 +214,9 @@ def test_errors_after_a_resize(function: str) -> None:
 @pytest.mark.parametrize("function", SCANS)
 def test_the_input_is_not_resized(function: str) -> None:
     x = torch.ones(3)
-    with pytest.raises(RuntimeError, match=rf"{function}\(\): (out|values) is an argument that is read, too.*\[3\].*\[4\]"):
+    with pytest.raises(
+        RuntimeError, match=rf"{function}\(\): (out|values) is an argument that is read, too.*\[3\].*\[4\]"
+    ):
         getattr(tr, function)(x, 0, include_initial=True, out=outs_for(function, x))
     assert x.shape == (3,)
 
