@@ -41,7 +41,7 @@ from torch_reductions.matmul import wider
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = {record.name: record for record in catalog.RECORDS}
 SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 255, 257, 513, 1025)
-BATCH_SECONDS = 20.0
+BATCH_SECONDS, SLOW_SECONDS = 20.0, 5.0
 CALLS = 1000  # of a batch, at most
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 CLEAN = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)
@@ -103,6 +103,7 @@ class Call:
     outs: list[str] = field(default_factory=list)
     may_refuse: bool = False  # out that overlaps the input, more than 64 dims
     gradient: list[str] = field(default_factory=list)  # names of leaves
+    twin: Callable[[list[Tensor]], Tensor] | None = None  # torch's result of the leaves in float64
 
     @property
     def expression(self) -> str:
@@ -114,7 +115,11 @@ class Call:
 
     def text(self) -> str:
         uses = [inspect.getsource(data).replace("  # type: ignore[no-untyped-def]", "")]
-        return "\n".join([HEADER, *uses, *self.lines, f"print({self.expression})"])
+        leaves = [f"{name} = {name}.detach().requires_grad_()" for name in self.gradient]
+        backward = ["first = y if isinstance(y, torch.Tensor) else y[0]"]
+        backward.append(f"print(torch.autograd.grad(first.sum(), [{', '.join(self.gradient)}], allow_unused=True))")
+        ran = [f"y = {self.expression}", "print(y)", *(backward if leaves else [])]
+        return "\n".join([HEADER, *uses, *self.lines, *leaves, *ran])
 
 
 class Maker:
@@ -348,6 +353,8 @@ def reduction(m: Maker) -> None:
         return [(value, bound(x.dtype, w.numel() / max(value.numel(), 1), sizes, result))]
 
     c.oracle = oracle
+    if function in ("sum", "mean", "amax", "amin") and cast is None:
+        c.twin = lambda leaves: getattr(torch, function)(leaves[0], of, keepdim)
     options = {"keepdim": keepdim} | ({"dtype": cast} if cast else {})
     c.literal = lambda space: getattr(reference, function)(plain(space[c.args[0]]), of, **options)
     c.theirs = f"torch.{function}"
@@ -452,6 +459,8 @@ def scan(m: Maker) -> None:
             return getattr(reference, function)(before(space, c.args[0]), dim, mask=mask, **options)
 
         c.literal = literal
+    if function == "cumsum" and not packed and not masked and cast is None and shape:
+        c.twin = lambda leaves: scan_of(function, leaves[0], dim, form)
     if not form and not masked and not packed:
         c.theirs = f"torch.{function}"
 
@@ -659,6 +668,8 @@ def product(m: Maker) -> None:
         if function in ("mm", "bmm"):
             c.literal = lambda space: getattr(reference, function)(*(plain(space[n]) for n in c.args), **options)
     if not cast:
+        factors = {"alpha": alpha, "beta": beta} if function in ("addmm", "baddbmm") else {}
+        c.twin = lambda leaves: RECORDS[function].reference(*leaves, **factors)
         c.theirs = "torch.nn.functional.linear" if function == "linear" else f"torch.{function}"
 
 
@@ -736,6 +747,7 @@ def distance(m: Maker) -> None:
         return [(value, bound(dtype, steps, value, dtype))]
 
     c.oracle = oracle
+    c.twin = lambda leaves: RECORDS[function].reference(*c.args[: -len(leaves)] and map(int, c.args[:2]), *leaves)
     c.literal = lambda space: getattr(reference, function)(*arguments(space))
 
 
@@ -908,7 +920,7 @@ def check_values(call: Call, space: dict[str, Any], result: Any, expected: list[
 
 
 def check_gradient(call: Call, space: dict[str, Any], result: Any) -> None:
-    """Runs backward, once and where it can be twice: shapes and types, finite where all is finite."""
+    """Types and shapes of gradients, and their values where torch's own function of float64 has some."""
     first = tensors_of(result)[0]
     if not first.requires_grad:
         raise Wrong("the result has no gradient")
@@ -918,6 +930,20 @@ def check_gradient(call: Call, space: dict[str, Any], result: Any) -> None:
     for leaf, grad in zip(leaves, grads, strict=True):
         if grad is not None and (grad.shape != leaf.shape or grad.dtype != leaf.dtype):
             raise Wrong(f"a gradient of {grad.dtype} {list(grad.shape)} for {leaf.dtype} {list(leaf.shape)}")
+    if call.twin is None:
+        return
+    wide_leaves = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    twins = torch.autograd.grad(call.twin(wide_leaves).sum(), wide_leaves, allow_unused=True)
+    steps = max(sum(leaf.numel() for leaf in leaves), first.numel()) + 100
+    for grad, right in zip(grads, twins, strict=True):
+        if grad is None or right is None or not right.isfinite().all() or right.numel() == 0:
+            continue
+        largest = right.abs().max()
+        if largest >= torch.finfo(grad.dtype).max / 16:
+            continue
+        off = 8 * (largest + right.abs()) * (steps * unit(accumulator(grad.dtype)) + 4 * unit(grad.dtype)) + 1e-6
+        if not bool(((grad.double() - right).abs() <= off).all()):
+            raise Wrong(f"a gradient is off by {float((grad.double() - right).abs().max())!r}, of {float(largest)!r}")
 
 
 def run(call: Call) -> str:
@@ -927,9 +953,6 @@ def run(call: Call) -> str:
         exec(line, space)
     bytes_before = {name: memory(space[name]).clone() for name in call.bases}
     space["_before"] = {name: space[name].clone() for name in call.args if isinstance(space.get(name), Tensor)}
-    for name in call.gradient:
-        if space[name].is_floating_point():
-            space[name] = plain(space[name]).requires_grad_()
     if call.options.get("dtype", "torch.float32") not in map(str, catalog.FLOATS):
         call.gradient = []
     call.gradient = [name for name in call.gradient if space[name].is_floating_point()]
@@ -993,6 +1016,7 @@ def child(
         if time.monotonic() - begun > seconds:
             break
         print(f"call {i}", flush=True)
+        started = time.monotonic()
         call = make(f"{seed}:{i}", function)
         try:
             print(f"ended {call.function} {run(call) if not call.wrong else 'wrong: ' + run(call)}", flush=True)
@@ -1002,6 +1026,8 @@ def child(
             print(f"FAILED {call.function}{wrong}: {shown}\n{call.text()}\nend of failure", flush=True)
             if not keep_going:
                 return 1
+        if time.monotonic() - started > SLOW_SECONDS:
+            print(f"slow {call.function} {seed}:{i}: {time.monotonic() - started:.0f} s", flush=True)
     return 0
 
 
@@ -1069,6 +1095,8 @@ def main() -> int:
             elif word == "ended":
                 function, _, how = rest.partition(" ")
                 ended[function, how] += 1
+            elif word == "slow":
+                print(line, flush=True)
             elif line == "end of failure":
                 found.append((number, "\n".join(said)))
                 said = []
