@@ -65,10 +65,10 @@ def words(count: int, seed: int) -> Tensor:
 
 @functools.cache
 def numbers(shape: tuple[int, ...], dtype: torch.dtype, kind: str = "wide", seed: int = 0, nan: bool = False) -> Tensor:
-    """Elements by their bits, so that no conversion rounds; with zeros and subnormals, of nan with NaN and infinities, too.
+    """Elements by their bits, so that no conversion rounds; with zeros and subnormals, of nan with NaN and infinities.
 
-    kind: "wide", of 16 binades, so that every order of a sum rounds otherwise; "narrow", of 8; "factors", near 1, none of
-    them zero; "ties", few values, zeros of both signs among them; "logs", with -inf.
+    kind: "wide", of 16 binades, so that every order of a sum rounds otherwise; "narrow", of 8; "factors", near 1, none
+    of them zero; "ties", few values, zeros of both signs among them; "logs", with -inf.
     """
     count = math.prod(shape)
     w, choice = words(count, 2 * seed), words(count, 2 * seed + 1) & 255
