@@ -287,6 +287,15 @@ def views(x: torch.Tensor) -> Iterator[torch.Tensor]:
         yield torch.cat([x.new_ones(offset), x.reshape(-1)])[offset:].view(x.shape)
 
 
+def empties(shape: Sequence[int], device: str = "cpu") -> Iterator[torch.Tensor]:
+    """Tensors without elements whose dims lie in memory in any order: most of them do not merge."""
+    for order in itertools.permutations(range(len(shape))):
+        yield torch.empty([shape[d] for d in order], device=device).permute([order.index(d) for d in range(len(shape))])
+
+
+NO_ELEMENTS = [((0, 7, 5), 0), ((9, 4, 0), 2), ((2, 0, 3, 4), 1), ((5, 31, 2, 0), 3)]  # and the dim of none
+
+
 def every_small_size(x: torch.Tensor) -> Iterator[tuple[torch.Tensor, int]]:
     """Parts of (600, 200) and a dim of each: every small length and width, in several layouts."""
     lengths, widths = [*range(1, 70), *range(70, 601, 13)], [*range(1, 40), *range(40, 201, 23)]

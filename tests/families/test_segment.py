@@ -17,6 +17,7 @@ from helpers import (
     FLOATS,
     FOLDS,
     INTEGERS,
+    NO_ELEMENTS,
     SEGMENTS,
     UNSUPPORTED,
     VIEWS,
@@ -27,6 +28,7 @@ from helpers import (
     assert_same_on_instruction_sets,
     base_shape,
     castable,
+    empties,
     needs_cuda,
     numpy,
     random,
@@ -136,6 +138,28 @@ def test_empty_segments(rung: str, device: str) -> None:
         assert run(fold, x, torch.zeros(1, dtype=torch.int64, device=device), variant=rung).shape == (0,)
         nothings = run(fold, x, torch.zeros(4, dtype=torch.int64, device=device), variant=rung)
         assert_same_bits(nothings, torch.full_like(nothings, nothing), (fold, dtype))
+
+
+@table("rung device", RUNGS)
+def test_empty_segments_of_any_strides(rung: str, device: str) -> None:
+    for shape, dim in NO_ELEMENTS:
+        cu_seqlens = torch.zeros(3, dtype=torch.int64, device=device)
+        for fold, x in itertools.product(FOLDS, empties(shape, device)):
+            nothings = run(fold, x, cu_seqlens, dim, variant=rung)
+            assert nothings.shape == (*shape[:dim], 2, *shape[dim + 1 :])
+            assert_same_bits(nothings, run(fold, torch.empty(shape, device=device), cu_seqlens, dim, variant=rung))
+
+
+@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
+def test_wide_and_strided(fold: str, device: str) -> None:
+    """Lines that no single strip holds, apart in memory: the second strip begins where the first one ends."""
+    x, cu_seqlens = wild((50, 2400), "float32", fold, device, special=False), segments(50, 9, device)
+    for base in (x, x.T.contiguous().T):
+        for apart in (base[:, ::2], base[:, 1:1400]):
+            expected = run(fold, apart.contiguous(), cu_seqlens)
+            assert_same_bits(run(fold, apart, cu_seqlens), expected)
+            for s, alone_there in alone(fold, apart, cu_seqlens, 0):
+                assert_same_bits(expected[s], alone_there)
 
 
 OUT = [(f, o) for f in FOLDS[:3] for o in DTYPES if takes(f, o)]

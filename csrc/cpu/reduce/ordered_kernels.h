@@ -29,7 +29,7 @@ struct MaxOf {
   static constexpr A identity = std::is_floating_point_v<A> ? -kInfinity<A> : -kInfinity<A> - 1;
   template <class T>
   static ALWAYS_INLINE T combine(T left, T right) {
-    if constexpr (std::is_floating_point_v<A>) return (right > left) | (right != right) ? right : left;
+    if constexpr (std::is_floating_point_v<A>) return ((right > left) | (right != right)) ? right : left;
     else return right > left ? right : left;
   }
   template <class T>
@@ -44,7 +44,7 @@ struct MinOf {
   static constexpr A identity = kInfinity<A>;
   template <class T>
   static ALWAYS_INLINE T combine(T left, T right) {
-    if constexpr (std::is_floating_point_v<A>) return (right < left) | (right != right) ? right : left;
+    if constexpr (std::is_floating_point_v<A>) return ((right < left) | (right != right)) ? right : left;
     else return right < left ? right : left;
   }
   template <class T>
