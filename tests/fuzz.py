@@ -511,8 +511,8 @@ def before(space: dict[str, Any], name: str) -> Tensor:
 def recurrence(m: Maker) -> None:
     c, dtype = m.call, m.dtype()
     shape = m.shape(most_elements=2000)
-    if len(shape) > 20:
-        shape = shape[:5]
+    if len(shape) > 20 or math.prod(shape) > 10_000:  # torch's loop takes long; several threads share many lines
+        shape = m.rng.choice(((700, 64), (64, 700), (3, 300, 40)))
     dim = m.rng.randrange(-max(len(shape), 1), max(len(shape), 1))
     gates, tokens = m.tensor(shape, dtype, "factors"), m.tensor(shape, dtype, m.rng.choice(("normal", "zeros")))
     c.args = [gates, tokens, str(dim)]
@@ -613,7 +613,9 @@ def product(m: Maker) -> None:
     ms, ks, ns = m.size(65), m.size(2000), m.size(65)
     if m.chance(0.25):
         ks = rng.choice((513, 2048, 1100, 4097))
-    while ms * ks * ns > 400_000:
+    if m.chance(0.3):  # tiles of few rows, whose chains of k are long
+        ms, ks, ns = rng.randrange(1, 18), rng.choice((513, 600, 1100, 2048)), rng.randrange(1, 34)
+    while ms * ks * ns > 1_000_000:
         ms, ns = max(ms // 2, 1), max(ns // 2, 1)
     batch = [m.size(5)] if function in ("bmm", "baddbmm") else []
     a, b = [*batch, ms, ks], [*batch, ks, ns]
