@@ -214,6 +214,17 @@ def wild(shape: tuple[int, ...], dtype: str, function: str, device: str = "cpu",
     return x.to(device, kind)
 
 
+def odd_bytes(flags: torch.Tensor) -> torch.Tensor:
+    """The same bools with any byte but 0 for true, as x.view(torch.bool) and other libraries make them."""
+    true = torch.tensor([1, 2, 3, 64, 85, 128, 254, 255], dtype=torch.uint8, device=flags.device)
+    return (flags * true[torch.randint(len(true), flags.shape, device=flags.device)]).view(torch.bool)
+
+
+def are_bools(*results: torch.Tensor) -> bool:
+    """Whether those of type bool hold the bytes 0 and 1 alone."""
+    return all(int(result.view(torch.uint8).max()) < 2 for result in results if result.dtype == torch.bool)
+
+
 def castable(shape: tuple[int, ...], dtype: str, out: str, product: bool, device: str) -> torch.Tensor:
     """Whole numbers and quarters whose sums and products are exact; any integers where they are cast to others."""
     values = 2.0 ** torch.randint(-1, 2, shape) if product else torch.randint(-9, 10, shape) / 4

@@ -25,7 +25,6 @@ from .library import (
     is_dual,
     no_cuda,
     registrations,
-    without_place,
     wrong_type,
 )
 
@@ -74,13 +73,13 @@ class Out:
             shape = self.shape(input, *args, **options)
             self._check_apart(outs, (input, *args), shape)
             if not self._resize(outs, shape):
-                raise without_place(failure)
+                raise self.operator.own_failure(failure, input, *args, **options)
         finally:
             del failure
         try:
             self._run(outs, input, *args, **options)
         except RuntimeError as error:
-            raise without_place(error) from None
+            raise self.operator.own_failure(error, input, *args, **options) from None
 
     def _run(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
         options.update(zip(self.names, outs, strict=True))

@@ -24,6 +24,7 @@ from helpers import (
     exported_and_loaded,
     initial,
     needs_cuda,
+    odd_bytes,
     parts,
     table,
     takes,
@@ -103,6 +104,23 @@ def test_long_lines(function: str, dtype: str, device: str) -> None:
         x, mask, options = wild(shape, dtype, function), random_mask(shape), FORMS[FORM_NAMES[i % 6]]
         expected = parts(getattr(reference, function)(x, dim, mask=mask, **options))
         same(scan(function, x.to(device), dim, mask=mask.to(device), **options), expected, (shape, options))
+
+
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_bools_of_any_byte(function: str, device: str) -> None:
+    """Masks and inputs as torch reads them: any byte but 0 is true."""
+    for shape in ((3, 5000), (300, 70), (70, 3, 9)):
+        flags = random_mask(shape, device) | (torch.rand(shape, device=device) < 0.5)
+        odd = odd_bytes(flags)
+        x = wild(shape, "float32", function, device).requires_grad_(function in ("cumsum", "cumprod", "logcumsumexp"))
+        for options, dim in itertools.product(FORMS.values(), range(len(shape))):
+            actual, expected = (scan(function, x, dim, mask=mask, **options) for mask in (odd, flags))
+            same(actual, expected, (shape, dim, options))
+            if x.requires_grad:
+                same(*(torch.autograd.grad(y.sum(), x) for (y,) in (actual, expected)), (shape, dim, options))
+            if takes(function, "bool"):
+                same(scan(function, odd, dim, mask=odd, **options), scan(function, flags, dim, mask=flags, **options))
+                same(scan(function, odd, dim, **options), scan(function, flags, dim, **options))
 
 
 @table("function rung dtype device", cases(SCANS))

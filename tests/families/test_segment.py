@@ -22,6 +22,7 @@ from helpers import (
     UNSUPPORTED,
     VIEWS,
     Log,
+    are_bools,
     as_view,
     assert_lets_go,
     assert_same_bits,
@@ -31,6 +32,7 @@ from helpers import (
     empties,
     needs_cuda,
     numpy,
+    odd_bytes,
     random,
     right_or_raises,
     special_rows,
@@ -114,6 +116,19 @@ def test_values(rung: str, fold: str, dtype: str, device: str) -> None:
             torch.testing.assert_close(actual.double(), expected.double(), equal_nan=True, rtol=1e-2, atol=1e-3)
             if dtype not in FLOATS:
                 assert torch.equal(actual, expected)
+
+
+@table("rung fold device", [(r, f, on) for r, on in RUNGS for f in FOLDS if f != "mean"])
+def test_bools_of_any_byte(rung: str, fold: str, device: str) -> None:
+    """As torch reads them: any byte but 0 is true."""
+    for shape, dim in (((5000,), 0), ((700, 33), 0), ((6, 700), 1), ((5, 300, 3), 1)):
+        for density in (0.5, 0.97, 1.0):
+            flags = torch.rand(shape, device=device) < density
+            x, cu_seqlens = odd_bytes(flags), segments(shape[dim], 30, device)
+            expected = loop(fold, flags, cu_seqlens, dim)
+            for view in (x, x.T.contiguous().T):
+                actual = run(fold, view, cu_seqlens, dim, variant=rung)
+                assert torch.equal(actual, expected) and are_bools(actual), shape
 
 
 @table("rung device", RUNGS)
