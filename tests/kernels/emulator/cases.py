@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from torch_reductions.arguments import DTYPES as ADDITION_DTYPES
+from torch_reductions.arguments import FLOATS, INTEGERS
 from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, SEGMENTS, Operator, Rung
 from torch_reductions.library import FAMILIES, block_size, dtype_name, ladder
 
@@ -917,6 +919,30 @@ def other_cases() -> list[Case]:
             for case in segment_cases_of(operator, dtype, views, form)
         ]
     )
+
+
+def golden_cases() -> Iterator[Case]:
+    """One of each function and type by the rung that runs by default, whose results are kept in golden.csv."""
+    for operator in OPERATORS:
+        forms = {"scan": ("p", "er"), "recurrence": RECURRENCE_FORMS[:2], "segment": ("5z",)}.get(
+            operator.family, ("",)
+        )
+        views = (rows(3, 1100), columns(2, 130, 9))
+        for dtype, form in itertools.product(operator.dtypes, forms):
+            for rung in operator.rungs(dtype, "cuda"):
+                if rung.name == ORDERED:
+                    view = views[(dtype.itemsize + forms.index(form)) % 2]
+                    yield Case(operator.name, rung, dtype_name(dtype), view, form)
+    products = (Product(33, 40, 1100), Product(5, 70, 513, "c", "r1", added="r", alpha=2, beta=0.5))
+    products += (Product(9, 7, 600, batch=2), Product(7, 9, 600, added="r", batch=2, beta=-2))
+    for dtype, view in itertools.product((*FLOATS, *INTEGERS), products):
+        yield from product_cases_of(dtype, [view], ORDERED)
+    sums = (Addition((4100,), (1,), (1,), alpha=7), Addition((67, 35), (1, 69), (1, 67), offsets=(3, 0), alpha=-1))
+    for dtype in ADDITION_DTYPES:
+        yield from addition_cases_of(dtype, sums, "vectorized")
+    distances = (Distance(257, 20, 3), Distance(33 * 20, 7, 2, width=20), Distance(9, 400, 3))
+    for dtype in FLOATS:
+        yield from (case for case in distance_cases_of(dtype, distances) if case.rung.name == ORDERED)
 
 
 def ordered_cases(operator: Operator, dtype: torch.dtype) -> list[Case]:
