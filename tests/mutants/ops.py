@@ -1,0 +1,3 @@
+from .mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = ()
