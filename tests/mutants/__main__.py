@@ -70,6 +70,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many of them, from all places")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument("--new", action="store_true", help="only those of which nothing is kept")
     parser.add_argument("--check", action="store_true", help="compares with what is kept, and keeps nothing")
     parser.add_argument("--table", action="store_true", help="writes docs/mutants.md")
     options = parser.parse_args()
@@ -79,6 +80,8 @@ def main() -> int:
 
     mutants = chosen(options.words, options.sample, options.seed)
     kept = results.read()
+    if options.new:
+        mutants = [mutant for mutant in mutants if mutant.name not in kept]
     kinds = {mutant.build for mutant in mutants if isinstance(mutant, KernelMutant)}
     if kinds:
         emulator.make(kinds)
@@ -100,8 +103,7 @@ def main() -> int:
             words = f"{result.found:8} {mutant.name} ({mutant.kind}, {mutant.file}) {result.by}"
             print(f"{head} {result.seconds:5.0f} s {words}", flush=True)
             if not options.check:
-                kept[mutant.name] = result
-                results.write(kept, MUTANTS)
+                results.keep(mutant.name, result, MUTANTS)
     for test in fail_without_a_fault(tests):
         wrong += 1
         print(f"ERROR: fails without a fault, too: {test}")

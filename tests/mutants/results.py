@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from .mutant import ROOT, Mutant
@@ -30,8 +30,9 @@ def read() -> dict[str, Result]:
         return {row["name"]: Result(row["found"], row["by"]) for row in csv.DictReader(file)}
 
 
-def write(results: Mapping[str, Result], mutants: Sequence[Mutant]) -> None:
+def keep(name: str, result: Result, mutants: Sequence[Mutant]) -> None:
     """In the order of the tables; those of mutants that are no more are dropped."""
+    results = read() | {name: result}
     with (ROOT / KEPT).open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(("name", "found", "by"))

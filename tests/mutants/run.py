@@ -101,9 +101,9 @@ def run_tests(mutant: Mutant, tree: Path) -> Result:
     if mutant.file.startswith("csrc/"):
         build_tree(tree, env)
     pytest = [sys.executable, "-m", "pytest", "-x", "-v", "--tb=no", "--durations=0"]
-    pytest += ["-p", "tests.mutants.first", "-p", "no:cacheprovider", *places.tests_of(mutant)]
+    pytest += ["-p", "tests.mutants.first", "-p", "no:cacheprovider"]
     for name, cover in SELECTIONS.items():
-        status, output = run_process([*pytest, "--cover", cover], tree, env)
+        status, output = run_process([*pytest, "--cover", cover, *places.tests_of(mutant, name == "deep")], tree, env)
         if status == 5 and name == "deep":
             continue
         if status != 0:
