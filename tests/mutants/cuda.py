@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     kernel(
         "a scan's warp that copies out before all its results are there",
-        "copies",
+        "barrier",
         "races",
         SCAN + "rows.cuh",
         "__syncwarp(); if constexpr (IsIndexed<Value>::value) #pragma unroll 4 for (int i = $q; i < p.",
@@ -166,7 +166,7 @@ MUTANTS = (
     ),
     kernel(
         "a scan's vector of two runs that stands with the first one alone",
-        "order",
+        "layout",
         "plain",
         SCAN + "rows.cuh",
         "if ($shift > 0 && $q * Run > $at && i < n)",
@@ -175,7 +175,7 @@ MUTANTS = (
     ),
     kernel(
         "a scan's vectors that are stored from where they are none",
-        "order",
+        "layout",
         "plain",
         SCAN + "rows.cuh",
         "if ($shift > 0) shift_on($shift, $first_behind);",
@@ -223,7 +223,7 @@ MUTANTS = (
     ),
     kernel(
         "a scan's last element that takes the next line's",
-        "order",
+        "bound",
         "plain",
         SCAN + "rows.cuh",
         "$hi[1] = ($lane + 1) & ($lanes - 1) ? $next : $ends.after;",
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     kernel(
         "a run of a strip of 16 lines that is copied to where another one ends",
-        "order",
+        "stride",
         "plain",
         SCAN + "columns.cuh",
         "$k * 512 + $k * kRows / Run * $gap",
@@ -252,7 +252,7 @@ MUTANTS = (
     ),
     kernel(
         "pairs that begin in the midst of one",
-        "bound",
+        "layout",
         "asan",
         SCAN + "pairs.cuh",
         "aligned($args.input) && aligned($args.output)",
@@ -271,7 +271,7 @@ MUTANTS = (
     ),
     kernel(
         "a recurrence's last run of a warp that takes the next line's",
-        "order",
+        "bound",
         "plain",
         RECURRENCE + "lines.cuh",
         "if (next_run < 32) $a.last = $next;",
@@ -298,7 +298,7 @@ MUTANTS = (
     ),
     kernel(
         "a recurrence's vectors that change places when they are read alone",
-        "order",
+        "layout",
         "plain",
         RECURRENCE + "layouts.cuh",
         "$space + ($v ^ ($v / 8 & 3)) * 16",
@@ -337,7 +337,7 @@ MUTANTS = (
     ),
     kernel(
         "a packed segment whose tile begins as if nothing stood before it",
-        "stride",
+        "identity",
         "plain",
         SEGMENTED + "runs.cuh",
         "$from_first && $s == 0 && $stretch.tile > 0};",
@@ -357,7 +357,7 @@ MUTANTS = (
     ),
     kernel(
         "runs of a packed segment that go on into the next one",
-        "order",
+        "bound",
         "plain",
         SEGMENTED + "runs.cuh",
         "return {$at, $number, left < R ? left : R,",
@@ -367,7 +367,7 @@ MUTANTS = (
     ),
     kernel(
         "falling offsets that are not put in order",
-        "barrier",
+        "check",
         "races",
         SEGMENTED + "runs.cuh",
         "if ($before > end) end = $before;",
@@ -397,7 +397,7 @@ MUTANTS = (
     ),
     kernel(
         "windows that say nothing where offsets are none",
-        "order",
+        "check",
         "plain",
         SEGMENTED + "block.cuh",
         "else $tile.publish_nothing();",
@@ -482,7 +482,7 @@ MUTANTS = (
     ),
     kernel(
         "four neighbours of a misaligned row",
-        "bound",
+        "layout",
         "asan",
         MATMUL + "panels.cuh",
         "($along_k ? $across : $down) % 4 == 0",
@@ -511,7 +511,7 @@ MUTANTS = (
     ),
     kernel(
         "a swizzle that tears four neighbours apart",
-        "order",
+        "layout",
         "plain",
         MATMUL + "090_swizzled.cu",
         "$k / 4 % 4 * 8",
@@ -529,7 +529,7 @@ MUTANTS = (
     ),
     kernel(
         "a barrier after a panel's copies",
-        "copies",
+        "barrier",
         "races",
         MATMUL + "100_async_pipeline.cu",
         "__syncthreads();",
@@ -565,7 +565,7 @@ MUTANTS = (
     ),
     kernel(
         "a tile that was moved inside stores all that it has",
-        "barrier",
+        "bound",
         "races",
         PRODUCTS + "tile.cuh",
         "row_of($i) >= $lines_a || row_of($i) < first_row",
@@ -716,7 +716,7 @@ MUTANTS = (
     ),
     kernel(
         "a piece of a misaligned row for tensor cores",
-        "order",
+        "layout",
         "plain",
         TENSOR + "plan.cuh",
         "reinterpret_cast<uintptr_t>($matrix.data) % 16 == 0 &&",
@@ -744,7 +744,7 @@ MUTANTS = (
     ),
     kernel(
         "an address in a descriptor without the bits of its block in the cluster",
-        "order",
+        "layout",
         "plain",
         PRIMITIVES + "wgmma.cuh",
         "(shared_address($tile) & kAddress)",
@@ -799,7 +799,7 @@ MUTANTS = (
     ),
     kernel(
         "a chunk of k that goes on into the next one",
-        "order",
+        "bound",
         "plain",
         TENSOR + "kernel.cuh",
         "$depth = $product.args.k - begin < $product.piece ? $product.args.k - begin : $product.piece;",
@@ -863,7 +863,7 @@ MUTANTS = (
     ),
     kernel(
         "centers that constant memory has no slot for",
-        "order",
+        "stride",
         "plain",
         DISTANCE + "040_constant_memory.cu",
         "static_cast<const T*>($args.centers) + $part.begin * $args.dims",
@@ -889,7 +889,7 @@ MUTANTS = (
     ),
     kernel(
         "a lane that does not come around to the first center",
-        "order",
+        "bound",
         "plain",
         DISTANCE + "050_constant_divergent.cu",
         "$c = $c + 1 == $part.length ? 0 :",
@@ -897,7 +897,7 @@ MUTANTS = (
     ),
     kernel(
         "two blocks in memory that become one of twice as many",
-        "order",
+        "stride",
         "plain",
         DISTANCE + "points.cuh",
         "$index >>= 1, $place += $points)",
@@ -906,7 +906,7 @@ MUTANTS = (
     ),
     kernel(
         "a block that joins the one that waits",
-        "barrier",
+        "order",
         "plain",
         FOLD,
         "else push<$level + 1>($near[$level] + $value, $index);",
@@ -915,7 +915,7 @@ MUTANTS = (
     ),
     kernel(
         "a larger block that joins the one that waits",
-        "barrier",
+        "order",
         "plain",
         FOLD,
         "$index >> $i & 1; $i++)",

@@ -149,6 +149,7 @@ class Mutant:
     new: str
     inside: str = ""  # the function, class or named lambda that holds it; "Class.function" of several of one name
     equivalent: str = ""  # why no test can find it
+    families: tuple[str, ...] = ()  # whose tests are run, where those of its place are too many
 
     @property
     def place(self) -> str:

@@ -34,7 +34,8 @@ SHARED = {
 # What stands in the ids of the tests that are likely to find a mutant of a kind.
 LIKELY = {
     "gradient": "grad",
-    "check": "error raise refuse wrong",
+    "check": "error raise refuse wrong bad",
+    "bound": "error raise bad values",
     "fake": "fake meta opcheck compile",
     "vmap": "vmap",
     "autocast": "autocast",
@@ -48,18 +49,18 @@ LIKELY = {
 
 def families_of(mutant: Mutant) -> tuple[str, ...]:
     name = mutant.place.split("/")[1]
-    return SHARED.get(name, (name,))
+    return mutant.families or SHARED.get(name, (name,))
 
 
-def tests_of(mutant: Mutant, deep: bool) -> list[str]:
+def tests_of(mutant: Mutant) -> list[str]:
     """Files, and an expression that selects among their tests, as arguments of pytest.
 
-    Where a place is all families', the likely ones of the deep suite must do: all of it would take an hour."""
+    Where a place is all families', the likely ones of all must do: every test would take half an hour."""
     words = [word for family in families_of(mutant) for word in FAMILIES[family]]
     folders = ROOT / "tests" / "families", ROOT / "tests" / "conformance"
     files = [path for path in sorted(folders[0].glob("test_*.py")) if any(word in path.name for word in words)]
     files += sorted(folders[1].glob("test_*.py"))
-    chosen = likely_of(mutant).split() if deep and families_of(mutant) == tuple(FAMILIES) else words
+    chosen = likely_of(mutant).split() if families_of(mutant) == tuple(FAMILIES) else words
     return [*(str(path.relative_to(ROOT)) for path in files), "-k", " or ".join(chosen)]
 
 

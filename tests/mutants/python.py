@@ -5,8 +5,17 @@ from __future__ import annotations
 from .mutant import Mutant
 
 
-def python(name: str, kind: str, file: str, old: str, new: str, inside: str = "", equivalent: str = "") -> Mutant:
-    return Mutant(name, kind, f"torch_reductions/{file}.py", old, new, inside, equivalent)
+def python(
+    name: str,
+    kind: str,
+    file: str,
+    old: str,
+    new: str,
+    inside: str = "",
+    equivalent: str = "",
+    families: tuple[str, ...] = (),
+) -> Mutant:
+    return Mutant(name, kind, f"torch_reductions/{file}.py", old, new, inside, equivalent, families)
 
 
 MUTANTS = (
@@ -29,6 +38,7 @@ MUTANTS = (
         'if options.get("dtype") is None and $input.dtype in',
         "if $input.dtype in",
         "_autocast",
+        families=("reduce", "segment"),
     ),
     python("autocast of float64", "autocast", "library", "and arg.dtype != torch.float64", "", "_lowered"),
     python(
@@ -74,6 +84,7 @@ MUTANTS = (
         "any($m != $n and $m != 1 for",
         "any($m != $n for",
         "check_mask",
+        families=("scan",),
     ),
     python("offsets of 32 bits", "dtype", "arguments", "not in (torch.int32, torch.int64)", "not in (torch.int64,)"),
     python(

@@ -40,7 +40,7 @@ def test_places_have_tests() -> None:
     """Each place of pytest's mutants is a family's, and names files that are there."""
     for one in (*cpu.MUTANTS, *ops.MUTANTS, *python.MUTANTS):
         assert set(places.families_of(one)) <= set(places.FAMILIES), one.place
-        files = [name for name in places.tests_of(one, False) if name.endswith(".py")]
+        files = [name for name in places.tests_of(one) if name.endswith(".py")]
         assert files and all((ROOT / name).is_file() for name in files)
 
 
