@@ -6,11 +6,12 @@ lint = .venv-lint/bin
 
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
-.PHONY: help setup build test demo report format lint clean
+.PHONY: help setup build test test-deep demo report format lint clean
 help:
 	@echo "make setup    a Python with torch and the test tools; where there is no torch, downloads it"
 	@echo "make build    set-up, and the two libraries in torch_reductions/: minutes"
-	@echo "make test     set-up, build, every compile check, the test suite: about an hour on two cores"
+	@echo "make test     set-up, build, the test suite: minutes; with progress, and a summary at the end"
+	@echo "make test-deep  what that leaves out: every CUDA source, every schedule, more cases: most of an hour"
 	@echo "make demo     set-up, build, then every rung timed on this machine, and demo.png: a minute"
 	@echo "make report   the CPU seconds of each compile"
 	@echo "make format   formats the sources;  make lint   checks format, style and types"
@@ -23,9 +24,10 @@ build: setup
 	@$(python) tools/build.py
 
 test: setup
-	@$(python) tools/build.py check
-	@$(python) -m tests.kernels.emulator.build
-	@$(python) -m pytest
+	@$(python) tools/suite.py
+
+test-deep: setup
+	@$(python) tools/suite.py deep
 
 demo: build
 	@$(python) -m torch_reductions demo

@@ -2,6 +2,7 @@
 """Builds the two libraries: decides what for and says why, writes build/build.ninja and runs it.
 
     python tools/build.py            torch_reductions/_C.so and, where torch has CUDA, _C_cuda.so
+    python tools/build.py quick      these, and one CUDA source a family for one architecture
     python tools/build.py check      these, every CUDA source, and one file a family for the architectures of wheels
     python tools/build.py report     the CPU seconds of each compile
 
@@ -36,7 +37,8 @@ MIN_TORCH = (2, 11)
 MIN_NVCC = (12, 0)  # the first with C++20
 WHEEL_ARCHS = "7.5;8.0;8.6;8.9;9.0a+PTX"
 DEFAULT_ARCHS = "9.0a"
-# The file of each family that `check` compiles for every architecture of a wheel; a family without one: its first.
+# The file of each family that `check` compiles for every architecture of a wheel, and `quick` for one; a family without
+# one: its first.
 WHEEL_CHECKS = {
     "reduce": "150_single_pass.cu",
     "scan": "070_look_back.cu",
@@ -374,7 +376,7 @@ def make_plan(decision: Decision) -> Plan:
     objects = [compile_step(source, "_C", []) for source in cpu_sources()]
     torch_libraries = ["-ltorch", "-ltorch_cpu", "-lc10"]
     libraries = [link_step("_C.so", objects, torch_libraries, [cxx_stamp, torch_stamp])]
-    plan.targets["libraries"] = libraries
+    plan.targets["libraries"] = plan.targets["quick"] = libraries
     plan.targets["check"] = list(libraries)
     if nvcc:
         flags = ["-DUSE_CUDA", f'-DTORCH_REDUCTIONS_ARCHS="{";".join(decision.archs)}"']
@@ -384,6 +386,7 @@ def make_plan(decision: Decision) -> Plan:
             for source in cuda_sources()
         ]
         all_archs, _ = choose_archs("all", nvcc.known, ())
+        one_each = {source.relative_to(CSRC) for source in wheel_checks()}
         checks = [compile_step(source, "all_archs", ["-DUSE_CUDA"], all_archs) for source in wheel_checks()]
         plan.targets["cuda_objects"] = objects
         plan.targets["cuda_all_archs"] = checks
@@ -398,6 +401,9 @@ def make_plan(decision: Decision) -> Plan:
             plan.targets["check"].append(libraries[-1])
         elif decision.compile_cuda:
             plan.targets["libraries"] = libraries + objects
+        plan.targets["quick"] = plan.targets["libraries"] + [
+            path for path in objects if path.relative_to(BUILD / "_C_cuda").with_suffix("") in one_each
+        ]
     return plan
 
 
@@ -566,7 +572,7 @@ def report() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", nargs="?", default="libraries", choices=["libraries", "check", "report"])
+    parser.add_argument("target", nargs="?", default="libraries", choices=["libraries", "quick", "check", "report"])
     target = parser.parse_args().target
     try:
         report() if target == "report" else build(target)

@@ -90,7 +90,7 @@ def test_use_cuda_0() -> None:
     decision = build.decide({**os.environ, "USE_CUDA": "0", "FORCE_CUDA": ""})
     assert decision.nvcc is None and not decision.link_cuda
     assert "not built: USE_CUDA=0" in decision.why[-1]
-    assert list(build.make_plan(decision).targets) == ["libraries", "check"]
+    assert list(build.make_plan(decision).targets) == ["libraries", "quick", "check"]
 
 
 @pytest.mark.parametrize("cuda", [None, "13.0"])
@@ -294,6 +294,7 @@ def test_libraries_show_their_own_functions_only(library: str) -> None:
     } == set()
 
 
+@pytest.mark.deep
 @needs_build
 def test_compile_time_is_within_its_budget() -> None:
     """Of CI, which compiles with nothing beside it; elsewhere what else runs may double the CPU seconds."""
@@ -310,6 +311,8 @@ def test_compile_time_is_within_its_budget() -> None:
     assert slow == {}
 
 
+@pytest.mark.deep  # it compiles what has not been, and packs all of it
+@pytest.mark.xdist_group("build")
 @needs_build
 def test_wheel(tmp_path: Path) -> None:
     setuptools = pytest.importorskip("setuptools")

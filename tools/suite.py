@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Runs the checks, part by part, and ends in a summary: what ran, what was left out, how long each part took.
+
+    python tools/suite.py          make test: what finds nearly every fault, in minutes
+    python tools/suite.py deep     make test-deep: the rest
+
+A part that fails does not keep the later ones from running, except where nothing could be built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+EMULATOR = "tests/kernels/test_emulator.py"
+SETTINGS = {
+    # An OpenMP thread that spins while it waits takes the core that another test needs.
+    "OMP_WAIT_POLICY": "passive",
+    "GOMP_SPINCOUNT": "0",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    what: str
+    command: Sequence[str]
+    settings: dict[str, str] = field(default_factory=dict)
+    needed: bool = False  # nothing after it can run without it
+
+
+@dataclass(frozen=True)
+class Outcome:
+    part: Part
+    seconds: float
+    code: int
+    said: str
+
+
+def pytest(*arguments: str, workers: bool = True) -> list[str]:
+    """Two workers at most: the tests start threads and processes of their own."""
+    count = min(2, len(os.sched_getaffinity(0)))
+    spread = ["-n", str(count), "--dist", "loadgroup"] if workers and importlib.util.find_spec("xdist") else []
+    return ["-m", "pytest", "-q", "-rfE", *spread, *arguments]
+
+
+def quick() -> list[Part]:
+    return [
+        Part("build", "_C, and one CUDA source a family", ["tools/build.py", "quick"], needed=True),
+        Part(
+            "emulator's build", "the CUDA kernels for the CPU", ["-m", "tests.kernels.emulator.build", "plain", "races"]
+        ),
+        Part("emulator", "the CUDA kernels on the CPU", pytest(EMULATOR, "--cover", "each", workers=False)),
+        Part("tests", "each value of each parameter", pytest("--cover", "each", f"--ignore={EMULATOR}")),
+    ]
+
+
+def deep() -> list[Part]:
+    one_job = {} if os.environ.get("MAX_JOBS") else {"MAX_JOBS": "1"}
+    return [
+        # One compiler at a time: a budget counts the CPU seconds, and two compilers inflate each other's.
+        Part("build", "every CUDA source", ["tools/build.py", "check"], one_job, needed=True),
+        Part("emulator's build", "with AddressSanitizer", ["-m", "tests.kernels.emulator.build"]),
+        Part("emulator", "the other schedules", pytest(EMULATOR, "--cover", "rest", workers=False)),
+        Part(
+            "tests",
+            "each two values, in a random order",
+            pytest("--cover", "rest", "--shuffle", "1", f"--ignore={EMULATOR}"),
+            {"COMPILE_BUDGET": "1"},
+        ),
+        Part(
+            "threads",
+            "with threads that spin",
+            pytest("-k", "thread", f"--ignore={EMULATOR}"),
+            {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "100000"},
+        ),
+    ]
+
+
+def run(part: Part) -> Outcome:
+    """Its output as it comes, and the line of it that says most."""
+    environment = {**SETTINGS, **os.environ, **part.settings}
+    begin = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, *part.command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout is not None
+    last = b""
+    while piece := os.read(process.stdout.fileno(), 1 << 16):  # pytest's dots come without an end of line
+        sys.stdout.buffer.write(piece)
+        sys.stdout.flush()
+        last = (last + piece)[-(1 << 16) :]
+    code = process.wait()
+    counts = re.findall(
+        r"^=* ?(\d+ (?:passed|failed|error).*?) in [\d.]+s", last.decode(errors="replace"), re.MULTILINE
+    )
+    return Outcome(part, time.monotonic() - begin, code, counts[-1] if counts else "")
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def summary(suite: str, outcomes: Sequence[Outcome]) -> str:
+    lines = [f"make {'test' if suite == 'quick' else 'test-deep'}: minutes and seconds of each part", ""]
+    for done in outcomes:
+        what = done.said or done.part.what
+        lines.append(
+            f"{clock(done.seconds):>6}  {'ok    ' if done.code == 0 else 'FAILED'}  {done.part.name:17} {what}"
+        )
+    lines.append(f"{clock(sum(done.seconds for done in outcomes)):>6}  in all")
+    if suite == "quick":
+        left = sum(int(count) for done in outcomes for count in re.findall(r"(\d+) deselected", done.said))
+        lines += ["", f"Left to make test-deep: {left} cases, and {', '.join(part.what for part in deep()[:2])}."]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suite", nargs="?", default="quick", choices=["quick", "deep"])
+    suite = parser.parse_args().suite
+    parts = quick() if suite == "quick" else deep()
+    outcomes: list[Outcome] = []
+    for i, part in enumerate(parts):
+        print(f"\n--- [{i + 1}/{len(parts)}] {part.name}: {part.what}\n", flush=True)
+        outcomes.append(run(part))
+        if outcomes[-1].code != 0 and part.needed:
+            break
+    print(f"\n{summary(suite, outcomes)}")
+    return int(any(done.code != 0 for done in outcomes) or len(outcomes) < len(parts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
