@@ -44,8 +44,9 @@ def test_places_have_tests() -> None:
         assert files and all((ROOT / name).is_file() for name in files)
 
 
-def test_results_are_of_mutants() -> None:
+def test_the_page_shows_what_is_kept() -> None:
     assert set(results.read()) <= {one.name for one in MUTANTS}
+    assert (ROOT / results.PAGE).read_text() == results.page(MUTANTS), "python -m tests.mutants --table"
 
 
 def test_a_sample_is_repeated_and_of_many_places() -> None:
