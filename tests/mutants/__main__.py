@@ -23,7 +23,7 @@ from tests.kernels.emulator import build
 from . import cpu, cuda, emulator, ops, python, results
 from .cuda import KernelMutant
 from .mutant import ROOT, Mutant
-from .run import MutantError, Result, run
+from .run import SELECTIONS, MutantError, Result, run
 
 MUTANTS: tuple[Mutant, ...] = (*python.MUTANTS, *ops.MUTANTS, *cpu.MUTANTS, *cuda.MUTANTS)
 
@@ -71,6 +71,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--new", action="store_true", help="only those of which nothing is kept")
+    parser.add_argument(
+        "--quick", action="store_true", help="the quick suite alone; what that leaves alive is not kept"
+    )
     parser.add_argument("--check", action="store_true", help="compares with what is kept, and keeps nothing")
     parser.add_argument("--table", action="store_true", help="writes docs/mutants.md")
     options = parser.parse_args()
@@ -85,9 +88,10 @@ def main() -> int:
     kinds = {mutant.build for mutant in mutants if isinstance(mutant, KernelMutant)}
     if kinds:
         emulator.make(kinds)
+    selections = ("quick",) if options.quick else tuple(SELECTIONS)
     wrong, total, tests = 0, 0.0, []
     with ProcessPoolExecutor(options.jobs) as pool:
-        running = {pool.submit(run, mutant): mutant for mutant in mutants}
+        running = {pool.submit(run, mutant, selections): mutant for mutant in mutants}
         for done, future in enumerate(as_completed(running), start=1):
             mutant, result = running[future], future.result()
             head = f"{done:3}/{len(mutants)}"
@@ -102,7 +106,7 @@ def main() -> int:
             tests += [result.by] if result.found in ("quick", "deep") else []
             words = f"{result.found:8} {mutant.name} ({mutant.kind}, {mutant.file}) {result.by}"
             print(f"{head} {result.seconds:5.0f} s {words}", flush=True)
-            if not options.check:
+            if not options.check and result.found != "left":
                 results.keep(mutant.name, result, MUTANTS)
     for test in fail_without_a_fault(tests):
         wrong += 1

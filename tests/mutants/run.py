@@ -26,7 +26,7 @@ CPU_SECONDS, SECONDS = 1200, 3600  # a mutant may run on without end, or wait fo
 
 @dataclass(frozen=True)
 class Result:
-    found: str  # quick, deep, emulator, survives, or equivalent
+    found: str  # quick, deep, emulator, survives, equivalent, or left: by the quick suite, no other was run
     by: str  # a test's id, the emulator's build and its words, or the reason
     seconds: float = 0  # of CPU time
 
@@ -102,7 +102,7 @@ def failed_test(status: int, output: str) -> str:
     raise MutantError(f"pytest ended with {status}:\n{output[-2000:]}")
 
 
-def run_tests(mutant: Mutant, tree: Path) -> Result:
+def run_tests(mutant: Mutant, tree: Path, selections: Sequence[str]) -> Result:
     env = dict(os.environ, PYTHONPATH=str(tree), OMP_WAIT_POLICY="passive", GOMP_SPINCOUNT="0")
     env["MUTANT_LIKELY"] = places.likely_of(mutant)
     copy_tree(tree, mutant)
@@ -110,16 +110,16 @@ def run_tests(mutant: Mutant, tree: Path) -> Result:
         build_tree(tree, env)
     pytest = [sys.executable, "-m", "pytest", "-x", "-v", "--tb=no", "--durations=0"]
     pytest += ["-p", "tests.mutants.first", "-p", "no:cacheprovider"]
-    for name, cover in SELECTIONS.items():
-        status, output = run_process([*pytest, "--cover", cover, *places.tests_of(mutant)], tree, env)
+    for name in selections:
+        status, output = run_process([*pytest, "--cover", SELECTIONS[name], *places.tests_of(mutant)], tree, env)
         if status == 5 and name == "deep":
             continue
         if status != 0:
             return Result(name, failed_test(status, output))
-    return Result("survives", "")
+    return Result("survives" if "deep" in selections else "left", "")
 
 
-def run(mutant: Mutant) -> Result | MutantError:
+def run(mutant: Mutant, selections: Sequence[str] = tuple(SELECTIONS)) -> Result | MutantError:
     """In a process of its own: the CPU seconds are those of its children."""
     from . import emulator
     from .cuda import KernelMutant
@@ -127,7 +127,7 @@ def run(mutant: Mutant) -> Result | MutantError:
     before = os.times()
     tree = ROOT / TREES / str(os.getpid())
     try:
-        result = emulator.run(mutant, tree) if isinstance(mutant, KernelMutant) else run_tests(mutant, tree)
+        result = emulator.run(mutant, tree) if isinstance(mutant, KernelMutant) else run_tests(mutant, tree, selections)
     except MutantError as error:
         return error
     finally:
