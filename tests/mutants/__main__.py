@@ -5,8 +5,8 @@
     python -m tests.mutants --sample 10 --seed 7 --check     ten, of as many places as there are; keeps nothing
     python -m tests.mutants --table                          writes docs/mutants.md from what is kept
 
-What is found is kept in results.csv beside this file, a row a mutant. The exit status is 1 where a mutant is not found
-that was found before, where a new one survives, and where one cannot be run.
+What is found is kept in results.csv beside this file, a row a mutant, and shown in docs/mutants.md. The exit status is 1
+where a mutant is not found that was found before, where a new one survives, and where one cannot be run.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ def fail_without_a_fault(tests: Iterable[str]) -> list[str]:
     return failed or [done.stdout[-1000:] + done.stderr[-1000:]]
 
 
+def write_page() -> None:
+    (ROOT / results.PAGE).write_text(results.page(MUTANTS))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="of names, kinds or files")
@@ -78,7 +82,7 @@ def main() -> int:
     parser.add_argument("--table", action="store_true", help="writes docs/mutants.md")
     options = parser.parse_args()
     if options.table:
-        (ROOT / results.PAGE).write_text(results.page(MUTANTS))
+        write_page()
         return 0
 
     mutants = chosen(options.words, options.sample, options.seed)
@@ -108,6 +112,8 @@ def main() -> int:
             print(f"{head} {result.seconds:5.0f} s {words}", flush=True)
             if not options.check and result.found != "left":
                 results.keep(mutant.name, result, MUTANTS)
+    if not options.check:
+        write_page()
     for test in fail_without_a_fault(tests):
         wrong += 1
         print(f"ERROR: fails without a fault, too: {test}")

@@ -170,6 +170,7 @@ MUTANTS = (
         "$d < $ahead or ($1)]",
         "$d < $ahead]",
         "sum_to_shape",
+        families=("add", "matmul"),
     ),
     # --- scan
     python(
