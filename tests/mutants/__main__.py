@@ -5,8 +5,8 @@
     python -m tests.mutants --sample 10 --seed 7 --check     ten, of as many places as there are; keeps nothing
     python -m tests.mutants --table                          writes docs/mutants.md from what is kept
 
-What is found is kept in results.csv beside this file, a row a mutant, and shown in docs/mutants.md. The exit status is 1
-where a mutant is not found that was found before, where a new one survives, and where one cannot be run.
+What is found is kept in results.csv beside this file, a row a mutant, and shown in docs/mutants.md. The exit status is
+1 where a mutant is not found that was found before, where a new one survives, and where one cannot be run.
 """
 
 from __future__ import annotations
