@@ -190,7 +190,7 @@ def test_opinfo(function: str, dtype: str, device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_flags_of_integers(device: str) -> None:
-    """Made before they are folded: 2 and -2 are two that are true, though their sum is 0; so is a product that wraps."""
+    """Made before they are folded: 2 and -2 are true, though their sum is 0, and so are factors whose product wraps."""
     for variant in (name for name in tr.variants("sum", device) if "bool" in LADDER[name].dtypes):
         assert tr.sum(torch.tensor([2, -2], device=device), dtype=torch.bool, variant=variant), variant
         assert tr.prod(torch.tensor([2**32, 2**32], device=device), dtype=torch.bool, variant=variant), variant
