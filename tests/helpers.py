@@ -214,6 +214,17 @@ def wild(shape: tuple[int, ...], dtype: str, function: str, device: str = "cpu",
     return x.to(device, kind)
 
 
+def odd_bytes(flags: torch.Tensor) -> torch.Tensor:
+    """The same bools with any byte but 0 for true, as x.view(torch.bool) and other libraries make them."""
+    true = torch.tensor([1, 2, 3, 64, 85, 128, 254, 255], dtype=torch.uint8, device=flags.device)
+    return (flags * true[torch.randint(len(true), flags.shape, device=flags.device)]).view(torch.bool)
+
+
+def are_bools(*results: torch.Tensor) -> bool:
+    """Whether those of type bool hold the bytes 0 and 1 alone."""
+    return all(int(result.view(torch.uint8).max()) < 2 for result in results if result.dtype == torch.bool)
+
+
 def castable(shape: tuple[int, ...], dtype: str, out: str, product: bool, device: str) -> torch.Tensor:
     """Whole numbers and quarters whose sums and products are exact; any integers where they are cast to others."""
     values = 2.0 ** torch.randint(-1, 2, shape) if product else torch.randint(-9, 10, shape) / 4
@@ -285,6 +296,15 @@ def views(x: torch.Tensor) -> Iterator[torch.Tensor]:
     yield wide[..., 1::3]
     for offset in range(1, 16 // x.element_size() + 1):
         yield torch.cat([x.new_ones(offset), x.reshape(-1)])[offset:].view(x.shape)
+
+
+def empties(shape: Sequence[int], device: str = "cpu") -> Iterator[torch.Tensor]:
+    """Tensors without elements whose dims lie in memory in any order: most of them do not merge."""
+    for order in itertools.permutations(range(len(shape))):
+        yield torch.empty([shape[d] for d in order], device=device).permute([order.index(d) for d in range(len(shape))])
+
+
+NO_ELEMENTS = [((0, 7, 5), 0), ((9, 4, 0), 2), ((2, 0, 3, 4), 1), ((5, 31, 2, 0), 3)]  # and the dim of none
 
 
 def every_small_size(x: torch.Tensor) -> Iterator[tuple[torch.Tensor, int]]:

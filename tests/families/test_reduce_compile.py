@@ -299,6 +299,16 @@ def test_dim_is_an_argument_of_the_compiled_function(function: str) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_dim_that_only_a_part_of_the_function_sees_as_symbolic(function: str) -> None:
+    """Where a tensor names the dim, the graph breaks: it is found in eager mode, and goes on to the graph as an int."""
+    np = pytest.importorskip("numpy")
+    x = torch.randn(3, 4)
+    for by, dim in (("argmin", np.int64(1)), ("argmin", np.int8(-1)), (function, torch.tensor(1))):
+        compiled = torch.compile(lambda t, by=by, d=dim: getattr(tr, by)(t, d), backend="eager")
+        assert torch.equal(compiled(x), getattr(tr, by)(x, int(dim)))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_vmap_of_the_operator_itself(function: str) -> None:
     """As an exported graph calls it."""
     x = torch.randn(3, 4, 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +23,14 @@ from helpers import (
     LONG_DTYPES,
     SHAPES,
     VIEWS,
+    are_bools,
     as_view,
     base_shape,
     call,
     cases,
     castable,
     dims_of,
+    odd_bytes,
     opinfo_samples,
     random,
     table,
@@ -132,6 +135,23 @@ def test_values(function: str, rung: str, dtype: str, shape: tuple[int, ...], de
         error = (actual.cpu().double() - case.exact).abs()
         right = (error <= allowed) | torch.isclose(actual, expected, 0, 0, equal_nan=True).cpu()  # inf and NaN too
         assert right.all(), f"{case.where}: off by {error.max():.3g}, where {allowed.max():.3g} is allowed"
+
+
+@table("function rung device", [(*c[:2], c[3]) for c in cases(dtypes=["bool"])])
+def test_bools_of_any_byte(function: str, rung: str, device: str) -> None:
+    """As torch reads them: any byte but 0 is true. In every layout and type of result."""
+    outs = (torch.bool, torch.uint8, torch.float32) if function in ("sum", "prod") else ()
+    views = [lambda t: t, lambda t: t.permute(2, 0, 1), lambda t: t[::2, :, ::2]]
+    for n, density in itertools.product((7, 700), (0.97, 1.0)):
+        flags = torch.rand(4, n, 5, device=device) < density
+        odd = odd_bytes(flags)
+        for see, dim in itertools.product(views, (0, 1, None)):
+            expected = torch_call(function, see(flags), dim)
+            assert torch.equal(torch_call(function, see(odd), dim), expected)
+            assert torch.equal(call(function, see(odd), dim, variant=rung), expected), (n, dim)
+            for dtype in outs:
+                result = call(function, see(odd), dim, variant=rung, dtype=dtype)
+                assert torch.equal(result, expected.to(dtype)) and are_bools(result), (n, dim, dtype)
 
 
 @table("function rung dtype n device", [(*c[:3], n, c[3]) for c in cases(["sum", "prod"], FLOATS) for n in LENGTHS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import warnings
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from helpers import (
     LENGTHS,
     LONG,
     LONG_DTYPES,
+    NO_ELEMENTS,
     SCANS,
     SHAPES,
     TILE_CHAINS,
@@ -29,6 +31,7 @@ from helpers import (
     base_shape,
     cases,
     castable,
+    empties,
     initial,
     needs_cuda,
     opinfo_samples,
@@ -140,6 +143,16 @@ def test_values(function: str, rung: str, dtype: str, shape: tuple[int, ...], de
         error = (actual[0].cpu().double() - case.exact).abs()
         right = (error <= allowed) | torch.isclose(actual[0], case.expected[0], 0, 0, equal_nan=True).cpu()
         assert right.all(), f"{what}: off by {error.max():.3g}, where {allowed.max():.3g} is allowed"
+
+
+@table("function rung device", [(f, r, on) for f, r, _, on in cases(SCANS, ["float32"])])
+def test_initial_elements_of_any_strides(function: str, rung: str, device: str) -> None:
+    """Of no elements, whose dims do not merge, the initial ones are there."""
+    for shape, dim in NO_ELEMENTS:
+        for x, reverse in itertools.product(empties(shape, device), (False, True)):
+            results = parts(getattr(tr, function)(x, dim, include_initial=True, reverse=reverse, variant=rung))
+            for part, value in zip(results, (initial(function, x.dtype), -1), strict=False):
+                assert part.shape == (*shape[:dim], 1, *shape[dim + 1 :]) and bool((part == value).all())
 
 
 @table(

@@ -17,18 +17,22 @@ from helpers import (
     FLOATS,
     FOLDS,
     INTEGERS,
+    NO_ELEMENTS,
     SEGMENTS,
     UNSUPPORTED,
     VIEWS,
     Log,
+    are_bools,
     as_view,
     assert_lets_go,
     assert_same_bits,
     assert_same_on_instruction_sets,
     base_shape,
     castable,
+    empties,
     needs_cuda,
     numpy,
+    odd_bytes,
     random,
     right_or_raises,
     special_rows,
@@ -114,6 +118,19 @@ def test_values(rung: str, fold: str, dtype: str, device: str) -> None:
                 assert torch.equal(actual, expected)
 
 
+@table("rung fold device", [(r, f, on) for r, on in RUNGS for f in FOLDS if f != "mean"])
+def test_bools_of_any_byte(rung: str, fold: str, device: str) -> None:
+    """As torch reads them: any byte but 0 is true."""
+    for shape, dim in (((5000,), 0), ((700, 33), 0), ((6, 700), 1), ((5, 300, 3), 1)):
+        for density in (0.5, 0.97, 1.0):
+            flags = torch.rand(shape, device=device) < density
+            x, cu_seqlens = odd_bytes(flags), segments(shape[dim], 30, device)
+            expected = loop(fold, flags, cu_seqlens, dim)
+            for view in (x, x.T.contiguous().T):
+                actual = run(fold, view, cu_seqlens, dim, variant=rung)
+                assert torch.equal(actual, expected) and are_bools(actual), shape
+
+
 @table("rung device", RUNGS)
 def test_empty_segments(rung: str, device: str) -> None:
     cu_seqlens = torch.tensor([0, 0, 2, 2, 2, 3, 3], device=device)
@@ -136,6 +153,28 @@ def test_empty_segments(rung: str, device: str) -> None:
         assert run(fold, x, torch.zeros(1, dtype=torch.int64, device=device), variant=rung).shape == (0,)
         nothings = run(fold, x, torch.zeros(4, dtype=torch.int64, device=device), variant=rung)
         assert_same_bits(nothings, torch.full_like(nothings, nothing), (fold, dtype))
+
+
+@table("rung device", RUNGS)
+def test_empty_segments_of_any_strides(rung: str, device: str) -> None:
+    for shape, dim in NO_ELEMENTS:
+        cu_seqlens = torch.zeros(3, dtype=torch.int64, device=device)
+        for fold, x in itertools.product(FOLDS, empties(shape, device)):
+            nothings = run(fold, x, cu_seqlens, dim, variant=rung)
+            assert nothings.shape == (*shape[:dim], 2, *shape[dim + 1 :])
+            assert_same_bits(nothings, run(fold, torch.empty(shape, device=device), cu_seqlens, dim, variant=rung))
+
+
+@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
+def test_wide_and_strided(fold: str, device: str) -> None:
+    """Lines that no single strip holds, apart in memory: the second strip begins where the first one ends."""
+    x, cu_seqlens = wild((50, 2400), "float32", fold, device, special=False), segments(50, 9, device)
+    for base in (x, x.T.contiguous().T):
+        for apart in (base[:, ::2], base[:, 1:1400]):
+            expected = run(fold, apart.contiguous(), cu_seqlens)
+            assert_same_bits(run(fold, apart, cu_seqlens), expected)
+            for s, alone_there in alone(fold, apart, cu_seqlens, 0):
+                assert_same_bits(expected[s], alone_there)
 
 
 OUT = [(f, o) for f in FOLDS[:3] for o in DTYPES if takes(f, o)]

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers import run_python
 
 from tools import build
 
@@ -280,6 +281,29 @@ def test_libraries_keep_to_the_stable_abi(library: str) -> None:
     names = undefined(paths)
     assert any(name.startswith("aoti_torch_") or name.startswith("torch_") for name in names)  # torch's C functions
     assert [name for name in names if re.search(r"(?<!\w)(at|c10|torch)::", name)] == []
+
+
+@needs_build
+def test_a_second_copy_in_one_process_is_refused(tmp_path: Path) -> None:
+    """With words, as a library and as a package; the first copy's operators go on."""
+    package = shutil.copytree(ROOT / "torch_reductions", tmp_path / "second", ignore=shutil.ignore_patterns("__py*"))
+    code = f"""
+        import os, sys, torch
+        import torch_reductions as tr
+        os.dup2(1, 2)
+        sys.path.insert(0, {str(tmp_path)!r})
+        try:
+            import second
+        except ImportError as error:
+            print("ImportError:", error, flush=True)
+        torch.ops.load_library({str(package / "_C.so")!r})
+        print(tr.sum(torch.ones(5)), flush=True)
+    """
+    said = run_python(code).splitlines()
+    path, words = re.escape(str(package / "_C.so")), "is refused, because another copy of"
+    assert re.match(rf"ImportError: {path} {words} torch_reductions.*{ROOT / 'torch_reductions'}.*one copy", said[0])
+    assert re.match(rf"torch_reductions: {path} {words} the library.*one copy", said[1])
+    assert said[2:] == ["tensor(5.)"]
 
 
 @needs_build
