@@ -44,8 +44,8 @@ MUTANTS = (
         "NaN in a maximum",
         "identity",
         "reduce/ordered_kernels.h",
-        "($right > $left) | ($right != $right) ?",
-        "($right > $left) ?",
+        "($right > $left) | ($right != $right)",
+        "($right > $left)",
         "MaxOf",
     ),
     cpu(
@@ -317,8 +317,8 @@ MUTANTS = (
         "a factor of 0 of flags",
         "identity",
         "add/vectorized_kernels.h",
-        "$x[$v] |= $y[$v] * $factor",
-        "$x[$v] |= $y[$v]",
+        "$x[$v] | ($y[$v] & -$factor)",
+        "$x[$v] | $y[$v]",
     ),
     cpu(
         "the next 512 strided halves",
