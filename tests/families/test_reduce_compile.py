@@ -261,6 +261,20 @@ def test_autocast(function: str, dtype: torch.dtype) -> None:
     torch.testing.assert_close(actual, expected)
 
 
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_autocast_on_the_cpu(function: str) -> None:
+    """prod goes to float32, as torch's does, but not where a dtype is named; the others keep their type."""
+    x = torch.randint(1, 3, (3, 4)).half()
+    forms: list[dict[str, Any]] = [{}]
+    if function in ("sum", "prod", "mean"):
+        forms += [{"dtype": torch.float16}, {"dtype": torch.float64}]
+    for options in forms:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            actual, expected = call(function, x, 1, **options), torch_call(function, x, 1, **options)
+        assert actual.dtype == expected.dtype, options
+        torch.testing.assert_close(actual, expected)
+
+
 @needs_cuda
 def test_reduce_overhead_in_a_fresh_process() -> None:
     """CUDA graphs under torch.compile, where the first call of the process is the captured one."""
