@@ -78,6 +78,12 @@ def deep() -> list[Part]:
             {"COMPILE_BUDGET": "1"},
         ),
         Part(
+            "mutants",
+            "ten faults that the tests find",
+            ["-m", "tests.mutants", "--sample", "10", "--seed", "1", "--check", "--jobs", "2"],
+        ),
+        Part("fuzzer", "random calls against torch in float64", ["-m", "tests.fuzz", "--seconds", "60"]),
+        Part(
             "threads",
             "with threads that spin",
             pytest("-k", "thread", f"--ignore={EMULATOR}"),

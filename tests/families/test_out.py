@@ -131,7 +131,7 @@ def test_another_shape_is_resized(function: str) -> None:
     x = torch.randn(3, 4)
     for options in FORMS.values():
         expected = parts(getattr(tr, function)(x, 1, **options))
-        for shape in ((0,), (2,), (3, 3), (70,)):
+        for shape in ((0,), (1,), (2,), (3, 3), (70,)):
             outs = tuple(torch.empty(shape, dtype=part.dtype) for part in expected)
             with warnings.catch_warnings(record=True) as seen:
                 warnings.simplefilter("always")
@@ -210,6 +210,29 @@ def test_errors(name: str, function: str) -> None:
             wrong(getattr(torch, function), function)
     with pytest.raises(error, match=f"(?s){message}"):
         wrong(getattr(tr, function), function)
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_errors_after_a_resize(function: str) -> None:
+    """The kernels' words, without their place in the sources: those of out, where input, mask and shapes are right."""
+    x, empty = torch.ones(3), torch.empty(0)
+    wrong = {"complex64": torch.empty(0, dtype=torch.complex64)} if function in FOLDS else {}
+    if function in EXTREMES:
+        wrong = {"more than one element": torch.empty(1, dtype=torch.int64).expand(3)}
+    for words, out in wrong.items():
+        with pytest.raises((RuntimeError, NotImplementedError), match=words) as error:
+            getattr(tr, function)(x, 0, out=(empty, out) if function in EXTREMES else out)
+        assert "csrc" not in str(error.value)
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_the_input_is_not_resized(function: str) -> None:
+    x = torch.ones(3)
+    with pytest.raises(
+        RuntimeError, match=rf"{function}\(\): (out|values) is an argument that is read, too.*\[3\].*\[4\]"
+    ):
+        getattr(tr, function)(x, 0, include_initial=True, out=outs_for(function, x))
+    assert x.shape == (3,)
 
 
 @pytest.mark.parametrize("function", SCANS)

@@ -206,3 +206,13 @@ def test_opinfo(function: str, dtype: str, device: str) -> None:
     for x, args, kwargs in opinfo_samples(function, dtype, device):
         actual, expected = (getattr(by, function)(x, *args, **kwargs) for by in (tr, torch))
         torch.testing.assert_close(actual, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_flags_of_integers(device: str) -> None:
+    """Made before they are folded: 2 and -2 are true, though their sum is 0, and so are factors whose product wraps."""
+    for variant in (name for name in tr.variants("sum", device) if "bool" in LADDER[name].dtypes):
+        assert tr.sum(torch.tensor([2, -2], device=device), dtype=torch.bool, variant=variant), variant
+        assert tr.prod(torch.tensor([2**32, 2**32], device=device), dtype=torch.bool, variant=variant), variant
+    cu_seqlens = torch.tensor([0, 2], device=device)
+    assert tr.segment_sum(torch.tensor([2, -2], device=device), cu_seqlens, dtype=torch.bool)
