@@ -156,12 +156,18 @@ def torch_scan(
     exclusive: bool = False,
     reverse: bool = False,
     include_initial: bool = False,
+    mask: torch.Tensor | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, ...]:
     """The values, and the indices where there are some, of every form by torch: flipped, shifted, flipped back."""
     line = x.reshape(1) if x.ndim == 0 else x
     n = line.shape[dim]
-    results = torch_once(function, line.flip(dim) if reverse else line, dim, **options)
+    line = line.flip(dim) if reverse else line
+    if mask is None:
+        results = torch_once(function, line, dim, **options)
+    else:
+        mask = mask.expand(x.shape).reshape(line.shape)
+        results = torch_masked(function, line, mask.flip(dim) if reverse else mask, dim, n if reverse else -1, **options)
     if exclusive or include_initial:
         shape = list(line.shape)
         shape[dim] = 1
@@ -175,6 +181,21 @@ def torch_scan(
             indices = n - 1 - results[1]
             results = (results[0], indices)
     return tuple(r.reshape(()) for r in results) if x.ndim == 0 and not include_initial else results
+
+
+def torch_masked(
+    function: str, x: torch.Tensor, mask: torch.Tensor, dim: int, nowhere: int, **options: Any
+) -> tuple[torch.Tensor, ...]:
+    """What is hidden counts as nothing: the elements that are shown come first, and each place takes the scan of those
+    before it."""
+    order = mask.logical_not().int().argsort(dim, stable=True)
+    results = torch_once(function, x.gather(dim, order), dim, **options)
+    count = mask.cumsum(dim)
+    results = tuple(r.gather(dim, (count - 1).clamp(min=0)) for r in results)
+    if len(results) == 2:
+        results = results[0], order.gather(dim, results[1])
+    firsts = (initial(function, results[0].dtype), nowhere)
+    return tuple(torch.where(count > 0, r, torch.full_like(r, f)) for r, f in zip(results, firsts, strict=False))
 
 
 def dims_of(function: str, ndim: int) -> list[Any]:
