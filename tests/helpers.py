@@ -188,7 +188,7 @@ def torch_masked(
 ) -> tuple[torch.Tensor, ...]:
     """What is hidden counts as nothing: the elements that are shown come first, and each place takes the scan of those
     before it."""
-    order = mask.logical_not().int().argsort(dim, stable=True)
+    order = mask.logical_not().int().argsort(dim=dim, stable=True)
     results = torch_once(function, x.gather(dim, order), dim, **options)
     count = mask.cumsum(dim)
     results = tuple(r.gather(dim, (count - 1).clamp(min=0)) for r in results)
