@@ -3,6 +3,7 @@ and how far from the exact values a result may be."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,7 @@ from helpers import (
     INTEGERS,
     TILE_CHAINS,
     random,
+    raw,
     runs_here,
     wild,
 )
@@ -100,6 +102,8 @@ def forms(subject: Subject) -> int:
 def along(subject: Subject, shape: Shape, dim: Any, form: int = 0) -> Sample:
     """A call along a dim in one of the forms: of the scans plain, with a mask, of packed segments, and of both."""
     n = shape[dim] if shape and isinstance(dim, int) else 1
+    if not shape:  # one segment: families/test_packed.py
+        form %= {"scan": 12, "recurrence": 4}.get(subject.family, 1)
     kind = (torch.int32, torch.int64)[form % 2]
     if subject.family == "reduce":
         return Sample("", {"input": shape}, {"dim": dim})
@@ -166,6 +170,84 @@ def sized(subject: Subject, length: int, others: Shape = (), place: int = 0, for
     if subject.name == "sum_squared_distances" and form % 2:
         return across(subject, m, n, length, form)
     return across(subject, m, length, n, form)
+
+
+LINES = [(1, 70001), (3, 4099), (40, 1025), (300, 33), (65, 200), (1000, 7), (4, 600)]
+MATRICES = [(33, 530, 21), (1, 600, 64), (70, 33, 1), (17, 1030, 9), (130, 40, 131), (4, 0, 3)]
+
+
+def some_calls(subject: Subject) -> Iterator[Sample]:
+    """Few long lines and many short ones, rows, columns and the middle; matrices of every shape; each form in turn."""
+    turns = itertools.count()
+    if subject.family in ALONG:
+        yield from (along(subject, shape, 1, next(turns)) for shape in LINES)
+        yield from (along(subject, shape[::-1], 0, next(turns)) for shape in LINES[1:4])
+        yield along(subject, (5, 260, 7), 1, next(turns))
+    elif subject.family == "matmul":
+        yield from (across(subject, *sizes, next(turns)) for sizes in (*MATRICES, (5, 515, 33)))
+    elif subject.name == "add":
+        yield from (across(subject, *sizes, next(turns)) for sizes in ((33, 3, 97), (1, 2, 5003), (700, 4, 5), (3, 0, 900)))
+    else:
+        yield from (across(subject, 300, k, n, next(turns)) for k, n in ((9, 3), (1, 4), (20, 2), (33, 10), (700, 1)))
+
+
+def shared_calls(subject: Subject) -> Iterator[Sample]:
+    """So large that several threads have parts of them, whatever the work is cut along."""
+    turns = itertools.count()
+    if subject.family in ALONG:
+        for shape in [(300001,), (7, 50001), (3000, 130), (130, 3000), (40001, 17)]:
+            yield from (along(subject, shape, dim, next(turns)) for dim in range(len(shape)))
+        if subject.family == "reduce":
+            yield along(subject, (7, 50001), None)
+    elif subject.family == "matmul":
+        for sizes in ((130, 700, 129), (1, 3000, 200), (2, 9000, 3), (700, 5, 3), (5, 600, 40)):
+            yield from (across(subject, *sizes, next(turns)) for _ in range(2))
+    elif subject.name == "add":
+        yield from (across(subject, 1999, 2, 1501, form) for form in range(3))
+    else:
+        yield from (across(subject, 9011, 20, 3, form) for form in range(2))
+
+
+def batches(subject: Subject) -> Iterator[tuple[Sample, dict[str, int], int]]:
+    """A call, the dim of each tensor along which it has examples, and that of the result."""
+    name = subject.name
+    if subject.family in ALONG:
+        for shape in [(37, 1025), (300, 33), (3, 9001)]:
+            for form in range(forms(subject)):
+                sample = along(subject, shape, -1, form)
+                if "mask" not in sample.options:
+                    yield sample, dict.fromkeys(sample.shapes, 0), 0
+    elif subject.family == "matmul":
+        rows = across(subject, 400, 530, 35, 4 if name.startswith(("add", "badd")) else 0)
+        of = {"addmm": "mat1", "baddbmm": "batch1"}.get(name, "input")
+        yield rows, {of: len(rows.shapes[of]) - 2}, 1 if len(rows.shapes[of]) == 3 else 0
+        columns = {"linear": ("weight", 0), "matmul": ("other", 1), "addmm": ("mat2", 1), "baddbmm": ("batch2", 2)}
+        other, dim = columns.get(name, ("mat2", 2 if name == "bmm" else 1))
+        few = across(subject, 3, 530, 257, 0)
+        if "input" not in few.shapes or few.shapes["input"] != (257,):
+            yield few, {other: dim}, -1
+        if name in ("bmm", "baddbmm", "matmul"):
+            batch = across(subject, 33, 600, 9, 4)
+            names = [key for key, shape in batch.shapes.items() if len(shape) > 2]
+            yield batch, {key: 0 for key in names}, 0
+    elif name == "add":
+        yield across(subject, 37, 0, 1025, 0), {"input": 0, "other": 0}, 0
+    elif name == "sum_squared_distances":
+        yield from ((across(subject, 2500, 11, dims), {"points": 0}, 0) for dims in (2, 3, 5))
+
+
+def digests() -> str:
+    """One of each family, of every function, type and layout: the same wherever it is computed."""
+    result = {family: hashlib.sha256() for family in library.FAMILIES}
+    for subject in SUBJECTS.values():
+        for dtype in subject.dtypes:
+            torch.manual_seed(1)
+            for sample in some_calls(subject):
+                x = wild_tensors(subject, sample, dtype)
+                for layout in ("contiguous", "transposed", "sliced"):
+                    for part in parts(subject.bind(sample)(*(laid_out(t, layout) for t in x))):
+                        result[subject.family].update(raw(part))
+    return " ".join(f"{family}={digest.hexdigest()}" for family, digest in result.items())
 
 
 # --- What the tensors hold ------------------------------------------------------------------------------------------
