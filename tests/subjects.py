@@ -27,11 +27,22 @@ Tensors = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Sample:
-    """One small call: the shapes of the tensors that have values, and all else by name, offsets and masks as tensors."""
+    """A small call: the shapes of the tensors that have values, and all else by name, offsets and masks as tensors."""
 
     name: str
     shapes: dict[str, Shape]
     options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def fixed(self) -> dict[str, Tensor]:
+        """Offsets and mask."""
+        return {name: value for name, value in self.options.items() if isinstance(value, Tensor)}
+
+    @property
+    def opened(self) -> Sample:
+        """The same call as a function of offsets and mask, too: they stand behind the others."""
+        options = {name: value for name, value in self.options.items() if name not in self.fixed}
+        return Sample(self.name, {**self.shapes, **{n: tuple(t.shape) for n, t in self.fixed.items()}}, options)
 
     @property
     def is_empty(self) -> bool:
@@ -90,13 +101,19 @@ class Subject:
         kind = getattr(torch, dtype)
         return [values(shape, kind).to(device).requires_grad_(grad) for shape in sample.shapes.values()]
 
+    def every_tensor(
+        self, sample: Sample, dtype: str = "float32", device: str = "cpu", grad: bool = False
+    ) -> list[Tensor]:
+        """Offsets and mask behind the others, as `sample.opened` takes them."""
+        return [*self.tensors(sample, dtype, device, grad), *(t.to(device) for t in sample.fixed.values())]
+
     def bind(
         self, sample: Sample, device: str = "cpu", by: Callable[..., Any] | None = None, **more: Any
     ) -> Callable[..., Any]:
         """The call as a function of its tensors alone. by: the function itself, or `reference` or `definition`."""
         call = by or self.function
         rest = {name: v.to(device) if isinstance(v, Tensor) else v for name, v in {**sample.options, **more}.items()}
-        return lambda *tensors: call(**dict(zip(sample.shapes, tensors, strict=False)), **rest)
+        return lambda *tensors, **others: call(**dict(zip(sample.shapes, tensors, strict=False)), **rest, **others)
 
     def of_operator(self, sample: Sample, device: str = "cpu", **more: Any) -> Callable[..., Any]:
         """The same call of the operator, as an exported graph has it."""
@@ -262,10 +279,10 @@ def _products(name: str) -> Iterator[Sample]:
             yield Sample(key, {"input": added, "batch1": (2, 3, 4), "batch2": (2, 4, 2)}, options)
     elif name == "matmul":
         for key, left, right in (
+            ("batch", (2, 3, 4), (4, 2)),
             ("vectors", (4,), (4,)),
             ("row_vector", (4,), (4, 2)),
             ("column_vector", (3, 4), (4,)),
-            ("batch", (2, 3, 4), (4, 2)),
             ("broadcast", (2, 1, 3, 4), (3, 4, 2)),
             ("row_vector_batch", (4,), (2, 4, 3)),
             ("column_vector_batch", (2, 3, 4), (4,)),
