@@ -167,7 +167,9 @@ def torch_scan(
         results = torch_once(function, line, dim, **options)
     else:
         mask = mask.expand(x.shape).reshape(line.shape)
-        results = torch_masked(function, line, mask.flip(dim) if reverse else mask, dim, n if reverse else -1, **options)
+        results = torch_masked(
+            function, line, mask.flip(dim) if reverse else mask, dim, n if reverse else -1, **options
+        )
     if exclusive or include_initial:
         shape = list(line.shape)
         shape[dim] = 1

@@ -178,7 +178,7 @@ MATRICES = [(33, 530, 21), (1, 600, 64), (70, 33, 1), (17, 1030, 9), (130, 40, 1
 
 def some_calls(subject: Subject) -> Iterator[Sample]:
     """Few long lines and many short ones, rows, columns and the middle; matrices of every shape; each form in turn."""
-    turns = itertools.count()
+    turns = itertools.count(step=5)  # through all forms, each kind soon
     if subject.family in ALONG:
         yield from (along(subject, shape, 1, next(turns)) for shape in LINES)
         yield from (along(subject, shape[::-1], 0, next(turns)) for shape in LINES[1:4])
@@ -186,14 +186,16 @@ def some_calls(subject: Subject) -> Iterator[Sample]:
     elif subject.family == "matmul":
         yield from (across(subject, *sizes, next(turns)) for sizes in (*MATRICES, (5, 515, 33)))
     elif subject.name == "add":
-        yield from (across(subject, *sizes, next(turns)) for sizes in ((33, 3, 97), (1, 2, 5003), (700, 4, 5), (3, 0, 900)))
+        yield from (
+            across(subject, *sizes, next(turns)) for sizes in ((33, 3, 97), (1, 2, 5003), (700, 4, 5), (3, 0, 900))
+        )
     else:
         yield from (across(subject, 300, k, n, next(turns)) for k, n in ((9, 3), (1, 4), (20, 2), (33, 10), (700, 1)))
 
 
 def shared_calls(subject: Subject) -> Iterator[Sample]:
     """So large that several threads have parts of them, whatever the work is cut along."""
-    turns = itertools.count()
+    turns = itertools.count(step=5)
     if subject.family in ALONG:
         for shape in [(300001,), (7, 50001), (3000, 130), (130, 3000), (40001, 17)]:
             yield from (along(subject, shape, dim, next(turns)) for dim in range(len(shape)))
@@ -229,7 +231,7 @@ def batches(subject: Subject) -> Iterator[tuple[Sample, dict[str, int], int]]:
         if name in ("bmm", "baddbmm", "matmul"):
             batch = across(subject, 33, 600, 9, 4)
             names = [key for key, shape in batch.shapes.items() if len(shape) > 2]
-            yield batch, {key: 0 for key in names}, 0
+            yield batch, dict.fromkeys(names, 0), 0
     elif name == "add":
         yield across(subject, 37, 0, 1025, 0), {"input": 0, "other": 0}, 0
     elif name == "sum_squared_distances":
@@ -265,8 +267,11 @@ def is_product(subject: Subject) -> bool:
 
 def wild_tensors(subject: Subject, sample: Sample, dtype: str, special: bool = True) -> list[Tensor]:
     """Exponents so wide that every order rounds otherwise, ties, at times NaN and infinities; gates about 1."""
-    return [of_gates(shape, dtype, special) if name == "gates" else wild(shape, dtype, fold_of(subject.name), "cpu", special)
-            for name, shape in sample.shapes.items()]  # fmt: skip
+    fold = fold_of(subject.name)
+    return [
+        of_gates(shape, dtype, special) if name == "gates" else wild(shape, dtype, fold, special=special)
+        for name, shape in sample.shapes.items()
+    ]
 
 
 def of_gates(shape: Shape, dtype: str, special: bool) -> Tensor:
@@ -314,7 +319,17 @@ def special_tensors(subject: Subject, sample: Sample, dtype: str) -> list[Tensor
 
 # --- How they lie ---------------------------------------------------------------------------------------------------
 
-LAYOUTS = ["contiguous", "transposed", "permuted", "sliced", "outer", "narrow", "misaligned", "expanded", "expanded_last"]
+LAYOUTS = [
+    "contiguous",
+    "transposed",
+    "permuted",
+    "sliced",
+    "outer",
+    "narrow",
+    "misaligned",
+    "expanded",
+    "expanded_last",
+]
 
 
 def laid_out(x: Tensor, layout: str, device: str = "cpu", shift: int = 1) -> Tensor:

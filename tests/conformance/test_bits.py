@@ -38,7 +38,9 @@ DEFINED = [row for row in on_every_type() if defined(SUBJECTS[row[0]], *row[1:])
 
 def check(subject: Subject, sample: Sample, x: Tensors, device: str, layouts: Any = ("contiguous",) * 3) -> None:
     """Against the definition, executed literally."""
-    on_cpu, on_device = ([laid_out(t, layout, d) for t, layout in zip(x, layouts, strict=False)] for d in ("cpu", device))
+    on_cpu, on_device = (
+        [laid_out(t, layout, d) for t, layout in zip(x, layouts, strict=False)] for d in ("cpu", device)
+    )
     expected = subject.bind(sample, by=subject.definition)(*on_cpu)
     same(subject.bind(sample, device)(*on_device), expected, (sample.shapes, sample.options, layouts))
 
@@ -62,13 +64,13 @@ def test_random_shapes(function: str, dtype: str, device: str) -> None:
 
     subject = SUBJECTS[function]
     longest = 3000 if subject.family in ALONG else 60
-    widest = {"reduce": 70, "matmul": 70, "distance": 70}.get(subject.family, 9)
+    widest = 20 if subject.family in ALONG else 70
 
-    @settings(deadline=None, derandomize=True, max_examples=20, database=None)
+    @settings(deadline=None, derandomize=True, max_examples=15, database=None)
     @given(
         length=st.integers(0, longest) | st.sampled_from([512, 513, 520]),
-        others=st.lists(st.integers(1, widest), max_size=3),
-        place=st.integers(0, 3),
+        others=st.lists(st.integers(1, widest), max_size=2),
+        place=st.integers(0, 2),
         layouts=st.lists(st.sampled_from(LAYOUTS), min_size=3, max_size=3),
         form=st.integers(0, 23),
         seed=st.integers(0, 2**30),
@@ -85,7 +87,7 @@ def test_random_shapes(function: str, dtype: str, device: str) -> None:
 
 
 POWERS = sorted({n for k in range(14) for n in (2**k - 1, 2**k, 2**k + 1) if n})
-LONGER = [2**15, 2**16 + 1, 2**17 - 1, 2**17]
+LONGER = [2**16 + 1, 2**17]
 
 
 @table("function dtype device", DEFINED)
@@ -103,9 +105,10 @@ def test_powers_of_two_and_their_neighbours(function: str, dtype: str, device: s
 def test_special_values(function: str, dtype: str, device: str) -> None:
     """A NaN at each place, infinities of both signs, zeros of both signs and -0.0 alone: as rows and as columns."""
     subject = SUBJECTS[function]
+    turns = itertools.count()
     for n in (1, 2, 3, 31, 33, 64, 200):
         rows = special_rows(n, dtype, fold_of(function))
-        for form in range(forms(subject)):
+        for form in (next(turns) for _ in range(min(forms(subject), 6))):
             sample = along(subject, tuple(rows.shape), 1, form)
             x = wild_tensors(subject, sample, dtype)
             x[list(sample.shapes).index("tokens" if function == "linear_recurrence" else "input")] = rows
@@ -188,14 +191,14 @@ def test_number_of_threads(function: str, dtype: str) -> None:
 @pytest.mark.usefixtures("fresh_dynamo")
 @table("function device", [(name, device) for name in SUBJECTS for device in DEVICES])
 def test_always_the_same(function: str, device: str) -> None:
-    """Thirty times, eager and compiled."""
+    """Ten times, eager and compiled."""
     subject = SUBJECTS[function]
-    sample = along(subject, (1_000_003,), 0) if subject.family in ALONG else next(shared_calls(subject))
+    sample = along(subject, (300_001,), 0) if subject.family in ALONG else next(shared_calls(subject))
     x = [t.to(device) for t in wild_tensors(subject, sample, subject.dtypes[0] if device == "cuda" else "float32")]
     call = subject.bind(sample, device)
     compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
     expected = call(*x)
-    for _ in range(30):
+    for _ in range(10):
         same(call(*x), expected)
         same(compiled(*x), expected)
 
@@ -223,9 +226,15 @@ def test_half_is_the_rounded_float32(function: str, dtype: str, device: str) -> 
 
 
 def test_instruction_sets() -> None:
-    """"" takes what there is, AVX-512's sums of products among it; a processor without one runs the next lower."""
-    code = "import sys; sys.path[:0] = ['tests']; import matrices, numerics; print(numerics.digests(), matrices.digests())"
-    found = {limit: run_python(code, TORCH_REDUCTIONS_CPU=limit).split() for limit in ("", "avx512", "avx2", "baseline")}
+    """No limit takes all there is, AVX-512's sums of products too; a processor without one runs the next lower."""
+    code = """
+        import sys
+        sys.path[:0] = ["tests"]
+        import matrices, numerics
+        print(numerics.digests(), matrices.digests())
+    """
+    limits = ("", "avx512", "avx2", "baseline")
+    found = {limit: run_python(code, TORCH_REDUCTIONS_CPU=limit).split() for limit in limits}
     assert len(found[""]) == 10 and all(len(digest.split("=")[1]) == 64 for digest in found[""])
     for limit, digests in found.items():
         assert digests == found[""], limit
@@ -278,8 +287,9 @@ ON_GPU = [(257, 1500, 129), (1024, 700, 64), (16, 8200, 512), (1, 4096, 1024), (
 
 
 @needs_cuda
-@table("function dtype out", [(s.name, d, out) for s in SUBJECTS.values() if fold_of(s.name) in ("sum", "prod")
-       and s.family in ("reduce", "scan", "segment") for d in ("int8", "bool", "int64") for out in ("int8", "int32")])  # fmt: skip
+@pytest.mark.parametrize("out", ["int8", "int32"])
+@pytest.mark.parametrize("dtype", ["int8", "bool", "int64"])
+@pytest.mark.parametrize("function", ["sum", "prod", "cumsum", "cumprod", "segment_sum", "segment_prod"])
 def test_gpu_equals_cpu_in_narrow_integers(function: str, dtype: str, out: str) -> None:
     """Accumulated in int64, cut off at the end, as on the CPU."""
     subject = SUBJECTS[function]

@@ -10,7 +10,6 @@ from matrices import fused, steps_of, wild
 import torch_reductions as tr
 from torch_reductions import reference
 
-
 # --- One step -------------------------------------------------------------------------------------------------------
 
 
