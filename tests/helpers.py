@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import math
 import os
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -418,20 +416,6 @@ def assert_lists_variants(message: str, function: str, device: str, unknown: str
         assert name in message
 
 
-def assert_lets_go(function: Call) -> None:
-    """At once, without the garbage collector: who catches an error wants the memory back."""
-    gc.disable()
-    try:
-        x = torch.ones(10)
-        alive = weakref.ref(x)
-        with pytest.raises(IndexError):
-            function(x, 5)
-        del x
-        assert alive() is None
-    finally:
-        gc.enable()
-
-
 # torch.compile and torch.export
 
 
@@ -453,15 +437,6 @@ def assert_raises_compiled(error: type[Exception], function: Call, message: str)
     torch._dynamo.reset()
     with pytest.raises(Exception, match=f"(?s){message}"):
         torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3, 4))
-
-
-def exported_and_loaded(model: torch.nn.Module, operator: str, path: Path) -> torch.nn.Module:
-    """With a dynamic dim; the operator stands in the graph."""
-    shapes = ({0: torch.export.Dim("rows"), 1: torch.export.Dim("length", min=2)},)
-    program = torch.export.export(model, (torch.randn(3, 5),), dynamic_shapes=shapes)
-    assert operator in str(program.graph)
-    torch.export.save(program, path)
-    return torch.export.load(path).module()
 
 
 def right_or_raises(ours: Callable[[], torch.Tensor | None], expected: torch.Tensor, refusal: str) -> None:

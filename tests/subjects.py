@@ -201,16 +201,19 @@ def _reductions(name: str) -> Iterator[Sample]:
 def _scans(name: str) -> Iterator[Sample]:
     """Every form, plain, with a mask, of packed segments, and of packed segments with a mask."""
     x, mask = {"input": (3, 5)}, torch.tensor([[0, 1, 1, 0, 1], [1, 1, 0, 0, 1], [0, 0, 0, 0, 0]]) > 0
-    for form, options in FORMS.items():
+    masks = [mask, mask[0], mask[:, :1], mask[0, 1], mask[:1], mask]  # whole and broadcast
+    for (form, options), shown in zip(FORMS.items(), masks, strict=True):
         yield Sample(form, x, {"dim": 1, **options})
-        yield Sample(f"{form}_masked", x, {"dim": 1, "mask": mask, **options})
+        yield Sample(f"{form}_masked", x, {"dim": 1, "mask": shown, **options})
         if "include_initial" not in options:
             yield Sample(f"{form}_packed", x, {"dim": -1, "cu_seqlens": OFFSETS, **options})
-            packed = {"cu_seqlens": OFFSETS.int(), "mask": mask[0]}
+            packed = {"cu_seqlens": OFFSETS.int(), "mask": shown}
             yield Sample(f"{form}_masked_packed", x, {"dim": 1, **packed, **options})
     yield Sample("columns", {"input": (5, 3)}, {"dim": 0})
     yield Sample("middle", {"input": (2, 4, 3)}, {"dim": -2, "reverse": True})
     yield Sample("scalar", {"input": ()}, {"dim": 0})
+    yield Sample("scalar_masked", {"input": ()}, {"dim": 0, "mask": mask[0, 0]})
+    yield Sample("scalar_packed", {"input": ()}, {"dim": 0, "cu_seqlens": torch.tensor([0, 1])})
     yield Sample("empty", {"input": (3, 0, 2)}, {"dim": 1})
     if name in ("cumsum", "cumprod"):
         yield Sample("dtype", x, {"dim": 1, "dtype": torch.float64})

@@ -45,7 +45,7 @@ def _check_alpha(alpha: Any, dtype: torch.dtype) -> None:
             f"{int(alpha)}"
         )
     check_factor("add", "alpha", alpha, dtype)
-    if isinstance(alpha, bool) or dtype == torch.bool or not isinstance(alpha, (int, float)):
+    if isinstance(alpha, bool) or dtype == torch.bool or dtype.is_complex or not isinstance(alpha, (int, float)):
         return
     if dtype.is_floating_point:
         bound = torch.finfo(dtype if dtype == torch.float64 else torch.float32).max

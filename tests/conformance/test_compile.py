@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ def test_compile(function: str, sample: str, device: str) -> None:
     x = subject.every_tensor(call, device=device)
     x = [t.requires_grad_(subject.has_gradient) if t.is_floating_point() else t for t in x]
     ours = compiled(f)
-    assert type(ours(*x)) is type(f(*x))
+    actual, expected = ours(*x), f(*x)
+    assert type(actual) is type(expected)
+    assert [part.stride() for part in parts(actual)] == [part.stride() for part in parts(expected)]
     same_gradients(function, ours, f, x)
 
 
@@ -242,7 +245,7 @@ def test_opcheck(function: str, sample: str, device: str) -> None:
     torch.library.opcheck(subject.operator.default, *subject.operator_arguments(call, x, device))
 
 
-KINDS = ["no_gradient", "strided", "int64", "bool", "bfloat16", "lowest_rung", "highest_rung"]
+KINDS = ["no_gradient", "strided", "int64", "bool", "bfloat16", "out_dtype", "lowest_rung", "highest_rung"]
 
 
 @cases(lambda subject, sample: subject.operator is not None, first, kind=KINDS, device=DEVICES)
@@ -250,11 +253,11 @@ def test_opcheck_of_other_tensors(function: str, sample: str, kind: str, device:
     """Other types and layouts; a rung by its number."""
     subject = SUBJECTS[function]
     call = subject.sample(sample)
-    dtype = kind if kind in DTYPES else "float32"
-    if not subject.takes(call, dtype):
-        pytest.skip(f"no {function} of {dtype}")
+    dtype = kind if kind in DTYPES else "bfloat16" if kind == "out_dtype" else "float32"
+    if not subject.takes(call, dtype) or (kind == "out_dtype" and subject.family != "matmul"):
+        pytest.skip(f"no {function} of {kind}")
     x = subject.tensors(call, dtype, device)
-    more = {}
+    more: dict[str, Any] = {"out_dtype": torch.float32} if kind == "out_dtype" else {}
     if kind == "strided":
         x = [t.mT.contiguous().mT if t.ndim > 1 else t.repeat(2)[::2] if t.ndim else t for t in x]
         x = [t.requires_grad_(subject.has_gradient) for t in x]
@@ -273,14 +276,22 @@ def test_meta_and_fake(function: str, dtype: str, device: str) -> None:
     calls = [call for call in subject.samples if subject.takes(call, dtype)]
     if not calls:
         pytest.skip(f"no {function} of {dtype}")
-    for call in calls:
+    others = [{}, {"out_dtype": torch.float32}, {"out_dtype": torch.int32}] if subject.family == "matmul" else [{}]
+    for call, more in itertools.product(calls, others):
         x = subject.every_tensor(call, dtype, device)
+        f = subject.bind(call.opened, **more)
         strided = [t.mT.contiguous().mT if t.ndim > 1 else t for t in x]
         for tensors in (x, strided):
-            expected = parts(subject.bind(call.opened)(*tensors))
-            meta = parts(subject.bind(call.opened)(*(t.to("meta") for t in tensors)))
+            there = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") for t in tensors]
+            try:
+                expected = parts(f(*tensors))
+            except RuntimeError as error:
+                with pytest.raises(type(error), match="out_dtype"):
+                    f(*there)
+                continue
+            meta = parts(f(*there))
             with FakeTensorMode() as mode:
-                fake = parts(subject.bind(call.opened)(*map(mode.from_tensor, tensors)))
+                fake = parts(f(*map(mode.from_tensor, tensors)))
             for m, f, e in zip(meta, fake, expected, strict=True):
                 assert m.is_meta and f.device == e.device
                 for without in (m, f):

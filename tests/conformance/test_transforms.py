@@ -1,4 +1,4 @@
-"""torch.func, autograd's forward mode, tracing and autocast of every function: right, or a loud refusal, never zeros."""
+"""torch.func, forward mode, tracing and autocast of every function: right, or a loud refusal, never zeros."""
 
 from __future__ import annotations
 
@@ -47,11 +47,9 @@ def test_vmap(function: str, sample: str, device: str) -> None:
     subject = SUBJECTS[function]
     call = subject.sample(sample)
     masks = [mask.to(device) for name, mask in call.fixed.items() if name == "mask"]
-    rest = {"cu_seqlens": call.fixed["cu_seqlens"]} if "cu_seqlens" in call.fixed else {}
+    rest = {name: value for name, value in call.options.items() if name != "mask"}
     shapes = list(call.shapes.values())
-    f = subject.bind(
-        Sample(sample, {**call.shapes, **{"mask": () for _ in masks}}, {**call.opened.options, **rest}), device
-    )
+    f = subject.bind(Sample(sample, {**call.shapes, **dict.fromkeys(["mask"] * len(masks), ())}, rest), device)
     for in_dims in batches([*shapes, *(tuple(mask.shape) for mask in masks)]):
         x = [torch.randn(4, *shape, device=device) for shape in shapes]
         x += [torch.stack([mask, ~mask, mask, mask]) for mask in masks]
@@ -179,13 +177,13 @@ def test_forward_mode_is_right_or_raises(function: str, sample: str) -> None:
     ours, theirs = map(first_part, both(subject, call))
     for i, part in enumerate(x):
         tangent = torch.randn_like(part)
-        only = lambda f, i=i: lambda v: f(*x[:i], v, *x[i + 1 :])  # noqa: E731
-        expected = jvp(only(theirs), (part,), (tangent,))[1]
-        right_or_raises(lambda p=part, t=tangent, f=only(ours): jvp(f, (p,), (t,))[1], expected, refusal)
+        f, reference = (lambda v, g=g, i=i: g(*x[:i], v, *x[i + 1 :]) for g in (ours, theirs))
+        expected = jvp(reference, (part,), (tangent,))[1]
+        right_or_raises(lambda p=part, t=tangent, f=f: jvp(f, (p,), (t,))[1], expected, refusal)
         for leaf in (part, part.clone().requires_grad_()):
             with forward_ad.dual_level():
                 dual = forward_ad.make_dual(leaf, tangent)
-                right_or_raises(lambda d=dual, f=only(ours): forward_ad.unpack_dual(f(d)).tangent, expected, refusal)
+                right_or_raises(lambda d=dual, f=f: forward_ad.unpack_dual(f(d)).tangent, expected, refusal)
     tangents = tuple(map(torch.ones_like, x))
     calls = [loss(subject.bind(call)), grad(loss(subject.bind(call)))]
     if subject.operator_takes(call):

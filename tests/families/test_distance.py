@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,19 +13,15 @@ from helpers import (
     DEVICES,
     DISTANCES,
     FLOATS,
-    UNSUPPORTED,
-    assert_lists_variants,
     assert_same_bits,
     assert_unharmed,
     cases,
     needs_cuda,
     table,
-    unsupported,
 )
-from torch.func import grad, jacrev, vmap
 
 import torch_reductions as tr
-from torch_reductions import catalog, library, reference
+from torch_reductions import catalog, reference
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 RECORDS = {record.name: record for record in catalog.DISTANCES}
@@ -204,100 +198,6 @@ def test_autocast(device: str) -> None:
     assert_same_bits(of_centers, torch.autograd.grad(call(SUM, *wide).sum(), wide[1])[0])
 
 
-# --- Compile, export, transforms --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-@pytest.mark.parametrize("device", DEVICES)
-def test_compile(device: str, backend: str) -> None:
-    """Without a graph break, with gradients."""
-    points, centers = (t.requires_grad_() for t in tensors((40, 3), 6, "float32", device))
-
-    def both(p: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-        return tr.sum_squared_distances(p, c).sum() + tr.grid_squared_distances(4, 5, c[:, :2]).sum()
-
-    compiled = torch.compile(both, backend=backend, fullgraph=True)
-    expected = torch.autograd.grad(both(points, centers), (points, centers))
-    for ours, theirs in zip(torch.autograd.grad(compiled(points, centers), (points, centers)), expected, strict=True):
-        torch.testing.assert_close(ours, theirs)
-    other = torch.compile(lambda p, c: tr.sum_squared_distances(p, c), backend=backend, fullgraph=True, dynamic=True)
-    for shape, count in (((40, 3), 6), ((7, 5), 2), ((2, 3, 4), 9)):
-        p, c = tensors(shape, count, "float32", device)
-        assert_same_bits(other(p, c), call(SUM, p, c))
-
-
-def test_export(tmp_path: Path) -> None:
-    class Model(torch.nn.Module):
-        def forward(self, points: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
-            grid = tr.grid_squared_distances(3, 4, centers[:, :2], variant="sequential")
-            return tr.sum_squared_distances(points, centers) + grid.sum()
-
-    points, centers = tensors((9, 3), 5)
-    shapes = {"points": {0: torch.export.Dim("n")}, "centers": {0: torch.export.Dim("c")}}
-    program = torch.export.export(Model(), (points, centers), dynamic_shapes=shapes)
-    assert all(f"torch_reductions.{name}.default" in str(program.graph) for name in DISTANCES)
-    torch.export.save(program, tmp_path / "model.pt2")
-    loaded = torch.export.load(tmp_path / "model.pt2").module()
-    for n, count in ((9, 5), (31, 2)):
-        points, centers = tensors((n, 3), count)
-        assert_same_bits(loaded(points, centers), Model()(points, centers))
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_opcheck(device: str) -> None:
-    for requires_grad in (False, True):
-        points, centers = (t.requires_grad_(requires_grad) for t in tensors((6, 2), 4, "float32", device))
-        torch.library.opcheck(OPERATORS[SUM].default, (points, centers))
-        torch.library.opcheck(OPERATORS[GRID].default, (centers, 3, 4))
-
-
-@table("function dtype", [(function, dtype) for function in DISTANCES for dtype in FLOATS])
-def test_meta(function: str, dtype: str) -> None:
-    """The shape and type without values."""
-    for args in arguments(function, dtype, "cpu"):
-        there = [arg.to("meta") if isinstance(arg, torch.Tensor) else arg for arg in args]
-        result = call(function, *there)
-        real = call(function, *args)
-        assert (result.device.type, result.shape, result.dtype) == ("meta", real.shape, real.dtype)
-        assert result.stride() == real.stride()
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_vmap(device: str) -> None:
-    points, _ = tensors((6, 4, 3), 1, "float32", device)
-    centers = torch.randn(6, 5, 3, device=device)
-    pairs = [(points, centers, 0, 0), (points.movedim(0, 1), centers, 1, 0), (points.movedim(0, 2), centers, 2, 0)]
-    expected = torch.stack([call(SUM, p, c) for p, c in zip(points, centers, strict=True)])
-    for p, c, *dims in pairs:
-        assert_same_bits(vmap(tr.sum_squared_distances, tuple(dims))(p, c), expected)
-    shared = call(SUM, points, centers[0])
-    assert_same_bits(vmap(tr.sum_squared_distances, (0, None))(points, centers[0]), shared)
-    of_one = torch.stack([call(SUM, points[0], c) for c in centers])
-    assert_same_bits(vmap(tr.sum_squared_distances, (None, 0))(points[0], centers), of_one)
-    pairwise = vmap(vmap(tr.sum_squared_distances, (None, 0)), (0, None))(points, centers)
-    assert_same_bits(pairwise[2, 3], call(SUM, points[2], centers[3]))
-    assert vmap(tr.sum_squared_distances, (0, None))(points[:0], centers[0]).shape == (0, 4)
-    assert vmap(tr.sum_squared_distances)(points[:0], centers[:0]).shape == (0, 4)
-    assert vmap(lambda c: call(GRID, 3, 4, c))(centers[:0, :, :2]).shape == (0, 3, 4)
-    grids = vmap(lambda c: call(GRID, 3, 4, c))(centers[..., :2])
-    assert_same_bits(grids, torch.stack([call(GRID, 3, 4, c) for c in centers[..., :2]]))
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_func_gradients(device: str) -> None:
-    points, _ = tensors((6, 4, 3), 1, "float64", device)
-    centers = torch.randn(6, 5, 3, device=device, dtype=torch.float64)
-
-    def loss(p: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-        return tr.sum_squared_distances(p, c).sum() + tr.grid_squared_distances(2, 3, c[:, :2]).sum()
-
-    def by_torch(p: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-        return RECORDS[SUM].reference(p, c).sum() + RECORDS[GRID].reference(2, 3, c[:, :2]).sum()
-
-    for of in (lambda f: vmap(grad(f, (0, 1))), lambda f: vmap(jacrev(grad(f, 1), 1))):
-        torch.testing.assert_close(of(loss)(points, centers), of(by_torch)(points, centers))
-
-
 # --- Errors -----------------------------------------------------------------------------------------------------------
 
 ONES = torch.ones
@@ -360,35 +260,6 @@ def test_bad_input_compiled() -> None:
     torch._dynamo.reset()
     with pytest.raises(Exception, match=r"(?s)points of type int32"):
         torch.compile(lambda x: call(SUM, x, x), backend="eager", fullgraph=True)(ONES(3, 4).int())
-
-
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_unsupported_tensors(name: str) -> None:
-    x = unsupported(name)
-    for body in (lambda: call(SUM, x, ONES(2, 3)), lambda: call(SUM, ONES(2, 3), x), lambda: call(GRID, 3, 4, x)):
-        with pytest.raises(NotImplementedError):
-            body()
-
-
-@table("function device", [(function, device) for function in DISTANCES for device in DEVICES])
-def test_unknown_variant(function: str, device: str) -> None:
-    args = (ONES(3, 2, device=device), ONES(4, 2, device=device)) if function == SUM else (3, 4, ONES(4, 2).to(device))
-    with pytest.raises(ValueError) as error:
-        call(function, *args, variant="constant")
-    assert_lists_variants(str(error.value), function, device, "constant")
-
-
-@pytest.mark.parametrize("function", DISTANCES)
-def test_signature(function: str) -> None:
-    names = [*(("points", "centers") if function == SUM else ("height", "width", "centers")), "variant"]
-    assert list(inspect.signature(getattr(tr, function)).parameters) == names
-    schema = OPERATORS[function].default._schema
-    assert sorted(a.name for a in schema.arguments) == sorted(names)
-    assert [a.name for a in schema.arguments if a.kwarg_only] == ["variant"]
-    assert f">>> {function}(" in (getattr(tr, function).__doc__ or "")
-    for device in ("cpu", "cuda"):
-        names = [rung.name for rung in library.ladder("distance") if device in rung.devices]
-        assert tr.variants(function, device) == names and names[-1] == "ordered"
 
 
 # --- Constant memory, streams and graphs ------------------------------------------------------------------------------

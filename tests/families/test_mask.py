@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from helpers import (
     SCANS,
     assert_same_bits,
     cases,
-    exported_and_loaded,
     initial,
     needs_cuda,
     parts,
@@ -25,9 +22,7 @@ from helpers import (
     takes,
     wild,
 )
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import gradcheck, gradgradcheck
-from torch.func import grad, jacrev, vmap
 
 import torch_reductions as tr
 from torch_reductions import reference
@@ -271,10 +266,6 @@ def test_what_is_hidden_has_no_gradient(function: str, device: str) -> None:
 # --- torch.compile, torch.export, opcheck, torch.func -----------------------------------------------------------------
 
 
-def square(function: str, form: str = "inclusive") -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda x, mask: (values(function, x, -1, mask=mask, **FORMS[form]) ** 2).sum()
-
-
 def test_compile_with_a_mask_of_data() -> None:
     """As many elements as the data say, which no guard may ask for."""
 
@@ -286,78 +277,6 @@ def test_compile_with_a_mask_of_data() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         actual = torch.compile(call, fullgraph=True, backend="aot_eager")(x)
     assert_same_bits(actual, call(x))
-
-
-@table("function device", itertools.product(SCANS, DEVICES))
-def test_compile(function: str, device: str) -> None:
-    """One graph for all lengths, with its backward."""
-    counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(square(function, "exclusive"), fullgraph=True, backend=counter, dynamic=True)
-    for n in (7, 9, 1030):
-        x, mask = torch.rand(9, n, device=device, requires_grad=True), torch.rand(9, n, device=device) < 0.6
-        actual, expected = compiled(x, mask), square(function, "exclusive")(x, mask)
-        torch.testing.assert_close(actual, expected)
-        gradients = [torch.autograd.grad(y, x)[0] for y in (actual, expected)]
-        torch.testing.assert_close(*gradients)
-    assert counter.frame_count == 1
-    real = torch.compile(lambda t, m: scan(function, t * 2, 1, mask=m), fullgraph=True)
-    torch.testing.assert_close(real(x.detach(), mask), scan(function, x.detach() * 2, 1, mask=mask))
-
-
-@pytest.mark.parametrize("function", SCANS)
-def test_export(function: str, tmp_path: Path) -> None:
-    class Model(torch.nn.Module):
-        def forward(self, x: Tensor) -> Any:
-            return scan(function, x, 1, mask=x > 0)
-
-    loaded = exported_and_loaded(Model(), f"torch_reductions.{function}", tmp_path / "model.pt2")
-    x = torch.randn(7, 1025)
-    same(loaded(x), scan(function, x, 1, mask=x > 0))
-
-
-@table("function device", itertools.product(SCANS, DEVICES))
-def test_opcheck(function: str, device: str) -> None:
-    operator = getattr(torch.ops.torch_reductions, function).default
-    for options in FORMS.values():
-        x = torch.randn(4, 5, device=device, requires_grad=True)
-        torch.library.opcheck(operator, (x, 1, None, torch.rand(5, device=device) < 0.5), options)
-
-
-@table("function form device", GRADIENTS)
-def test_vmap(function: str, form: str, device: str) -> None:
-    """Over the input, over the mask, over both; broadcast in an example; of gradients, and of scalars."""
-    x, options = torch.randn(6, 4, 5, device=device), FORMS[form]
-    for mask, in_dims in (
-        (torch.rand(6, 4, 5, device=device) < 0.6, (0, 0)),
-        (torch.rand(5, 6, device=device) < 0.6, (0, 1)),
-        (torch.rand(5, device=device) < 0.6, (0, None)),
-        (torch.rand(6, device=device) < 0.6, (0, 0)),
-        (torch.rand(6, 1, 5, device=device) < 0.6, (None, 0)),
-    ):
-        examples = [
-            (x[i] if in_dims[0] == 0 else x, mask if in_dims[1] is None else mask.select(in_dims[1], i))
-            for i in range(6)
-        ]
-        for dim in (0, -1):
-            mapped = vmap(lambda t, m, d=dim: scan(function, t, d, mask=m, **options), in_dims=in_dims)(x, mask)
-            alone = [scan(function, t, dim, mask=m, **options) for t, m in examples]
-            same(mapped, tuple(map(torch.stack, zip(*alone, strict=True))), (mask.shape, in_dims))
-        mapped = vmap(grad(square(function, form)), in_dims=in_dims)(x, mask)
-        torch.testing.assert_close(mapped, torch.stack([grad(square(function, form))(t, m) for t, m in examples]))
-    scalars, shown = x[:, 0, 0], torch.rand(6, device=device) < 0.6
-    mapped = vmap(lambda t, m: scan(function, t, 0, mask=m, **options))(scalars, shown)
-    alone = [scan(function, t, 0, mask=m, **options) for t, m in zip(scalars, shown, strict=True)]
-    same(mapped, tuple(map(torch.stack, zip(*alone, strict=True))))
-    mask = torch.rand(4, 5, device=device) < 0.6
-    ours = jacrev(lambda t: values(function, t, 1, mask=mask, **options))(x[0])
-    torch.testing.assert_close(ours, jacrev(lambda t: torch_values(function, t, mask, 1, form))(x[0]))
-
-
-@pytest.mark.parametrize("function", SCANS)
-def test_meta(function: str) -> None:
-    x, mask = torch.zeros(3, 5, device="meta"), torch.zeros(5, dtype=torch.bool, device="meta")
-    for part in scan(function, x, 1, mask=mask, include_initial=True):
-        assert part.is_meta and part.shape == (3, 6)
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
-import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
-from helpers import (
-    DEVICES,
-    FLOATS,
-    PRODUCTS,
-    UNSUPPORTED,
-    assert_lists_variants,
-    needs_cuda,
-    numpy,
-    table,
-    unsupported,
-)
+from helpers import DEVICES, FLOATS, needs_cuda, numpy, table
 
 import torch_reductions as tr
 from torch_reductions import library
@@ -251,34 +239,6 @@ def test_bad_input_of_the_operator(function: str) -> None:
                 operator(*(t.to("meta") for t in integers), **factors)
 
 
-@table("function name", itertools.product(PRODUCTS, UNSUPPORTED))
-def test_unsupported_tensors(function: str, name: str) -> None:
-    """Sparse, nested, quantized and complex ones: as any of the tensors, each refused by its kind."""
-    x = tensors()
-    good = {
-        "mm": (x.a, x.b),
-        "bmm": (x.A, x.B),
-        "addmm": (x.c, x.a, x.b),
-        "baddbmm": (x.c, x.A, x.B),
-        "matmul": (x.a, x.b),
-        "linear": (x.a, x.w, x.w[:, 0]),
-    }[function]
-    bad = unsupported(name)
-    for i in range(len(good)):
-        with pytest.raises(NotImplementedError, match=rf"(?is){function}"):
-            getattr(tr, function)(*good[:i], bad, *good[i + 1 :])
-
-
-@table("function device", itertools.product(PRODUCTS, DEVICES))
-def test_unknown_variant_lists_those_that_exist(function: str, device: str) -> None:
-    x = tensors(device)
-    good = {"bmm": (x.A, x.B), "addmm": (x.c, x.a, x.b), "baddbmm": (x.c, x.A, x.B), "linear": (x.a, x.w)}
-    for variant in ("fastest", "", "Ordered"):
-        with pytest.raises(ValueError, match="variant") as error:
-            getattr(tr, function)(*good.get(function, (x.a, x.b)), variant=variant)
-        assert_lists_variants(str(error.value), function, device, variant)
-
-
 def test_a_rung_of_another_device_and_of_other_types() -> None:
     x = tensors()
     only = [rung for rung in library.rungs("mm") if rung.devices == ("cuda",)]
@@ -301,19 +261,6 @@ def test_a_rung_without_the_type_on_the_gpu() -> None:
         if "cuda" in rung.devices and "int64" not in rung.dtypes:
             with pytest.raises(NotImplementedError, match=f"{rung.name}.*mm of int64"):
                 tr.mm(x.a.long(), x.b.long(), variant=rung.name)
-
-
-@pytest.mark.parametrize("function", PRODUCTS)
-def test_wrong_under_transforms(function: str) -> None:
-    """The words of the example that is wrong, whatever stands before it."""
-    x = tensors()
-    good = {"bmm": (x.A, x.A), "addmm": (x.c, x.a, x.a), "baddbmm": (x.c, x.A, x.A), "linear": (x.a, x.b)}
-    wrong = good.get(function, (x.a, x.a))
-    call = getattr(tr, function)
-    with pytest.raises(RuntimeError, match="3x4"):
-        torch.func.grad(lambda *t: call(*t).sum())(*wrong)
-    with pytest.raises(RuntimeError, match="3x4"):
-        torch.vmap(call)(*(t.unsqueeze(0) for t in wrong))
 
 
 # What torch takes as a number, and as a type
@@ -351,18 +298,3 @@ def test_out_of_memory_of_a_gpu() -> None:
     for call in (tr.mm, tr.matmul):
         with pytest.raises(torch.OutOfMemoryError):
             call(column, row.expand(1, 2**26))
-
-
-def test_a_failed_call_lets_go_of_its_input() -> None:
-    """At once, without the garbage collector: who catches an error wants the memory back."""
-    for call in (lambda x: tr.mm(x, x), lambda x: tr.linear(x, x.double()), lambda x: tr.matmul(x, x.int())):
-        gc.disable()
-        try:
-            x = torch.ones(3, 3)[:2]
-            alive = weakref.ref(x)
-            with pytest.raises(RuntimeError):
-                call(x)
-            del x
-            assert alive() is None
-        finally:
-            gc.enable()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FLOATS, PRODUCTS, Counted, Log, assert_same_bits, table
+from helpers import DEVICES, FLOATS, PRODUCTS, Log, assert_same_bits, table
 from matrices import CALLS, RECORDS, leaves
-from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 import torch_reductions as tr
@@ -125,55 +123,6 @@ def test_a_weights_gradient_is_one_product(dtype: str, device: str) -> None:
 
 
 # --- Modes, subclasses, memory --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("function", PRODUCTS)
-def test_parameters_subclasses_and_modes(function: str) -> None:
-    shapes, options = CALLS[function][0]
-    x = [t.detach() for t in leaves(shapes)]
-    record = RECORDS[function]
-    expected = gradients(lambda t: record.reference(x[0], t, *x[2:], **options), [x[1].clone().requires_grad_()])[0]
-    parameter = torch.nn.Parameter(x[1].clone())
-    torch.testing.assert_close(
-        gradients(lambda t: record.function(x[0], t, *x[2:], **options), [parameter])[0], expected
-    )
-    operator = {"matmul": "mm", "linear": "addmm"}.get(function, function)
-    for i in range(len(x)):
-        Counted.calls.clear()
-        result = record.function(*x[:i], Counted(x[i]), *x[i + 1 :], **options)
-        assert isinstance(result, Counted) and operator in Counted.calls
-        torch.testing.assert_close(torch.Tensor(result), record.reference(*x, **options))
-    for requires_grad in (False, True):
-        with Log() as log:
-            record.function(*(t.clone().requires_grad_(requires_grad) for t in x), **options)
-        assert sum(name.startswith("torch_reductions.") for name in log.seen) == 1
-
-    scale = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
-
-    class Scaled(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = func(*args, **kwargs or {})
-            return result * scale if "torch_reductions" in str(func) else result
-
-    for requires_grad in (False, True):
-        with Scaled():
-            result = record.function(*(t.clone().requires_grad_(requires_grad) for t in x), **options)
-        (by_scale,) = torch.autograd.grad(result.sum(), scale)
-        torch.testing.assert_close(by_scale, record.reference(*x, **options).sum())
-
-
-@pytest.mark.parametrize("function", PRODUCTS)
-def test_gradient_off(function: str) -> None:
-    shapes, options = CALLS[function][0]
-    x = leaves(shapes)
-    call = RECORDS[function].function
-    with torch.no_grad():
-        assert not call(*x, **options).requires_grad
-    with torch.inference_mode():
-        assert call(*x, **options).is_inference()
-        inside = [torch.randn(shape) for shape in shapes]
-    assert not call(*inside, **options).requires_grad
-    assert not call(*(t.detach().long() for t in x)).requires_grad
 
 
 @pytest.mark.parametrize("function", PRODUCTS)

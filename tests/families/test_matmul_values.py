@@ -255,6 +255,3 @@ def test_out_dtype(dtype: str, out: str, device: str) -> None:
         if len(x) == 3:  # what is added may be of either type
             assert_same_bits(call(*x[:2], x[2].to(wide), out_dtype=wide) if function == "linear" else
                              call(x[0].to(wide), *x[1:], wide), actual, function)  # fmt: skip
-
-
-# --- torch's own samples --------------------------------------------------------------------------------------------

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from helpers import DEVICES, DTYPES, FLOATS, SCANS, assert_same_bits, initial, needs_cuda, parts, table, views, wild
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.autograd import gradcheck, gradgradcheck
-from torch.func import grad, vmap
 
 import torch_reductions as tr
 
@@ -231,107 +228,7 @@ def test_gradients_stay_in_their_segment(function: str, device: str) -> None:
 # --- torch.compile, torch.export, opcheck, torch.func -----------------------------------------------------------------
 
 
-def packed(function: str) -> Callable[[Tensor, Tensor], Tensors]:
-    """Along dim 1; of the recurrence with an initial state of ones and the last states."""
-    if function != "linear_recurrence":
-        return lambda x, cu: scan(function, x, 1, cu_seqlens=cu, exclusive=function == "cumprod")
-    return lambda x, cu: tr.linear_recurrence(
-        x.clamp(0, 1),
-        x,
-        1,
-        initial=torch.ones_like(x[:, :1]).expand(-1, cu.shape[0] - 1),
-        cu_seqlens=cu,
-        return_last=True,
-    )
-
-
 OPERATORS = [*SCANS, "linear_recurrence"]
-
-
-@table("function device", itertools.product(OPERATORS, DEVICES))
-def test_compile(function: str, device: str) -> None:
-    """One graph for all lengths and numbers of segments, with its backward."""
-    counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(packed(function), fullgraph=True, backend=counter, dynamic=True)
-    for lengths in ([3, 4], [5, 0, 4], [1000, 30, 0, 2]):
-        cu = offsets(lengths, device)
-        x = torch.randn(9, sum(lengths), device=device, requires_grad=True)
-        actual, expected = compiled(x, cu), packed(function)(x, cu)
-        same(actual, expected)
-        results = [torch.autograd.grad((y[0].clamp(-9, 9) ** 2).sum(), x)[0] for y in (actual, expected)]
-        torch.testing.assert_close(*results)
-    assert counter.frame_count == 1
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_compile_by_the_real_backend(device: str) -> None:
-    cu, x = offsets([3, 0, 30], device), torch.randn(2, 33, device=device)
-    compiled = torch.compile(lambda t, c: tr.cumsum(t * 2, 1, cu_seqlens=c) + 1, fullgraph=True)
-    torch.testing.assert_close(compiled(x, cu), tr.cumsum(x * 2, 1, cu_seqlens=cu) + 1)
-
-
-@pytest.mark.parametrize("function", OPERATORS)
-def test_export(function: str, tmp_path: Path) -> None:
-    class Model(torch.nn.Module):
-        def forward(self, x: Tensor, cu: Tensor) -> Any:
-            return packed(function)(x, cu)
-
-    shapes = ({1: torch.export.Dim("length", min=2)}, {0: torch.export.Dim("offsets", min=3)})
-    program = torch.export.export(Model(), (torch.randn(3, 5), offsets([2, 3])), dynamic_shapes=shapes)
-    assert f"torch_reductions.{function}" in str(program.graph)
-    torch.export.save(program, tmp_path / "model.pt2")
-    loaded = torch.export.load(tmp_path / "model.pt2").module()
-    x, cu = torch.randn(3, 700), offsets([0, 300, 1, 399])
-    same(tuple(loaded(x, cu)), packed(function)(x, cu))
-
-
-@table("function device", itertools.product(SCANS, DEVICES))
-def test_opcheck(function: str, device: str) -> None:
-    operator = getattr(torch.ops.torch_reductions, function).default
-    cu = offsets([2, 0, 3], device)
-    for options in FORMS:
-        x = torch.randn(4, 5, device=device, requires_grad=True)
-        torch.library.opcheck(operator, (x, 1, cu), options)
-    torch.library.opcheck(operator, (torch.randint(9, (5,), device=device).double(), 0, cu.int()))
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_opcheck_of_the_recurrence(device: str) -> None:
-    operator = torch.ops.torch_reductions.linear_recurrence.default
-    gates, tokens, h = (torch.rand(4, n, device=device, requires_grad=True) for n in (5, 5, 3))
-    for state, reverse in itertools.product((None, h), (False, True)):
-        torch.library.opcheck(operator, (gates, tokens, state, 1, offsets([2, 0, 3], device)), {"reverse": reverse})
-
-
-@table("function device", itertools.product(OPERATORS, DEVICES))
-def test_vmap(function: str, device: str) -> None:
-    """All examples share the offsets; also of gradients and of scalars."""
-    cu, x = offsets([3, 0, 2], device), torch.randn(6, 4, 5, device=device)
-    mapped = vmap(packed(function), in_dims=(0, None))(x, cu)
-    same(mapped, tuple(map(torch.stack, zip(*(packed(function)(t, cu) for t in x), strict=True))))
-
-    def loss(t: Tensor) -> Tensor:
-        return (packed(function)(t, cu)[0].clamp(-9, 9) ** 2).sum()
-
-    torch.testing.assert_close(vmap(grad(loss))(x), torch.stack([grad(loss)(t) for t in x]))
-    if function != "linear_recurrence":
-        one, scalars = offsets([0, 1], device), x[0, 0]
-        mapped = vmap(lambda t: scan(function, t, 0, cu_seqlens=one))(scalars)
-        same(mapped, vmap(lambda t: scan(function, t, 0))(scalars))
-
-
-@pytest.mark.parametrize("function", OPERATORS)
-def test_vmap_over_the_offsets_raises(function: str) -> None:
-    x = torch.randn(2, 4, 5)
-    with pytest.raises(NotImplementedError, match=r"(?s)cu_seqlens.*in_dims None"):
-        vmap(packed(function))(x, torch.stack([offsets([3, 2]), offsets([1, 4])]))
-
-
-@pytest.mark.parametrize("function", SCANS)
-def test_meta(function: str) -> None:
-    x, cu = torch.zeros(3, 5, device="meta"), torch.zeros(4, dtype=torch.int32, device="meta")
-    for part in scan(function, x, 1, cu_seqlens=cu):
-        assert part.is_meta and part.shape == x.shape
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------

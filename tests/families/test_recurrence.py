@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import inspect
 import itertools
-import warnings
-import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from helpers import (
-    DEVICES,
-    FLOATS,
-    UNSUPPORTED,
-    Counted,
-    Log,
-    assert_same_bits,
-    needs_cuda,
-    numpy,
-    right_or_raises,
-    size,
-    table,
-)
-from torch._dynamo.testing import CompileCounterWithBackend
-from torch.autograd import forward_ad
-from torch.func import functional_call, grad, jacrev, jvp, vmap
-from torch.fx.experimental.proxy_tensor import make_fx
+from helpers import DEVICES, FLOATS, Log, assert_same_bits, needs_cuda, size, table
 
 import torch_reductions as tr
 from torch_reductions import catalog, library, reference
@@ -251,198 +230,6 @@ def test_the_gradient_is_one_recurrence(reverse: bool) -> None:
     assert log.seen.count("torch_reductions.linear_recurrence.default") == 1
 
 
-def test_parameters_subclasses_and_modes() -> None:
-    gates, tokens = (part.detach() for part in leaves((4, 5), 1, False))
-    expected = torch.autograd.grad(loop((gates.requires_grad_(), tokens, None), 1).sum(), gates)[0]
-    parameter = torch.nn.Parameter(gates.detach().clone())
-    run((parameter, tokens, None), 1).sum().backward()
-    assert parameter.grad is not None
-    torch.testing.assert_close(parameter.grad, expected)
-    Counted.calls.clear()
-    run((gates, Counted(tokens), None), 1)
-    assert "linear_recurrence" in Counted.calls
-    for requires_grad in (False, True):
-        with Log() as log:
-            run((gates.detach().requires_grad_(requires_grad), tokens, None), 1)
-        assert log.seen.count("torch_reductions.linear_recurrence.default") == 1
-    with torch.no_grad():
-        assert not run((gates, tokens, None), 1).requires_grad
-    with torch.inference_mode():
-        assert run((gates, tokens, None), 1).is_inference()
-
-
-# --- torch.compile, export, func ------------------------------------------------------------------------------------
-
-
-def square(dim: int, reverse: bool = False, by: Callable[..., Any] = run) -> Callable[..., torch.Tensor]:
-    return lambda *x: (states(dim, reverse, by)(*x) ** 2).sum()
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_compile(device: str) -> None:
-    """One graph without a break, by the real backend."""
-    gates, tokens, initial = inputs((4, 33, 5), 1, "float32", True, device)
-
-    def model(g: torch.Tensor, t: torch.Tensor, h: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return tr.linear_recurrence(g.sigmoid(), t * 2, 1, initial=h, return_last=True)
-
-    for actual, expected in zip(
-        torch.compile(model, fullgraph=True)(gates, tokens, initial), model(gates, tokens, initial), strict=True
-    ):
-        torch.testing.assert_close(actual, expected)
-
-
-@table("initial reverse device", [(*form, on) for form in FORMS for on in DEVICES])
-def test_compiled_backward(initial: bool, reverse: bool, device: str) -> None:
-    for dim in (0, 1):
-        x = leaves((3, 4), dim, initial, device)
-        compiled = torch.compile(square(dim, reverse), fullgraph=True, backend="aot_eager")
-        expected = torch.autograd.grad(square(dim, reverse, loop)(*x), x)
-        torch.testing.assert_close(torch.autograd.grad(compiled(*x), x), expected)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_dynamic_shapes(device: str) -> None:
-    """One graph for all lengths, of the gradients too."""
-    counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(square(1), fullgraph=True, backend=counter, dynamic=True)
-    for n in (7, 9, 1030):
-        x = tuple(part.requires_grad_() for part in inputs((3, n), 1, "float64", True, device) if part is not None)
-        expected = torch.autograd.grad(square(1)(*x), x)
-        torch.testing.assert_close(torch.autograd.grad(compiled(*x), x), expected)
-    assert counter.frame_count == 1
-
-
-def test_export(tmp_path: Path) -> None:
-    """With dynamic dims, saved and loaded; the operator stands in the graph."""
-
-    class Model(torch.nn.Module):
-        def forward(self, gates: torch.Tensor, tokens: torch.Tensor) -> Any:
-            return tr.linear_recurrence(gates, tokens, 1, return_last=True)
-
-    dims = {0: torch.export.Dim("rows"), 1: torch.export.Dim("length", min=2)}
-    example = (torch.randn(3, 5), torch.randn(3, 5))
-    program = torch.export.export(Model(), example, dynamic_shapes=(dims, dims))
-    assert "torch_reductions.linear_recurrence" in str(program.graph)
-    torch.export.save(program, tmp_path / "model.pt2")
-    loaded = torch.export.load(tmp_path / "model.pt2").module()
-    for shape in [(3, 5), (7, 1025)]:
-        gates, tokens, _ = inputs(shape, 1, "float32")
-        for a, e in zip(loaded(gates, tokens), Model()(gates, tokens), strict=True):
-            assert_same_bits(a, e)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_opcheck(device: str) -> None:
-    """Schema, fake kernel, autograd registration, and AOT dispatch static and dynamic."""
-    calls: list[tuple[Inputs, int, dict[str, Any]]] = []
-    for shape, dim in (((3, 4, 5), 1), ((3, 0, 2), 1), ((), 0), ((6, 2), -2)):
-        for initial, reverse in FORMS:
-            calls.append((inputs(shape, dim, "float32", initial, device), dim, {"reverse": reverse}))
-    calls.append((inputs((3, 4), 1, "bfloat16", True, device), 1, {"variant": 20}))
-    for initial, reverse in FORMS:
-        x = inputs((3, 4), 1, "float32", initial, device)
-        own = tuple(None if p is None else p.requires_grad_() for p in x)
-        calls.append(((own[0].mT.detach().requires_grad_(), own[1].mT, None), 0, {}))
-        calls.append((own, 1, {"reverse": reverse}))
-    for x, dim, options in calls:
-        torch.library.opcheck(OPERATOR.default, (*x, dim), options)
-
-
-@table("initial reverse device", [(*form, on) for form in FORMS for on in DEVICES])
-def test_func_grad(initial: bool, reverse: bool, device: str) -> None:
-    for dim in (0, -1):
-        x = tuple(part.detach() for part in leaves((3, 4), dim, initial, device))
-        which = tuple(range(len(x)))
-        ours, theirs = (square(dim, reverse, by) for by in (run, loop))
-        torch.testing.assert_close(grad(ours, which)(*x), grad(theirs, which)(*x))
-        twice = [grad(lambda g, *r, f=f: grad(f)(g, *r).pow(2).sum())(*x) for f in (ours, theirs)]
-        torch.testing.assert_close(*twice)
-        torch.testing.assert_close(*(jacrev(states(dim, reverse, by), which)(*x) for by in (run, loop)))
-
-
-@table("dim in_dim device", [(d, i, on) for d in (0, -1) for i in (0, 1, -1) for on in DEVICES])
-def test_vmap(dim: int, in_dim: int, device: str) -> None:
-    """Each example alone gives the same bits as under vmap; also nested, of scalars, and where some have no batch."""
-    for initial, reverse in FORMS:
-        gates, tokens, _ = inputs((3, 4, 5), 0, "float32", device=device)
-        state = inputs(tuple(tokens.select(in_dim, 0).shape), dim, "float32", initial, device)[2]
-        f = states(dim, reverse)
-        rest, none = ((), ()) if state is None else ((state,), (None,))
-        stacked = torch.stack(
-            [f(g, t, *rest) for g, t in zip(gates.unbind(in_dim), tokens.unbind(in_dim), strict=True)]
-        )
-        assert_same_bits(vmap(f, in_dims=(in_dim, in_dim, *none))(gates, tokens, *rest), stacked)
-        assert_same_bits(vmap(f, in_dims=(None, in_dim, *none))(gates.select(in_dim, 1), tokens, *rest)[1], stacked[1])
-        assert_same_bits(vmap(f, in_dims=(in_dim, None, *none))(gates, tokens.select(in_dim, 1), *rest)[1], stacked[1])
-        if state is not None:
-            many = torch.stack([state] * tokens.shape[in_dim], -1)
-            assert_same_bits(vmap(f, in_dims=(in_dim, in_dim, -1))(gates, tokens, many), stacked)
-    nested = vmap(vmap(states(0, False)), in_dims=(0, 0))(gates, tokens)
-    assert_same_bits(nested, run((gates, tokens, None), 2))
-    assert_same_bits(vmap(states(0, False))(gates[0, 0], tokens[0, 0]), tokens[0, 0])
-    batched = vmap(lambda g, t: OPERATOR(g, t, None, 0))(gates, tokens)  # as an exported graph calls it
-    assert_same_bits(batched, run((gates, tokens, None), 1))
-
-
-def test_gradients_and_vmap() -> None:
-    x = tuple(part.detach() for part in leaves((3, 4), 1, True))
-    for transform in (lambda f: vmap(grad(f)), lambda f: grad(lambda *t: vmap(f)(*t).sum()), lambda f: jacrev(vmap(f))):
-        torch.testing.assert_close(*(transform(square(0, by=by))(*x) for by in (run, loop)))
-    own = tuple(part.clone().requires_grad_() for part in x)
-    through = [torch.autograd.grad(vmap(square(0, by=by))(*own).sum(), own) for by in (run, loop)]
-    torch.testing.assert_close(*through)
-
-
-def test_compiled_vmap_and_functionalize() -> None:
-    gates, tokens, _ = inputs((3, 4, 5), 1, "float32")
-    compiled = torch.compile(lambda g, t: vmap(states(0, False))(g, t), fullgraph=True, backend="eager")
-    assert_same_bits(compiled(gates, tokens), run((gates, tokens, None), 1))
-    assert_same_bits(torch.func.functionalize(states(1, False))(gates, tokens), run((gates, tokens, None), 1))
-
-
-def test_forward_mode_is_right_or_raises() -> None:
-    """A tangent of any of the inputs, never dropped without a word."""
-    x = tuple(part.detach() for part in leaves((3, 4), 1, True))
-    refusal = "[Ff]orward-mode|forward mode"
-
-    def only(v: torch.Tensor, i: int, by: Callable[..., Any] = run) -> torch.Tensor:
-        return states(1, False, by)(*x[:i], v, *x[i + 1 :])
-
-    for i, part in enumerate(x):
-        tangent = torch.randn_like(part)
-        expected = jvp(lambda v, i=i: only(v, i, loop), (part,), (tangent,))[1]
-        right_or_raises(lambda p=part, t=tangent, i=i: jvp(lambda v: only(v, i), (p,), (t,))[1], expected, refusal)
-        with forward_ad.dual_level():
-            dual = forward_ad.make_dual(part, tangent)
-            right_or_raises(lambda d=dual, i=i: forward_ad.unpack_dual(only(d, i)).tangent, expected, refusal)
-
-
-def test_meta_tracing_and_functional_call() -> None:
-    for dtype, shape in itertools.product(FLOATS, ((3, 4, 5), (), (0,))):
-        x = inputs(shape, -1, dtype, True)
-        actual, expected = (run(moved(x, on), -1) for on in ("meta", "cpu"))
-        assert actual.is_meta
-        assert (actual.shape, actual.dtype, actual.stride()) == (expected.shape, expected.dtype, expected.stride())
-    gates, tokens, _ = inputs((3, 4), 1, "float32")
-    traced = make_fx(lambda g, t: run((g, t, None), g.shape[0] - 2), tracing_mode="symbolic")(gates, tokens)
-    assert_same_bits(traced(gates, tokens), run((gates, tokens, None), 1))
-    jitted = torch.jit.trace(lambda g, t: run((g, t, None), 1), (gates.requires_grad_(), tokens))
-    assert "torch_reductions::linear_recurrence" in str(jitted.graph)
-    assert_same_bits(jitted(gates, tokens), run((gates, tokens, None), 1))
-
-    class Decay(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.gate = torch.nn.Parameter(torch.tensor(0.5))
-
-        def forward(self, t: torch.Tensor) -> torch.Tensor:
-            return run((self.gate, t, None), 1)
-
-    changed = functional_call(Decay(), {"gate": torch.tensor(0.25)}, (tokens,))
-    assert_same_bits(changed, run((torch.tensor(0.25), tokens, None), 1))
-
-
 # --- Errors ---------------------------------------------------------------------------------------------------------
 
 Function = Callable[[torch.Tensor, torch.Tensor], Any]
@@ -556,48 +343,7 @@ def test_bad_input_of_the_operator() -> None:
             OPERATOR(ones, ones, None, 0, variant=number)
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_unsupported_tensors(name: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        x = UNSUPPORTED[name]()
-    for gates, tokens in ((x, x), (x, torch.ones(3, 3)), (torch.ones(3, 3), x)):
-        with pytest.raises(NotImplementedError, match=r"(?is)linear_recurrence"):
-            recur(gates, tokens, 0)
-
-
-def test_dims_that_torch_takes() -> None:
-    x = inputs((3, 4), 1, "float32")
-    for dim in (numpy().int64(1), torch.tensor(1), -1):
-        assert_same_bits(run(x, dim), run(x, 1))
-
-
-def test_a_failed_call_lets_go_of_its_input() -> None:
-    """At once, without the garbage collector: who catches an error wants the memory back."""
-    gc.disable()
-    try:
-        x = torch.ones(10)
-        alive = weakref.ref(x)
-        with pytest.raises(IndexError):
-            recur(x, x, 5)
-        del x
-        assert alive() is None
-    finally:
-        gc.enable()
-
-
 # --- The table ------------------------------------------------------------------------------------------------------
-
-
-def test_signature() -> None:
-    """The function names its arguments as the operator does, whose tensors stand first."""
-    parameters = inspect.signature(recur).parameters
-    arguments = [a.name for a in OPERATOR.default._schema.arguments]
-    assert arguments == ["gates", "tokens", "initial", "dim", "cu_seqlens", "reverse", "variant"]
-    names = ["gates", "tokens", "dim", "initial", "reverse", "cu_seqlens", "return_last", "variant"]
-    assert list(parameters) == names
-    assert [n for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY] == list(parameters)[3:]
-    assert ">>> linear_recurrence(" in (recur.__doc__ or "")
 
 
 def test_variants() -> None:

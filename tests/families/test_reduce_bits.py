@@ -53,7 +53,4 @@ def test_several_dims_are_one_row(function: str, dtype: str) -> None:
         assert_same_bits(call(function, y, (0, -2)), call(function, x.permute(1, 3, 0, 2).flatten(2), 2))
 
 
-# The type does not matter
-
-
 # The instruction set and the device do not matter

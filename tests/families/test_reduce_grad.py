@@ -6,19 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import (
-    DEVICES,
-    FOLDS,
-    Counted,
-    assert_same_bits,
-    call,
-    derivatives,
-    grad,
-    needs_cuda,
-    torch_call,
-)
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from helpers import DEVICES, assert_same_bits, call, derivatives, grad, needs_cuda, torch_call
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -78,63 +66,3 @@ def test_gradient_of_nan(function: str) -> None:
     x = torch.tensor([[1.0, float("nan"), 2.0], [1.0, 2.0, 2.0]])
     expected = grad(lambda t: torch_call(function, t, 1), x)
     torch.testing.assert_close(grad(lambda t: call(function, t, 1), x), expected, equal_nan=True)
-
-
-@pytest.mark.parametrize("function", ["argmax", "argmin"])
-def test_indices_have_no_gradient(function: str) -> None:
-    assert not call(function, torch.randn(4, requires_grad=True)).requires_grad
-
-
-@pytest.mark.parametrize("function", FOLDS)
-def test_parameters_and_modes(function: str) -> None:
-    """A parameter goes the short way; where torch's functions are overridden, the override is recorded, too."""
-    x = torch.randn(4, 5)
-    parameter = torch.nn.Parameter(x.clone())
-    call(function, parameter, 1).sum().backward()
-    expected = grad(lambda t: torch_call(function, t, 1).sum(), x)
-    assert parameter.grad is not None
-    torch.testing.assert_close(parameter.grad, expected)
-
-    scale = torch.tensor(3.0, requires_grad=True)
-
-    class Scaled(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = func(*args, **kwargs or {})
-            return result * scale if "torch_reductions" in str(func) else result
-
-    for leaf in (x, x.clone().requires_grad_()):
-        with Scaled():
-            result = call(function, leaf, 1)
-        (by_scale,) = torch.autograd.grad(result.sum(), scale)
-        torch.testing.assert_close(by_scale, torch_call(function, x, 1).sum())
-    torch.testing.assert_close(grad(lambda t: call(function, Counted(t), 1).sum(), x), expected)
-    assert function in Counted.calls
-
-
-@pytest.mark.parametrize("function", FOLDS)
-def test_dispatch_mode_sees_the_operator(function: str) -> None:
-    class Log(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            seen.append(str(func))
-            return func(*args, **kwargs or {})
-
-    x = torch.randn(4, 5)
-    for leaf in (x, x.clone().requires_grad_()):
-        seen: list[str] = []
-        with Log():
-            result = call(function, leaf, 1)
-            if leaf.requires_grad:
-                torch.testing.assert_close(
-                    torch.autograd.grad(result.sum(), leaf)[0],
-                    grad(lambda t: torch_call(function, t, 1).sum(), x),
-                )
-        assert seen.count(f"torch_reductions.{function}.default") == 1
-
-
-@pytest.mark.parametrize("function", FOLDS)
-def test_gradient_off(function: str) -> None:
-    x = torch.randn(4, 5, requires_grad=True)
-    with torch.no_grad():
-        assert not call(function, x, 1).requires_grad
-    with torch.inference_mode():
-        assert call(function, x, 1).is_inference()

@@ -95,10 +95,4 @@ def test_a_prefix_equals_the_whole(function: str, dtype: str, device: str) -> No
         same(scan(function, x[:, :n], 1), tuple(part[:, :n] for part in whole), n)
 
 
-# The layout does not matter
-
-
-# The type does not matter
-
-
 # The instruction set and the device do not matter

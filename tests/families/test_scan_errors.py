@@ -7,20 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import (
-    DEVICES,
-    SCANS,
-    UNSUPPORTED,
-    Call,
-    assert_lets_go,
-    assert_lists_variants,
-    assert_raises_as_torch,
-    assert_same_bits,
-    assert_unharmed,
-    numpy,
-    parts,
-    unsupported,
-)
+from helpers import DEVICES, SCANS, Call, assert_raises_as_torch, assert_same_bits, assert_unharmed, numpy, parts
 
 import torch_reductions as tr
 
@@ -129,59 +116,6 @@ def test_names_of_numpy_are_refused(function: str) -> None:
     for options in ({"axis": 0}, {"dim": 0, "axis": 0}, {"dim": 0, "where": torch.ones(3, 4) > 0}):
         with pytest.raises(TypeError, match=list(options)[-1]):
             getattr(tr, function)(torch.ones(3, 4), **options)
-
-
-@pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad], ids=["vmap", "grad"])
-@pytest.mark.parametrize("function", SCANS)
-def test_wrong_types_under_transforms(function: str, transform: Any) -> None:
-    for dim in ("0", True, [0], None, 1.0):
-        with pytest.raises(TypeError, match=r"dim.*int"):
-            transform(lambda t, d=dim: getattr(tr, function)(t, d))(torch.ones(3, 4))
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("function", SCANS)
-@pytest.mark.parametrize("variant", ["fastest", "", "Ordered", "warp_shuffle"])
-def test_unknown_variant_lists_those_that_exist(
-    function: str, device: str, variant: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A reduction's rung is no scan's."""
-    with pytest.raises(ValueError, match="variant") as error:
-        getattr(tr, function)(torch.ones(4, device=device), 0, variant=variant)
-    assert_lists_variants(str(error.value), function, device, variant)
-    assert_unharmed(function, capfd)
-
-
-@pytest.mark.parametrize("function", SCANS)
-@pytest.mark.parametrize("variant", [3, None, ["auto"]])
-def test_variant_of_a_wrong_type(function: str, variant: object) -> None:
-    with pytest.raises(TypeError, match=r"(?s)variant.*str"):
-        getattr(tr, function)(torch.ones(4), 0, variant=variant)
-
-
-@pytest.mark.parametrize("function", SCANS)
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_unsupported_tensors(name: str, function: str, capfd: pytest.CaptureFixture[str]) -> None:
-    x = unsupported(name)
-    right = "to_padded_tensor" if x.is_nested else ""
-    with pytest.raises(NotImplementedError, match=f"(?is){function}.*{right}"):
-        getattr(tr, function)(x, 0)
-    assert_unharmed(function, capfd)
-
-
-@pytest.mark.parametrize("function", SCANS)
-def test_unknown_number_of_a_rung(function: str) -> None:
-    """An exported model may hold the number of a rung that this device does not have; 170 is a reduction's."""
-    operator = getattr(torch.ops.torch_reductions, function)
-    for number in (7, 170):
-        with pytest.raises((RuntimeError, ValueError), match=rf"variant.*{number}"):
-            operator(torch.ones(4), 0, variant=number)
-    assert parts(operator(torch.ones(4), 0, variant=0))[0][0].item() == 1
-
-
-@pytest.mark.parametrize("function", SCANS)
-def test_a_failed_call_lets_go_of_its_input(function: str) -> None:
-    assert_lets_go(getattr(tr, function))
 
 
 @pytest.mark.parametrize("function", ["cumsum", "cumprod"])

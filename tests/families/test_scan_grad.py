@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FORMS, SCANS, Counted, Log, assert_same_bits, derivatives, grad, parts, torch_scan
+from helpers import DEVICES, FORMS, SCANS, Log, assert_same_bits, derivatives, parts, torch_scan
 from torch.utils.checkpoint import checkpoint
 
 import torch_reductions as tr
@@ -210,26 +210,6 @@ def test_indices_have_no_gradient(function: str) -> None:
     assert result.values.requires_grad and not result.indices.requires_grad
 
 
-@pytest.mark.parametrize("function", SCANS)
-def test_parameters_and_subclasses(function: str) -> None:
-    x = torch.randn(4, 5)
-    expected = grad(lambda t: torch_values(function, t, 1).sum(), x)
-    parameter = torch.nn.Parameter(x.clone())
-    values(function, parameter, 1).sum().backward()
-    assert parameter.grad is not None
-    torch.testing.assert_close(parameter.grad, expected)
-    torch.testing.assert_close(grad(lambda t: values(function, Counted(t), 1).sum(), x), expected)
-    assert function in Counted.calls
-
-
-@pytest.mark.parametrize("function", SCANS)
-def test_dispatch_mode_sees_the_operator(function: str) -> None:
-    for requires_grad in (False, True):
-        with Log() as log:
-            values(function, torch.randn(4, 5, requires_grad=requires_grad), 1)
-        assert log.seen.count(f"torch_reductions.{function}.default") == 1
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_the_gradient_of_cumsum_is_one_scan(form: str) -> None:
     """And moves nothing: no flip, no copy."""
@@ -245,12 +225,3 @@ def test_the_gradient_of_cumsum_is_one_scan(form: str) -> None:
         "aten.view.default",
         "aten.detach.default",
     }
-
-
-@pytest.mark.parametrize("function", SCANS)
-def test_gradient_off(function: str) -> None:
-    x = torch.randn(4, 5, requires_grad=True)
-    with torch.no_grad():
-        assert not values(function, x, 1).requires_grad
-    with torch.inference_mode():
-        assert values(function, x, 1).is_inference()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,27 +15,19 @@ from helpers import (
     FLOATS,
     FOLDS,
     INTEGERS,
-    SEGMENTS,
-    UNSUPPORTED,
     Log,
-    assert_lets_go,
     assert_same_bits,
     needs_cuda,
     numpy,
     random,
-    right_or_raises,
     table,
     takes,
-    unsupported,
     wild,
 )
-from torch._dynamo.testing import CompileCounterWithBackend
-from torch.autograd import forward_ad, gradcheck, gradgradcheck
-from torch.func import grad, jacrev, jvp, vmap
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
-from torch_reductions import catalog, library
+from torch_reductions import catalog
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 RECORDS = {record.name.removeprefix("segment_"): record for record in catalog.SEGMENTS}
@@ -283,141 +273,6 @@ def test_integers_have_no_gradient() -> None:
         run("sum", x, torch.tensor([0, 3]), dtype=torch.int64)
 
 
-# --- torch.compile, export, func ------------------------------------------------------------------------------------
-
-
-@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
-def test_compile(fold: str, device: str) -> None:
-    """One graph without a break, with the gradient."""
-    cu_seqlens = torch.tensor([0, 4, 9, 33], device=device)
-    compiled = torch.compile(
-        lambda x: run(fold, x * 2, cu_seqlens, 1).pow(2).sum(), fullgraph=True, backend="aot_eager"
-    )
-    x = leaf((3, 33), fold, device)
-    expected = loop(fold, x * 2, cu_seqlens, 1).pow(2).sum()
-    torch.testing.assert_close(compiled(x), expected)
-    torch.testing.assert_close(torch.autograd.grad(compiled(x), x), torch.autograd.grad(expected, x))
-
-
-def test_compiled_by_the_real_backend() -> None:
-    x, cu_seqlens = random((5, 1000), "float32"), torch.tensor([0, 1, 1, 600, 1000])
-    compiled = torch.compile(lambda x, c: run("sum", x, c, -1).relu(), fullgraph=True)
-    assert_same_bits(compiled(x, cu_seqlens), run("sum", x, cu_seqlens, -1).relu())
-
-
-@pytest.mark.parametrize("fold", FOLDS)
-def test_dynamic_shapes(fold: str) -> None:
-    """One graph for all lengths and numbers of segments, of the gradients too."""
-    counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(lambda x, c: run(fold, x, c, 1).sum(), fullgraph=True, backend=counter, dynamic=True)
-    for n, count in ((7, 2), (9, 3), (1030, 5)):
-        x, cu_seqlens = leaf((11, n), fold), torch.linspace(0, n, count + 1).long()
-        expected = torch.autograd.grad(loop(fold, x, cu_seqlens, 1).sum(), x)
-        torch.testing.assert_close(torch.autograd.grad(compiled(x, cu_seqlens), x), expected)
-    assert counter.frame_count == 1
-
-
-@pytest.mark.parametrize("fold", FOLDS)
-def test_export(fold: str, tmp_path: Path) -> None:
-    """With dynamic dims, saved and loaded; the operator stands in the graph."""
-
-    class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Tensor:
-            return run(fold, x, cu_seqlens, 1)
-
-    dims = (
-        {0: torch.export.Dim("rows"), 1: torch.export.Dim("length", min=2)},
-        {0: torch.export.Dim("offsets", min=3)},
-    )
-    program = torch.export.export(Model(), (torch.randn(3, 5), torch.tensor([0, 2, 5])), dynamic_shapes=dims)
-    assert f"torch_reductions.segment_{fold}" in str(program.graph)
-    torch.export.save(program, tmp_path / "model.pt2")
-    loaded = torch.export.load(tmp_path / "model.pt2").module()
-    for shape, cu_seqlens in (((3, 5), segments(5, 3)), ((7, 1025), segments(1025, 20))):
-        x = random(shape, "float32")
-        assert_same_bits(loaded(x, cu_seqlens), run(fold, x, cu_seqlens, 1))
-
-
-@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
-def test_opcheck(fold: str, device: str) -> None:
-    """Schema, fake kernel, autograd registration, and AOT dispatch static and dynamic."""
-    calls: list[tuple[torch.Tensor, int, list[int], dict[str, Any]]] = [
-        (leaf((3, 6), fold, device), 1, [0, 1, 4, 6], {}),
-        (leaf((6, 3), fold, device).detach().mT.requires_grad_(), -1, [0, 6], {}),
-        (random((2, 6, 3), "bfloat16", device), 1, [0, 3, 6], {"variant": 20}),
-    ]
-    if fold != "mean":  # a NaN is not equal to another one there
-        calls.append((random((3, 2), "float32", device), 0, [0, 0, 3, 3], {}))
-        calls.append((random((0, 2), "float32", device), 0, [0, 0], {}))
-    if fold in ("sum", "prod", "mean"):
-        calls.append((random((6,), "int32", device), 0, [0, 5, 6], {"dtype": torch.float64}))
-    for x, dim, offsets, options in calls:
-        torch.library.opcheck(operator(fold).default, (x, torch.tensor(offsets, device=device), dim), options)
-
-
-@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
-def test_func_grad(fold: str, device: str) -> None:
-    cu_seqlens = torch.tensor([0, 2, 7], device=device)
-    x = leaf((7, 2), fold, device).detach()
-
-    def square(by: Callable[..., torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-        return lambda t: by(fold, t, cu_seqlens).pow(2).sum()
-
-    torch.testing.assert_close(*(grad(square(by))(x) for by in (run, loop)))
-    torch.testing.assert_close(*(grad(lambda t, by=by: grad(square(by))(t).pow(2).sum())(x) for by in (run, loop)))
-    torch.testing.assert_close(*(jacrev(lambda t, by=by: by(fold, t, cu_seqlens))(x) for by in (run, loop)))
-    torch.testing.assert_close(
-        *(vmap(grad(lambda t, by=by: by(fold, t, cu_seqlens).pow(2).sum()))(x.T) for by in (run, loop))
-    )
-
-
-@table("fold in_dim device", [(fold, i, on) for fold in FOLDS for i in (0, 1, -1) for on in DEVICES])
-def test_vmap(fold: str, in_dim: int, device: str) -> None:
-    """Each example alone gives the same bits as under vmap; also nested."""
-    x = wild((3, 4, 5), "float32", fold, device)
-    for dim in (0, -1):
-        cu_seqlens = segments(x.select(in_dim, 0).shape[dim], 3, device)
-        stacked = torch.stack([run(fold, part, cu_seqlens, dim) for part in x.unbind(in_dim)])
-        assert_same_bits(vmap(lambda t, c=cu_seqlens, d=dim: run(fold, t, c, d), in_dims=in_dim)(x), stacked)
-        shared = vmap(lambda t, c, d=dim: operator(fold)(t, c, d), in_dims=(in_dim, None))
-        assert_same_bits(shared(x, cu_seqlens), stacked)
-    cu_seqlens = segments(5, 3, device)
-    nested = vmap(vmap(lambda t: run(fold, t, cu_seqlens)))(x)
-    assert_same_bits(nested, run(fold, x, cu_seqlens, -1))
-    many = torch.stack([cu_seqlens] * 3)
-    for call in (run, lambda f, t, c: operator(f)(t, c)):
-        with pytest.raises(NotImplementedError, match=r"segment_\w+\(\): vmap over cu_seqlens.*None"):
-            vmap(lambda t, c, call=call: call(fold, t, c))(x[..., 0].T[:3].new_ones(3, 5), many)
-        with pytest.raises(NotImplementedError, match="vmap over cu_seqlens"):
-            vmap(lambda c, call=call: call(fold, x[0, 0], c))(many)
-
-
-def test_other_transforms() -> None:
-    cu_seqlens, x = torch.tensor([0, 2, 3]), random((3, 4), "float32")
-    assert_same_bits(torch.func.functionalize(lambda t: run("sum", t, cu_seqlens))(x), run("sum", x, cu_seqlens))
-    traced = make_fx(lambda t, c: run("sum", t, c, t.ndim - 2), tracing_mode="symbolic")(x, cu_seqlens)
-    assert_same_bits(traced(x, cu_seqlens), run("sum", x, cu_seqlens))
-    expected = jvp(lambda t: loop("sum", t, cu_seqlens), (x,), (x,))[1]
-    refusal = "[Ff]orward-mode|forward mode"
-    right_or_raises(lambda: jvp(lambda t: run("sum", t, cu_seqlens), (x,), (x,))[1], expected, refusal)
-    with forward_ad.dual_level():
-        dual = forward_ad.make_dual(x, x)
-        right_or_raises(lambda: forward_ad.unpack_dual(run("sum", dual, cu_seqlens)).tangent, expected, refusal)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert run("prod", x.bfloat16(), cu_seqlens).dtype == tr.prod(x.bfloat16(), 0).dtype == torch.float32
-    with torch.inference_mode():
-        assert run("sum", x, cu_seqlens).is_inference()
-
-
-@table("fold dtype", [(f, d) for f, d, on in CASES if on == "cpu"])
-def test_meta(fold: str, dtype: str) -> None:
-    for shape, dim in (((3, 4, 5), 1), ((0,), 0), ((2, 3), -1)):
-        x, cu_seqlens = random(shape, dtype), segments(shape[dim], 3)
-        actual, expected = run(fold, x.to("meta"), cu_seqlens.to("meta"), dim), run(fold, x, cu_seqlens, dim)
-        assert actual.is_meta
-        assert (actual.shape, actual.dtype, actual.stride()) == (expected.shape, expected.dtype, expected.stride())
-
-
 # --- Errors ---------------------------------------------------------------------------------------------------------
 
 C = torch.tensor
@@ -517,12 +372,6 @@ def test_mean_of_integers(dtype: str) -> None:
         run("mean", x.float(), C([0, 3]), dtype=getattr(torch, dtype))
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_unsupported_tensors(name: str) -> None:
-    with pytest.raises(NotImplementedError, match=r"(?is)segment_sum"):
-        run("sum", unsupported(name), C([0, 3]))
-
-
 def test_dims_and_offsets_that_torch_takes() -> None:
     x = random((3, 4), "float32")
     cu_seqlens = torch.tensor([0, 1, 1, 4])
@@ -531,26 +380,3 @@ def test_dims_and_offsets_that_torch_takes() -> None:
     apart = torch.stack([cu_seqlens, cu_seqlens + 9], 1)[:, 0]
     assert not apart.is_contiguous()
     assert_same_bits(run("sum", x, apart, 1), run("sum", x, cu_seqlens, 1))
-
-
-def test_a_failed_call_lets_go_of_its_input() -> None:
-    assert_lets_go(lambda x, dim: tr.segment_sum(x, C([0, 10]), dim))
-
-
-# --- The table ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("function", SEGMENTS)
-def test_signature(function: str) -> None:
-    """The public function and the operator name their arguments alike."""
-    parameters = inspect.signature(getattr(tr, function)).parameters
-    schema = operator(function.removeprefix("segment_")).default._schema
-    dtype = ["dtype"] if function.removeprefix("segment_") in ("sum", "prod", "mean") else []
-    expected = ["input", "cu_seqlens", "dim", *dtype, "variant"]
-    assert list(parameters) == [a.name for a in schema.arguments] == expected
-    named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
-    assert named == [a.name for a in schema.arguments if a.kwarg_only] == expected[3:]
-    assert f">>> {function}(" in (tr.__dict__[function].__doc__ or "")
-    assert tr.variants(function) == ["sequential", "ordered"]
-    assert tr.variants(function, "cuda") == ["ordered"]
-    assert all(rung.dtypes == tuple(DTYPES) for rung in library.rungs(function))
