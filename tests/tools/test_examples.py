@@ -38,7 +38,8 @@ def test_example(name: str) -> None:
 def test_every_example_is_run_and_named() -> None:
     """Its docstring gives the command, and the README has a line on it."""
     readme = (ROOT / "README.md").read_text()
-    for path in (ROOT / "examples").glob("*.py"):
-        assert path.stem in EXAMPLES
+    paths = list((ROOT / "examples").glob("*.py"))
+    assert {path.stem for path in paths} == set(EXAMPLES)
+    for path in paths:
         assert f"python examples/{path.name}" in path.read_text().split('"""')[1]
         assert f"examples/{path.name}" in readme
