@@ -230,7 +230,7 @@ def batches(subject: Subject) -> Iterator[tuple[Sample, dict[str, int], int]]:
         yield across(subject, 3, 530, 257, 0), {other: dim, **added}, -1
         if name in ("bmm", "baddbmm", "matmul"):
             batch = across(subject, 33, 600, 9, 4)
-            names = [key for key, shape in batch.shapes.items() if len(shape) > 2]
+            names = ["input"] if name == "matmul" else [key for key, shape in batch.shapes.items() if len(shape) > 2]
             yield batch, dict.fromkeys(names, 0), 0
     elif name == "add":
         yield across(subject, 37, 0, 1025, 0), {"input": 0, "other": 0}, 0

@@ -367,7 +367,7 @@ def packed(call: Callable[..., Any], along: Sequence[str]) -> Callable[..., Any]
     """With `cu_seqlens`: a loop over the segments. along: the tensors that are cut; of `initial` each has its own."""
 
     def run(*, dim: int, cu_seqlens: Tensor | None = None, **given: Any) -> Any:
-        if cu_seqlens is None:
+        if cu_seqlens is None or not any(given[name].ndim for name in along):  # a scalar is one segment
             return call(dim=dim, **given)
         shape = torch.broadcast_shapes(*(given[name].shape for name in along))
         given |= {name: given[name].expand(shape) for name in along}
