@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import random
 from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
 import torch
+from covering import covering
 from helpers import EMULATED
 
 from torch_reductions import catalog
@@ -42,24 +41,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "values together, and what is marked deep; rest: of pairs what each leaves out; all: every case (default)",
     )
     group.addoption("--shuffle", type=int, metavar="SEED", help="the tests in a random order")
-
-
-def covering(cases: list[dict[str, str]], strength: int) -> set[int]:
-    """Indices of as few cases as the greedy choice needs for every `strength` values that any case has together."""
-    tuples = [set(itertools.combinations(sorted(c.items()), min(strength, len(c)))) for c in cases]
-    heap = [(-len(t), i) for i, t in enumerate(tuples)]
-    heapq.heapify(heap)
-    chosen: set[int] = set()
-    covered: set[tuple[tuple[str, str], ...]] = set()
-    while heap:
-        count, i = heapq.heappop(heap)
-        new = len(tuples[i] - covered)
-        if new and new == -count:
-            chosen.add(i)
-            covered |= tuples[i]
-        elif new:  # what was new of it when it was last looked at has been covered since
-            heapq.heappush(heap, (-new, i))
-    return chosen
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -37,8 +37,10 @@ def _promoted(input: Tensor, other: Tensor) -> torch.dtype:
     return torch.promote_types(tensor, scalar)
 
 
-def _check_alpha(alpha: Any, dtype: torch.dtype) -> None:
+def _check_alpha(alpha: Any, dtype: torch.dtype, device: str) -> None:
     """Raises for a factor that torch refuses for sums of the type."""
+    if isinstance(alpha, int) and not -(2**63) <= alpha < 2**64:
+        raise OverflowError("add(): alpha is an int too big to convert; it must fit in 64 bits")
     if isinstance(alpha, bool) and dtype != torch.bool:
         raise RuntimeError(
             f"add(): Boolean alpha only supported for Boolean results, but the result is {dtype_name(dtype)}; pass "
@@ -48,7 +50,9 @@ def _check_alpha(alpha: Any, dtype: torch.dtype) -> None:
     if isinstance(alpha, bool) or dtype == torch.bool or dtype.is_complex or not isinstance(alpha, (int, float)):
         return
     if dtype.is_floating_point:
-        bound = torch.finfo(dtype if dtype == torch.float64 else torch.float32).max
+        # torch converts it to the type of the sums on a CPU, and to the one they are computed in on a GPU.
+        computed = dtype if device == "cpu" or dtype == torch.float64 else torch.float32
+        bound = torch.finfo(computed).max
         low, high = -bound, bound
         fits = not abs(alpha) < float("inf") or low <= alpha <= high
     else:
@@ -230,6 +234,7 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: str = "auto
     Raises:
         RuntimeError: the shapes cannot be broadcast; the devices differ; alpha does not fit the type; a CUDA tensor
             meets a build without CUDA.
+        OverflowError: alpha is an int that does not fit in 64 bits.
         TypeError: an argument is of the wrong type.
         ValueError: there is no such variant for the device.
         NotImplementedError: a tensor is complex, sparse, nested or quantized.
@@ -259,7 +264,9 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: str = "auto
             f"add(): For non-complex input tensors, argument alpha must not be a complex number, but it is {alpha}"
         )
     alpha = to_factor("add", "alpha", alpha)
-    _check_alpha(alpha, input.dtype)
+    _check_alpha(alpha, input.dtype, input.device.type)
+    if input.dtype == torch.bool:
+        alpha = bool(alpha)
     if input.dtype in INTEGERS and isinstance(alpha, int) and abs(alpha) > EXACT:
         return _OPERATOR(variant, input, other * alpha)  # which wraps to the same
     return _OPERATOR(variant, input, other, alpha=int(alpha) if isinstance(alpha, bool) else alpha)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import difflib
 import functools
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -51,6 +52,12 @@ def _load() -> ctypes.CDLL:
         raise ImportError(f"torch_reductions needs torch >= 2.11, but this is torch {torch.__version__}: upgrade torch")
     if not CPU_LIBRARY.exists():
         raise ImportError(f"{CPU_LIBRARY} is missing: build it by `make build` in the checkout, or by `pip install .`")
+    if os.path.realpath(CPU_LIBRARY) not in torch.ops.loaded_libraries and hasattr(torch.ops.torch_reductions, "sum"):
+        raise ImportError(
+            f"{CPU_LIBRARY} is refused, because another copy of torch_reductions is loaded in this process, from "
+            f"{', '.join(path for path in torch.ops.loaded_libraries if path.endswith(CPU_LIBRARY.name))}: import one "
+            "copy only"
+        )
     torch.ops.load_library(str(CPU_LIBRARY))
     if torch.version.cuda and CUDA_LIBRARY.exists():
         torch.ops.load_library(str(CUDA_LIBRARY))
@@ -299,9 +306,19 @@ class Operator(Generic[Output]):
         # The kernels check everything, but know RuntimeError alone: what was wrong is found out after the fact.
         try:
             self.check(input, *args, **options)
-            raise without_place(failure)
+            raise self.own_failure(failure, input, *args, **options)
         finally:
             del failure  # its traceback holds this frame, and that the input
+
+    def own_failure(self, failure: RuntimeError, input: Tensor, *args: Any, **options: Any) -> RuntimeError:
+        """The exception for a failure of which the arguments are not the cause."""
+        found = torchs_own(failure)
+        if C_INTERFACE in str(found):  # torch < 2.13 keeps its words to itself, but says them where results are made
+            like = lambda value: value.to("meta") if isinstance(value, Tensor) else value  # noqa: E731
+            results = self.op(like(input), *map(like, args), **{name: like(value) for name, value in options.items()})
+            for result in (results,) if isinstance(results, Tensor) else results:
+                torch.empty(result.shape, dtype=result.dtype, device=input.device)
+        return found
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Output:
         """The operator itself, by the way that is right under whatever transforms are active."""
@@ -370,8 +387,13 @@ class Operator(Generic[Output]):
         return redispatch(input, *args, **options)
 
     def _redispatch(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
-        with torch._C._AutoDispatchBelowAutograd():
-            return self.redispatch(keyset, input, *args, **options)
+        try:
+            with torch._C._AutoDispatchBelowAutograd():
+                return self.redispatch(keyset, input, *args, **options)
+        except RuntimeError as error:  # of a compiled graph, which calls the operator itself
+            if C_INTERFACE not in str(error):
+                raise
+            raise torchs_own(error) from None
 
     def _below_autograd(self, input: Tensor, *args: Any, **options: Any) -> Output:
         with torch._C._AutoDispatchBelowAutograd():
@@ -482,10 +504,19 @@ def _for_each(ctx: Any, grads: Any) -> tuple[Tensor | None, ...]:
     return (*grads, *(None,) * (ctx.count - len(grads)))
 
 
-def without_place(failure: RuntimeError) -> RuntimeError:
-    """What a kernel raises, without the function and the line of C++ that stand before its words."""
+C_INTERFACE = " API call failed at "  # in what is raised where a call of torch's C interface failed
+
+
+def torchs_own(failure: RuntimeError) -> RuntimeError:
+    """What a kernel raises, without the function and the line of C++ that stand before its words; where torch itself
+    failed, as it does for lack of memory, torch's own words and type."""
     words = re.sub(r"^\w+, csrc/\S+:\d+, ", "", str(failure))
-    return failure if words == str(failure) else RuntimeError(words).with_traceback(failure.__traceback__)
+    if C_INTERFACE in words:
+        words = _text(_library, "torch_exception_get_what_without_backtrace") or words
+    if words == str(failure):
+        return failure
+    kind = torch.OutOfMemoryError if words.startswith("CUDA out of memory") else RuntimeError
+    return kind(words).with_traceback(failure.__traceback__)
 
 
 def _functionalizing() -> bool:

@@ -147,11 +147,9 @@ def _right_sum(function: str, added: Tensor, factor: Tensor, shape: list[int], d
 
 def _check(function: str, *tensors: Tensor, **options: Any) -> None:
     """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
-    shape, dtype = _right(function, *tensors, **options)
+    _right(function, *tensors, **options)
     if tensors[-2].is_cuda and not has_cuda():
         raise RuntimeError(no_cuda_message())
-    # The operator's words for no memory name a function of C; torch raises torch.OutOfMemoryError, say, with a size.
-    tensors[-2].new_empty(shape, dtype=dtype)
 
 
 def _fake(function: str, *tensors: Tensor, **options: Any) -> Tensor:

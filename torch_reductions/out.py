@@ -24,7 +24,6 @@ from .library import (
     is_dual,
     no_cuda,
     registrations,
-    without_place,
     wrong_type,
 )
 
@@ -71,7 +70,7 @@ class Out:
             self.operator.check(input, *args, **options)
             self._check_types(outs, input, options.get("dtype"))
             if not self._resize(outs, self.shape(input, *args, **options)):
-                raise without_place(failure)
+                raise self.operator.own_failure(failure, input, *args, **options)
         finally:
             del failure
         self._run(outs, input, *args, **options)

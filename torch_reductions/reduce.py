@@ -277,8 +277,8 @@ def _dims(function: str, dim: Any) -> Any:
     if isinstance(dim, (list, tuple)) and function not in INDICES:
         return [d if type(d) is int else _dim(function, d) for d in dim]
     one = dim if type(dim) is int else _dim(function, dim)
-    # A symbolic one, which torch.compile makes, is no list to the schema.
-    return [one] if function not in INDICES and torch.compiler.is_compiling() else one
+    # A symbolic one is no list to the schema, and torch.compile may make one of what this function gave in eager mode.
+    return one if function in INDICES else [one]
 
 
 def _call(

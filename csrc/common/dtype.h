@@ -22,10 +22,17 @@ struct BFloat16 {
   uint16_t bits;
 };
 
+// A byte of a bool tensor: any but 0 is true, as torch reads it.
+struct Bool {
+  uint8_t byte;
+};
+template <class T>
+inline constexpr bool kIsBool = std::is_same_v<T, Bool>;
+
 // float for float16, bfloat16 and float32; double for float64; int64, wrapping, for every integer and bool.
 template <class T>
-using Accumulator =
-    std::conditional_t<std::is_same_v<T, double>, double, std::conditional_t<std::is_integral_v<T>, int64_t, float>>;
+using Accumulator = std::conditional_t<std::is_same_v<T, double>, double,
+                                       std::conditional_t<std::is_integral_v<T> || kIsBool<T>, int64_t, float>>;
 
 // What products of matrices accumulate in: float for float16, bfloat16 and float32; integers wrap, those of at most 32 bits
 // in 32.
@@ -61,7 +68,7 @@ struct Tag {
   using type = T;
 };
 
-// body(Tag<T>()) with the storage type of dtype; bool is read as the bytes 0 and 1.
+// body(Tag<T>()) with the storage type of dtype; a bool is a byte, and who adds or multiplies them takes Bool instead.
 template <class Body>
 constexpr void with_storage(Dtype dtype, Body&& body) {
   switch (dtype) {

@@ -34,6 +34,8 @@ inline float widen(Half x) {
   return bit_cast<float>((exponent == 0 ? bit_cast<uint32_t>(subnormal) : normal) | uint32_t(x.bits & 0x8000) << 16);
 }
 
+inline uint8_t widen(Bool x) { return x.byte != 0; }
+
 template <class S>
 inline S widen(S x) {
   return x;

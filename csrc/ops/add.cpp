@@ -131,5 +131,7 @@ Tensor add(Tensor input, Tensor other, double alpha, int64_t variant) {
 #ifdef USE_CUDA
 STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { m.impl("add", TORCH_BOX(&torch_reductions::add)); }
 #else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { m.impl("add", TORCH_BOX(&torch_reductions::add)); }
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
+  if (torch_reductions::is_only_copy()) m.impl("add", TORCH_BOX(&torch_reductions::add));
+}
 #endif

@@ -17,6 +17,9 @@
 #endif
 
 namespace torch_reductions {
+
+bool is_only_copy();  // library.cpp: whether no other copy of _C has registered the operators in this process
+
 namespace {
 
 #ifdef USE_CUDA

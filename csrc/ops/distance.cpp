@@ -47,6 +47,8 @@ Tensor sum_squared_distances(Tensor points, Tensor centers, int64_t variant) {
   STD_TORCH_CHECK(points.scalar_type() == centers.scalar_type(), name, "(): points and centers differ in dtype");
   STD_TORCH_CHECK(points.is_cuda() == centers.is_cuda() && points.get_device_index() == centers.get_device_index(),
                   name, "(): points and centers must be on the same device");
+  STD_TORCH_CHECK(points.dim() <= kMaxDims, "points has ", points.dim(), " dimensions; only tensors with up to ",
+                  kMaxDims, " are supported");
   const int64_t last = points.dim() - 1;
   STD_TORCH_CHECK(last >= 0 && points.size(last) == args.dims, name, "(): the last dim of points must have ", args.dims,
                   " coordinates, as centers have");
@@ -86,5 +88,7 @@ void register_kernels(torch::stable::detail::StableLibrary& m) {
 #ifdef USE_CUDA
 STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
 #else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { torch_reductions::register_kernels(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
+  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
+}
 #endif

@@ -1,6 +1,8 @@
 // What the library offers: the schema of every operator, and what Python asks of it without PyTorch.
+#include <dlfcn.h>
 #include <torch/csrc/stable/library.h>
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -8,7 +10,28 @@
 #include "../cpu/processor.h"
 #include "check.h"
 
-STABLE_TORCH_LIBRARY(torch_reductions, m) {
+namespace torch_reductions {
+
+// torch defines a namespace once in a process. STABLE_TORCH_LIBRARY does not look whether it did, and then crashes.
+bool is_only_copy() {
+  static TorchLibraryHandle definitions;  // kept: torch would forget the operators with it
+  static const bool only = [] {
+    if (aoti_torch_library_init_def("torch_reductions", __FILE__, __LINE__, &definitions) == TORCH_SUCCESS) return true;
+    Dl_info here{};
+    dladdr(&definitions, &here);
+    std::fprintf(stderr,
+                 "torch_reductions: %s is refused, because another copy of the library is loaded in this process. Its "
+                 "operators stay; load one copy only\n",
+                 here.dli_fname != nullptr ? here.dli_fname : "this library");
+    return false;
+  }();
+  return only;
+}
+
+}  // namespace torch_reductions
+
+STABLE_TORCH_LIBRARY_FRAGMENT(torch_reductions, m) {
+  if (!torch_reductions::is_only_copy()) return;
   m.def("sum(Tensor input, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, int variant=0) -> Tensor");
   m.def("prod(Tensor input, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, int variant=0) -> Tensor");
   m.def("mean(Tensor input, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, int variant=0) -> Tensor");

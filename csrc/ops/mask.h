@@ -3,8 +3,6 @@
 #include <torch/headeronly/core/ScalarType.h>
 #include <torch/headeronly/util/Exception.h>
 
-#include <optional>
-
 #include "../common/mask.h"
 #include "tensor.h"
 
@@ -35,13 +33,9 @@ inline Tensor check_mask(const char* function, const Tensor& mask, const Tensor&
 
 // As [outer, length, inner] around the dim, like the input; a copy where no strides say so.
 inline Mask mask_around(Tensor& mask, int64_t dim) {
-  std::optional<View> view = view_around(mask, dim);
-  if (!view) {
-    mask = torch::stable::contiguous(mask);
-    view = view_around(mask, dim);
-  }
+  const View view = view_around(mask, dim);
   return {static_cast<const uint8_t*>(mask.const_data_ptr()),
-          {view->outer_stride, view->length_stride, view->inner_stride}};
+          {view.outer_stride, view.length_stride, view.inner_stride}};
 }
 
 }  // namespace

@@ -157,5 +157,7 @@ void register_kernels(torch::stable::detail::StableLibrary& m) {
 #ifdef USE_CUDA
 STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
 #else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { torch_reductions::register_kernels(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
+  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
+}
 #endif

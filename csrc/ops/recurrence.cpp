@@ -47,16 +47,6 @@ void check_shapes(const Tensor& gates, const Tensor& tokens, const std::optional
                   segments < 0 ? "" : ", or with the segments in its place");
 }
 
-// As one [outer, length, inner]: a copy where no strides say so.
-View seen_around(Tensor& tensor, int64_t dim) {
-  std::optional<View> view = view_around(tensor, dim);
-  if (!view) {
-    tensor = torch::stable::contiguous(tensor);
-    view = view_around(tensor, dim);
-  }
-  return *view;
-}
-
 Strides strides_in(const View& view) { return {view.outer_stride, view.length_stride, view.inner_stride}; }
 
 Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t dim,
@@ -79,8 +69,8 @@ Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> init
   Dims shape = reduced_shape(tokens, DimSet(), false);
   Tensor output = empty(shape, dtype, tokens);
   if (output.numel() == 0) return output;
-  const View view = seen_around(tokens, dim);
-  const Strides token_strides = strides_in(view), gate_strides = strides_in(seen_around(gates, dim));
+  const View view = view_around(tokens, dim);
+  const Strides token_strides = strides_in(view), gate_strides = strides_in(view_around(gates, dim));
   if (initial) initial = torch::stable::contiguous(*initial);
   const RecurrenceArgs args{.function = function,
                             .dtype = dtype,
@@ -110,5 +100,7 @@ void register_kernels(torch::stable::detail::StableLibrary& m) {
 #ifdef USE_CUDA
 STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
 #else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { torch_reductions::register_kernels(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
+  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
+}
 #endif

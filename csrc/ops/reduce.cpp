@@ -131,5 +131,7 @@ extern "C" __attribute__((visibility("default"))) const char* torch_reductions_c
 }
 #endif
 #else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { torch_reductions::register_kernels(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
+  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
+}
 #endif

@@ -122,7 +122,7 @@ Results scan(Scan function, Tensor input, Options options, const Results* out) {
 
   const int64_t count = results.values.numel();
   if (count > 0) {
-    std::optional<View> view;
+    View view;
     Mask mask{};
     if (as_rows) {
       DimSet scanned;
@@ -133,7 +133,7 @@ Results scan(Scan function, Tensor input, Options options, const Results* out) {
       view = View{.outer = rows, .length = length, .outer_stride = length};
     } else {
       view = view_around(input, options.dim);
-      if (!view || (rung != kScanAuto && !view->is_contiguous_rows())) {
+      if (rung != kScanAuto && !view.is_contiguous_rows()) {
         input = torch::stable::contiguous(input);
         view = view_around(input, options.dim);
       }
@@ -145,13 +145,13 @@ Results scan(Scan function, Tensor input, Options options, const Results* out) {
         .input = input.const_data_ptr(),
         .output = results.values.mutable_data_ptr(),
         .indices = results.indices ? static_cast<int64_t*>(results.indices->mutable_data_ptr()) : nullptr,
-        .outer = view->outer,
+        .outer = view.outer,
         .length = length,
         .results = options.results(length),
-        .inner = view->inner,
-        .outer_stride = view->outer_stride,
-        .length_stride = view->length_stride,
-        .inner_stride = view->inner_stride,
+        .inner = view.inner,
+        .outer_stride = view.outer_stride,
+        .length_stride = view.length_stride,
+        .inner_stride = view.inner_stride,
         .exclusive = options.exclusive || options.include_initial,
         .reverse = options.reverse,
         .segments = segments,
@@ -172,7 +172,7 @@ Tensor accumulate_into(const Tensor& input, Dtype output, const Options& given, 
   const Options options = checked(function, input, given);
   if (output != Dtype::boolean) return scan(function, cast(input, output), options, out).values;
   const Tensor counts = cast(cast(input, Dtype::boolean), Dtype::int64);
-  return cast(scan(function, counts, options, nullptr).values, Dtype::boolean);
+  return cast(scan(function, counts, options, out).values, Dtype::boolean);
 }
 
 template <Scan function>
@@ -274,5 +274,7 @@ void register_kernels(torch::stable::detail::StableLibrary& m) {
 #ifdef USE_CUDA
 STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
 #else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { torch_reductions::register_kernels(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
+  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
+}
 #endif

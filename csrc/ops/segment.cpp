@@ -38,22 +38,18 @@ Tensor reduce_segments(Segment function, Tensor input, Tensor cu_seqlens, int64_
   if (output.numel() == 0) return output;
   const ScalarType type = scalar_type_of(types.input);
   if (type != input.scalar_type()) input = torch::stable::to(input, type);
-  std::optional<View> view = view_around(input, dim);
-  if (!view) {
-    input = torch::stable::contiguous(input);
-    view = view_around(input, dim);
-  }
+  const View view = view_around(input, dim);
   const SegmentArgs args{.function = function,
                          .input_dtype = types.input,
                          .output_dtype = types.output,
                          .input = input.const_data_ptr(),
                          .output = output.mutable_data_ptr(),
-                         .outer = view->outer,
+                         .outer = view.outer,
                          .length = segments.length,
-                         .inner = view->inner,
-                         .outer_stride = view->outer_stride,
-                         .length_stride = view->length_stride,
-                         .inner_stride = view->inner_stride,
+                         .inner = view.inner,
+                         .outer_stride = view.outer_stride,
+                         .length_stride = view.length_stride,
+                         .inner_stride = view.inner_stride,
                          .segments = segments};
   const bool found = on_device(input, [&](auto&& device) { return backend::segment(rung, args, device); });
   STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
@@ -88,5 +84,7 @@ void register_kernels(torch::stable::detail::StableLibrary& m) {
 #ifdef USE_CUDA
 STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
 #else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) { torch_reductions::register_kernels(m); }
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
+  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
+}
 #endif

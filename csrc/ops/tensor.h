@@ -4,6 +4,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -116,11 +117,13 @@ inline std::optional<View> view_of(const Tensor& input, const DimSet& reduced) {
 }
 
 // [outer, length, inner] around one dim; none where the dims before it, or those after it, are no single stride.
-inline std::optional<View> view_around(const Tensor& input, int64_t dim) {
+inline std::optional<View> strides_around(const Tensor& input, int64_t dim) {
   const auto sizes = sizes_of(input), strides = strides_of(input);
+  const bool elements = std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
   Dims before, after;
   for (int64_t i = 0; i < int64_t(sizes.size()); i++) {
-    if (i != dim) (i < dim ? before : after).merge(sizes[i], strides[i]);
+    // Without elements any strides are right, and torch calls all of them contiguous: 0 always merges.
+    if (i != dim) (i < dim ? before : after).merge(sizes[i], elements ? strides[i] : 0);
   }
   if (before.count > 1 || after.count > 1) return std::nullopt;
   View view;
@@ -128,6 +131,16 @@ inline std::optional<View> view_around(const Tensor& input, int64_t dim) {
   if (before.count == 1) view.outer = before.sizes[0], view.outer_stride = before.strides[0];
   if (after.count == 1) view.inner = after.sizes[0], view.inner_stride = after.strides[0];
   return view;
+}
+
+// The same of any tensor: it becomes contiguous where no strides say so.
+inline View view_around(Tensor& tensor, int64_t dim) {
+  std::optional<View> view = strides_around(tensor, dim);
+  if (!view) {
+    tensor = torch::stable::contiguous(tensor);
+    view = strides_around(tensor, dim);
+  }
+  return *view;
 }
 
 // The same elements as contiguous rows: a copy, unless the permuted tensor is contiguous as it is.

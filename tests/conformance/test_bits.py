@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import BATCHES, DEVICES, FLOATS, ROWS, needs_cuda, parts, run_python, special_rows, table
+from helpers import BATCHES, DEVICES, FLOATS, LIMITS, ROWS, needs_cuda, parts, run_python, special_rows, table
 from numerics import (
     ALONG,
     HALVES,
@@ -226,15 +226,14 @@ def test_half_is_the_rounded_float32(function: str, dtype: str, device: str) -> 
 
 
 def test_instruction_sets() -> None:
-    """No limit takes all there is, AVX-512's sums of products too; a processor without one runs the next lower."""
+    """One process each; a processor without a set runs the next lower one."""
     code = """
         import sys
         sys.path[:0] = ["tests"]
         import matrices, numerics
         print(numerics.digests(), matrices.digests())
     """
-    limits = ("", "avx512", "avx2", "baseline")
-    found = {limit: run_python(code, TORCH_REDUCTIONS_CPU=limit).split() for limit in limits}
+    found = {limit: run_python(code, TORCH_REDUCTIONS_CPU=limit).split() for limit in LIMITS}
     assert len(found[""]) == 10 and all(len(digest.split("=")[1]) == 64 for digest in found[""])
     for limit, digests in found.items():
         assert digests == found[""], limit

@@ -92,6 +92,7 @@ def test_dynamic_shapes(function: str, sample: str, device: str) -> None:
     assert counter.frame_count <= 1 + restarts
 
 
+@pytest.mark.deep
 @cases(samples=first, device=DEVICES)
 def test_the_second_size_makes_the_graph_dynamic(function: str, sample: str, device: str) -> None:
     subject = SUBJECTS[function]
@@ -132,8 +133,8 @@ def test_compile_with_a_variant(function: str, sample: str, variant: str, device
     x = subject.every_tensor(call, device=device)
     try:
         expected = f(*x)
-    except NotImplementedError as error:
-        with pytest.raises(type(error), match=name):
+    except NotImplementedError:
+        with pytest.raises(Exception, match=name):
             compiled(f, "eager")(*x)
         return
     same(compiled(f)(*x), expected)
@@ -292,8 +293,8 @@ def test_meta_and_fake(function: str, dtype: str, device: str) -> None:
             meta = parts(f(*there))
             with FakeTensorMode() as mode:
                 fake = parts(f(*map(mode.from_tensor, tensors)))
-            for m, f, e in zip(meta, fake, expected, strict=True):
-                assert m.is_meta and f.device == e.device
-                for without in (m, f):
+            for on_meta, faked, e in zip(meta, fake, expected, strict=True):
+                assert on_meta.is_meta and faked.device == e.device
+                for without in (on_meta, faked):
                     found = (without.shape, without.dtype, without.stride() if e.numel() else ())
                     assert found == (e.shape, e.dtype, e.stride() if e.numel() else ()), call

@@ -99,7 +99,7 @@ def test_variant_of_another_device_or_family(function: str, sample: str, device:
     x = right_call(subject, device)
     exist = subject.variants(device)
     for name in set(NAMES) - set(exist):
-        with pytest.raises((ValueError, NotImplementedError), match=f"(?s)'{name}'.*'{exist[-1]}'"):
+        with pytest.raises((ValueError, NotImplementedError), match=f"(?s){name}.*{exist[-1]}"):
             subject.bind(call, device, variant=name)(*x)
     numbers = {rung.number for family in library.FAMILIES for rung in library.ladder(family)}
     for number in {7, *numbers} - {subject.number(name) for name in exist} if subject.operator else ():

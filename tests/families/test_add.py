@@ -13,8 +13,10 @@ from helpers import (
     DTYPES,
     FLOATS,
     INTEGERS,
+    are_bools,
     assert_same_bits,
     needs_cuda,
+    odd_bytes,
     random,
     runs_here,
     table,
@@ -34,6 +36,7 @@ CASES = [
     for dtype in DTYPES
     if name == "auto" or (dtype in RUNGS[name].dtypes and runs_here(RUNGS[name], on))
 ]
+ON_DEVICES = [(dtype, on) for on in DEVICES for dtype in DTYPES]
 
 
 def alphas(dtype: str) -> list[Any]:
@@ -46,6 +49,27 @@ def strides(x: torch.Tensor) -> list[int]:
 
 
 # --- Values and layouts -----------------------------------------------------------------------------------------------
+
+
+@table("rung device", [(rung, on) for rung, dtype, on in CASES if dtype == "bool"])
+def test_bools_of_any_byte(rung: str, device: str) -> None:
+    """As torch reads them: any byte but 0 is true, also where two bytes add up to 0 in one."""
+    flags = [torch.rand(2, 300, 41, device=device) < density for density in (0.3, 0.6)]
+    pair = [odd_bytes(part) for part in flags]
+    views: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda t: t,
+        lambda t: t[:, :, ::2],
+        lambda t: t.permute(2, 0, 1),
+        lambda t: t[0, 7:9],
+        lambda t: t[0, 0, 3],
+    ]
+    for one, other, alpha in itertools.product(views, views[:2] + views[3:], (1, True, False, 5)):
+        try:
+            expected = torch.add(one(flags[0]), other(flags[1]), alpha=alpha)
+        except RuntimeError:  # they cannot be broadcast
+            continue
+        actual = tr.add(one(pair[0]), other(pair[1]), alpha=alpha, variant=rung)
+        assert torch.equal(actual, expected) and are_bools(actual), (one(flags[0]).stride(), alpha)
 
 
 @table("rung dtype device", CASES)
@@ -265,11 +289,11 @@ def test_inductor_layouts(device: str) -> None:
         assert_same_bits(compiled(x, y), torch.add(x, y))
 
 
-def test_sizes_that_only_values_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+def test_sizes_that_only_values_decide() -> None:
     x = torch.randn(9)
-    for body in (lambda t: tr.add(t[t > 0], t[t > 0]), lambda t: tr.add(t[t > 0], torch.ones(1))):
-        assert_same_bits(torch.compile(body, fullgraph=True, backend="aot_eager")(x), body(x))
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        for body in (lambda t: tr.add(t[t > 0], t[t > 0]), lambda t: tr.add(t[t > 0], torch.ones(1))):
+            assert_same_bits(torch.compile(body, fullgraph=True, backend="aot_eager")(x), body(x))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -336,6 +360,7 @@ def test_more_than_2_31_elements() -> None:
 # --- Errors -----------------------------------------------------------------------------------------------------------
 
 X, I8 = torch.ones(3, 4), torch.ones(4, dtype=torch.int8)
+H, B = X.half(), X.bfloat16()
 ERRORS: dict[str, tuple[type[Exception], Callable[[Any], Any], str]] = {
     "shapes": (RuntimeError, lambda f: f(X, X[:, :3]), r"size of input \(4\).*other \(3\).*dimension 1.*\[3, 4\]"),
     "a float of integers": (RuntimeError, lambda f: f(I8, I8, alpha=1.5), "integral.*floating point number.*1.5.*int8"),
@@ -346,6 +371,10 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[Any], Any], str]] = {
     "a complex number": (RuntimeError, lambda f: f(X, X, alpha=1j), "non-complex.*complex number"),
     "too large": (RuntimeError, lambda f: f(I8, I8, alpha=1000), "1000.*int8 without overflow.*-128 to 127"),
     "too large for float32": (RuntimeError, lambda f: f(X, X, alpha=1e300), "float32 without overflow"),
+    "too large for float16": (RuntimeError, lambda f: f(H, H, alpha=1e30), r"1e\+30.*float16 without overflow.*65504"),
+    "too small for float16": (RuntimeError, lambda f: f(H, H, alpha=-65519), "-65519.*float16 without overflow"),
+    "too large for bfloat16": (RuntimeError, lambda f: f(B, B, alpha=3.4e38), "bfloat16 without overflow"),
+    "no int of 64 bits": (OverflowError, lambda f: f(X, X, alpha=2**64), "int too big to convert"),
     "a string": (TypeError, lambda f: f(X, X, alpha="two"), "'alpha' must be Number, not 'two' of type str"),
     "None": (TypeError, lambda f: f(X, None), "'other' must be Tensor, not None"),
     "a list": (TypeError, lambda f: f([1.0], X), "'input' must be Tensor.*torch.tensor"),
@@ -361,6 +390,27 @@ def test_errors(what: str) -> None:
     with pytest.raises(error, match=f"(?is){message}") as ours:
         call(tr.add)
     assert ours.type is error and str(ours.value).startswith("add()")
+
+
+@table("dtype device", ON_DEVICES)
+def test_alphas_that_torch_converts(dtype: str, device: str) -> None:
+    """Those, and no others: up to the largest number of the type, and those that are none."""
+    x = torch.ones(3, device=device).to(getattr(torch, dtype))
+    kind = torch.finfo(x.dtype) if x.is_floating_point() else None
+    numbers = [1e30, 65504.0, 65519.0, 3.3e38, 3.4e38, 1e300, *([kind.max] if kind else []), float("inf"), float("nan")]
+    whole = [100, 127, 128, 255, 256, 2**15, 65504, 65505, 2**31, 2**40, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**400]
+    for alpha in [*numbers, *whole, *(-number for number in numbers), *(-number for number in whole), -(2**63)]:
+        results = []
+        for by in (torch, tr):
+            try:
+                results.append(by.add(x, x, alpha=alpha))
+            except (RuntimeError, OverflowError) as error:
+                results.append(type(error))
+        ours, theirs = results[1], results[0]
+        if isinstance(theirs, torch.Tensor) and isinstance(ours, torch.Tensor):
+            torch.testing.assert_close(ours, theirs, equal_nan=True, msg=str(alpha)[:30])
+        else:
+            assert ours is theirs, str(alpha)[:30]
 
 
 def test_wrong_variants() -> None:

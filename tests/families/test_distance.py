@@ -208,6 +208,7 @@ WRONG: dict[str, Wrong] = {
     "one center": (lambda: call(SUM, ONES(3, 5), ONES(5)), RuntimeError, r"centers \[C, D\].*\[3, 5\].*\[5\]"),
     "batches": (lambda: call(SUM, ONES(3, 5), ONES(2, 4, 5)), RuntimeError, r"\[2, 4, 5\]"),
     "types": (lambda: call(SUM, ONES(3, 2), ONES(4, 2).double()), RuntimeError, "float32 != float64; convert one"),
+    "very many dims": (lambda: call(SUM, ONES([1] * 65), ONES(4, 1)), RuntimeError, "^points has 65 dimensions; only"),
     "devices": (lambda: call(SUM, ONES(3, 2), ONES(4, 2, device="meta")), RuntimeError, "centers is on meta"),
     "integers": (lambda: call(SUM, ONES(3, 2).int(), ONES(4, 2).int()), NotImplementedError, "points of type int32"),
     "a list": (lambda: call(SUM, [1.0], ONES(4, 2)), TypeError, r"'points' must be Tensor.*pass torch\.tensor"),
@@ -238,6 +239,11 @@ def test_bad_input_of_the_operators() -> None:
         (SUM, (ONES(3, 2), ONES(4, 2).double()), "differ in dtype"),
         (SUM, (ONES(3, 2), ONES(2)), r"centers must be \[C, D\]"),
         (SUM, (ONES(3, 2).int(), ONES(4, 2).int()), "no distances of int32"),
+        (
+            SUM,
+            (ONES([1] * 99 + [2]), ONES(4, 2)),
+            "points has 100 dimensions; only tensors with up to 64 are supported",
+        ),
         (GRID, (ONES(4, 3), 3, 4), r"centers must be \[C, 2\]"),
         (GRID, (ONES(4, 2), 3, -4), "must not be negative"),
     ):

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
-from helpers import FOLDS, call, need, needs_cuda
+from helpers import DEVICES, FOLDS, INDICES, SCANS, call, need, needs_cuda, table
 
 import torch_reductions as tr
+from torch_reductions import library
+from torch_reductions.catalog import RECORDS
 from torch_reductions.library import block_size
+
+HUGE = 2**46  # elements, which no machine holds
 
 # What one test found free, another would take meanwhile: one worker for all of them.
 pytestmark = pytest.mark.xdist_group("alone")
@@ -106,3 +114,68 @@ def test_bfloat16_square_on_a_gpu(dim: int | None) -> None:
     expected[3 if dim == 0 else 40000] = 1
     assert torch.equal(total.cpu(), expected)
     assert tr.argmax(x, dim)[-1].item() == n - 1
+
+
+# --- Results for which there is no memory -----------------------------------------------------------------------------
+
+
+def without_memory(function: str, device: str) -> Callable[[], Any]:
+    """A call on one element, repeated, whose result has HUGE elements."""
+    one = torch.zeros((), device=device)
+    line, rows = one.expand(HUGE), one.expand(HUGE, 2)
+    row, column = one.expand(1, 2**23), one.expand(2**23, 1)
+    offsets = torch.tensor([0, 2], device=device)
+    calls: dict[str, Callable[[], Any]] = {
+        "linear_recurrence": lambda: tr.linear_recurrence(line, line, 0),
+        "add": lambda: tr.add(line, line),
+        "mm": lambda: tr.mm(column, row),
+        "matmul": lambda: tr.matmul(column, row),
+        "linear": lambda: tr.linear(column, column),
+        "addmm": lambda: tr.addmm(one, column, row),
+        "bmm": lambda: tr.bmm(column[None], row[None]),
+        "baddbmm": lambda: tr.baddbmm(one, column[None], row[None]),
+        "sum_squared_distances": lambda: tr.sum_squared_distances(rows, one.expand(1, 2)),
+        "grid_squared_distances": lambda: tr.grid_squared_distances(2**23, 2**23, one.expand(1, 2)),
+    }
+    if function in SCANS:
+        return lambda: getattr(tr, function)(line, 0)
+    if function.startswith("segment_"):
+        return lambda: getattr(tr, function)(rows, offsets, 1)
+    return calls[function] if function in calls else lambda: getattr(tr, function)(rows, 1)
+
+
+def assert_says_it_as_torch(run: Callable[[], Any], device: str, elements: int = HUGE) -> None:
+    """The exception of torch's allocator, which a caller may catch to try again with less."""
+    with pytest.raises(RuntimeError) as theirs:
+        torch.empty(elements, device=device)
+    # Of what is free and in use no two messages say the same.
+    words = re.match(r".*?(allocate [\d.]+ ?\w+|$)", str(theirs.value), re.DOTALL)
+    assert words and "allocate" in words[0]
+    with pytest.raises(RuntimeError) as ours:
+        run()
+    assert ours.type is theirs.type and str(ours.value).startswith(words[0])
+
+
+@table("function device", [(record.name, device) for record in RECORDS for device in DEVICES])
+def test_out_of_memory(function: str, device: str) -> None:
+    elements = 2 * HUGE if function in INDICES else HUGE
+    assert_says_it_as_torch(without_memory(function, device), device, elements)
+
+
+@pytest.mark.parametrize("function", ["sum", "cummax", "segment_sum", "mm", "add"])
+def test_out_of_memory_in_older_torch(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch before 2.13 does not hand its words on."""
+    monkeypatch.setattr(library, "_text", lambda *args: "")
+    assert_says_it_as_torch(without_memory(function, "cpu"), "cpu")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_out_of_memory_for_a_copy(device: str) -> None:
+    """Of the input as another type, of the results for an out= that a kernel cannot write, in a compiled graph."""
+    line = torch.zeros((), dtype=torch.int32, device=device).expand(HUGE // 2)
+    out = torch.zeros((), device=device).expand(HUGE)
+    assert_says_it_as_torch(lambda: tr.sum(line, 0, dtype=torch.float64, variant="sequential"), device)
+    with pytest.raises(torch.OutOfMemoryError if device == "cuda" else RuntimeError, match="allocate"):
+        tr.cumsum(out, 0, out=torch.empty(0, device=device))
+    compiled = torch.compile(lambda t: tr.cumsum(t, 0), backend="aot_eager")
+    assert_says_it_as_torch(lambda: compiled(out), device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import pytest
@@ -12,11 +13,14 @@ from helpers import (
     DTYPES,
     FLOATS,
     FORMS,
+    NO_ELEMENTS,
     SCANS,
     assert_same_bits,
     cases,
+    empties,
     initial,
     needs_cuda,
+    odd_bytes,
     parts,
     table,
     takes,
@@ -64,6 +68,10 @@ def masks(shape: tuple[int, ...], device: str) -> list[Tensor]:
     return [*result, random_mask(shape[1:], device), random_mask((), device)]
 
 
+def takes_masks(row: tuple[str, str, str, str]) -> bool:
+    return row[3] == "cpu" or row[1] in ("auto", "ordered")
+
+
 # --- Values and bits --------------------------------------------------------------------------------------------------
 
 
@@ -92,6 +100,23 @@ def test_long_lines(function: str, dtype: str, device: str) -> None:
         same(scan(function, x.to(device), dim, mask=mask.to(device), **options), expected, (shape, options))
 
 
+@table("function device", itertools.product(SCANS, DEVICES))
+def test_bools_of_any_byte(function: str, device: str) -> None:
+    """Masks and inputs as torch reads them: any byte but 0 is true."""
+    for shape in ((3, 5000), (300, 70), (70, 3, 9)):
+        flags = random_mask(shape, device) | (torch.rand(shape, device=device) < 0.5)
+        odd = odd_bytes(flags)
+        x = wild(shape, "float32", function, device).requires_grad_(function in ("cumsum", "cumprod", "logcumsumexp"))
+        for options, dim in itertools.product(FORMS.values(), range(len(shape))):
+            actual, expected = (scan(function, x, dim, mask=mask, **options) for mask in (odd, flags))
+            same(actual, expected, (shape, dim, options))
+            if x.requires_grad:
+                same(*(torch.autograd.grad(y.sum(), x) for (y,) in (actual, expected)), (shape, dim, options))
+            if takes(function, "bool"):
+                same(scan(function, odd, dim, mask=odd, **options), scan(function, flags, dim, mask=flags, **options))
+                same(scan(function, odd, dim, **options), scan(function, flags, dim, **options))
+
+
 @table("function rung dtype device", cases(SCANS))
 def test_every_rung_hides(function: str, rung: str, dtype: str, device: str) -> None:
     """As if the identity stood there, which in such types has no index; or the rung says that it does not."""
@@ -110,6 +135,20 @@ def test_every_rung_hides(function: str, rung: str, dtype: str, device: str) -> 
             found = torch.atleast_1d(x).gather(dim, index.clamp(min=0))
             assert torch.equal(found[index >= 0], actual[0][index >= 0])
             assert mask.gather(dim, index.clamp(min=0))[index >= 0].all()
+
+
+@table("function rung device", [row[:2] + row[3:] for row in cases(SCANS, ["float32"]) if takes_masks(row)])
+def test_masks_of_no_elements(function: str, rung: str, device: str) -> None:
+    """Neither the input's dims nor the mask's merge, which is broadcast, strided, overlapping: the initial elements."""
+    for shape, dim in NO_ELEMENTS:
+        one = [1 if d == dim else size for d, size in enumerate(shape)]
+        strided = random_mask((*one, 2), device)[..., 0]
+        overlapping = random_mask((math.prod(one),), device).as_strided(one, [1] * len(one))
+        for x in empties(shape, device):
+            for mask in (x.bool(), strided, strided.mT.contiguous().mT, overlapping):
+                results = scan(function, x, dim, mask=mask, include_initial=True, variant=rung)
+                for part, value in zip(results, (initial(function, x.dtype), -1), strict=False):
+                    assert list(part.shape) == one and bool((part == value).all())
 
 
 @table("function dtype device", ON_DEVICES)

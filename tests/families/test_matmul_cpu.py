@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from helpers import FLOATS, INTEGERS, assert_same_bits
+from helpers import FLOATS, INTEGERS, LIMITS, assert_same_bits, run_python
 from matrices import fused, steps_of, wild
 
 import torch_reductions as tr
@@ -46,6 +46,29 @@ def test_cuts(shape: tuple[int, ...], dtype: str) -> None:
     for i, j in ((0, 0), (m // 2, n // 2), (m - 1, n - 1)):
         part = tr.bmm(a[:, i : i + 1], b[..., j : j + 1])
         assert_same_bits(expected[:, i : i + 1, j : j + 1], part, (i, j))
+
+
+def check_last_tiles() -> None:
+    """A cut leaves a last tile of fewer rows, which may want more memory of some kind than the first one: very few rows
+    do (k beyond a chunk), and a block that lower panels fill better (324 rows on AVX-512)."""
+    torch.manual_seed(9)
+    shapes = [(m, n, (513, 1100, 2048)[(m + n) % 3]) for m in (*range(7, 11), *range(13, 17)) for n in range(1, 17)]
+    shapes += [(n, m, k) for m, n, k in shapes[::3]] + [(324, 32, 512), (20, 324, 512), (100, 64, 1100)]
+    for i, (m, n, k) in enumerate(shapes):
+        dtype, batch = ("float32", "float64", "bfloat16", "int16")[i % 4], (1, 3, 5)[i % 3]
+        a, b = wild((batch, m, k), dtype), wild((batch, k, n), dtype)
+        torch.set_num_threads(1)
+        expected = tr.bmm(a, b)
+        for threads in (2, 3 + i % 14):
+            torch.set_num_threads(threads)
+            assert_same_bits(tr.bmm(a, b), expected, (dtype, batch, m, n, k, threads))
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_last_tiles(limit: str) -> None:
+    """In a process of its own: where memory is too small, it may end there."""
+    code = "import sys; sys.path[:0] = ['tests', 'tests/families']; import test_matmul_cpu as t; t.check_last_tiles()"
+    run_python(code, TORCH_REDUCTIONS_CPU=limit)
 
 
 # --- blocked ----------------------------------------------------------------------------------------------------------

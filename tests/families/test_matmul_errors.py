@@ -280,21 +280,3 @@ def test_what_torch_takes(name: str, device: str) -> None:
     expected = GOOD[name](TORCH, tensors())
     actual = GOOD[name](tr, tensors(device))
     assert actual.dtype == expected.dtype and torch.equal(actual.cpu(), expected)
-
-
-def test_out_of_memory() -> None:
-    """The exception of torch's allocator, which a caller may catch to try again with less."""
-    column, row = torch.empty(2**20, 1), torch.empty(1, 1)
-    for function in ("mm", "matmul"):
-        with pytest.raises(RuntimeError) as theirs:
-            getattr(torch, function)(column, row.expand(1, 2**30))
-        with pytest.raises(type(theirs.value), match="allocate"):
-            getattr(tr, function)(column, row.expand(1, 2**30))
-
-
-@needs_cuda
-def test_out_of_memory_of_a_gpu() -> None:
-    column, row = torch.empty(2**20, 1, device="cuda"), torch.empty(1, 1, device="cuda")
-    for call in (tr.mm, tr.matmul):
-        with pytest.raises(torch.OutOfMemoryError):
-            call(column, row.expand(1, 2**26))

@@ -146,6 +146,20 @@ def test_another_shape_is_resized(function: str) -> None:
         )
 
 
+@table(
+    "function dtype device", [(f, d, on) for f in SCANS for d in ("float32", "bool") if takes(f, d) for on in DEVICES]
+)
+def test_a_shape_that_could_be_broadcast_is_resized(function: str, dtype: str, device: str) -> None:
+    """Results that fit into out as copies of themselves, also where they are made elsewhere and converted."""
+    for shape, form in itertools.product(((), (1,), (3,), (1, 3)), FORMS.values()):
+        x = torch.ones(shape, device=device, dtype=getattr(torch, dtype))
+        for options in (form, {**form, "dtype": torch.bool}) if function in FOLDS else (form,):
+            expected = parts(getattr(tr, function)(x, -1, **options))
+            for other in ((2,), (2, 3), (5, 1, 3), (1,) * 4):
+                outs = tuple(torch.empty(other, dtype=part.dtype, device=device) for part in expected)
+                same(scan(function, x, -1, outs, **options), expected, (shape, other, options))
+
+
 def named(function: str, values: Tensor, indices: Tensor) -> dict[str, Tensor]:
     return {"values": values, "indices": indices} if function in EXTREMES else {"out": values}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from helpers import assert_raises_compiled, needs_cuda, run_python
+from helpers import FUNCTIONS, assert_raises_compiled, needs_cuda, run_python
 
 import torch_reductions as tr
 
@@ -46,3 +46,13 @@ for i in range(5):
 print("right")
 """
     assert "right" in run_python(code)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_dim_that_only_a_part_of_the_function_sees_as_symbolic(function: str) -> None:
+    """Where a tensor names the dim, the graph breaks: it is found in eager mode, and goes on to the graph as an int."""
+    np = pytest.importorskip("numpy")
+    x = torch.randn(3, 4)
+    for by, dim in (("argmin", np.int64(1)), ("argmin", np.int8(-1)), (function, torch.tensor(1))):
+        compiled = torch.compile(lambda t, by=by, d=dim: getattr(tr, by)(t, d), backend="eager")
+        assert torch.equal(compiled(x), getattr(tr, by)(x, int(dim)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -12,14 +13,29 @@ from helpers import (
     FORMS,
     IRREPRODUCIBLE,
     LENGTHS,
+    NO_ELEMENTS,
+    SCANS,
     cases,
+    empties,
+    initial,
     needs_cuda,
+    parts,
     table,
     torch_scan,
 )
 
 import torch_reductions as tr
 from torch_reductions import library
+
+
+@table("function rung device", [(f, r, on) for f, r, _, on in cases(SCANS, ["float32"])])
+def test_initial_elements_of_any_strides(function: str, rung: str, device: str) -> None:
+    """Of no elements, whose dims do not merge, the initial ones are there."""
+    for shape, dim in NO_ELEMENTS:
+        for x, reverse in itertools.product(empties(shape, device), (False, True)):
+            results = parts(getattr(tr, function)(x, dim, include_initial=True, reverse=reverse, variant=rung))
+            for part, value in zip(results, (initial(function, x.dtype), -1), strict=False):
+                assert part.shape == (*shape[:dim], 1, *shape[dim + 1 :]) and bool((part == value).all())
 
 
 @needs_cuda

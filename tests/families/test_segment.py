@@ -15,10 +15,14 @@ from helpers import (
     FLOATS,
     FOLDS,
     INTEGERS,
+    NO_ELEMENTS,
     Log,
+    are_bools,
     assert_same_bits,
+    empties,
     needs_cuda,
     numpy,
+    odd_bytes,
     random,
     table,
     takes,
@@ -80,6 +84,19 @@ def alone(fold: str, x: torch.Tensor, cu_seqlens: torch.Tensor, dim: int) -> Ite
 # --- Values ---------------------------------------------------------------------------------------------------------
 
 
+@table("rung fold device", [(r, f, on) for r, on in RUNGS for f in FOLDS if f != "mean"])
+def test_bools_of_any_byte(rung: str, fold: str, device: str) -> None:
+    """As torch reads them: any byte but 0 is true."""
+    for shape, dim in (((5000,), 0), ((700, 33), 0), ((6, 700), 1), ((5, 300, 3), 1)):
+        for density in (0.5, 0.97, 1.0):
+            flags = torch.rand(shape, device=device) < density
+            x, cu_seqlens = odd_bytes(flags), segments(shape[dim], 30, device)
+            expected = loop(fold, flags, cu_seqlens, dim)
+            for view in (x, x.T.contiguous().T):
+                actual = run(fold, view, cu_seqlens, dim, variant=rung)
+                assert torch.equal(actual, expected) and are_bools(actual), shape
+
+
 @table("rung device", RUNGS)
 def test_empty_segments(rung: str, device: str) -> None:
     cu_seqlens = torch.tensor([0, 0, 2, 2, 2, 3, 3], device=device)
@@ -102,6 +119,28 @@ def test_empty_segments(rung: str, device: str) -> None:
         assert run(fold, x, torch.zeros(1, dtype=torch.int64, device=device), variant=rung).shape == (0,)
         nothings = run(fold, x, torch.zeros(4, dtype=torch.int64, device=device), variant=rung)
         assert_same_bits(nothings, torch.full_like(nothings, nothing), (fold, dtype))
+
+
+@table("rung device", RUNGS)
+def test_empty_segments_of_any_strides(rung: str, device: str) -> None:
+    for shape, dim in NO_ELEMENTS:
+        cu_seqlens = torch.zeros(3, dtype=torch.int64, device=device)
+        for fold, x in itertools.product(FOLDS, empties(shape, device)):
+            nothings = run(fold, x, cu_seqlens, dim, variant=rung)
+            assert nothings.shape == (*shape[:dim], 2, *shape[dim + 1 :])
+            assert_same_bits(nothings, run(fold, torch.empty(shape, device=device), cu_seqlens, dim, variant=rung))
+
+
+@table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
+def test_wide_and_strided(fold: str, device: str) -> None:
+    """Lines that no single strip holds, apart in memory: the second strip begins where the first one ends."""
+    x, cu_seqlens = wild((50, 2400), "float32", fold, device, special=False), segments(50, 9, device)
+    for base in (x, x.T.contiguous().T):
+        for apart in (base[:, ::2], base[:, 1:1400]):
+            expected = run(fold, apart.contiguous(), cu_seqlens)
+            assert_same_bits(run(fold, apart, cu_seqlens), expected)
+            for s, alone_there in alone(fold, apart, cu_seqlens, 0):
+                assert_same_bits(expected[s], alone_there)
 
 
 # --- Bits -----------------------------------------------------------------------------------------------------------
@@ -380,3 +419,6 @@ def test_dims_and_offsets_that_torch_takes() -> None:
     apart = torch.stack([cu_seqlens, cu_seqlens + 9], 1)[:, 0]
     assert not apart.is_contiguous()
     assert_same_bits(run("sum", x, apart, 1), run("sum", x, cu_seqlens, 1))
+
+
+# --- The table ------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ import pytest
 
 from tools import build
 
+pytestmark = pytest.mark.xdist_group("gates")  # the objects are read once
 ROOT = build.ROOT
 ARCH = "9.0a"
 NVCC = "13.0"  # whose numbers the registers and the bytes are: another release may well allocate differently
@@ -453,6 +454,7 @@ def name_of(path: Path) -> str:
 # --- The gates --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("source", SOURCES, ids=name_of)
 def test_local_memory_has_a_reason(objects: dict[Path, Object], source: Path) -> None:
     needs_measured_nvcc()
@@ -471,6 +473,7 @@ def test_local_memory_has_a_reason(objects: dict[Path, Object], source: Path) ->
     assert {kernel for kernel, usage in objects[source].usage.items() if usage.local} <= seen
 
 
+@pytest.mark.deep
 def test_no_reason_is_out_of_date(objects: dict[Path, Object]) -> None:
     needs_measured_nvcc()
     every = [item for found in objects.values() for item in found.functions]
@@ -479,6 +482,7 @@ def test_no_reason_is_out_of_date(objects: dict[Path, Object]) -> None:
     assert [f"{path}: {name}" for path in files for name in excuses_of(path) if name not in there] == []
 
 
+@pytest.mark.deep
 def test_no_other_local_memory_on_any_architecture(objects: dict[Path, Object]) -> None:
     """Of the files that are compiled for all of them, but for what has a reason."""
     needs_measured_nvcc()
@@ -491,6 +495,7 @@ def test_no_other_local_memory_on_any_architecture(objects: dict[Path, Object]) 
     assert outputs and found == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("source", [*ORDERED, *LAST], ids=name_of)
 def test_registers_are_within_their_budget(objects: dict[Path, Object], source: Path) -> None:
     needs_measured_nvcc()
@@ -506,6 +511,7 @@ def test_budgets_let_the_blocks_run(name: str) -> None:
     assert all(registers * threads * blocks <= REGISTERS for registers, blocks in budgets.values())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", INSTRUCTIONS)
 def test_instructions_are_there(objects: dict[Path, Object], name: str) -> None:
     every = [item for found in objects.values() for item in found.functions]
@@ -519,6 +525,7 @@ def test_instructions_are_there(objects: dict[Path, Object], name: str) -> None:
     assert {function: patterns for function, patterns in wrong.items() if patterns} == {}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("source", ORDERED, ids=name_of)
 def test_nothing_is_fused_or_fenced(objects: dict[Path, Object], source: Path) -> None:
     own = [item for item in objects[source].functions if not item.callee.startswith("__cuda")]  # a division is a call
@@ -528,6 +535,7 @@ def test_nothing_is_fused_or_fenced(objects: dict[Path, Object], source: Path) -
     assert {item.kernel for item in own if any(re.match(FENCE, line) for line in item.code)} == set()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("source", TEXTBOOK_PRODUCTS, ids=name_of)
 def test_products_are_fused(objects: dict[Path, Object], source: Path) -> None:
     """A chain is of fused multiply-adds: what adds alone stands before a store, for addmm."""
@@ -538,6 +546,7 @@ def test_products_are_fused(objects: dict[Path, Object], source: Path) -> None:
     assert [item.kernel for item in kernels if count(item.code, r"FADD\b") > count(item.code, r"STG\b")] == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("source", DISTANCES, ids=name_of)
 def test_squares_are_rounded_apart(objects: dict[Path, Object], source: Path) -> None:
     """Of each square a subtraction, a multiplication and, but for the first one, an addition; none of them fused."""
@@ -548,6 +557,7 @@ def test_squares_are_rounded_apart(objects: dict[Path, Object], source: Path) ->
     assert {kernel: n for kernel, n in steps.items() if n[0] == 0 or n[1] < 2 * n[0]} == {}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", DENSITY)
 def test_multiplications_are_dense(objects: dict[Path, Object], name: str) -> None:
     window, least = DENSITY[name]
@@ -556,6 +566,7 @@ def test_multiplications_are_dense(objects: dict[Path, Object], name: str) -> No
     assert {kernel: part for kernel, lines in code.items() if (part := density(lines, window)) < least} == {}
 
 
+@pytest.mark.deep
 def test_steps_wait_for_no_fence(objects: dict[Path, Object]) -> None:
     """From one step's products to the arrival that gives its memory back: a fence there would wait for all memory."""
     found = 0
@@ -569,6 +580,7 @@ def test_steps_wait_for_no_fence(objects: dict[Path, Object]) -> None:
     assert found
 
 
+@pytest.mark.deep
 def test_the_compiler_said_nothing(objects: dict[Path, Object]) -> None:
     """Warnings are errors; but that it serialises wgmma (C7510 and its like) ptxas only mentions."""
     logs = [ROOT / f"{output}.log" for source, output in build.planned() if source in objects]

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers import run_python
 
 from tools import build
 
@@ -90,7 +91,7 @@ def test_use_cuda_0() -> None:
     decision = build.decide({**os.environ, "USE_CUDA": "0", "FORCE_CUDA": ""})
     assert decision.nvcc is None and not decision.link_cuda
     assert "not built: USE_CUDA=0" in decision.why[-1]
-    assert list(build.make_plan(decision).targets) == ["libraries", "check"]
+    assert list(build.make_plan(decision).targets) == ["libraries", "quick", "check"]
 
 
 @pytest.mark.parametrize("cuda", [None, "13.0"])
@@ -283,6 +284,29 @@ def test_libraries_keep_to_the_stable_abi(library: str) -> None:
 
 
 @needs_build
+def test_a_second_copy_in_one_process_is_refused(tmp_path: Path) -> None:
+    """With words, as a library and as a package; the first copy's operators go on."""
+    package = shutil.copytree(ROOT / "torch_reductions", tmp_path / "second", ignore=shutil.ignore_patterns("__py*"))
+    code = f"""
+        import os, sys, torch
+        import torch_reductions as tr
+        os.dup2(1, 2)
+        sys.path.insert(0, {str(tmp_path)!r})
+        try:
+            import second
+        except ImportError as error:
+            print("ImportError:", error, flush=True)
+        torch.ops.load_library({str(package / "_C.so")!r})
+        print(tr.sum(torch.ones(5)), flush=True)
+    """
+    said = run_python(code).splitlines()
+    path, words = re.escape(str(package / "_C.so")), "is refused, because another copy of"
+    assert re.match(rf"ImportError: {path} {words} torch_reductions.*{ROOT / 'torch_reductions'}.*one copy", said[0])
+    assert re.match(rf"torch_reductions: {path} {words} the library.*one copy", said[1])
+    assert said[2:] == ["tensor(5.)"]
+
+
+@needs_build
 @pytest.mark.parametrize("library", ["_C", "_C_cuda"])
 def test_libraries_show_their_own_functions_only(library: str) -> None:
     path = ROOT / "torch_reductions" / f"{library}.so"
@@ -294,6 +318,7 @@ def test_libraries_show_their_own_functions_only(library: str) -> None:
     } == set()
 
 
+@pytest.mark.deep
 @needs_build
 def test_compile_time_is_within_its_budget() -> None:
     """Of CI, which compiles with nothing beside it; elsewhere what else runs may double the CPU seconds."""
@@ -310,6 +335,8 @@ def test_compile_time_is_within_its_budget() -> None:
     assert slow == {}
 
 
+@pytest.mark.deep  # it compiles what has not been, and packs all of it
+@pytest.mark.xdist_group("build")
 @needs_build
 def test_wheel(tmp_path: Path) -> None:
     setuptools = pytest.importorskip("setuptools")

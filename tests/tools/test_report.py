@@ -406,12 +406,15 @@ def test_a_browser_would_tell(browser: str, tmp_path: Path) -> None:
 
 
 def test_the_script_parses(kept: Path) -> None:
+    """And one with a brace too many does not."""
     node = shutil.which("node")
     if not node:
         pytest.skip("no node")
     (script,) = Parsed(document.page(results.read(kept))).scripts
-    (kept / "script.js").write_text(script)
-    subprocess.run([node, "--check", str(kept / "script.js")], check=True)
+    for text, right in ((script, True), (script + "}", False)):
+        (kept / "script.js").write_text(text)
+        done = subprocess.run([node, "--check", str(kept / "script.js")], capture_output=True, text=True)
+        assert (done.returncode == 0) == right, done.stderr
 
 
 def test_it_runs_from_anywhere(tmp_path: Path) -> None:

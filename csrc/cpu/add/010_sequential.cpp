@@ -11,6 +11,7 @@
 namespace torch_reductions::cpu {
 
 void sequential(const AddArgs& args, const Threads&) {
+  const bool either = args.dtype == Dtype::boolean;  // whose sum is an or
   with_storage(args.dtype, [&]<class T>(Tag<T>) {
     using A = AddType<T>;
     const A alpha = factor_of<A>(args.alpha);
@@ -21,8 +22,9 @@ void sequential(const AddArgs& args, const Threads&) {
         of_other += rest % args.sizes[d] * args.other_strides[d];
       }
       const A a = A(widen(static_cast<const T*>(args.input)[of_input]));
-      const A sum = sum_of(a, alpha, A(widen(static_cast<const T*>(args.other)[of_other])));
-      static_cast<T*>(args.output)[i] = narrow<T>(args.dtype == Dtype::boolean ? A(sum != 0) : sum);
+      const A b = A(widen(static_cast<const T*>(args.other)[of_other]));
+      const A sum = either ? A(a != A(0) || (b != A(0) && alpha != A(0))) : sum_of(a, alpha, b);
+      static_cast<T*>(args.output)[i] = narrow<T>(sum);
     }
   });
 }

@@ -19,11 +19,10 @@ using Constant = std::integral_constant<int64_t, Stride>;
 template <bool Or, class S, class T, class A, class P, class Q>
 ALWAYS_INLINE void add_elements(const S* a, P a_stride, const S* b, Q b_stride, A alpha, T* __restrict output,
                                 int64_t n) {
-  if (alpha == A(1)) {  // a processor without fused multiply-adds calls a function for each
-    for (int64_t i = 0; i < n; i++) {
-      if constexpr (Or) output[i] = narrow<T>(widen(a[i * a_stride]) | widen(b[i * b_stride]));
-      else output[i] = narrow<T>(A(widen(a[i * a_stride]) + widen(b[i * b_stride])));
-    }
+  if constexpr (Or) {  // of bytes of which any but 0 is true; an alpha of 1 keeps all bits of one, 0 none
+    for (int64_t i = 0; i < n; i++) output[i] = (a[i * a_stride] | (b[i * b_stride] & A(-alpha))) != 0;
+  } else if (alpha == A(1)) {  // a processor without fused multiply-adds calls a function for each
+    for (int64_t i = 0; i < n; i++) output[i] = narrow<T>(A(widen(a[i * a_stride]) + widen(b[i * b_stride])));
   } else {
     for (int64_t i = 0; i < n; i++)
       output[i] = narrow<T>(sum_of(widen(a[i * a_stride]), alpha, widen(b[i * b_stride])));
@@ -78,8 +77,10 @@ ALWAYS_INLINE int64_t add_groups(const A* a, const A* b, A alpha, A* output, int
     for (int v = 0; v < kGroup; v++) x[v] = load(a + i + v * W);
     for (int v = 0; v < kGroup; v++) y[v] = load(b + i + v * W);
     for (int v = 0; v < kGroup; v++) {
-      if constexpr (Or) x[v] |= y[v] * factor;
-      else if constexpr (Scaled) x[v] = sum_of_vectors<A>(x[v], factor, y[v]);
+      if constexpr (Or) {
+        const Vector<A> any = x[v] | (y[v] & -factor), one = splat(A(1));
+        x[v] = any < one ? any : one;
+      } else if constexpr (Scaled) x[v] = sum_of_vectors<A>(x[v], factor, y[v]);
       else x[v] += y[v];
     }
     for (int v = 0; v < kGroup; v++) {

@@ -85,6 +85,12 @@ struct Plan {
     return tile;
   }
 
+  // Enough for any tile: the last row of tiles may be lower, and a low one can want more of one kind of memory.
+  size_t workspace_bytes() const {
+    const size_t first = kernel.workspace_bytes(tile(0), chunks);
+    return std::max(first, kernel.workspace_bytes(tile((row_tiles() - 1) * column_tiles()), chunks));
+  }
+
   // Tiles for so many threads: as many for each, or many.
   void cut(int64_t threads) {
     const int64_t rows = whole.row_count, columns = whole.column_count;
@@ -143,7 +149,7 @@ void ordered(const MatmulArgs& args, const Threads& threads) {
   }
 
   plan.cut(useful);
-  const size_t bytes = plan.kernel.workspace_bytes(plan.tile(0), plan.chunks);  // the first tile is the largest
+  const size_t bytes = plan.workspace_bytes();
   const auto memory = allocate(std::min(plan.tasks(), useful) * bytes);
   in_parallel(plan.tasks(), [&](int64_t part, int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; task++) {

@@ -28,6 +28,9 @@ typename Op::Value fold_part(const S* row, int64_t begin, int64_t end, bool flip
 // body(Tag<Op>(), rows) with the operator of the function and the input as its storage type.
 template <class Body>
 void with_rows(const ReduceArgs& args, Body&& body) {
+  if (args.input_dtype == Dtype::boolean) {
+    return with_operator<uint8_t>(args.function, [&](auto op) { body(op, static_cast<const Bool*>(args.input)); });
+  }
   with_storage(args.input_dtype, [&](auto storage) {
     using S = typename decltype(storage)::type;
     with_operator<S>(args.function, [&](auto op) { body(op, static_cast<const S*>(args.input)); });

@@ -29,7 +29,7 @@ struct MaxOf {
   static constexpr A identity = std::is_floating_point_v<A> ? -kInfinity<A> : -kInfinity<A> - 1;
   template <class T>
   static ALWAYS_INLINE T combine(T left, T right) {
-    if constexpr (std::is_floating_point_v<A>) return (right > left) | (right != right) ? right : left;
+    if constexpr (std::is_floating_point_v<A>) return ((right > left) | (right != right)) ? right : left;
     else return right > left ? right : left;
   }
   template <class T>
@@ -44,7 +44,7 @@ struct MinOf {
   static constexpr A identity = kInfinity<A>;
   template <class T>
   static ALWAYS_INLINE T combine(T left, T right) {
-    if constexpr (std::is_floating_point_v<A>) return (right < left) | (right != right) ? right : left;
+    if constexpr (std::is_floating_point_v<A>) return ((right < left) | (right != right)) ? right : left;
     else return right < left ? right : left;
   }
   template <class T>
@@ -427,11 +427,10 @@ void arg_strip(const Strip& strip, void* folds) {
 }
 
 // int64 is summed as uint64, in place: the same bits.
-template <class S>
+template <class S, class Summed = std::conditional_t<std::is_same_v<S, int64_t>, uint64_t, S>>
 constexpr void add_storage(OrderedKernels& kernels, Dtype dtype) {
   using A = std::conditional_t<std::is_integral_v<S>, uint64_t, Accumulator<S>>;  // unsigned, because it wraps
   using C = std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) <= 4, int32_t, int64_t>, A>;
-  using Summed = std::conditional_t<std::is_same_v<S, int64_t>, uint64_t, S>;
   const auto set = [&](Function function, FoldStrip fold) { kernels.fold[int(function)][int(dtype)] = fold; };
   set(Function::sum, fold_strip<SumOf<A>, A, Summed>);
   set(Function::mean, fold_strip<SumOf<A>, A, Summed>);
@@ -447,6 +446,7 @@ constexpr OrderedKernels make_kernels() {
   for (int dtype = 0; dtype < kDtypes; dtype++) {
     with_storage(Dtype(dtype), [&](auto tag) { add_storage<typename decltype(tag)::type>(kernels, Dtype(dtype)); });
   }
+  add_storage<uint8_t, Bool>(kernels, Dtype::boolean);  // extremes are those of the bytes
   return kernels;
 }
 

@@ -79,7 +79,7 @@ void extreme_columns(const ScanStrip& s, const Indexed<C>* bases) {
       for (int64_t i = 0; i < s.lines; i++) {  // vectors, as the compiler makes them
         const bool replace = replaces<kMin>(x[i], best[i]);
         best[i] = replace ? x[i] : best[i];
-        at[i] = replace & takes_part(i) ? index : at[i];
+        at[i] = (replace & takes_part(i)) ? index : at[i];
       }
     };
     if (s.mask) look([&](int64_t i) { return !s.hides(i, k); });

@@ -32,6 +32,13 @@ void with_kernel_type(Dtype dtype, Body&& body) {
     });
 }
 
+// The same where a bool counts as 0 or 1, not as its byte.
+template <class Body>
+void with_summand_type(Dtype dtype, Body&& body) {
+  if (dtype == Dtype::boolean) body(Tag<Bool>());
+  else with_kernel_type(dtype, body);
+}
+
 template <class Op, template <class> class... Others>
 inline constexpr bool kIsNone = !(std::is_same_v<Op, Others<typename Op::Value>> || ...);
 template <class Op>
@@ -68,7 +75,7 @@ struct Input {
       return {element<OfOne>(words, 2 * i), element<OfOne>(words, 2 * i + 1)};
     } else {
       Native<T> x = element<T>(words, i);
-      if constexpr (kBytes == 1) x = (x ^ sign) - sign;
+      if constexpr (kBytes == 1 && !kIsBool<T>) x = (x ^ sign) - sign;
       if constexpr (IsIndexed<Value>::value) return {flip_by(flip, x), decltype(Value::index)(index)};
       else if constexpr (kExtreme<Op>) return flip_by(flip, x);
       else return Value(x);

@@ -74,8 +74,8 @@ __device__ __forceinline__ void push(typename Op::Value (&wait)[Levels][V], type
 
 // The type in registers: float for the half types, 32-bit integers for the small ones.
 template <class T>
-using Native =
-    std::conditional_t<std::is_integral_v<T>, std::conditional_t<sizeof(T) == 8, int64_t, int32_t>, Accumulator<T>>;
+using Native = std::conditional_t<std::is_integral_v<T> || kIsBool<T>,
+                                  std::conditional_t<sizeof(T) == 8, int64_t, int32_t>, Accumulator<T>>;
 
 // Element i of the words, i a constant after unrolling.
 template <class T>
@@ -85,6 +85,7 @@ __device__ __forceinline__ Native<T> element(const uint32_t* words, int i) {
   else if constexpr (std::is_same_v<T, BFloat16>)
     return __uint_as_float(i & 1 ? words[i / 2] & 0xffff0000u : words[i / 2] << 16);
   else if constexpr (std::is_same_v<T, Half>) return half_to_float(uint16_t(words[i / 2] >> 16 * (i & 1)));
+  else if constexpr (kIsBool<T>) return (words[i / 4] & 0xffu << 8 * (i & 3)) != 0;
   else if constexpr (sizeof(T) == 8) return int64_t(uint64_t(words[2 * i + 1]) << 32 | words[2 * i]);
   else if constexpr (sizeof(T) == 4) return int32_t(words[i]);
   else if constexpr (sizeof(T) == 2) return T(words[i / 2] >> 16 * (i & 1));

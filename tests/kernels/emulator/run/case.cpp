@@ -57,7 +57,8 @@ class Numbers {
     else if constexpr (std::is_floating_point_v<T>)
       return T(real()) * (T(1) + T(sizeof(T) == 8 && ordered_ ? below(1000) * 1e-12 : 0)) *
              T(underflows() && sizeof(T) == 8 ? 0x1p-460 : 1);
-    else if (case_.args.input_dtype == Dtype::boolean) return T(below(2));
+    else if (case_.args.input_dtype == Dtype::boolean)  // any byte but 0 is true; few are 0 where one decides
+      return T(below(case_.args.function == Function::prod ? 1000 : 2) == 0 ? 0 : 1 + below(255));
     else return T(random_());
   }
 
@@ -324,7 +325,7 @@ MaskBytes mask_of(const Case& c) {
   const int64_t last = (outer - 1) * strides.outer + (length - 1) * strides.length + (inner - 1) * strides.inner;
   const uint64_t of_16[] = {0, 1, 8, 15, 16}, shown = of_16[random() % std::size(of_16)];
   std::vector<uint8_t> bytes(length == 0 ? 0 : size_t(last) + 1);
-  for (uint8_t& byte : bytes) byte = random() % 16 < shown;
+  for (uint8_t& byte : bytes) byte = random() % 16 < shown ? 1 + random() % 255 : 0;  // any but 0 shows an element
   return {strides, bytes};
 }
 

@@ -1,0 +1,32 @@
+"""Every rung gives the right values: as close to the exact ones as torch's, and integers exactly."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from helpers import (
+    are_bools,
+    call,
+    cases,
+    odd_bytes,
+    table,
+    torch_call,
+)
+
+
+@table("function rung device", [(*c[:2], c[3]) for c in cases(dtypes=["bool"])])
+def test_bools_of_any_byte(function: str, rung: str, device: str) -> None:
+    """As torch reads them: any byte but 0 is true. In every layout and type of result."""
+    outs = (torch.bool, torch.uint8, torch.float32) if function in ("sum", "prod") else ()
+    views = [lambda t: t, lambda t: t.permute(2, 0, 1), lambda t: t[::2, :, ::2]]
+    for n, density in itertools.product((7, 700), (0.97, 1.0)):
+        flags = torch.rand(4, n, 5, device=device) < density
+        odd = odd_bytes(flags)
+        for see, dim in itertools.product(views, (0, 1, None)):
+            expected = torch_call(function, see(flags), dim)
+            assert torch.equal(torch_call(function, see(odd), dim), expected)
+            assert torch.equal(call(function, see(odd), dim, variant=rung), expected), (n, dim)
+            for dtype in outs:
+                result = call(function, see(odd), dim, variant=rung, dtype=dtype)
+                assert torch.equal(result, expected.to(dtype)) and are_bools(result), (n, dim, dtype)

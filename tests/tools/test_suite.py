@@ -1,0 +1,68 @@
+"""What `make test` and `make test-deep` run, and what they say at the end; which cases the quick suite chooses."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import pytest
+from covering import covering
+
+from tools import suite
+from tools.suite import Outcome, Part
+
+
+def part(code: str, needed: bool = False) -> Part:
+    return Part("name", "what it is", ["-c", code], needed=needed)
+
+
+def test_output_comes_through_and_is_read(capfd: pytest.CaptureFixture[str]) -> None:
+    done = suite.run(part("print('...F\\n== 1 failed, 3 passed, 20 deselected in 4.2s =='); raise SystemExit(1)"))
+    assert (done.code, done.said) == (1, "1 failed, 3 passed, 20 deselected")
+    assert capfd.readouterr().out.startswith("...F\n")
+    assert suite.run(part("print('built')")).said == ""
+
+
+def test_threads_wait_passively() -> None:
+    code = "import os; raise SystemExit(os.environ['OMP_WAIT_POLICY'] != 'passive')"
+    assert suite.run(part(code)).code == 0
+
+
+@pytest.mark.parametrize("needed", [False, True])
+def test_a_part_that_fails(needed: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """The next one runs all the same, unless nothing could be built; the status says that something failed."""
+    monkeypatch.setattr(suite, "quick", lambda: [part("raise SystemExit(1)", needed), part("print('the second')")])
+    monkeypatch.setattr(sys, "argv", ["suite.py"])
+    assert suite.main() == 1
+    said = capfd.readouterr().out
+    assert ("the second" in said) != needed
+    assert "FAILED" in said.split("minutes and seconds of each part")[1]
+
+
+def test_summary() -> None:
+    outcomes = [Outcome(part(""), 61.4, 0, ""), Outcome(part(""), 5.0, 1, "2 passed, 7 deselected")]
+    lines = suite.summary("quick", outcomes).splitlines()
+    assert lines[2].split() == ["1:01", "ok", "name", "what", "it", "is"]
+    assert lines[3].split()[:3] == ["0:05", "FAILED", "name"]
+    assert lines[4].split() == ["1:06", "in", "all"]
+    assert "7 cases" in lines[-1]
+
+
+@pytest.mark.parametrize("strength", [1, 2])
+def test_covering(strength: int) -> None:
+    """Every value, or every two values that stand together in some case; far fewer cases than there are; no chance."""
+    every = itertools.product("01234", "0123", "012", "01")
+    cases = [dict(zip("abcd", case, strict=True)) for case in every if case[0] != case[1]]  # some never stand together
+    chosen = covering(cases, strength)
+    together = [
+        {t for case in some for t in itertools.combinations(sorted(case.items()), strength)}
+        for some in (cases, [cases[i] for i in chosen])
+    ]
+    assert together[0] == together[1]
+    assert len(chosen) <= {1: 7, 2: 30}[strength]
+    assert chosen == covering(cases, strength)
+
+
+def test_covering_of_no_parameters() -> None:
+    assert covering([{"": ""}], 1) == covering([{"": ""}], 2) == {0}
+    assert covering([], 2) == set()
