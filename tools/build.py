@@ -5,6 +5,8 @@
     python tools/build.py quick      these, and one CUDA source a family for one architecture
     python tools/build.py check      these, every CUDA source, and one file a family for the architectures of wheels
     python tools/build.py report     the CPU seconds of each compile
+    python tools/build.py sanitized  build/sanitized: a package for the CPU with AddressSanitizer and
+                                     UndefinedBehaviorSanitizer, for `python -m tests.fuzz --sanitize`
 
 USE_CUDA=0 leaves CUDA out, FORCE_CUDA=1 fails where there is no nvcc, TORCH_CUDA_ARCH_LIST names the architectures
 ("all": those of wheels), MAX_JOBS bounds the jobs, CXX names the C++ compiler, CUDA_HOME the toolkit.
@@ -62,6 +64,16 @@ NVCC_FLAGS = [
     *("-Xcompiler=-fPIC", "-Xcompiler=-Wall"),
     *("-Xptxas=--warning-as-error", "--Werror=cross-execution-space-call,default-stream-launch,reorder"),
 ]
+# gcc's -Wall warns of its own instrumentation.
+SANITIZE_FLAGS = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+    "-g1",
+    "-O1",
+    "-w",
+]
+SANITIZED = BUILD / "sanitized"
 TORCH_FLAGS = ["-DTORCH_TARGET_VERSION=0x020b000000000000"]  # the stable ABI of torch 2.11 serves every later one
 AVX2_FLAGS = ["-mavx2", "-mfma", "-mf16c"]
 AVX512_FLAGS = [
@@ -329,8 +341,8 @@ def wheel_checks() -> list[Path]:
     ]
 
 
-def make_plan(decision: Decision) -> Plan:
-    """Every step of every target, from the sources that are there."""
+def make_plan(decision: Decision, sanitize: bool = False) -> Plan:
+    """Every step of every target, from the sources that are there; or of the sanitized library alone."""
     torch, nvcc = decision.torch, decision.nvcc
     cxx = shlex.split(decision.cxx)
     exports = Path("tools/exports.map")  # the symbols that a library shows
@@ -366,15 +378,28 @@ def make_plan(decision: Decision) -> Plan:
         return output
 
     def link_step(name: str, objects: list[Path], libraries: Sequence[str], stamps: Sequence[Path]) -> Path:
-        output = PACKAGE / name
+        output = (SANITIZED if sanitize else Path()) / PACKAGE / name
         # No rpath: torch is imported first, and its libraries are found by their names.
-        command = [*cxx, "-shared", "-pthread", "-o", str(output), *map(str, objects), f"-L{torch.path / 'lib'}"]
+        command = [
+            *cxx,
+            "-shared",
+            "-pthread",
+            *(SANITIZE_FLAGS if sanitize else []),
+            "-o",
+            str(output),
+            *map(str, objects),
+            f"-L{torch.path / 'lib'}",
+        ]
         command += [*libraries, "-Wl,-z,defs", f"-Wl,--version-script={exports}"]
         plan.steps.append(Step("LINK", output, (*objects, exports), shlex.join(command), tuple(stamps)))
         return output
 
-    objects = [compile_step(source, "_C", []) for source in cpu_sources()]
     torch_libraries = ["-ltorch", "-ltorch_cpu", "-lc10"]
+    if sanitize:
+        objects = [compile_step(source, "sanitized/_C", SANITIZE_FLAGS) for source in cpu_sources()]
+        plan.targets["libraries"] = [link_step("_C.so", objects, torch_libraries, [cxx_stamp, torch_stamp])]
+        return plan
+    objects = [compile_step(source, "_C", []) for source in cpu_sources()]
     libraries = [link_step("_C.so", objects, torch_libraries, [cxx_stamp, torch_stamp])]
     plan.targets["libraries"] = plan.targets["quick"] = libraries
     plan.targets["check"] = list(libraries)
@@ -521,6 +546,37 @@ def build(target: str = "libraries", env: Mapping[str, str] = os.environ) -> Non
         raise BuildError(f"the target {target} was not built; the compiler's messages are above")
 
 
+def build_sanitized(env: Mapping[str, str] = os.environ) -> None:
+    """A folder whose torch_reductions is the checkout's, but for the library."""
+    decision = decide({**env, "USE_CUDA": "0"})
+    plan = make_plan(decision, sanitize=True)
+    for stamp, text in plan.stamps.items():
+        write_if_changed(ROOT / stamp, text)
+    text = ninja_text(plan).replace(f"builddir = {BUILD}\n", f"builddir = {SANITIZED}\n")
+    write_if_changed(ROOT / SANITIZED / "build.ninja", text)
+    ninja, count = find_ninja(), jobs(env)
+    command = [str(ninja), "-f", str(SANITIZED / "build.ninja"), f"-j{count}", "libraries"]
+    code = subprocess.run(command, cwd=ROOT).returncode if ninja else run_steps(plan, "libraries", count)
+    if code != 0:
+        raise BuildError("the sanitized library was not built; the compiler's messages are above")
+    for source in [*sorted((ROOT / PACKAGE).glob("*.py")), ROOT / "tests", ROOT / "tools"]:
+        link = ROOT / SANITIZED / source.relative_to(ROOT)
+        if not link.is_symlink():
+            link.symlink_to(source)
+
+
+def sanitized_environment(env: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What a Python needs that loads the sanitized library: the sanitizer's own libraries come first."""
+    cxx = shlex.split(env.get("CXX") or "g++")
+    libraries = [output_of(*cxx, f"-print-file-name={name}").strip() for name in ("libasan.so", "libstdc++.so")]
+    return {
+        "LD_PRELOAD": " ".join(libraries),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONPATH": str(ROOT / SANITIZED),
+    }
+
+
 # --- What it cost -----------------------------------------------------------------------------------------------------
 
 
@@ -572,10 +628,17 @@ def report() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", nargs="?", default="libraries", choices=["libraries", "quick", "check", "report"])
+    parser.add_argument(
+        "target", nargs="?", default="libraries", choices=["libraries", "quick", "check", "report", "sanitized"]
+    )
     target = parser.parse_args().target
     try:
-        report() if target == "report" else build(target)
+        if target == "report":
+            report()
+        elif target == "sanitized":
+            build_sanitized()
+        else:
+            build(target)
     except BuildError as error:
         print(f"build: {error}", file=sys.stderr)
         return 1

@@ -77,6 +77,7 @@ def deep() -> list[Part]:
             pytest("--cover", "rest", "--shuffle", "1", f"--ignore={EMULATOR}"),
             {"COMPILE_BUDGET": "1"},
         ),
+        Part("fuzzer", "random calls against torch in float64", ["-m", "tests.fuzz", "--seconds", "60"]),
         Part(
             "threads",
             "with threads that spin",

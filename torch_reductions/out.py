@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.graph import increment_version
 
+from .arguments import check_dtype
 from .library import (
     NAMESPACE,
     PLAIN,
@@ -69,11 +70,16 @@ class Out:
         try:
             self.operator.check(input, *args, **options)
             self._check_types(outs, input, options.get("dtype"))
-            if not self._resize(outs, self.shape(input, *args, **options)):
+            shape = self.shape(input, *args, **options)
+            self._check_apart(outs, (input, *args), shape)
+            if not self._resize(outs, shape):
                 raise self.operator.own_failure(failure, input, *args, **options)
         finally:
             del failure
-        self._run(outs, input, *args, **options)
+        try:
+            self._run(outs, input, *args, **options)
+        except RuntimeError as error:
+            raise self.operator.own_failure(error, input, *args, **options) from None
 
     def _run(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
         options.update(zip(self.names, outs, strict=True))
@@ -142,6 +148,7 @@ class Out:
         """As in torch the type of out is that of the result, where one may be named and none is."""
         wanted = [(dtype or outs[0].dtype) if self.takes_dtype else input.dtype, torch.int64]
         for name, out, right in zip(self.names, outs, wanted, strict=False):
+            check_dtype(self.name, name, out.dtype)
             if out.dtype != right:
                 types = f"dtype {dtype_name(right)}, but got {dtype_name(out.dtype)} instead"
                 raise RuntimeError(f"{self.name}(): Expected {name} tensor to have {types}")
@@ -154,6 +161,13 @@ class Out:
             if list(out.shape) != list(shape):
                 shapes = f"but it is {list(out.shape)} and the result is {list(shape)}"
                 raise RuntimeError(f"{self.name}(): {name} must have the shape of the result, {shapes}")
+
+    def _check_apart(self, outs: Outs, given: Sequence[Any], shape: Sequence[int]) -> None:
+        """A tensor that is read cannot be given another shape first."""
+        for name, out in zip(self.names, outs, strict=True):
+            if list(out.shape) != list(shape) and any(out is tensor for tensor in given):
+                shapes = f"{list(out.shape)} is not that of the result, {list(shape)}"
+                raise RuntimeError(f"{self.name}(): {name} is an argument that is read, too, and its shape {shapes}")
 
     def _resize(self, outs: Outs, shape: Sequence[int]) -> bool:
         """Gives each tensor the shape of the result, as torch does; whether any had another."""

@@ -213,6 +213,29 @@ def test_errors(name: str, function: str) -> None:
 
 
 @pytest.mark.parametrize("function", SCANS)
+def test_errors_after_a_resize(function: str) -> None:
+    """The kernels' words, without their place in the sources: those of out, where input, mask and shapes are right."""
+    x, empty = torch.ones(3), torch.empty(0)
+    wrong = {"complex64": torch.empty(0, dtype=torch.complex64)} if function in FOLDS else {}
+    if function in EXTREMES:
+        wrong = {"more than one element": torch.empty(1, dtype=torch.int64).expand(3)}
+    for words, out in wrong.items():
+        with pytest.raises((RuntimeError, NotImplementedError), match=words) as error:
+            getattr(tr, function)(x, 0, out=(empty, out) if function in EXTREMES else out)
+        assert "csrc" not in str(error.value)
+
+
+@pytest.mark.parametrize("function", SCANS)
+def test_the_input_is_not_resized(function: str) -> None:
+    x = torch.ones(3)
+    with pytest.raises(
+        RuntimeError, match=rf"{function}\(\): (out|values) is an argument that is read, too.*\[3\].*\[4\]"
+    ):
+        getattr(tr, function)(x, 0, include_initial=True, out=outs_for(function, x))
+    assert x.shape == (3,)
+
+
+@pytest.mark.parametrize("function", SCANS)
 def test_more_errors(function: str) -> None:
     call, x = getattr(tr, function), torch.ones(3)
     with pytest.raises(ValueError, match="fastest"):

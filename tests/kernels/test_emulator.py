@@ -9,7 +9,7 @@ import functools
 import platform
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from torch_reductions.library import FAMILIES
 
 pytestmark = [
     pytest.mark.skipif(build.found_nvcc()[0] is None, reason="no nvcc, whose headers the emulator needs"),
+    pytest.mark.xdist_group("emulator"),  # one worker: the builds and the fixtures are made once
     pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the emulator's fibers are for x86-64"),
 ]
 
@@ -42,28 +43,44 @@ class Schedule:
         return ["--order", self.order, "--seed", str(self.seed), "--resident", str(self.resident)]
 
 
+@dataclass(frozen=True)
+class Selection:
+    """Some of cases.main_cases()."""
+
+    name: str
+    of: Callable[[list[cases.Case]], list[cases.Case]]
+
+
+FORWARD = Schedule("plain", "forward")
+ALL = Selection("all", list)
+ONCE = Selection("each_value_once", cases.each_value_once)
+RUNGS = Selection("each_rung_in_full", cases.each_rung_in_full)
+VIEWS = Selection("every_view_once", cases.every_view_once)
+JOINED = Selection("joined", lambda every: [case for case in every if case.rung.name in cases.JOINED])
 # The race detector sees what ordered two accesses in this run, hence a second order where blocks wait for one another;
-# the sanitizers look at addresses.
-SECOND_ORDER = Schedule("races", "reverse")
-SCHEDULES = [
-    Schedule("plain", "forward"),
-    Schedule("plain", "reverse"),
-    *(Schedule("plain", "greedy", seed) for seed in range(1, 6)),
-    Schedule("plain", "random"),
-    Schedule("races", "forward"),
-    SECOND_ORDER,
-    Schedule("asan", "forward"),
-]
-SECONDS = {"plain": 20, "races": 90, "asan": 60}  # for a case
-KERNELS: set[str] = set()  # that ran, as addresses in the plain runner
-COVERED = {"schedules": 0, "cases": 0, "faults": 0}
+# the sanitizers look at addresses. Beside these runs: FORWARD over all cases, in every suite.
+QUICK_RUNS = (
+    (Schedule("plain", "reverse"), ONCE),
+    (Schedule("plain", "greedy"), ONCE),
+    (Schedule("races", "forward"), RUNGS),
+)
+DEEP_RUNS = (
+    (Schedule("plain", "reverse"), ALL),
+    *((Schedule("plain", "greedy", seed), ALL) for seed in (1, 2)),
+    (Schedule("plain", "random"), ALL),
+    (Schedule("races", "forward"), VIEWS),
+    (Schedule("races", "reverse"), JOINED),
+    (Schedule("asan", "forward"), ALL),
+)
+SECONDS = {"plain": 20, "races": 90, "asan": 60, "whole": 20}  # of processor time, for a case
+COVERED = {"kernels": 0, "runs": 0, "cases": 0, "faults": 0}  # for the last lines of a run alone
 
 
 @pytest.fixture(scope="module", autouse=True)
 def summary(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     request.config.stash[EMULATED] = (
-        f"{len(KERNELS)} kernels, {COVERED['schedules']} schedules and builds, {COVERED['cases']} cases; "
+        f"{COVERED['kernels']} kernels, {COVERED['runs']} runs of {COVERED['cases']} cases; "
         f"{COVERED['faults']} planted faults"
     )
 
@@ -79,43 +96,82 @@ def built(program: str, kind: str) -> Path:
 
 def spawn(program: Path, schedule: Schedule, *more: str) -> subprocess.CompletedProcess[str]:
     command = [str(program), *schedule.options, "--jobs", str(build.jobs()), "--limit", str(SECONDS[schedule.kind])]
-    return subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, timeout=1800)
+    return subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True)  # each case has its own limit
 
 
 # --- The project's kernels --------------------------------------------------------------------------------------------
 
 
-def run_cases(schedule: Schedule, wanted: list[cases.Case], name: str) -> set[str]:
-    """Runs them all; the kernels that ran."""
+@dataclass(frozen=True)
+class Ran:
+    failure: str
+    kernels: frozenset[str]  # as addresses in the runner
+
+
+def run_cases(schedule: Schedule, wanted: list[cases.Case], name: str) -> Ran:
     program = built("runner", schedule.kind)
     path = ROOT / build.BUILD / f"{name}.txt"
     path.write_text(cases.text_of(wanted))
     done = spawn(program, schedule, str(path.relative_to(ROOT)))
-    if done.returncode != 0:
-        pytest.fail(f"{done.stdout[:6000]}\n{done.stdout[-200:]}{done.stderr[-2000:]}", pytrace=False)
-    assert f"{len(wanted)} cases, 0 failed" in done.stdout
-    COVERED["schedules"] += 1
+    COVERED["runs"] += 1
     COVERED["cases"] += len(wanted)
-    return set(re.findall(r"^kernel (\S+)$", done.stdout, re.MULTILINE))
+    passed = done.returncode == 0 and f"{len(wanted)} cases, 0 failed" in done.stdout
+    failure = "" if passed else f"{done.stdout[:6000]}\n{done.stdout[-200:]}{done.stderr[-2000:]}"
+    return Ran(failure, frozenset(re.findall(r"^kernel (\S+)$", done.stdout, re.MULTILINE)))
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_kernels(schedule: Schedule) -> None:
-    """Sum and argmax of float32, bfloat16 and int64: the catalog's inputs, and shapes that reach every kernel."""
-    wanted = cases.main_cases()
-    if schedule == SECOND_ORDER:
-        wanted = [case for case in wanted if case.rung.name in cases.JOINED]
-    elif schedule.kind == "races":
-        wanted = cases.every_view_once(wanted)
-    ran = run_cases(schedule, wanted, "main")
-    if schedule.kind == "plain":
-        KERNELS.update(ran)
+def check_cases(schedule: Schedule, wanted: list[cases.Case], name: str) -> None:
+    if failure := run_cases(schedule, wanted, name).failure:
+        pytest.fail(failure, pytrace=False)
 
 
+@pytest.fixture(scope="module")
+def forward() -> Ran:
+    """Every case once, in the build without checks."""
+    ran = run_cases(FORWARD, cases.main_cases(), "main")
+    COVERED["kernels"] = len(ran.kernels)
+    return ran
+
+
+def test_kernels_forward(forward: Ran) -> None:
+    """The catalog's inputs, and shapes that reach every kernel."""
+    if forward.failure:
+        pytest.fail(forward.failure, pytrace=False)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "selection"),
+    [*QUICK_RUNS, *(pytest.param(*run, marks=pytest.mark.deep) for run in DEEP_RUNS)],
+    ids=lambda value: value.name if isinstance(value, Selection) else str(value),
+)
+def test_kernels(schedule: Schedule, selection: Selection) -> None:
+    """The same in other orders, and with accesses checked."""
+    check_cases(schedule, selection.of(cases.main_cases()), selection.name)
+
+
+def test_selections_cover() -> None:
+    """Each value that a case has, in the selection too."""
+    every = cases.main_cases()
+    for selection in (ONCE, RUNGS):
+        chosen = selection.of(every)
+        assert len(chosen) * 2 < len(every)
+        assert chosen == selection.of(list(every))
+        for value in (
+            lambda case: case.function,
+            lambda case: (cases.FAMILY_OF[case.function], case.rung.name),
+            lambda case: (cases.FAMILY_OF[case.function], case.dtype),
+            lambda case: (cases.FAMILY_OF[case.function], str(case.view)),
+            lambda case: (cases.FAMILY_OF[case.function], case.form),
+        ):
+            assert {value(case) for case in chosen} == {value(case) for case in every}
+
+
+@pytest.mark.deep
 def test_other_functions_and_dtypes() -> None:
-    KERNELS.update(run_cases(Schedule("plain", "greedy", 6), cases.other_cases(), "other"))
+    check_cases(Schedule("whole", "greedy", 6), cases.other_cases(), "other")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["plain", "races"])
 @pytest.mark.parametrize("resident", [1, 2, 8])
 def test_look_back(resident: int, kind: str) -> None:
@@ -124,18 +180,17 @@ def test_look_back(resident: int, kind: str) -> None:
     wanted = [case for case in every if kind == "plain" or 1000 < case.view.elements < 20_000]
     assert wanted
     for seed in (1, 2, 3) if kind == "plain" else (1,):
-        run_cases(Schedule(kind, "greedy", seed, resident), wanted, f"look_back_{kind}")
+        check_cases(Schedule(kind, "greedy", seed, resident), wanted, f"look_back_{kind}")
 
 
-def test_every_kernel_ran() -> None:
+def test_every_kernel_ran(forward: Ran) -> None:
     """Each __global__ function of the project, by name; what was not instantiated is not there to run."""
-    if not KERNELS:
-        pytest.skip("after the tests that run them")
     symbols = subprocess.run(
-        ["nm", "-C", str(ROOT / build.BUILD / "plain" / "runner")], capture_output=True, text=True, check=True
+        ["nm", "-C", str(built("runner", "plain"))], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     at = dict(re.findall(r"^0*([0-9a-f]+) \w (?:void )?(.+)$", symbols, re.MULTILINE))
-    names = [at[kernel.removeprefix("0x").lstrip("0")].replace("(anonymous namespace)::", "") for kernel in KERNELS]
+    addresses = [kernel.removeprefix("0x").lstrip("0") for kernel in forward.kernels]
+    names = [at[address].replace("(anonymous namespace)::", "") for address in addresses]
     ran = {re.sub(r"[<(].*", "", name).rsplit("::", 1)[-1] for name in names}
     written = set()
     for path in (path for top in build.families() for path in (ROOT / top).rglob("*.cu*")):
@@ -156,16 +211,16 @@ def test_what_cannot_be_emulated() -> None:
     assert {rungs[key].name for key in on_cuda - emulated} == {"cub", "cublas"}
     no_kernels = sorted(f"{number:03d}_{rungs[family, number].name}.cu" for family, number in on_cuda - emulated)
     assert sorted(build.NOT_EMULATED) == [name for name in no_kernels if name != "130_cublas.cu"]  # is torch's own
-    of = {function: family for family in FAMILIES for rung in ladder(family) for function in rung.functions}
-    assert {(of[case.function], case.rung.number) for case in cases.main_cases()} == on_cuda & emulated
+    assert {(cases.FAMILY_OF[case.function], case.rung.number) for case in cases.main_cases()} == on_cuda & emulated
 
 
 # --- The emulator itself ----------------------------------------------------------------------------------------------
 
-FAULT_SCHEDULES = [
-    *SCHEDULES,
-    *(Schedule("plain", "greedy", seed) for seed in range(6, 11)),
-]
+FAULT_SCHEDULES = (
+    *(Schedule("plain", order) for order in ("forward", "reverse", "random")),
+    *(Schedule("plain", "greedy", seed) for seed in range(1, 11)),
+    Schedule("races", "forward"),
+)
 PLAIN, RACES, ASAN, GREEDY = 1, 2, 4, 8  # tests/kernels/emulator/faults/registry.h
 
 
@@ -190,10 +245,7 @@ class Twin:
         return not self.said.startswith("nothing was found") and bool(re.search(self.message, self.said))
 
 
-@pytest.fixture(scope="module")
-def twins() -> list[Twin]:
-    """Every planted fault and its sound twin under every schedule."""
-
+def twins_under(schedules: Iterable[Schedule]) -> list[Twin]:
     def run(schedule: Schedule) -> Iterator[Twin]:
         done = spawn(built("faults", schedule.kind), schedule)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -201,18 +253,24 @@ def twins() -> list[Twin]:
             name, where, message, said = part.split("\t", 3)
             yield Twin(schedule, name, int(where), message, said)
 
-    found = [twin for schedule in FAULT_SCHEDULES for twin in run(schedule)]
+    found = [twin for schedule in schedules for twin in run(schedule)]
     COVERED["faults"] = len({twin.fault for twin in found if twin.where})
     return found
 
 
-def test_sound_twins_pass_everywhere(twins: list[Twin]) -> None:
+@pytest.fixture(scope="module")
+def twins() -> list[Twin]:
+    """Every planted fault and its sound twin under every schedule of the quick suite's builds."""
+    return twins_under(FAULT_SCHEDULES)
+
+
+def check_sound_twins(twins: list[Twin]) -> None:
     false_alarms = [twin for twin in twins if twin.sound and not twin.said.startswith("nothing was found")]
     assert not false_alarms, "\n".join(f"{twin.schedule} {twin.name}: {twin.said}" for twin in false_alarms)
 
 
-def test_planted_faults_are_found(twins: list[Twin]) -> None:
-    """With the right message, in every build that can see them."""
+def check_faulty_twins(twins: list[Twin], kinds: Iterable[str]) -> None:
+    """With the right message, in every one of these builds that can see them."""
     faulty = [twin for twin in twins if not twin.sound]
     missed = []
     for name in sorted({twin.fault for twin in faulty}):
@@ -220,7 +278,7 @@ def test_planted_faults_are_found(twins: list[Twin]) -> None:
         where = own[0].where
         for bit, kind in ((PLAIN, "plain"), (RACES, "races"), (ASAN, "asan"), (GREEDY, "plain")):
             there = [twin for twin in own if twin.schedule.kind == kind]
-            if where & bit and not any(twin.found for twin in there):
+            if kind in kinds and where & bit and not any(twin.found for twin in there):
                 missed.append(f"{name} in {kind}: {there[0].said if there else 'never ran'}")
         if where & GREEDY:
             early = [
@@ -228,6 +286,21 @@ def test_planted_faults_are_found(twins: list[Twin]) -> None:
             ]
             missed += [f"{name}: {twin.schedule} shows it too" for twin in early if twin.found]
     assert not missed, "\n".join(missed)
+
+
+def test_sound_twins_pass_everywhere(twins: list[Twin]) -> None:
+    check_sound_twins(twins)
+
+
+def test_planted_faults_are_found(twins: list[Twin]) -> None:
+    check_faulty_twins(twins, ("plain", "races"))
+
+
+@pytest.mark.deep
+def test_planted_faults_in_other_builds() -> None:
+    twins = twins_under([Schedule("asan", "forward"), Schedule("races", "reverse")])
+    check_sound_twins(twins)
+    check_faulty_twins(twins, ("asan", "races"))
 
 
 def test_there_are_enough_faults(twins: list[Twin]) -> None:

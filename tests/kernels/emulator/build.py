@@ -1,9 +1,10 @@
 """Builds the emulator and the project's own .cu files for it: `python -m tests.kernels.emulator.build`.
 
-Three executables of the same sources, in build/emulator/<kind>/runner:
+Four executables of the same sources, in build/emulator/<kind>/runner:
     plain   no checks of memory but the machine's own
     races   every access to memory tells the race detector (-fsanitize=thread without its run-time library)
     asan    AddressSanitizer and UndefinedBehaviorSanitizer
+    whole   plain, with every function and type; the others have what cases.main_cases() needs, a half of it
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tools import build
@@ -23,7 +24,15 @@ from tools.build import Plan, Step
 ROOT = build.ROOT
 HERE = Path("tests/kernels/emulator")
 BUILD = Path("build/emulator")
-KINDS = ("plain", "races", "asan")
+KINDS = ("plain", "races", "asan", "whole")
+MAIN_TYPES = ("float", "BFloat16", "int64_t", "uint8_t")  # that with_storage() hands on, of csrc/common/dtype.h
+NOT_IN_MAIN = (  # files of functions and types that no case of cases.main_cases() has
+    *("reduce/ordered/max.cu", "reduce/ordered/prod.cu", "segment/ordered/extreme.cu", "segment/ordered/prod.cu"),
+    *("scan/ordered/prod.cu", "scan/ordered/pairs_prod.cu"),
+    *("scan/segmented/packed_prod.cu", "scan/segmented/packed_log_add.cu"),
+    *("matmul/ordered/int64.cu", "matmul/ordered/small_integers.cu"),
+    *("matmul/tensor/bytes.cu", "matmul/tensor/float16.cu"),
+)
 
 FLAGS = [
     *("-std=c++20", "-g1", "-pthread", "-fno-pie", "-fno-omit-frame-pointer", "-ffp-contract=off"),
@@ -39,7 +48,12 @@ KERNEL_FLAGS = {
     ],
     "asan": ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
 }
-LINK_FLAGS = {"plain": [], "races": [], "asan": ["-fsanitize=address,undefined"]}
+KERNEL_FLAGS["whole"] = KERNEL_FLAGS["plain"]
+for main_kind in ("plain", "races", "asan"):
+    KERNEL_FLAGS[main_kind] = [*KERNEL_FLAGS[main_kind], f"-DEMULATED_TYPES={','.join(MAIN_TYPES)}"]
+# A case that calls what NOT_IN_MAIN holds ends in the loader's "undefined symbol".
+WITHOUT = ["-Wl,--unresolved-symbols=ignore-in-object-files", "-Wl,-z,lazy"]
+LINK_FLAGS = {"plain": WITHOUT, "races": WITHOUT, "asan": [*WITHOUT, "-fsanitize=address,undefined"], "whole": []}
 NOT_EMULATED = ("080_cub.cu", "160_cub.cu")  # tests/kernels/test_emulator.py compares it with the ladder
 
 
@@ -66,33 +80,43 @@ class Emulator:
         stamp = BUILD / "compiler.stamp"
         self.plan.stamps = {stamp: f"{build.output_of(*self.cxx, '--version')}{nvcc.version} {nvcc.path}\n"}
         self.stamps = (stamp,)
+        self.headers: dict[Path, str] = {}
+        # What runs on the CPU, with which kernels are compared: as the package has it.
+        self.package = build.make_plan(build.decide(os.environ))
+        self.reference = [
+            step.output for step in self.package.steps if step.output.is_relative_to(build.BUILD / "_C" / "cpu")
+        ]
 
-    def compile(self, source: Path, into: str, flags: Iterable[str]) -> Path:
-        output = BUILD / into / f"{source}.o"
+    def step(self, output: Path, source: Path, flags: Iterable[str], stamps: Iterable[Path]) -> Path:
         if all(step.output != output for step in self.plan.steps):
-            language = ["-x", "c++"] if source.suffix == ".cu" else []
-            command = [*self.cxx, *FLAGS, *flags, "-MD", "-MF", f"{output}.d"]
-            command += [*language, "-c", str(source), "-o", str(output)]
-            self.plan.steps.append(Step("CXX", output, (source,), shlex.join(command), self.stamps))
+            command = [*self.cxx, *FLAGS, *flags, "-MD", "-MF", f"{output}.d", str(source), "-o", str(output)]
+            self.plan.steps.append(Step("CXX", output, (source,), shlex.join(command), (*self.stamps, *stamps)))
         return output
+
+    def compile(self, source: Path, into: str, flags: Sequence[str], header: str = "") -> Path:
+        """An object; before the source's first line comes the header, compiled once for all of a kind: the headers of
+        CUDA and of the standard library took a half of the compiler's time."""
+        output = BUILD / into / f"{source}.o"
+        language = ["-x", "c++"] if source.suffix == ".cu" else []
+        if not header:
+            return self.step(output, source, [*flags, *language, "-c"], ())
+        copy = BUILD / into / Path(header).name
+        self.headers[copy] = f'#include "{os.path.relpath(HERE / header, copy.parent)}"\n'
+        compiled = self.step(Path(f"{copy}.gch"), copy, [*flags, "-x", "c++-header"], ())
+        return self.step(output, source, [*flags, *language, "-include", str(copy), "-c"], [compiled])
 
     def kernels(self, source: Path, kind: str) -> Path:
         """A .cu file: real CUDA code behind the emulator's header."""
-        header = ["-include", str(HERE / "cuda_on_cpu.h")]
-        return self.compile(source, kind, [*PROJECT_FLAGS, *KERNEL_FLAGS[kind], *self.cuda, *header])
+        return self.compile(source, kind, [*PROJECT_FLAGS, *KERNEL_FLAGS[kind], *self.cuda], "cuda_on_cpu.h")
 
     def own(self, pattern: str) -> list[Path]:
         """Files of the emulator: never instrumented."""
-        return [self.compile(source, "common", [*OWN_FLAGS, *self.cuda]) for source in found(HERE, pattern)]
+        flags = [*OWN_FLAGS, *self.cuda]
+        return [self.compile(source, "common", flags, "system_headers.h") for source in found(HERE, pattern)]
 
     def project(self, top: str) -> list[Path]:
         """Host code of the project."""
-        return [
-            self.compile(
-                source, "common", [*PROJECT_FLAGS, *self.cuda, *build.SIMD_FLAGS.get(build.simd_of(source) or "", [])]
-            )
-            for source in found(Path(top), "**/*.cpp")
-        ]
+        return [self.compile(source, "common", [*PROJECT_FLAGS, *self.cuda]) for source in found(Path(top), "**/*.cpp")]
 
     def link(self, name: str, kind: str, objects: list[Path]) -> Path:
         output = BUILD / kind / name
@@ -103,10 +127,10 @@ class Emulator:
         return output
 
     def runner(self, kind: str) -> Path:
-        objects = [*self.own("run/*.cpp"), *self.project("csrc/cpu")]
+        objects = [*self.own("run/*.cpp"), *self.reference]
         for family in families():
             objects += self.project(str(family))
-        return self.link("runner", kind, objects + [self.kernels(source, kind) for source in kernel_sources()])
+        return self.link("runner", kind, objects + [self.kernels(source, kind) for source in kernel_sources(kind)])
 
     def faults(self, kind: str) -> Path:
         objects = self.own("run/command.cpp") + self.own("run/workers.cpp") + self.own("faults/*.cpp")
@@ -114,25 +138,34 @@ class Emulator:
             "faults", kind, objects + [self.kernels(source, kind) for source in found(HERE, "faults/*.cu")]
         )
 
-    def make(self, name: str, targets: Iterable[Path], log: bool = False) -> str:
-        """Brings the targets up to date; the compilers' messages where that fails or where they are asked for."""
+    def make(self, name: str, targets: Iterable[Path], log: bool = False) -> None:
+        """Brings the targets up to date; shows the compilers at work where `log` says so."""
         self.plan.targets[name] = list(targets)
-        for stamp, text in self.plan.stamps.items():
-            build.write_if_changed(ROOT / stamp, text)
-        text = build.ninja_text(self.plan).replace(f"builddir = {build.BUILD}\n", f"builddir = {BUILD}\n")
-        text = text.replace("default libraries", f"default {name}")
-        build.write_if_changed(ROOT / BUILD / "build.ninja", text)
+        headers = [step.output for step in self.plan.steps if step.output.suffix == ".gch"]
+        for path, text in (self.package.stamps | self.plan.stamps | self.headers).items():
+            build.write_if_changed(ROOT / path, text)
+        package = build.ninja_text(self.package)
+        own = build.ninja_text(self.plan).replace(f"builddir = {build.BUILD}\n", f"builddir = {BUILD}\n")
+        own = own.replace("default libraries", f"default {name}")
+        build.write_if_changed(ROOT / build.BUILD / "build.ninja", package)
+        build.write_if_changed(ROOT / BUILD / "build.ninja", own)
+        self.run(self.package, build.BUILD, "reference", self.reference, log)
+        if not build.find_ninja():
+            self.run(self.plan, BUILD, "headers", headers, log)
+        self.run(self.plan, BUILD, name, list(targets), log)
+
+    def run(self, plan: Plan, top: Path, name: str, targets: list[Path], log: bool) -> None:
         ninja = build.find_ninja()
         if ninja is None:
-            if build.run_steps(self.plan, name, jobs()) != 0:
+            plan.targets[name] = targets
+            if build.run_steps(plan, name, jobs()) != 0:
                 raise build.BuildError("the emulator was not built; the compiler's messages are above")
-            return ""
-        command = [ninja, "-f", str(BUILD / "build.ninja"), f"-j{jobs()}", name]
+            return
+        command = [ninja, "-f", str(top / "build.ninja"), f"-j{jobs()}", *map(str, targets)]
         done = subprocess.run(command, cwd=ROOT, stdout=None if log else subprocess.PIPE, stderr=subprocess.STDOUT)
-        output = (done.stdout or b"").decode(errors="replace")
         if done.returncode != 0:
+            output = (done.stdout or b"").decode(errors="replace")
             raise build.BuildError(f"the emulator was not built:\n{output[-8000:]}")
-        return output
 
 
 def jobs() -> int:
@@ -143,10 +176,11 @@ def families() -> list[Path]:
     return sorted({path.parent for path in found(Path("csrc/cuda"), "*/ladder.cpp")})
 
 
-def kernel_sources() -> list[Path]:
-    """Every .cu file of the families, but for what cannot be emulated."""
+def kernel_sources(kind: str = "whole") -> list[Path]:
+    """Every .cu file of the families, but for what cannot be emulated or is not in the kind."""
     files = [path for family in families() for path in found(family, "**/*.cu")]
-    return [path for path in files if path.name not in NOT_EMULATED]
+    left_out = [Path("csrc/cuda") / name for name in NOT_IN_MAIN if kind != "whole"]
+    return [path for path in files if path.name not in NOT_EMULATED and path not in left_out]
 
 
 def main() -> int:
@@ -160,7 +194,9 @@ def main() -> int:
     emulator = Emulator()
     try:
         kinds = sys.argv[1:] or KINDS
-        emulator.make("all", [make(kind) for kind in kinds for make in (emulator.runner, emulator.faults)], log=True)
+        programs = [emulator.runner(kind) for kind in kinds]
+        programs += [emulator.faults(kind) for kind in kinds if kind != "whole"]
+        emulator.make("all", programs, log=True)
     except build.BuildError as error:
         print(error, file=sys.stderr)
         return 1

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import functools
+import heapq
 import itertools
 import math
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
+from torch_reductions.arguments import DTYPES as ADDITION_DTYPES
+from torch_reductions.arguments import FLOATS, INTEGERS
 from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, SEGMENTS, Operator, Rung
-from torch_reductions.library import block_size, dtype_name, ladder
+from torch_reductions.library import FAMILIES, block_size, dtype_name, ladder
 
 MOST_ELEMENTS = 100_003
 DTYPES = (torch.float32, torch.bfloat16, torch.int64)
 FUNCTIONS = ("sum", "argmax")
 ORDERED = "ordered"
 JOINED = ("single_pass", "look_back", ORDERED)  # whose blocks hand values to one another
+FAMILY_OF = {function: family for family in FAMILIES for rung in ladder(family) for function in rung.functions}
 
 
 @dataclass(frozen=True)
@@ -725,6 +729,7 @@ def main_cases() -> list[Case]:
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
         + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))
         + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
+        + list(product_cases_of(torch.int8, HOPPER_PRODUCTS[:8:2], "tensor_core_hopper"))  # bytes have a kernel more
         + [case for dtype in (torch.float32, torch.bfloat16) for case in distance_cases_of(dtype)]
         + [
             case
@@ -796,6 +801,49 @@ def every_view_once(wanted: Sequence[Case]) -> list[Case]:
         for turn, own in enumerate(lists.values()):  # the same views in the same order
             kept += own if rung in JOINED else own[turn :: len(lists)]
     return kept
+
+
+def covering(wanted: Sequence[Case], values: Callable[[Case], Iterable[object]]) -> list[Case]:
+    """As few as the greedy choice needs for every value that any of them has; the same on every run."""
+    left = [set(enumerate(values(case))) for case in wanted]
+    heap = [(-len(own), i) for i, own in enumerate(left)]
+    heapq.heapify(heap)
+    chosen: set[int] = set()
+    covered: set[tuple[int, object]] = set()
+    while heap:
+        count, i = heapq.heappop(heap)
+        new = len(left[i] - covered)
+        if new and new == -count:
+            chosen.add(i)
+            covered |= left[i]
+        elif new:  # what was new of it when it was last looked at has been covered since
+            heapq.heappush(heap, (-new, i))
+    return [case for i, case in enumerate(wanted) if i in chosen]
+
+
+def each_value_once(wanted: Sequence[Case]) -> list[Case]:
+    """Of each family every function, rung, type, view and form: about a ninth."""
+
+    def values(case: Case) -> Iterator[object]:
+        for value in (case.function, case.rung.name, case.dtype, str(case.view), case.form):
+            yield FAMILY_OF[case.function], value
+
+    return covering(wanted, values)
+
+
+def each_rung_in_full(wanted: Sequence[Case]) -> list[Case]:
+    """Of each function every rung in every type, form and view, and so again of packed segments and of masks; but the
+    many rungs of the textbook's reductions and scans share their views. About a third."""
+
+    def values(case: Case) -> Iterator[object]:
+        family, own = FAMILY_OF[case.function], (case.function, case.rung.name)
+        yield from ((*own, case.dtype), (*own, case.form))
+        shared = family in ("reduce", "scan") and case.rung.name not in JOINED
+        # Packed and masked ones have kernels of their own.
+        kernels = [letter for letter in "sbm" if family in ("scan", "recurrence") and letter in case.form]
+        yield case.function, "" if shared else case.rung.name, str(kernels), str(case.view)
+
+    return covering(wanted, values)
 
 
 def other_cases() -> list[Case]:
@@ -871,6 +919,30 @@ def other_cases() -> list[Case]:
             for case in segment_cases_of(operator, dtype, views, form)
         ]
     )
+
+
+def golden_cases() -> Iterator[Case]:
+    """One of each function and type by the rung that runs by default, whose results are kept in golden.csv."""
+    for operator in OPERATORS:
+        forms = {"scan": ("p", "er"), "recurrence": RECURRENCE_FORMS[:2], "segment": ("5z",)}.get(
+            operator.family, ("",)
+        )
+        views = (rows(3, 1100), columns(2, 130, 9))
+        for dtype, form in itertools.product(operator.dtypes, forms):
+            for rung in operator.rungs(dtype, "cuda"):
+                if rung.name == ORDERED:
+                    view = views[(dtype.itemsize + forms.index(form)) % 2]
+                    yield Case(operator.name, rung, dtype_name(dtype), view, form)
+    products = (Product(33, 40, 1100), Product(5, 70, 513, "c", "r1", added="r", alpha=2, beta=0.5))
+    products += (Product(9, 7, 600, batch=2), Product(7, 9, 600, added="r", batch=2, beta=-2))
+    for dtype, view in itertools.product((*FLOATS, *INTEGERS), products):
+        yield from product_cases_of(dtype, [view], ORDERED)
+    sums = (Addition((4100,), (1,), (1,), alpha=7), Addition((67, 35), (1, 69), (1, 67), offsets=(3, 0), alpha=-1))
+    for dtype in ADDITION_DTYPES:
+        yield from addition_cases_of(dtype, sums, "vectorized")
+    distances = (Distance(257, 20, 3), Distance(33 * 20, 7, 2, width=20), Distance(9, 400, 3))
+    for dtype in FLOATS:
+        yield from (case for case in distance_cases_of(dtype, distances) if case.rung.name == ORDERED)
 
 
 def ordered_cases(operator: Operator, dtype: torch.dtype) -> list[Case]:

@@ -33,3 +33,25 @@
 #define blockDim (emulator::block_shape())
 #define gridDim (emulator::grid_shape())
 #define warpSize 32
+
+#ifdef EMULATED_TYPES  // build.py: those of the cases that every build runs. The others would double the compiler's time.
+namespace emulator {
+
+template <class T, class... Types>
+inline constexpr bool kOneOf = (std::is_same_v<T, Types> || ...);
+
+}  // namespace emulator
+
+namespace torch_reductions {
+
+template <class Body>
+void with_emulated_storage(Dtype dtype, Body&& body) {
+  with_storage(dtype, [&]<class T>(Tag<T> type) {
+    if constexpr (emulator::kOneOf<T, EMULATED_TYPES>) body(type);
+    else emulator::fault("this build has no kernels of the type: tests/kernels/emulator/build.py");
+  });
+}
+
+}  // namespace torch_reductions
+#define with_storage with_emulated_storage
+#endif

@@ -1,5 +1,8 @@
 // A launch: the OS threads that hold the resident blocks, and the blocks that they take one after another.
+#include <semaphore.h>
+
 #include <algorithm>
+#include <memory>
 #include <thread>
 
 #include "fiber.h"
@@ -25,11 +28,11 @@ void check_launch(const Launch& launch, uint64_t blocks, uint64_t threads) {
 
 // One resident block after another. The first ones have their numbers before any of them acts: on a GPU, too, block 0 need
 // not be the first to do something.
-void run_slot(Grid& grid, int slot, unsigned threads) {
+void run_slot(Grid& grid, int slot, unsigned threads, const SharedMemory& shared) {
   wait_for_baton(slot);
   Block block;
   block.grid = &grid, block.slot = slot, block.size = threads;
-  block.shared = find_shared_memory();
+  block.shared = shared;
   block.threads.resize(threads);
   block.warps.resize((threads + kWarpSize - 1) / kWarpSize);
   const dim3& shape = grid.launch.grid;
@@ -46,6 +49,37 @@ void run_slot(Grid& grid, int slot, unsigned threads) {
     if (thread.stack != nullptr) give_back_stack(thread.stack);
   release_shared_memory(block.shared);
   leave_turns(slot);
+}
+
+// The OS threads outlive a launch: the C library clears the thread-local storage of each new one, megabytes of it here.
+struct Slot {
+  sem_t begins;
+  Grid* grid;
+  unsigned threads;
+};
+sem_t ended;
+std::vector<std::unique_ptr<Slot>>& pool = *new std::vector<std::unique_ptr<Slot>>;  // the process ends while they wait
+
+void serve(Slot* own, int number) {
+  const SharedMemory shared = find_shared_memory();
+  for (;;) {
+    sem_wait(&own->begins);
+    run_slot(*own->grid, number, own->threads, shared);
+    sem_post(&ended);
+  }
+}
+
+void run_slots(Grid& grid, int count, unsigned threads) {
+  while (pool.size() < size_t(count)) {
+    pool.push_back(std::make_unique<Slot>());
+    sem_init(&pool.back()->begins, 0, 0);
+    std::thread(serve, pool.back().get(), int(pool.size()) - 1).detach();
+  }
+  for (int slot = 0; slot < count; slot++) {
+    pool[slot]->grid = &grid, pool[slot]->threads = threads;
+    sem_post(&pool[slot]->begins);
+  }
+  for (int slot = 0; slot < count; slot++) sem_wait(&ended);
 }
 
 }  // namespace
@@ -65,9 +99,7 @@ void run_grid(const Launch& launch, const void* kernel, const std::function<void
       int(launch.cooperative || launch.cluster > 1 ? blocks : std::min<uint64_t>(blocks, uint64_t(options.resident)));
   grid.next_block = uint64_t(slots);
   begin_turns(slots);
-  std::vector<std::thread> resident;
-  for (int slot = 0; slot < slots; slot++) resident.emplace_back(run_slot, std::ref(grid), slot, unsigned(threads));
-  for (std::thread& thread : resident) thread.join();
+  run_slots(grid, slots, unsigned(threads));
   current_grid = nullptr;
 }
 

@@ -1,8 +1,9 @@
 #include "schedule.h"
 
+#include <semaphore.h>
+
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
+#include <deque>
 #include <random>
 #include <stdexcept>
 
@@ -30,20 +31,12 @@ namespace {
 std::mt19937_64 generator;
 
 struct Turns {
-  std::mutex mutex;
-  std::condition_variable changed;
+  std::deque<sem_t> batons;  // of each slot: 1 where it may act
   std::vector<int> waiting;  // slots that still have work, in order; the holder is one of them
-  int holder = 0;
-  uint64_t passing = 0;  // one offer of so many is taken, where the order is by chance
+  uint64_t passing = 0;      // one offer of so many is taken, where the order is by chance
 } turns;
 
-void pass_to(int slot) {
-  {
-    std::lock_guard lock(turns.mutex);
-    turns.holder = slot;
-  }
-  turns.changed.notify_all();
-}
+void pass_to(int slot) { sem_post(&turns.batons[slot]); }
 
 int choose_next(int slot) {
   const auto& slots = turns.waiting;
@@ -69,18 +62,14 @@ void shuffle_order(std::vector<unsigned>& order) {
 void begin_turns(int slots) {
   turns.waiting.resize(slots);
   for (int i = 0; i < slots; i++) turns.waiting[i] = i;
-  turns.holder = options.order == Order::forward   ? 0
-                 : options.order == Order::reverse ? slots - 1
-                                                   : int(random_below(slots));
+  while (turns.batons.size() < size_t(slots)) sem_init(&turns.batons.emplace_back(), 0, 0);
+  pass_to(options.order == Order::forward ? 0 : options.order == Order::reverse ? slots - 1 : int(random_below(slots)));
   // Blocks that change often, and blocks that run nearly alone, show different faults.
   constexpr uint64_t kPassing[] = {1, 4, 64, 1 << 20};
   turns.passing = kPassing[random_below(4)];
 }
 
-void wait_for_baton(int slot) {
-  std::unique_lock lock(turns.mutex);
-  turns.changed.wait(lock, [&] { return turns.holder == slot; });
-}
+void wait_for_baton(int slot) { sem_wait(&turns.batons[slot]); }
 
 void offer_baton(int slot, bool stuck) {
   const bool by_chance = options.order == Order::random || options.order == Order::greedy;

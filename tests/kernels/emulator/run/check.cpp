@@ -99,6 +99,14 @@ std::string compare(const Results& got, const Results& expected, Dtype dtype) {
   return text;
 }
 
+// FNV-1a of the bits of all results, any NaN as any other.
+void add_to_digest(uint64_t& digest, const Results& results, Dtype dtype) {
+  for (int64_t i = 0; i < results.count(); i++) {
+    const uint64_t bits = is_nan(results.bits(i), dtype) ? ~uint64_t(0) : results.bits(i);
+    for (int byte = 0; byte < 8; byte++) digest = (digest ^ (bits >> 8 * byte & 255)) * 0x100000001b3;
+  }
+}
+
 constexpr int kSequentialSums = 10;  // the rung that says where elements lie in one line
 
 constexpr int kConstantMemory = 40, kConstantDivergent = 50;
@@ -226,7 +234,8 @@ bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scann
   return reduce(args);
 }
 
-std::string run_once(const Case& c, const Inputs& inputs, const Computed& expected, uintptr_t stream = 0) {
+std::string run_once(const Case& c, const Inputs& inputs, const Computed& expected, uint64_t& digest,
+                     uintptr_t stream = 0) {
   Computed got(c);
   TestContext context(reinterpret_cast<cudaStream_t>(stream));
   const bool found = run(
@@ -241,6 +250,9 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
   if (inputs.changed()) return "the input was changed";
   if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";
   if (c.no_offsets || c.wrong_offsets) return "";
+  digest = 0xcbf29ce484222325;
+  add_to_digest(digest, got.values, c.args.output_dtype);
+  add_to_digest(digest, got.indices, Dtype::int64);
   if (const std::string wrong = compare(got.values, expected.values, c.args.output_dtype); !wrong.empty()) return wrong;
   const std::string wrong = compare(got.indices, expected.indices, Dtype::int64);
   return wrong.empty() ? "" : "indices: " + wrong;
@@ -248,7 +260,7 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
 
 }  // namespace
 
-std::string check(const Case& c) {
+std::string check(const Case& c, uint64_t& digest) {
   options.multiprocessors = c.multiprocessors;
   options.capability = c.capability;
   const Inputs inputs(c);
@@ -266,12 +278,12 @@ std::string check(const Case& c) {
     return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.
   for (const char* when : {"", "the second time: "})
-    if (const std::string wrong = run_once(c, inputs, expected); !wrong.empty()) return when + wrong;
+    if (const std::string wrong = run_once(c, inputs, expected, digest); !wrong.empty()) return when + wrong;
   // On more streams than constant memory has slots: the last ones read the centers from where they are.
   const bool constant = c.distance && (c.rung == kConstantMemory || c.rung == kConstantDivergent);
   if (constant && c.distance->count <= 300)
     for (uintptr_t stream = 1; stream <= kStreams; stream++)
-      if (const std::string wrong = run_once(c, inputs, expected, stream); !wrong.empty())
+      if (const std::string wrong = run_once(c, inputs, expected, digest, stream); !wrong.empty())
         return "on stream " + std::to_string(stream) + ": " + wrong;
   return "";
 }

@@ -17,7 +17,8 @@ constexpr const char* kUsage = R"( [options] LIST     (the program `faults` take
   --seed N        of everything that the order leaves open (1)
   --resident N    blocks that run at once (3)
   --only NAME     this case, or NAME/faulty and NAME/sound of a fault; more than once: these
-  --limit N       seconds for a case (30);  --jobs N    cases at a time (1)
+  --digests       writes "digest NAME HEX" for each case: the bits of its results
+  --limit N       seconds of processor time for a case (30);  --jobs N    cases at a time (1)
 )";
 
 struct Parser {
@@ -53,6 +54,7 @@ Command parse(int count, char** words) {
     else if (word == "--only") command.only.insert(parser.value());
     else if (word == "--limit") command.limit = unsigned(parser.number(1));
     else if (word == "--jobs") command.jobs = int(parser.number(1));
+    else if (word == "--digests") command.digests = true;
     else if (word == "--help") command.help = true;
     else if (word[0] == '-') throw std::runtime_error("no option is called " + word + "; --help lists them");
     else command.list = word;

@@ -9,9 +9,9 @@ namespace emulator {
 struct Command {
   std::string program, list;
   std::set<std::string> only;
-  unsigned limit = 30;  // seconds
+  unsigned limit = 30;  // seconds of processor time
   int jobs = 1;
-  bool help = false;
+  bool help = false, digests = false;
 };
 
 // What main() does: runs the command, having set the machine's options; the exit status, 2 where it cannot be run.

@@ -19,7 +19,8 @@ namespace {
 using namespace emulator;
 
 int run(const Command& command) {
-  if (command.list.empty()) throw std::runtime_error("no list of cases was given; tests/kernels/emulator/cases.py writes one");
+  if (command.list.empty())
+    throw std::runtime_error("no list of cases was given; tests/kernels/emulator/cases.py writes one");
   std::ifstream file(command.list);
   if (!file) throw std::runtime_error(command.list + " cannot be opened");
   std::vector<Case> cases = read_cases(file);
@@ -32,17 +33,23 @@ int run(const Command& command) {
   const auto body = [&](size_t i) {
     begin_schedule();
     std::string wrong;
+    uint64_t digest = 0;
     try {
-      wrong = check(cases[i]);
+      wrong = check(cases[i], digest);
     } catch (const std::exception& error) {
       wrong = error.what();
     }
     if (!wrong.empty()) std::cerr << wrong << "\n  schedule " << describe(options) << "\n";
+    else if (command.digests) std::cerr << "digest " << cases[i].name << " " << std::hex << digest << "\n";
     else
       for (const void* kernel : launched_kernels()) std::cerr << kernel << "\n";
     return wrong.empty() ? 0 : 1;
   };
   const auto done = [&](size_t i, const Ended& ended) {
+    if (ended.how.empty() && command.digests) {
+      std::cout << ended.output << std::flush;  // what is left in it, the next child would write, too
+      return;
+    }
     if (ended.how.empty()) {
       for (size_t begin = 0, end; (end = ended.output.find('\n', begin)) != std::string::npos; begin = end + 1) {
         kernels.insert(ended.output.substr(begin, end - begin));

@@ -1,6 +1,7 @@
 #include "workers.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 
 namespace emulator {
 namespace {
+
+constexpr unsigned kMostWaiting = 1800;  // seconds by the clock
 
 struct Child {
   size_t work;
@@ -30,7 +33,9 @@ Child start(size_t work, unsigned seconds, const std::function<int(size_t)>& bod
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);
     close(ends[1]);
-    alarm(seconds);  // ends the process
+    const rlimit limit{seconds, seconds + 5};  // of processor time: what else the machine does must not decide
+    setrlimit(RLIMIT_CPU, &limit);
+    alarm(kMostWaiting);  // should all its threads wait for one another
     _exit(body(work));
   }
   close(ends[1]);
@@ -49,8 +54,10 @@ Ended finish(const Child& child, unsigned seconds) {
   close(child.pipe);
   int status = 0;
   waitpid(child.process, &status, 0);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+    return {child.output, "no end after " + std::to_string(seconds) + " s of processor time"};
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-    return {child.output, "no end after " + std::to_string(seconds) + " s"};
+    return {child.output, "no end after " + std::to_string(kMostWaiting) + " s"};
   if (WIFSIGNALED(status)) return {child.output, std::string("signal: ") + strsignal(WTERMSIG(status))};
   if (WEXITSTATUS(status) != 0) return {child.output, "exit status " + std::to_string(WEXITSTATUS(status))};
   return {child.output, ""};

@@ -1,4 +1,4 @@
-// A process for each piece of work, some at a time, each with a time limit.
+// A process for each piece of work, some at a time, each with a limit of processor time.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,7 +7,7 @@ namespace emulator {
 
 struct Ended {
   std::string output;  // what it wrote to standard error
-  std::string how;     // empty where it ended with status 0, else "exit status 3", "signal 11", "no end after 20 s"
+  std::string how;     // empty where it ended with status 0, else "exit status 3", "signal: Aborted", "no end ..."
 };
 
 // body(i) runs in a child for each i < count, its return value is the exit status; done(i, ended) in the parent.
