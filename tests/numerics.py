@@ -68,6 +68,12 @@ def on_every_type(
         yield from ((subject.name, d, device) for d in subject.dtypes if dtypes is None or d in dtypes)
 
 
+def computes(subject: Subject, sample: Sample, rung: str, device: str) -> bool:
+    """The textbook's scans on a GPU take neither masks nor segments."""
+    plain = not {"mask", "cu_seqlens"} & sample.options.keys()
+    return plain or device == "cpu" or subject.family != "scan" or rung in ("auto", "ordered")
+
+
 def defined(subject: Subject, dtype: str, device: str) -> bool:
     """Whether `auto` has the order of the definition: half precision on a GPU has that of its tensor cores."""
     return subject.family != "matmul" or device == "cpu" or dtype not in HALVES

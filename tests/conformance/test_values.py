@@ -29,6 +29,7 @@ from numerics import (
     allowed,
     along,
     close,
+    computes,
     fold_of,
     forms,
     is_exact,
@@ -63,11 +64,14 @@ class Case:
         """Shape, type and device are right, and no input is changed."""
         what = [(tuple(t.shape), t.stride()) for t in self.x], self.sample.options
         before, device = [t.clone() for t in self.x], self.x[0].device.type
+        if not computes(self.subject, self.sample, rung, device):
+            return
         actual = parts(self.subject.bind(self.sample, device, variant=rung)(*self.x))
         assert all(map(torch.equal, self.x, before)), ("an input was changed", what)
         for a, e in zip(actual, self.exact, strict=True):
             dtype = e.dtype if self.magnitude is None else self.sample.options.get("dtype", self.x[0].dtype)
             assert (a.shape, a.dtype, a.device.type) == (e.shape, dtype, device), what
+            assert a.is_contiguous() or self.subject.family not in ("recurrence", "matmul", "distance"), what
             if self.magnitude is None:
                 assert torch.equal(a.cpu(), e), what
             else:
@@ -98,7 +102,7 @@ def cases_of(function: str, dtype: str, shape: Any, device: str) -> list[Case]:
         if not n and not takes_nothing(subject, shape, dim):
             continue
         every = n < 2000 and layout == "contiguous"
-        for form in range(forms(subject)) if every else (next(turns), next(turns) + 7)[: forms(subject)]:
+        for form in range(forms(subject)) if every else (next(turns) % 6, next(turns) + 7)[: forms(subject)]:
             sample = along(subject, shape, dim, form)
             if subject.family == "reduce" and next(turns) % 2:
                 sample.options["keepdim"] = True
@@ -190,6 +194,8 @@ def test_special_values(function: str, rung: str, dtype: str, device: str) -> No
     subject = SUBJECTS[function]
     for form, (length, others) in enumerate(itertools.product((1, 5, 37, 700), ((), (9,), (64,)))):
         sample = sized(subject, length, others, form % 2, form)
+        if not computes(subject, sample, rung, device):
+            continue
         x = special_tensors(subject, sample, dtype)
         wide = [t if is_exact(subject, dtype) else t.double() for t in x]
         expected = parts(subject.bind(sample, by=subject.reference)(*wide))

@@ -51,6 +51,3 @@ def test_several_dims_are_one_row(function: str, dtype: str) -> None:
             continue
         assert_same_bits(call(function, y, (3, 1)), call(function, x.permute(0, 2, 1, 3).flatten(2), 2))
         assert_same_bits(call(function, y, (0, -2)), call(function, x.permute(1, 3, 0, 2).flatten(2), 2))
-
-
-# The instruction set and the device do not matter

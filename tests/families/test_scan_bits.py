@@ -93,6 +93,3 @@ def test_a_prefix_equals_the_whole(function: str, dtype: str, device: str) -> No
     whole = scan(function, x, 1)
     for n in (1, 2, 31, 32, 33, 1000, 1024, 4095, 4096, 8191, 9000):
         same(scan(function, x[:, :n], 1), tuple(part[:, :n] for part in whole), n)
-
-
-# The instruction set and the device do not matter

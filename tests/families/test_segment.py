@@ -419,6 +419,3 @@ def test_dims_and_offsets_that_torch_takes() -> None:
     apart = torch.stack([cu_seqlens, cu_seqlens + 9], 1)[:, 0]
     assert not apart.is_contiguous()
     assert_same_bits(run("sum", x, apart, 1), run("sum", x, cu_seqlens, 1))
-
-
-# --- The table ------------------------------------------------------------------------------------------------------
