@@ -212,7 +212,8 @@ def _scans(name: str) -> Iterator[Sample]:
     yield Sample("columns", {"input": (5, 3)}, {"dim": 0})
     yield Sample("middle", {"input": (2, 4, 3)}, {"dim": -2, "reverse": True})
     yield Sample("scalar", {"input": ()}, {"dim": 0})
-    yield Sample("scalar_masked", {"input": ()}, {"dim": 0, "mask": mask[0, 0]})
+    yield Sample("scalar_masked", {"input": ()}, {"dim": 0, "exclusive": True, "mask": mask[0, 0]})
+    yield Sample("scalar_initial", {"input": ()}, {"dim": 0, "include_initial": True})
     yield Sample("scalar_packed", {"input": ()}, {"dim": 0, "cu_seqlens": torch.tensor([0, 1])})
     yield Sample("empty", {"input": (3, 0, 2)}, {"dim": 1})
     if name in ("cumsum", "cumprod"):
@@ -233,6 +234,7 @@ def _recurrences(name: str) -> Iterator[Sample]:
     yield Sample("middle", {"gates": (2, 4, 3), "tokens": (2, 4, 3), "initial": (2, 3)}, {"dim": -2})
     yield Sample("one_gate", {"gates": (4, 1), "tokens": (2, 4, 3)}, {"dim": 1})
     yield Sample("scalar", {"gates": (), "tokens": ()}, {"dim": 0})
+    yield Sample("scalar_initial", {"gates": (), "tokens": (), "initial": ()}, {"dim": -1, "reverse": True})
     yield Sample("empty", {"gates": (3, 0, 2), "tokens": (3, 0, 2), "initial": (3, 2)}, {"dim": 1})
 
 
@@ -386,6 +388,8 @@ def packed(call: Callable[..., Any], along: Sequence[str]) -> Callable[..., Any]
             given["mask"] = given["mask"].expand(shape)
         results: list[Tensors] = []
         for i, (begin, end) in enumerate(itertools.pairwise(cu_seqlens.tolist())):
+            if begin == end and len(along) == 1:  # the scan of no elements is none, and torch has no tangent of it
+                continue
             own = {name: v.narrow(dim, begin, end - begin) for name, v in given.items() if name in (*along, "mask")}
             if given.get("initial") is not None:
                 own["initial"] = given["initial"].select(dim, i)

@@ -77,6 +77,11 @@ def deep() -> list[Part]:
             pytest("--cover", "rest", "--shuffle", "1", f"--ignore={EMULATOR}"),
             {"COMPILE_BUDGET": "1"},
         ),
+        Part(
+            "mutants",
+            "ten faults that the tests find",
+            ["-m", "tests.mutants", "--sample", "10", "--seed", "1", "--check", "--jobs", "2"],
+        ),
         Part("fuzzer", "random calls against torch in float64", ["-m", "tests.fuzz", "--seconds", "60"]),
         Part(
             "threads",

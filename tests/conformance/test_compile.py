@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, DTYPES, parts
+from helpers import DEVICES, DTYPES, parts, table
 from subjects import SUBJECTS, Sample, Subject, cases, few, first, loss, same
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -249,15 +249,23 @@ def test_opcheck(function: str, sample: str, device: str) -> None:
 KINDS = ["no_gradient", "strided", "int64", "bool", "bfloat16", "out_dtype", "lowest_rung", "highest_rung"]
 
 
-@cases(lambda subject, sample: subject.operator is not None, first, kind=KINDS, device=DEVICES)
-def test_opcheck_of_other_tensors(function: str, sample: str, kind: str, device: str) -> None:
+def other_tensors() -> Iterator[tuple[str, str, str]]:
+    for subject, kind, device in itertools.product(SUBJECTS.values(), KINDS, DEVICES):
+        fits = subject.family == "matmul" if kind == "out_dtype" else kind not in DTYPES or kind in subject.dtypes
+        if subject.operator is not None and fits and subject.takes(subject.samples[0], type_of(kind)):
+            yield subject.name, kind, device
+
+
+def type_of(kind: str) -> str:
+    return kind if kind in DTYPES else "bfloat16" if kind == "out_dtype" else "float32"
+
+
+@table("function kind device", other_tensors())
+def test_opcheck_of_other_tensors(function: str, kind: str, device: str) -> None:
     """Other types and layouts; a rung by its number."""
     subject = SUBJECTS[function]
-    call = subject.sample(sample)
-    dtype = kind if kind in DTYPES else "bfloat16" if kind == "out_dtype" else "float32"
-    if not subject.takes(call, dtype) or (kind == "out_dtype" and subject.family != "matmul"):
-        pytest.skip(f"no {function} of {kind}")
-    x = subject.tensors(call, dtype, device)
+    call = subject.samples[0]
+    x = subject.tensors(call, type_of(kind), device)
     more: dict[str, Any] = {"out_dtype": torch.float32} if kind == "out_dtype" else {}
     if kind == "strided":
         x = [t.mT.contiguous().mT if t.ndim > 1 else t.repeat(2)[::2] if t.ndim else t for t in x]
@@ -268,15 +276,11 @@ def test_opcheck_of_other_tensors(function: str, sample: str, kind: str, device:
     torch.library.opcheck(subject.operator.default, args, options)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("function", SUBJECTS)
-@pytest.mark.parametrize("device", DEVICES)
+@table("function dtype device", [(s.name, d, on) for s in SUBJECTS.values() for d in s.dtypes for on in DEVICES])
 def test_meta_and_fake(function: str, dtype: str, device: str) -> None:
     """Of every call: shapes, strides, types and devices without data, as those with data; contiguous and strided."""
     subject = SUBJECTS[function]
     calls = [call for call in subject.samples if subject.takes(call, dtype)]
-    if not calls:
-        pytest.skip(f"no {function} of {dtype}")
     others = [{}, {"out_dtype": torch.float32}, {"out_dtype": torch.int32}] if subject.family == "matmul" else [{}]
     for call, more in itertools.product(calls, others):
         x = subject.every_tensor(call, dtype, device)

@@ -131,7 +131,7 @@ def test_another_shape_is_resized(function: str) -> None:
     x = torch.randn(3, 4)
     for options in FORMS.values():
         expected = parts(getattr(tr, function)(x, 1, **options))
-        for shape in ((0,), (2,), (3, 3), (70,)):
+        for shape in ((0,), (1,), (2,), (3, 3), (70,)):
             outs = tuple(torch.empty(shape, dtype=part.dtype) for part in expected)
             with warnings.catch_warnings(record=True) as seen:
                 warnings.simplefilter("always")

@@ -23,6 +23,20 @@ PAIRS = [(f, d) for f in FUNCTIONS for d in DTYPES if takes(f, d)]
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("function", INDICES)
+def test_no_element_beats_the_least(function: str, device: str) -> None:
+    """Where all are the extreme's identity the first one's index is right, in rows, columns and parts of both."""
+    for dtype in (getattr(torch, name) for name in DTYPES if name != "bool"):
+        limits = torch.iinfo(dtype) if not dtype.is_floating_point else None
+        least, most = (limits.min, limits.max) if limits else (-torch.inf, torch.inf)
+        worst = most if function == "argmin" else least
+        for shape in ((3, 7), (3, 5000), (5000, 3), (1, 200_000)):
+            x = torch.full(shape, worst, dtype=dtype, device=device)
+            for dim in (0, 1):
+                assert not call(function, x, dim).any(), (dtype, shape, dim)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("function", ["amax", "amin"])
 def test_the_first_of_equal_zeros_stays(function: str, device: str) -> None:
     for zeros in ([-0.0, 0.0], [0.0, -0.0]):

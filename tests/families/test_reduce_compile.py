@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from helpers import FUNCTIONS, assert_raises_compiled, needs_cuda, run_python
+from helpers import FUNCTIONS, assert_raises_compiled, call, needs_cuda, run_python, torch_call
 
 import torch_reductions as tr
 
@@ -32,6 +33,20 @@ BAD: dict[str, tuple[type[Exception], Function, str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_compiled(name: str) -> None:
     assert_raises_compiled(*BAD[name])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_autocast_on_the_cpu(function: str) -> None:
+    """prod goes to float32, as torch's does, but not where a dtype is named; the others keep their type."""
+    x = torch.randint(1, 3, (3, 4)).half()
+    forms: list[dict[str, Any]] = [{}]
+    if function in ("sum", "prod", "mean"):
+        forms += [{"dtype": torch.float16}, {"dtype": torch.float64}]
+    for options in forms:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            actual, expected = call(function, x, 1, **options), torch_call(function, x, 1, **options)
+        assert actual.dtype == expected.dtype, options
+        torch.testing.assert_close(actual, expected)
 
 
 @needs_cuda

@@ -10,17 +10,17 @@ from helpers import DEVICES, assert_same_bits, call, derivatives, grad, needs_cu
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("zeros", [0, 1, 2])
 @pytest.mark.parametrize("dim", [None, 0, 1, (0, 1)])
-def test_prod_with_zeros(zeros: int, dim: Any, device: str) -> None:
+def test_prod_with_zeros(dim: Any, device: str) -> None:
     """One zero leaves one gradient in its row, two leave none; the second derivative sees through both."""
-    x = torch.randn(3, 4, dtype=torch.float64)
-    x[1, :zeros] = 0
-    x = x.to(device).requires_grad_()
-    assert torch.autograd.gradcheck(lambda t: call("prod", t, dim), (x,))
-    assert torch.autograd.gradgradcheck(lambda t: call("prod", t, dim), (x,))
-    expected = grad(lambda t: torch_call("prod", t, dim), x.detach())
-    torch.testing.assert_close(grad(lambda t: call("prod", t, dim), x.detach()), expected)
+    for zeros in (0, 1, 2):
+        x = torch.randn(3, 4, dtype=torch.float64)
+        x[1, :zeros] = 0
+        x = x.to(device).requires_grad_()
+        assert torch.autograd.gradcheck(lambda t: call("prod", t, dim), (x,))
+        assert torch.autograd.gradgradcheck(lambda t: call("prod", t, dim), (x,))
+        expected = grad(lambda t: torch_call("prod", t, dim), x.detach())
+        torch.testing.assert_close(grad(lambda t: call("prod", t, dim), x.detach()), expected)
 
 
 @pytest.mark.parametrize("device", DEVICES)

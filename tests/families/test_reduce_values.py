@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import torch
 from helpers import (
+    DEVICES,
+    LADDER,
     are_bools,
     call,
     cases,
@@ -13,6 +16,8 @@ from helpers import (
     table,
     torch_call,
 )
+
+import torch_reductions as tr
 
 
 @table("function rung device", [(*c[:2], c[3]) for c in cases(dtypes=["bool"])])
@@ -30,3 +35,13 @@ def test_bools_of_any_byte(function: str, rung: str, device: str) -> None:
             for dtype in outs:
                 result = call(function, see(odd), dim, variant=rung, dtype=dtype)
                 assert torch.equal(result, expected.to(dtype)) and are_bools(result), (n, dim, dtype)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_flags_of_integers(device: str) -> None:
+    """Made before they are folded: 2 and -2 are true, though their sum is 0, and so are factors whose product wraps."""
+    for variant in (name for name in tr.variants("sum", device) if "bool" in LADDER[name].dtypes):
+        assert tr.sum(torch.tensor([2, -2], device=device), dtype=torch.bool, variant=variant), variant
+        assert tr.prod(torch.tensor([2**32, 2**32], device=device), dtype=torch.bool, variant=variant), variant
+    cu_seqlens = torch.tensor([0, 2], device=device)
+    assert tr.segment_sum(torch.tensor([2, -2], device=device), cu_seqlens, dtype=torch.bool)

@@ -1,0 +1,191 @@
+"""Mutants of csrc/ops: layouts, types, checks and what goes where of the tensors that are handed in."""
+
+from __future__ import annotations
+
+from .mutant import Mutant
+
+
+def op(name: str, kind: str, file: str, old: str, new: str, inside: str = "", equivalent: str = "") -> Mutant:
+    return Mutant(name, kind, f"csrc/ops/{file}", old, new, inside, equivalent)
+
+
+MUTANTS = (
+    # --- What several share
+    op("a dim before the first", "bound", "check.h", "$dim >= -$count &&", "$dim >= -$count - 1 &&", "wrap_dim"),
+    op("a dim that is named twice", "check", "check.h", "!$set[$wrapped]", "true", "dim_set"),
+    op("a flag that is not 0 or 1", "dtype", "fold_types.h", "&& $output != Dtype::boolean;", ";", "fold_types"),
+    op(
+        "rows that do not follow one another",
+        "stride",
+        "tensor.h",
+        "($outer == 1 || $stride == $length)",
+        "true",
+        "is_contiguous_rows",
+    ),
+    op(
+        "reduced dims of two strides",
+        "stride",
+        "tensor.h",
+        "$kept.count > 2 || $folded.count > 1",
+        "$kept.count > 2",
+        "view_of",
+    ),
+    op("reduced dims before the kept ones", "order", "tensor.h", "{false, true}", "{true, false}", "contiguous_rows"),
+    op(
+        "a mask that is broadcast along its last dim",
+        "stride",
+        "mask.h",
+        "$expands ? 0 : $strides[$i - $missing]",
+        "$i < $missing ? 0 : 1",
+        "check_mask",
+    ),
+    op(
+        "an out that begins in the midst of the input",
+        "bound",
+        "out.h",
+        "std::max($a, $b) < std::min($c, $d)",
+        "$a == $b",
+        "overlap",
+    ),
+    op("an out with strides", "stride", "out.h", "&& $given.is_contiguous()", "", "given_or_new"),
+    op(
+        "an out whose elements are one",
+        "check",
+        "out.h",
+        "$sizes[$i] < 2 || $strides[$i] != 0",
+        "true",
+        "check_out_shape",
+    ),
+    op("offsets that do not begin with 0", "check", "segments.h", "$at(0) == 0", "true", "check_cu_seqlens"),
+    op(
+        "offsets that end too early",
+        "check",
+        "segments.h",
+        "$at($segments.count) == $length",
+        "true",
+        "check_cu_seqlens",
+    ),
+    # --- reduce
+    op(
+        "a product of no elements",
+        "identity",
+        "reduce.cpp",
+        "== Function::prod ? 1 : 0",
+        "== Function::prod ? 0 : 0",
+        "of_no_elements",
+    ),
+    op(
+        "a textbook's sum in another type of integers",
+        "dtype",
+        "reduce.cpp",
+        "$narrow && $types.output != Dtype::int64 ?",
+        "false ?",
+    ),
+    op(
+        "strided rows of the textbook",
+        "stride",
+        "reduce.cpp",
+        "(!$any && !$view->is_contiguous_rows())",
+        "false",
+        "reduce",
+    ),
+    op("an extreme of no elements", "check", "reduce.cpp", "!$reduced[$i] || $sizes[$i] > 0", "true", "check_nonempty"),
+    op("an index of flags", "check", "reduce.cpp", "$dtype != Dtype::boolean", "true", "arg_extreme"),
+    # --- scan
+    op(
+        "a textbook's dim that is moved back",
+        "layout",
+        "scan.cpp",
+        "$i == $dim ? $last : $i - 1",
+        "$i == $dim ? $last : $i",
+        "from_rows",
+    ),
+    op("results over an input that is still read", "bound", "scan.cpp", "&& !overlap($given, $input)", "", "is_free"),
+    op("results over a mask that is still read", "bound", "scan.cpp", "&& !shares($options.mask)", "", "is_free"),
+    op(
+        "a scan of flags that are numbers",
+        "dtype",
+        "scan.cpp",
+        "cast(cast($input, Dtype::boolean), Dtype::int64)",
+        "cast($input, Dtype::int64)",
+    ),
+    op("values and indices in one place", "check", "scan.cpp", "!overlap($values, $indices)", "true", "extreme_out"),
+    # --- recurrence, segment
+    op(
+        "an initial state with strides",
+        "stride",
+        "recurrence.cpp",
+        "if ($initial) $initial = torch::stable::contiguous(*$initial);",
+        "",
+    ),
+    op(
+        "segments of a recurrence without dims",
+        "bound",
+        "recurrence.cpp",
+        "$tokens.dim() == 0 ? 1 : $tokens.size($dim)",
+        "$tokens.size($dim)",
+    ),
+    op(
+        "a type that segments are cast to",
+        "dtype",
+        "segment.cpp",
+        "if ($type != $input.scalar_type()) $1;",
+        "",
+        "reduce_segments",
+    ),
+    # --- matmul
+    op(
+        "an addend that is broadcast",
+        "stride",
+        "matmul.cpp",
+        "$sizes[$i] == 1 ? 0 : $strides[$i]",
+        "$strides[$i]",
+        "broadcast",
+    ),
+    op("NaN times a beta of 0", "identity", "matmul.cpp", "if ($factors.beta == 0) $added.data = nullptr;", ""),
+    op(
+        "float32 of float64",
+        "check",
+        "matmul.cpp",
+        "($out == $wide && size_of($dtype) < 4)",
+        "($out == $wide)",
+        "output_dtype",
+    ),
+    op(
+        "an addend of half precision", "dtype", "matmul.cpp", "? *$given : torch::stable::to($1)", "? *$given : *$given"
+    ),
+    # --- add
+    op(
+        "an operand's dim of 1",
+        "stride",
+        "add.cpp",
+        "($of[$o][$d - $missing] == 1 && $sizes[$d] != 1)",
+        "false",
+        "Broadcast",
+    ),
+    op("the strides of a sum", "layout", "add.cpp", "$a < $b ? -1 : 1", "$a < $b ? 1 : -1", "compare"),
+    op(
+        "dims that one operand walks as one",
+        "stride",
+        "add.cpp",
+        "&& $of == $args.sizes[$last] * $args.other_strides[$last]",
+        "",
+        "set_layout",
+    ),
+    op("a factor of flags", "dtype", "add.cpp", "$dtype == Dtype::boolean ? double($alpha != 0) : $alpha", "$alpha"),
+    # --- distance
+    op(
+        "points that are not side by side",
+        "stride",
+        "distance.cpp",
+        "$args.dims : $kept.count == 1 ? $kept.strides[0] : 0",
+        "$args.dims : $kept.count == 1 ? $args.dims : 0",
+    ),
+    op(
+        "coordinates that are not side by side",
+        "stride",
+        "distance.cpp",
+        "$args.dims : $kept.count == 1 ? $kept.strides[0] : 0",
+        "$args.dims : $kept.count == 1 ? $args.dims : 0",
+    ),
+)

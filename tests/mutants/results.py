@@ -1,0 +1,78 @@
+"""What found which mutant: kept in results.csv, and shown in docs/mutants.md."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from .mutant import ROOT, Mutant
+from .run import Result
+
+KEPT = Path("tests/mutants/results.csv")
+PAGE = Path("docs/mutants.md")
+COLUMNS = ("quick", "deep", "emulator", "survives", "equivalent", "not run")
+HEAD = """# Mutants
+
+Faults that are put into the sources one at a time, and what finds each: a test of the quick suite (`make test`), a test
+that only the deep suite runs (`make test-deep`), or the emulator, which runs the cases of the kernel. Made from
+`tests/mutants/results.csv` by `python -m tests.mutants --table`; `python -m tests.mutants WORD` runs those whose name,
+kind or file holds the word, and keeps what it finds.
+
+"""
+
+
+def read() -> dict[str, Result]:
+    path = ROOT / KEPT
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        return {row["name"]: Result(row["found"], row["by"]) for row in csv.DictReader(file)}
+
+
+def keep(name: str, result: Result, mutants: Sequence[Mutant]) -> None:
+    """In the order of the tables; those of mutants that are no more are dropped."""
+    results = read() | {name: result}
+    with (ROOT / KEPT).open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(("name", "found", "by"))
+        for mutant in mutants:
+            if mutant.name in results:
+                rows.writerow((mutant.name, results[mutant.name].found, results[mutant.name].by))
+
+
+def group(mutant: Mutant) -> str:
+    parts = Path(mutant.file).parts
+    return parts[0] if parts[0] != "csrc" else f"csrc/{mutant.place.split('/')[0]}"
+
+
+def page(mutants: Sequence[Mutant]) -> str:
+    kept = read()
+    found = {
+        m.name: Result("equivalent", m.equivalent) if m.equivalent else kept.get(m.name, Result("not run", ""))
+        for m in mutants
+    }
+
+    def row(title: str, of: Sequence[Mutant]) -> str:
+        counts = [sum(found[m.name].found == column for m in of) for column in COLUMNS]
+        return f"| {title} | {len(of)} | {' | '.join(map(str, counts))} |"
+
+    groups = dict.fromkeys(map(group, mutants))
+    quick, deep = (sum(result.found == name for result in found.values()) for name in ("quick", "deep"))
+    share = 100 * quick / max(quick + deep, 1)
+    lines = [
+        f"Of the {quick + deep} that pytest finds, the quick suite finds {quick}: {share:.1f} %.",
+        "",
+        "| where | mutants | quick suite | deep suite alone | emulator | survive | equivalent | not run |",
+        "|---|---|---|---|---|---|---|---|",
+        *(row(name, [m for m in mutants if group(m) == name]) for name in groups),
+        row("all", mutants),
+        "",
+        "| mutant | kind | file | found by |",
+        "|---|---|---|---|",
+    ]
+    for mutant in mutants:
+        result = found[mutant.name]
+        by = f"{result.found}: {result.by}" if result.by else result.found
+        lines.append(f"| {mutant.name} | {mutant.kind} | {mutant.file} | {by.replace('|', chr(92) + '|')} |")
+    return HEAD + "\n".join(lines) + "\n"

@@ -1,0 +1,108 @@
+"""The mutants find their places, and the patterns that find them survive what refactoring does to a line."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from helpers import ROOT
+
+from tests.mutants import cpu, cuda, mutant, ops, places, python, results
+from tests.mutants.__main__ import MUTANTS, sampled
+from tests.mutants.mutant import KINDS, Mutant
+
+
+@pytest.mark.parametrize("one", MUTANTS, ids=lambda one: one.name)
+def test_one_place(one: Mutant) -> None:
+    """One match, and another text than before."""
+    assert one.kind in KINDS
+    found = one.matches()
+    assert len(found) == 1, f"{one.file} holds {one.old!r} {len(found)} times"
+    text = one.text()
+    language = mutant.language_of(one.file)
+    assert [t.text for t in mutant.tokens(text, language)] != [t.text for t in mutant.tokens_of(one.file)]
+    if language == "python":
+        ast.parse(text)
+
+
+def test_tables() -> None:
+    assert all(count == 1 for count in Counter(one.name for one in MUTANTS).values())
+    assert len(cuda.MUTANTS) >= 102
+    others = [*cpu.MUTANTS, *ops.MUTANTS, *python.MUTANTS]
+    assert len(others) >= 60
+    assert set(KINDS) == {one.kind for one in MUTANTS}
+
+
+def test_places_have_tests() -> None:
+    """Each place of pytest's mutants is a family's, and names files that are there."""
+    for one in (*cpu.MUTANTS, *ops.MUTANTS, *python.MUTANTS):
+        assert set(places.families_of(one)) <= set(places.FAMILIES), one.place
+        files = [name for name in places.tests_of(one) if name.endswith(".py")]
+        assert files and all((ROOT / name).is_file() for name in files)
+
+
+def test_the_page_shows_what_is_kept() -> None:
+    assert set(results.read()) <= {one.name for one in MUTANTS}
+    assert (ROOT / results.PAGE).read_text() == results.page(MUTANTS), "python -m tests.mutants --table"
+
+
+def test_a_sample_is_repeated_and_of_many_places() -> None:
+    assert sampled(MUTANTS, 10, 3) == sampled(MUTANTS, 10, 3) != sampled(MUTANTS, 10, 4)
+    assert len({one.place for one in sampled(MUTANTS, 10, 3)}) == 10
+
+
+SOURCE = """
+int twice(int n) {
+  // the sum of both
+  for (int i = 0; i < n; i++)
+    total += at(i) * (n - 1);
+  return total;
+}
+int other(int n) { return total; }
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(mutant, "ROOT", tmp_path)
+    mutant.tokens_of.cache_clear()
+    yield tmp_path / "a.cpp"
+    mutant.tokens_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SOURCE,
+        SOURCE.replace("\n    total", " total").replace("at(i) *", "at(i)\n        *"),
+        SOURCE.replace("(n - 1)", "/* all but one */ (n - 1)"),
+        SOURCE.replace("at(i)", "values.at(i, n)").replace("i++", "++i"),
+        SOURCE.replace("total", "sum").replace("(n - 1)", "(length - 1)"),
+    ],
+    ids=["as it is", "lines", "comments", "expressions", "names"],
+)
+def test_refactoring_leaves_a_pattern(file: Path, text: str) -> None:
+    file.write_text(text)
+    one = Mutant("", "bound", "a.cpp", "$total += $1 * ($n - 1);", "$total += $1 * $n;")
+    assert len(one.matches()) == 1
+    plain = [token.text for token in mutant.tokens(one.text(), "c++")]
+    length = "length" if "length" in text else "n"
+    assert plain[plain.index("+=") :][:12].count(length) >= 1 and "-" not in plain
+    assert one.text().count("//") == text.count("//")
+
+
+def test_inside_tells_two_functions_apart(file: Path) -> None:
+    file.write_text(SOURCE)
+    assert len(Mutant("", "bound", "a.cpp", "return $total;", "return 0;").matches()) == 2
+    changed = Mutant("", "bound", "a.cpp", "return $total;", "return 0;", inside="other").text()
+    assert changed == SOURCE.replace("{ return total; }", "{ return 0; }")
+
+
+def test_what_a_pattern_does_not_match(file: Path) -> None:
+    """The same wildcard is the same text, a name is no expression, and an expression ends with its statement."""
+    file.write_text("void f() { a = b - c; x[i] = y; z = z - z; }")
+    for old, count in (("$a - $a", 1), ("$a = $b;", 0), ("= $1 = ", 0), ("x[$1]", 1)):
+        assert len(Mutant("", "sign", "a.cpp", old, "").matches()) == count, old
