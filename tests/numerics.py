@@ -41,7 +41,7 @@ OWN_ORDER = ["cublas", "constant_divergent", "look_back", "cub", *BY_THREADS]
 
 
 def rungs(subject: Subject, dtype: str, device: str) -> Iterator[str]:
-    """auto and each rung of the type here; but for scans in blocks of a given size, which families/test_scan_values.py has."""
+    """auto and each rung of the type here; scans in blocks of a given size are families/test_scan_values.py's."""
     yield "auto"
     for rung in library.rungs(subject.name):
         dtypes = (*rung.dtypes, "bool") if subject.family == "scan" else rung.dtypes  # bools are scanned as integers

@@ -78,6 +78,8 @@ def test_random_shapes(function: str, dtype: str, device: str) -> None:
     def run(length: int, others: list[int], place: int, layouts: list[str], form: int, seed: int) -> None:
         torch.manual_seed(seed)
         length = length if len(others) < 2 or subject.family not in ALONG else length % 300
+        if length > 500 and subject.family == "matmul":  # an exact step after the other, for each result
+            others = [n % 9 + 1 for n in others]
         if subject.name.endswith(("max", "min")) and subject.family == "reduce":
             length = max(length, 1)
         sample = sized(subject, length, tuple(others), place, form)
