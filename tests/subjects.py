@@ -386,6 +386,8 @@ def packed(call: Callable[..., Any], along: Sequence[str]) -> Callable[..., Any]
             if result[-1].dtype == torch.int64 and len(result) == 2:  # indices count from the front of the dim
                 result = result[0], torch.where(result[1] < 0, result[1], result[1] + begin)
             results.append(result)
+        if not results:
+            return call(dim=dim, **given)
         join = [torch.cat, torch.stack if given.get("return_last") else torch.cat]
         joined = tuple(how(list(of), dim) for how, of in zip(join, zip(*results, strict=True), strict=False))
         return joined[0] if len(joined) == 1 else joined
