@@ -11,6 +11,10 @@ import torch
 from covering import covering
 from helpers import EMULATED
 
+from torch_reductions import catalog
+
+FAMILIES = {record.name: record.family for record in catalog.RECORDS}
+
 
 def pytest_report_header() -> list[str]:
     gpus = []
@@ -42,9 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     cover = config.getoption("--cover")
     if cover != "all":
-        tests: dict[str, list[pytest.Item]] = defaultdict(list)
+        tests: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
         for item in items:
-            tests[item.nodeid.split("[")[0]].append(item)
+            tests[item.nodeid.split("[")[0], family_of(item)].append(item)
         chosen: set[pytest.Item] = set()
         for cases in tests.values():
             deep = {case for case in cases if case.get_closest_marker("deep")}
@@ -63,6 +67,12 @@ def values_of(case: pytest.Item) -> dict[str, str]:
     """Of each parameter of a case; a case without any has itself."""
     spec = getattr(case, "callspec", None)
     return {name: f"{type(value).__name__} {value!r}" for name, value in spec.params.items()} if spec else {"": ""}
+
+
+def family_of(case: pytest.Item) -> str:
+    """Of a test over the functions of all families each family has every value: its kernels are its own."""
+    spec = getattr(case, "callspec", None)
+    return FAMILIES.get(spec.params.get("function"), "") if spec else ""
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import FORMS, assert_same_bits, initial, parts, torch_scan
+from helpers import FORMS, assert_same_bits, parts, torch_scan
 from torch import Tensor
 
 from torch_reductions import catalog, library, reference
@@ -359,20 +359,9 @@ CALLS: dict[str, Callable[[str], Iterable[Sample]]] = {
 # --- References -----------------------------------------------------------------------------------------------------
 
 
-def scan_by_torch(name: str, input: Tensor, dim: int, mask: Tensor | None = None, **options: Any) -> Any:
-    """In every form; what is hidden counts as the identity, of extremes as an infinity, and has no index."""
-    result: Tensors
-    if mask is None:
-        result = torch_scan(name, input, dim, **options)
-    elif name not in ("cummax", "cummin"):
-        hidden = input.new_tensor(initial(name, input.dtype))
-        result = torch_scan(name, torch.where(mask, input, hidden), dim, **options)
-    else:
-        wide = input if input.is_floating_point() else input.double()
-        wide, indices = torch_scan(name, wide.masked_fill(~mask, initial(name, wide.dtype)), dim, **options)
-        seen = torch_scan("cumsum", mask.expand(input.shape).int(), dim, **options)[0] > 0
-        nothing = input.new_tensor(initial(name, input.dtype))
-        result = torch.where(seen, wide.to(input.dtype), nothing), torch.where(seen, indices, -1)
+def scan_by_torch(name: str, input: Tensor, dim: int, **options: Any) -> Any:
+    """In every form, with and without a mask."""
+    result = torch_scan(name, input, dim, **options)
     return result[0] if len(result) == 1 else result
 
 
@@ -397,6 +386,8 @@ def packed(call: Callable[..., Any], along: Sequence[str]) -> Callable[..., Any]
             if result[-1].dtype == torch.int64 and len(result) == 2:  # indices count from the front of the dim
                 result = result[0], torch.where(result[1] < 0, result[1], result[1] + begin)
             results.append(result)
+        if not results:
+            return call(dim=dim, **given)
         join = [torch.cat, torch.stack if given.get("return_last") else torch.cat]
         joined = tuple(how(list(of), dim) for how, of in zip(join, zip(*results, strict=True), strict=False))
         return joined[0] if len(joined) == 1 else joined

@@ -14,14 +14,11 @@ from helpers import (
     DISTANCES,
     FLOATS,
     assert_same_bits,
-    assert_same_on_instruction_sets,
     assert_unharmed,
     cases,
     needs_cuda,
     table,
-    views,
 )
-from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
 from torch_reductions import catalog, reference
@@ -67,30 +64,6 @@ def on_cpu(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 # --- Values ---------------------------------------------------------------------------------------------------------
-
-
-@table("function rung dtype device", cases(DISTANCES, FLOATS))
-def test_values(function: str, rung: str, dtype: str, device: str) -> None:
-    """Against torch's broadcasting in float64, relative to results of which nothing is subtracted."""
-    for args in arguments(function, dtype, device):
-        wide = tuple(arg.double() if isinstance(arg, torch.Tensor) else arg for arg in args)
-        result = call(function, *args, variant=rung)
-        expected = RECORDS[function].reference(*wide)
-        assert result.dtype == getattr(torch, dtype) and result.shape == expected.shape and result.is_contiguous()
-        accumulator = torch.finfo(torch.float64 if dtype == "float64" else torch.float32)
-        steps = args[-1].numel()
-        relative = accumulator.eps * (8 + 4 * math.sqrt(steps)) + torch.finfo(result.dtype).eps
-        beyond = expected > torch.finfo(result.dtype).max
-        close = (result.double() - expected).abs() <= relative * expected
-        assert bool((close | (beyond & result.isinf())).all()), (args[-1].shape, result.shape)
-
-
-@pytest.mark.parametrize("record", catalog.DISTANCES, ids=lambda r: r.name)
-@pytest.mark.parametrize("device", DEVICES)
-def test_the_catalogs_inputs(record: catalog.Distance, device: str) -> None:
-    for recipe in record.inputs:
-        args = [arg if isinstance(arg, int) else arg.tensor(torch.float64, device) for arg in recipe]
-        torch.testing.assert_close(record.function(*args), record.reference(*args), rtol=1e-12, atol=1e-12)
 
 
 @table("function rung dtype device", cases(DISTANCES, ["float16", "float32"]))
@@ -157,35 +130,6 @@ def test_it_is_our_sum_of_our_sums(dtype: str, device: str) -> None:
         assert_same_bits(call(SUM, points, centers), tr.sum(tr.sum(squares, -1), -1).to(points.dtype), shape)
 
 
-@table("rung dtype device", [case[1:] for case in cases([SUM], FLOATS) if case[1] != OTHER_ORDER])
-def test_alone_and_in_a_batch(rung: str, dtype: str, device: str) -> None:
-    for dims in (2, 3, 5):
-        points, centers = tensors((2500, dims), 11, dtype, device)
-        every = call(SUM, points, centers, variant=rung)
-        for i in (0, 1, 31, 1000, 2499):
-            assert_same_bits(call(SUM, points[i], centers, variant=rung), every[i])
-        assert_same_bits(call(SUM, points[5:77], centers, variant=rung), every[5:77])
-        assert_same_bits(call(SUM, points.reshape(50, 50, dims), centers, variant=rung), every.reshape(50, 50))
-
-
-@table("rung dtype device", [case[1:] for case in cases([SUM], ["float32", "bfloat16"])])
-def test_layouts(rung: str, dtype: str, device: str) -> None:
-    for dims in (3, 4):
-        points, centers = tensors((300, dims), 9, dtype, device)
-        expected = call(SUM, points, centers, variant=rung)
-        for same in views(points):
-            assert_same_bits(call(SUM, same, centers, variant=rung), expected)
-        for same in views(centers):
-            assert_same_bits(call(SUM, points, same, variant=rung), expected)
-        batch = torch.randn(4, 6, 5, dims).to(points).transpose(0, 2)
-        packed = call(SUM, batch.contiguous(), centers, variant=rung)
-        assert_same_bits(call(SUM, batch, centers, variant=rung), packed)
-        one = points[:1].expand(70, dims)
-        assert_same_bits(call(SUM, one, centers, variant=rung), call(SUM, one.contiguous(), centers, variant=rung))
-        equal = points[:, :1].expand(300, dims)  # a stride of 0 along the coordinates
-        assert_same_bits(call(SUM, equal, centers, variant=rung), call(SUM, equal.contiguous(), centers, variant=rung))
-
-
 @table("dtype device", [(dtype, device) for dtype in ("float32", "float64") for device in DEVICES])
 def test_a_grid_is_its_points(dtype: str, device: str) -> None:
     centers = torch.randn(20, 2).to(device, getattr(torch, dtype)) * 100
@@ -201,79 +145,12 @@ def test_a_grid_of_half_precision_is_computed_in_float32() -> None:
     assert result[0, 2999] == 1 and result[0, 3000] == 0 and result[0, 2997] == 9
 
 
-@table("dtype", [(dtype,) for dtype in FLOATS])
-def test_number_of_threads(dtype: str) -> None:
-    points, centers = tensors((20011, 3), 20, dtype)
-    results = []
-    for threads in (1, 2, 3, 5):
-        torch.set_num_threads(threads)
-        results.append((call(SUM, points, centers), call(GRID, 150, 141, centers[:, :2].contiguous())))
-    for result in results[1:]:
-        assert_same_bits(result[0], results[0][0])
-        assert_same_bits(result[1], results[0][1])
-
-
 def test_very_many_coordinates() -> None:
     points, centers = tensors((3, 9000), 2)
     assert_same_bits(call(SUM, points, centers), reference.sum_squared_distances(points, centers))
 
 
-def test_instruction_sets() -> None:
-    assert_same_on_instruction_sets(
-        """
-        import hashlib, sys
-        sys.path[:0] = ["tests", "tests/families"]
-        import torch
-        from helpers import raw
-        import torch_reductions as tr
-        torch.manual_seed(0)
-        digest = hashlib.sha256()
-        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-            for shape, count in (((1000, 3), 20), ((131, 2), 7), ((77, 10), 33)):
-                points, centers = torch.randn(shape).to(dtype), torch.randn(count, shape[1]).to(dtype)
-                digest.update(raw(tr.sum_squared_distances(points, centers)))
-            digest.update(raw(tr.grid_squared_distances(30, 41, centers[:, :2].contiguous())))
-        print(digest.hexdigest())
-        """
-    )
-
-
-@needs_cuda
-@table("function dtype", [(function, dtype) for function in DISTANCES for dtype in FLOATS])
-def test_gpu_equals_cpu(function: str, dtype: str) -> None:
-    for args in arguments(function, dtype, "cuda"):
-        assert_same_bits(call(function, *args), call(function, *on_cpu(args)))
-    points, centers = tensors((1000003, 3), 20, dtype)
-    assert_same_bits(call(SUM, points.cuda(), centers.cuda()), call(SUM, points, centers))
-
-
 # --- Gradients ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_gradcheck(device: str) -> None:
-    for shape, count in (((4, 3), 5), ((2, 3, 2), 1), ((3,), 4), ((0, 3), 2), ((4, 3), 0), ((3, 0), 2)):
-        leaves = [t.double().requires_grad_() for t in tensors(shape, count, "float64", device)]
-        assert gradcheck(tr.sum_squared_distances, leaves)
-        assert gradgradcheck(tr.sum_squared_distances, leaves)
-    centers = torch.randn(4, 2, dtype=torch.float64, device=device, requires_grad=True)
-    assert gradcheck(lambda c: call(GRID, 3, 5, c), [centers])
-    assert gradgradcheck(lambda c: call(GRID, 3, 5, c).square(), [centers])
-
-
-@table("dtype device", [(dtype, device) for dtype in FLOATS for device in DEVICES])
-def test_gradients_of_every_type(dtype: str, device: str) -> None:
-    """Against float64 by torch; in half precision they are computed in float32 and rounded once."""
-    points, centers = tensors((50, 3), 7, dtype, device)
-    weights = torch.rand(50, device=device)
-    found = [t.clone().requires_grad_() for t in (points, centers)]
-    expected = [t.double().requires_grad_() for t in (points, centers)]
-    (call(SUM, *found).double() * weights).sum().backward()
-    (RECORDS[SUM].reference(*expected) * weights.to(points.dtype).double()).sum().backward()
-    tolerance = 4 * torch.finfo(points.dtype).eps + 1e-5 * (dtype != "float64")
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours.grad is not None and theirs.grad is not None and ours.grad.dtype == points.dtype
-        torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=tolerance, atol=40 * tolerance)
 
 
 @pytest.mark.parametrize("device", DEVICES)

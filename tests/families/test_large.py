@@ -17,11 +17,15 @@ from torch_reductions.library import block_size
 
 HUGE = 2**46  # elements, which no machine holds
 
+# What one test found free, another would take meanwhile: one worker for all of them.
+pytestmark = pytest.mark.xdist_group("alone")
+
 
 def mark(x: torch.Tensor, at: int, value: float) -> None:
     x.view(-1)[at] = value
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 @pytest.mark.parametrize("function", ["sum", "amax", "argmax", "argmin"])
 def test_int8(function: str, device: str) -> None:
@@ -37,6 +41,7 @@ def test_int8(function: str, device: str) -> None:
     assert call("sum", x).item() == 50
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("dim", [0, 1])
 def test_int8_rows_and_columns(dim: int) -> None:
     """The strides reach beyond 2^31."""
@@ -53,6 +58,7 @@ def test_int8_rows_and_columns(dim: int) -> None:
     assert call("argmax", x, dim).tolist() == [0, 5, 2**30 - 1]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("function", FOLDS)
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 def test_expanded(function: str, device: str) -> None:

@@ -16,7 +16,6 @@ from helpers import (
     NO_ELEMENTS,
     SCANS,
     assert_same_bits,
-    assert_same_on_instruction_sets,
     cases,
     empties,
     initial,
@@ -213,43 +212,6 @@ def test_everything_shown(function: str, device: str) -> None:
         same(scan(function, x, dim, mask=everything), scan(function, x, dim), shape)
 
 
-@table("function dtype", PAIRS)
-def test_number_of_threads(function: str, dtype: str) -> None:
-    before = torch.get_num_threads()
-    try:
-        for i, (shape, dim) in enumerate([((300_001,), 0), ((7, 50_001), 1), ((3000, 130), 0), ((40_001, 17), 0)]):
-            x, mask, options = wild(shape, dtype, function), random_mask(shape), FORMS[FORM_NAMES[i]]
-            torch.set_num_threads(1)
-            expected = scan(function, x, dim, mask=mask, **options)
-            for threads in (2, 3):
-                torch.set_num_threads(threads)
-                same(scan(function, x, dim, mask=mask, **options), expected, (shape, threads))
-    finally:
-        torch.set_num_threads(before)
-
-
-DIGEST = """
-import hashlib, sys, torch
-sys.path[:0] = ["tests", "tests/families"]
-from helpers import FORMS, raw, wild
-from test_mask import PAIRS, random_mask, scan
-digest = hashlib.sha256()
-for function, dtype in PAIRS:
-    if dtype not in ("float64", "float32", "bfloat16", "int8"):
-        continue
-    torch.manual_seed(1)
-    for i, (shape, dim) in enumerate([((3, 4099), 1), ((300, 65), 0), ((70001,), 0)]):
-        options = list(FORMS.values())[i]
-        for result in scan(function, wild(shape, dtype, function), dim, mask=random_mask(shape), **options):
-            digest.update(raw(result))
-print(digest.hexdigest())
-"""
-
-
-def test_instruction_sets() -> None:
-    assert_same_on_instruction_sets(DIGEST)
-
-
 @table("function dtype device", ON_DEVICES)
 def test_packed_segments(function: str, dtype: str, device: str) -> None:
     """Each segment as if it were alone, with its part of the mask."""
@@ -328,17 +290,6 @@ def test_gradients(function: str, form: str, device: str) -> None:
         assert_same_bits(ours[hidden], torch.zeros_like(ours[hidden]))
 
 
-@table("function form device", [row for row in GRADIENTS if "initial" not in row[1]])
-def test_gradients_of_segments(function: str, form: str, device: str) -> None:
-    cu = torch.tensor([0, 0, 4, 5, 10, 10], device=device)
-    x = torch.randn(2, 10, 2, dtype=torch.float64, device=device)
-    x[0, 1:3, 0] = 0 if function in ("cumsum", "cumprod") else x[0, 1:3, 0]
-    mask = torch.rand(2, 10, 1, device=device) < 0.6
-    x.requires_grad_()
-    assert gradcheck(lambda t: values(function, t, 1, mask=mask, cu_seqlens=cu, **FORMS[form]), x)
-    assert gradgradcheck(lambda t: values(function, t, 1, mask=mask, cu_seqlens=cu, **FORMS[form]), x)
-
-
 @table("function device", itertools.product(SCANS, DEVICES))
 def test_what_is_hidden_has_no_gradient(function: str, device: str) -> None:
     """Whatever stands there, NaN among it, and in half precision."""
@@ -401,18 +352,6 @@ def test_wrong_masks(name: str, function: str, device: str) -> None:
 
 
 # --- On a GPU ---------------------------------------------------------------------------------------------------------
-
-
-@needs_cuda
-@table("function dtype", PAIRS)
-def test_gpu_equals_cpu(function: str, dtype: str) -> None:
-    forms = itertools.cycle(FORMS.values())
-    for shape in [(1, 2**20 + 5), (64, 8193), (4096, 100), (3, 1000, 5), (2, 33, 4097), (300, 40, 33), (1, 2**16, 2)]:
-        x = wild(shape, dtype, function)
-        for dim, mask in itertools.product(range(len(shape)), masks(shape, "cpu")):
-            options = next(forms)
-            expected = scan(function, x, dim, mask=mask, **options)
-            same(scan(function, x.cuda(), dim, mask=mask.cuda(), **options), expected, (shape, dim, mask.stride()))
 
 
 @needs_cuda

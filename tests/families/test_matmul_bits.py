@@ -17,7 +17,6 @@ from helpers import (
     INTEGERS,
     PRODUCTS,
     assert_same_bits,
-    assert_same_on_instruction_sets,
     cases,
     needs_cuda,
     table,
@@ -27,12 +26,10 @@ from matrices import wild
 import torch_reductions as tr
 from torch_reductions import reference
 
-DEPTHS = [0, 1, 2, 17, 255, 511, 512, 513, 1024, 1025, 1500]
 HALVES = ["float16", "bfloat16"]
 # What the CPU's order decides: on a GPU half precision has that of the tensor cores.
 DEFINED = [(d, device) for d in (*FLOATS, *INTEGERS) for device in DEVICES if device == "cpu" or d not in HALVES]
 OWN_ORDER = ["cublas"]  # the ruler's, which follows the shape
-RUNGS = [c[1:] for c in cases(["mm"], FLOATS) if c[1] not in OWN_ORDER]
 
 
 def same(function: str, x: list[torch.Tensor], device: str, what: object = "", **options: Any) -> None:
@@ -77,13 +74,6 @@ def nearest(a: float, b: float, c: float) -> float:
 
 
 @table("dtype device", DEFINED)
-def test_definition(dtype: str, device: str) -> None:
-    for k in DEPTHS:
-        for special in (0.0, 0.01 / max(k, 1)):
-            same("mm", [wild((7, k), dtype, special), wild((k, 9), dtype, special)], device, k)
-
-
-@table("dtype device", DEFINED)
 def test_definition_of_every_function(dtype: str, device: str) -> None:
     """Batches, vectors, what is added, the factors, the one rounding."""
     k = 530
@@ -106,33 +96,6 @@ def test_definition_of_every_function(dtype: str, device: str) -> None:
     if wider := wide.get(dtype, torch.int32 if integers else None):
         same("mm", [a, b], device, out_dtype=wider)
         same("addmm", [row, a, b], device, out_dtype=wider, beta=2, alpha=3)
-
-
-@table("dtype device", DEFINED)
-def test_random_shapes(dtype: str, device: str) -> None:
-    """Every tail of the tiles, both majors, a width of 1, against the definition."""
-    pytest.importorskip("hypothesis")
-    from hypothesis import given, settings
-    from hypothesis import strategies as st
-
-    @settings(deadline=None, derandomize=True, max_examples=15, database=None)
-    @given(
-        m=st.integers(1, 70),
-        n=st.integers(1, 70),
-        k=st.integers(0, 60) | st.integers(500, 530),
-        columns=st.tuples(st.booleans(), st.booleans()),
-        seed=st.integers(0, 2**30),
-    )
-    def check(m: int, n: int, k: int, columns: tuple[bool, bool], seed: int) -> None:
-        torch.manual_seed(seed)
-        special = 0.0 if seed % 3 else 0.02 / max(k, 1)
-        a, b = wild((m, k), dtype, special), wild((k, n), dtype, special)
-        on = [
-            t.T.contiguous().T if major else t for t, major in zip((a.to(device), b.to(device)), columns, strict=True)
-        ]
-        assert_same_bits(tr.mm(*on), reference.mm(a, b), (m, k, n, columns))
-
-    check()
 
 
 @table("dtype device", [(d, on) for d, on in DEFINED if d in FLOATS])
@@ -174,84 +137,6 @@ def test_ones_times_counting(rung: str, dtype: str, device: str) -> None:
 HEIGHTS = [1, 2, 17, 33, 128, 257, 1024]
 
 
-@table("rung dtype device", RUNGS)
-def test_a_row_alone_and_among_others(rung: str, dtype: str, device: str) -> None:
-    """Any number of rows, at several positions each: the same bits; beyond a chunk, and with a tail in every size."""
-    k, n = (700, 35) if rung != "sequential" else (530, 19)
-    x, w = wild((1024, k), dtype).to(device), wild((k, n), dtype).to(device)
-    expected = tr.mm(x, w, variant=rung)
-    for major in (w, w.T.contiguous().T):
-        for m in HEIGHTS:
-            for begin in {0, 1, (1024 - m) // 2, 1024 - m} if m < 1024 else {0}:
-                rows = x[begin : begin + m]
-                assert_same_bits(tr.mm(rows, major, variant=rung), expected[begin : begin + m], (m, begin))
-            others = torch.roll(x, 5, 0)[:m]  # the same row, elsewhere among as many
-            assert_same_bits(tr.mm(others, major, variant=rung), torch.roll(expected, 5, 0)[:m], m)
-
-
-@table("rung dtype device", RUNGS)
-def test_a_column_alone_and_among_others(rung: str, dtype: str, device: str) -> None:
-    k, n = 530, 257
-    for m in (1, 3, 40):
-        x, w = wild((m, k), dtype).to(device), wild((k, n), dtype).to(device)
-        expected = tr.mm(x, w, variant=rung)
-        for width in (1, 2, 17, 33, 128):
-            for begin in (0, 1, (n - width) // 2, n - width):
-                columns = slice(begin, begin + width)
-                assert_same_bits(tr.mm(x, w[:, columns], variant=rung), expected[:, columns], (m, width, begin))
-        assert_same_bits(tr.mm(w.T, x.T, variant=rung).T, expected, "factors exchanged")
-
-
-@table("rung dtype device", RUNGS)
-def test_a_batch_equals_its_matrices(rung: str, dtype: str, device: str) -> None:
-    for batch, m, k, n in ((5, 33, 600, 9), (64, 1, 70, 17), (3, 2, 1030, 40)):
-        a, b = wild((batch, m, k), dtype).to(device), wild((batch, k, n), dtype).to(device)
-        single = torch.stack([tr.mm(x, y, variant=rung) for x, y in zip(a, b, strict=True)])
-        assert_same_bits(tr.bmm(a, b, variant=rung), single, "batch")
-        assert_same_bits(tr.matmul(a.reshape(1, batch, m, k), b, variant=rung)[0], single, "matmul")
-        shared = torch.stack([tr.mm(x, b[0], variant=rung) for x in a])
-        assert_same_bits(tr.bmm(a, b[:1].expand(batch, k, n), variant=rung), shared, "one matrix for all")
-        assert_same_bits(tr.matmul(a, b[0], variant=rung), shared, "rows of a batch")
-        across = a.permute(1, 2, 0).contiguous().permute(2, 0, 1)  # the batch is the innermost dim
-        assert_same_bits(tr.bmm(across, b.mT.contiguous().mT, variant=rung), single, "strides")
-
-
-@table("rung dtype device", RUNGS)
-def test_layouts(rung: str, dtype: str, device: str) -> None:
-    """The same elements in other memory, at every misaligned base: the same bits."""
-    for m, k, n in ((33, 530, 21), (1, 600, 64), (70, 33, 1)):
-        a, b = wild((m, k), dtype).to(device), wild((k, n), dtype).to(device)
-        expected = tr.mm(a, b, variant=rung)
-        for x, y in itertools.product((a, *elsewhere(a)), (b, *elsewhere(b))):
-            assert_same_bits(tr.mm(x, y, variant=rung), expected, (x.stride(), y.stride()))
-
-
-def elsewhere(x: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Column-major, rows and columns of wider matrices, every second element, an odd base."""
-    yield x.T.contiguous().T
-    for base, back in ((x, lambda t: t), (x.T, lambda t: t.T)):
-        wide = torch.full((base.shape[0], base.shape[1] + 3), math.nan, dtype=x.dtype, device=x.device)
-        wide[:, 1:-2] = base
-        yield back(wide[:, 1:-2])
-    wide = torch.full((2 * x.shape[0], 2 * x.shape[1]), math.nan, dtype=x.dtype, device=x.device)
-    wide[::2, 1::2] = x
-    yield wide[::2, 1::2]
-    yield torch.cat([x.new_ones(1), x.reshape(-1)])[1:].view(x.shape)
-
-
-@pytest.mark.parametrize("dtype", [*FLOATS, "int8", "int32", "int64"])
-def test_number_of_threads(dtype: str) -> None:
-    """Wide, tall, deep, many small ones: whatever the work is cut along."""
-    for batch, m, k, n in ((1, 130, 700, 129), (1, 1, 3000, 200), (1, 2, 9000, 3), (40, 5, 600, 7), (1, 700, 5, 3)):
-        a, b = wild((batch, m, k), dtype), wild((batch, k, n), dtype)
-        for rung in ("auto", *(["hopper_model"] if "hopper_model" in tr.variants("mm") and dtype in HALVES else [])):
-            torch.set_num_threads(1)
-            expected = tr.bmm(a, b, variant=rung)
-            for threads in (2, 4):
-                torch.set_num_threads(threads)
-                assert_same_bits(tr.bmm(a, b, variant=rung), expected, (batch, m, k, n, threads))
-
-
 @table("function rung dtype device", [c for c in cases(PRODUCTS, FLOATS) if c[1] not in OWN_ORDER])
 def test_every_function_has_the_bits_of_mm(function: str, rung: str, dtype: str, device: str) -> None:
     x, w = wild((6, 600), dtype).to(device), wild((600, 9), dtype).to(device)
@@ -287,18 +172,6 @@ def test_half_is_rounded_once(dtype: str, device: str) -> None:
         assert_same_bits(wide, tr.mm(a.float(), b.float()))
 
 
-@pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("device", DEVICES)
-def test_always_the_same(device: str) -> None:
-    """Thirty times, eager and compiled."""
-    x, w = wild((65, 2100), "float32").to(device), wild((2100, 130), "float32").to(device)
-    expected = tr.mm(x, w)
-    compiled = torch.compile(tr.mm, backend="aot_eager", fullgraph=True)
-    for _ in range(30):
-        assert_same_bits(tr.mm(x, w), expected)
-        assert_same_bits(compiled(x, w), expected)
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_float32_is_strict(device: str) -> None:
     """Whatever torch's flags allow."""
@@ -315,25 +188,7 @@ def test_float32_is_strict(device: str) -> None:
 
 # --- Instruction sets and devices -----------------------------------------------------------------------------------
 
-DIGEST = """
-import hashlib, sys, torch
-sys.path[:0] = ["tests", "tests/families"]
-from helpers import FLOATS, INTEGERS, raw
-from test_matmul_bits import SHAPES
-from matrices import wild
-import torch_reductions as tr
-digest = hashlib.sha256()
-for dtype in (*FLOATS, *INTEGERS):
-    torch.manual_seed(1)
-    for m, k, n in SHAPES:
-        digest.update(raw(tr.mm(wild((m, k), dtype, 0.1 / (k + 1)), wild((k, n), dtype))))
-print(digest.hexdigest())
-"""
 SHAPES = [(1, 1, 1), (33, 65, 17), (1, 700, 40), (70, 513, 1), (17, 1030, 9), (130, 40, 131), (4, 0, 3)]
-
-
-def test_instruction_sets() -> None:
-    assert_same_on_instruction_sets(DIGEST)
 
 
 ON_GPU = [*SHAPES, (257, 1500, 129), (1024, 700, 64), (16, 8200, 512), (1, 4096, 1024), (600, 33, 1000), (2, 30000, 3)]

@@ -13,55 +13,12 @@ from torch.utils.checkpoint import checkpoint
 
 import torch_reductions as tr
 
-EACH = [(f, i, device) for f in PRODUCTS for i in range(len(CALLS[f])) for device in DEVICES]
-
 
 def gradients(function: Callable[..., torch.Tensor], x: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """Of those that want one, each output counting in its own way."""
     y = function(*x)
     weights = torch.arange(1.0, y.numel() + 1, device=y.device).reshape(y.shape).to(y.dtype)
     return torch.autograd.grad(y, [t for t in x if t.requires_grad], weights)
-
-
-@table("function i device", EACH)
-def test_gradcheck(function: str, i: int, device: str) -> None:
-    shapes, options = CALLS[function][i]
-    x = leaves(shapes, device=device)
-    call = lambda *t: RECORDS[function].function(*t, **options)  # noqa: E731
-    assert torch.autograd.gradcheck(call, x, check_batched_grad=True)
-    assert torch.autograd.gradgradcheck(call, x)
-
-
-@table("function i device", EACH)
-def test_equal_to_torchs(function: str, i: int, device: str) -> None:
-    """Of each tensor alone, of each pair, of all; whole numbers, so that they are exact, in every layout."""
-    shapes, options = CALLS[function][i]
-    options = {key: round(value) for key, value in options.items()}
-    for wanted in itertools.product((False, True), repeat=len(shapes)):
-        if not any(wanted):
-            continue
-        x = [torch.randint(-3, 4, shape).to(device, torch.float32) for shape in shapes]
-        x = [t.mT.contiguous().mT if t.ndim > 1 and sum(wanted) > 1 else t for t in x]
-        x = [t.requires_grad_(w) for t, w in zip(x, wanted, strict=True)]
-        ours, theirs = (
-            gradients(lambda *t, by=by: by(*t, **options), x)
-            for by in (RECORDS[function].function, RECORDS[function].reference)
-        )
-        for ours_one, theirs_one, t in zip(ours, theirs, [t for t in x if t.requires_grad], strict=True):
-            assert ours_one.shape == t.shape and torch.equal(ours_one, theirs_one)
-
-
-@table("function dtype device", itertools.product(PRODUCTS, FLOATS, DEVICES))
-def test_of_every_type(function: str, dtype: str, device: str) -> None:
-    shapes, options = CALLS[function][0]
-    x = leaves(shapes, getattr(torch, dtype), device)
-    wide = [t.detach().double().requires_grad_() for t in x]
-    actual = gradients(lambda *t: RECORDS[function].function(*t, **options), x)
-    expected = gradients(lambda *t: RECORDS[function].reference(*t, **options), wide)
-    tolerance = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 1e-5, "float64": 1e-12}[dtype]
-    for a, e, t in zip(actual, expected, x, strict=True):
-        assert a.dtype == t.dtype
-        torch.testing.assert_close(a.double(), e, rtol=tolerance, atol=tolerance * 10)
 
 
 @table("function device", itertools.product(PRODUCTS, DEVICES))
@@ -183,14 +140,6 @@ def test_checkpointed_and_changed(function: str) -> None:
         x[1].add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
-
-
-@pytest.mark.parametrize("rung", tr.variants("mm"))
-def test_every_rung_has_the_gradient(rung: str) -> None:
-    dtype = torch.bfloat16 if rung == "hopper_model" else torch.float32
-    a, b = (torch.randint(-3, 4, shape).to(dtype).requires_grad_() for shape in ((3, 4), (4, 2)))
-    ours, theirs = (gradients(call, [a, b]) for call in (lambda x, y: tr.mm(x, y, variant=rung), torch.mm))
-    assert all(map(torch.equal, ours, theirs))
 
 
 def test_a_chain_of_layers() -> None:

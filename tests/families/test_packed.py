@@ -83,34 +83,6 @@ def test_each_segment_has_the_bits_of_its_slice(function: str, dtype: str, devic
 
 
 @table("function device", itertools.product(SCANS, DEVICES))
-def test_random_lengths(function: str, device: str) -> None:
-    pytest.importorskip("hypothesis")
-    from hypothesis import given, settings
-    from hypothesis import strategies as st
-
-    @settings(deadline=None, derandomize=True, max_examples=60, database=None)
-    @given(
-        lengths=st.lists(st.one_of(st.just(0), st.integers(0, 40), st.integers(0, 1500)), max_size=30),
-        others=st.lists(st.integers(1, 40), max_size=2),
-        place=st.integers(0, 2),
-        options=st.sampled_from(FORMS),
-        dtype=st.sampled_from(["float32", "bfloat16", "float64" if function == "logcumsumexp" else "int64"]),
-        seed=st.integers(0, 2**30),
-    )
-    def check(
-        lengths: list[int], others: list[int], place: int, options: dict[str, Any], dtype: str, seed: int
-    ) -> None:
-        torch.manual_seed(seed)
-        dim = min(place, len(others))
-        x = wild((*others[:dim], sum(lengths), *others[dim:]), dtype, function, device)
-        cu = offsets(lengths, device)
-        expected = one_by_one(function, x, dim, lengths, **options)
-        same(scan(function, x, dim - x.ndim if seed % 2 else dim, cu_seqlens=cu, **options), expected)
-
-    check()
-
-
-@table("function device", itertools.product(SCANS, DEVICES))
 def test_layouts(function: str, device: str) -> None:
     lengths = [7, 0, 300, 1, 60]
     x, cu = wild((9, 368), "float32", function, device), offsets(lengths, device)
@@ -135,22 +107,6 @@ def test_other_rungs_on_the_cpu(function: str, variant: str) -> None:
     for options in FORMS:
         expected = one_by_one(function, x, 0, lengths, variant=variant, **options)
         same(scan(function, x, 0, cu_seqlens=offsets(lengths), variant=variant, **options), expected)
-
-
-@pytest.mark.parametrize("function", SCANS)
-def test_number_of_threads(function: str) -> None:
-    """One segment that all threads share, among many that they take in turn."""
-    lengths = [1000, 700_001, *range(300), 5]
-    x, cu = wild((sum(lengths),), "float32", function), offsets(lengths)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        expected = one_by_one(function, x, 0, lengths)
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            same(scan(function, x, 0, cu_seqlens=cu), expected, threads)
-    finally:
-        torch.set_num_threads(before)
 
 
 @table("function device", itertools.product(SCANS, DEVICES))
@@ -251,25 +207,6 @@ def test_gradients(function: str, device: str) -> None:
             for f in (values(x, cu_seqlens=cu), values(x, one_by_one, lengths=lengths))
         )
         torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("reverse", [False, True])
-def test_gradients_of_the_recurrence(reverse: bool, device: str) -> None:
-    lengths = [0, 4, 1, 0, 5, 0]
-    cu = offsets(lengths, device)
-    leaves = [torch.rand(2, n, 2, dtype=torch.float64, device=device, requires_grad=True) for n in (10, 10, 6)]
-
-    def ours(gates: Tensor, tokens: Tensor, h: Tensor | None = None) -> Tensors:
-        options: dict[str, Any] = {"initial": h, "cu_seqlens": cu, "reverse": reverse}
-        return tr.linear_recurrence(gates, tokens, 1, return_last=True, **options)
-
-    for inputs in (leaves[:2], leaves):
-        assert gradcheck(ours, inputs)
-        assert gradgradcheck(ours, inputs)
-        theirs = recur(leaves[0], leaves[1], 1, lengths, leaves[2] if len(inputs) == 3 else None, reverse)
-        results = [torch.autograd.grad(sum((y**2).sum() for y in f), inputs) for f in (ours(*inputs), theirs)]
-        torch.testing.assert_close(*results)
 
 
 @table("function device", [*itertools.product(SCANS, DEVICES)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FLOATS, Log, assert_same_bits, needs_cuda, run_python, size, table, views
+from helpers import DEVICES, FLOATS, Log, assert_same_bits, needs_cuda, size, table
 
 import torch_reductions as tr
 from torch_reductions import catalog, library, reference
@@ -73,44 +73,6 @@ def loop(x: Inputs, dim: int, reverse: bool = False) -> torch.Tensor:
 
 # --- Values ---------------------------------------------------------------------------------------------------------
 
-LENGTHS = [1, 2, 7, 8, 9, 31, 33, 1023, 1024, 1025]
-SHAPES = [(n,) for n in LENGTHS] + [(), (33, 65), (3, 1025), (1025, 3), (5, 33, 7), (3, 5, 4, 9)]
-
-
-@table("rung dtype shape device", [(r, d, shape, on) for r, on in RUNGS for d in FLOATS for shape in SHAPES])
-def test_values(rung: str, dtype: str, shape: tuple[int, ...], device: str) -> None:
-    """Against a loop in float64: the error of a result is that of its order of operations."""
-    for dim in {-1, *range(len(shape) - 1)}:
-        for initial, reverse in FORMS:
-            x = inputs(shape, dim, dtype, initial, device)
-            before = [part.clone() for part in x if part is not None]
-            actual = run(x, dim, reverse, variant=rung)
-            assert all(torch.equal(b, part) for b, part in zip(before, (p for p in x if p is not None), strict=True))
-            assert (actual.shape, actual.dtype, actual.device) == (x[1].shape, x[1].dtype, x[1].device)
-            assert actual.is_contiguous()
-            exact, magnitude = (
-                loop(tuple(None if p is None else change(p.cpu().double()) for p in x), dim, reverse)
-                for change in (lambda p: p, torch.abs)
-            )
-            unit = 2.0**-53 if dtype == "float64" else 2.0**-24
-            n = shape[dim] if shape else 1
-            allowed = torch.finfo(x[1].dtype).eps / 2 * exact.abs() + unit * (3 * n + 3) * magnitude
-            allowed += torch.finfo(x[1].dtype).smallest_normal
-            assert ((actual.cpu().double() - exact).abs() <= 1.01 * allowed).all(), (dim, initial, reverse)
-
-
-@table("rung dtype n device", [(r, d, n, on) for r, on in RUNGS for d in FLOATS for n in [*LENGTHS, 10007]])
-def test_no_element_is_lost(rung: str, dtype: str, n: int, device: str) -> None:
-    """Gates of 1 and -1 and small whole tokens: every order gives the exact value, and one lost element another."""
-    kind = getattr(torch, dtype)
-    gates = (torch.randint(2, (n,)) * 2 - 1).to(device, kind)
-    tokens = torch.randint(-1, 2, (n,)).to(device, kind)
-    initial = torch.tensor(3).to(device, kind)
-    for reverse in (False, True):
-        x = (gates, tokens, initial)
-        expected = loop((gates.double(), tokens.double(), initial.double()), 0, reverse).to(kind)
-        assert torch.equal(run(x, 0, reverse, variant=rung), expected)
-
 
 @table("rung dtype device", [(r, d, on) for r, on in RUNGS for d in FLOATS])
 def test_no_elements(rung: str, dtype: str, device: str) -> None:
@@ -156,81 +118,6 @@ def test_the_first_state_is_the_first_token(rung: str, dtype: str, device: str) 
 
 
 @table("dtype device", ON_DEVICES)
-def test_random_shapes(dtype: str, device: str) -> None:
-    """Against the definition: lengths, dims, forms, and a layout of its own for each input."""
-    pytest.importorskip("hypothesis")
-    from hypothesis import given, settings
-    from hypothesis import strategies as st
-
-    layouts = st.sampled_from(["contiguous", "sliced", "permuted", "expanded"])
-
-    @settings(deadline=None, derandomize=True, max_examples=60, database=None)
-    @given(
-        length=st.integers(0, 3000),
-        others=st.lists(st.integers(1, 40), max_size=3),
-        place=st.integers(0, 3),
-        of_gates=layouts,
-        of_tokens=layouts,
-        form=st.sampled_from(FORMS),
-        seed=st.integers(0, 2**30),
-    )
-    def check(
-        length: int, others: list[int], place: int, of_gates: str, of_tokens: str, form: tuple[bool, bool], seed: int
-    ) -> None:
-        torch.manual_seed(seed)
-        dim = min(place, len(others))
-        shape = (*others[:dim], length if len(others) < 2 else length % 100, *others[dim:])
-        x = inputs(shape, dim, dtype, form[0], special=seed % 3 == 0)
-        gates, tokens = laid_out(x[0], of_gates), laid_out(x[1], of_tokens)
-        expected = definition((gates, tokens, x[2]), dim, form[1])
-        on = [as_laid_out(part, device) for part in (gates, tokens)]
-        actual = run((*on, None if x[2] is None else x[2].to(device)), dim if seed % 2 else dim - len(shape), form[1])
-        assert_same_bits(actual, expected, (shape, dim, of_gates, of_tokens, form))
-
-    check()
-
-
-def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same elements, or, expanded, those of one slice again and again."""
-    if layout == "sliced":
-        wide = x.new_zeros(*x.shape[:-1], 2 * x.shape[-1] + 1)
-        wide[..., 1::2] = x
-        return wide[..., 1::2]
-    if layout == "permuted":
-        order = torch.randperm(x.ndim).tolist()
-        return x.permute(order).contiguous().permute([order.index(d) for d in range(x.ndim)])
-    if layout == "expanded":
-        dim = int(torch.randint(x.ndim, ()))
-        return x.narrow(dim, 0, min(1, x.shape[dim])).expand(x.shape)
-    return x
-
-
-def as_laid_out(x: torch.Tensor, device: str) -> torch.Tensor:
-    """On the device with the same strides."""
-    if x.device.type == device or x.numel() == 0:
-        return x.to(device)
-    reached = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
-    return x.as_strided((reached,), (1,)).to(device).as_strided(x.shape, x.stride())
-
-
-POWERS = sorted({n for k in range(14) for n in (2**k - 1, 2**k, 2**k + 1) if n})
-
-
-@table("dtype device", ON_DEVICES)
-def test_powers_of_two_and_their_neighbours(dtype: str, device: str) -> None:
-    for i, n in enumerate([*POWERS, 2**16 + 1, 2**17 - 1, 2**17] if dtype == "float32" else POWERS):
-        initial, reverse = FORMS[i % 4]
-        x = inputs((n,), 0, dtype, initial)
-        expected = definition(x, 0, reverse)
-        assert_same_bits(run(moved(x, device), 0, reverse), expected, n)
-        if n < 2**14:
-            columns = tuple(None if p is None else p.unsqueeze(-1).expand(*p.shape, 37) for p in x)
-            state = None if columns[2] is None else columns[2].to(device)
-            wide = run((columns[0].contiguous().to(device), columns[1].contiguous().to(device), state), 0, reverse)
-            assert_same_bits(wide, expected.unsqueeze(-1).expand(n, 37), n)
-
-
-@table("dtype device", ON_DEVICES)
 def test_infinities_and_nan_reach_what_comes_after_them(dtype: str, device: str) -> None:
     """What comes before them has the bits that it has without them; at every place of every block."""
     for n in (1, 2, 3, 17, 33, 200):
@@ -250,26 +137,6 @@ def test_infinities_and_nan_reach_what_comes_after_them(dtype: str, device: str)
                 for result in (run(x, 1), run((x[0].T.contiguous(), x[1].T.contiguous(), x[2]), 0).T):
                     assert_same_bits(result, expected, (n, value))
                     assert_same_bits(result.cpu()[before], plain.expand(n, n)[before], (n, value))
-
-
-LAYOUTS = [(1, 70001), (3, 4099), (40, 1025), (300, 33), (65, 200), (1000, 7), (4, 600)]
-
-
-@table("dtype device", ON_DEVICES)
-def test_layouts(dtype: str, device: str) -> None:
-    """A row alone, in a batch, strided, from every misaligned base, as a column: the same bits, in every form."""
-    for s, shape in enumerate(LAYOUTS):
-        initial, reverse = FORMS[s % 4]
-        gates, tokens, state = inputs(shape, 1, dtype, initial, device)
-        expected = run((gates, tokens, state), 1, reverse)
-        for i in (0, shape[0] // 2, shape[0] - 1):
-            alone = run((gates[i], tokens[i], None if state is None else state[i]), 0, reverse)
-            assert_same_bits(alone, expected[i], ("alone", shape))
-        column = run((gates.T.contiguous(), tokens.T.contiguous(), state), 0, reverse)
-        assert_same_bits(column.T, expected, ("column", shape))
-        for i, (g, t) in enumerate(zip(views(gates), [tokens, *views(tokens)], strict=False)):
-            assert_same_bits(run((g, t, state), 1, reverse), expected, (i, shape))
-            assert_same_bits(run((g.T, t.T, state), 0, reverse).T, expected, (i, shape))
 
 
 @table("dtype device", ON_DEVICES)
@@ -303,89 +170,6 @@ def test_broadcast(dtype: str, device: str) -> None:
     assert_same_bits(run((gates, token, None), 1), run((gates, token.expand(5, 40, 2).contiguous(), None), 1))
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_number_of_threads(dtype: str) -> None:
-    for s, shape in enumerate([(300001,), (7, 50001), (3000, 130), (130, 3000), (9, 3000, 40)]):
-        initial, reverse = FORMS[s % 4]
-        for dim in range(len(shape)):
-            x = inputs(shape, dim, dtype, initial)
-            torch.set_num_threads(1)
-            expected = run(x, dim, reverse)
-            for threads in (2, 3):
-                torch.set_num_threads(threads)
-                assert_same_bits(run(x, dim, reverse), expected, (shape, dim, threads))
-
-
-@table("dtype device", [(d, on) for d, on in ON_DEVICES if d in ("float16", "bfloat16")])
-def test_half_is_the_rounded_float32(dtype: str, device: str) -> None:
-    for shape in LAYOUTS:
-        for dim in (0, 1):
-            gates, tokens, state = inputs(shape, dim, dtype, True, device)
-            assert state is not None
-            wide = run((gates.float(), tokens.float(), state.float()), dim)
-            assert_same_bits(run((gates, tokens, state), dim), wide.to(tokens.dtype), (shape, dim))
-
-
-DIGEST = """
-import hashlib, sys, torch
-sys.path[:0] = ["tests", "tests/families"]
-from test_recurrence import FLOATS, FORMS, LAYOUTS, inputs, run
-digest = hashlib.sha256()
-for dtype in FLOATS:
-    torch.manual_seed(1)
-    for shape in LAYOUTS[1:]:
-        for dim in (0, 1):
-            for initial, reverse in FORMS:
-                gates, tokens, state = inputs(shape, dim, dtype, initial)
-                y = run((gates, tokens, state), dim, reverse)
-                digest.update(y.reshape(-1).view(torch.uint8).numpy().tobytes())
-print(digest.hexdigest())
-"""
-
-
-def test_instruction_sets() -> None:
-    """Baseline, AVX2 and AVX-512 give the same bits; a processor without one runs the next lower."""
-    digests = {isa: run_python(DIGEST, TORCH_REDUCTIONS_CPU=isa).strip() for isa in ("baseline", "avx2", "avx512")}
-    assert len(set(digests.values())) == 1, digests
-    assert len(digests["baseline"]) == 64
-
-
-@needs_cuda
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_gpu_equals_cpu(dtype: str) -> None:
-    """Few long lines, many short ones, columns, batches, every small length and width; each form in its turn."""
-    forms = itertools.cycle(FORMS)
-
-    def check(shape: tuple[int, ...], dim: int, view: Callable[[torch.Tensor], torch.Tensor] = lambda t: t) -> None:
-        initial, reverse = next(forms)
-        x = inputs(shape, dim, dtype)
-        gates, tokens = view(x[0]), view(x[1])
-        state = inputs(tuple(tokens.shape), dim, dtype, True)[2] if initial else None
-        on = (view(x[0].cuda()), view(x[1].cuda()), None if state is None else state.cuda())
-        assert_same_bits(run(on, dim, reverse), run((gates, tokens, state), dim, reverse), (shape, dim))
-
-    for shape in [(1, 2**22 + 5), (2, 2**20), (7, 100003), (64, 8193), (4096, 1000), (100000, 33), (500000, 2)]:
-        for dim in (0, 1):
-            check(shape, dim)
-            check(shape, dim, lambda t: t[:, ::2])
-            check(shape, dim, lambda t: t.T)
-    for shape in [
-        (3, 1000, 5),
-        (2, 33, 4097),
-        (600, 40, 33),
-        (5, 4, 3, 1025),
-        (1, 2**18, 2),
-        (8, 2048, 512),
-        (3, 1000, 24),
-    ]:
-        for dim in range(len(shape)):
-            check(shape, dim)
-    for n in [*range(1, 70), *range(70, 601, 13)]:
-        for width in (1, 2, 3, 31, 64, 200):
-            check((n, width), 0)
-            check((width, n), 1)
-
-
 @needs_cuda
 def test_under_a_cuda_graph() -> None:
     gates, tokens, _ = inputs((4, 9000, 33), 1, "float32", device="cuda")
@@ -401,15 +185,6 @@ def test_under_a_cuda_graph() -> None:
 
 # --- Gradients ------------------------------------------------------------------------------------------------------
 
-GRADIENTS: list[tuple[tuple[int, ...], int]] = [
-    ((), 0),
-    ((1,), 0),
-    ((5,), 0),
-    ((3, 4), 0),
-    ((3, 4), 1),
-    ((2, 3, 2), -2),
-]
-
 
 def leaves(shape: tuple[int, ...], dim: int, initial: bool, device: str = "cpu") -> tuple[torch.Tensor, ...]:
     x = [torch.randn(shape, dtype=torch.float64), torch.randn(shape, dtype=torch.float64)]
@@ -420,24 +195,6 @@ def leaves(shape: tuple[int, ...], dim: int, initial: bool, device: str = "cpu")
 def states(dim: int, reverse: bool, by: Callable[..., Any] = run) -> Callable[..., torch.Tensor]:
     """As a function of gates, tokens and, if there is one, the initial state."""
     return lambda gates, tokens, initial=None: by((gates, tokens, initial), dim, reverse)
-
-
-@table(
-    "shape dim initial reverse device",
-    [(shape, dim, *form, on) for shape, dim in GRADIENTS for form in FORMS for on in DEVICES],
-)
-def test_gradcheck(shape: tuple[int, ...], dim: int, initial: bool, reverse: bool, device: str) -> None:
-    x = leaves(shape, dim, initial, device)
-    assert torch.autograd.gradcheck(states(dim, reverse), x)
-    assert torch.autograd.gradgradcheck(states(dim, reverse), x)
-
-
-def test_gradcheck_of_the_last_state_and_of_broadcast_gates() -> None:
-    gates, tokens, initial = leaves((3, 5), 1, True)
-    for reverse in (False, True):
-        last = lambda g, t, h, r=reverse: tr.linear_recurrence(g, t, 1, initial=h, reverse=r, return_last=True)  # noqa: E731
-        assert torch.autograd.gradcheck(last, (gates, tokens, initial))
-        assert torch.autograd.gradcheck(states(1, reverse), (gates[:, :1].detach().requires_grad_(), tokens, initial))
 
 
 @table("initial reverse", FORMS)
@@ -455,20 +212,6 @@ def test_gradients_of_some_inputs(initial: bool, reverse: bool) -> None:
         torch.testing.assert_close(*gradients)
 
 
-@table("dtype device", ON_DEVICES)
-def test_gradients_of_every_type(dtype: str, device: str) -> None:
-    gates, tokens, initial = inputs((3, 40), 1, dtype, True, device)
-    assert initial is not None
-    own = [part.clone().requires_grad_() for part in (gates / 2, tokens, initial)]
-    wide = [part.detach().double().requires_grad_() for part in own]
-    actual = torch.autograd.grad(states(1, False)(*own).sum(), own)
-    expected = torch.autograd.grad(states(1, False, loop)(*wide).sum(), wide)
-    tolerance = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 1e-4, "float64": 1e-9}[dtype]
-    for a, e, part in zip(actual, expected, own, strict=True):
-        assert (a.dtype, a.shape) == (part.dtype, part.shape)
-        torch.testing.assert_close(a.double(), e, rtol=tolerance, atol=tolerance)
-
-
 def test_the_first_gate_has_no_gradient() -> None:
     """Not even where the gradient of the first token is infinite."""
     x = leaves((3, 4), 1, False)
@@ -476,21 +219,6 @@ def test_the_first_gate_has_no_gradient() -> None:
         weights = torch.full((3, 4), float("inf"), dtype=torch.float64)
         (gradient,) = torch.autograd.grad(states(1, reverse)(*x), x[0], weights)
         assert_same_bits(gradient[:, -1 if reverse else 0], torch.zeros(3, dtype=torch.float64))
-
-
-@table("shape dim", [((0,), 0), ((0, 3), 0), ((3, 0), 0), ((3, 0), 1)])
-def test_gradient_of_nothing(shape: tuple[int, ...], dim: int) -> None:
-    for initial, reverse in FORMS:
-        x = leaves(shape, dim, initial)
-        for part, gradient in zip(x, torch.autograd.grad(states(dim, reverse)(*x).sum(), x), strict=True):
-            assert gradient.shape == part.shape
-
-
-@pytest.mark.parametrize("rung", ["sequential", "ordered"])
-def test_every_rung_has_the_gradient(rung: str) -> None:
-    x = leaves((4, 5), 1, True)
-    actual = torch.autograd.grad(run(x, 1, variant=rung).sum(), x)
-    torch.testing.assert_close(actual, torch.autograd.grad(loop(x, 1).sum(), x))
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -6,30 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FOLDS, assert_same_bits, call, derivatives, dims_of, grad, needs_cuda, size, torch_call
-
-SHAPES: list[tuple[int, ...]] = [(), (5,), (3, 4), (2, 3, 2), (2, 1, 3, 2)]
-CASES = [(f, shape, dim) for f in FOLDS for shape in SHAPES for dim in dims_of(f, len(shape))]
-IDS = [f"{f}-{size(shape)}-{dim}" for f, shape, dim in CASES]
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("function", "shape", "dim"), CASES, ids=IDS)
-def test_gradcheck(function: str, shape: tuple[int, ...], dim: Any, device: str) -> None:
-    x = torch.randn(shape, dtype=torch.float64).to(device).requires_grad_()
-    for keepdim in (False, True):
-        assert torch.autograd.gradcheck(lambda t, k=keepdim: call(function, t, dim, k), (x,))
-        assert torch.autograd.gradgradcheck(lambda t, k=keepdim: call(function, t, dim, k), (x,))
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("function", "shape", "dim"), CASES, ids=IDS)
-def test_equal_to_torchs(function: str, shape: tuple[int, ...], dim: Any, device: str) -> None:
-    """Ties and zeros among the elements; float32, bfloat16 and a transposed input."""
-    x = torch.randint(-2, 3, shape).to(device)
-    for y in (x.float(), x.bfloat16(), x.float().permute(list(range(len(shape)))[::-1])):
-        expected = grad(lambda t: torch_call(function, t, dim), y)
-        torch.testing.assert_close(grad(lambda t: call(function, t, dim), y), expected)
+from helpers import DEVICES, assert_same_bits, call, derivatives, grad, needs_cuda, torch_call
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -89,27 +66,3 @@ def test_gradient_of_nan(function: str) -> None:
     x = torch.tensor([[1.0, float("nan"), 2.0], [1.0, 2.0, 2.0]])
     expected = grad(lambda t: torch_call(function, t, 1), x)
     torch.testing.assert_close(grad(lambda t: call(function, t, 1), x), expected, equal_nan=True)
-
-
-@pytest.mark.parametrize("function", ["sum", "prod", "mean"])
-@pytest.mark.parametrize(("dtype", "out"), [(torch.bfloat16, torch.float32), (torch.float32, torch.float64)])
-def test_gradient_through_dtype(function: str, dtype: torch.dtype, out: torch.dtype) -> None:
-    """The gradient comes back in the input's type."""
-    x = (torch.randint(1, 4, (3, 5)) / 2).to(dtype)
-    actual = grad(lambda t: call(function, t, 1, dtype=out), x)
-    assert actual.dtype == dtype
-    torch.testing.assert_close(actual, grad(lambda t: torch_call(function, t, 1, dtype=out), x))
-
-
-@pytest.mark.parametrize("function", ["sum", "prod", "mean"])
-@pytest.mark.parametrize(("shape", "dim"), [((0,), None), ((0, 3), 0), ((3, 0), 0)])
-def test_gradient_of_nothing(function: str, shape: tuple[int, ...], dim: Any) -> None:
-    assert grad(lambda t: call(function, t, dim), torch.empty(shape)).shape == shape
-
-
-@pytest.mark.parametrize("function", FOLDS)
-@pytest.mark.parametrize("rung", ["sequential", "threaded", "ordered"])
-def test_every_rung_has_the_gradient(function: str, rung: str) -> None:
-    x = torch.randn(4, 5)
-    expected = grad(lambda t: torch_call(function, t, 1), x)
-    torch.testing.assert_close(grad(lambda t: call(function, t, 1, variant=rung), x), expected)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FORMS, SCANS, Log, assert_same_bits, derivatives, grad, parts, size, torch_scan
+from helpers import DEVICES, FORMS, SCANS, Log, assert_same_bits, derivatives, parts, torch_scan
 from torch.utils.checkpoint import checkpoint
 
 import torch_reductions as tr
 
 FOLDS = ["cumsum", "cumprod"]
 EXTREMES = ["cummax", "cummin"]
-SHAPES: list[tuple[int, ...]] = [(), (1,), (5,), (3, 4), (2, 3, 2)]
-CASES = [(f, shape, dim, form) for f in SCANS for shape in SHAPES for dim in {0, len(shape) - 1, -1} for form in FORMS]
-IDS = [f"{f}-{size(shape)}-{dim}-{form}" for f, shape, dim, form in CASES]
 
 
 def values(function: str, x: torch.Tensor, dim: int, **options: Any) -> torch.Tensor:
@@ -30,15 +26,6 @@ def torch_values(function: str, x: torch.Tensor, dim: int, **options: Any) -> to
 
 def finite(x: torch.Tensor) -> torch.Tensor:
     return x.masked_fill(x.isinf(), 0)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("function", "shape", "dim", "form"), CASES, ids=IDS)
-def test_gradcheck(function: str, shape: tuple[int, ...], dim: int, form: str, device: str) -> None:
-    x = torch.randn(shape, dtype=torch.float64).to(device).requires_grad_()
-    call = functools.partial(values, function, dim=dim, **FORMS[form])
-    assert torch.autograd.gradcheck(call, (x,), check_batched_grad=True)
-    assert torch.autograd.gradgradcheck(call, (x,))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -69,16 +56,6 @@ def test_checkpointed(function: str, form: str, masked: bool, packed: bool, devi
         result = parts(getattr(tr, function)(x, 0, **options))[0]
     torch.autograd.grad(result.sum(), x)
     assert len(read) == len(saved)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("function", "shape", "dim", "form"), CASES, ids=IDS)
-def test_equal_to_torchs(function: str, shape: tuple[int, ...], dim: int, form: str, device: str) -> None:
-    """Ties and zeros among the elements; float32, bfloat16 and a transposed input."""
-    x = torch.randint(-2, 3, shape).to(device)
-    for y in (x.float(), x.bfloat16(), x.float().permute(list(range(len(shape)))[::-1])):
-        expected = grad(lambda t: torch_values(function, t, dim, **FORMS[form]), y)
-        torch.testing.assert_close(grad(lambda t: values(function, t, dim, **FORMS[form]), y), expected)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -227,35 +204,10 @@ def test_gradients_are_one_recurrence(function: str, form: str, device: str) -> 
     assert_same_bits(gradient(x.T, weights.T, 0).T, expected)
 
 
-@pytest.mark.parametrize("function", FOLDS)
-@pytest.mark.parametrize(("dtype", "out"), [(torch.bfloat16, torch.float32), (torch.float32, torch.float64)])
-def test_gradient_through_dtype(function: str, dtype: torch.dtype, out: torch.dtype) -> None:
-    """The gradient comes back in the input's type."""
-    x = (torch.randint(1, 4, (3, 5)) / 2).to(dtype)
-    actual = grad(lambda t: getattr(tr, function)(t, 1, dtype=out), x)
-    assert actual.dtype == dtype
-    torch.testing.assert_close(actual, grad(lambda t: getattr(torch, function)(t, 1, dtype=out), x))
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("function", SCANS)
-@pytest.mark.parametrize(("shape", "dim"), [((0,), 0), ((0, 3), 0), ((3, 0), 0), ((3, 0), 1)])
-def test_gradient_of_nothing(function: str, shape: tuple[int, ...], dim: int, form: str) -> None:
-    assert grad(lambda t: values(function, t, dim, **FORMS[form]), torch.empty(shape)).shape == shape
-
-
 @pytest.mark.parametrize("function", EXTREMES)
 def test_indices_have_no_gradient(function: str) -> None:
     result = getattr(tr, function)(torch.randn(4, requires_grad=True), 0)
     assert result.values.requires_grad and not result.indices.requires_grad
-
-
-@pytest.mark.parametrize("function", SCANS)
-@pytest.mark.parametrize("rung", ["sequential", "threaded", "ordered"])
-def test_every_rung_has_the_gradient(function: str, rung: str) -> None:
-    x = torch.randn(4, 5)
-    expected = grad(lambda t: torch_values(function, t, 1), x)
-    torch.testing.assert_close(grad(lambda t: values(function, t, 1, variant=rung), x), expected)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -16,20 +16,14 @@ from helpers import (
     FOLDS,
     INTEGERS,
     NO_ELEMENTS,
-    VIEWS,
     Log,
     are_bools,
-    as_view,
     assert_same_bits,
-    assert_same_on_instruction_sets,
-    base_shape,
-    castable,
     empties,
     needs_cuda,
     numpy,
     odd_bytes,
     random,
-    special_rows,
     table,
     takes,
     wild,
@@ -37,7 +31,7 @@ from helpers import (
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
-from torch_reductions import catalog, reference
+from torch_reductions import catalog
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 RECORDS = {record.name.removeprefix("segment_"): record for record in catalog.SEGMENTS}
@@ -88,24 +82,6 @@ def alone(fold: str, x: torch.Tensor, cu_seqlens: torch.Tensor, dim: int) -> Ite
 
 
 # --- Values ---------------------------------------------------------------------------------------------------------
-
-
-@table("rung fold dtype device", [(r, *case) for case in CASES for r, on in RUNGS if on == case[-1]])
-def test_values(rung: str, fold: str, dtype: str, device: str) -> None:
-    """Against a loop of torch's reductions, along every dim."""
-    for shape in [(1,), (33,), (1025,), (10007,), (33, 65), (1025, 3), (5, 33, 7), (3, 5, 4, 9), (0,), (0, 3), (3, 0)]:
-        for dim in {0, -1, len(shape) // 2}:
-            x = castable(shape, dtype, dtype, fold == "prod", device)
-            cu_seqlens = segments(shape[dim], 9, device, torch.int32)
-            wide = x.double() if dtype in FLOATS else x
-            expected = loop(fold, wide, cu_seqlens, dim)
-            actual = run(fold, x, cu_seqlens, dim, variant=rung)
-            assert actual.dtype == (x.dtype if dtype in FLOATS or fold in ("amax", "amin") else torch.int64)
-            if fold == "prod" and dtype in FLOATS:  # powers of two: exact, or beyond the type's range
-                expected = expected.to(x.dtype).double()
-            torch.testing.assert_close(actual.double(), expected.double(), equal_nan=True, rtol=1e-2, atol=1e-3)
-            if dtype not in FLOATS:
-                assert torch.equal(actual, expected)
 
 
 @table("rung fold device", [(r, f, on) for r, on in RUNGS for f in FOLDS if f != "mean"])
@@ -167,63 +143,7 @@ def test_wide_and_strided(fold: str, device: str) -> None:
                 assert_same_bits(expected[s], alone_there)
 
 
-OUT = [(f, o) for f in FOLDS[:3] for o in DTYPES if takes(f, o)]
-
-
-@table("fold dtype out device", [(f, d, o, on) for f, o in OUT for d in DTYPES for on in DEVICES])
-def test_dtypes(fold: str, dtype: str, out: str, device: str) -> None:
-    """The types of the reduction alone, to the bit."""
-    x = castable((40, 3), dtype, out, fold == "prod", device)
-    cu_seqlens = torch.tensor([0, 7, 7, 40], device=device)
-    result = run(fold, x, cu_seqlens, dtype=getattr(torch, out))
-    for s, part in ((0, x[:7]), (2, x[7:])):
-        assert_same_bits(result[s], getattr(tr, fold)(part, 0, dtype=getattr(torch, out)))
-
-
-@pytest.mark.parametrize("record", catalog.SEGMENTS, ids=lambda r: r.name)
-def test_the_catalogs_inputs(record: catalog.Operator) -> None:
-    for recipe in record.inputs:
-        x = recipe.tensor(torch.float64)
-        for dim in range(x.ndim):
-            cu_seqlens = segments(x.shape[dim], 5)
-            torch.testing.assert_close(
-                record.function(x, cu_seqlens, dim), record.reference(x, cu_seqlens, dim), equal_nan=True
-            )
-
-
 # --- Bits -----------------------------------------------------------------------------------------------------------
-
-
-@table("fold dtype device", CASES)
-def test_bits(fold: str, dtype: str, device: str) -> None:
-    """Lengths, dims, layouts and segments: each as the reduction of it alone, and as the definition."""
-    pytest.importorskip("hypothesis")
-    from hypothesis import given, settings
-    from hypothesis import strategies as st
-
-    @settings(deadline=None, derandomize=True, max_examples=25, database=None)
-    @given(
-        length=st.one_of(st.integers(0, 3000), st.sampled_from([4096, 5000, 9001])),
-        others=st.lists(st.integers(0, 40), max_size=2),
-        place=st.integers(0, 2),
-        view=st.sampled_from(VIEWS),
-        count=st.integers(1, 40),
-        seed=st.integers(0, 2**30),
-    )
-    def check(length: int, others: list[int], place: int, view: str, count: int, seed: int) -> None:
-        torch.manual_seed(seed)
-        dim = min(place, len(others))
-        shape = (*others[:dim], length if len(others) < 2 else length % 300, *others[dim:])
-        x = as_view(wild(base_shape(shape, view), dtype, fold, device), shape, view)
-        kept, cu_seqlens = x.clone(), segments(shape[dim], count, device, (torch.int32, torch.int64)[seed % 2])
-        result = run(fold, x, cu_seqlens, dim if seed % 3 else dim - len(shape))
-        what = (shape, dim, view, cu_seqlens.tolist())
-        assert_same_bits(x, kept, "the input was changed")
-        assert_same_bits(result, getattr(reference, f"segment_{fold}")(x.cpu(), cu_seqlens.cpu(), dim), what)
-        for s, expected in itertools.islice(alone(fold, x, cu_seqlens, dim), 5):
-            assert_same_bits(result.select(dim, s), expected, what)
-
-    check()
 
 
 @table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
@@ -238,63 +158,6 @@ def test_every_length(fold: str, device: str) -> None:
         assert_same_bits(result[:, s], expected, int(lengths[s]))
     assert_same_bits(run(fold, x[1, :, 2].contiguous(), cu_seqlens), result[1, :, 2])
     assert_same_bits(run(fold, x.transpose(1, 2).contiguous(), cu_seqlens, -1), result.transpose(1, 2))
-
-
-@table("fold dtype device", [(f, d, on) for f, d, on in CASES if d in FLOATS])
-def test_infinities_nan_and_zeros_stay_in_their_segment(fold: str, dtype: str, device: str) -> None:
-    rows = special_rows(33, dtype, fold).to(device)
-    packed, cu_seqlens = rows.reshape(-1), torch.arange(len(rows) + 1, device=device) * 33
-    assert_same_bits(run(fold, packed, cu_seqlens), getattr(tr, fold)(rows, 1))
-
-
-@pytest.mark.parametrize("fold", FOLDS)
-def test_number_of_threads(fold: str) -> None:
-    """A segment that all threads share, many short ones, columns: the same bits by 1 to 4 threads."""
-    offsets = [segments(300_001, 7), segments(300_001, 5000), torch.tensor([0, 10, 299_990, 300_001])]
-    x = wild((300_001,), "float32", fold)
-    wide = wild((3000, 100), "bfloat16", fold)
-    results = []
-    for threads in (1, 2, 3, 4):
-        torch.set_num_threads(threads)
-        results.append([run(fold, x, cu) for cu in offsets] + [run(fold, wide, torch.tensor([0, 5, 2500, 3000]))])
-        results[-1].append(run(fold, wide.T, torch.tensor([0, 5, 2500, 3000]), 1))
-    for other in results[1:]:
-        for actual, expected in zip(other, results[0], strict=True):
-            assert_same_bits(actual, expected)
-
-
-def test_instruction_sets() -> None:
-    assert_same_on_instruction_sets("""
-        import hashlib, sys, torch
-        sys.path[:0] = ["tests", "tests/families"]
-        import torch_reductions as tr
-        from helpers import raw, wild
-        digest = hashlib.sha256()
-        for fold in ("sum", "prod", "mean", "amax", "amin"):
-            torch.manual_seed(1)
-            for dtype in ("float16", "float32", "float64"):
-                x = wild((3001, 5), dtype, fold)
-                cu_seqlens = torch.tensor([0, 0, 1, 8, 100, 1124, 1124, 3001])
-                for y, dim in ((x, 0), (x.T, 1), (x.T.contiguous(), 1)):
-                    digest.update(raw(getattr(tr, "segment_" + fold)(y, cu_seqlens, dim)))
-        print(digest.hexdigest())
-    """)
-
-
-@needs_cuda
-@table("fold dtype", [(f, d) for f, d, on in CASES if on == "cuda"])
-def test_gpu_equals_cpu(fold: str, dtype: str) -> None:
-    for shape, dim, count in (
-        ((2**20 + 3,), 0, 1),
-        ((2**20 + 3,), 0, 16384),
-        ((2**20 + 3,), 0, 9),
-        ((3, 100_003), 1, 700),
-        ((50_001, 33), 0, 40),
-        ((4, 9000, 6), 1, 3),
-    ):
-        x = wild(shape, dtype, fold)
-        cu_seqlens = segments(shape[dim], count)
-        assert_same_bits(run(fold, x.cuda(), cu_seqlens.cuda(), dim), run(fold, x, cu_seqlens, dim), (shape, count))
 
 
 @needs_cuda
@@ -443,14 +306,6 @@ def test_compile_with_offsets_of_data(fold: str) -> None:
     torch.testing.assert_close(*gradients)
 
 
-@pytest.mark.parametrize("rung", ["sequential", "ordered"])
-@pytest.mark.parametrize("fold", FOLDS)
-def test_every_rung_has_the_gradient(fold: str, rung: str) -> None:
-    cu_seqlens, x = torch.tensor([0, 2, 9]), leaf((9, 2), fold)
-    actual = torch.autograd.grad(run(fold, x, cu_seqlens, variant=rung).sum(), x)
-    torch.testing.assert_close(actual, torch.autograd.grad(loop(fold, x, cu_seqlens).sum(), x))
-
-
 def test_integers_have_no_gradient() -> None:
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="int64"):
@@ -564,6 +419,3 @@ def test_dims_and_offsets_that_torch_takes() -> None:
     apart = torch.stack([cu_seqlens, cu_seqlens + 9], 1)[:, 0]
     assert not apart.is_contiguous()
     assert_same_bits(run("sum", x, apart, 1), run("sum", x, cu_seqlens, 1))
-
-
-# --- The table ------------------------------------------------------------------------------------------------------
