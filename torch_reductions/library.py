@@ -314,8 +314,12 @@ class Operator(Generic[Output]):
         """The exception for a failure of which the arguments are not the cause."""
         found = torchs_own(failure)
         if C_INTERFACE in str(found):  # torch < 2.13 keeps its words to itself, but says them where results are made
-            like = lambda value: value.to("meta") if isinstance(value, Tensor) else value  # noqa: E731
-            results = self.op(like(input), *map(like, args), **{name: like(value) for name, value in options.items()})
+
+            def like(value: Any) -> Any:
+                return value.to("meta") if isinstance(value, Tensor) else value
+
+            named = {name: like(value) for name, value in options.items()}
+            results: Any = self.op(like(input), *map(like, args), **named)
             for result in (results,) if isinstance(results, Tensor) else results:
                 torch.empty(result.shape, dtype=result.dtype, device=input.device)
         return found
