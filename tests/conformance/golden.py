@@ -440,8 +440,8 @@ def emulated() -> dict[Key, str]:
     from tests.kernels.emulator import build, cases
 
     emulator = build.Emulator()
-    runner = emulator.runner("plain")
-    emulator.make("plain_runner", [runner])
+    runner = emulator.runner("whole")  # the build that has every type
+    emulator.make("whole_runner", [runner])
     every = list(cases.golden_cases())
     path = build.ROOT / build.BUILD / "golden.txt"
     path.write_text(cases.text_of(every))

@@ -33,6 +33,7 @@ def test_on_a_gpu(device: str) -> None:
     assert not wrong, golden.report(count, wrong)
 
 
+@pytest.mark.deep  # quickly the same is seen in two steps: the emulator compares its GPU with the CPU
 @pytest.mark.skipif(build.found_nvcc()[0] is None, reason="the emulator needs nvcc's headers")
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the emulator's fibers are for x86-64")
 def test_in_the_emulator() -> None:
