@@ -20,13 +20,20 @@
 
 namespace emulator::faults {
 
+// What a planted fault may write behind a buffer without harm to the emulator itself, which has its semaphores on the heap.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr size_t kBehind = 0;
+#else
+inline constexpr size_t kBehind = 4096;
+#endif
+
 // Memory of exactly n values, as torch aligns it: AddressSanitizer sees one too many.
 template <class T>
 class Buffer {
  public:
   explicit Buffer(size_t n, T value = T{}) : size_(n) {
     void* memory = nullptr;
-    if (posix_memalign(&memory, 256, n * sizeof(T)) != 0) std::abort();
+    if (posix_memalign(&memory, 256, n * sizeof(T) + kBehind) != 0) std::abort();
     data_ = static_cast<T*>(memory);
     for (size_t i = 0; i < n; i++) data_[i] = value;
   }
