@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from helpers import EMULATED
 
 from torch_reductions import catalog
 
+LEFT_OUT = pytest.StashKey[int]()  # the cases that --cover did not choose
 FAMILIES = {record.name: record.family for record in catalog.RECORDS}
 
 
@@ -29,6 +31,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if EMULATED in config.stash:
         terminalreporter.write_sep("=", "CUDA kernels on the CPU")
         terminalreporter.write_line(config.stash[EMULATED])
+    if left := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(f"{left} cases left out by --cover {config.getoption('--cover')}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker of pytest-xdist has ended: the controller, which collects nothing, knows the number from it."""
+    if "left_out" in getattr(node, "workeroutput", {}):
+        node.config.stash[LEFT_OUT] = node.workeroutput["left_out"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,7 +68,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             each = {rest[i] for i in covering(values, 1)}
             pairs = {rest[i] for i in covering(values, 2)} if cover != "each" else set()
             chosen |= {"each": each, "pairs": pairs | deep, "rest": (pairs | deep) - each}[cover]
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        left_out = [item for item in items if item not in chosen]
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[LEFT_OUT] = len(left_out)
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["left_out"] = len(left_out)
         items[:] = [item for item in items if item in chosen]
     if (seed := config.getoption("--shuffle")) is not None:
         random.Random(seed).shuffle(items)

@@ -43,7 +43,8 @@ class Outcome:
     part: Part
     seconds: float
     code: int
-    said: str
+    said: str = ""
+    left_out: int = 0  # cases
 
 
 def pytest(*arguments: str, workers: bool = True) -> list[str]:
@@ -106,10 +107,11 @@ def run(part: Part) -> Outcome:
         sys.stdout.flush()
         last = (last + piece)[-(1 << 16) :]
     code = process.wait()
-    counts = re.findall(
-        r"^=* ?(\d+ (?:passed|failed|error).*?) in [\d.]+s", last.decode(errors="replace"), re.MULTILINE
-    )
-    return Outcome(part, time.monotonic() - begin, code, counts[-1] if counts else "")
+    text = last.decode(errors="replace")
+    counts = re.findall(r"^=* ?(\d+ (?:passed|failed|error|skipped).*) in [\d.]+s", text, re.MULTILINE)
+    left_out = re.findall(r"^(\d+) cases left out", text, re.MULTILINE)
+    said = ", ".join(re.findall(r"\d+ (?:passed|failed|errors?|skipped)", counts[-1])) if counts else ""
+    return Outcome(part, time.monotonic() - begin, code, said, int(left_out[-1]) if left_out else 0)
 
 
 def clock(seconds: float) -> str:
@@ -125,8 +127,9 @@ def summary(suite: str, outcomes: Sequence[Outcome]) -> str:
         )
     lines.append(f"{clock(sum(done.seconds for done in outcomes)):>6}  in all")
     if suite == "quick":
-        left = sum(int(count) for done in outcomes for count in re.findall(r"(\d+) deselected", done.said))
-        lines += ["", f"Left to make test-deep: {left} cases, and {', '.join(part.what for part in deep()[:2])}."]
+        left = sum(done.left_out for done in outcomes)
+        lines += ["", f"Left out: {left} cases, of which make test-deep runs those that it needs for each two values;"]
+        lines += ["every CUDA source and its machine code, AddressSanitizer, the fuzzer and the mutants."]
     return "\n".join(lines)
 
 

@@ -17,8 +17,9 @@ def part(code: str, needed: bool = False) -> Part:
 
 
 def test_output_comes_through_and_is_read(capfd: pytest.CaptureFixture[str]) -> None:
-    done = suite.run(part("print('...F\\n== 1 failed, 3 passed, 20 deselected in 4.2s =='); raise SystemExit(1)"))
-    assert (done.code, done.said) == (1, "1 failed, 3 passed, 20 deselected")
+    last = "== 1 failed, 3 passed, 2 skipped, 20 deselected, 3 warnings in 4.2s =="
+    done = suite.run(part(f"print('...F\\n20 cases left out by --cover each\\n{last}'); raise SystemExit(1)"))
+    assert (done.code, done.said, done.left_out) == (1, "1 failed, 3 passed, 2 skipped", 20)
     assert capfd.readouterr().out.startswith("...F\n")
     assert suite.run(part("print('built')")).said == ""
 
@@ -40,12 +41,12 @@ def test_a_part_that_fails(needed: bool, monkeypatch: pytest.MonkeyPatch, capfd:
 
 
 def test_summary() -> None:
-    outcomes = [Outcome(part(""), 61.4, 0, ""), Outcome(part(""), 5.0, 1, "2 passed, 7 deselected")]
+    outcomes = [Outcome(part(""), 61.4, 0), Outcome(part(""), 5.0, 1, "2 passed", 7)]
     lines = suite.summary("quick", outcomes).splitlines()
     assert lines[2].split() == ["1:01", "ok", "name", "what", "it", "is"]
     assert lines[3].split()[:3] == ["0:05", "FAILED", "name"]
     assert lines[4].split() == ["1:06", "in", "all"]
-    assert "7 cases" in lines[-1]
+    assert "7 cases" in lines[-2]
 
 
 @pytest.mark.parametrize("strength", [1, 2])
