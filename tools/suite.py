@@ -76,7 +76,6 @@ def deep() -> list[Part]:
             "tests",
             "each two values, in a random order",
             pytest("--cover", "rest", "--shuffle", "1", f"--ignore={EMULATOR}"),
-            {"COMPILE_BUDGET": "1"},
         ),
         Part(
             "mutants",
