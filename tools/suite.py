@@ -86,7 +86,7 @@ def deep() -> list[Part]:
         Part(
             "threads",
             "with threads that spin",
-            pytest("-k", "thread", f"--ignore={EMULATOR}"),
+            pytest("-k", "thread", "--cover", "pairs", f"--ignore={EMULATOR}"),
             {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "100000"},
         ),
     ]
