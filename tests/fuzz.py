@@ -67,7 +67,8 @@ def data(shape, dtype, seed, kind="normal"):  # type: ignore[no-untyped-def]
     if dtype == torch.bool:
         return (torch.randint(0, 256, (n,), generator=g) % (3 if kind == "bytes" else 2)).bool().reshape(shape)
     if not dtype.is_floating_point:
-        low, high = (-2, 3) if kind in ("ties", "factors") else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+        least = torch.iinfo(dtype).min  # of factors of a type without signs not 254, whose products overflow
+        low, high = (max(-2, least), 3) if kind in ("ties", "factors") else (least, torch.iinfo(dtype).max)
         return torch.randint(low, high, (n,), generator=g).to(dtype).reshape(shape)
     x = torch.randn(n, generator=g, dtype=torch.float64)
     if kind == "factors":
@@ -851,7 +852,8 @@ def spoil(m: Maker) -> None:
     if c.function == "add":
         ways += [(f"other {v}", put(1, v)) for v in ("3", "None", "[1]")]
     if c.function.startswith("grid"):
-        ways += [(f"height {v}", put(0, v)) for v in ("-1", "2.5", "'a'", "None", "2**62")]
+        ways += [(f"height {v}", put(0, v)) for v in ("-1", "2.5", "'a'", "None")]
+        ways += [("height 2**62", put(0, "2**62"))] if c.args[1] != "0" else []  # of no width it has no pixels
     c.wrong, change = rng.choice(ways)
     change()
 
@@ -916,6 +918,8 @@ def check_values(call: Call, space: dict[str, Any], result: Any, expected: list[
         if got.shape != value.shape:
             raise Wrong(f"shape {list(got.shape)} instead of {list(value.shape)}")
         right = close(got, value, off)
+        if "prod" in call.function:  # a part of it may overflow where float64 does not, and infinity times 0 is NaN
+            right |= got.isnan() & (value == 0)
         if not bool(right.all()):
             at = tuple((~right).nonzero()[0].tolist())
             allowed = off[at].item() if isinstance(off, Tensor) else off
@@ -952,6 +956,14 @@ def check_gradient(call: Call, space: dict[str, Any], result: Any) -> None:
             raise Wrong(f"a gradient is off by {float((grad.double() - right).abs().max())!r}, of {float(largest)!r}")
 
 
+def shares_elements(x: Tensor) -> bool:
+    """Whether two elements are one in memory, as in out=t of an overlapping t: it has no room for all results."""
+    at = torch.zeros((), dtype=torch.int64)
+    for size, stride in zip(x.shape, x.stride(), strict=True):
+        at = at.unsqueeze(-1) + torch.arange(size) * stride
+    return at.unique().numel() < x.numel()
+
+
 def run(call: Call) -> str:
     """Makes the call; how it ended. Raises Wrong."""
     space: dict[str, Any] = {"torch": torch, "tr": tr, "math": math, "data": data}
@@ -985,6 +997,8 @@ def run(call: Call) -> str:
         raise Wrong(f"no exception for a wrong {call.wrong}")
     if refused is not None:
         raise Wrong(f"no exception, where torch: {type(refused).__name__}: {refused}")
+    if any(shares_elements(space[o]) for o in call.outs if isinstance(space.get(o), Tensor)):
+        return "unchecked"
     if expected is None and call.oracle is not None:
         try:
             expected = call.oracle(space)

@@ -92,6 +92,16 @@ def test_memory_that_is_shared(function: str, device: str) -> None:
         same(scan(function, x, 0, outs, cu_seqlens=memory[:3]), expected)
 
 
+@table("function device", [(function, device) for function in sorted(EXTREMES) for device in DEVICES])
+def test_memory_that_the_mask_has_too(function: str, device: str) -> None:
+    """Flags over the mask, one element further on: each would be written before it is read."""
+    for n in (10, 70_001):
+        x, memory = (torch.randint(2, (n + 1,), device=device) > 0 for _ in range(2))
+        expected = parts(getattr(tr, function)(x[:n], 0, mask=memory[:n].clone()))
+        outs = (memory[1:], torch.empty_like(expected[1]))
+        same(scan(function, x[:n], 0, outs, mask=memory[:n]), expected)
+
+
 @pytest.mark.parametrize("function", SCANS)
 def test_the_kernel_writes_it(function: str) -> None:
     """Nothing is allocated, nothing is copied."""
