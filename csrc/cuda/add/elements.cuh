@@ -20,24 +20,23 @@ template <class T>
 struct Adder {
   using A = AddType<T>;
   A alpha;
-  uint8_t most;  // 1 of bool, whose sum is an or: any byte of an operand but 0 is true
+  bool either;  // of bool, whose sum is an or: any byte of an operand but 0 is true
 
-  explicit Adder(const AddArgs& args) : most(args.dtype == Dtype::boolean ? 1 : 255) {
+  explicit Adder(const AddArgs& args) : either(args.dtype == Dtype::boolean) {
     if constexpr (std::is_floating_point_v<A>) alpha = A(args.alpha);
     else alpha = A(int64_t(args.alpha));
   }
 
-  __device__ __forceinline__ A value(T x) const {
+  static __device__ __forceinline__ A value(T x) {
     if constexpr (std::is_same_v<T, BFloat16>) return __uint_as_float(uint32_t(x.bits) << 16);
     else if constexpr (std::is_same_v<T, Half>) return half_to_float(x.bits);
-    else if constexpr (sizeof(T) == 1) return x < most ? x : most;
     else return A(x);
   }
   __device__ __forceinline__ T operator()(T a, T b) const {
     const A sum = sum_of(value(a), alpha, value(b));
     if constexpr (std::is_same_v<T, BFloat16>) return {bfloat16_bits(__float_as_uint(sum))};
     else if constexpr (std::is_same_v<T, Half>) return {float_to_half(sum)};
-    else if constexpr (sizeof(T) == 1) return sum < most ? sum : most;
+    else if constexpr (sizeof(T) == 1) return either ? T((a | (b & T(-alpha))) != 0) : T(sum);  // alpha is 0 or 1
     else return T(sum);
   }
 };
