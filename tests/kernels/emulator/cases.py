@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import heapq
 import itertools
 import math
 import re
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from tests.covering import greedy_cover
 from torch_reductions.arguments import DTYPES as ADDITION_DTYPES
 from torch_reductions.arguments import FLOATS, INTEGERS
 from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, SEGMENTS, Operator, Rung
@@ -804,20 +804,8 @@ def every_view_once(wanted: Sequence[Case]) -> list[Case]:
 
 
 def covering(wanted: Sequence[Case], values: Callable[[Case], Iterable[object]]) -> list[Case]:
-    """As few as the greedy choice needs for every value that any of them has; the same on every run."""
-    left = [set(enumerate(values(case))) for case in wanted]
-    heap = [(-len(own), i) for i, own in enumerate(left)]
-    heapq.heapify(heap)
-    chosen: set[int] = set()
-    covered: set[tuple[int, object]] = set()
-    while heap:
-        count, i = heapq.heappop(heap)
-        new = len(left[i] - covered)
-        if new and new == -count:
-            chosen.add(i)
-            covered |= left[i]
-        elif new:  # what was new of it when it was last looked at has been covered since
-            heapq.heappush(heap, (-new, i))
+    """As few as have every value that any of them has."""
+    chosen = greedy_cover([set(enumerate(values(case))) for case in wanted])
     return [case for i, case in enumerate(wanted) if i in chosen]
 
 
