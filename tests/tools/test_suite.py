@@ -24,9 +24,13 @@ def test_output_comes_through_and_is_read(capfd: pytest.CaptureFixture[str]) -> 
     assert suite.run(part("print('built')")).said == ""
 
 
-def test_threads_wait_passively() -> None:
+def test_threads_wait_passively(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the caller says otherwise."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)  # the part of the deep suite with threads that spin sets it
     code = "import os; raise SystemExit(os.environ['OMP_WAIT_POLICY'] != 'passive')"
     assert suite.run(part(code)).code == 0
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert suite.run(part(code)).code == 1
 
 
 @pytest.mark.parametrize("needed", [False, True])
