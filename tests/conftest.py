@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +19,13 @@ from torch_reductions import catalog
 
 LEFT_OUT = pytest.StashKey[int]()  # the cases that --cover did not choose
 FAMILIES = {record.name: record.family for record in catalog.RECORDS}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Inductor's cache is this run's own: its key knows no fake kernels, so that code from before a change is run on."""
+    if not hasattr(config, "workerinput"):  # a worker of pytest-xdist has its controller's
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="inductor-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_report_header() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from helpers import DEVICES, DTYPES, parts, table
 from subjects import SUBJECTS, Sample, Subject, cases, few, first, loss, same
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch._inductor.runtime.cache_dir_utils import cache_dir, default_cache_dir
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, vmap
 
@@ -121,6 +123,12 @@ def test_compiled_by_the_real_backend(family: str, device: str) -> None:
     inputs = [subject.every_tensor(call, device=device) for subject, call in calls]
     actual = torch.compile(model, fullgraph=True)(*inputs)
     torch.testing.assert_close(actual, model(*inputs))
+
+
+def test_nothing_is_left_of_an_earlier_run() -> None:
+    """Inductor would run what it compiled before a fake kernel was changed, and write where nothing is."""
+    assert cache_dir() != default_cache_dir()
+    assert cache_dir() == os.environ["TORCHINDUCTOR_CACHE_DIR"]
 
 
 @cases(samples=few, variant=["first", "last"], device=DEVICES)
