@@ -419,14 +419,18 @@ def magnitude(subject: Subject, sample: Sample, tensors: list[Tensor], exact: Te
 
 def allowed(subject: Subject, sample: Sample, x: Tensor, exact: Tensor, magnitude: Tensor, rung: str) -> Tensor:
     """One rounding of the result, and half a unit of the accumulator with each on the way to it. Tensor cores cut off
-    and lose up to 4 units; cuBLAS adds parts that are already rounded; float64 is judged by another sum in float64."""
+    and lose up to 4 units; cuBLAS adds parts that are already rounded; float64 is judged by another sum in float64, which
+    may be a chain: of equal elements its roundings go the same way."""
     dtype = sample.options.get("dtype", x.dtype)
     info, half = torch.finfo(dtype), dtype in (torch.float16, torch.bfloat16)
     cut_off = subject.family == "matmul" and half and (x.is_cuda or rung == "hopper_model")
-    unit = 2.0**-52 if dtype == torch.float64 else 2.0**-22 if cut_off else 2.0**-24
+    unit = 2.0**-53 if dtype == torch.float64 else 2.0**-22 if cut_off else 2.0**-24
     last = info.eps / 2 * exact.abs().clamp(min=info.smallest_normal)
     of_parts = 4 * info.eps * magnitude if rung == "cublas" else 0
-    steps = roundings(subject, rung, terms(subject, sample, exact))
+    n = terms(subject, sample, exact)
+    steps = roundings(subject, rung, n)
+    if dtype == torch.float64:
+        steps += max(steps, n + 3)
     return 1.01 * (last + unit * steps * magnitude) + of_parts
 
 

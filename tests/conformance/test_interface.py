@@ -86,9 +86,9 @@ def test_unknown_variant_lists_those_that_exist(function: str, sample: str, devi
     subject = SUBJECTS[function]
     x = right_call(subject, device)
     with pytest.raises(ValueError, match="variant") as error:
-        subject.bind(subject.sample(sample), variant=variant)(*x)
+        subject.bind(subject.sample(sample), device, variant=variant)(*x)
     assert_lists_variants(str(error.value), function, device, variant)
-    assert parts(subject.bind(subject.sample(sample))(*x))[0].device.type == device
+    assert parts(subject.bind(subject.sample(sample), device)(*x))[0].device.type == device
 
 
 @cases(samples=first, device=DEVICES)

@@ -204,13 +204,13 @@ def test_one_launch(function: str, shape: tuple[int, ...], dim: int | None) -> N
     assert len(work) == 1, work
 
 
-def test_streams_that_come_and_go() -> None:
-    """Right on each of very many streams, and no memory for each of them is kept."""
+def taken_by_streams(count: int) -> int:
+    """Bytes of the device that so many streams, with a call on each, did not give back; other processes count, too."""
     driver = ctypes.CDLL("libcuda.so.1")
     x = torch.ones(2**21, device="cuda")
     torch.cuda.synchronize()
     free, _ = torch.cuda.mem_get_info()
-    for _ in range(600):
+    for _ in range(count):
         handle = ctypes.c_void_p()
         assert driver.cuStreamCreate(ctypes.byref(handle), 1) == 0
         stream = torch.cuda.ExternalStream(handle.value)
@@ -222,7 +222,12 @@ def test_streams_that_come_and_go() -> None:
         del last, total
         assert driver.cuStreamDestroy_v2(handle) == 0
     torch.cuda.empty_cache()
-    assert free - torch.cuda.mem_get_info()[0] < 500 << 20
+    return free - torch.cuda.mem_get_info()[0]
+
+
+def test_streams_that_come_and_go() -> None:
+    """Right on each of very many streams, and no memory for each of them is kept: that would be 600 MB each time."""
+    assert any(taken_by_streams(600) < 500 << 20 for _ in range(3))
 
 
 def test_two_host_threads() -> None:
@@ -255,7 +260,7 @@ def test_no_host_synchronisation(function: str, dtype: str) -> None:
             if ahead := not torch.cuda.current_stream().query():
                 break
         assert ahead, "a call waited for the GPU"
-        torch.testing.assert_close(actual, expected)
+        torch.testing.assert_close(actual, expected, equal_nan=True)  # a product of many ends as inf * 0
 
 
 @pytest.mark.parametrize("rung", [n for n in LADDER if "cuda" in LADDER[n].devices])
