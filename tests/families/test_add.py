@@ -188,6 +188,14 @@ def test_factors_of_integers(dtype: str, device: str) -> None:
         assert torch.equal(tr.add(x, y, alpha=alpha), torch.add(x, y, alpha=alpha)), alpha
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_operators_factor_of_flags(device: str) -> None:
+    """Any number but 0 is true, as of an exported graph that has one."""
+    x, y = torch.tensor([True, False, False], device=device), torch.tensor([True, True, False], device=device)
+    for alpha in (0, 1, 2, -1, 256, 2**40):
+        assert torch.equal(torch.ops.torch_reductions.add(x, y, alpha=alpha), x | (y & bool(alpha)))
+
+
 @table("dtype device", [(dtype, on) for on in DEVICES for dtype in FLOATS])
 def test_special_values(dtype: str, device: str) -> None:
     values = torch.tensor([0.0, -0.0, 1.0, float("inf"), -float("inf"), float("nan"), 1e-8, 65504.0])

@@ -94,12 +94,13 @@ def test_memory_that_is_shared(function: str, device: str) -> None:
 
 @table("function device", [(function, device) for function in sorted(EXTREMES) for device in DEVICES])
 def test_memory_that_the_mask_has_too(function: str, device: str) -> None:
-    """Flags over the mask, one element further on: each would be written before it is read."""
+    """The mask's bytes as numbers, one element further on: each would be written before it is read."""
     for n in (10, 70_001):
-        x, memory = (torch.randint(2, (n + 1,), device=device) > 0 for _ in range(2))
-        expected = parts(getattr(tr, function)(x[:n], 0, mask=memory[:n].clone()))
-        outs = (memory[1:], torch.empty_like(expected[1]))
-        same(scan(function, x[:n], 0, outs, mask=memory[:n]), expected)
+        x = torch.randint(200, (n,), dtype=torch.uint8, device=device)
+        memory = torch.randint(2, (n + 1,), device=device) > 0
+        expected = parts(getattr(tr, function)(x, 0, mask=memory[:n].clone()))
+        outs = (memory.view(torch.uint8)[1:], torch.empty_like(expected[1]))
+        same(scan(function, x, 0, outs, mask=memory[:n]), expected)
 
 
 @pytest.mark.parametrize("function", SCANS)

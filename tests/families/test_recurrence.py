@@ -102,6 +102,15 @@ def test_the_last_state(dtype: str, device: str) -> None:
     torch.testing.assert_close(torch.cat([first, rest], 1), whole, **tolerance)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_segments_without_dims(device: str) -> None:
+    """One segment of the one element, before which its own initial state may stand."""
+    gate, token, offsets = (torch.tensor(x, device=device) for x in (2.0, 3.0, [0, 1]))
+    assert torch.equal(recur(gate, token, 0, cu_seqlens=offsets), token)
+    initial = torch.tensor([5.0], device=device)
+    assert torch.equal(recur(gate, token, 0, initial=initial, cu_seqlens=offsets), gate * initial[0] + token)
+
+
 @table("rung dtype device", [(r, d, on) for r, on in RUNGS for d in FLOATS])
 def test_the_first_state_is_the_first_token(rung: str, dtype: str, device: str) -> None:
     """Whatever its gate is: where no state stands before it, nothing is multiplied."""
@@ -282,6 +291,8 @@ def test_promotion(device: str) -> None:
     half, single = torch.rand(3, device=device).half().requires_grad_(), torch.rand(3, device=device)
     recur(half, single, 0).sum().backward()
     assert half.grad is not None and half.grad.dtype == torch.float16
+    number = torch.tensor(2.0, device=device)
+    assert recur(half, half, 0, initial=number).dtype == torch.float16  # without dims: it widens nothing
     with torch.autocast(device, dtype=torch.bfloat16):
         assert (
             recur(torch.rand(3, 3, device=device) @ torch.rand(3, 3, device=device), single, 0).dtype == torch.float32

@@ -315,7 +315,7 @@ MUTANTS = (
         "False",
     ),
     python("the bias of an example", "vmap", "matmul", "(1,) * ($ndim + 1 - $t.ndim)", "(1,) * ($ndim - $t.ndim)"),
-    python("autocast of products on a CPU", "autocast", "matmul", 'lower=("cpu", "cuda")', 'lower=("cuda",)'),
+    python("autocast of products on a CPU", "autocast", "matmul", 'lower=("cpu", "cuda")', 'lower=["cuda"]'),
     python(
         "a fake product of int16 in 32 bits",
         "fake",

@@ -96,7 +96,7 @@ def failed_test(status: int, output: str) -> str:
     failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", output, re.MULTILINE)
     if failed:
         return failed[1]
-    begun = re.findall(r"^(tests/\S+::.*?)(?: (?:PASSED|SKIPPED|XFAIL).*)?$", output, re.MULTILINE)
+    begun = re.findall(r"^(tests/\S+::.*?)(?: (?:PASSED|SKIPPED|XFAIL|Fatal Python error).*)?$", output, re.MULTILINE)
     if status < 0 and begun:
         return f"{begun[-1].strip()} ({signal.Signals(-status).name})"
     raise MutantError(f"pytest ended with {status}:\n{output[-2000:]}")
