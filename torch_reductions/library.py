@@ -313,7 +313,7 @@ class Operator(Generic[Output]):
     def own_failure(self, failure: RuntimeError, input: Tensor, *args: Any, **options: Any) -> RuntimeError:
         """The exception for a failure of which the arguments are not the cause."""
         found = torchs_own(failure)
-        if C_INTERFACE in str(found):  # torch < 2.13 keeps its words to itself, but says them where results are made
+        if C_INTERFACE in str(found):  # torch < 2.13 keeps its words to itself, but says them where memory is asked for
 
             def like(value: Any) -> Any:
                 return value.to("meta") if isinstance(value, Tensor) else value
@@ -322,6 +322,10 @@ class Operator(Generic[Output]):
             results: Any = self.op(like(input), *map(like, args), **named)
             for result in (results,) if isinstance(results, Tensor) else results:
                 torch.empty(result.shape, dtype=result.dtype, device=input.device)
+            for tensor in (input, *args, *options.values()):  # which may have been copied as another type
+                if isinstance(tensor, Tensor):
+                    dtype = options.get("dtype") if tensor is input else None
+                    torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device=input.device)
         return found
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Output:

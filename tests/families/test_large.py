@@ -179,4 +179,7 @@ def test_out_of_memory_for_a_copy(device: str) -> None:
     with pytest.raises(torch.OutOfMemoryError if device == "cuda" else RuntimeError, match="allocate"):
         tr.cumsum(out, 0, out=torch.empty(0, device=device))
     compiled = torch.compile(lambda t: tr.cumsum(t, 0), backend="aot_eager")
-    assert_says_it_as_torch(lambda: compiled(out), device)
+    if hasattr(library._library, "torch_exception_get_what_without_backtrace"):
+        assert_says_it_as_torch(lambda: compiled(out), device)
+    with pytest.raises(RuntimeError):  # of torch < 2.13, whose words only stderr has where no Python is between
+        compiled(out)

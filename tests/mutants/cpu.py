@@ -132,11 +132,11 @@ MUTANTS = (
         "continue;",
     ),
     cpu(
-        "the second vector of a short row",
+        "the vectors of a short row before the last one",
         "order",
         "scan/ordered_rows.h",
-        "$before = Op::combine($base, Op::combine($pair, $total))",
         "$before = Op::combine($before, $total)",
+        "$before = $total",
         "scan_short_row",
     ),
     cpu(
@@ -253,7 +253,7 @@ MUTANTS = (
         "$segments.begin($middle) + $middle < $place",
         "$segments.begin($middle) + $middle <= $place",
     ),
-    cpu("the largest of no flags", "identity", "segment/segment.h", "$flag ? A(1) : kMost<A>", "kMost<A>"),
+    cpu("the smallest of no elements", "identity", "segment/segment.h", "Value(kMost<A>)", "Value(0)"),
     # --- matmul
     cpu(
         "chunks of half their length",

@@ -117,7 +117,6 @@ MUTANTS = (
         REDUCE + "split.cuh",
         "if ($mask != 0) leave(",
         "if ($mask == 0) leave(",
-        order="reverse",
     ),
     kernel(
         "a scan's barrier before the warps' totals are read",

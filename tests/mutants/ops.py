@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .mutant import Mutant
 
 
-def op(name: str, kind: str, file: str, old: str, new: str, inside: str = "", equivalent: str = "") -> Mutant:
-    return Mutant(name, kind, f"csrc/ops/{file}", old, new, inside, equivalent)
+def op(name: str, kind: str, file: str, old: str, new: str, inside: str = "", **more: Any) -> Mutant:
+    return Mutant(name, kind, f"csrc/ops/{file}", old, new, inside, **more)
 
+
+OUT = ("scan", "out")  # whose tests see where results are written
 
 MUTANTS = (
     # --- What several share
@@ -100,8 +104,8 @@ MUTANTS = (
         "$i == $dim ? $last : $i",
         "from_rows",
     ),
-    op("results over an input that is still read", "bound", "scan.cpp", "&& !overlap($given, $input)", "", "is_free"),
-    op("results over a mask that is still read", "bound", "scan.cpp", "&& !shares($options.mask)", "", "is_free"),
+    op("results over an input that is still read", "bound", "scan.cpp", "&& !overlap($given, $input)", "", "is_free", families=OUT),
+    op("results over a mask that is still read", "bound", "scan.cpp", "&& !shares($options.mask)", "", "is_free", families=OUT),
     op(
         "a scan of flags that are numbers",
         "dtype",
@@ -109,7 +113,7 @@ MUTANTS = (
         "cast(cast($input, Dtype::boolean), Dtype::int64)",
         "cast($input, Dtype::int64)",
     ),
-    op("values and indices in one place", "check", "scan.cpp", "!overlap($values, $indices)", "true", "extreme_out"),
+    op("values and indices in one place", "check", "scan.cpp", "!overlap($values, $indices)", "true", "extreme_out", families=OUT),
     # --- recurrence, segment
     op(
         "an initial state with strides",

@@ -57,6 +57,7 @@ def tests_of(mutant: Mutant) -> list[str]:
 
     Where a place is all families', the likely ones of all must do: every test would take half an hour."""
     words = [word for family in families_of(mutant) for word in FAMILIES[family]]
+    words += ["instruction_sets"] if mutant.file.startswith("csrc/cpu/") else []  # one test of all families
     folders = ROOT / "tests" / "families", ROOT / "tests" / "conformance"
     files = [path for path in sorted(folders[0].glob("test_*.py")) if any(word in path.name for word in words)]
     files += sorted(folders[1].glob("test_*.py"))

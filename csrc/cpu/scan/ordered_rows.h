@@ -121,15 +121,13 @@ void scan_row(const ScanStrip& s, const S* input, S* output, A base) {
 
 // At most four vectors, whose last may hold elements of the next row; their results are replaced by its own.
 template <class Op, class A>
-ALWAYS_INLINE void scan_short_row(const A* p, A* q, int64_t n, Vector<A> base) {
+ALWAYS_INLINE void scan_short_row(const A* p, A* q, int64_t n) {
   constexpr int W = kLanes<A>, L = log2(W);
-  Vector<A> siblings[L], before = base, pair = base;  // pair: the tree of the first two
+  Vector<A> siblings[L], before = splat(Op::identity);
   for (int vector = 0; vector * W < n; vector++) {
     const Vector<A> total = up<Op, A>(load(p + vector * W), siblings);
     const Vector<A> results = down<Op, A>(before, siblings);
-    if (vector == 0) pair = total, before = Op::combine(base, total);
-    else if (vector == 1) before = Op::combine(base, Op::combine(pair, total));
-    else before = Op::combine(before, total);
+    before = Op::combine(before, total);
     store(q + vector * W, inclusive<A>(results, before, kAllLanes<A>));
   }
 }
@@ -140,6 +138,7 @@ void scan_rows(const ScanStrip& s, const A* bases) {
   S* output = static_cast<S*>(s.output);
   int64_t line = 0;
   if constexpr (std::is_same_v<A, S>) {
+    // Whole rows, so that nothing stands before them: the lines of a tile are further apart than they are long.
     const bool packed =
         s.input_step == 1 && s.output_step == 1 && s.input_line == s.length && s.output_line == s.length;
     if (packed && s.length < kGroup<A>) {
@@ -147,7 +146,7 @@ void scan_rows(const ScanStrip& s, const A* bases) {
       const int64_t room = s.lines * s.length - kGroup<A>;
       for (; line * s.length <= room; line++) {
         const int64_t at = line * s.length;
-        scan_short_row<Op, A>(input + at, output + at, s.length, splat(bases ? bases[line] : Op::identity));
+        scan_short_row<Op, A>(input + at, output + at, s.length);
       }
     }
   }

@@ -31,9 +31,8 @@ inline void write_empty(const ReduceArgs& segment) {
       using Value = typename decltype(op)::type::Value;
       if constexpr (std::is_arithmetic_v<Value>) {
         using A = std::conditional_t<std::is_integral_v<S>, S, Accumulator<S>>;
-        const bool flag = segment.input_dtype == Dtype::boolean;
-        const Value value = segment.function == Function::amax   ? Value(flag ? A(0) : kLeast<A>)
-                            : segment.function == Function::amin ? Value(flag ? A(1) : kMost<A>)
+        const Value value = segment.function == Function::amax   ? Value(kLeast<A>)
+                            : segment.function == Function::amin ? Value(kMost<A>)
                                                                  : Value(0);
         ReduceArgs one = segment;
         if (segment.function >= Function::amax) one.length = 1;  // of a value that is there

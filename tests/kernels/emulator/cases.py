@@ -612,8 +612,9 @@ ORDERED_PRODUCTS = (
 HOPPER_PRODUCTS = (
     *(Product(130, 70, 200, a, b, multiprocessors=sm) for a in "rc" for b in "rc" for sm in (5, 8)),
     *(Product(70, 40, 11000, "c", "r", "r", 2, 2, 2, 24), Product(66, 64, 11000, "r1", "c", multiprocessors=12)),
-    *(Product(260, 140, 600, "r", "c", multiprocessors=4), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
-    *(Product(140, 270, 330, "c4", "c", "r", multiprocessors=3), Product(3, 5, 8266, "r", "c")),
+    *(Product(258, 66, 600, "r", "c", multiprocessors=2), Product(150, 300, 700, "c8", "r4", multiprocessors=1)),
+    *(Product(130, 130, 700, "c", "r", multiprocessors=2), Product(140, 270, 330, "c4", "c", "r", multiprocessors=3)),
+    Product(3, 5, 8266, "r", "c"),
 )
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
