@@ -46,8 +46,10 @@ def _check_alpha(alpha: Any, dtype: torch.dtype, device: str) -> None:
             f"add(): Boolean alpha only supported for Boolean results, but the result is {dtype_name(dtype)}; pass "
             f"{int(alpha)}"
         )
+    if dtype.is_complex:  # refused as a type, whatever the factor
+        return
     check_factor("add", "alpha", alpha, dtype)
-    if isinstance(alpha, bool) or dtype == torch.bool or dtype.is_complex or not isinstance(alpha, (int, float)):
+    if isinstance(alpha, bool) or dtype == torch.bool or not isinstance(alpha, (int, float)):
         return
     if dtype.is_floating_point:
         # torch converts it to the type of the sums on a CPU, and to the one they are computed in on a GPU.

@@ -52,16 +52,25 @@ def _load() -> ctypes.CDLL:
         raise ImportError(f"torch_reductions needs torch >= 2.11, but this is torch {torch.__version__}: upgrade torch")
     if not CPU_LIBRARY.exists():
         raise ImportError(f"{CPU_LIBRARY} is missing: build it by `make build` in the checkout, or by `pip install .`")
-    if os.path.realpath(CPU_LIBRARY) not in torch.ops.loaded_libraries and hasattr(torch.ops.torch_reductions, "sum"):
+    if not _is_loaded(CPU_LIBRARY) and hasattr(torch.ops.torch_reductions, "sum"):
+        others = [path for path in torch.ops.loaded_libraries if Path(path).parts[-2:] == (NAMESPACE, CPU_LIBRARY.name)]
         raise ImportError(
-            f"{CPU_LIBRARY} is refused, because another copy of torch_reductions is loaded in this process, from "
-            f"{', '.join(path for path in torch.ops.loaded_libraries if path.endswith(CPU_LIBRARY.name))}: import one "
-            "copy only"
+            f"{CPU_LIBRARY} is refused, because another copy of torch_reductions is loaded in this process"
+            f"{', from ' if others else ''}{', '.join(others)}: import one copy only"
         )
     torch.ops.load_library(str(CPU_LIBRARY))
     if torch.version.cuda and CUDA_LIBRARY.exists():
         torch.ops.load_library(str(CUDA_LIBRARY))
     return ctypes.CDLL(str(CPU_LIBRARY))
+
+
+def _is_loaded(library: Path) -> bool:
+    """By whatever means: torch.ops.load_library, ctypes, or a program that is linked with it."""
+    try:
+        ctypes.CDLL(str(library), mode=os.RTLD_NOLOAD)
+    except OSError:
+        return False
+    return True
 
 
 _library = _load()
@@ -78,7 +87,7 @@ def _text(library: ctypes.CDLL, function: str, *args: bytes) -> str:
 
 def has_cuda() -> bool:
     """Whether the CUDA kernels are loaded: they were built, and torch has CUDA."""
-    return str(CUDA_LIBRARY) in torch.ops.loaded_libraries
+    return os.path.realpath(CUDA_LIBRARY) in torch.ops.loaded_libraries  # which holds no symbolic links
 
 
 def no_cuda_message() -> str:
@@ -401,7 +410,7 @@ class Operator(Generic[Output]):
         except RuntimeError as error:  # of a compiled graph, which calls the operator itself
             if C_INTERFACE not in str(error):
                 raise
-            raise torchs_own(error) from None
+            raise self.own_failure(error, input, *args, **options) from None
 
     def _below_autograd(self, input: Tensor, *args: Any, **options: Any) -> Output:
         with torch._C._AutoDispatchBelowAutograd():
@@ -470,7 +479,7 @@ class _Recorded(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
-        return None, None, None, *_for_each(ctx, ctx.operator.backward(ctx, *grads))
+        return None, None, None, *_for_each(ctx, *grads)
 
     @classmethod
     def one_level(cls, *args: Any) -> Any:
@@ -499,15 +508,21 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
-        return None, None, *_for_each(ctx, ctx.operator.backward(ctx, *grads))
+        return None, None, *_for_each(ctx, *grads)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, operator: Operator[Any], options: Any, *args: Any) -> Any:
         return operator._vmap(operator.run, info, in_dims[2:], *args, **options)
 
 
-def _for_each(ctx: Any, grads: Any) -> tuple[Tensor | None, ...]:
+def _for_each(ctx: Any, *of_outputs: Any) -> tuple[Tensor | None, ...]:
     """A gradient for each of the operator's arguments: those of its first ones, and None."""
+    try:
+        grads = ctx.operator.backward(ctx, *of_outputs)
+    except RuntimeError as error:
+        if C_INTERFACE not in str(error):
+            raise
+        raise torchs_own(error) from None
     grads = grads if isinstance(grads, tuple) else (grads,)
     return (*grads, *(None,) * (ctx.count - len(grads)))
 

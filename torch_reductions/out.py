@@ -17,6 +17,7 @@ from torch.autograd.graph import increment_version
 
 from .arguments import check_dtype
 from .library import (
+    C_INTERFACE,
     NAMESPACE,
     PLAIN,
     Operator,
@@ -25,6 +26,7 @@ from .library import (
     is_dual,
     no_cuda,
     registrations,
+    torchs_own,
     wrong_type,
 )
 
@@ -113,8 +115,13 @@ class Out:
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> None:
         outs = tuple(options[name] for name in self.names)
         self._check_writable(outs, input)
-        with torch._C._AutoDispatchBelowAutograd():
-            self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
+        try:
+            with torch._C._AutoDispatchBelowAutograd():
+                self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
+        except RuntimeError as error:
+            if C_INTERFACE not in str(error):
+                raise
+            raise torchs_own(error) from None
         increment_version(outs)
 
     def _fake(self, input: Tensor, *args: Any, **options: Any) -> None:

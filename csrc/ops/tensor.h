@@ -59,9 +59,9 @@ inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strid
 
 // Like torch.empty.
 inline Tensor empty(Dims& dims, Dtype dtype, const Tensor& like) {
-  int64_t stride = 1;
+  uint64_t stride = 1;  // wraps where no memory would do, which torch finds by the sizes
   for (int i = dims.count; i-- > 0;) {
-    dims.strides[i] = stride;
+    dims.strides[i] = int64_t(stride);
     stride *= dims.sizes[i] > 0 ? dims.sizes[i] : 1;
   }
   return empty_strided(dims.count, dims.sizes, dims.strides, dtype, like);

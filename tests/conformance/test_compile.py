@@ -192,7 +192,11 @@ def test_compiled_gradients(function: str, sample: str, transform: str) -> None:
     ours = torch.compile(lambda *t: make(*t), fullgraph=True, backend="aot_eager")
     if transform == "autograd_of_grad":
         x = [t.requires_grad_() for t in x]
-        same(torch.autograd.grad(ours(*x), x), torch.autograd.grad(make(*x), x))
+        for actual, right in zip(*(torch.autograd.grad(f(*x), x) for f in (ours, make)), strict=True):
+            if function == "prod":  # torch 2.11 adds zeros where eager mode adds nothing, and -0 + 0 is 0
+                torch.testing.assert_close(actual, right, rtol=0, atol=0)
+            else:
+                same(actual, right)
     else:
         same(ours(*x), make(*x))
 

@@ -400,6 +400,14 @@ def test_errors(what: str) -> None:
     assert ours.type is error and str(ours.value).startswith("add()")
 
 
+@pytest.mark.parametrize("alpha", [1, 2, 2.0])
+def test_complex_tensors_are_refused(alpha: float) -> None:
+    """Whatever the factor, and whichever of the two is complex."""
+    for given in ((X + 0j, X + 0j), (X + 0j, X), (X, X + 0j)):
+        with pytest.raises(NotImplementedError, match='"add" not implemented for .* of type complex64'):
+            tr.add(*given, alpha=alpha)
+
+
 @table("dtype device", ON_DEVICES)
 def test_alphas_that_torch_converts(dtype: str, device: str) -> None:
     """Those, and no others: up to the largest number of the type, and those that are none."""

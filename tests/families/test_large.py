@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FOLDS, INDICES, SCANS, call, need, needs_cuda, table
+from helpers import DEVICES, FOLDS, INDICES, SCANS, call, need, needs_cuda, run_python, table
 
 import torch_reductions as tr
 from torch_reductions import library
@@ -167,6 +167,30 @@ def test_out_of_memory_in_older_torch(function: str, monkeypatch: pytest.MonkeyP
     """torch before 2.13 does not hand its words on."""
     monkeypatch.setattr(library, "_text", lambda *args: "")
     assert_says_it_as_torch(without_memory(function, "cpu"), "cpu")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_out_of_memory_for_a_gradient(device: str) -> None:
+    """In a process that may have little memory more."""
+    said = run_python(f"""
+        import re, resource, torch, torch_reductions as tr
+        n, device = 2**26, {device!r}
+        x = torch.zeros(n, device=device, requires_grad=True)
+        results = [f(x) for f in (lambda x: tr.cumsum(x, 0), lambda x: tr.linear_recurrence(x.detach(), x, 0))]
+        one = torch.ones((), device=device)
+        if device == "cpu":
+            taken = int(re.search(r"VmSize:\s+(\d+)", open("/proc/self/status").read())[1]) << 10
+            resource.setrlimit(resource.RLIMIT_AS, (taken + (100 << 20),) * 2)
+        else:
+            taken = torch.cuda.memory_reserved() + (100 << 20)
+            torch.cuda.set_per_process_memory_fraction(taken / torch.cuda.mem_get_info()[1])
+        for y in results:
+            try:
+                torch.autograd.grad(y, x, one.expand(n))
+            except RuntimeError as error:
+                print(type(error).__name__, "allocate" in str(error))
+    """)
+    assert said.splitlines() == [f"{'RuntimeError' if device == 'cpu' else 'OutOfMemoryError'} True"] * 2
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FLOATS, Log, assert_same_bits, needs_cuda, size, table
+from helpers import DEVICES, FLOATS, NO_ELEMENTS, Log, assert_same_bits, empties, needs_cuda, size, table
 
 import torch_reductions as tr
 from torch_reductions import catalog, library, reference
@@ -100,6 +100,16 @@ def test_the_last_state(dtype: str, device: str) -> None:
     rest = tr.linear_recurrence(gates[:, 60:], tokens[:, 60:], 1, initial=state)
     tolerance = {} if dtype in ("float16", "bfloat16") else {"rtol": 1e-4, "atol": 1e-5}
     torch.testing.assert_close(torch.cat([first, rest], 1), whole, **tolerance)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_no_elements_of_any_strides(device: str) -> None:
+    """Dims that do not merge, otherwise for gates than for tokens."""
+    for shape, dim in NO_ELEMENTS:
+        state = torch.zeros(without(shape, dim), device=device)
+        for gates, tokens in itertools.product(empties(shape, device), repeat=2):
+            for initial, reverse in itertools.product((None, state), (False, True)):
+                assert run((gates, tokens, initial), dim, reverse).shape == shape
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 import torch
 from helpers import (
     DEVICES,
@@ -85,6 +86,19 @@ def test_forms_hold_the_same_elements(function: str, dtype: str, device: str) ->
             if len(flipped) == 2:
                 flipped[1] = torch.where(flipped[1] < 0, -1, n - 1 - flipped[1])
             same(scan(function, x, dim, reverse=True, **FORMS[form]), tuple(flipped), (shape, form))
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [9, 25, 31])
+def test_columns_in_tiles(width: int, dtype: str) -> None:
+    """Strips of columns that are no whole vectors, cut into tiles for the threads, begin with their own bases."""
+    x = wild((20_000, width), dtype, "cumsum", special=False)
+    torch.set_num_threads(1)
+    expected = scan("cumsum", x, 0)
+    for threads in (2, 3):
+        torch.set_num_threads(threads)
+        same(scan("cumsum", x, 0), expected, threads)
 
 
 @table("function dtype device", ON_DEVICES)
