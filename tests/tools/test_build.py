@@ -47,6 +47,23 @@ def test_kernels_start_in_launch_h() -> None:
     assert [path for path in all_sources() if "<<<" in text_of(path)] == [Path("csrc/cuda/primitives/launch.h")]
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("version", ["", "-16", "-19"])
+def test_clang_compiles_what_is_for_a_cpu(version: str) -> None:
+    """Without a warning; of the sources for one instruction set each, which are the same text, those of AVX2."""
+    clang = shutil.which(f"clang++{version}")
+    if clang is None or not build.is_x86():
+        pytest.skip(f"no clang++{version} here")
+    sources = build.sources("cpu/**/*.cpp")
+    found = [source for source in sources if not (build.simd_of(source) or "").startswith("_avx512")]
+    assert len(found) > 30
+    for source in found:
+        flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Werror", "-Wno-psabi", "-ffp-contract=off"]
+        flags += build.AVX2_FLAGS if build.simd_of(source) else []
+        done = subprocess.run([clang, *flags, str(source)], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, f"{source}:\n{done.stderr[-3000:]}"
+
+
 def test_lint_tools_are_pinned_once() -> None:
     pins = set(re.findall(r"^[\w-]+==\S+", (ROOT / "requirements-lint.txt").read_text(), re.MULTILINE))
     hooks = set(re.findall(r"\[([\w-]+==[^\]]+)\]", (ROOT / ".pre-commit-config.yaml").read_text()))
