@@ -264,16 +264,6 @@ def special_rows(n: int, dtype: str, function: str) -> torch.Tensor:
     return x
 
 
-def views(x: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The same elements in other memory: transposed, every third, and at each misaligned base."""
-    yield x.T.contiguous().T
-    wide = torch.full((*x.shape[:-1], 3 * x.shape[-1] + 1), 1, dtype=x.dtype, device=x.device)
-    wide[..., 1::3] = x
-    yield wide[..., 1::3]
-    for offset in range(1, 16 // x.element_size() + 1):
-        yield torch.cat([x.new_ones(offset), x.reshape(-1)])[offset:].view(x.shape)
-
-
 def empties(shape: Sequence[int], device: str = "cpu") -> Iterator[torch.Tensor]:
     """Tensors without elements whose dims lie in memory in any order: most of them do not merge."""
     for order in itertools.permutations(range(len(shape))):

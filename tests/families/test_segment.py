@@ -23,7 +23,6 @@ from helpers import (
     assert_same_bits,
     empties,
     needs_cuda,
-    numpy,
     odd_bytes,
     random,
     table,
@@ -260,12 +259,6 @@ def test_gradients_add_in_one_order(fold: str) -> None:
     assert not [name for name in log.seen if "index_add" in name or "scatter" in name or "index_put" in name]
 
 
-def test_the_gradient_of_a_sum_is_spread() -> None:
-    x = torch.zeros(6, requires_grad=True)
-    y = run("sum", x, torch.tensor([0, 2, 2, 6], dtype=torch.int32))
-    assert torch.autograd.grad(y, x, torch.tensor([1.0, 2.0, 3.0]))[0].tolist() == [1, 1, 3, 3, 3, 3]
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("zeros", [0, 1, 2, 3])
 def test_derivatives_of_products_with_zeros(zeros: int, device: str) -> None:
@@ -386,13 +379,3 @@ def test_mean_of_integers(dtype: str) -> None:
         run("mean", x, C([0, 3]))
     with pytest.raises(RuntimeError, match=f"segment_mean.*could not infer output dtype.*{dtype}"):
         run("mean", x.float(), C([0, 3]), dtype=getattr(torch, dtype))
-
-
-def test_dims_and_offsets_that_torch_takes() -> None:
-    x = random((3, 4), "float32")
-    cu_seqlens = torch.tensor([0, 1, 1, 4])
-    for dim in (numpy().int64(1), torch.tensor(1), -1):
-        assert_same_bits(run("sum", x, cu_seqlens, dim), run("sum", x, cu_seqlens, 1))
-    apart = torch.stack([cu_seqlens, cu_seqlens + 9], 1)[:, 0]
-    assert not apart.is_contiguous()
-    assert_same_bits(run("sum", x, apart, 1), run("sum", x, cu_seqlens, 1))
