@@ -97,7 +97,8 @@ def random_mask(shape: Shape) -> Tensor:
     """Of every density, none and all among them; whole, broadcast along any dim, of the last dims, of one for all."""
     density = torch.tensor([0.0, 0.02, 0.5, 0.98, 1.0])[torch.randint(5, ())]
     one = torch.randint(max(len(shape), 1), ())
-    of = [shape, shape[1:], tuple(1 if d == one else n for d, n in enumerate(shape)), (), shape][torch.randint(5, ())]
+    some = [shape[1:], tuple(1 if d == one else n for d, n in enumerate(shape))] if len(shape) > 1 else [shape, shape]
+    of = [shape, shape, (), *some][torch.randint(5, ())]
     return torch.rand(of) < density
 
 

@@ -26,6 +26,8 @@ from helpers import (
     takes,
     wild,
 )
+from numerics import segments
+from subjects import SUBJECTS
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
@@ -68,13 +70,16 @@ def takes_masks(row: tuple[str, str, str, str]) -> bool:
 
 @table("function dtype device", [row for row in ON_DEVICES if row[1] in ("float32", "bfloat16", "uint8")])
 def test_long_lines(function: str, dtype: str, device: str) -> None:
-    """Lines of many tiles, alone, few, and as columns."""
+    """Lines of many tiles, alone, few, and as columns; and long segments of them."""
     for i, (shape, dim) in enumerate(
         [((70_001,), 0), ((2, 65_536), 1), ((9000, 7), 0), ((300, 700), 0), ((2, 5000, 3), 1)]
     ):
         x, mask, options = wild(shape, dtype, function), random_mask(shape), FORMS[FORM_NAMES[i % 6]]
-        expected = parts(getattr(reference, function)(x, dim, mask=mask, **options))
-        same(scan(function, x.to(device), dim, mask=mask.to(device), **options), expected, (shape, options))
+        for cu_seqlens in (None, segments(shape[dim], 9)) if "include_initial" not in options else (None,):
+            given = {"mask": mask, "cu_seqlens": cu_seqlens}
+            expected = parts(SUBJECTS[function].definition(input=x, dim=dim, **given, **options))
+            given = {name: t if t is None else t.to(device) for name, t in given.items()}
+            same(scan(function, x.to(device), dim, **given, **options), expected, (shape, options))
 
 
 @table("function device", itertools.product(SCANS, DEVICES))
