@@ -137,6 +137,10 @@ def initial(function: str, dtype: torch.dtype) -> float:
     return not least if dtype == torch.bool else torch.iinfo(dtype).min if least else torch.iinfo(dtype).max
 
 
+def scan(function: str, x: torch.Tensor, dim: int, **options: Any) -> tuple[torch.Tensor, ...]:
+    return parts(getattr(tr, function)(x, dim, **options))
+
+
 def torch_once(function: str, x: torch.Tensor, dim: int, **options: Any) -> tuple[torch.Tensor, ...]:
     """torch's own scan; of half precision, where torch rounds at each step, that of float32, rounded once: of sums and
     products on a GPU, of logcumsumexp in the gradient anywhere."""

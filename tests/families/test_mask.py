@@ -22,12 +22,13 @@ from helpers import (
     needs_cuda,
     odd_bytes,
     parts,
+    scan,
     table,
     takes,
     wild,
 )
 from numerics import segments
-from subjects import SUBJECTS
+from subjects import SUBJECTS, same
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
@@ -40,15 +41,6 @@ EXTREMES = ["cummax", "cummin"]
 PAIRS = [pair for pair in itertools.product(SCANS, DTYPES) if takes(*pair)]
 ON_DEVICES = [(*pair, device) for pair in PAIRS for device in DEVICES]
 FORM_NAMES = list(FORMS)
-
-
-def scan(function: str, x: Tensor, dim: int, **options: Any) -> Tensors:
-    return parts(getattr(tr, function)(x, dim, **options))
-
-
-def same(actual: Tensors, expected: Tensors, what: object = "") -> None:
-    for a, e in zip(actual, expected, strict=True):
-        assert_same_bits(a, e, what)
 
 
 def random_mask(shape: tuple[int, ...], device: str = "cpu") -> Tensor:

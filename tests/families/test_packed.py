@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, DTYPES, FLOATS, SCANS, assert_same_bits, initial, needs_cuda, parts, table, wild
+from helpers import DEVICES, DTYPES, FLOATS, SCANS, assert_same_bits, needs_cuda, parts, scan, table, wild
+from subjects import same
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
@@ -42,10 +43,6 @@ def offsets(lengths: list[int], device: str = "cpu", dtype: torch.dtype = torch.
     return torch.tensor([0, *itertools.accumulate(lengths)], dtype=dtype, device=device)
 
 
-def scan(function: str, x: Tensor, dim: int, **options: Any) -> Tensors:
-    return parts(getattr(tr, function)(x, dim, **options))
-
-
 def slices(x: Tensor, dim: int, lengths: list[int]) -> list[Tensor]:
     return list(x.split(lengths, dim)) if lengths else []
 
@@ -58,11 +55,6 @@ def one_by_one(function: str, x: Tensor, dim: int, lengths: list[int], **options
     begins = itertools.accumulate([0, *lengths])
     shifted = [(p[0], *(torch.where(i < 0, i, i + b) for i in p[1:])) for p, b in zip(done, begins, strict=False)]
     return tuple(torch.cat(list(results), dim) for results in zip(*shifted, strict=True))
-
-
-def same(actual: Tensors, expected: Tensors, what: object = "") -> None:
-    for a, e in zip(actual, expected, strict=True):
-        assert_same_bits(a, e, what)
 
 
 # --- Values and bits --------------------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, FLOATS, Log, assert_raises, assert_same_bits, needs_cuda, size, table
+from helpers import DEVICES, FLOATS, Log, assert_raises, assert_same_bits, needs_cuda, table
+from numerics import of_gates
 
 import torch_reductions as tr
-from torch_reductions import catalog, library, reference
+from torch_reductions import catalog, library
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
 OPERATOR = torch.ops.torch_reductions.linear_recurrence
@@ -28,20 +29,12 @@ def without(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
 Inputs = tuple[torch.Tensor, torch.Tensor, "torch.Tensor | None"]
 
 
-def inputs(
-    shape: tuple[int, ...], dim: int, dtype: str, initial: bool = False, device: str = "cpu", special: bool = False
-) -> Inputs:
+def inputs(shape: tuple[int, ...], dim: int, dtype: str, initial: bool = False, device: str = "cpu") -> Inputs:
     """Gates about 1 and tokens of many exponents, so that every order rounds otherwise and long lines stay finite."""
-    kind = getattr(torch, dtype)
-    gates = (1 + torch.randn(shape, dtype=torch.float64) / 16).clamp(-1.1, 1.02)
-    gates = torch.where(torch.rand(shape) < 0.1, -gates, gates)
+    gates = of_gates(shape, dtype, special=False)
     tokens = torch.randn(shape, dtype=torch.float64) * 2.0 ** torch.randint(-12, 4, shape)
-    if special and tokens.numel():
-        values = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0], dtype=torch.float64)
-        for x in (gates, tokens):
-            x.view(-1)[torch.randint(x.numel(), (2,))] = values[torch.randint(5, (2,))]
-    state = torch.randn(without(shape, dim), dtype=torch.float64).to(device, kind) if initial else None
-    return gates.to(device, kind), tokens.to(device, kind), state
+    state = torch.randn(without(shape, dim), dtype=torch.float64).to(gates) if initial else None
+    return moved((gates, tokens.to(gates), state), device)
 
 
 def moved(x: Inputs, device: str) -> Inputs:
@@ -53,11 +46,6 @@ def run(x: Inputs, dim: int, reverse: bool = False, **options: Any) -> torch.Ten
     result = tr.linear_recurrence(x[0], x[1], dim, initial=x[2], reverse=reverse, **options)
     assert isinstance(result, torch.Tensor)
     return result
-
-
-def definition(x: Inputs, dim: int, reverse: bool = False) -> torch.Tensor:
-    gates, tokens, initial = moved(x, "cpu")
-    return reference.linear_recurrence(gates, tokens, dim, initial=initial, reverse=reverse)
 
 
 def loop(x: Inputs, dim: int, reverse: bool = False) -> torch.Tensor:

@@ -29,6 +29,7 @@ from helpers import (
     takes,
     wild,
 )
+from numerics import segments
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
@@ -55,19 +56,6 @@ def operator(fold: str) -> Any:
     return getattr(torch.ops.torch_reductions, f"segment_{fold}")
 
 
-def segments(
-    length: int, count: int, device: str = "cpu", dtype: torch.dtype = torch.int64, empty: float = 0.3
-) -> torch.Tensor:
-    """Of random lengths, some of them empty; none at all where there is nothing to hold."""
-    if count == 0:
-        assert length == 0
-        return torch.zeros(1, dtype=dtype, device=device)
-    cuts = torch.randint(0, length + 1, (count - 1,))
-    again = torch.rand(count - 1) < empty
-    cuts[again] = cuts[torch.randint(0, max(count - 1, 1), (int(again.sum()),))]
-    return torch.cat([torch.tensor([0]), cuts.sort()[0], torch.tensor([length])]).to(device, dtype)
-
-
 def alone(fold: str, x: torch.Tensor, cu_seqlens: torch.Tensor, dim: int) -> Iterator[tuple[int, torch.Tensor]]:
     """Each segment that is not empty, and the reduction of it alone."""
     for s, (begin, end) in enumerate(itertools.pairwise(cu_seqlens.tolist())):
@@ -84,7 +72,7 @@ def test_bools_of_any_byte(rung: str, fold: str, device: str) -> None:
     for shape, dim in (((5000,), 0), ((700, 33), 0), ((6, 700), 1), ((5, 300, 3), 1)):
         for density in (0.5, 0.97, 1.0):
             flags = torch.rand(shape, device=device) < density
-            x, cu_seqlens = odd_bytes(flags), segments(shape[dim], 30, device)
+            x, cu_seqlens = odd_bytes(flags), segments(shape[dim], 30).to(device)
             expected = loop(fold, flags, cu_seqlens, dim)
             for view in (x, x.T.contiguous().T):
                 actual = run(fold, view, cu_seqlens, dim, variant=rung)
@@ -128,7 +116,7 @@ def test_empty_segments_of_any_strides(rung: str, device: str) -> None:
 @table("fold device", [(fold, on) for fold in FOLDS for on in DEVICES])
 def test_wide_and_strided(fold: str, device: str) -> None:
     """Lines that no single strip holds, apart in memory: the second strip begins where the first one ends."""
-    x, cu_seqlens = wild((50, 2400), "float32", fold, device, special=False), segments(50, 9, device)
+    x, cu_seqlens = wild((50, 2400), "float32", fold, device, special=False), segments(50, 9).to(device)
     for base in (x, x.T.contiguous().T):
         for apart in (base[:, ::2], base[:, 1:1400]):
             expected = run(fold, apart.contiguous(), cu_seqlens)
@@ -158,13 +146,13 @@ def test_every_length(fold: str, device: str) -> None:
 def test_under_a_cuda_graph() -> None:
     """Of segments that change between the replays; nothing is read back to the host."""
     x = wild((200_000,), "float32", "sum", "cuda")
-    cu_seqlens = segments(200_000, 50, "cuda")
+    cu_seqlens = segments(200_000, 50).cuda()
     run("sum", x, cu_seqlens)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         result = run("sum", x, cu_seqlens)
     for _ in range(3):
-        cu_seqlens.copy_(segments(200_000, 50, "cuda"))
+        cu_seqlens.copy_(segments(200_000, 50).cuda())
         graph.replay()
         assert_same_bits(result, run("sum", x, cu_seqlens))
 
@@ -206,7 +194,7 @@ def filled(fold: str, cu_seqlens: torch.Tensor, dim: int, by: Callable[..., torc
 def test_gradcheck(fold: str, shape: tuple[int, ...], dim: int, device: str) -> None:
     """Once and twice; of products with none, one and several zeros in a segment, too."""
     for zeros in (False, True, True) if fold == "prod" else (False,):
-        function = filled(fold, segments(shape[dim], 4, device), dim)
+        function = filled(fold, segments(shape[dim], 4).to(device), dim)
         x = leaf(shape, fold, device, zeros)
         assert gradcheck(function, x)
         assert gradgradcheck(function, x)
