@@ -424,8 +424,8 @@ def magnitude(subject: Subject, sample: Sample, tensors: list[Tensor], exact: Te
 
 def allowed(subject: Subject, sample: Sample, x: Tensor, exact: Tensor, magnitude: Tensor, rung: str) -> Tensor:
     """One rounding of the result, and half a unit of the accumulator with each on the way to it. Tensor cores cut off
-    and lose up to 4 units; cuBLAS adds parts that are already rounded; float64 is judged by another sum in float64, which
-    may be a chain: of equal elements its roundings go the same way."""
+    and lose up to 4 units; cuBLAS adds parts that are already rounded; float64 is judged by another sum in float64,
+    which may be a chain: of equal elements its roundings go the same way."""
     dtype = sample.options.get("dtype", x.dtype)
     info, half = torch.finfo(dtype), dtype in (torch.float16, torch.bfloat16)
     cut_off = subject.family == "matmul" and half and (x.is_cuda or rung == "hopper_model")

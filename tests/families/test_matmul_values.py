@@ -74,6 +74,7 @@ def test_factors_of_integers(function: str, dtype: str, device: str) -> None:
 
 # --- Any shape and strides ------------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_large_strides(device: str) -> None:
     """Rows, and matrices of a batch, more than 2^31 elements apart."""
