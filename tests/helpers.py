@@ -137,6 +137,10 @@ def initial(function: str, dtype: torch.dtype) -> float:
     return not least if dtype == torch.bool else torch.iinfo(dtype).min if least else torch.iinfo(dtype).max
 
 
+def scan(function: str, x: torch.Tensor, dim: int, **options: Any) -> tuple[torch.Tensor, ...]:
+    return parts(getattr(tr, function)(x, dim, **options))
+
+
 def torch_once(function: str, x: torch.Tensor, dim: int, **options: Any) -> tuple[torch.Tensor, ...]:
     """torch's own scan; of half precision, where torch rounds at each step, that of float32, rounded once: of sums and
     products on a GPU, of logcumsumexp in the gradient anywhere."""
@@ -264,16 +268,6 @@ def special_rows(n: int, dtype: str, function: str) -> torch.Tensor:
     return x
 
 
-def views(x: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The same elements in other memory: transposed, every third, and at each misaligned base."""
-    yield x.T.contiguous().T
-    wide = torch.full((*x.shape[:-1], 3 * x.shape[-1] + 1), 1, dtype=x.dtype, device=x.device)
-    wide[..., 1::3] = x
-    yield wide[..., 1::3]
-    for offset in range(1, 16 // x.element_size() + 1):
-        yield torch.cat([x.new_ones(offset), x.reshape(-1)])[offset:].view(x.shape)
-
-
 def empties(shape: Sequence[int], device: str = "cpu") -> Iterator[torch.Tensor]:
     """Tensors without elements whose dims lie in memory in any order: most of them do not merge."""
     for order in itertools.permutations(range(len(shape))):
@@ -353,14 +347,11 @@ def unsupported(name: str) -> torch.Tensor:
         return UNSUPPORTED[name]()
 
 
-def assert_raises_as_torch(wrong: Call, function: str, x: torch.Tensor, message: str, type_error: bool) -> None:
-    """The type that torch raises, or a TypeError, and the message."""
+def assert_raises_as_torch(wrong: Call, function: str, x: torch.Tensor, message: str) -> None:
+    """The type that torch raises, and the message."""
     with pytest.raises(Exception) as torchs:
         wrong(getattr(torch, function), x)
-    expected = TypeError if type_error else torchs.type
-    with pytest.raises(expected, match=f"(?s){message}") as ours:
-        wrong(getattr(tr, function), x)
-    assert ours.type is expected
+    assert_raises(torchs.type, lambda t: wrong(getattr(tr, function), t), message, x)
 
 
 def assert_unharmed(function: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -386,17 +377,23 @@ def compiled_torch_type() -> type[BaseException]:
     return compiled.type
 
 
-def assert_raises_compiled(error: type[Exception], function: Call, message: str) -> None:
-    """The exception of eager mode; with fullgraph that of Dynamo, which says ours."""
-    with pytest.raises(error, match=f"(?s){message}") as eager:
-        function(torch.ones(3, 4))
-    assert eager.type is error
-    with pytest.raises(Exception, match=f"(?s){message}") as compiled:
-        torch.compile(function, backend="eager")(torch.ones(3, 4))
-    assert compiled.type is (compiled_torch_type() if error is IndexError else error)
-    torch._dynamo.reset()
-    with pytest.raises(Exception, match=f"(?s){message}"):
-        torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3, 4))
+def assert_raises(error: type[BaseException], call: Call, words: str, *x: torch.Tensor, way: str = "eager") -> str:
+    """The very type, compiled and within a transform, too; with fullgraph that of Dynamo, which says ours."""
+    if way in ("compile", "fullgraph"):
+        torch._dynamo.reset()
+        made = torch.compile(lambda *t: call(*t), backend="eager", fullgraph=way == "fullgraph")
+    else:
+        made = {"eager": lambda f: f, "vmap": torch.vmap, "grad": torch.func.grad}[way](call)
+    with pytest.raises(Exception if way == "fullgraph" else error, match=f"(?s){words}") as raised:
+        made(*(t.unsqueeze(0) for t in x) if way == "vmap" else x)
+    assert way == "fullgraph" or raised.type is error
+    return str(raised.value)
+
+
+def assert_raises_compiled(error: type[BaseException], call: Call, words: str, *x: torch.Tensor) -> None:
+    """In both ways, of an index as torch's own does it."""
+    assert_raises(compiled_torch_type() if error is IndexError else error, call, words, *x, way="compile")
+    assert_raises(error, call, words, *x, way="fullgraph")
 
 
 def right_or_raises(ours: Callable[[], torch.Tensor | None], expected: torch.Tensor, refusal: str) -> None:

@@ -9,46 +9,18 @@ from typing import Any
 
 import torch
 from helpers import DTYPES, FLOATS, INTEGERS, random, raw
+from subjects import SUBJECTS
 
 import torch_reductions as tr
 from torch_reductions import catalog
 
 RECORDS = {record.name: record for record in catalog.PRODUCTS}
 
-# The tensors of a call, and its options.
+# The shapes of a call's tensors, and its options; of matmul that of two vectors first.
 CALLS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
-    "mm": [([(3, 4), (4, 2)], {}), ([(1, 3), (3, 1)], {}), ([(2, 0), (0, 3)], {}), ([(0, 2), (2, 3)], {})],
-    "bmm": [([(2, 3, 4), (2, 4, 2)], {}), ([(0, 3, 4), (0, 4, 2)], {})],
-    "addmm": [
-        ([(3, 2), (3, 4), (4, 2)], {}),
-        ([(2,), (3, 4), (4, 2)], {"beta": 0.5, "alpha": -2}),
-        ([(3, 1), (3, 4), (4, 2)], {"beta": 2}),
-        ([(), (3, 4), (4, 2)], {"alpha": 0.3}),
-        ([(1, 2), (3, 4), (4, 2)], {"beta": 0, "alpha": 3}),
-        ([(2,), (0, 4), (4, 2)], {}),
-    ],
-    "baddbmm": [
-        ([(2, 3, 2), (2, 3, 4), (2, 4, 2)], {"beta": 0.5, "alpha": -2}),
-        ([(2, 1, 2), (2, 3, 4), (2, 4, 2)], {}),
-        ([(3, 1), (2, 3, 4), (2, 4, 2)], {"beta": -1}),
-        ([(), (2, 3, 4), (2, 4, 2)], {"alpha": 2}),
-    ],
-    "matmul": [
-        ([(4,), (4,)], {}),
-        ([(4,), (4, 2)], {}),
-        ([(3, 4), (4,)], {}),
-        ([(2, 3, 4), (4, 2)], {}),
-        ([(2, 1, 3, 4), (3, 4, 2)], {}),
-        ([(4,), (2, 4, 3)], {}),
-        ([(2, 3, 4), (4,)], {}),
-    ],
-    "linear": [
-        ([(2, 3, 4), (2, 4), (2,)], {}),
-        ([(4,), (2, 4), (2,)], {}),
-        ([(3, 4), (2, 4)], {}),
-        ([(3, 4), (4,)], {}),
-        ([(4,), (4,)], {}),
-    ],
+    name: [(list(c.shapes.values()), c.options) for c in sorted(s.samples, key=lambda c: c.name != "vectors")]
+    for name, s in SUBJECTS.items()
+    if s.family == "matmul"
 }
 
 

@@ -94,9 +94,11 @@ def segments(length: int, count: int, dtype: torch.dtype = torch.int64) -> Tenso
 
 
 def random_mask(shape: Shape) -> Tensor:
-    """Of every density, none and all among them; of the whole shape, of its last dims, of one element for all."""
+    """Of every density, none and all among them; whole, broadcast along any dim, of the last dims, of one for all."""
     density = torch.tensor([0.0, 0.02, 0.5, 0.98, 1.0])[torch.randint(5, ())]
-    of = [shape, shape[1:], tuple(1 if d == 0 else n for d, n in enumerate(shape)), (), shape][torch.randint(5, ())]
+    one = torch.randint(max(len(shape), 1), ())
+    some = [shape[1:], tuple(1 if d == one else n for d, n in enumerate(shape))] if len(shape) > 1 else [shape, shape]
+    of = [shape, shape, (), *some][torch.randint(5, ())]
     return torch.rand(of) < density
 
 
@@ -336,11 +338,12 @@ LAYOUTS = [
     "misaligned",
     "expanded",
     "expanded_last",
+    "overlapping",
 ]
 
 
 def laid_out(x: Tensor, layout: str, device: str = "cpu", shift: int = 1) -> Tensor:
-    """The same elements in other memory, beside ones; expanded: those of one slice again and again."""
+    """The same elements in other memory, beside ones; expanded, overlapping: a part of them again and again."""
     x = x.to(device)
     if x.ndim == 0 or layout == "contiguous":
         return x
@@ -358,6 +361,8 @@ def laid_out(x: Tensor, layout: str, device: str = "cpu", shift: int = 1) -> Ten
         return x.new_ones((2 * x.shape[0], *x.shape[1:]))[::2].copy_(x)
     if layout == "misaligned":
         return torch.cat([x.new_ones(shift), x.reshape(-1)])[shift:].view(x.shape)
+    if layout == "overlapping":
+        return x.reshape(-1).as_strided(x.shape, [1] * x.ndim)
     dim = 0 if layout == "expanded" else x.ndim - 1
     return x.narrow(dim, 0, min(1, x.shape[dim])).expand(x.shape)
 
@@ -419,8 +424,8 @@ def magnitude(subject: Subject, sample: Sample, tensors: list[Tensor], exact: Te
 
 def allowed(subject: Subject, sample: Sample, x: Tensor, exact: Tensor, magnitude: Tensor, rung: str) -> Tensor:
     """One rounding of the result, and half a unit of the accumulator with each on the way to it. Tensor cores cut off
-    and lose up to 4 units; cuBLAS adds parts that are already rounded; float64 is judged by another sum in float64, which
-    may be a chain: of equal elements its roundings go the same way."""
+    and lose up to 4 units; cuBLAS adds parts that are already rounded; float64 is judged by another sum in float64,
+    which may be a chain: of equal elements its roundings go the same way."""
     dtype = sample.options.get("dtype", x.dtype)
     info, half = torch.finfo(dtype), dtype in (torch.float16, torch.bfloat16)
     cut_off = subject.family == "matmul" and half and (x.is_cuda or rung == "hopper_model")

@@ -94,12 +94,15 @@ LONGER = [2**16 + 1, 2**17]
 
 @table("function dtype device", DEFINED)
 def test_powers_of_two_and_their_neighbours(function: str, dtype: str, device: str) -> None:
-    """Where a full last tile or chunk must end as the definition says."""
+    """Where a full last tile or chunk must end as the definition says; and what has no dims."""
     subject = SUBJECTS[function]
     longer = LONGER if subject.family in ALONG and dtype in ("float32", "bfloat16") else []
     short = [n for n in POWERS if n < (2**14 if subject.family in ALONG else 1200)]
     for form, n in enumerate([*short, *longer]):
         sample = sized(subject, n, form=form)
+        check(subject, sample, wild_tensors(subject, sample, dtype, special=False), device)
+    for form in range(forms(subject)) if subject.family in ("reduce", "scan", "recurrence") else ():
+        sample = along(subject, (), 0, form)
         check(subject, sample, wild_tensors(subject, sample, dtype, special=False), device)
 
 
@@ -112,10 +115,11 @@ def test_special_values(function: str, dtype: str, device: str) -> None:
         rows = special_rows(n, dtype, fold_of(function))
         for form in (next(turns) for _ in range(min(forms(subject), 6))):
             sample = along(subject, tuple(rows.shape), 1, form)
-            x = wild_tensors(subject, sample, dtype)
-            x[list(sample.shapes).index("tokens" if function == "linear_recurrence" else "input")] = rows
-            for layout in ("contiguous", "transposed"):
-                check(subject, sample, x, device, [layout] * 3)
+            for i in range(2 if function == "linear_recurrence" else 1):  # gates and tokens
+                x = wild_tensors(subject, sample, dtype)
+                x[i] = rows
+                for layout in ("contiguous", "transposed"):
+                    check(subject, sample, x, device, [layout] * 3)
 
 
 # --- The layout does not matter -------------------------------------------------------------------------------------
@@ -132,7 +136,7 @@ OF_A_RESULT = [row for row in on_every_rung(lambda s: s.family == "distance") if
 
 @table("function rung dtype device", IN_ONE_ORDER + OF_A_RESULT)
 def test_layouts(function: str, rung: str, dtype: str, device: str) -> None:
-    """The same elements in other memory, from every misaligned base; expanded as copied: the same bits."""
+    """The same elements, offsets and masks in other memory, from every misaligned base; expanded as copied."""
     subject = SUBJECTS[function]
     for sample in some_calls(subject):
         x = [t.to(device) for t in wild_tensors(subject, sample, dtype)]
@@ -144,7 +148,10 @@ def test_layouts(function: str, rung: str, dtype: str, device: str) -> None:
             same(call(*moved), expected, what)
             for i in range(len(x)) if len(x) > 1 else ():
                 same(call(*x[:i], moved[i], *x[i + 1 :]), expected, (*what, i))
-        for layout in ("expanded", "expanded_last"):
+        for layout in ("transposed", "sliced") if sample.fixed else ():
+            apart = {name: laid_out(t, layout, device) for name, t in sample.fixed.items()}
+            same(subject.bind(sample, device, variant=rung, **apart)(*x), expected, (sample.options, layout))
+        for layout in ("expanded", "expanded_last", "overlapping"):
             wide = [laid_out(t, layout, device) for t in x]
             same(call(*wide), call(*(t.contiguous() for t in wide)), (sample.shapes, sample.options, layout))
 

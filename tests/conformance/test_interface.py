@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import inspect
+import itertools
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, UNSUPPORTED, assert_lists_variants, numpy, parts, unsupported
-from subjects import SUBJECTS, Subject, cases, few, first, loss
+from helpers import DEVICES, UNSUPPORTED, assert_lists_variants, assert_raises, numpy, parts, table, unsupported
+from subjects import SUBJECTS, Subject, cases, few, first, loss, same
 
 import torch_reductions as tr
 from torch_reductions import library
@@ -18,6 +20,7 @@ from torch_reductions import library
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
 Tensor = torch.Tensor
 NAMES = sorted({rung.name for family in library.FAMILIES for rung in library.ladder(family)})
+WAYS = ["eager", "compile", "fullgraph"]
 WITH_A_DIM = [name for name, subject in SUBJECTS.items() if "dim" in inspect.signature(subject.function).parameters]
 
 
@@ -81,13 +84,16 @@ def test_unsupported_tensors(function: str, sample: str, kind: str, capfd: pytes
     assert capfd.readouterr() == ("", "")
 
 
-@cases(samples=first, device=DEVICES, variant=["fastest", "", "Ordered", "cub "])
-def test_unknown_variant_lists_those_that_exist(function: str, sample: str, device: str, variant: str) -> None:
+@cases(samples=first, device=DEVICES, variant=["fastest", "", "Ordered", "cub "], way=WAYS)
+def test_unknown_variant_lists_those_that_exist(
+    function: str, sample: str, device: str, variant: str, way: str
+) -> None:
     subject = SUBJECTS[function]
     x = right_call(subject, device)
-    with pytest.raises(ValueError, match="variant") as error:
-        subject.bind(subject.sample(sample), device, variant=variant)(*x)
-    assert_lists_variants(str(error.value), function, device, variant)
+    message = assert_raises(
+        ValueError, subject.bind(subject.sample(sample), device, variant=variant), "variant", *x, way=way
+    )
+    assert_lists_variants(message, function, device, variant)
     assert parts(subject.bind(subject.sample(sample), device)(*x))[0].device.type == device
 
 
@@ -103,53 +109,95 @@ def test_variant_of_another_device_or_family(function: str, sample: str, device:
             subject.bind(call, device, variant=name)(*x)
     numbers = {rung.number for family in library.FAMILIES for rung in library.ladder(family)}
     for number in {7, *numbers} - {subject.number(name) for name in exist} if subject.operator else ():
-        with pytest.raises((RuntimeError, ValueError), match=rf"(?s)variant.*{number}"):
+        with pytest.raises((RuntimeError, ValueError), match=rf"(?s)variant.*{number}.*{exist[-1]}"):
             subject.of_operator(call, device, variant=number)(*x)
 
 
-@cases(samples=first, variant=[3, None, ["auto"]])
-def test_variant_of_a_wrong_type(function: str, sample: str, variant: object) -> None:
+@cases(samples=first, variant=[3, None, ["auto"]], way=WAYS)
+def test_variant_of_a_wrong_type(function: str, sample: str, variant: object, way: str) -> None:
     subject = SUBJECTS[function]
-    with pytest.raises(TypeError, match=r"(?s)variant.*str"):
-        subject.bind(subject.sample(sample), variant=variant)(*right_call(subject))
+    assert_raises(
+        TypeError, subject.bind(subject.sample(sample), variant=variant), "variant.*str", *right_call(subject), way=way
+    )
 
 
-@pytest.mark.parametrize("wrong", [None, "list", "array", 2.0])
-@pytest.mark.parametrize("function", SUBJECTS)
-def test_no_tensor(function: str, wrong: object) -> None:
+# What is no tensor, and the words on it.
+NO_TENSORS = {
+    "list": ([1.0], r"not \[1\.0\] of type list.*torch\.tensor"),
+    "array": (None, r"not ndarray; pass torch\.from_numpy"),
+    "None": (None, "None"),
+    "number": (2.0, r"2\.0"),
+}
+
+
+# Dynamo makes a tensor of an array.
+@table(
+    "function wrong way",
+    [row for row in itertools.product(SUBJECTS, NO_TENSORS, WAYS) if row[1:] != ("array", "fullgraph")],
+)
+def test_no_tensor(function: str, wrong: str, way: str, capfd: pytest.CaptureFixture[str]) -> None:
     """As any of the tensors: its name, what was passed, and what would be right."""
     subject = SUBJECTS[function]
     call = subject.samples[0]
     x = right_call(subject)
-    bad = {"list": [1.0], "array": numpy().ones(3)}.get(str(wrong), wrong)
-    said = {"list": r"not \[1\.0\] of type list.*torch\.tensor", "array": r"not ndarray; pass torch\.from_numpy"}
+    bad, said = NO_TENSORS[wrong]
+    bad = numpy().ones(3) if wrong == "array" else bad
     for i, name in enumerate(call.shapes):
-        if name == "bias" and wrong is None:
+        if name == "bias" and bad is None:
             continue
-        with pytest.raises(
-            TypeError, match=f"(?s){function}.*'{name}' must be Tensor.*{said.get(str(wrong), str(wrong))}"
-        ):
-            subject.bind(call)(*x[:i], bad, *x[i + 1 :])
+        words = f"{function}.*'{name}' must be Tensor.*{said}"
+        assert_raises(TypeError, lambda *t, i=i: subject.bind(call)(*t[:i], bad, *t[i + 1 :]), words, *x, way=way)
+    subject.bind(call)(*x)
+    assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("transform", ["vmap", "grad"])
-@pytest.mark.parametrize("dim", ["0", True, [True], {0}, 1.0, b"0"], ids=repr)
-@pytest.mark.parametrize("function", WITH_A_DIM)
-def test_dim_of_a_wrong_type(function: str, dim: Any, transform: str) -> None:
+# What is no dim, and what of it is said; of functions along one dim alone.
+WRONG_DIMS = {
+    "a string": ("0", "str"),
+    "a list of strings": (["0"], "(str|list)"),
+    "a bool": (True, "True"),
+    "a list of bool": ([True], "True"),
+    "a set": ({0}, r"\{0\} of type set"),
+    "a float": (1.0, "float"),
+    "bytes": (b"0", "bytes"),
+    "a range": (range(1), "range"),
+    "an array": (None, "ndarray"),
+    "a tensor of floats": (torch.tensor(1.0), "Tensor"),
+}
+WRONG_FOR_ONE = {"None": (None, "None"), "a list": ([0], "list"), "a tuple": ((0, 1), "tuple")}
+
+
+def ways_of(wrong: str) -> list[str]:
+    """Dynamo makes an int of a tensor, a tensor of an array, and refuses an int of None in words of its own."""
+    own = {"None": ["compile"], "an array": [], "a tensor of floats": []}
+    return ["eager", "vmap", "grad", *own.get(wrong, ["compile", "fullgraph"])]
+
+
+def wrong_dims() -> Iterator[tuple[str, str, str, str]]:
+    for function, device in itertools.product(WITH_A_DIM, DEVICES):
+        reduces = SUBJECTS[function].family == "reduce"
+        several = reduces and not function.startswith("arg")
+        names = [*WRONG_DIMS, *(name for name in WRONG_FOR_ONE if not several and not (reduces and name == "None"))]
+        yield from ((function, name, way, device) for name in names for way in ways_of(name))
+
+
+@table("function wrong way device", wrong_dims())
+def test_dim_of_a_wrong_type(
+    function: str, wrong: str, way: str, device: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Under transforms as without."""
     subject = SUBJECTS[function]
-    x = right_call(subject)
-    bad = subject.bind(subject.samples[0], dim=dim)
-    with pytest.raises(TypeError, match=r"dim.*int"):
-        bad(*x)
-    make = torch.vmap if transform == "vmap" else torch.func.grad
-    with pytest.raises(TypeError, match=r"dim.*int"):
-        make(bad)(*(t.unsqueeze(0) for t in x) if transform == "vmap" else x)
+    dim, said = {**WRONG_DIMS, **WRONG_FOR_ONE}[wrong]
+    dim = numpy().array([1, 0]) if wrong == "an array" else dim
+    x = right_call(subject, device)
+    assert_raises(TypeError, subject.bind(subject.samples[0], device, dim=dim), f"dim.*int.*{said}", *x, way=way)
+    subject.bind(subject.samples[0], device)(*x)
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("function", WITH_A_DIM)
 def test_dims_that_torch_takes(function: str) -> None:
-    """Integers of NumPy and of tensors."""
+    """Integers of NumPy and of tensors; compiled, too."""
     subject = SUBJECTS[function]
     call = next(
         sample for sample in subject.samples if isinstance(sample.options.get("dim"), int) or not sample.options
@@ -157,9 +205,10 @@ def test_dims_that_torch_takes(function: str) -> None:
     x = subject.tensors(call)
     dim = call.options.get("dim", 1)
     expected = parts(subject.bind(call, dim=dim)(*x))
-    for same in (numpy().int64(dim), numpy().int8(dim), torch.tensor(dim)):
-        for actual, right in zip(parts(subject.bind(call, dim=same)(*x)), expected, strict=True):
-            assert torch.equal(actual, right)
+    for given in (numpy().int64(dim), numpy().int8(dim), torch.tensor(dim)):
+        f = subject.bind(call, dim=given)
+        same(f(*x), expected)
+        same(torch.compile(lambda *t, f=f: f(*t), backend="eager")(*x), expected)
 
 
 # --- After an exception -----------------------------------------------------------------------------------------------

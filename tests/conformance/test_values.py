@@ -26,6 +26,7 @@ from helpers import (
 from numerics import (
     ALONG,
     LAYOUTS,
+    across,
     allowed,
     along,
     close,
@@ -95,7 +96,8 @@ def cases_of(function: str, dtype: str, shape: Any, device: str) -> list[Case]:
     """Every layout along every dim, each form in its turn; of large tensors one layout and a few forms."""
     subject = SUBJECTS[function]
     if shape == "catalog":
-        return [case(subject, sample, x, dtype) for sample, x in of_the_catalog(subject, dtype, device)]
+        calls = itertools.chain(of_the_catalog(subject, dtype, device), of_random_sizes(subject, dtype, device))
+        return [case(subject, sample, x, dtype) for sample, x in calls]
     n, result, turns = torch.Size(shape).numel(), [], itertools.count()
     dims = dims_of(function, len(shape)) if subject.family == "reduce" else {-1, *range(len(shape) - 1)}
     for layout, dim in itertools.product(LAYOUTS if 0 < n < 2**15 and shape else LAYOUTS[:1], dims):
@@ -127,6 +129,16 @@ def of_the_catalog(subject: Subject, dtype: str, device: str) -> Any:
         shapes = dict(zip(subject.samples[0].shapes, (r.shape for r in tensors), strict=False))
         sample = Sample("", shapes, dict(zip(("height", "width"), numbers, strict=False)))
         yield sample, [r.tensor(getattr(torch, dtype), device) for r in tensors]
+
+
+def of_random_sizes(subject: Subject, dtype: str, device: str) -> Any:
+    """Of a few or of many rows, terms and columns, each tensor in a layout of its own."""
+    for form in range(20):
+        m, k, n = (int(torch.randint((41, 131)[torch.randint(2, ())], ())) for _ in range(3))
+        sample = across(subject, m, k, n, form)
+        layouts = [LAYOUTS[i] for i in torch.randint(len(LAYOUTS), (3,))]
+        x = plain_tensors(subject, sample, dtype)
+        yield sample, [laid_out(t, layout, device) for t, layout in zip(x, layouts, strict=False)]
 
 
 def shapes_of(function: str, dtype: str) -> list[Any]:

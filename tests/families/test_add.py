@@ -14,6 +14,7 @@ from helpers import (
     FLOATS,
     INTEGERS,
     are_bools,
+    assert_raises,
     assert_same_bits,
     needs_cuda,
     odd_bytes,
@@ -384,8 +385,6 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[Any], Any], str]] = {
     "too large for bfloat16": (RuntimeError, lambda f: f(B, B, alpha=3.4e38), "bfloat16 without overflow"),
     "no int of 64 bits": (OverflowError, lambda f: f(X, X, alpha=2**64), "int too big to convert"),
     "a string": (TypeError, lambda f: f(X, X, alpha="two"), "'alpha' must be Number, not 'two' of type str"),
-    "None": (TypeError, lambda f: f(X, None), "'other' must be Tensor, not None"),
-    "a list": (TypeError, lambda f: f([1.0], X), "'input' must be Tensor.*torch.tensor"),
 }
 
 
@@ -395,16 +394,14 @@ def test_errors(what: str) -> None:
     error, call, message = ERRORS[what]
     with pytest.raises(error):
         call(torch.add)
-    with pytest.raises(error, match=f"(?is){message}") as ours:
-        call(tr.add)
-    assert ours.type is error and str(ours.value).startswith("add()")
+    assert assert_raises(error, lambda: call(tr.add), f"(?i:{message})").startswith("add()")
 
 
 @pytest.mark.parametrize("alpha", [1, 2, 2.0])
 def test_complex_tensors_are_refused(alpha: float) -> None:
     """Whatever the factor, and whichever of the two is complex."""
     for given in ((X + 0j, X + 0j), (X + 0j, X), (X, X + 0j)):
-        with pytest.raises(NotImplementedError, match='"add" not implemented for .* of type complex64'):
+        with pytest.raises(NotImplementedError, match=r'"add" not implemented for .* of type complex64'):
             tr.add(*given, alpha=alpha)
 
 

@@ -13,6 +13,7 @@ from helpers import (
     DEVICES,
     DISTANCES,
     FLOATS,
+    assert_raises,
     assert_same_bits,
     assert_unharmed,
     cases,
@@ -23,7 +24,7 @@ from helpers import (
 import torch_reductions as tr
 from torch_reductions import catalog, reference
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
 RECORDS = {record.name: record for record in catalog.DISTANCES}
 SUM, GRID = DISTANCES
 OTHER_ORDER = "constant_divergent"
@@ -31,11 +32,6 @@ OPERATORS = {name: getattr(torch.ops.torch_reductions, name) for name in DISTANC
 # Points and centers: no whole blocks, each way of holding coordinates, several parts of constant memory.
 SIZES = [((1, 3), 1), ((1000, 3), 20), ((300, 2), 33), ((257, 1), 5), ((70, 17), 9), ((2, 3, 5, 4), 6), ((3000, 3), 7)]
 LARGE = ((50, 3), 9000)  # 108,000 bytes of float32: more than constant memory holds
-
-
-@pytest.fixture(autouse=True)
-def clean_dynamo(fresh_dynamo: None) -> None:
-    """Nothing compiled before."""
 
 
 def tensors(
@@ -211,24 +207,19 @@ WRONG: dict[str, Wrong] = {
     "very many dims": (lambda: call(SUM, ONES([1] * 65), ONES(4, 1)), RuntimeError, "^points has 65 dimensions; only"),
     "devices": (lambda: call(SUM, ONES(3, 2), ONES(4, 2, device="meta")), RuntimeError, "centers is on meta"),
     "integers": (lambda: call(SUM, ONES(3, 2).int(), ONES(4, 2).int()), NotImplementedError, "points of type int32"),
-    "a list": (lambda: call(SUM, [1.0], ONES(4, 2)), TypeError, r"'points' must be Tensor.*pass torch\.tensor"),
-    "no centers": (lambda: call(SUM, ONES(3, 2), None), TypeError, "'centers' must be Tensor, not None"),
     "a grid in space": (lambda: call(GRID, 3, 4, ONES(4, 3)), RuntimeError, r"centers must be \[C, 2\].*\[4, 3\]"),
     "a negative height": (lambda: call(GRID, -3, 4, ONES(4, 2)), RuntimeError, "height is -3; it must not be negative"),
     "a negative width": (lambda: call(GRID, 3, -4, ONES(4, 2)), RuntimeError, "width is -4"),
     "half a pixel": (lambda: call(GRID, 3, 0.5, ONES(4, 2)), TypeError, "'width' must be int, not 0.5"),
     "a flag": (lambda: call(GRID, True, 3, ONES(4, 2)), TypeError, "'height' must be int, not True"),
     "whole centers": (lambda: call(GRID, 3, 4, ONES(4, 2).long()), NotImplementedError, r"centers\.to\(torch\.float32"),
-    "no grid": (lambda: call(GRID, 3, 4, 5), TypeError, "'centers' must be Tensor, not 5"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_bad_input(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     body, error, message = WRONG[name]
-    with pytest.raises(error, match=f"(?s){message}") as found:
-        body()
-    assert found.type is error
+    assert_raises(error, body, message)
     assert_unharmed("sum", capfd)
 
 
@@ -249,8 +240,6 @@ def test_bad_input_of_the_operators() -> None:
     ):
         with pytest.raises(RuntimeError, match=message):
             OPERATORS[function](*args)
-        with pytest.raises(RuntimeError, match="choose from auto"):
-            OPERATORS[function](*((ONES(3, 2), ONES(4, 2)) if function == SUM else (ONES(4, 2), 3, 4)), variant=999)
 
 
 def test_bad_input_compiled() -> None:

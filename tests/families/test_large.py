@@ -172,7 +172,7 @@ def test_out_of_memory_in_older_torch(function: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("device", DEVICES)
 def test_out_of_memory_for_a_gradient(device: str) -> None:
     """In a process that may have little memory more."""
-    said = run_python(f"""
+    said = run_python(rf"""
         import re, resource, torch, torch_reductions as tr
         n, device = 2**26, {device!r}
         x = torch.zeros(n, device=device, requires_grad=True)

@@ -22,10 +22,13 @@ from helpers import (
     needs_cuda,
     odd_bytes,
     parts,
+    scan,
     table,
     takes,
     wild,
 )
+from numerics import segments
+from subjects import SUBJECTS, same
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
@@ -40,15 +43,6 @@ ON_DEVICES = [(*pair, device) for pair in PAIRS for device in DEVICES]
 FORM_NAMES = list(FORMS)
 
 
-def scan(function: str, x: Tensor, dim: int, **options: Any) -> Tensors:
-    return parts(getattr(tr, function)(x, dim, **options))
-
-
-def same(actual: Tensors, expected: Tensors, what: object = "") -> None:
-    for a, e in zip(actual, expected, strict=True):
-        assert_same_bits(a, e, what)
-
-
 def random_mask(shape: tuple[int, ...], device: str = "cpu") -> Tensor:
     """Of every density, none and all among them."""
     density = torch.tensor([0.0, 0.02, 0.5, 0.98, 1.0])[torch.randint(5, ())]
@@ -59,15 +53,6 @@ def identity(function: str, dtype: torch.dtype) -> float:
     return -0.0 if function == "cumsum" else initial(function, dtype)
 
 
-def masks(shape: tuple[int, ...], device: str) -> list[Tensor]:
-    """Whole, transposed, strided, broadcast over every dim, with fewer dims, one element for all."""
-    whole = random_mask(shape, device)
-    result = [whole, whole.mT.contiguous().mT if len(shape) > 1 else whole]
-    result += [random_mask((*shape[:-1], 2 * shape[-1]), device)[..., ::2]] if shape else []
-    result += [random_mask((*shape[:d], 1, *shape[d + 1 :]), device) for d in range(len(shape))]
-    return [*result, random_mask(shape[1:], device), random_mask((), device)]
-
-
 def takes_masks(row: tuple[str, str, str, str]) -> bool:
     return row[3] == "cpu" or row[1] in ("auto", "ordered")
 
@@ -75,29 +60,18 @@ def takes_masks(row: tuple[str, str, str, str]) -> bool:
 # --- Values and bits --------------------------------------------------------------------------------------------------
 
 
-@table("function dtype device", ON_DEVICES)
-def test_definition(function: str, dtype: str, device: str) -> None:
-    """Against the definition: in every form, layout and broadcast, as rows, as columns and in the middle."""
-    forms, turns = itertools.cycle(FORMS.items()), itertools.cycle((False, True))
-    for shape in ((), (7,), (1025,), (3, 130), (130, 3), (40, 33), (2, 3, 4, 5), (0,), (0, 3), (3, 0)):
-        x = wild(shape, dtype, function)
-        for dim, mask in itertools.product(range(max(len(shape), 1)), masks(shape, "cpu")):
-            form, options = next(forms)
-            y = x.mT.contiguous().mT if x.ndim > 1 and next(turns) else x
-            expected = parts(getattr(reference, function)(x, dim, mask=mask, **options))
-            actual = scan(function, y.to(device), dim, mask=mask.to(device), **options)
-            same(actual, expected, (shape, dim, form, mask.shape, mask.stride()))
-
-
 @table("function dtype device", [row for row in ON_DEVICES if row[1] in ("float32", "bfloat16", "uint8")])
 def test_long_lines(function: str, dtype: str, device: str) -> None:
-    """Lines of many tiles, alone, few, and as columns."""
+    """Lines of many tiles, alone, few, and as columns; and long segments of them."""
     for i, (shape, dim) in enumerate(
         [((70_001,), 0), ((2, 65_536), 1), ((9000, 7), 0), ((300, 700), 0), ((2, 5000, 3), 1)]
     ):
         x, mask, options = wild(shape, dtype, function), random_mask(shape), FORMS[FORM_NAMES[i % 6]]
-        expected = parts(getattr(reference, function)(x, dim, mask=mask, **options))
-        same(scan(function, x.to(device), dim, mask=mask.to(device), **options), expected, (shape, options))
+        for cu_seqlens in (None, segments(shape[dim], 9)) if "include_initial" not in options else (None,):
+            given = {"mask": mask, "cu_seqlens": cu_seqlens}
+            expected = parts(SUBJECTS[function].definition(input=x, dim=dim, **given, **options))
+            given = {name: t if t is None else t.to(device) for name, t in given.items()}
+            same(scan(function, x.to(device), dim, **given, **options), expected, (shape, options))
 
 
 @table("function device", itertools.product(SCANS, DEVICES))
@@ -117,24 +91,12 @@ def test_bools_of_any_byte(function: str, device: str) -> None:
                 same(scan(function, odd, dim, **options), scan(function, flags, dim, **options))
 
 
-@table("function rung dtype device", cases(SCANS))
-def test_every_rung_hides(function: str, rung: str, dtype: str, device: str) -> None:
-    """As if the identity stood there, which in such types has no index; or the rung says that it does not."""
-    x = torch.randint(1, 3, (5, 70, 3)).to(device, getattr(torch, dtype))
-    mask = random_mask(x.shape, device)
-    if device == "cuda" and rung not in ("auto", "ordered"):
-        with pytest.raises(NotImplementedError, match=f"{rung}.*mask.*'auto' or 'ordered'"):
-            scan(function, x, 1, mask=mask, variant=rung)
-        return
-    filled = torch.where(mask, x, torch.full_like(x, identity(function, x.dtype)))
-    for options, dim in itertools.product(FORMS.values(), range(3)):
-        actual = scan(function, x, dim, mask=mask, variant=rung, **options)
-        expected = scan(function, filled, dim, variant=rung, **options)
-        torch.testing.assert_close(actual[0], expected[0])
-        for index in actual[1:]:  # names what takes part and has the value
-            found = torch.atleast_1d(x).gather(dim, index.clamp(min=0))
-            assert torch.equal(found[index >= 0], actual[0][index >= 0])
-            assert mask.gather(dim, index.clamp(min=0))[index >= 0].all()
+@needs_cuda
+@table("function rung dtype", [row[:3] for row in cases(SCANS) if not takes_masks(row)])
+def test_the_textbooks_rungs_say_that_they_take_none(function: str, rung: str, dtype: str) -> None:
+    x = torch.ones(5, device="cuda").to(getattr(torch, dtype))
+    with pytest.raises(NotImplementedError, match=f"{rung}.*mask.*'auto' or 'ordered'"):
+        scan(function, x, 0, mask=x > 0, variant=rung)
 
 
 @table("function rung device", [row[:2] + row[3:] for row in cases(SCANS, ["float32"]) if takes_masks(row)])
@@ -189,51 +151,6 @@ def test_an_element_that_is_no_larger_than_nothing(function: str, dtype: str, de
         same(scan(function, x.to(device), dim, mask=mask.to(device)), expected)
         mask[:] = False
         assert (scan(function, x.to(device), dim, mask=mask.to(device))[1] == -1).all()
-
-
-@table("function device", itertools.product(SCANS, DEVICES))
-def test_what_is_hidden_does_not_matter(function: str, device: str) -> None:
-    """Not even NaN and infinities; nor is it changed."""
-    x, mask = wild((4, 3000), "float32", function, device, special=False), random_mask((4, 3000), device)
-    expected = scan(function, x, 1, mask=mask)
-    for value in (float("nan"), float("inf"), -float("inf")):
-        y = x.masked_fill(~mask, value)
-        before = y.clone()
-        same(scan(function, y, 1, mask=mask), expected, value)
-        assert_same_bits(y, before)
-
-
-@table("function device", itertools.product(SCANS, DEVICES))
-def test_everything_shown(function: str, device: str) -> None:
-    """The bits of the call without a mask."""
-    for shape, dim in (((3, 5000), 1), ((5000, 3), 0), ((70_001,), 0)):
-        x = wild(shape, "float32", function, device)
-        everything = torch.ones((), dtype=torch.bool, device=device)
-        same(scan(function, x, dim, mask=everything), scan(function, x, dim), shape)
-
-
-@table("function dtype device", ON_DEVICES)
-def test_packed_segments(function: str, dtype: str, device: str) -> None:
-    """Each segment as if it were alone, with its part of the mask."""
-    for lengths in ([0, 3, 100, 1, 0, 40], [5000, 17, 9000, 0], [200]):
-        n, offsets = sum(lengths), torch.tensor([0, *itertools.accumulate(lengths)], device=device)
-        for shape, dim in (((n,), 0), ((2, n, 3), 1)):
-            x = wild(shape, dtype, function, device)
-            for mask in (random_mask(shape, device), random_mask((n, *[1] * (x.ndim - dim - 1)), device)):
-                shown = mask.expand(shape)
-                for exclusive, reverse in itertools.product((False, True), repeat=2):
-                    options = {"exclusive": exclusive, "reverse": reverse}
-                    done = [
-                        scan(function, part, dim, mask=shown_part, **options)
-                        for part, shown_part in zip(x.split(lengths, dim), shown.split(lengths, dim), strict=True)
-                    ]
-                    begins = offsets[:-1].tolist()
-                    done = [
-                        (v, *(torch.where(i < 0, i, i + b) for i in more))
-                        for (v, *more), b in zip(done, begins, strict=True)
-                    ]
-                    expected = tuple(torch.cat(results, dim) for results in zip(*done, strict=True))
-                    same(scan(function, x, dim, mask=mask, cu_seqlens=offsets, **options), expected, (shape, options))
 
 
 @table("function device", itertools.product(SCANS, DEVICES))

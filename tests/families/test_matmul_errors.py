@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from helpers import DEVICES, FLOATS, needs_cuda, numpy, table
+from helpers import DEVICES, FLOATS, assert_raises, needs_cuda, numpy, table
 
 import torch_reductions as tr
 from torch_reductions import library
@@ -82,14 +82,7 @@ BAD: dict[str, tuple[Callable[[Any, Tensors], Any], str]] = {
     "input of more dims": (lambda f, x: f.addmm(x.A, x.a, x.b), r"addmm.*input of shape \[2, 3, 4\] .*\[3, 5\]"),
     "input of a batch": (lambda f, x: f.baddbmm(x.A[[0, 0, 0]], x.A, x.B), r"baddbmm.*\[3, 3, 4\] .*\[2, 3, 5\]"),
     "bias too long": (lambda f, x: f.linear(x.a, x.w, x.v), r"linear.*bias must have the 5 elements.*\[4\]"),
-    "input a list": (lambda f, x: f.mm([[1.0]], x.b), r"mm.*'input' must be Tensor.*list.*torch\.tensor"),
-    "mat2 a list": (lambda f, x: f.mm(x.a, [[1.0]]), r"mm.*'mat2' must be Tensor.*list"),
-    "an array": (lambda f, x: f.bmm(x.A, x.B.cpu().numpy()), r"bmm.*'mat2' must be Tensor.*torch\.from_numpy"),
-    "input None": (lambda f, x: f.matmul(None, x.b), r"matmul.*'input' must be Tensor.*None"),
-    "other a number": (lambda f, x: f.matmul(x.a, 2), r"matmul.*'other' must be Tensor.*2 of type int"),
-    "weight None": (lambda f, x: f.linear(x.a, None), r"linear.*'weight' must be Tensor.*None"),
     "bias a number": (lambda f, x: f.linear(x.a, x.w, 1.0), r"linear.*'bias' must be Tensor or None.*1\.0"),
-    "addmm of a number": (lambda f, x: f.addmm(1.0, x.a, x.b), r"addmm.*'input' must be Tensor.*1\.0"),
     "beta a string": (lambda f, x: f.addmm(x.c, x.a, x.b, beta="1"), r"beta"),
     "alpha None": (lambda f, x: f.baddbmm(x.c, x.A, x.B, alpha=None), r"alpha"),
     "out_dtype a string": (lambda f, x: f.mm(x.a, x.b, out_dtype="float32"), r"out_dtype"),
@@ -100,14 +93,10 @@ BAD: dict[str, tuple[Callable[[Any, Tensors], Any], str]] = {
 
 @table("name device", itertools.product(BAD, DEVICES))
 def test_bad_input(name: str, device: str, capfd: pytest.CaptureFixture[str]) -> None:
-    if name == "an array":
-        numpy()
     wrong, message = BAD[name]
     with pytest.raises(Exception) as theirs:
         wrong(TORCH, tensors())
-    with pytest.raises(theirs.type, match=f"(?s){message}") as ours:
-        wrong(tr, tensors(device))
-    assert ours.type is theirs.type
+    assert_raises(theirs.type, lambda: wrong(tr, tensors(device)), message)
     assert torch.equal(tr.mm(torch.eye(2), torch.eye(2)), torch.eye(2))
     assert capfd.readouterr() == ("", "")
 
@@ -158,9 +147,6 @@ OURS: dict[str, tuple[type[Exception], Callable[[Tensors], Any], str]] = {
     "complex bias": (NotImplementedError, lambda x: tr.linear(x.a, x.w, x.v[0].cfloat()), "complex64"),
     "bool input": (RuntimeError, lambda x: tr.addmm(x.c > 0, x.a, x.b), "addmm.*float32.*bool"),
     "float8": (NotImplementedError, lambda x: tr.matmul(*(t.to(torch.float8_e5m2) for t in (x.a, x.b))), "float8_e5m2"),
-    "no such variant": (ValueError, lambda x: tr.linear(x.a, x.w, variant="fastest"), "fastest.*auto.*ordered"),
-    "another family's": (ValueError, lambda x: tr.mm(x.a, x.b, variant="look_back"), "look_back.*ordered"),
-    "variant a number": (TypeError, lambda x: tr.bmm(x.A, x.B, variant=140), "variant.*str.*140"),
     "a slip": (ValueError, lambda x: tr.mm(x.a, x.b, variant="orderd"), "did you mean 'ordered'"),
 }
 
@@ -168,16 +154,14 @@ OURS: dict[str, tuple[type[Exception], Callable[[Tensors], Any], str]] = {
 @table("name device", itertools.product(OURS, DEVICES))
 def test_what_torch_takes_or_has_not(name: str, device: str) -> None:
     error, wrong, message = OURS[name]
-    with pytest.raises(error, match=f"(?is){message}") as raised:
-        wrong(tensors(device))
-    assert raised.type is error
+    assert_raises(error, lambda: wrong(tensors(device)), f"(?i:{message})")
 
 
 COMPILED = [
     *("shapes of mm", "shapes of baddbmm", "shapes of matmul", "shapes of linear", "batches of bmm"),
     *("batches of matmul", "a vector for mm", "by a number", "weights of linear", "types of addmm", "types of linear"),
-    *("bool of matmul", "input too long", "bias too long", "mat2 a list", "bias a number", "beta a string"),
-    *("wider than wide", "a fraction of integers", "beta a tensor", "complex weight", "no such variant", "float8"),
+    *("bool of matmul", "input too long", "bias too long", "bias a number", "beta a string"),
+    *("wider than wide", "a fraction of integers", "beta a tensor", "complex weight", "float8"),
 ]
 
 
@@ -224,9 +208,6 @@ def test_bad_input_of_the_operator(function: str) -> None:
     for call in bad:
         with pytest.raises(RuntimeError, match=function):
             operator(*call)
-    for number in (7, 90):
-        with pytest.raises(RuntimeError, match=rf"variant {number}.*{function}.*ordered \(140\)"):
-            operator(*good, variant=number)
     for out in (torch.float64, torch.float16, torch.int32):
         with pytest.raises(RuntimeError, match=f"{function}.*out_dtype"):
             operator(*good, out_dtype=out)

@@ -9,32 +9,14 @@ from collections.abc import Iterator
 import pytest
 import torch
 from helpers import DEVICES, FLOATS, INTEGERS, assert_same_bits, cases, need, random, table
+from numerics import allowed, close, magnitude, plain_tensors
+from subjects import SUBJECTS, Sample
 
 import torch_reductions as tr
 
 SMALL_INTEGERS = ["int8", "uint8", "int16"]
 HALVES = ["float16", "bfloat16"]
 WIDER = [(dtype, "float32") for dtype in HALVES] + [(dtype, "int32") for dtype in SMALL_INTEGERS]
-
-
-def allowed(
-    exact: torch.Tensor, magnitude: torch.Tensor, k: int, dtype: torch.dtype, rung: str = "auto", device: str = "cpu"
-) -> torch.Tensor:
-    """What k products and k sums may be off, each by half a unit in the last place, and the one rounding at the end.
-    Tensor cores cut off, and lose up to 4 units with each product. cuBLAS adds parts that are already rounded. float64
-    has no better judge than another sum in float64."""
-    half = dtype in (torch.float16, torch.bfloat16)
-    steps = half and (device == "cuda" or rung == "hopper_model")
-    unit = 2.0**-52 if dtype == torch.float64 else 2.0**-22 if steps else 2.0**-24
-    info = torch.finfo(dtype)
-    last = info.eps / 2 * exact.abs().clamp(min=info.smallest_normal)
-    parts = 4 * info.eps * magnitude if rung == "cublas" else 0
-    return 1.01 * last + (k + 3) * unit * magnitude + parts
-
-
-def assert_close(actual: torch.Tensor, exact: torch.Tensor, allowed: torch.Tensor, what: object = "") -> None:
-    error = (actual.cpu().double() - exact).abs()
-    assert (error <= allowed).all(), f"{what}: off by {error.max():.3g}, where {allowed.max():.3g} is allowed"
 
 
 # --- Integers -------------------------------------------------------------------------------------------------------
@@ -91,67 +73,6 @@ def test_factors_of_integers(function: str, dtype: str, device: str) -> None:
 
 
 # --- Any shape and strides ------------------------------------------------------------------------------------------
-
-LAYOUTS = ["contiguous", "column_major", "narrow", "columns_of_a_wider", "sliced", "expanded", "overlapping"]
-
-
-def laid_out(rows: int, columns: int, dtype: str, layout: str, device: str) -> torch.Tensor:
-    """A matrix of that shape which lies in that way, at a base that is rarely aligned."""
-    shift = int(torch.randint(9, ()))
-    base = {
-        "contiguous": lambda: random((rows * columns + shift,), dtype)[shift:].view(rows, columns),
-        "column_major": lambda: random((columns * rows + shift,), dtype)[shift:].view(columns, rows).T,
-        "narrow": lambda: random((rows, columns + 1 + shift), dtype)[:, shift : shift + columns],
-        "columns_of_a_wider": lambda: random((columns, rows + 1 + shift), dtype)[:, shift : shift + rows].T,
-        "sliced": lambda: random((2 * rows, 3 * columns), dtype)[::2, 1::3],
-        "expanded": lambda: random((1, columns), dtype).expand(rows, columns),
-        "overlapping": lambda: random((rows + columns + shift,), dtype).as_strided((rows, columns), (1, 1), shift),
-    }[layout]()
-    if device == "cpu" or not base.numel():
-        return base.to(device)
-    reached = 1 + sum((size - 1) * stride for size, stride in zip(base.shape, base.stride(), strict=True))
-    return base.as_strided((reached,), (1,)).to(device).as_strided(base.shape, base.stride())
-
-
-@table("rung dtype device", [c[1:] for c in cases(["mm"])])
-def test_random_shapes(rung: str, dtype: str, device: str) -> None:
-    """mm, bmm and addmm of 0 to 300 rows, columns and products."""
-    pytest.importorskip("hypothesis")
-    from hypothesis import given, settings
-    from hypothesis import strategies as st
-
-    slow = rung == "sequential" or dtype in HALVES
-    size = st.integers(0, 40) | st.integers(0, 130 if slow else 300)
-
-    @settings(deadline=None, derandomize=True, max_examples=12, database=None)
-    @given(
-        m=size,
-        k=size,
-        n=size,
-        left=st.sampled_from(LAYOUTS),
-        right=st.sampled_from(LAYOUTS),
-        function=st.sampled_from(["mm", "bmm", "addmm"]),
-        seed=st.integers(0, 2**30),
-    )
-    def check(m: int, k: int, n: int, left: str, right: str, function: str, seed: int) -> None:
-        torch.manual_seed(seed)
-        x = [laid_out(m, k, dtype, left, device), laid_out(k, n, dtype, right, device)]
-        if function == "bmm":
-            x = [torch.stack([t, laid_out(*t.shape, dtype, left, device)]) for t in x]
-        if function == "addmm":
-            x.insert(0, laid_out(m, n, dtype, LAYOUTS[seed % 5], device))
-        actual = getattr(tr, function)(*x, variant=rung)
-        reference = getattr(torch, function)
-        what = (m, k, n, left, right, function)
-        if dtype in FLOATS:
-            wide = [t.cpu().double() for t in x]
-            exact, magnitude = reference(*wide), reference(*(t.abs() for t in wide))
-            assert_close(actual, exact, allowed(exact, magnitude, k, actual.dtype, rung, device), what)
-        else:
-            wrapped = reference(*(t.cpu().long() for t in x)).to(actual.dtype)
-            assert torch.equal(actual.cpu(), wrapped), what
-
-    check()
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -212,15 +133,16 @@ def test_beta_of_zero_reads_nothing(function: str, rung: str, dtype: str, device
 @table("function device", itertools.product(["addmm", "baddbmm"], DEVICES))
 def test_factors(function: str, device: str) -> None:
     """beta and alpha as torch has them, of any number type; the sum is rounded once to half precision."""
-    batch = (2,) if function == "baddbmm" else ()
-    for dtype in FLOATS:
-        x = [random((*batch, *shape), dtype, device) for shape in ((3, 5), (3, 40), (40, 5))]
-        for beta, alpha in ((1, 1), (2, 1), (1, -3), (0.5, 0.25), (0, 2), (-1.5, 0), (True, 2)):
-            actual = getattr(tr, function)(*x, beta=beta, alpha=alpha)
-            exact = getattr(torch, function)(*(t.double() for t in x), beta=float(beta), alpha=float(alpha)).cpu()
-            magnitude = getattr(torch, function)(*(t.double().abs() for t in x), beta=abs(beta), alpha=abs(alpha)).cpu()
-            bound = allowed(exact, magnitude, 42, actual.dtype, device=device)
-            assert_close(actual, exact, bound, (beta, alpha))
+    subject, batch = SUBJECTS[function], (2,) if function == "baddbmm" else ()
+    shapes = dict(zip(subject.samples[0].shapes, ((*batch, 3, 5), (*batch, 3, 40), (*batch, 40, 5)), strict=True))
+    factors = ((1, 1), (2, 1), (1, -3), (0.5, 0.25), (0, 2), (-1.5, 0), (True, 2))
+    for dtype, (beta, alpha) in itertools.product(FLOATS, factors):
+        sample = Sample("", shapes, {"beta": beta, "alpha": alpha})
+        x = plain_tensors(subject, sample, dtype)
+        exact = subject.bind(sample, by=subject.reference)(*(t.double() for t in x))
+        on = [t.to(device) for t in x]
+        bound = allowed(subject, sample, on[0], exact, magnitude(subject, sample, x, exact), "auto")
+        close(subject.bind(sample, device)(*on), exact, bound, (beta, alpha))
 
 
 # --- out_dtype ------------------------------------------------------------------------------------------------------

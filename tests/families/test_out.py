@@ -23,6 +23,7 @@ from helpers import (
     takes,
     wild,
 )
+from subjects import same
 from torch._inductor.utils import run_and_get_code
 from torch.autograd import forward_ad
 from torch.func import functionalize, vmap
@@ -42,11 +43,6 @@ def scan(function: str, x: Tensor, dim: int, outs: tuple[Tensor, ...], **options
     result = parts(getattr(tr, function)(x, dim, out=outs if function in EXTREMES else outs[0], **options))
     assert all(a is b for a, b in zip(result, outs, strict=True))
     return result
-
-
-def same(actual: tuple[Tensor, ...], expected: tuple[Tensor, ...], what: object = "") -> None:
-    for a, e in zip(actual, expected, strict=True):
-        assert_same_bits(a, e, what)
 
 
 def strided(x: Tensor) -> Tensor:

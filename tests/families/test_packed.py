@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, DTYPES, FLOATS, SCANS, assert_same_bits, initial, needs_cuda, parts, table, views, wild
+from helpers import DEVICES, DTYPES, FLOATS, SCANS, assert_same_bits, needs_cuda, parts, scan, table, wild
+from subjects import same
 from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
@@ -42,10 +43,6 @@ def offsets(lengths: list[int], device: str = "cpu", dtype: torch.dtype = torch.
     return torch.tensor([0, *itertools.accumulate(lengths)], dtype=dtype, device=device)
 
 
-def scan(function: str, x: Tensor, dim: int, **options: Any) -> Tensors:
-    return parts(getattr(tr, function)(x, dim, **options))
-
-
 def slices(x: Tensor, dim: int, lengths: list[int]) -> list[Tensor]:
     return list(x.split(lengths, dim)) if lengths else []
 
@@ -58,11 +55,6 @@ def one_by_one(function: str, x: Tensor, dim: int, lengths: list[int], **options
     begins = itertools.accumulate([0, *lengths])
     shifted = [(p[0], *(torch.where(i < 0, i, i + b) for i in p[1:])) for p, b in zip(done, begins, strict=False)]
     return tuple(torch.cat(list(results), dim) for results in zip(*shifted, strict=True))
-
-
-def same(actual: Tensors, expected: Tensors, what: object = "") -> None:
-    for a, e in zip(actual, expected, strict=True):
-        assert_same_bits(a, e, what)
 
 
 # --- Values and bits --------------------------------------------------------------------------------------------------
@@ -80,54 +72,6 @@ def test_each_segment_has_the_bits_of_its_slice(function: str, dtype: str, devic
             x = wild(shape, dtype, function, device)
             expected = one_by_one(function, x, dim, lengths, **options)
             same(scan(function, x, dim, cu_seqlens=cu, **options), expected, (name, shape, options))
-
-
-@table("function device", itertools.product(SCANS, DEVICES))
-def test_layouts(function: str, device: str) -> None:
-    lengths = [7, 0, 300, 1, 60]
-    x, cu = wild((9, 368), "float32", function, device), offsets(lengths, device)
-    expected = one_by_one(function, x, 1, lengths)
-    for view in views(x):
-        same(scan(function, view, 1, cu_seqlens=cu), expected)
-        same(tuple(part.T for part in scan(function, view.T, 0, cu_seqlens=cu)), expected)
-    every_second = torch.stack([cu, cu + 1], 1)[:, 0]
-    assert not every_second.is_contiguous()
-    same(scan(function, x, 1, cu_seqlens=every_second), expected)
-    whole = x[:1].expand(4, -1)
-    same(scan(function, whole, 1, cu_seqlens=cu), one_by_one(function, whole, 1, lengths))
-
-
-@pytest.mark.parametrize("variant", ["sequential", "threaded"])
-@pytest.mark.parametrize("function", SCANS)
-def test_other_rungs_on_the_cpu(function: str, variant: str) -> None:
-    if (function, variant) == ("logcumsumexp", "threaded"):
-        variant = "sequential"  # rounded as the number of threads has it, which a segment and its slice do not share
-    x = torch.randint(1, 4, (368, 2)).to(torch.float32 if function == "logcumsumexp" else torch.int64)
-    lengths = [7, 0, 300, 1, 60]
-    for options in FORMS:
-        expected = one_by_one(function, x, 0, lengths, variant=variant, **options)
-        same(scan(function, x, 0, cu_seqlens=offsets(lengths), variant=variant, **options), expected)
-
-
-@table("function device", itertools.product(SCANS, DEVICES))
-def test_beginnings(function: str, device: str) -> None:
-    """Fold(0) begins each segment of an exclusive scan, +0.0 among them; -0.0 stays where it is alone."""
-    x, cu = torch.full((6,), -0.0, device=device), offsets([2, 0, 1, 3], device)
-    results = scan(function, x, 0, exclusive=True, cu_seqlens=cu)
-    value = torch.tensor(initial(function, torch.float32), dtype=torch.float32)
-    for place in (0, 2, 3):
-        assert_same_bits(results[0][place], value)
-        assert all(index[place] == -1 for index in results[1:])
-    if function == "cumsum":
-        assert_same_bits(tr.cumsum(x, 0, cu_seqlens=cu), x)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("function", ["cummax", "cummin"])
-def test_indices_are_places_of_the_input(function: str, device: str) -> None:
-    x, cu = torch.randn(3, 40, device=device), offsets([13, 0, 27], device)
-    values, indices = getattr(tr, function)(x, 1, cu_seqlens=cu)
-    assert_same_bits(x.gather(1, indices), values)
 
 
 @table("function device", itertools.product(SCANS, DEVICES))
@@ -168,17 +112,6 @@ def test_recurrence(dtype: str, device: str) -> None:
     with pytest.raises(RuntimeError, match=r"initial.*segments.*\[2, 4, 3\].*\[2, 3\]"):
         x = torch.ones(2, 5, 3, device=device)
         tr.linear_recurrence(x, x, 1, initial=x[:, 0], cu_seqlens=offsets([1, 2, 0, 2], device))
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_recurrence_sequential_and_expanded(device: str) -> None:
-    lengths = [5, 0, 40, 3]
-    tokens = wild((3, 48, 4), "float32", "cumsum", device)
-    gates = torch.rand(3, 1, 1, device=device)
-    for variant in tr.variants("linear_recurrence", device):
-        actual = tr.linear_recurrence(gates, tokens, 1, cu_seqlens=offsets(lengths, device), variant=variant)
-        expected = [tr.linear_recurrence(gates, part, 1, variant=variant) for part in tokens.split(lengths, 1)]
-        assert_same_bits(actual, torch.cat(expected, 1))
 
 
 # --- Gradients --------------------------------------------------------------------------------------------------------
@@ -223,9 +156,6 @@ def test_gradients_stay_in_their_segment(function: str, device: str) -> None:
         (gradient,) = torch.autograd.grad(result, x, upstream)
         outside = torch.cat([gradient[:3], gradient[7:]])
         assert outside.isfinite().all(), (options, gradient)
-
-
-# --- torch.compile, torch.export, opcheck, torch.func -----------------------------------------------------------------
 
 
 OPERATORS = [*SCANS, "linear_recurrence"]

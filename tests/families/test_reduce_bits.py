@@ -39,7 +39,14 @@ def test_no_element_beats_the_least(function: str, device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("function", ["amax", "amin"])
 def test_the_first_of_equal_zeros_stays(function: str, device: str) -> None:
-    for shape, dim in (((8, 2), 1), ((8, 100), 1), ((8, 30_000), 1), ((64, 30_000), 1), ((30_000, 8), 0), ((4, 300, 40), 1)):
+    for shape, dim in (
+        ((8, 2), 1),
+        ((8, 100), 1),
+        ((8, 30_000), 1),
+        ((64, 30_000), 1),
+        ((30_000, 8), 0),
+        ((4, 300, 40), 1),
+    ):
         zeros = torch.where(torch.rand(shape) < 0.5, -0.0, 0.0).to(device)
         assert_same_bits(call(function, zeros, dim), zeros.select(dim, 0), (shape, dim))
 

@@ -19,12 +19,8 @@ BAD: dict[str, tuple[type[Exception], Function, str]] = {
     "complex": (NotImplementedError, lambda t: tr.sum(t.to(torch.complex64)), "complex64"),
     "float8": (NotImplementedError, lambda t: tr.amax(t.to(torch.float8_e5m2)), "float8_e5m2"),
     "dtype": (NotImplementedError, lambda t: tr.prod(t, 0, dtype=torch.complex64), "complex64"),
-    "no such variant": (ValueError, lambda t: tr.sum(t, variant="fastest"), "fastest.*ordered"),
     "variant of CUDA": (ValueError, lambda t: tr.amax(t, variant="warp_shuffle"), "warp_shuffle.*ordered"),
     "variant of another": (NotImplementedError, lambda t: tr.argmax(t, variant="cub"), "cub.*argmax.*ordered"),
-    "variant a number": (TypeError, lambda t: tr.sum(t, variant=3), "variant.*str"),
-    "dim a string": (TypeError, lambda t: tr.sum(t, "0"), "dim.*int.*str"),
-    "dim a bool": (TypeError, lambda t: tr.argmax(t, True), "dim.*int.*True"),
     "keepdim a number": (TypeError, lambda t: tr.mean(t, 0, 1), "keepdim.*bool"),
     "dim too large": (IndexError, lambda t: tr.sum(t, 7), "dim.*7"),
 }
@@ -32,7 +28,7 @@ BAD: dict[str, tuple[type[Exception], Function, str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_compiled(name: str) -> None:
-    assert_raises_compiled(*BAD[name])
+    assert_raises_compiled(*BAD[name], torch.ones(3, 4))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -61,13 +57,3 @@ for i in range(5):
 print("right")
 """
     assert "right" in run_python(code)
-
-
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_dim_that_only_a_part_of_the_function_sees_as_symbolic(function: str) -> None:
-    """Where a tensor names the dim, the graph breaks: it is found in eager mode, and goes on to the graph as an int."""
-    np = pytest.importorskip("numpy")
-    x = torch.randn(3, 4)
-    for by, dim in (("argmin", np.int64(1)), ("argmin", np.int8(-1)), (function, torch.tensor(1))):
-        compiled = torch.compile(lambda t, by=by, d=dim: getattr(tr, by)(t, d), backend="eager")
-        assert torch.equal(compiled(x), getattr(tr, by)(x, int(dim)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
 import torch
@@ -15,26 +14,18 @@ from helpers import (
     SCANS,
     assert_same_bits,
     initial,
-    parts,
+    scan,
     table,
     takes,
     wild,
 )
+from subjects import same
 
 import torch_reductions as tr
 
 PAIRS = [pair for pair in itertools.product(SCANS, DTYPES) if takes(*pair)]
 ON_DEVICES = [(*pair, device) for pair in PAIRS for device in DEVICES]
 FORM_NAMES = list(FORMS)
-
-
-def scan(function: str, x: torch.Tensor, dim: int, **options: Any) -> tuple[torch.Tensor, ...]:
-    return parts(getattr(tr, function)(x, dim, **options))
-
-
-def same(actual: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...], what: object = "") -> None:
-    for a, e in zip(actual, expected, strict=True):
-        assert_same_bits(a, e, what)
 
 
 # The definition

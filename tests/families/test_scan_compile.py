@@ -18,10 +18,7 @@ BAD: dict[str, tuple[type[Exception], Callable[[torch.Tensor], Any], str]] = {
     "complex": (NotImplementedError, lambda t: tr.cumsum(t.to(torch.complex64), 0), "complex64"),
     "dtype": (NotImplementedError, lambda t: tr.cumprod(t, 0, dtype=torch.complex64), "complex64"),
     "integers": (NotImplementedError, lambda t: tr.logcumsumexp(t.long(), 0), "logcumsumexp.*int64.*float32"),
-    "no such variant": (ValueError, lambda t: tr.cumsum(t, 0, variant="fastest"), "fastest.*ordered"),
     "variant of another": (ValueError, lambda t: tr.cummax(t, 0, variant="interleaved_pairs"), "interleaved.*ordered"),
-    "dim a string": (TypeError, lambda t: tr.cumsum(t, "0"), "dim.*int.*str"),
-    "dim a bool": (TypeError, lambda t: tr.cummax(t, True), "dim.*int.*True"),
     "dim too large": (IndexError, lambda t: tr.cumsum(t, 7), "dim.*7"),
     "reverse a number": (TypeError, lambda t: tr.cummin(t, 0, reverse=1), "reverse.*bool"),
     "two forms": (ValueError, lambda t: tr.cumsum(t, 0, exclusive=True, include_initial=True), "exclusive.*initial"),
@@ -30,7 +27,7 @@ BAD: dict[str, tuple[type[Exception], Callable[[torch.Tensor], Any], str]] = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_compiled(name: str) -> None:
-    assert_raises_compiled(*BAD[name])
+    assert_raises_compiled(*BAD[name], torch.ones(3, 4))
 
 
 @needs_cuda

@@ -227,7 +227,9 @@ def taken_by_streams(count: int) -> int:
 
 def test_streams_that_come_and_go() -> None:
     """Right on each of very many streams, and no memory for each of them is kept: that would be 600 MB each time."""
-    assert any(taken_by_streams(600) < 500 << 20 for _ in range(10))  # as a rule the first time, but see other processes
+    assert any(
+        taken_by_streams(600) < 500 << 20 for _ in range(10)
+    )  # as a rule the first time, but see other processes
 
 
 def test_two_host_threads() -> None:

@@ -104,8 +104,24 @@ MUTANTS = (
         "$i == $dim ? $last : $i",
         "from_rows",
     ),
-    op("results over an input that is still read", "bound", "scan.cpp", "&& !overlap($given, $input)", "", "is_free", families=OUT),
-    op("results over a mask that is still read", "bound", "scan.cpp", "&& !shares($options.mask)", "", "is_free", families=OUT),
+    op(
+        "results over an input that is still read",
+        "bound",
+        "scan.cpp",
+        "&& !overlap($given, $input)",
+        "",
+        "is_free",
+        families=OUT,
+    ),
+    op(
+        "results over a mask that is still read",
+        "bound",
+        "scan.cpp",
+        "&& !shares($options.mask)",
+        "",
+        "is_free",
+        families=OUT,
+    ),
     op(
         "a scan of flags that are numbers",
         "dtype",
@@ -113,7 +129,15 @@ MUTANTS = (
         "cast(cast($input, Dtype::boolean), Dtype::int64)",
         "cast($input, Dtype::int64)",
     ),
-    op("values and indices in one place", "check", "scan.cpp", "!overlap($values, $indices)", "true", "extreme_out", families=OUT),
+    op(
+        "values and indices in one place",
+        "check",
+        "scan.cpp",
+        "!overlap($values, $indices)",
+        "true",
+        "extreme_out",
+        families=OUT,
+    ),
     # --- recurrence, segment
     op(
         "an initial state with strides",

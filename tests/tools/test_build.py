@@ -317,14 +317,17 @@ def test_a_second_copy_in_one_process_is_refused(tmp_path: Path) -> None:
         print(tr.sum(torch.ones(5)), flush=True)
     """
     said = run_python(code).splitlines()
-    assert run_python("""
+    assert (
+        run_python("""
         import ctypes
         from pathlib import Path
         import torch
         ctypes.CDLL(str(Path("torch_reductions/_C.so").resolve()))  # the one that the package has: no second copy
         import torch_reductions as tr
         print(tr.sum(torch.ones(5)))
-    """).strip() == "tensor(5.)"
+    """).strip()
+        == "tensor(5.)"
+    )
     path, words = re.escape(str(package / "_C.so")), "is refused, because another copy of"
     assert re.match(rf"ImportError: {path} {words} torch_reductions.*{ROOT / 'torch_reductions'}.*one copy", said[0])
     assert re.match(rf"torch_reductions: {path} {words} the library.*one copy", said[1])
