@@ -15,7 +15,7 @@ from subjects import SUBJECTS, Subject, cases, few, first, loss
 import torch_reductions as tr
 from torch_reductions import library
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor
 NAMES = sorted({rung.name for family in library.FAMILIES for rung in library.ladder(family)})
 WITH_A_DIM = [name for name, subject in SUBJECTS.items() if "dim" in inspect.signature(subject.function).parameters]

@@ -33,11 +33,6 @@ SIZES = [((1, 3), 1), ((1000, 3), 20), ((300, 2), 33), ((257, 1), 5), ((70, 17),
 LARGE = ((50, 3), 9000)  # 108,000 bytes of float32: more than constant memory holds
 
 
-@pytest.fixture(autouse=True)
-def clean_dynamo(fresh_dynamo: None) -> None:
-    """Nothing compiled before."""
-
-
 def tensors(
     shape: tuple[int, ...], centers: int, dtype: str = "float32", device: str = "cpu"
 ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,13 +18,6 @@ OPERATOR = torch.ops.torch_reductions.linear_recurrence
 ON_DEVICES = list(itertools.product(FLOATS, DEVICES))
 RUNGS = [(rung, device) for device in DEVICES for rung in ["auto", *tr.variants("linear_recurrence", device)]]
 FORMS = [(initial, reverse) for initial in (False, True) for reverse in (False, True)]
-
-
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def without(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:

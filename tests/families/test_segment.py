@@ -39,13 +39,6 @@ CASES = [(fold, dtype, on) for fold in FOLDS for dtype in DTYPES for on in DEVIC
 RUNGS = [(rung, on) for on in DEVICES for rung in ["auto", *tr.variants("segment_sum", on)]]
 
 
-@pytest.fixture(autouse=True)
-def fresh_dynamo() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
 def run(fold: str, x: torch.Tensor, cu_seqlens: torch.Tensor, dim: int = 0, **options: Any) -> torch.Tensor:
     result: torch.Tensor = getattr(tr, f"segment_{fold}")(x, cu_seqlens, dim, **options)
     return result
