@@ -200,7 +200,6 @@ def test_number_of_threads(function: str, dtype: str) -> None:
             same(result, results[0], (sample.shapes, sample.options))
 
 
-@pytest.mark.usefixtures("fresh_dynamo")
 @table("function device", [(name, device) for name in SUBJECTS for device in DEVICES])
 def test_always_the_same(function: str, device: str) -> None:
     """Ten times, eager and compiled."""

@@ -19,7 +19,7 @@ from torch.func import grad, vmap
 
 from torch_reductions import catalog
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor
 Call = Callable[..., Any]
 FAMILIES = sorted({record.family for record in catalog.RECORDS})

@@ -17,7 +17,7 @@ from subjects import SUBJECTS, Subject, cases, few, first, loss, same
 import torch_reductions as tr
 from torch_reductions import library
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor
 NAMES = sorted({rung.name for family in library.FAMILIES for rung in library.ladder(family)})
 WAYS = ["eager", "compile", "fullgraph"]

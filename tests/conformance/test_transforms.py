@@ -15,7 +15,7 @@ from torch.func import functionalize, grad, jacrev, jvp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor
 Call = Callable[..., Any]
 

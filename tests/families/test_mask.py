@@ -34,7 +34,7 @@ from torch.autograd import gradcheck, gradgradcheck
 import torch_reductions as tr
 from torch_reductions import reference
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor
 Tensors = tuple[Tensor, ...]
 EXTREMES = ["cummax", "cummin"]

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 import torch_reductions as tr
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 OPERATORS = ["mm", "bmm", "addmm", "baddbmm"]
 ON_DEVICES = list(itertools.product(PRODUCTS, DEVICES))
 Function = Callable[..., Any]

@@ -166,7 +166,6 @@ COMPILED = [
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize("name", COMPILED)
 def test_bad_input_compiled(name: str) -> None:
     """The exception of eager mode, or of torch where the fake kernel raises it, which torch.compile wraps as it does

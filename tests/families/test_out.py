@@ -32,7 +32,7 @@ from torch.profiler import profile
 import torch_reductions as tr
 from torch_reductions.out import COMPILES_WRITES
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor
 EXTREMES = ["cummax", "cummin"]
 FOLDS = ["cumsum", "cumprod"]

@@ -14,7 +14,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import torch_reductions as tr
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor
 Tensors = tuple[Tensor, ...]
 ON_DEVICES = [

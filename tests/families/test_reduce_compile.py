@@ -11,7 +11,7 @@ from helpers import FUNCTIONS, assert_raises_compiled, call, needs_cuda, run_pyt
 
 import torch_reductions as tr
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 

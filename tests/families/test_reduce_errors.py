@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import DEVICES, FUNCTIONS, INDICES, Call, assert_raises_as_torch, assert_unharmed, needs_cuda, numpy
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import torch_reductions as tr
 
@@ -75,8 +76,10 @@ def test_types_that_torch_takes(name: str, function: str) -> None:
     actual, expected = (GOOD[name][1](getattr(by, function), x) for by in (tr, torch))
     assert actual.dtype == expected.dtype
     torch.testing.assert_close(actual, expected)
-    compiled = torch.compile(lambda t: GOOD[name][1](getattr(tr, function), t), backend="eager")
+    backend = CompileCounterWithBackend("eager")
+    compiled = torch.compile(lambda t: GOOD[name][1](getattr(tr, function), t), backend=backend)
     torch.testing.assert_close(compiled(x), expected)
+    assert any(f"torch_reductions.{function}" in graph.code for graph in backend.graphs), "run eagerly"
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

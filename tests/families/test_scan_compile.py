@@ -11,7 +11,7 @@ from helpers import assert_raises_compiled, needs_cuda, run_python
 
 import torch_reductions as tr
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 BAD: dict[str, tuple[type[Exception], Callable[[torch.Tensor], Any], str]] = {

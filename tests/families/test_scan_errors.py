@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import DEVICES, SCANS, Call, assert_raises_as_torch, assert_same_bits, assert_unharmed, numpy, parts
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import torch_reductions as tr
 
@@ -91,8 +92,10 @@ def test_types_that_torch_takes(name: str, function: str) -> None:
     for actual, expected in zip(*(parts(GOOD[name][1](getattr(by, function), x)) for by in (tr, torch)), strict=True):
         assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
         torch.testing.assert_close(actual, expected)
-    compiled = torch.compile(lambda t: parts(GOOD[name][1](getattr(tr, function), t)), backend="eager")
+    backend = CompileCounterWithBackend("eager")
+    compiled = torch.compile(lambda t: parts(GOOD[name][1](getattr(tr, function), t)), backend=backend)
     torch.testing.assert_close(compiled(x), parts(GOOD[name][1](getattr(torch, function), x)))
+    assert any(f"torch_reductions.{function}" in graph.code for graph in backend.graphs), "run eagerly"
 
 
 @pytest.mark.parametrize("function", SCANS)

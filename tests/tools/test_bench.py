@@ -340,7 +340,7 @@ def test_numpy_computes_the_same(function: str) -> None:
     assert bench.by_numpy(problem(function, torch.bfloat16), inputs) == {}
 
 
-def test_torch_compile_computes_the_same(fresh_dynamo: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_compile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda function, dynamic: function)
     given = problem("sum")
     inputs = given.data("cpu")
