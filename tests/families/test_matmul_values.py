@@ -117,13 +117,15 @@ def laid_out(rows: int, columns: int, dtype: str, layout: str, device: str) -> t
 def test_random_shapes(rung: str, dtype: str, device: str) -> None:
     """mm, bmm and addmm of 0 to 300 rows, columns and products."""
     pytest.importorskip("hypothesis")
-    from hypothesis import given, settings
+    from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
 
     slow = rung == "sequential" or dtype in HALVES
     size = st.integers(0, 40) | st.integers(0, 130 if slow else 300)
 
-    @settings(deadline=None, derandomize=True, max_examples=12, database=None)
+    @settings(
+        deadline=None, derandomize=True, max_examples=12, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     @given(
         m=size,
         k=size,
