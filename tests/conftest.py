@@ -89,6 +89,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random.Random(seed).shuffle(items)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The rung `threaded` starts threads in every test of every rung."""
+    spec = getattr(item, "callspec", None)
+    if spec and "threaded" in (spec.params.get("rung"), spec.params.get("variant")):
+        item.add_marker("threads")
+
+
 def values_of(case: pytest.Item) -> dict[str, str]:
     """Of each parameter of a case; a case without any has itself."""
     spec = getattr(case, "callspec", None)

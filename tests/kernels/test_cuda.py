@@ -230,6 +230,7 @@ def test_streams_that_come_and_go() -> None:
     assert any(taken_by_streams(600) < 500 << 20 for _ in range(3))
 
 
+@pytest.mark.threads
 def test_two_host_threads() -> None:
     """One kernel with much shared memory and with little: no launch lowers the limit under that of another thread."""
     line, rows = torch.ones(2**21, device="cuda"), torch.ones(512, 4096, device="cuda")
