@@ -1,4 +1,4 @@
-"""The fuzzer finds what it looks for: a batch that does not end, a write where there is no element, a result too few."""
+"""The fuzzer finds what it looks for: a batch without an end, a write where there is no element, a result too few."""
 
 from __future__ import annotations
 
