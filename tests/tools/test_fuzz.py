@@ -25,6 +25,17 @@ def test_a_batch_without_end(body: str, how: str, tmp_path: Path) -> None:
     assert how in ended.how and ended.stdout == "call 7\n"
 
 
+def test_the_call_in_progress_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its lines, and how to repeat it."""
+    said = "call 0\nended sum right\ncall 1\n"
+    monkeypatch.setattr(fuzz, "limited", lambda *_: fuzz.Ended("no end after 5 s by the clock", said, ""))
+    monkeypatch.setattr(sys, "argv", ["fuzz", "--seconds", "10", "--seed", "4"])
+    assert fuzz.main() == 1
+    printed = capsys.readouterr().out
+    assert "--repeat 4:0:1\nno end after 5 s by the clock, in call 1\n" in printed
+    assert f"y = {fuzz.make('4:0:1', None).expression}\n" in printed and "1 calls, 1 failures" in printed
+
+
 @pytest.mark.parametrize("status", [0, 3])
 def test_a_batch_that_ends(status: int, tmp_path: Path) -> None:
     ended = fuzz.limited([sys.executable, "-c", f"raise SystemExit({status})"], dict(os.environ), tmp_path)
