@@ -23,7 +23,7 @@ FAMILIES = {record.name: record.family for record in catalog.RECORDS}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Inductor's cache is this run's own: its key knows no fake kernels, so that older code than a change's would run."""
+    """Inductor's cache is this run's own: its key knows no fake kernels, and code from before a change would run."""
     if not hasattr(config, "workerinput"):  # a worker of pytest-xdist has its controller's
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="inductor-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
