@@ -23,7 +23,7 @@ FAMILIES = {record.name: record.family for record in catalog.RECORDS}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Inductor's cache is this run's own: its key knows no fake kernels, and one from before a change would be run."""
+    """Inductor's cache is this run's own: its key knows no fake kernels, and code from before a change would run."""
     if not hasattr(config, "workerinput"):  # a worker of pytest-xdist has its controller's
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="inductor-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -87,6 +87,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item in chosen]
     if (seed := config.getoption("--shuffle")) is not None:
         random.Random(seed).shuffle(items)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The rung `threaded` starts threads in every test of every rung."""
+    spec = getattr(item, "callspec", None)
+    if spec and "threaded" in (spec.params.get("rung"), spec.params.get("variant")):
+        item.add_marker("threads")
 
 
 def values_of(case: pytest.Item) -> dict[str, str]:

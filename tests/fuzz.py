@@ -7,8 +7,9 @@
                                                   AddressSanitizer and UndefinedBehaviorSanitizer
 
 A call is a few lines of Python, which a failure prints, so that it repeats itself. A batch of calls is a process of its
-own, with an instruction set of its own; a crash is a failure, too. The default variant must also have the bits of
-torch_reductions.reference where that does not take long.
+own, with an instruction set of its own; a crash is a failure, too, and so is a batch that does not end. The default
+variant must also have the bits of torch_reductions.reference where that does not take long. From --seconds 60 on, a
+function that was never called is a failure, unless --function names one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import itertools
 import math
 import os
 import random
+import resource
+import signal
 import subprocess
 import sys
 import time
@@ -42,6 +45,11 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORDS = {record.name: record for record in catalog.RECORDS}
 SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 255, 257, 513, 1025)
 BATCH_SECONDS, SLOW_SECONDS = 20.0, 5.0
+# Of a batch, which begins no call after BATCH_SECONDS: what a busy machine does not reach, and a loop without end does.
+# A deadlock takes no processor, so that only the clock ends it.
+CPU_SECONDS, WALL_SECONDS = 900, 1200.0
+EVERY_FUNCTION_SECONDS = 60  # in which some call of each function is made
+MANY_DIMS = 60  # torch takes 64, and references stack tensors, expand them or compare them pair by pair
 CALLS = 1000  # of a batch, at most
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 CLEAN = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)
@@ -215,8 +223,10 @@ class Maker:
         dtype = self.rng.choice(("torch.int32", "torch.int64"))
         expression = f"torch.tensor({values}, dtype={dtype})"
         if self.chance(0.2):
-            return self.line(f"{expression}.repeat_interleave(2)[::2]")
-        return self.line(expression)
+            expression = f"{expression}.repeat_interleave(2)[::2]"
+        name = self.line(expression)
+        self.call.bases.append(name)
+        return name
 
     def mask(self, shape: tuple[int, ...]) -> str:
         shape = tuple(n if self.rng.random() < 0.8 else 1 for n in shape)
@@ -431,8 +441,8 @@ def scan(m: Maker) -> None:
                 found.append(
                     (values, torch.where((indices >= 0) & (indices < part.shape[dim] + 0), indices + start, indices))
                 )
-            if not found:
-                return []
+            if not found:  # no pieces of no elements
+                return [(line, 0.0), (line.long(), 0.0)]
             both = [torch.cat(list(some), dim) for some in zip(*found, strict=True)]
             return [(t.reshape(()) if x.ndim == 0 and "include_initial" not in form else t, 0.0) for t in both]
         w = wide(line)
@@ -914,7 +924,10 @@ def judge_error(call: Call, space: dict[str, Any], error: BaseException, expecte
 
 
 def check_values(call: Call, space: dict[str, Any], result: Any, expected: list[tuple[Tensor, Tensor | float]]) -> None:
-    for got, (value, off) in zip(tensors_of(result), expected, strict=False):
+    results = tensors_of(result)
+    if len(results) != len(expected):
+        raise Wrong(f"{len(results)} results instead of {len(expected)}")
+    for got, (value, off) in zip(results, expected, strict=True):
         if got.shape != value.shape:
             raise Wrong(f"shape {list(got.shape)} instead of {list(value.shape)}")
         right = close(got, value, off)
@@ -943,7 +956,12 @@ def check_gradient(call: Call, space: dict[str, Any], result: Any) -> None:
     if call.twin is None:
         return
     wide_leaves = [leaf.detach().double().requires_grad_() for leaf in leaves]
-    twins = torch.autograd.grad(call.twin(wide_leaves).sum(), wide_leaves, allow_unused=True)
+    try:
+        twins = torch.autograd.grad(call.twin(wide_leaves).sum(), wide_leaves, allow_unused=True)
+    except Exception:
+        if any(leaf.ndim > MANY_DIMS for leaf in leaves):
+            return
+        raise
     steps = max(sum(leaf.numel() for leaf in leaves), first.numel()) + 100
     for grad, right in zip(grads, twins, strict=True):
         if grad is None or right is None or not right.isfinite().all() or right.numel() == 0:
@@ -956,12 +974,32 @@ def check_gradient(call: Call, space: dict[str, Any], result: Any) -> None:
             raise Wrong(f"a gradient is off by {float((grad.double() - right).abs().max())!r}, of {float(largest)!r}")
 
 
+def places(x: Tensor) -> Tensor:
+    """Where in its storage each element lies."""
+    at = torch.full((1,), x.storage_offset(), dtype=torch.int64)
+    for size, stride in zip(x.shape, x.stride(), strict=True):
+        at = (at.unsqueeze(-1) + torch.arange(size) * stride).flatten()
+    return at
+
+
 def shares_elements(x: Tensor) -> bool:
     """Whether two elements are one in memory, as in out=t of an overlapping t: it has no room for all results."""
-    at = torch.zeros((), dtype=torch.int64)
-    for size, stride in zip(x.shape, x.stride(), strict=True):
-        at = at.unsqueeze(-1) + torch.arange(size) * stride
-    return at.unique().numel() < x.numel()
+    return places(x).unique().numel() < x.numel()
+
+
+def check_memory(space: dict[str, Any], bytes_before: dict[str, Tensor], outs: list[Tensor]) -> None:
+    """Nothing was written but the elements of the outs: not the inputs, nor what lies between an out's elements."""
+    for name, kept in bytes_before.items():
+        now = memory(space[name])[: kept.numel()]  # an out that was resized may have got more
+        same = now == kept[: now.numel()]
+        for out in outs:
+            if out.untyped_storage().data_ptr() == space[name].untyped_storage().data_ptr():
+                size = out.element_size()
+                mine = (places(out).unsqueeze(-1) * size + torch.arange(size)).flatten()
+                same[mine[mine < same.numel()]] = True
+        if not bool(same.all()):
+            at = int((~same).nonzero()[0])
+            raise Wrong(f"the memory of {name} was changed, first at byte {at}, of {int((~same).sum())}")
 
 
 def run(call: Call) -> str:
@@ -969,7 +1007,8 @@ def run(call: Call) -> str:
     space: dict[str, Any] = {"torch": torch, "tr": tr, "math": math, "data": data}
     for line in call.lines:
         exec(line, space)
-    bytes_before = {name: memory(space[name]).clone() for name in call.bases}
+    bytes_before = {name: memory(space[name]).clone() for name in [*call.bases, *call.outs]}
+    many_dims = any(isinstance(t := space.get(name), Tensor) and t.ndim > MANY_DIMS for name in call.args)
     space["_before"] = {name: space[name].clone() for name in call.args if isinstance(space.get(name), Tensor)}
     if call.options.get("dtype", "torch.float32") not in map(str, catalog.FLOATS):
         call.gradient = []
@@ -983,21 +1022,23 @@ def run(call: Call) -> str:
             expected = call.oracle(space)
         except Refused as error:
             refused = error.__cause__
+        except Exception:
+            if not many_dims:
+                raise
     try:
         result = eval(call.expression, space)
     except Exception as error:
         judge_error(call, space, error, refused)
         return "raised"
     finally:
-        shared = {space[o].untyped_storage().data_ptr() for o in call.outs if isinstance(space.get(o), Tensor)}
-        for name, kept in bytes_before.items():
-            if space[name].untyped_storage().data_ptr() not in shared and not torch.equal(memory(space[name]), kept):
-                raise Wrong(f"the input {name} was changed")
+        check_memory(space, bytes_before, [space[name] for name in call.outs])
     if call.wrong:
         raise Wrong(f"no exception for a wrong {call.wrong}")
     if refused is not None:
         raise Wrong(f"no exception, where torch: {type(refused).__name__}: {refused}")
-    if any(shares_elements(space[o]) for o in call.outs if isinstance(space.get(o), Tensor)):
+    if call.outs and [id(got) for got in tensors_of(result)] != [id(space[name]) for name in call.outs]:
+        raise Wrong("the result is another tensor than out")
+    if any(shares_elements(space[o]) for o in call.outs):
         return "unchecked"
     if expected is None and call.oracle is not None:
         try:
@@ -1012,6 +1053,7 @@ def run(call: Call) -> str:
         and small
         and call.options.get("variant", "'ordered'") == "'ordered'"
         and not call.may_refuse
+        and not many_dims
     ):
         literal = call.literal(space)
         if literal is not None:
@@ -1048,6 +1090,44 @@ def child(
         if time.monotonic() - started > SLOW_SECONDS:
             print(f"slow {call.function} {seed}:{i}: {time.monotonic() - started:.0f} s", flush=True)
     return 0
+
+
+@dataclass
+class Ended:
+    """How a process ended: "" for by itself and well."""
+
+    how: str
+    stdout: str
+    stderr: str
+
+
+def limited(
+    command: list[str], env: dict[str, str], cwd: Path, cpu: int = CPU_SECONDS, wall: float = WALL_SECONDS
+) -> Ended:
+    """Runs it for so many seconds of a processor and of a clock at most; what it said by then is kept."""
+    process = subprocess.Popen(
+        command,
+        env=env,
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 10)),
+    )
+    late = ""
+    try:
+        stdout, stderr = process.communicate(timeout=wall)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        late = f"no end after {wall:.0f} s by the clock: a deadlock?"
+        stdout, stderr = process.communicate()
+    except BaseException:  # an interrupt
+        process.kill()
+        raise
+    if process.returncode == -signal.SIGXCPU:
+        late = f"no end after {cpu} s of a processor"
+    return Ended(late or (f"exit status {process.returncode}" if process.returncode else ""), stdout, stderr)
 
 
 def environment(rng: random.Random, sanitize: bool) -> dict[str, str]:
@@ -1103,9 +1183,7 @@ def main() -> int:
         command = [sys.executable, "-m", "tests.fuzz", "--child", seed, "--seconds", str(min(left, BATCH_SECONDS))]
         command += ["--function", given.function] if given.function else []
         command += ["--keep-going"] * given.keep_going
-        done = subprocess.run(
-            command, env=env, cwd=folder(given.sanitize), capture_output=True, text=True, errors="replace"
-        )
+        done = limited(command, env, folder(given.sanitize))
         number, said, found = "none", [], []
         for line in done.stdout.splitlines():
             word, _, rest = line.partition(" ")
@@ -1121,9 +1199,9 @@ def main() -> int:
                 said = []
             else:
                 said.append(line)
-        if done.returncode != 0 and not found:
+        if done.how and not (found and done.how == "exit status 1"):  # which a batch has whose failures it named
             text = make(f"{seed}:{number}", given.function).text() if number != "none" else ""
-            found.append((number, f"exit status {done.returncode}\n{text}\n{done.stderr[-6000:]}"))
+            found.append((number, f"{done.how}, in call {number}\n{text}\n{done.stderr[-6000:]}"))
         for number, said_of_it in found:
             failures += 1
             also = (f" --function {given.function}" if given.function else "") + " --sanitize" * given.sanitize
@@ -1138,7 +1216,10 @@ def main() -> int:
         print(f"{sum(parts.values()):7d} {function}: {', '.join(f'{n} {how}' for how, n in parts.items())}")
     missing = [] if given.function else [name for name in RECORDS if name not in names]
     print(f"{ended.total()} calls, {failures} failures{', never called: ' + ', '.join(missing) if missing else ''}")
-    return 1 if failures else 0
+    incomplete = bool(missing) and not failures and given.seconds >= EVERY_FUNCTION_SECONDS
+    if incomplete:
+        print(f"That is a failure: in {EVERY_FUNCTION_SECONDS} seconds or more each function is called.")
+    return 1 if failures or incomplete else 0
 
 
 if __name__ == "__main__":

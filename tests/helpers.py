@@ -297,16 +297,15 @@ def assert_same_bits(actual: torch.Tensor, expected: torch.Tensor, what: object 
     )
 
 
+def limited(*command: str, seconds: int = 300, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs it for so many seconds of a processor at most, on however busy a machine; an hour if it waits for one."""
+    limit = ["sh", "-c", f'ulimit -t {seconds}; exec "$@"', "sh"]
+    return subprocess.run([*limit, *command], capture_output=True, text=True, timeout=3600, **options)
+
+
 def run_python(code: str, **environment: str) -> str:
-    """The standard output of a fresh process, of at most 300 seconds of a processor; an hour if it waits for one."""
-    result = subprocess.run(
-        ["sh", "-c", 'ulimit -t 300; exec "$@"', "sh", sys.executable, "-c", textwrap.dedent(code)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=3600,
-    )
+    """The standard output of a fresh process."""
+    result = limited(sys.executable, "-c", textwrap.dedent(code), cwd=ROOT, env={**os.environ, **environment})
     assert result.returncode == 0, result.stderr[-4000:]
     return result.stdout
 

@@ -5,7 +5,7 @@ A Python with torch >= 2.11 is used as it is, and only test tools that are missi
 .venv that sees its packages where it may not be written to. A Python without torch gets a .venv of its own, with the
 torch of TORCH below: PyPI's, which on Linux brings CUDA's libraries, gigabytes of them. Where there is no GPU,
 PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu gets the small one. Without a network what is missing is named,
-and the tests that need it skip.
+and the tests that need it skip; where CI is set, that is a failure.
 """
 
 from __future__ import annotations
@@ -124,6 +124,9 @@ def main() -> int:
     print(f"setup: {sys.executable}, torch {version_of('torch')}")
     if missing_tools():
         print("setup: missing, and what needs it is skipped:", names_of(missing_tools()))
+        if os.environ.get("CI"):
+            print("setup: that is a failure where CI is set: the run would be green and test less", file=sys.stderr)
+            return 1
     return 0
 
 

@@ -51,12 +51,18 @@ def pytest(*arguments: str, workers: bool = True) -> list[str]:
     """Two workers at most: the tests start threads and processes of their own."""
     count = min(2, len(os.sched_getaffinity(0)))
     spread = ["-n", str(count), "--dist", "loadgroup"] if workers and importlib.util.find_spec("xdist") else []
-    return ["-m", "pytest", "-q", "-rfE", *spread, *arguments]
+    return ["-m", "pytest", "-q", "-rfEs", *spread, *arguments]
+
+
+def one_compiler() -> dict[str, str]:
+    """COMPILE_BUDGET counts the CPU seconds of each compilation, and two compilers at a time inflate each other's."""
+    return {} if os.environ.get("MAX_JOBS") else {"MAX_JOBS": "1"}
 
 
 def quick() -> list[Part]:
+    one_job = one_compiler() if os.environ.get("COMPILE_BUDGET") else {}
     return [
-        Part("build", "_C, and one CUDA source a family", ["tools/build.py", "quick"], needed=True),
+        Part("build", "_C, and one CUDA source a family", ["tools/build.py", "quick"], one_job, needed=True),
         Part(
             "emulator's build", "the CUDA kernels for the CPU", ["-m", "tests.kernels.emulator.build", "plain", "races"]
         ),
@@ -66,10 +72,8 @@ def quick() -> list[Part]:
 
 
 def deep() -> list[Part]:
-    one_job = {} if os.environ.get("MAX_JOBS") else {"MAX_JOBS": "1"}
     return [
-        # One compiler at a time: a budget counts the CPU seconds, and two compilers inflate each other's.
-        Part("build", "every CUDA source", ["tools/build.py", "check"], one_job, needed=True),
+        Part("build", "every CUDA source", ["tools/build.py", "check"], one_compiler(), needed=True),
         Part("emulator's build", "with AddressSanitizer", ["-m", "tests.kernels.emulator.build"]),
         Part("emulator", "the other schedules", pytest(EMULATOR, "--cover", "rest", workers=False)),
         Part(
@@ -86,7 +90,7 @@ def deep() -> list[Part]:
         Part(
             "threads",
             "with threads that spin",
-            pytest("-k", "thread", "--cover", "pairs", f"--ignore={EMULATOR}"),
+            pytest("-m", "threads", "--cover", "pairs", f"--ignore={EMULATOR}"),
             {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "100000"},
         ),
     ]

@@ -59,14 +59,16 @@ def zip_to_longest(*of: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
 def test_random_shapes(function: str, dtype: str, device: str) -> None:
     """Lengths, dims, forms, and a layout of its own for each tensor."""
     pytest.importorskip("hypothesis")
-    from hypothesis import given, settings
+    from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
 
     subject = SUBJECTS[function]
     longest = 3000 if subject.family in ALONG else 60
     widest = 20 if subject.family in ALONG else 70
 
-    @settings(deadline=None, derandomize=True, max_examples=15, database=None)
+    @settings(
+        deadline=None, derandomize=True, max_examples=15, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     @given(
         length=st.integers(0, longest) | st.sampled_from([512, 513, 520]),
         others=st.lists(st.integers(1, widest), max_size=2),
@@ -187,6 +189,7 @@ ALONE = {
 }
 
 
+@pytest.mark.threads
 @table("function dtype", [row[:2] for row in on_every_type(devices=["cpu"])])
 def test_number_of_threads(function: str, dtype: str) -> None:
     subject = SUBJECTS[function]
@@ -200,6 +203,7 @@ def test_number_of_threads(function: str, dtype: str) -> None:
             same(result, results[0], (sample.shapes, sample.options))
 
 
+@pytest.mark.threads
 @table("function device", [(name, device) for name in SUBJECTS for device in DEVICES])
 def test_always_the_same(function: str, device: str) -> None:
     """Ten times, eager and compiled."""

@@ -98,7 +98,7 @@ def test_values(rung: str, dtype: str, device: str) -> None:
 def test_layouts(device: str) -> None:
     """Dims in any order, with gaps, broadcast: torch's values and strides, of every rung."""
     pytest.importorskip("hypothesis")
-    from hypothesis import given, settings
+    from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
 
     sizes = st.sampled_from([1, 2, 3, 5, 8, 17, 33])
@@ -123,7 +123,9 @@ def test_layouts(device: str) -> None:
                 x = x.narrow(d, 1, n)
         return x[(0,) * max(0, len(shape) - dims)] if dims < len(shape) else x
 
-    @settings(deadline=None, derandomize=True, max_examples=300, database=None)
+    @settings(
+        deadline=None, derandomize=True, max_examples=300, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     @given(shape=st.lists(sizes, max_size=5), left=operand, right=operand, seed=st.integers(0, 2**30))
     def check(shape: list[int], left: Any, right: Any, seed: int) -> None:
         torch.manual_seed(seed)

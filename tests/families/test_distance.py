@@ -281,6 +281,7 @@ def test_streams_with_centers_of_their_own(rung: str, count: int) -> None:
         assert all(torch.equal(result, right) for result in found)
 
 
+@pytest.mark.threads
 @needs_cuda
 @pytest.mark.parametrize("rung", CONSTANT)
 def test_threads_that_share_a_stream(rung: str) -> None:

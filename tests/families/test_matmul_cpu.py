@@ -27,6 +27,7 @@ def test_a_step_is_rounded_once(dtype: str) -> None:
 # --- Threads ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int16"])
 @pytest.mark.parametrize(
     "shape",
@@ -64,7 +65,7 @@ def check_last_tiles() -> None:
             assert_same_bits(tr.bmm(a, b), expected, (dtype, batch, m, n, k, threads))
 
 
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("limit", [pytest.param(LIMITS[0], marks=pytest.mark.threads), *LIMITS[1:]])
 def test_last_tiles(limit: str) -> None:
     """In a process of its own: where memory is too small, it may end there."""
     code = "import sys; sys.path[:0] = ['tests', 'tests/families']; import test_matmul_cpu as t; t.check_last_tiles()"

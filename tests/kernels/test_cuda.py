@@ -232,6 +232,7 @@ def test_streams_that_come_and_go() -> None:
     )  # as a rule the first time, but see other processes
 
 
+@pytest.mark.threads
 def test_two_host_threads() -> None:
     """One kernel with much shared memory and with little: no launch lowers the limit under that of another thread."""
     line, rows = torch.ones(2**21, device="cuda"), torch.ones(512, 4096, device="cuda")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import ROOT
+from helpers import ROOT, limited
 
 from torch_reductions import bench
 from torch_reductions.__main__ import main
@@ -349,7 +349,7 @@ def browser() -> str:
 def opened(browser: str, file: Path, profile: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *options]
     command += [f"--user-data-dir={profile}", "--enable-logging=stderr", "--virtual-time-budget=2000"]
-    return subprocess.run([*command, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120)
+    return limited(*command, "--dump-dom", file.as_uri(), seconds=120)
 
 
 PROBE = """

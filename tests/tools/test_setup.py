@@ -43,6 +43,27 @@ def test_who_has_chosen_an_index_knows(
     assert "gigabytes" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("ci", ["", "true"])
+@pytest.mark.parametrize("missing", [[], ["rich==15.0.0"]])
+def test_what_is_missing_in_the_end(
+    missing: list[str],
+    ci: str,
+    commands: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Is named; CI, where nobody reads of tests that were skipped, fails."""
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(environment, "has_torch", lambda: True)
+    monkeypatch.setattr(environment, "is_writable", lambda: True)
+    monkeypatch.setattr(environment, "missing_tools", lambda: missing)  # which pip cannot install
+    assert environment.main() == int(bool(missing and ci))
+    printed = capsys.readouterr()
+    assert ("is skipped: rich\n" in printed.out) == bool(missing)
+    assert ("failure where CI is set" in printed.err) == bool(missing and ci)
+    assert len(commands) == len(missing)
+
+
 def test_small_tools_are_installed_quietly(commands: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     environment.install(["pytest"])
     assert capsys.readouterr().out == "setup: installing pytest\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
+import re
 import sys
 
 import pytest
@@ -42,6 +44,74 @@ def test_a_part_that_fails(needed: bool, monkeypatch: pytest.MonkeyPatch, capfd:
     said = capfd.readouterr().out
     assert ("the second" in said) != needed
     assert "FAILED" in said.split("minutes and seconds of each part")[1]
+
+
+@pytest.mark.parametrize("budget", ["", "1"])
+def test_one_compiler_where_its_seconds_count(budget: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the caller says otherwise; quickly, several at a time where no budget is kept."""
+    monkeypatch.setenv("COMPILE_BUDGET", budget)
+    monkeypatch.delenv("MAX_JOBS", raising=False)
+    one = {"MAX_JOBS": "1"}
+    assert [parts()[0].settings for parts in (suite.quick, suite.deep)] == [one if budget else {}, one]
+    monkeypatch.setenv("MAX_JOBS", "3")
+    assert [parts()[0].settings for parts in (suite.quick, suite.deep)] == [{}, {}]
+
+
+def test_reasons_of_skipped_tests_are_shown() -> None:
+    assert all("-rfEs" in part.command for part in (*suite.quick(), *suite.deep()) if "pytest" in part.command)
+
+
+SETTING = re.compile(r"torch\._(dynamo|inductor|functorch)\.config\b")
+
+
+def settings_left_behind(text: str) -> list[str]:
+    """The plain assignments to a config of torch: config.patch(...) and monkeypatch.setattr take theirs back."""
+    tree, names, found = ast.parse(text), {}, []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {name.asname: name.name for name in node.names if name.asname}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
+    for node in ast.walk(tree):
+        targets: list[ast.expr] = []
+        if isinstance(node, (ast.Assign, ast.Delete)):
+            targets = node.targets
+        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
+            targets = [node.target]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
+            targets = node.args[:1]
+        for part in (part for target in targets for part in ast.walk(target)):
+            first, dot, rest = ast.unparse(part).partition(".")
+            if SETTING.match(names.get(first, first) + dot + rest):
+                found.append(f"line {node.lineno}: {ast.unparse(part)}")
+                break
+    return found
+
+
+def test_no_test_leaves_a_setting_of_the_compiler_behind() -> None:
+    """A test that fails in between would not put it back, and a hundred later ones fail of it."""
+    found = {
+        str(path.relative_to(suite.ROOT)): left
+        for path in sorted((suite.ROOT / "tests").rglob("*.py"))
+        if (left := settings_left_behind(path.read_text()))
+    }
+    assert not found, "use with ...config.patch(name=value)"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("import torch\ntorch._dynamo.config.x = 1", 1),
+        ("import torch._inductor.config as c\nc.triton.x, y = 1, 2", 1),
+        ("from torch._dynamo import config\nconfig.x += 1", 1),
+        ("from torch import _inductor as i\nsetattr(i.config, 'x', 1)", 1),
+        ("import torch\nwith torch._dynamo.config.patch(x=1):\n    y = torch._dynamo.config.x", 0),
+        ("from torch._inductor import config\nsetattr(config, 'x', 1)", 1),
+        ("config.x = request.config.x = 1", 0),
+    ],
+)
+def test_settings_left_behind(text: str, count: int) -> None:
+    assert len(settings_left_behind(text)) == count
 
 
 def test_summary() -> None:
