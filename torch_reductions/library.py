@@ -8,7 +8,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -322,19 +322,17 @@ class Operator(Generic[Output]):
     def own_failure(self, failure: RuntimeError, input: Tensor, *args: Any, **options: Any) -> RuntimeError:
         """The exception for a failure of which the arguments are not the cause."""
         found = torchs_own(failure)
-        if C_INTERFACE in str(found):  # torch < 2.13 keeps its words to itself, but says them where memory is asked for
+        if C_INTERFACE in str(found):
 
             def like(value: Any) -> Any:
                 return value.to("meta") if isinstance(value, Tensor) else value
 
             named = {name: like(value) for name, value in options.items()}
             results: Any = self.op(like(input), *map(like, args), **named)
-            for result in (results,) if isinstance(results, Tensor) else results:
-                torch.empty(result.shape, dtype=result.dtype, device=input.device)
-            for tensor in (input, *args, *options.values()):  # which may have been copied as another type
-                if isinstance(tensor, Tensor):
-                    dtype = options.get("dtype") if tensor is input else None
-                    torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device=input.device)
+            ask_for_memory(results if isinstance(results, tuple) else (results,), input.device)
+            # Which may have been copied as another type.
+            ask_for_memory((input,), input.device, options.get("dtype"))
+            ask_for_memory((*args, *options.values()), input.device)
         return found
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Output:
@@ -522,7 +520,10 @@ def _for_each(ctx: Any, *of_outputs: Any) -> tuple[Tensor | None, ...]:
     except RuntimeError as error:
         if C_INTERFACE not in str(error):
             raise
-        raise torchs_own(error) from None
+        found = torchs_own(error)
+        if C_INTERFACE in str(found):
+            ask_for_memory(of_outputs, of_outputs[0].device)
+        raise found from None
     grads = grads if isinstance(grads, tuple) else (grads,)
     return (*grads, *(None,) * (ctx.count - len(grads)))
 
@@ -540,6 +541,13 @@ def torchs_own(failure: RuntimeError) -> RuntimeError:
         return failure
     kind = torch.OutOfMemoryError if words.startswith("CUDA out of memory") else RuntimeError
     return kind(words).with_traceback(failure.__traceback__)
+
+
+def ask_for_memory(like: Iterable[Any], device: torch.device, dtype: torch.dtype | None = None) -> None:
+    """torch < 2.13 keeps to itself what it says of the lack of memory, but says it again where as much is asked for."""
+    for tensor in like:
+        if isinstance(tensor, Tensor):
+            torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device=device)
 
 
 def _functionalizing() -> bool:

@@ -140,6 +140,8 @@ def test_no_tensor(function: str, wrong: str, way: str, capfd: pytest.CaptureFix
     subject = SUBJECTS[function]
     call = subject.samples[0]
     x = right_call(subject)
+    if wrong == "array" and way == "compile" and torch.__version__ < (2, 13):
+        pytest.skip("Dynamo of torch < 2.13 fails where a function that was given an array raises")
     bad, said = NO_TENSORS[wrong]
     bad = numpy().ones(3) if wrong == "array" else bad
     for i, name in enumerate(call.shapes):

@@ -98,6 +98,13 @@ def test_links_and_files(page: Path) -> None:
     assert [str(path) for path in links + files if not path.exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_select_tests(page: Path) -> None:
+    """A file of tests that a page names, with the word of a test that is in it."""
+    for file, _, word in re.findall(r"pytest (tests/[\w/]+\.py)( -k (\w+))?", page.read_text()):
+        assert re.search(rf"^def test_\w*{word}", (ROOT / file).read_text(), re.MULTILINE), (file, word)
+
+
 def test_ladder() -> None:
     text = (ROOT / "docs" / "ladder.md").read_text()
     rows = re.findall(r"^\| (\d[\d, ]*) \| (`.+?) \|", text, re.MULTILINE)  # several, where a file has a parameter
