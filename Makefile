@@ -10,8 +10,8 @@ export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 help:
 	@echo "make setup    a Python with torch and the test tools; where there is no torch, downloads it"
 	@echo "make build    set-up, and the two libraries in torch_reductions/: minutes"
-	@echo "make test     set-up, build, the test suite: minutes; with progress, and a summary at the end"
-	@echo "make test-deep  what that leaves out: every CUDA source, every schedule, more cases: most of an hour"
+	@echo "make test     set-up, build, the quick suite: a quarter of an hour; with progress, and a summary at the end"
+	@echo "make test-deep  every CUDA source, more schedules and cases, mutants, the fuzzer: most of an hour"
 	@echo "make demo     set-up, build, then every rung timed on this machine, and demo.png: a minute"
 	@echo "make report   the CPU seconds of each compile"
 	@echo "make format   formats the sources;  make lint   checks format, style and types"
