@@ -131,7 +131,10 @@ def summary(suite: str, outcomes: Sequence[Outcome]) -> str:
     lines.append(f"{clock(sum(done.seconds for done in outcomes)):>6}  in all")
     if suite == "quick":
         left = sum(done.left_out for done in outcomes)
-        lines += ["", f"Left out: {left} cases, of which make test-deep runs as many as have every two values together;"]
+        lines += [
+            "",
+            f"Left out: {left} cases, of which make test-deep runs as many as have every two values together;",
+        ]
         lines += ["every CUDA source and its machine code, AddressSanitizer, the fuzzer and the mutants."]
     return "\n".join(lines)
 

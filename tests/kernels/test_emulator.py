@@ -9,7 +9,7 @@ import functools
 import platform
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pytest
 from helpers import EMULATED, ROOT
 
 from tests.kernels.emulator import build, cases
+from tests.kernels.emulator.schedules import DEEP_RUNS, FORWARD, ONCE, QUICK_RUNS, RUNGS, Schedule, Selection
 from torch_reductions.catalog import ladder
 from torch_reductions.library import FAMILIES
 
@@ -27,51 +28,6 @@ pytestmark = [
 ]
 
 
-@dataclass(frozen=True)
-class Schedule:
-    kind: str  # of the build: build.KINDS
-    order: str
-    seed: int = 1
-    resident: int = 3  # blocks that run at once
-
-    def __str__(self) -> str:
-        seed = f"-{self.seed}" if self.order in ("random", "greedy") else ""
-        return f"{self.kind}-{self.order}{seed}" + (f"-resident{self.resident}" if self.resident != 3 else "")
-
-    @property
-    def options(self) -> list[str]:
-        return ["--order", self.order, "--seed", str(self.seed), "--resident", str(self.resident)]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Some of cases.main_cases()."""
-
-    name: str
-    of: Callable[[list[cases.Case]], list[cases.Case]]
-
-
-FORWARD = Schedule("plain", "forward")
-ALL = Selection("all", list)
-ONCE = Selection("each_value_once", cases.each_value_once)
-RUNGS = Selection("each_rung_in_full", cases.each_rung_in_full)
-VIEWS = Selection("every_view_once", cases.every_view_once)
-JOINED = Selection("joined", lambda every: [case for case in every if case.rung.name in cases.JOINED])
-# The race detector sees what ordered two accesses in this run, hence a second order where blocks wait for one another;
-# the sanitizers look at addresses. Beside these runs: FORWARD over all cases, in every suite.
-QUICK_RUNS = (
-    (Schedule("plain", "reverse"), ONCE),
-    (Schedule("plain", "greedy"), ONCE),
-    (Schedule("races", "forward"), RUNGS),
-)
-DEEP_RUNS = (
-    (Schedule("plain", "reverse"), ALL),
-    *((Schedule("plain", "greedy", seed), ALL) for seed in (1, 2)),
-    (Schedule("plain", "random"), ALL),
-    (Schedule("races", "forward"), VIEWS),
-    (Schedule("races", "reverse"), JOINED),
-    (Schedule("asan", "forward"), ALL),
-)
 SECONDS = {"plain": 20, "races": 90, "asan": 60, "whole": 20}  # of processor time, for a case
 COVERED = {"kernels": 0, "runs": 0, "cases": 0, "faults": 0}  # for the last lines of a run alone
 

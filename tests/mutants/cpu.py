@@ -292,6 +292,14 @@ MUTANTS = (
         "1 + 2 * ($1 >> 63)",
     ),
     cpu(
+        "memory for the first row of tiles alone",
+        "bound",
+        "matmul/140_ordered.cpp",
+        "std::max($first, $1)",
+        "$first",
+        "workspace_bytes",
+    ),
+    cpu(
         "the last tasks of all",
         "threads",
         "matmul/140_ordered.cpp",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from tests.kernels.emulator import build, cases
+from tests.kernels.emulator.schedules import ALL, FORWARD, QUICK_RUNS, Schedule, Selection
 from torch_reductions.catalog import OPERATORS
 
 from . import cuda
@@ -52,15 +55,28 @@ def cases_for(mutant: KernelMutant) -> list[cases.Case]:
     return [case for dtype in dtypes for case in cases.ordered_cases(operator, dtype)]
 
 
-def run(mutant: KernelMutant, tree: Path) -> Result:
-    shutil.rmtree(tree, ignore_errors=True)
-    shutil.copytree(ROOT / "csrc", tree / "csrc")
-    (tree / mutant.file).write_text(mutant.text())
+QUICK: tuple[tuple[Schedule, Selection], ...] = ((FORWARD, ALL), *QUICK_RUNS)
+
+
+@functools.cache
+def quick_cases(selection: str) -> list[cases.Case]:
+    """Those of a selection of the quick suite, by its name."""
+    return next(own for _, own in QUICK if own.name == selection).of(cases.main_cases())
+
+
+@functools.cache
+def names_of_suites() -> frozenset[str]:
+    """The cases that any suite runs."""
+    return frozenset(case.name for case in (*cases.main_cases(), *cases.other_cases(), *cases.long_chains()))
+
+
+def linked(mutant: KernelMutant, kind: str, tree: Path) -> Path:
+    """The runner of a build with the mutant in it."""
     emulator, source, here = build.Emulator(), Path(mutant.compiled), tree.relative_to(ROOT)
-    runner = emulator.runner(mutant.build)
+    runner = emulator.runner(kind)
     link = next(step for step in emulator.plan.steps if step.output == runner)
-    step = next(s for s in emulator.plan.steps if s.inputs == (source,) and mutant.build in s.output.parts)
-    changed, program = here / "mutant.o", here / "runner"
+    step = next(s for s in emulator.plan.steps if s.inputs == (source,) and kind in s.output.parts)
+    changed, program = here / f"{kind}.o", here / f"{kind}_runner"
     compile_it = step.command.replace(str(step.output), str(changed)).replace(str(source), str(here / source))
     # First of all, or the linker would take another object's copy of what a header defines.
     link_it = link.command.replace(str(step.output), "").replace(f"-o {runner}", f"-o {program} {changed}")
@@ -68,10 +84,34 @@ def run(mutant: KernelMutant, tree: Path) -> Result:
         status, output = run_process(["sh", "-c", command], ROOT, dict(os.environ))
         if status != 0:
             raise MutantError(f"does not compile:\n{output[-2000:]}")
-    (tree / "list.txt").write_text(cases.text_of(cases_for(mutant)))
-    options = ["--order", mutant.order, "--jobs", "1", "--limit", "90"]
-    _, output = run_process([str(program), *options, str(here / "list.txt")], ROOT, dict(os.environ))
-    failures = [line for line in output.splitlines() if line.startswith("FAIL")]
-    if not failures:
-        return Result("survives", "")
-    return Result("emulator", f"{mutant.build}, {mutant.order}: {failures[0].removeprefix('FAIL').strip()}")
+    return program
+
+
+def run(mutant: KernelMutant, tree: Path, selections: Sequence[str]) -> Result:
+    """First as the quick suite runs the mutant's cases, then as the build and the order say that find it."""
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(ROOT / "csrc", tree / "csrc")
+    (tree / mutant.file).write_text(mutant.text())
+    programs: dict[str, Path] = {}
+
+    def failure(schedule: Schedule, wanted: list[cases.Case]) -> str:
+        if schedule.kind not in programs:
+            programs[schedule.kind] = linked(mutant, schedule.kind, tree)
+        (tree / "list.txt").write_text(cases.text_of(wanted))
+        command = [str(programs[schedule.kind]), *schedule.options, "--jobs", "1", "--limit", "90"]
+        _, output = run_process([*command, str((tree / "list.txt").relative_to(ROOT))], ROOT, dict(os.environ))
+        failures = [line.removeprefix("FAIL").strip() for line in output.splitlines() if line.startswith("FAIL")]
+        return f"emulator, {schedule.kind}, {schedule.order}: {failures[0]}" if failures else ""
+
+    own = cases_for(mutant)
+    names = {case.name for case in own}
+    likely = (mutant.build, mutant.order)
+    for schedule, selection in sorted(QUICK, key=lambda run: (run[0].kind, run[0].order) != likely):
+        wanted = [case for case in quick_cases(selection.name) if case.name in names]
+        if wanted and (by := failure(schedule, wanted)):
+            return Result("quick", by)
+    if "deep" not in selections:
+        return Result("left", "")
+    wanted = [case for case in own if case.name in names_of_suites()]
+    by = failure(Schedule(mutant.build, mutant.order), wanted)
+    return Result("deep", by) if by else Result("survives", "")

@@ -36,6 +36,14 @@ MUTANTS = (
     ),
     op("reduced dims before the kept ones", "order", "tensor.h", "{false, true}", "{true, false}", "contiguous_rows"),
     op(
+        "dims of no elements that do not merge",
+        "bound",
+        "tensor.h",
+        "$elements ? $strides[$i] : 0",
+        "$strides[$i]",
+        families=("scan", "segment", "recurrence"),
+    ),
+    op(
         "a mask that is broadcast along its last dim",
         "stride",
         "mask.h",
@@ -130,6 +138,14 @@ MUTANTS = (
         "cast($input, Dtype::int64)",
     ),
     op(
+        "an out of another shape, of flags",
+        "check",
+        "scan.cpp",
+        "scan($function, $counts, $options, $out)",
+        "scan($function, $counts, $options, nullptr)",
+        families=OUT,
+    ),
+    op(
         "values and indices in one place",
         "check",
         "scan.cpp",
@@ -213,7 +229,8 @@ MUTANTS = (
         "coordinates that are not side by side",
         "stride",
         "distance.cpp",
-        "$args.dims : $kept.count == 1 ? $kept.strides[0] : 0",
-        "$args.dims : $kept.count == 1 ? $args.dims : 0",
+        "$args.dim_stride = $points.stride($last)",
+        "$args.dim_stride = 1",
     ),
+    op("points of very many dims", "check", "distance.cpp", "$points.dim() <= kMaxDims", "true"),
 )

@@ -338,6 +338,13 @@ MUTANTS = (
         "$tensor != torch.bool and not $scalar.is_floating_point",
         "not $scalar.is_floating_point",
     ),
+    python(
+        "an alpha that the type cannot hold",
+        "check",
+        "add",
+        "not abs($alpha) < float($1) or $low <= $alpha <= $high",
+        "True",
+    ),
     python("alpha in a gradient", "gradient", "add", "$grad * ctx.alpha if $1 else $grad", "$grad"),
     python(
         "a fake sum of two transposed matrices",

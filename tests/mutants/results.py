@@ -11,13 +11,14 @@ from .run import Result
 
 KEPT = Path("tests/mutants/results.csv")
 PAGE = Path("docs/mutants.md")
-COLUMNS = ("quick", "deep", "emulator", "survives", "equivalent", "not run")
+COLUMNS = ("quick", "deep", "survives", "equivalent", "not run")
 HEAD = """# Mutants
 
 Faults that are put into the sources one at a time, and what finds each: a test of the quick suite (`make test`), a test
-that only the deep suite runs (`make test-deep`), or the emulator, which runs the cases of the kernel. Made from
-`tests/mutants/results.csv` by `python -m tests.mutants --table`; `python -m tests.mutants WORD` runs those whose name,
-kind or file holds the word, and keeps what it finds.
+that only the deep suite runs (`make test-deep`); of a CUDA kernel a case that the emulator runs in that suite, with the
+build and the order of blocks. *Equivalent* is a change that no test can see. Made from `tests/mutants/results.csv` by
+`python -m tests.mutants --table`; `python -m tests.mutants WORD` runs those whose name, kind or file holds the word,
+in a copy of the tree, and keeps what it finds in both files.
 
 """
 
@@ -61,10 +62,10 @@ def page(mutants: Sequence[Mutant]) -> str:
     quick, deep = (sum(result.found == name for result in found.values()) for name in ("quick", "deep"))
     share = 100 * quick / max(quick + deep, 1)
     lines = [
-        f"Of the {quick + deep} that pytest finds, the quick suite finds {quick}: {share:.1f} %.",
+        f"Of the {quick + deep} that are found, the quick suite finds {quick}: {share:.1f} %.",
         "",
-        "| where | mutants | quick suite | deep suite alone | emulator | survive | equivalent | not run |",
-        "|---|---|---|---|---|---|---|---|",
+        "| where | mutants | quick suite | deep suite alone | survive | equivalent | not run |",
+        "|---|---|---|---|---|---|---|",
         *(row(name, [m for m in mutants if group(m) == name]) for name in groups),
         row("all", mutants),
         "",

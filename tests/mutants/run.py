@@ -26,7 +26,7 @@ CPU_SECONDS, SECONDS = 1200, 3600  # a mutant may run on without end, or wait fo
 
 @dataclass(frozen=True)
 class Result:
-    found: str  # quick, deep, emulator, survives, equivalent, or left: by the quick suite, no other was run
+    found: str  # quick, deep, survives, equivalent, or left: by the quick suite, no other was run
     by: str  # a test's id, the emulator's build and its words, or the reason
     seconds: float = 0  # of CPU time
 
@@ -45,6 +45,7 @@ def run_process(command: Sequence[str], tree: Path, env: dict[str, str]) -> tupl
         command,
         cwd=tree,
         env=env,
+        start_new_session=True,
         preexec_fn=limit,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -54,7 +55,7 @@ def run_process(command: Sequence[str], tree: Path, env: dict[str, str]) -> tupl
     try:
         output, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # its children, too, which hold the pipe open
         output, _ = process.communicate()
     return process.returncode, output
 
@@ -93,6 +94,8 @@ def build_tree(tree: Path, env: dict[str, str]) -> None:
 
 def failed_test(status: int, output: str) -> str:
     """The id of the test that failed, or in which the process ended."""
+    if -status in (signal.SIGXCPU, signal.SIGKILL):
+        raise MutantError(f"ran out of its time:\n{output[-500:]}")
     failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", output, re.MULTILINE)
     if failed:
         return failed[1]
@@ -127,7 +130,8 @@ def run(mutant: Mutant, selections: Sequence[str] = tuple(SELECTIONS)) -> Result
     before = os.times()
     tree = ROOT / TREES / str(os.getpid())
     try:
-        result = emulator.run(mutant, tree) if isinstance(mutant, KernelMutant) else run_tests(mutant, tree, selections)
+        runs = emulator.run if isinstance(mutant, KernelMutant) else run_tests
+        result = runs(mutant, tree, selections)
     except MutantError as error:
         return error
     finally:

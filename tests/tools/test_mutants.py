@@ -28,6 +28,18 @@ def test_one_place(one: Mutant) -> None:
         ast.parse(text)
 
 
+def test_no_two_are_the_same() -> None:
+    assert len({(one.file, one.text()) for one in MUTANTS}) == len(MUTANTS)
+
+
+def test_nearly_all_are_found_by_the_quick_suite() -> None:
+    """At least 95 % of those that both suites find; each has been run, and none survives without a reason."""
+    kept = results.read()
+    found = Counter(kept[one.name].found if one.name in kept else "not run" for one in MUTANTS if not one.equivalent)
+    assert set(found) == {"quick", "deep"}, found
+    assert found["quick"] >= 0.95 * found.total(), found
+
+
 def test_tables() -> None:
     assert all(count == 1 for count in Counter(one.name for one in MUTANTS).values())
     assert len(cuda.MUTANTS) >= 102

@@ -9,6 +9,7 @@ Four executables of the same sources, in build/emulator/<kind>/runner:
 
 from __future__ import annotations
 
+import argparse
 import functools
 import os
 import platform
@@ -185,6 +186,11 @@ def kernel_sources(kind: str = "whole") -> list[Path]:
 
 def main() -> int:
     """Builds the named kinds, by default all; says why where it cannot, which is no error: the tests skip there."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
+    kinds = parser.parse_args().kinds or KINDS
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"no kind of build: {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
     if found_nvcc()[0] is None:
         print(f"emulator: not built, no nvcc, whose headers it needs: {found_nvcc()[1]}")
         return 0
@@ -193,7 +199,6 @@ def main() -> int:
         return 0
     emulator = Emulator()
     try:
-        kinds = sys.argv[1:] or KINDS
         programs = [emulator.runner(kind) for kind in kinds]
         programs += [emulator.faults(kind) for kind in kinds if kind != "whole"]
         emulator.make("all", programs, log=True)

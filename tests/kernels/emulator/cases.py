@@ -485,6 +485,11 @@ def masked_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View
         yield Case(operator.name, rung, dtype_name(dtype), view, form)
 
 
+def short_masked_cases(operator: Operator) -> list[Case]:
+    """Of half precision: many short rows a block, whose mask is read by other lanes than their elements are."""
+    return [case for case in masked_cases_of(operator, torch.bfloat16) if case.view == rows(21, 300)]
+
+
 def recurrence_cases_of(
     operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None, form: str = ""
 ) -> Iterator[Case]:
@@ -586,7 +591,7 @@ DOUBLE_TILES = (
     *(Product(136, 128, 1040, "r", "c", "r", alpha=2, multiprocessors=1), Product(128, 128, 1600, "c", "r")),
     Product(100, 127, 1100, "r1", "c1", multiprocessors=3),
 )
-MAIN_DOUBLE_TILES = (DOUBLE_TILES[0], *DOUBLE_TILES[-4:-2], DOUBLE_TILES[-1])
+MAIN_DOUBLE_TILES = (*DOUBLE_TILES[:2], DOUBLE_TILES[10], *DOUBLE_TILES[-4:-2], DOUBLE_TILES[-1])
 BEFORE_9_0 = tuple(replace(view, capability=80) for view in (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS))
 STRIPS = (
     *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in STRIP_LAYOUTS),
@@ -687,6 +692,12 @@ def tensor_core_cases(dtypes: Sequence[torch.dtype], views: Sequence[Product]) -
     return [case for case in every if case.rung.name == TENSOR_CORE]
 
 
+def long_chains() -> list[Case]:
+    """A chunk's sums leave a tensor core's tile while the next tile's factors come: 15 seconds in the detector."""
+    view = Product(129, 40, 8196, "c", multiprocessors=1)
+    return [case for case in tensor_core_cases([torch.bfloat16], [view, view]) if case.form == "bfloat16"]
+
+
 # Sums of two tensors: one element, rows that are no multiple of a block or of a vector, what is left behind the last
 # vector; misaligned, broadcast, with gaps; rows that vectors fit and rows that they do not; across the output, whole
 # tiles and cut ones, one operand and both, with planes around; more dims than two; rows of several parts.
@@ -753,6 +764,7 @@ def main_cases() -> list[Case]:
             if operator.name == name
             for case in masked_cases_of(operator, dtype)
         ]
+        + [case for operator in SCANS if operator.name == "cumsum" for case in short_masked_cases(operator)]
         + [
             case
             for operator in RECURRENCES
@@ -831,6 +843,7 @@ def each_rung_in_full(wanted: Sequence[Case]) -> list[Case]:
         # Packed and masked ones have kernels of their own.
         kernels = [letter for letter in "sbm" if family in ("scan", "recurrence") and letter in case.form]
         yield case.function, "" if shared else case.rung.name, str(kernels), str(case.view)
+        yield (*own, str(kernels), case.dtype)
 
     return covering(wanted, values)
 
