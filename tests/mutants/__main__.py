@@ -6,7 +6,8 @@
     python -m tests.mutants --table                          writes docs/mutants.md from what is kept
 
 What is found is kept in results.csv beside this file, a row a mutant, and shown in docs/mutants.md. The exit status is
-1 where a mutant is not found that was found before, where a new one survives, and where one cannot be run.
+1 where a mutant is not found that was found before, where the quick suite no longer finds it, where a new one survives,
+and where one cannot be run.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def main() -> int:
         return 0
 
     mutants = chosen(options.words, options.sample, options.seed)
-    kept = results.read()
+    kept = results.read(MUTANTS)
     if options.new:
         mutants = [mutant for mutant in mutants if mutant.name not in kept]
     kinds = {mutant.build for mutant in mutants if isinstance(mutant, KernelMutant)}
@@ -104,11 +105,12 @@ def main() -> int:
                 print(f"{head} ERROR {mutant.name}: {result}", flush=True)
                 continue
             known = kept.get(mutant.name, Result("", "")).found
-            survives = result.found == "survives"
-            wrong += (survives and known != "survives") or (result.found == "deep" and known == "quick")
+            worse = result.found != known and (result.found == "survives" or (known, result.found) == ("quick", "deep"))
+            wrong += worse
             total += result.seconds
             tests += [result.by] if "::" in result.by else []  # of pytest
             words = f"{result.found:8} {mutant.name} ({mutant.kind}, {mutant.file}) {result.by}"
+            words += f" NOT AS IT SHOULD BE: {known or 'new'} before" if worse else ""
             print(f"{head} {result.seconds:5.0f} s {words}", flush=True)
             if not options.check and result.found != "left":
                 results.keep(mutant.name, result, MUTANTS)

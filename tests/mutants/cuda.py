@@ -32,6 +32,10 @@ class KernelMutant(Mutant):
     masked: bool = False
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        return *super().parts, self.build, self.order
+
+    @property
     def compiled(self) -> str:
         own = self.file.removeprefix(TOP) if self.file.endswith(".cu") else ""
         return TOP + (self.source or own or (PACKED_SOURCE if self.packed else SOURCES[self.function]))

@@ -99,8 +99,10 @@ def run(mutant: KernelMutant, tree: Path, selections: Sequence[str]) -> Result:
             programs[schedule.kind] = linked(mutant, schedule.kind, tree)
         (tree / "list.txt").write_text(cases.text_of(wanted))
         command = [str(programs[schedule.kind]), *schedule.options, "--jobs", "1", "--limit", "90"]
-        _, output = run_process([*command, str((tree / "list.txt").relative_to(ROOT))], ROOT, dict(os.environ))
+        status, output = run_process([*command, str((tree / "list.txt").relative_to(ROOT))], ROOT, dict(os.environ))
         failures = [line.removeprefix("FAIL").strip() for line in output.splitlines() if line.startswith("FAIL")]
+        if not failures and f"{len(wanted)} cases, 0 failed" not in output:
+            raise MutantError(f"the emulator ended with {status}:\n{output[-2000:]}")
         return f"emulator, {schedule.kind}, {schedule.order}: {failures[0]}" if failures else ""
 
     own = cases_for(mutant)

@@ -8,6 +8,7 @@ same. So renaming a variable, or breaking a line, leaves a mutant as it is.
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -158,6 +159,15 @@ class Mutant:
         if parts[0] == "csrc":
             return f"{parts[1]}/{Path(parts[2]).stem}"
         return f"python/{Path(parts[1]).stem}"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What makes the fault: where another one stands under this name, what found the first says nothing."""
+        return self.file, self.inside, self.old, self.new
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("\0".join(self.parts).encode()).hexdigest()[:8]
 
     def matches(self) -> list[list[Span]]:
         source, text, language = tokens_of(self.file), (ROOT / self.file).read_text(), language_of(self.file)

@@ -23,23 +23,32 @@ in a copy of the tree, and keeps what it finds in both files.
 """
 
 
-def read() -> dict[str, Result]:
+def rows() -> list[dict[str, str]]:
     path = ROOT / KEPT
     if not path.exists():
-        return {}
+        return []
     with path.open(newline="") as file:
-        return {row["name"]: Result(row["found"], row["by"]) for row in csv.DictReader(file)}
+        return list(csv.DictReader(file))
+
+
+def read(mutants: Sequence[Mutant]) -> dict[str, Result]:
+    """By name; what is kept of another fault that had the name counts as not run."""
+    digests = {mutant.name: mutant.digest for mutant in mutants}
+    return {
+        row["name"]: Result(row["found"], row["by"]) for row in rows() if row["fault"] == digests.get(row["name"])
+    }
 
 
 def keep(name: str, result: Result, mutants: Sequence[Mutant]) -> None:
-    """In the order of the tables; those of mutants that are no more are dropped."""
-    results = read() | {name: result}
+    """In the order of the tables; those of mutants that are no more, or that are others now, are dropped."""
+    results = read(mutants) | {name: result}
     with (ROOT / KEPT).open("w", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(("name", "found", "by"))
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("name", "fault", "found", "by"))
         for mutant in mutants:
             if mutant.name in results:
-                rows.writerow((mutant.name, results[mutant.name].found, results[mutant.name].by))
+                kept = results[mutant.name]
+                writer.writerow((mutant.name, mutant.digest, kept.found, kept.by))
 
 
 def group(mutant: Mutant) -> str:
@@ -48,7 +57,7 @@ def group(mutant: Mutant) -> str:
 
 
 def page(mutants: Sequence[Mutant]) -> str:
-    kept = read()
+    kept = read(mutants)
     found = {
         m.name: Result("equivalent", m.equivalent) if m.equivalent else kept.get(m.name, Result("not run", ""))
         for m in mutants

@@ -57,6 +57,9 @@ def run_process(command: Sequence[str], tree: Path, env: dict[str, str]) -> tupl
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # its children, too, which hold the pipe open
         output, _ = process.communicate()
+    except BaseException:  # an interrupt of the keyboard does not reach another session
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     return process.returncode, output
 
 
@@ -93,13 +96,13 @@ def build_tree(tree: Path, env: dict[str, str]) -> None:
 
 
 def failed_test(status: int, output: str) -> str:
-    """The id of the test that failed, or in which the process ended."""
-    if -status in (signal.SIGXCPU, signal.SIGKILL):
-        raise MutantError(f"ran out of its time:\n{output[-500:]}")
+    """The id of the test that failed, or in which the process ended; one that was killed for its time found nothing."""
     failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", output, re.MULTILINE)
     if failed:
         return failed[1]
     begun = re.findall(r"^(tests/\S+::.*?)(?: (?:PASSED|SKIPPED|XFAIL|Fatal Python error).*)?$", output, re.MULTILINE)
+    if -status in (signal.SIGXCPU, signal.SIGKILL):
+        raise MutantError(f"ran out of its time in {begun[-1].strip() if begun else output[-500:]}")
     if status < 0 and begun:
         return f"{begun[-1].strip()} ({signal.Signals(-status).name})"
     raise MutantError(f"pytest ended with {status}:\n{output[-2000:]}")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
+import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from helpers import ROOT
 
-from tests.mutants import cpu, cuda, mutant, ops, places, python, results
+from tests.mutants import cpu, cuda, mutant, ops, places, python, results, run
 from tests.mutants.__main__ import MUTANTS, sampled
 from tests.mutants.mutant import KINDS, Mutant
+from tests.mutants.run import MutantError, Result
 
 
 @pytest.mark.parametrize("one", MUTANTS, ids=lambda one: one.name)
@@ -34,7 +40,7 @@ def test_no_two_are_the_same() -> None:
 
 def test_nearly_all_are_found_by_the_quick_suite() -> None:
     """At least 95 % of those that both suites find; each has been run, and none survives without a reason."""
-    kept = results.read()
+    kept = results.read(MUTANTS)
     found = Counter(kept[one.name].found if one.name in kept else "not run" for one in MUTANTS if not one.equivalent)
     assert set(found) == {"quick", "deep"}, found
     assert found["quick"] >= 0.95 * found.total(), found
@@ -56,14 +62,55 @@ def test_places_have_tests() -> None:
         assert files and all((ROOT / name).is_file() for name in files)
 
 
+def test_what_is_kept_is_of_these_faults() -> None:
+    """Of each mutant, as it is now: a pattern that was changed since is run anew."""
+    kept = {row["name"]: row["fault"] for row in results.rows()}
+    assert kept == {one.name: one.digest for one in MUTANTS if not one.equivalent}, "python -m tests.mutants NAME"
+
+
+def test_another_fault_of_the_name_is_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one, other = MUTANTS[:2]
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    (tmp_path / results.KEPT).parent.mkdir(parents=True)
+    for mutant in (one, other):
+        results.keep(mutant.name, Result("quick", "a test"), MUTANTS)
+    changed = replace(one, new="None")
+    assert set(results.read(MUTANTS)) == {one.name, other.name}
+    assert set(results.read((changed, other))) == {other.name}
+    results.keep(other.name, Result("deep", "another"), (changed, other))
+    assert [(row["name"], row["found"]) for row in results.rows()] == [(other.name, "deep")]
+
+
 def test_the_page_shows_what_is_kept() -> None:
-    assert set(results.read()) <= {one.name for one in MUTANTS}
     assert (ROOT / results.PAGE).read_text() == results.page(MUTANTS), "python -m tests.mutants --table"
 
 
 def test_a_sample_is_repeated_and_of_many_places() -> None:
     assert sampled(MUTANTS, 10, 3) == sampled(MUTANTS, 10, 3) != sampled(MUTANTS, 10, 4)
     assert len({one.place for one in sampled(MUTANTS, 10, 3)}) == 10
+
+
+BEGUN = "tests/a.py::one PASSED\ntests/a.py::two[x - y] "
+
+
+def test_what_a_run_has_found() -> None:
+    """The test that failed, or in which the process ended by itself; its time that was over has found nothing."""
+    assert run.failed_test(1, f"{BEGUN}FAILED\nFAILED tests/a.py::two[x] - AssertionError") == "tests/a.py::two[x]"
+    assert run.failed_test(-signal.SIGSEGV, BEGUN) == "tests/a.py::two[x - y] (SIGSEGV)"
+    for number in (signal.SIGXCPU, signal.SIGKILL):
+        with pytest.raises(MutantError, match=r"tests/a.py::two\[x - y\]"):
+            run.failed_test(-number, BEGUN)
+    with pytest.raises(MutantError):
+        run.failed_test(2, "")
+
+
+def test_a_child_that_holds_the_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends with the process, where that waits for ever."""
+    monkeypatch.setattr(run, "SECONDS", 1)
+    program = "import subprocess; print('begun', flush=True); subprocess.run(['sleep', '60'])"
+    begin = time.monotonic()
+    assert run.run_process([sys.executable, "-c", program], tmp_path, dict(os.environ)) == (-signal.SIGKILL, "begun\n")
+    assert time.monotonic() - begin < 30
 
 
 SOURCE = """
