@@ -34,6 +34,14 @@ MUTANTS = (
         "% $strips * $width",
     ),
     cpu(
+        "flags that count as their bytes",
+        "dtype",
+        "reduce/fold_rows.h",
+        "if ($args.input_dtype == Dtype::boolean)",
+        "if (false)",
+        "with_rows",
+    ),
+    cpu(
         "any number as a flag",
         "dtype",
         "reduce/output.h",
@@ -320,6 +328,13 @@ MUTANTS = (
         "add/vectorized_kernels.h",
         "$past && reinterpret_cast<uintptr_t>($output) % kVectorBytes == 0",
         "$past",
+    ),
+    cpu(
+        "the byte of a sum of flags",
+        "dtype",
+        "add/vectorized_kernels.h",
+        "$any < $one ? $any : $one",
+        "$any",
     ),
     cpu(
         "a factor of 0 of flags",

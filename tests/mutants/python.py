@@ -338,6 +338,7 @@ MUTANTS = (
         "$tensor != torch.bool and not $scalar.is_floating_point",
         "not $scalar.is_floating_point",
     ),
+    python("an alpha beyond an integer's range", "check", "add", "fits = $low <= $alpha <= $high", "fits = True"),
     python(
         "an alpha that the type cannot hold",
         "check",
