@@ -34,9 +34,7 @@ def rows() -> list[dict[str, str]]:
 def read(mutants: Sequence[Mutant]) -> dict[str, Result]:
     """By name; what is kept of another fault that had the name counts as not run."""
     digests = {mutant.name: mutant.digest for mutant in mutants}
-    return {
-        row["name"]: Result(row["found"], row["by"]) for row in rows() if row["fault"] == digests.get(row["name"])
-    }
+    return {row["name"]: Result(row["found"], row["by"]) for row in rows() if row["fault"] == digests.get(row["name"])}
 
 
 def keep(name: str, result: Result, mutants: Sequence[Mutant]) -> None:

@@ -71,8 +71,8 @@ def test_another_fault_of_the_name_is_not_run(monkeypatch: pytest.MonkeyPatch, t
     one, other = MUTANTS[:2]
     monkeypatch.setattr(results, "ROOT", tmp_path)
     (tmp_path / results.KEPT).parent.mkdir(parents=True)
-    for mutant in (one, other):
-        results.keep(mutant.name, Result("quick", "a test"), MUTANTS)
+    for each in (one, other):
+        results.keep(each.name, Result("quick", "a test"), MUTANTS)
     changed = replace(one, new="None")
     assert set(results.read(MUTANTS)) == {one.name, other.name}
     assert set(results.read((changed, other))) == {other.name}
