@@ -27,7 +27,7 @@ from cases import AddCase  # noqa: E402
 from runner import Result, fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions.timing import Call, CudaTimer, timer  # noqa: E402
+from torch_reductions._timing import Call, CudaTimer, timer  # noqa: E402
 
 PRODUCTION = AddCase.production
 

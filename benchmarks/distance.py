@@ -29,9 +29,9 @@ from cases import DistanceCase  # noqa: E402
 from runner import copy_calls, fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
+from torch_reductions._ladder import rungs  # noqa: E402
+from torch_reductions._timing import Call, CudaTimer, timer  # noqa: E402
 from torch_reductions.catalog import broadcast_distances  # noqa: E402
-from torch_reductions.library import rungs  # noqa: E402
-from torch_reductions.timing import Call, CudaTimer, timer  # noqa: E402
 
 
 class Result(runner.Result):

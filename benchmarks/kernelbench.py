@@ -28,8 +28,8 @@ from cases import Case  # noqa: E402
 from runner import Result  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions.bench import progress  # noqa: E402
-from torch_reductions.timing import Call, timer  # noqa: E402
+from torch_reductions._bench import progress  # noqa: E402
+from torch_reductions._timing import Call, timer  # noqa: E402
 
 Inputs = tuple[torch.Tensor, ...]
 Compute = Callable[..., torch.Tensor]

@@ -32,11 +32,11 @@ from cases import ProductCase  # noqa: E402
 from runner import fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions import library  # noqa: E402
-from torch_reductions.bench import is_refusal, progress  # noqa: E402
-from torch_reductions.report import pictures  # noqa: E402
-from torch_reductions.report.results import read  # noqa: E402
-from torch_reductions.timing import INSTRUCTIONS_OF, Call, CudaTimer, timer  # noqa: E402
+from torch_reductions import _ladder  # noqa: E402
+from torch_reductions._bench import is_refusal, progress  # noqa: E402
+from torch_reductions._report import pictures  # noqa: E402
+from torch_reductions._report.results import read  # noqa: E402
+from torch_reductions._timing import INSTRUCTIONS_OF, Call, CudaTimer, timer  # noqa: E402
 
 DOCS = Path(__file__).parent.parent / "docs"
 CHUNK = 512  # of docs/order.md: no chain of `ordered` is longer
@@ -145,7 +145,7 @@ def what_is_wrong(case: ProductCase, a: torch.Tensor, b: torch.Tensor, result: t
 def other_rungs(case: ProductCase, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
     """Every rung but `ordered` that this device has, each of which must be right, too."""
     calls: dict[str, Call] = {}
-    for rung in library.rungs(case.function):
+    for rung in _ladder.rungs(case.function):
         if a.device.type not in rung.devices or case.dtype not in rung.dtypes or rung.name == "ordered":
             continue
         call = ours(case, a, b, rung.name)

@@ -16,7 +16,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 import cases  # noqa: E402
 from cases import Case  # noqa: E402
 
-from torch_reductions.report.results import RESULTS, figure, rows_of, times  # noqa: E402
+from torch_reductions._report.results import RESULTS, figure, rows_of, times  # noqa: E402
 
 README = Path(__file__).parent.parent / "README.md"
 TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line is, and which there are

@@ -26,7 +26,7 @@ from cases import Case  # noqa: E402
 from runner import CUB_DTYPES, Result, fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions.timing import CudaTimer, bytes_moved, timer  # noqa: E402
+from torch_reductions._timing import CudaTimer, bytes_moved, timer  # noqa: E402
 
 
 def call_of(module: object, case: Case, x: torch.Tensor, **options: object) -> Callable[[], torch.Tensor]:

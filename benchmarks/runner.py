@@ -16,10 +16,10 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 from cases import Case  # noqa: E402
 
-from torch_reductions import report  # noqa: E402
-from torch_reductions.bench import progress  # noqa: E402
-from torch_reductions.report.results import cpu_name, keep  # noqa: E402
-from torch_reductions.timing import Call, CudaTimer, Timing, timer  # noqa: E402
+from torch_reductions import _report as report  # noqa: E402
+from torch_reductions._bench import progress  # noqa: E402
+from torch_reductions._report.results import cpu_name, keep  # noqa: E402
+from torch_reductions._timing import Call, CudaTimer, Timing, timer  # noqa: E402
 
 C = TypeVar("C", bound=Case)
 R = TypeVar("R", bound="Result")

@@ -31,10 +31,10 @@ from cases import ScanCase  # noqa: E402
 from runner import CUB_DTYPES, fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions.bench import parts, progress, random_offsets  # noqa: E402
-from torch_reductions.report import pictures  # noqa: E402
-from torch_reductions.report.results import read  # noqa: E402
-from torch_reductions.timing import Call, CudaTimer, bytes_moved, timer  # noqa: E402
+from torch_reductions._bench import parts, progress, random_offsets  # noqa: E402
+from torch_reductions._report import pictures  # noqa: E402
+from torch_reductions._report.results import read  # noqa: E402
+from torch_reductions._timing import Call, CudaTimer, bytes_moved, timer  # noqa: E402
 
 DOCS = Path(__file__).parent.parent / "docs"
 WIDE = 56  # bytes an element that a case needs: most of them for the float64 reference, which is flipped twice

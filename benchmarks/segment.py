@@ -27,8 +27,8 @@ from cases import SegmentCase  # noqa: E402
 from runner import Result, fill  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions.bench import random_offsets, segment_reduce  # noqa: E402
-from torch_reductions.timing import Call, CudaTimer, bytes_moved, timer  # noqa: E402
+from torch_reductions._bench import random_offsets, segment_reduce  # noqa: E402
+from torch_reductions._timing import Call, CudaTimer, bytes_moved, timer  # noqa: E402
 
 
 def ours(case: SegmentCase, x: torch.Tensor, offsets: torch.Tensor) -> Callable[[], torch.Tensor]:

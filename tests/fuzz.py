@@ -39,7 +39,7 @@ from torch import Tensor
 
 import torch_reductions as tr
 from torch_reductions import catalog, reference
-from torch_reductions.library import dtype_name, rungs
+from torch_reductions._ladder import dtype_name, rungs
 from torch_reductions.matmul import wider
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -19,7 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_reductions as tr
-from torch_reductions import catalog, library
+from torch_reductions import _ladder, catalog
 
 ROOT = Path(__file__).resolve().parent.parent
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
@@ -69,7 +69,7 @@ def takes(function: str, dtype: str) -> bool:
     return function not in INDICES or dtype != "bool"
 
 
-def runs_here(rung: library.Rung, device: str) -> bool:
+def runs_here(rung: _ladder.Rung, device: str) -> bool:
     """Whether the GPU at hand is new enough for a rung."""
     if device == "cpu":
         return True
@@ -82,9 +82,9 @@ def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) 
     given size, which have a test of their own in tests/families/test_scan_values.py."""
     for device in DEVICES:
         for function in functions:
-            rungs = {rung.name: rung for rung in library.rungs(function)}
+            rungs = {rung.name: rung for rung in _ladder.rungs(function)}
             for name in ["auto", *tr.variants(function, device)]:
-                if library.block_size(name) or (name != "auto" and not runs_here(rungs[name], device)):
+                if _ladder.block_size(name) or (name != "auto" and not runs_here(rungs[name], device)):
                     continue
                 types = rungs["ordered" if name == "auto" else name].dtypes
                 if function in SCANS:

@@ -27,7 +27,7 @@ from helpers import (
 from subjects import SUBJECTS, Sample, Shape, Subject, parts
 from torch import Tensor
 
-from torch_reductions import library
+from torch_reductions import _ladder
 
 HALVES = ["float16", "bfloat16"]
 ALONG = ("reduce", "scan", "recurrence", "segment")  # families whose functions go along a dim
@@ -43,9 +43,9 @@ OWN_ORDER = ["cublas", "constant_divergent", "look_back", "cub", *BY_THREADS]
 def rungs(subject: Subject, dtype: str, device: str) -> Iterator[str]:
     """auto and each rung of the type here; scans in blocks of a given size are families/test_scan_values.py's."""
     yield "auto"
-    for rung in library.rungs(subject.name):
+    for rung in _ladder.rungs(subject.name):
         dtypes = (*rung.dtypes, "bool") if subject.family == "scan" else rung.dtypes  # bools are scanned as integers
-        if device in rung.devices and dtype in dtypes and not library.block_size(rung.name) and runs_here(rung, device):
+        if device in rung.devices and dtype in dtypes and not _ladder.block_size(rung.name) and runs_here(rung, device):
             yield rung.name
 
 
@@ -250,7 +250,7 @@ def batches(subject: Subject) -> Iterator[tuple[Sample, dict[str, int], int]]:
 
 def digests() -> str:
     """One of each family, of every function, type and layout: the same wherever it is computed."""
-    result = {family: hashlib.sha256() for family in library.FAMILIES}
+    result = {family: hashlib.sha256() for family in _ladder.FAMILIES}
     for subject in SUBJECTS.values():
         for dtype in subject.dtypes:
             torch.manual_seed(1)

@@ -19,7 +19,7 @@ import torch
 from helpers import FORMS, assert_same_bits, parts, torch_scan
 from torch import Tensor
 
-from torch_reductions import catalog, library, reference
+from torch_reductions import _ladder, catalog, reference
 
 Shape = tuple[int, ...]
 Tensors = tuple[Tensor, ...]
@@ -72,7 +72,7 @@ class Subject:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        return tuple(library.dtype_name(dtype) for dtype in self.record.dtypes)
+        return tuple(_ladder.dtype_name(dtype) for dtype in self.record.dtypes)
 
     @property
     def has_gradient(self) -> bool:
@@ -137,12 +137,12 @@ class Subject:
         return args, {a.name: given[a.name] for a in arguments if a.kwarg_only and a.name in given}
 
     def variants(self, device: str) -> list[str]:
-        rungs = library.ladder(self.family)
+        rungs = _ladder.ladder(self.family)
         return [rung.name for rung in rungs if device in rung.devices and self.name in rung.functions]
 
     def number(self, variant: str) -> int:
         """That of a rung, as an operator takes it."""
-        return next(rung.number for rung in library.ladder(self.family) if rung.name == variant)
+        return next(rung.number for rung in _ladder.ladder(self.family) if rung.name == variant)
 
 
 def values(shape: Shape, dtype: torch.dtype) -> Tensor:

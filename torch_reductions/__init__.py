@@ -12,10 +12,11 @@ sums of squared distances      sum_squared_distances grid_squared_distances: tor
 ``python -m torch_reductions`` has the commands doctor, variants, explain, bench, demo and report.
 """
 
-from . import library  # noqa: F401  before all others: it says what is missing where there is no torch
+from . import _library  # noqa: F401  before all others: it says what is missing where there is no torch
+from ._ladder import variants
+from ._library import has_cuda
 from .add import add
 from .distance import grid_squared_distances, sum_squared_distances
-from .library import has_cuda, variants
 from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 from .recurrence import linear_recurrence
 from .reduce import amax, amin, argmax, argmin, mean, prod, sum
@@ -54,3 +55,8 @@ __all__ = [
     "sum_squared_distances",
     "variants",
 ]
+
+
+def __dir__() -> list[str]:
+    """The functions, and none of the modules that hold them."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

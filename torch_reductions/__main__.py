@@ -18,18 +18,8 @@ from pathlib import Path
 import torch
 
 from . import __version__
-from .library import (
-    CPU_LIBRARY,
-    CUDA_LIBRARY,
-    FAMILIES,
-    REBUILD,
-    Rung,
-    block_size,
-    build_info,
-    did_you_mean,
-    has_cuda,
-    ladder,
-)
+from ._ladder import FAMILIES, Rung, block_size, did_you_mean, ladder
+from ._library import CPU_LIBRARY, CUDA_LIBRARY, REBUILD, build_info, has_cuda
 
 SOURCES = Path(__file__).resolve().parent.parent / "csrc"
 
@@ -206,21 +196,21 @@ def explain(argv: Sequence[str]) -> int:
 
 def bench(argv: Sequence[str]) -> int:
     """Times the variants on one input."""
-    from .bench import bench as run
+    from ._bench import bench as run
 
     return run(argv)
 
 
 def demo(argv: Sequence[str]) -> int:
     """Runs, checks and times every variant, and draws demo.png."""
-    from .bench import demo as run
+    from ._bench import demo as run
 
     return run(argv)
 
 
 def report(argv: Sequence[str]) -> int:
     """Makes docs/report.html and its pictures of the kept results."""
-    from .report import report as run
+    from ._report import report as run
 
     return run(argv)
 

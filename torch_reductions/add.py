@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import INTEGERS, check_factor, check_input, to_factor
-from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from ._arguments import INTEGERS, check_factor, check_input, to_factor, wrong_type
+from ._ladder import check_variant, dtype_name
+from ._library import has_cuda, no_cuda_message
+from ._operator import Operator
 from .reduce import sum_to_shape
 
 # The operator is called `function` here: the module has the name of the public function.

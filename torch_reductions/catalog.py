@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from . import recurrence, reduce, scan, segment
+from ._arguments import DTYPES, FLOATS, INTEGERS
+from ._ladder import Rung, dtype_name, ladder
 from .add import add
-from .arguments import DTYPES, FLOATS, INTEGERS
 from .distance import grid_squared_distances, sum_squared_distances
-from .library import Rung, dtype_name, ladder
 from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
 
 __all__ = [

@@ -18,8 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import FLOATS, check_input
-from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from ._arguments import FLOATS, check_input, wrong_type
+from ._ladder import check_variant, dtype_name
+from ._library import has_cuda, no_cuda_message
+from ._operator import Operator
 from .reduce import sum as sum_of
 
 __all__ = ["grid_squared_distances", "sum_squared_distances"]

@@ -16,8 +16,10 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from .arguments import FLOATS, check_cu_seqlens, check_dim, check_input, check_offsets, to_dim
-from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from ._arguments import FLOATS, check_cu_seqlens, check_dim, check_input, check_offsets, to_dim, wrong_type
+from ._ladder import check_variant, dtype_name
+from ._library import has_cuda, no_cuda_message
+from ._operator import Operator
 
 __all__ = ["linear_recurrence"]
 

@@ -18,8 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import FLOATS, check_differentiable, check_dim, check_dtype, check_input, to_dim, to_dtype
-from .library import PLAIN, Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from ._arguments import FLOATS, check_differentiable, check_dim, check_dtype, check_input, to_dim, to_dtype, wrong_type
+from ._ladder import check_variant, dtype_name
+from ._library import has_cuda, no_cuda_message
+from ._operator import PLAIN, Operator
 
 __all__ = ["amax", "amin", "argmax", "argmin", "mean", "prod", "sum"]
 

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import (
+from ._arguments import (
     FLOATS,
     check_cu_seqlens,
     check_differentiable,
@@ -34,9 +34,12 @@ from .arguments import (
     check_offsets,
     to_dim,
     to_dtype,
+    wrong_type,
 )
-from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, rungs, wrong_type
-from .out import Out
+from ._ladder import check_variant, dtype_name, rungs
+from ._library import has_cuda, no_cuda_message
+from ._operator import Operator
+from ._out import Out
 from .recurrence import edges, recur
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import (
+from ._arguments import (
     FLOATS,
     check_cu_seqlens,
     check_differentiable,
@@ -28,8 +28,11 @@ from .arguments import (
     check_offsets,
     to_dim,
     to_dtype,
+    wrong_type,
 )
-from .library import Operator, check_variant, dtype_name, has_cuda, no_cuda_message, wrong_type
+from ._ladder import check_variant, dtype_name
+from ._library import has_cuda, no_cuda_message
+from ._operator import Operator
 from .scan import cumprod_of
 
 __all__ = ["segment_amax", "segment_amin", "segment_mean", "segment_prod", "segment_sum"]

@@ -30,7 +30,8 @@ import torch
 from torch import Tensor
 
 from torch_reductions import catalog
-from torch_reductions.library import build_info, dtype_name
+from torch_reductions._ladder import dtype_name
+from torch_reductions._library import build_info
 from torch_reductions.matmul import wider
 
 MAKE = "`python -m tests.conformance.golden --write` makes the file anew"

@@ -15,11 +15,11 @@ from helpers import DEVICES, UNSUPPORTED, assert_lists_variants, assert_raises, 
 from subjects import SUBJECTS, Subject, cases, few, first, loss, same
 
 import torch_reductions as tr
-from torch_reductions import library
+from torch_reductions import _ladder
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor
-NAMES = sorted({rung.name for family in library.FAMILIES for rung in library.ladder(family)})
+NAMES = sorted({rung.name for family in _ladder.FAMILIES for rung in _ladder.ladder(family)})
 WAYS = ["eager", "compile", "fullgraph"]
 WITH_A_DIM = [name for name, subject in SUBJECTS.items() if "dim" in inspect.signature(subject.function).parameters]
 
@@ -107,7 +107,7 @@ def test_variant_of_another_device_or_family(function: str, sample: str, device:
     for name in set(NAMES) - set(exist):
         with pytest.raises((ValueError, NotImplementedError), match=f"(?s){name}.*{exist[-1]}"):
             subject.bind(call, device, variant=name)(*x)
-    numbers = {rung.number for family in library.FAMILIES for rung in library.ladder(family)}
+    numbers = {rung.number for family in _ladder.FAMILIES for rung in _ladder.ladder(family)}
     for number in {7, *numbers} - {subject.number(name) for name in exist} if subject.operator else ():
         with pytest.raises((RuntimeError, ValueError), match=rf"(?s)variant.*{number}.*{exist[-1]}"):
             subject.of_operator(call, device, variant=number)(*x)

@@ -46,7 +46,7 @@ from numerics import (
 )
 from subjects import SUBJECTS, Sample, Subject
 
-from torch_reductions import catalog, library
+from torch_reductions import _ladder, catalog
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -227,7 +227,7 @@ def has_dtype(subject: Subject) -> bool:
 def makes(function: str, rung: str, dtype: str) -> bool:
     """Whether the rung has results of the type; bools are scanned as int64."""
     scanned = dtype == "bool" and SUBJECTS[function].family == "scan"
-    dtypes = {r.name: r.dtypes for r in library.rungs(function)}["ordered" if rung == "auto" else rung]
+    dtypes = {r.name: r.dtypes for r in _ladder.rungs(function)}["ordered" if rung == "auto" else rung]
     return takes(fold_of(function), dtype) and ("int64" if scanned else dtype) in dtypes
 
 

@@ -25,11 +25,11 @@ from helpers import (
 )
 
 import torch_reductions as tr
-from torch_reductions import catalog, library, reference
+from torch_reductions import _ladder, catalog, reference
 
 (RECORD,) = catalog.ADDITIONS
 OP = torch.ops.torch_reductions.add.default
-RUNGS = {rung.name: rung for rung in library.rungs("add")}
+RUNGS = {rung.name: rung for rung in _ladder.rungs("add")}
 CASES = [
     (name, dtype, on)
     for on in DEVICES

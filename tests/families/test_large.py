@@ -11,9 +11,9 @@ import torch
 from helpers import DEVICES, FOLDS, INDICES, SCANS, call, need, needs_cuda, run_python, table
 
 import torch_reductions as tr
-from torch_reductions import library
+from torch_reductions import _library, _operator
+from torch_reductions._ladder import block_size
 from torch_reductions.catalog import RECORDS
-from torch_reductions.library import block_size
 
 HUGE = 2**46  # elements, which no machine holds
 
@@ -165,7 +165,7 @@ def test_out_of_memory(function: str, device: str) -> None:
 @pytest.mark.parametrize("function", ["sum", "cummax", "segment_sum", "mm", "add"])
 def test_out_of_memory_in_older_torch(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """torch before 2.13 does not hand its words on."""
-    monkeypatch.setattr(library, "_text", lambda *args: "")
+    monkeypatch.setattr(_operator, "text_of", lambda *args: "")
     assert_says_it_as_torch(without_memory(function, "cpu"), "cpu")
 
 
@@ -176,7 +176,7 @@ def test_out_of_memory_for_a_gradient(device: str, older: bool) -> None:
     said = run_python(rf"""
         import re, resource, torch, torch_reductions as tr
         if {older}:
-            tr.library._text = lambda *args: ""
+            tr._operator.text_of = lambda *args: ""
         n, device = 2**26, {device!r}
         x = torch.zeros(n, device=device, requires_grad=True)
         results = [f(x) for f in (lambda x: tr.cumsum(x, 0), lambda x: tr.linear_recurrence(x.detach(), x, 0))]
@@ -206,7 +206,7 @@ def test_out_of_memory_for_a_copy(device: str) -> None:
     with pytest.raises(torch.OutOfMemoryError if device == "cuda" else RuntimeError, match="allocate"):
         tr.cumsum(out, 0, out=torch.empty(0, device=device))
     compiled = torch.compile(lambda t: tr.cumsum(t, 0), backend="aot_eager")
-    if hasattr(library._library, "torch_exception_get_what_without_backtrace"):
+    if hasattr(_library._cpu_library, "torch_exception_get_what_without_backtrace"):
         assert_says_it_as_torch(lambda: compiled(out), device)
     with pytest.raises(RuntimeError):  # of torch < 2.13, whose words only stderr has where no Python is between
         compiled(out)

@@ -12,7 +12,7 @@ import torch
 from helpers import DEVICES, FLOATS, assert_raises, needs_cuda, numpy, table
 
 import torch_reductions as tr
-from torch_reductions import library
+from torch_reductions import _ladder
 from torch_reductions.catalog import PRODUCTS as RECORDS
 
 TORCH = SimpleNamespace(**{record.name: record.reference for record in RECORDS})
@@ -221,11 +221,11 @@ def test_bad_input_of_the_operator(function: str) -> None:
 
 def test_a_rung_of_another_device_and_of_other_types() -> None:
     x = tensors()
-    only = [rung for rung in library.rungs("mm") if rung.devices == ("cuda",)]
+    only = [rung for rung in _ladder.rungs("mm") if rung.devices == ("cuda",)]
     for rung in only:
         with pytest.raises(ValueError, match=rf"(?s){rung.name}.*cuda only, not on cpu.*ordered"):
             tr.mm(x.a, x.b, variant=rung.name)
-    for rung in library.rungs("mm"):
+    for rung in _ladder.rungs("mm"):
         if "cpu" in rung.devices:
             for dtype in FLOATS:
                 if dtype not in rung.dtypes:
@@ -237,7 +237,7 @@ def test_a_rung_of_another_device_and_of_other_types() -> None:
 @needs_cuda
 def test_a_rung_without_the_type_on_the_gpu() -> None:
     x = tensors("cuda")
-    for rung in library.rungs("mm"):
+    for rung in _ladder.rungs("mm"):
         if "cuda" in rung.devices and "int64" not in rung.dtypes:
             with pytest.raises(NotImplementedError, match=f"{rung.name}.*mm of int64"):
                 tr.mm(x.a.long(), x.b.long(), variant=rung.name)

@@ -30,7 +30,7 @@ from torch.func import functionalize, vmap
 from torch.profiler import profile
 
 import torch_reductions as tr
-from torch_reductions.out import COMPILES_WRITES
+from torch_reductions._out import COMPILES_WRITES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor

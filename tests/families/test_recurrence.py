@@ -12,7 +12,7 @@ from helpers import DEVICES, FLOATS, NO_ELEMENTS, Log, assert_raises, assert_sam
 from numerics import of_gates
 
 import torch_reductions as tr
-from torch_reductions import catalog, library
+from torch_reductions import _ladder, catalog
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("fresh_dynamo")]
 OPERATOR = torch.ops.torch_reductions.linear_recurrence
@@ -302,4 +302,4 @@ def test_bad_input_of_the_operator() -> None:
 def test_variants() -> None:
     assert tr.variants("linear_recurrence") == ["sequential", "ordered"]
     assert tr.variants("linear_recurrence", "cuda") == ["ordered"]
-    assert all(rung.dtypes == tuple(FLOATS) for rung in library.rungs("linear_recurrence"))
+    assert all(rung.dtypes == tuple(FLOATS) for rung in _ladder.rungs("linear_recurrence"))

@@ -24,7 +24,7 @@ from helpers import (
 )
 
 import torch_reductions as tr
-from torch_reductions import library
+from torch_reductions import _ladder
 
 
 @table("function rung device", [(f, r, on) for f, r, _, on in cases(SCANS, ["float32"])])
@@ -38,10 +38,10 @@ def test_initial_elements_of_any_strides(function: str, rung: str, device: str) 
 
 
 @needs_cuda
-@pytest.mark.parametrize("rung", [name for name in tr.variants("cumsum", "cuda") if library.block_size(name)])
+@pytest.mark.parametrize("rung", [name for name in tr.variants("cumsum", "cuda") if _ladder.block_size(name)])
 def test_block_sizes(rung: str) -> None:
     """Many parts, a few and one, and ends of each: whole numbers, of which every order makes the exact value."""
-    size = library.block_size(rung)
+    size = _ladder.block_size(rung)
     lengths = {*LENGTHS, *(n + by for n in (size, 4 * size, 64 * size, 4 * 512 * size) for by in (-1, 0, 1))}
     for n in sorted(lengths):
         for function in ("cumsum", "cumprod"):

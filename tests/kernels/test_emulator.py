@@ -18,8 +18,8 @@ from helpers import EMULATED, ROOT
 
 from tests.kernels.emulator import build, cases
 from tests.kernels.emulator.schedules import DEEP_RUNS, FORWARD, ONCE, QUICK_RUNS, RUNGS, Schedule, Selection
+from torch_reductions._ladder import FAMILIES
 from torch_reductions.catalog import ladder
-from torch_reductions.library import FAMILIES
 
 pytestmark = [
     pytest.mark.skipif(build.found_nvcc()[0] is None, reason="no nvcc, whose headers the emulator needs"),

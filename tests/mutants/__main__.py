@@ -4,6 +4,7 @@
     python -m tests.mutants scan gradient                    whose name, kind or file holds one of the words
     python -m tests.mutants --sample 10 --seed 7 --check     ten, of as many places as there are; keeps nothing
     python -m tests.mutants --table                          writes docs/mutants.md from what is kept
+    python -m tests.mutants --renamed                        keeps what was found where files and names changed alone
 
 What is found is kept in results.csv beside this file, a row a mutant, and shown in docs/mutants.md. The exit status is
 1 where a mutant is not found that was found before, where the quick suite no longer finds it, where a new one survives,
@@ -80,9 +81,14 @@ def main() -> int:
         "--quick", action="store_true", help="the quick suite alone; what that leaves alive is not kept"
     )
     parser.add_argument("--check", action="store_true", help="compares with what is kept, and keeps nothing")
+    parser.add_argument(
+        "--renamed", action="store_true", help="keeps what was found, where a pattern's names changed and no fault did"
+    )
     parser.add_argument("--table", action="store_true", help="writes docs/mutants.md")
     options = parser.parse_args()
-    if options.table:
+    if options.renamed:
+        print("\n".join(results.renamed(MUTANTS)))
+    if options.table or options.renamed:
         write_page()
         return 0
 

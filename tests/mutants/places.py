@@ -28,8 +28,10 @@ SHARED = {
     "check": ("reduce", "scan"),
     "fold_types": ("reduce", "segment"),
     "operators": ("reduce", "scan"),
-    "library": tuple(FAMILIES),
-    "arguments": tuple(FAMILIES),
+    "_ladder": tuple(FAMILIES),
+    "_operator": tuple(FAMILIES),
+    "_arguments": tuple(FAMILIES),
+    "_out": ("out",),
 }
 # What stands in the ids of the tests that are likely to find a mutant of a kind.
 LIKELY = {

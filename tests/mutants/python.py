@@ -21,12 +21,16 @@ def python(
 MUTANTS = (
     # --- What all operators share
     python(
-        "a batch dim that goes where the first dim was", "vmap", "library", "arg.movedim(dim, 0)", "arg.movedim(0, dim)"
+        "a batch dim that goes where the first dim was",
+        "vmap",
+        "_operator",
+        "arg.movedim(dim, 0)",
+        "arg.movedim(0, dim)",
     ),
     python(
         "vmap over offsets that all examples share",
         "check",
-        "library",
+        "_operator",
         "if i < len($dims) and $dims[i] is not None:",
         "if i < 0 and $dims[i] is not None:",
         "_vmap",
@@ -34,17 +38,17 @@ MUTANTS = (
     python(
         "autocast over a dtype that is named",
         "autocast",
-        "library",
+        "_operator",
         'if options.get("dtype") is None and $input.dtype in',
         "if $input.dtype in",
         "_autocast",
         families=("reduce", "segment"),
     ),
-    python("autocast of float64", "autocast", "library", "and arg.dtype != torch.float64", "", "_lowered"),
+    python("autocast of float64", "autocast", "_operator", "and arg.dtype != torch.float64", "", "_lowered"),
     python(
         "a gradient that only another argument asks for",
         "gradient",
-        "library",
+        "_operator",
         "if isinstance(arg, Tensor) and arg.requires_grad: return True",
         "if isinstance(arg, Tensor) and arg.requires_grad: return False",
         "_requires_grad",
@@ -52,7 +56,7 @@ MUTANTS = (
     python(
         "a tangent of another argument that is dropped",
         "gradient",
-        "library",
+        "_operator",
         "for t in ((input, *args) if self.several else (input,))",
         "for t in (input,)",
         "_autograd",
@@ -60,7 +64,7 @@ MUTANTS = (
     python(
         "a type that a variant does not compute",
         "check",
-        "library",
+        "_ladder",
         "if dtype_name($dtype) not in $rung.dtypes:",
         "if False:",
         "check_variant",
@@ -68,43 +72,43 @@ MUTANTS = (
     python(
         "a variant's number under torch.compile",
         "check",
-        "library",
+        "_ladder",
         "if $rung is None or $device in DEVICES and $device not in $rung.devices:",
         "if $rung is None:",
         "check_variant",
     ),
     python(
-        "a dim one behind the last", "bound", "arguments", "<= $dim <= $last:", "<= $dim <= $last + 1:", "check_dim"
+        "a dim one behind the last", "bound", "_arguments", "<= $dim <= $last:", "<= $dim <= $last + 1:", "check_dim"
     ),
-    python("True as a dim", "check", "arguments", "and not isinstance($dim, bool)", "", "to_dim"),
+    python("True as a dim", "check", "_arguments", "and not isinstance($dim, bool)", "", "to_dim"),
     python(
         "a mask that is broadcast along a dim",
         "check",
-        "arguments",
+        "_arguments",
         "any($m != $n and $m != 1 for",
         "any($m != $n for",
         "check_mask",
         families=("scan",),
     ),
-    python("offsets of 32 bits", "dtype", "arguments", "not in (torch.int32, torch.int64)", "not in (torch.int64,)"),
+    python("offsets of 32 bits", "dtype", "_arguments", "not in (torch.int32, torch.int64)", "not in (torch.int64,)"),
     python(
         "a fraction as a factor of small integers",
         "check",
-        "arguments",
+        "_arguments",
         "if not $dtype.is_floating_point and isinstance",
         "if $dtype == torch.int64 and isinstance",
         "check_factor",
     ),
     # --- out=
-    python("a write that autograd does not hear of", "gradient", "out", "increment_version($outs)", "pass", "_run"),
+    python("a write that autograd does not hear of", "gradient", "_out", "increment_version($outs)", "pass", "_run"),
     python(
         "an out that requires a gradient",
         "gradient",
-        "out",
+        "_out",
         "any($t.requires_grad for $t in $tensors)",
         "$tensors[0].requires_grad",
     ),
-    python("no word of an out of one element that is resized", "check", "out", "$out.numel() > 0", "$out.numel() > 1"),
+    python("no word of an out of one element that is resized", "check", "_out", "$out.numel() > 0", "$out.numel() > 1"),
     # --- reduce
     python(
         "the dims of an example, counted in the batch",

@@ -49,6 +49,22 @@ def keep(name: str, result: Result, mutants: Sequence[Mutant]) -> None:
                 writer.writerow((mutant.name, mutant.digest, kept.found, kept.by))
 
 
+def renamed(mutants: Sequence[Mutant]) -> list[str]:
+    """Keeps what was found of each name for the fault that has the name now; gives the names whose fault was another.
+
+    For a commit that moves or renames what the patterns name, and changes no fault: whoever calls it vouches for that.
+    """
+    found = {row["name"]: row for row in rows()}
+    here = [mutant for mutant in mutants if mutant.name in found]
+    with (ROOT / KEPT).open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("name", "fault", "found", "by"))
+        for mutant in here:
+            row = found[mutant.name]
+            writer.writerow((mutant.name, mutant.digest, row["found"], row["by"]))
+    return [mutant.name for mutant in here if found[mutant.name]["fault"] != mutant.digest]
+
+
 def group(mutant: Mutant) -> str:
     parts = Path(mutant.file).parts
     return parts[0] if parts[0] != "csrc" else f"csrc/{mutant.place.split('/')[0]}"

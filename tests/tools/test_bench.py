@@ -15,11 +15,11 @@ import torch
 from helpers import table
 
 import torch_reductions as tr
-from torch_reductions import bench
+from torch_reductions import _bench as bench
+from torch_reductions._ladder import FAMILIES, block_size, check_variant, ladder
+from torch_reductions._report import charts, results
+from torch_reductions._timing import Call, CpuTimer, CudaTimer, Timing, clocks, timer
 from torch_reductions.catalog import ADDITIONS, DISTANCES, OPERATORS
-from torch_reductions.library import FAMILIES, block_size, check_variant, ladder
-from torch_reductions.report import charts, results
-from torch_reductions.timing import Call, CpuTimer, CudaTimer, Timing, clocks, timer
 
 
 def problem(function: str, dtype: torch.dtype = torch.float32) -> bench.Problem:

@@ -13,9 +13,9 @@ import pytest
 import torch
 from helpers import ROOT, needs_cuda, table
 
-from torch_reductions.library import ladder
-from torch_reductions.report.results import read
-from torch_reductions.timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CpuTimer, Timing, timer
+from torch_reductions._ladder import ladder
+from torch_reductions._report.results import read
+from torch_reductions._timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CpuTimer, Timing, timer
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,15 +11,15 @@ import torch
 from helpers import DISTANCES, FOLDS, FUNCTIONS, PRODUCTS, RECURRENCES, ROOT, SCANS, SEGMENTS, SUMS, table
 
 import torch_reductions as tr
-from torch_reductions import catalog, library
+from torch_reductions import _ladder, catalog
 
 RUNG_FILE = re.compile(r"(\d{3})_(\w+)\.(?:cpp|cu)$")
 HEADER = ["Changes", "Costs", "Gains", "Order", "Needs", "See"]
-LADDERS = {family: {rung.name: rung for rung in catalog.ladder(family)} for family in library.FAMILIES}
+LADDERS = {family: {rung.name: rung for rung in catalog.ladder(family)} for family in _ladder.FAMILIES}
 RUNGS = [(family, name, on) for family, rungs in LADDERS.items() for name, rung in rungs.items() for on in rung.devices]
 FILES = [
     (family, device, path.name)
-    for family in library.FAMILIES
+    for family in _ladder.FAMILIES
     for device in ("cpu", "cuda")
     for path in sorted((ROOT / "csrc" / device / family).glob("*"))
     if RUNG_FILE.match(path.name)
@@ -55,7 +55,7 @@ def test_header_of_a_rung(family: str, device: str, file: str) -> None:
     assert found == HEADER
 
 
-@pytest.mark.parametrize("family", library.FAMILIES)
+@pytest.mark.parametrize("family", _ladder.FAMILIES)
 def test_numbers_and_names_are_unique(family: str) -> None:
     rungs = catalog.ladder(family)
     assert len({rung.number for rung in rungs}) == len({rung.name for rung in rungs}) == len(rungs) > 0
@@ -82,14 +82,14 @@ def test_block_sizes() -> None:
     """Scans in blocks of every size: behind the plain rung, and like it but for number, name and idea."""
     rungs = LADDERS["scan"].values()
     plain = [rung for rung in rungs if rung.devices == ("cuda",) and rung.name != "cub"]
-    plain = [rung for rung in plain if not library.block_size(rung.name)]
+    plain = [rung for rung in plain if not _ladder.block_size(rung.name)]
     assert [rung.name for rung in plain] == [
         *("scan_then_fan", "reduce_then_scan", "two_level", "two_level_zero_padded", "look_back")
     ]
     for rung in plain:
         for i, size in enumerate((128, 256, 512, 1024), start=1):
             sized = LADDERS["scan"][f"{rung.name}_{size}"]
-            assert library.block_size(sized.name) == size and f" {size} threads" in sized.idea
+            assert _ladder.block_size(sized.name) == size and f" {size} threads" in sized.idea
             assert sized == replace(rung, number=rung.number + i, name=sized.name, idea=sized.idea)
 
 
@@ -99,7 +99,7 @@ def test_every_function_has_a_record() -> None:
     assert sorted(public) == sorted(record.name for record in catalog.RECORDS) == sorted(known)
     for record in catalog.RECORDS:
         assert record.function is getattr(tr, record.name)
-        production = library.ladder(record.family)[-1]
+        production = _ladder.ladder(record.family)[-1]
         assert production.devices == ("cpu", "cuda") and record.name in production.functions
 
 
@@ -150,3 +150,10 @@ def test_variants_of_a_product(function: str) -> None:
     for device in ("cpu", "cuda"):
         names = [name for name, rung in LADDERS["matmul"].items() if device in rung.devices]
         assert tr.variants(function, device) == names and names[-1] == "ordered"
+
+
+def test_a_completion_shows_functions_alone() -> None:
+    """What `tr.<tab>` offers: no module that holds them."""
+    offered = {name for name in dir(tr) if not name.startswith("_")}
+    assert offered == set(tr.__all__)
+    assert all(inspect.isfunction(getattr(tr, name)) for name in offered)

@@ -11,7 +11,7 @@ import torch
 from helpers import ROOT, table
 
 from torch_reductions import __main__ as command_line
-from torch_reductions import library
+from torch_reductions import _ladder
 
 SIZES = ("_128", "_256", "_512", "_1024")
 
@@ -89,12 +89,12 @@ def test_doctor(machine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 # --- variants -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", library.FAMILIES)
+@pytest.mark.parametrize("family", _ladder.FAMILIES)
 def test_variants_of_a_family(family: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A row a rung, in whatever sizes of blocks it runs."""
     heading, *rows = run(capsys, "variants", "--family", family).split("\n\n")[0].splitlines()
     assert heading.split()[:3] == ["family", "number", "variant"]
-    expected = [rung.name for rung in library.ladder(family) if not library.block_size(rung.name)]
+    expected = [rung.name for rung in _ladder.ladder(family) if not _ladder.block_size(rung.name)]
     assert [row.split()[2].removesuffix("[_N]") for row in rows] == expected
     assert all(row.startswith(f"{family} ") for row in rows)
 
@@ -109,14 +109,14 @@ def test_variants_of_a_device(capsys: pytest.CaptureFixture[str]) -> None:
 
 # --- explain --------------------------------------------------------------------------------------------------------
 
-RUNGS = [(family, rung.name) for family in library.FAMILIES for rung in library.ladder(family)]
+RUNGS = [(family, rung.name) for family in _ladder.FAMILIES for rung in _ladder.ladder(family)]
 
 
 @table("family name", RUNGS)
 def test_explain(family: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The row, which leans on no other one, and the head of each source, which begins with what it changes."""
     printed = run(capsys, "explain", name, "--family", family)
-    rung = next(rung for rung in library.ladder(family) if rung.name == name)
+    rung = next(rung for rung in _ladder.ladder(family) if rung.name == name)
     assert printed.startswith(f"{name} ({family} {rung.number}): ")
     if name.endswith(SIZES):
         assert "the same" not in printed.splitlines()[0] and name.rpartition("_")[0] + " in blocks" in printed

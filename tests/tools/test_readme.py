@@ -15,7 +15,7 @@ import torch
 from helpers import ROOT
 
 import torch_reductions as tr
-from torch_reductions.library import FAMILIES, ladder
+from torch_reductions._ladder import FAMILIES, ladder
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
 BLOCKS = [

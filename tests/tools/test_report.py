@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from helpers import ROOT, limited
 
-from torch_reductions import bench
+from torch_reductions import _bench as bench
 from torch_reductions.__main__ import main
-from torch_reductions.library import FAMILIES, block_size, ladder
-from torch_reductions.report import charts, document, pictures, results, short_name, svg, textbook
-from torch_reductions.report.results import Case
-from torch_reductions.timing import Timing
+from torch_reductions._ladder import FAMILIES, block_size, ladder
+from torch_reductions._report import charts, document, pictures, results, short_name, svg, textbook
+from torch_reductions._report.results import Case
+from torch_reductions._timing import Timing
 
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
 VOID = ("meta", "link", "input", "br")

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from tests.covering import greedy_cover
-from torch_reductions.arguments import DTYPES as ADDITION_DTYPES
-from torch_reductions.arguments import FLOATS, INTEGERS
+from torch_reductions._arguments import DTYPES as ADDITION_DTYPES
+from torch_reductions._arguments import FLOATS, INTEGERS
+from torch_reductions._ladder import FAMILIES, block_size, dtype_name, ladder
 from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, SEGMENTS, Operator, Rung
-from torch_reductions.library import FAMILIES, block_size, dtype_name, ladder
 
 MOST_ELEMENTS = 100_003
 DTYPES = (torch.float32, torch.bfloat16, torch.int64)

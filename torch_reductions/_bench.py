@@ -18,12 +18,12 @@ import torch
 
 import torch_reductions as tr
 
+from ._ladder import FAMILIES, block_size, dtype_name, ladder, wrong_variant
+from ._ladder import rungs as rungs_of
+from ._report import short_name
+from ._report.results import CHECKOUT, RESULTS, Row, cpu_name, keep
+from ._timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CudaTimer, Timing, bytes_moved, clocks, timer
 from .catalog import ADDITIONS, DISTANCES, OPERATORS
-from .library import FAMILIES, block_size, dtype_name, ladder, wrong_variant
-from .library import rungs as rungs_of
-from .report import short_name
-from .report.results import CHECKOUT, RESULTS, Row, cpu_name, keep
-from .timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CudaTimer, Timing, bytes_moved, clocks, timer
 
 # The factors of a product of matrices, and what is added, by the letters of their sizes: b, m, n and k.
 MATRICES = {

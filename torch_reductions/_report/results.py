@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
-from ..library import FAMILIES, Rung, block_size, ladder
+from .._ladder import FAMILIES, Rung, block_size, ladder
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 RESULTS = CHECKOUT / "benchmarks" / "results"

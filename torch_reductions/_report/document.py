@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from .. import __version__
-from ..library import FAMILIES, block_size, ladder
+from .._ladder import FAMILIES, block_size, ladder
 from . import charts, svg
 from .charts import CEILINGS, Bars, Lines
 from .results import HOST, Case, devices_of, figure, short_name, times

@@ -15,20 +15,10 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.autograd.graph import increment_version
 
-from .arguments import check_dtype
-from .library import (
-    C_INTERFACE,
-    NAMESPACE,
-    PLAIN,
-    Operator,
-    dtype_name,
-    has_cuda,
-    is_dual,
-    no_cuda,
-    registrations,
-    torchs_own,
-    wrong_type,
-)
+from ._arguments import check_dtype, wrong_type
+from ._ladder import dtype_name
+from ._library import NAMESPACE, has_cuda
+from ._operator import C_INTERFACE, PLAIN, Operator, is_dual, no_cuda, registrations, torchs_own
 
 Outs = tuple[Tensor, ...]
 # The Inductor of torch 2.11 fails where an operator of ours writes into what it is given: there the results are copied.

@@ -11,12 +11,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .library import DEVICES, dtype_name, wrong_type
+from ._ladder import DEVICES, dtype_name
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 DTYPES = (*FLOATS, *INTEGERS, torch.bool)
 PYTHON_TYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
+def wrong_type(function: str, argument: str, right: str, value: object) -> TypeError:
+    """The exception for an argument of a type that torch refuses; a long value is cut."""
+    kind = type(value).__name__
+    # Dynamo cannot trace a tensor's repr, and nobody needs it.
+    shown, way = kind if isinstance(value, Tensor) else f"{value!r:.60} of type {kind}", ""
+    if right.startswith("Tensor"):
+        if kind == "ndarray":
+            shown, way = kind, "; pass torch.from_numpy(...)"
+        elif kind in ("list", "tuple"):
+            way = "; pass torch.tensor(...)"
+    return TypeError(f"{function}(): argument '{argument}' must be {right}, not {shown}{way}")
 
 
 def check_dtype(function: str, argument: str, dtype: torch.dtype) -> None:

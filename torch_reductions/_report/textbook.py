@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from ..library import FAMILIES, Rung, ladder
+from .._ladder import FAMILIES, Rung, ladder
 
 REDUCTION, SHARED, SCAN = "reduction in global memory", "reduction in shared memory", "scan"
 PRODUCT, CONSTANT = "matrix product", "constant memory"

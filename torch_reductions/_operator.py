@@ -1,248 +1,20 @@
-"""The two compiled libraries, their ladder of variants, and what PyTorch must know of an operator beside kernels."""
+"""What PyTorch must know of an operator beside its kernels: fake kernel, gradient, vmap, autocast, errors."""
 
 from __future__ import annotations
 
-import ctypes
-import difflib
 import functools
-import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-try:
-    import torch
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise ModuleNotFoundError(
-        f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch. In a checkout `make` "
-        "finds or makes one that has: PYTHONPATH=. $(cat build/python) -m torch_reductions doctor",
-        name="torch",
-    ) from None
+import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-MIN_TORCH = (2, 11)
-FAMILIES = ("reduce", "scan", "recurrence", "segment", "matmul", "add", "distance")
-DEVICES = ("cpu", "cuda")
-NAMESPACE = "torch_reductions"
-
-CPU_LIBRARY = Path(__file__).with_name("_C.so")
-CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
-
-REBUILD = (
-    "rebuild with a CUDA toolkit and a torch that has CUDA: "
-    "`USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make build`; `python -m torch_reductions doctor` tells what is "
-    "missing"
-)
-
-
-# --- Loading --------------------------------------------------------------------------------------------------------
-
-
-def _load() -> ctypes.CDLL:
-    """Registers the operators. The CUDA kernels come from a second library, because they need a torch with CUDA."""
-    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    if version < MIN_TORCH:
-        raise ImportError(f"torch_reductions needs torch >= 2.11, but this is torch {torch.__version__}: upgrade torch")
-    if not CPU_LIBRARY.exists():
-        raise ImportError(f"{CPU_LIBRARY} is missing: build it by `make build` in the checkout, or by `pip install .`")
-    if not _is_loaded(CPU_LIBRARY) and hasattr(torch.ops.torch_reductions, "sum"):
-        others = [path for path in torch.ops.loaded_libraries if Path(path).parts[-2:] == (NAMESPACE, CPU_LIBRARY.name)]
-        raise ImportError(
-            f"{CPU_LIBRARY} is refused, because another copy of torch_reductions is loaded in this process"
-            f"{', from ' if others else ''}{', '.join(others)}: import one copy only"
-        )
-    torch.ops.load_library(str(CPU_LIBRARY))
-    if torch.version.cuda and CUDA_LIBRARY.exists():
-        torch.ops.load_library(str(CUDA_LIBRARY))
-    return ctypes.CDLL(str(CPU_LIBRARY))
-
-
-def _is_loaded(library: Path) -> bool:
-    """By whatever means: torch.ops.load_library, ctypes, or a program that is linked with it."""
-    try:
-        ctypes.CDLL(str(library), mode=os.RTLD_NOLOAD)
-    except OSError:
-        return False
-    return True
-
-
-_library = _load()
-
-
-def _text(library: ctypes.CDLL, function: str, *args: bytes) -> str:
-    """What a `const char* function(...)` of a library says; empty where the library has no such function."""
-    call = getattr(library, function, None)
-    if call is None:
-        return ""
-    call.restype = ctypes.c_char_p
-    return str(call(*args).decode())
-
-
-def has_cuda() -> bool:
-    """Whether the CUDA kernels are loaded: they were built, and torch has CUDA."""
-    return os.path.realpath(CUDA_LIBRARY) in torch.ops.loaded_libraries  # which holds no symbolic links
-
-
-def no_cuda_message() -> str:
-    """Why a CUDA tensor cannot be worked on here, and what to do."""
-    if not CUDA_LIBRARY.exists():
-        return (
-            f"input is a CUDA tensor, but torch_reductions was built without CUDA: {CUDA_LIBRARY} is missing; {REBUILD}"
-        )
-    return f"torch_reductions has CUDA kernels, but this torch {torch.__version__} has no CUDA; install one that has"
-
-
-def build_info() -> dict[str, str]:
-    """Facts of the compiled libraries: compiler, the CPU's instruction set in use, the GPUs compiled for."""
-    info = {
-        "build": _text(_library, "torch_reductions_build"),
-        "cpu capability": _text(_library, "torch_reductions_cpu_capability"),
-    }
-    if has_cuda():
-        info["cuda architectures"] = _text(ctypes.CDLL(str(CUDA_LIBRARY)), "torch_reductions_cuda_archs")
-    return info
-
-
-# --- The ladder -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Rung:
-    """One way of computing a family of functions; `csrc/common/ladder.h` holds the table."""
-
-    number: int
-    name: str
-    devices: tuple[str, ...]
-    min_arch: int
-    functions: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    order: str
-    idea: str
-    emulated: bool
-
-
-def _rung(line: str) -> Rung:
-    number, name, devices, min_arch, functions, dtypes, order, idea, emulated = line.split("|")
-    lists = (tuple(field.split(",")) for field in (devices, functions, dtypes))
-    on, of, types = lists
-    return Rung(int(number), name, on, int(min_arch), of, types, order, idea, emulated == "1")
-
-
-# Read once, into plain tables: torch.compile cannot look into a foreign function, not even to raise an error.
-_LADDERS = {
-    family: tuple(map(_rung, _text(_library, "torch_reductions_ladder", family.encode()).splitlines()))
-    for family in FAMILIES
-}
-_FAMILY_OF = {function: family for family in FAMILIES for rung in _LADDERS[family] for function in rung.functions}
-_RUNGS = {
-    function: tuple(rung for rung in _LADDERS[family] if function in rung.functions)
-    for function, family in _FAMILY_OF.items()
-}
-
-
-def ladder(family: str) -> tuple[Rung, ...]:
-    """The rungs of a family, as the library holds them."""
-    if family not in _LADDERS:
-        raise ValueError(f"family is {family!r}; it must be one of {', '.join(FAMILIES)}")
-    return _LADDERS[family]
-
-
-def rungs(function: str) -> tuple[Rung, ...]:
-    """Every rung that computes `function`, on any device."""
-    if function not in _RUNGS:
-        raise ValueError(f"function is {function!r}; it must be one of {', '.join(_RUNGS)}")
-    return _RUNGS[function]
-
-
-def block_size(variant: str) -> int:
-    """How many threads a block the name of a variant ends in: 256 for look_back_256, 0 for look_back."""
-    found = re.search(r"_(128|256|512|1024)$", variant)
-    return int(found[1]) if found else 0
-
-
-def variants(function: str, device: str = "cpu") -> list[str]:
-    """Names that ``variant=`` takes for a function on a device, beside ``"auto"``, from the simplest to the fastest.
-
-    Needs no GPU: the names come from the table that the kernels are compiled with.
-
-    Args:
-        function: the name of a public function, such as ``"sum"`` or ``"cumsum"``.
-        device: ``"cpu"`` or ``"cuda"``; of a tensor ``x.device.type``.
-
-    Raises:
-        ValueError: the function or the device does not exist.
-
-    >>> variants("sum")
-    ['sequential', 'threaded', 'ordered']
-    """
-    if device not in DEVICES:
-        raise ValueError(f"device is {device!r}; it must be one of {', '.join(DEVICES)}, such as x.device.type")
-    return [rung.name for rung in rungs(function) if device in rung.devices]
-
-
-def did_you_mean(name: object, names: Sequence[str]) -> str:
-    """A guess at what a name was to be, in parentheses, where one is close."""
-    if torch.compiler.is_compiling() or not isinstance(name, str):  # it cannot look into difflib
-        return ""
-    close = difflib.get_close_matches(name, names, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
-    """The exception for a name or number that `function` does not have on the device; it lists those that exist."""
-    names = variants(function, device) if device in DEVICES else [rung.name for rung in rungs(function)]
-    choice = f"choose from {', '.join(map(repr, ['auto', *names]))}"
-    known = {key: rung.name for rung in _LADDERS[_FAMILY_OF[function]] for key in (rung.number, rung.name)}
-    if variant not in known or known[variant] in (rung.name for rung in rungs(function)):
-        name = known.get(variant, variant)
-        elsewhere = [other for other in DEVICES if other != device and name in variants(function, other)]
-        where = (
-            f"runs {function} on {elsewhere[0]} only, not on {device}"
-            if elsewhere
-            else f"does not exist for {function} on {device}{did_you_mean(name, names)}"
-        )
-        return ValueError(f"variant {name!r} {where}; {choice}")
-    return NotImplementedError(f"variant {known[variant]!r} does not compute {function}; {choice}")
-
-
-def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) -> None:
-    """Raises where no rung of that number computes the function of the dtype on the device."""
-    if variant == 0:
-        return
-    rung = next((rung for rung in rungs(function) if rung.number == variant), None)
-    if rung is None or device in DEVICES and device not in rung.devices:
-        raise wrong_variant(function, variant, device)
-    if dtype_name(dtype) not in rung.dtypes:
-        types = f"only of {', '.join(rung.dtypes)}; 'auto' takes every type"
-        raise NotImplementedError(f"variant {rung.name!r} does not compute {function} of {dtype_name(dtype)}, {types}")
-
-
-def wrong_type(function: str, argument: str, right: str, value: object) -> TypeError:
-    """The exception for an argument of a type that torch refuses; a long value is cut."""
-    kind = type(value).__name__
-    # Dynamo cannot trace a tensor's repr, and nobody needs it.
-    shown, way = kind if isinstance(value, Tensor) else f"{value!r:.60} of type {kind}", ""
-    if right.startswith("Tensor"):
-        if kind == "ndarray":
-            shown, way = kind, "; pass torch.from_numpy(...)"
-        elif kind in ("list", "tuple"):
-            way = "; pass torch.tensor(...)"
-    return TypeError(f"{function}(): argument '{argument}' must be {right}, not {shown}{way}")
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """torch.float32 -> float32"""
-    return str(dtype).removeprefix("torch.")
-
-
-# --- Operators ------------------------------------------------------------------------------------------------------
+from ._arguments import wrong_type
+from ._ladder import rungs, wrong_variant
+from ._library import NAMESPACE, has_cuda, no_cuda_message, text_of
 
 Output = TypeVar("Output")  # a tensor, or a tuple of them
 # (input, *args, **options) -> what the operator would raise
@@ -536,7 +308,7 @@ def torchs_own(failure: RuntimeError) -> RuntimeError:
     failed, as it does for lack of memory, torch's own words and type."""
     words = re.sub(r"^\w+, csrc/\S+:\d+, ", "", str(failure))
     if C_INTERFACE in words:
-        words = _text(_library, "torch_exception_get_what_without_backtrace") or words
+        words = text_of("torch_exception_get_what_without_backtrace") or words
     if words == str(failure):
         return failure
     kind = torch.OutOfMemoryError if words.startswith("CUDA out of memory") else RuntimeError

@@ -1,0 +1,97 @@
+"""The two compiled libraries: how they are loaded, and what they say of themselves."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from pathlib import Path
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch. In a checkout `make` "
+        "finds or makes one that has: PYTHONPATH=. $(cat build/python) -m torch_reductions doctor",
+        name="torch",
+    ) from None
+
+MIN_TORCH = (2, 11)
+NAMESPACE = "torch_reductions"
+
+CPU_LIBRARY = Path(__file__).with_name("_C.so")
+CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
+
+REBUILD = (
+    "rebuild with a CUDA toolkit and a torch that has CUDA: "
+    "`USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make build`; `python -m torch_reductions doctor` tells what is "
+    "missing"
+)
+
+
+def _load() -> ctypes.CDLL:
+    """Registers the operators. The CUDA kernels come from a second library, because they need a torch with CUDA."""
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    if version < MIN_TORCH:
+        raise ImportError(f"torch_reductions needs torch >= 2.11, but this is torch {torch.__version__}: upgrade torch")
+    if not CPU_LIBRARY.exists():
+        raise ImportError(f"{CPU_LIBRARY} is missing: build it by `make build` in the checkout, or by `pip install .`")
+    if not _is_loaded(CPU_LIBRARY) and hasattr(torch.ops.torch_reductions, "sum"):
+        others = [path for path in torch.ops.loaded_libraries if Path(path).parts[-2:] == (NAMESPACE, CPU_LIBRARY.name)]
+        raise ImportError(
+            f"{CPU_LIBRARY} is refused, because another copy of torch_reductions is loaded in this process"
+            f"{', from ' if others else ''}{', '.join(others)}: import one copy only"
+        )
+    torch.ops.load_library(str(CPU_LIBRARY))
+    if torch.version.cuda and CUDA_LIBRARY.exists():
+        torch.ops.load_library(str(CUDA_LIBRARY))
+    return ctypes.CDLL(str(CPU_LIBRARY))
+
+
+def _is_loaded(library: Path) -> bool:
+    """By whatever means: torch.ops.load_library, ctypes, or a program that is linked with it."""
+    try:
+        ctypes.CDLL(str(library), mode=os.RTLD_NOLOAD)
+    except OSError:
+        return False
+    return True
+
+
+_cpu_library = _load()
+
+
+def text_of(function: str, *args: bytes, library: ctypes.CDLL = _cpu_library) -> str:
+    """What a `const char* function(...)` of a library says; empty where the library has no such function."""
+    call = getattr(library, function, None)
+    if call is None:
+        return ""
+    call.restype = ctypes.c_char_p
+    return str(call(*args).decode())
+
+
+def has_cuda() -> bool:
+    """Whether the CUDA kernels are loaded: they were built, and torch has CUDA."""
+    return os.path.realpath(CUDA_LIBRARY) in torch.ops.loaded_libraries  # which holds no symbolic links
+
+
+def no_cuda_message() -> str:
+    """Why a CUDA tensor cannot be worked on here, and what to do."""
+    if not CUDA_LIBRARY.exists():
+        return (
+            f"input is a CUDA tensor, but torch_reductions was built without CUDA: {CUDA_LIBRARY} is missing; {REBUILD}"
+        )
+    return f"torch_reductions has CUDA kernels, but this torch {torch.__version__} has no CUDA; install one that has"
+
+
+def build_info() -> dict[str, str]:
+    """Facts of the compiled libraries: compiler, the CPU's instruction set in use, the GPUs compiled for."""
+    info = {
+        "build": text_of("torch_reductions_build"),
+        "cpu capability": text_of("torch_reductions_cpu_capability"),
+    }
+    if has_cuda():
+        info["cuda architectures"] = text_of("torch_reductions_cuda_archs", library=ctypes.CDLL(str(CUDA_LIBRARY)))
+    return info
