@@ -44,6 +44,33 @@ def check_dtype(function: str, argument: str, dtype: torch.dtype) -> None:
         )
 
 
+def check_float(function: str, tensor: Tensor, argument: str = "input") -> None:
+    """Raises for a tensor of integers or bools."""
+    if tensor.dtype not in FLOATS:
+        raise NotImplementedError(
+            f'"{function}" not implemented for {argument} of type {dtype_name(tensor.dtype)}; pass '
+            f"{argument}.to(torch.float32). Supported are {', '.join(map(dtype_name, FLOATS))}"
+        )
+
+
+def check_same_device(function: str, **tensors: Tensor) -> None:
+    """Raises where two tensors are on different devices."""
+    for (first, a), (second, b) in itertools.pairwise(tensors.items()):
+        if a.device != b.device:
+            devices = f"but {first} is on {a.device} and {second} is on {b.device}"
+            raise RuntimeError(f"{function}(): expected all tensors to be on the same device, {devices}")
+
+
+def check_same_dtype(function: str, **tensors: Tensor) -> None:
+    """Raises where two tensors are of different types."""
+    for (first, a), (second, b) in itertools.pairwise(tensors.items()):
+        if a.dtype != b.dtype:
+            raise RuntimeError(
+                f"{function}(): expected {first} and {second} to have the same dtype, but got: {dtype_name(a.dtype)} "
+                f"!= {dtype_name(b.dtype)}; convert one of them"
+            )
+
+
 def check_input(function: str, input: Tensor, argument: str = "input") -> None:
     """Raises for the kinds of tensors and the types that there are no kernels for."""
     if not isinstance(input, Tensor):
@@ -70,6 +97,21 @@ def check_dim(function: str, dim: int, ndim: int) -> None:
     if not -last - 1 <= dim <= last:
         message = f"Dimension out of range (expected to be in range of [{-last - 1}, {last}], but got {dim})"
         raise IndexError(f"{function}(): argument 'dim': {message}")
+
+
+def check_mean(function: str, input: Tensor, dtype: torch.dtype | None) -> None:
+    """Raises for a mean of integers."""
+    if (dtype or input.dtype) not in FLOATS:
+        argument, wrong = ("Input", input.dtype) if dtype is None else ("Optional", dtype)
+        raise RuntimeError(
+            f"{function}(): could not infer output dtype. {argument} dtype must be either a floating point or complex "
+            f"dtype. Got: {dtype_name(wrong)}; pass a floating-point dtype, such as dtype=torch.float32"
+        )
+
+
+def result_dtype(input: Tensor, dtype: torch.dtype | None, widens: bool) -> torch.dtype:
+    """The type of a result: the one that is named, or the input's own, of integers int64 where the function widens."""
+    return dtype or (torch.int64 if widens and input.dtype not in FLOATS else input.dtype)
 
 
 def to_dim(function: str, dim: Any, right: str = "int") -> int:
@@ -163,7 +205,9 @@ def check_mask(function: str, mask: Tensor, input: Tensor) -> None:
 
 def check_offsets(function: str, cu_seqlens: Tensor, length: int) -> None:
     """Raises where offsets that can be read, on a CPU, are not [0, ..., length], none less than the one before it."""
-    if cu_seqlens.device.type != "cpu" or torch._C._functorch.is_functorch_wrapped_tensor(cu_seqlens):
+    if torch.compiler.is_compiling() or type(cu_seqlens) is not Tensor or cu_seqlens.device.type != "cpu":
+        return
+    if torch._C._functorch.is_functorch_wrapped_tensor(cu_seqlens):
         return
     offsets = cu_seqlens.tolist()
     if offsets[0] != 0:

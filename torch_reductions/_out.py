@@ -7,7 +7,7 @@ itself. Any other is right too: the results are computed elsewhere and copied.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,17 +26,16 @@ COMPILES_WRITES = torch.__version__ >= "2.13"
 
 
 class Out:
-    """The ``.out`` overload of an operator, whose arguments are the operator's own.
+    """The ``.out`` overload of an operator, whose arguments are the operator's own; `names`: of what it writes."""
 
-    `names`: what the schema calls the tensors that are written. `shape` gives that of the results, or raises; it takes
-    the operator's arguments.
-    """
-
-    def __init__(self, operator: Operator[Any], names: Sequence[str], shape: Callable[..., Sequence[int]]) -> None:
-        self.operator, self.name, self.names, self.shape = operator, operator.name, names, shape
+    def __init__(self, operator: Operator[Any]) -> None:
+        self.operator, self.name = operator, operator.name
         overload = getattr(getattr(torch.ops, NAMESPACE), operator.name).out
         self.op, self.call, self.redispatch = overload, overload.op, overload.redispatch
-        self.takes_dtype = any(argument.name == "dtype" for argument in overload._schema.arguments)
+        arguments = overload._schema.arguments
+        self.names = [argument.name for argument in arguments if argument.is_out]
+        self.takes_dtype = any(argument.name == "dtype" for argument in arguments)
+        overload.tags.append(torch.Tag.pt2_compliant_tag)
         name = f"{operator.name}.out"
         torch.library.register_fake(f"{NAMESPACE}::{name}", self._fake)
         registrations.impl(name, self._autograd, "Autograd", with_keyset=True)
@@ -61,8 +60,7 @@ class Out:
         # What was wrong, if it was not the shape alone, is found out after the fact, as by Operator.
         try:
             self.operator.check(input, *args, **options)
-            self._check_types(outs, input, options.get("dtype"))
-            shape = self.shape(input, *args, **options)
+            shape = self._check_types(outs, input, *args, **options)
             self._check_apart(outs, (input, *args), shape)
             if not self._resize(outs, shape):
                 raise self.operator.own_failure(failure, input, *args, **options)
@@ -90,9 +88,7 @@ class Out:
 
     def _compiled(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
         """The fake kernel checks all of it, too, but what it raises is wrapped."""
-        self.operator.supports(input, *args, **options)
-        self._check_types(outs, input, options.get("dtype"))
-        self._check_shapes(outs, self.shape(input, *args, **options))
+        self._check_shapes(outs, self._check_types(outs, input, *args, **options))
         if COMPILES_WRITES:
             self.op(input, *args, **options, **dict(zip(self.names, outs, strict=True)))
             return
@@ -116,9 +112,7 @@ class Out:
 
     def _fake(self, input: Tensor, *args: Any, **options: Any) -> None:
         outs = tuple(options.pop(name) for name in self.names)
-        self.operator.supports(input, *args, **options)
-        self._check_types(outs, input, options.get("dtype"))
-        self._check_shapes(outs, self.shape(input, *args, **options))
+        self._check_shapes(outs, self._check_types(outs, input, *args, **options))
 
     # --- What is right ------------------------------------------------------------------------------------------------
 
@@ -141,17 +135,19 @@ class Out:
                 "You can make a clone to get a normal tensor before doing inplace update."
             )
 
-    def _check_types(self, outs: Outs, input: Tensor, dtype: torch.dtype | None) -> None:
-        """As in torch the type of out is that of the result, where one may be named and none is."""
-        wanted = [(dtype or outs[0].dtype) if self.takes_dtype else input.dtype, torch.int64]
-        for name, out, right in zip(self.names, outs, wanted, strict=False):
+    def _check_types(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> Sequence[int]:
+        """Gives the shape of the results. As in torch the type of out is theirs, where one may be named and none is."""
+        specs = self.operator.specs(input, *args, **options)
+        free = self.takes_dtype and options.get("dtype") is None
+        for name, out, spec in zip(self.names, outs, specs, strict=True):
             check_dtype(self.name, name, out.dtype)
-            if out.dtype != right:
-                types = f"dtype {dtype_name(right)}, but got {dtype_name(out.dtype)} instead"
+            if out.dtype != spec.dtype and not free:
+                types = f"dtype {dtype_name(spec.dtype)}, but got {dtype_name(out.dtype)} instead"
                 raise RuntimeError(f"{self.name}(): Expected {name} tensor to have {types}")
             if out.device != input.device:
                 devices = f"but {name} is on {out.device} and input is on {input.device}"
                 raise RuntimeError(f"{self.name}(): {name} and input must be on the same device, {devices}")
+        return specs[0].shape
 
     def _check_shapes(self, outs: Outs, shape: Sequence[int]) -> None:
         for name, out in zip(self.names, outs, strict=True):

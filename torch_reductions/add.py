@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function_variadic
 
-from ._arguments import INTEGERS, check_factor, check_input, to_factor, wrong_type
+from ._arguments import INTEGERS, check_factor, check_input, check_same_device, to_factor, wrong_type
 from ._ladder import check_variant, dtype_name
-from ._library import has_cuda, no_cuda_message
-from ._operator import Operator
+from ._operator import TRACED, Gradient, Operator, Spec, overridden
 from .reduce import sum_to_shape
 
 # The operator is called `function` here: the module has the name of the public function.
@@ -70,13 +70,6 @@ def _check_alpha(alpha: Any, dtype: torch.dtype, device: str) -> None:
         )
 
 
-def _supports(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: int = 0) -> None:
-    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
-    check_input("add", input)
-    check_input("add", other, "other")
-    check_variant("add", variant, input.dtype, input.device.type)
-
-
 def _surely(condition: bool | torch.SymBool) -> bool:
     """False where only the values of tensors decide: sizes that do count as those that fit."""
     if isinstance(condition, torch.SymBool):
@@ -94,25 +87,6 @@ def _check_shapes(input: Tensor, other: Tensor) -> None:
                 f"add(): The size of input ({m}) must match the size of other ({n}) at non-singleton dimension {dim}; "
                 f"their shapes are {list(input.shape)} and {list(other.shape)}"
             )
-
-
-def _right(input: Tensor, other: Tensor, **options: Any) -> None:
-    """Raises what is wrong with the operator's arguments."""
-    _supports(input, other, **options)
-    if input.device != other.device:
-        devices = f"but input is on {input.device} and other is on {other.device}"
-        raise RuntimeError(f"add(): expected all tensors to be on the same device, {devices}")
-    if input.dtype != other.dtype:
-        types = f"{dtype_name(input.dtype)} and {dtype_name(other.dtype)}"
-        raise RuntimeError(f"add(): the operator takes tensors of one dtype, but got {types}; the function converts")
-    _check_shapes(input, other)
-
-
-def _check(input: Tensor, other: Tensor, **options: Any) -> None:
-    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
-    _right(input, other, **options)
-    if input.is_cuda and not has_cuda():
-        raise RuntimeError(no_cuda_message())
 
 
 def _layout(input: Tensor, other: Tensor) -> tuple[list[int], list[int]]:
@@ -159,10 +133,21 @@ def _layout(input: Tensor, other: Tensor) -> tuple[list[int], list[int]]:
     return sizes, strides
 
 
-def _fake(input: Tensor, other: Tensor, **options: Any) -> Tensor:
-    """torch's own fake add has other strides in half precision, and others than it really gives in some layouts."""
-    _right(input, other, **options)
-    return input.new_empty_strided(*_layout(input, other))
+def _infer(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: int = 0) -> Spec:
+    """The sum without its values, or the exception that torch raises for such arguments. torch's own fake add has other
+    strides in half precision, and others than it really gives in some layouts."""
+    check_input("add", input)
+    check_input("add", other, "other")
+    check_variant("add", variant, input.dtype, input.device.type)
+    if torch.compiler.is_dynamo_compiling():
+        return TRACED
+    check_same_device("add", input=input, other=other)
+    if input.dtype != other.dtype:
+        types = f"{dtype_name(input.dtype)} and {dtype_name(other.dtype)}"
+        raise RuntimeError(f"add(): the operator takes tensors of one dtype, but got {types}; the function converts")
+    _check_shapes(input, other)
+    sizes, strides = _layout(input, other)
+    return Spec(sizes, input.dtype, strides)
 
 
 # --- vmap and gradients ---------------------------------------------------------------------------------------------
@@ -194,16 +179,9 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 # --- The operator and the function ----------------------------------------------------------------------------------
 
+# torch's add, too, promotes by the types alone under autocast.
 _OPERATOR: Operator[Tensor] = Operator(
-    "add",
-    supports=_supports,
-    check=_check,
-    fake=_fake,
-    batch=_batch,
-    save=_save,
-    backward=_backward,
-    autocast=(),  # torch's promotes by the types alone, too
-    several=True,
+    "add", infer=_infer, gradient=Gradient(_save, _backward), batch=_batch, several=True
 )
 
 
@@ -255,6 +233,8 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: str = "auto
     >>> add(torch.tensor([1, 2], dtype=torch.int32), torch.tensor(0.5))
     tensor([1.5000, 2.5000])
     """
+    if has_torch_function_variadic(input, other):
+        return overridden("add", (input, other), input, other, alpha=alpha, variant=variant)
     if not isinstance(input, Tensor):
         raise wrong_type("add", "input", "Tensor", input)
     if not isinstance(other, Tensor):

@@ -10,18 +10,17 @@ The gradients are sums by :func:`torch_reductions.sum`, so that they have the sa
 
 from __future__ import annotations
 
-import functools
 import numbers
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function_unary, has_torch_function_variadic
 
-from ._arguments import FLOATS, check_input, wrong_type
-from ._ladder import check_variant, dtype_name
-from ._library import has_cuda, no_cuda_message
-from ._operator import Operator
+from ._arguments import check_float, check_input, check_same_device, check_same_dtype, wrong_type
+from ._ladder import check_variant
+from ._operator import TRACED, Gradient, Operator, Spec, overridden
 from .reduce import sum as sum_of
 
 __all__ = ["grid_squared_distances", "sum_squared_distances"]
@@ -32,47 +31,34 @@ SUM, GRID = "sum_squared_distances", "grid_squared_distances"
 # --- What is right --------------------------------------------------------------------------------------------------
 
 
-def _supports_tensor(function: str, argument: str, tensor: Tensor) -> None:
+def _check_tensor(function: str, argument: str, tensor: Tensor) -> None:
     check_input(function, tensor, argument)
-    if tensor.dtype not in FLOATS:
-        raise NotImplementedError(
-            f'"{function}" not implemented for {argument} of type {dtype_name(tensor.dtype)}; '
-            f"pass {argument}.to(torch.float32)"
-        )
+    check_float(function, tensor, argument)
 
 
-def _supports_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> None:
-    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
-    _supports_tensor(SUM, "points", points)
-    _supports_tensor(SUM, "centers", centers)
+def _infer_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> Spec:
+    """The sums without their values, or the exception that torch raises for such arguments."""
+    _check_tensor(SUM, "points", points)
+    _check_tensor(SUM, "centers", centers)
     check_variant(SUM, variant, points.dtype, points.device.type)
-
-
-def _supports_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -> None:
-    _supports_tensor(GRID, "centers", centers)
-    check_variant(GRID, variant, centers.dtype, centers.device.type)
-
-
-def _right_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> None:
-    """Raises what torch raises for shapes, types and devices that do not fit together."""
-    _supports_sum(points, centers, variant=variant)
+    if torch.compiler.is_dynamo_compiling():
+        return TRACED
     shapes = f"but points has the shape {list(points.shape)} and centers {list(centers.shape)}"
     if points.ndim == 0 or centers.ndim != 2:
         raise RuntimeError(f"{SUM}(): points must be [..., D] and centers [C, D], {shapes}")
     if points.shape[-1] != centers.shape[1]:
         raise RuntimeError(f"{SUM}(): points and centers must have the same last dim, their coordinates, {shapes}")
-    if points.device != centers.device:
-        devices = f"but points is on {points.device} and centers is on {centers.device}"
-        raise RuntimeError(f"{SUM}(): expected all tensors to be on the same device, {devices}")
-    if points.dtype != centers.dtype:
-        types = f"{dtype_name(points.dtype)} != {dtype_name(centers.dtype)}"
-        raise RuntimeError(
-            f"{SUM}(): expected points and centers to have the same dtype, but got: {types}; convert one of them"
-        )
+    check_same_device(SUM, points=points, centers=centers)
+    check_same_dtype(SUM, points=points, centers=centers)
+    return Spec(points.shape[:-1], points.dtype)
 
 
-def _right_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -> None:
-    _supports_grid(centers, height, width, variant=variant)
+def _infer_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -> Spec:
+    """As _infer_sum."""
+    _check_tensor(GRID, "centers", centers)
+    check_variant(GRID, variant, centers.dtype, centers.device.type)
+    if torch.compiler.is_dynamo_compiling():
+        return TRACED
     if centers.ndim != 2 or centers.shape[1] != 2:
         raise RuntimeError(
             f"{GRID}(): centers must be [C, 2], x (the column) and y (the row) of each, but its shape is "
@@ -81,23 +67,7 @@ def _right_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -
     for argument, size in (("height", height), ("width", width)):
         if size < 0:
             raise RuntimeError(f"{GRID}(): {argument} is {size}; it must not be negative")
-
-
-def _check(right: Callable[..., None], first: Tensor, *args: Any, **options: Any) -> None:
-    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
-    right(first, *args, **options)
-    if first.is_cuda and not has_cuda():
-        raise RuntimeError(no_cuda_message())
-
-
-def _fake_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> Tensor:
-    _right_sum(points, centers, variant=variant)
-    return points.new_empty(points.shape[:-1])
-
-
-def _fake_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -> Tensor:
-    _right_grid(centers, height, width, variant=variant)
-    return centers.new_empty((height, width))
+    return Spec((height, width), centers.dtype)
 
 
 # --- vmap -----------------------------------------------------------------------------------------------------------
@@ -107,7 +77,7 @@ def _batch_sum(run: Callable[..., Tensor], batch_size: int, points: Tensor, cent
     """Points of all examples at once where the centers are the same for all, else one example after another."""
     if batch_size == 0:
         return run(points, centers.new_empty(centers.shape[1:]), **options)
-    _right_sum(points[0], centers[0], **options)
+    _infer_sum(points[0], centers[0], **options)
     if centers.stride(0) == 0:
         return run(points, centers[0], **options)
     return torch.stack([run(*example, **options) for example in zip(points.unbind(), centers.unbind(), strict=True)])
@@ -118,7 +88,7 @@ def _batch_grid(
 ) -> Tensor:
     if batch_size == 0:
         return centers.new_empty((0, *run(centers.new_empty(centers.shape[1:]), height, width, **options).shape))
-    _right_grid(centers[0], height, width, **options)
+    _infer_grid(centers[0], height, width, **options)
     return torch.stack([run(example, height, width, **options) for example in centers.unbind()])
 
 
@@ -175,26 +145,11 @@ def _autocast(tensor: Tensor) -> Tensor:
 
 # --- The functions --------------------------------------------------------------------------------------------------
 
-_sum_squared_distances = Operator[Tensor](
-    SUM,
-    supports=_supports_sum,
-    check=functools.partial(_check, _right_sum),
-    fake=_fake_sum,
-    batch=_batch_sum,
-    save=_save_sum,
-    backward=_sum_backward,
-    autocast=(),
-    several=True,
+_sum_squared_distances: Operator[Tensor] = Operator(
+    SUM, infer=_infer_sum, gradient=Gradient(_save_sum, _sum_backward), batch=_batch_sum, several=True
 )
-_grid_squared_distances = Operator[Tensor](
-    GRID,
-    supports=_supports_grid,
-    check=functools.partial(_check, _right_grid),
-    fake=_fake_grid,
-    batch=_batch_grid,
-    save=_save_grid,
-    backward=_grid_backward,
-    autocast=(),
+_grid_squared_distances: Operator[Tensor] = Operator(
+    GRID, infer=_infer_grid, gradient=Gradient(_save_grid, _grid_backward), batch=_batch_grid
 )
 
 
@@ -229,6 +184,8 @@ def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: str = "au
     >>> sum_squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]]), torch.tensor([[0.0, 0.0], [3.0, 0.0]]))
     tensor([ 9., 41.])
     """
+    if has_torch_function_variadic(points, centers):
+        return overridden(SUM, (points, centers), points, centers, variant=variant)
     for name, tensor in (("points", points), ("centers", centers)):
         if not isinstance(tensor, Tensor):
             raise wrong_type(SUM, name, "Tensor", tensor)
@@ -262,6 +219,8 @@ def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant:
     tensor([[5., 3., 5.],
             [5., 3., 5.]])
     """
+    if has_torch_function_unary(centers):
+        return overridden(GRID, (centers,), height, width, centers, variant=variant)
     if not isinstance(centers, Tensor):
         raise wrong_type(GRID, "centers", "Tensor", centers)
     height, width = _size("height", height), _size("width", width)

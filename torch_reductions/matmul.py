@@ -18,11 +18,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function, has_torch_function_variadic
 
-from ._arguments import INTEGERS, check_factor, check_input, to_dtype, to_factor, wrong_type
+from ._arguments import (
+    INTEGERS,
+    check_factor,
+    check_input,
+    check_same_device,
+    check_same_dtype,
+    to_dtype,
+    to_factor,
+    wrong_type,
+)
 from ._ladder import check_variant, dtype_name
-from ._library import has_cuda, no_cuda_message
-from ._operator import Operator
+from ._operator import TRACED, Gradient, Operator, Spec, overridden
 from .reduce import sum_to_shape
 
 __all__ = ["addmm", "baddbmm", "bmm", "linear", "matmul", "mm"]
@@ -53,16 +62,6 @@ def _names(function: str, count: int) -> tuple[str, ...]:
     return (TENSORS.get(function) or PUBLIC[function])[-count:]
 
 
-def _supports(function: str, *tensors: Tensor, variant: int = 0, **_: Any) -> None:
-    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
-    names = _names(function, len(tensors))
-    for name, tensor in zip(names, tensors, strict=True):
-        check_input(function, tensor, name)
-    if tensors[-2].dtype == torch.bool:
-        raise NotImplementedError(f'"{function}" not implemented for bool; pass {names[-2]}.to(torch.int8)')
-    check_variant(function, variant, tensors[-2].dtype, tensors[-2].device.type)
-
-
 def _differ(one: Any, other: Any) -> bool:
     """Whether two numbers differ. Of those that only values decide (the rows that a mask selects) it is not known while
     a graph is traced: they are compared when it runs."""
@@ -80,18 +79,25 @@ def _sizes(tensor: Tensor) -> str:
     return "x".join(map(str, tensor.shape))
 
 
-def _right(
+def _infer(
     function: str,
     *tensors: Tensor,
     out_dtype: torch.dtype | None = None,
     beta: Number = 1,
     alpha: Number = 1,
     variant: int = 0,
-) -> tuple[list[int], torch.dtype]:
-    """Shape and type of the result, or the exception that torch raises. The types come last: autocast changes them."""
-    _supports(function, *tensors, variant=variant)
+) -> Spec:
+    """The product without its values, or the exception that torch raises for such arguments. Types are checked last,
+    because autocast changes them."""
     names, (a, b) = _names(function, len(tensors)), tensors[-2:]
     first, second = names[-2:]
+    for name, tensor in zip(names, tensors, strict=True):
+        check_input(function, tensor, name)
+    if a.dtype == torch.bool:
+        raise NotImplementedError(f'"{function}" not implemented for bool; pass {first}.to(torch.int8)')
+    check_variant(function, variant, a.dtype, a.device.type)
+    if torch.compiler.is_dynamo_compiling():
+        return TRACED
     if function in TENSORS:
         ndim = 3 if function in ("bmm", "baddbmm") else 2
         kind = "a batch of matrices (3-D)" if ndim == 3 else "a matrix (2-D)"
@@ -109,14 +115,8 @@ def _right(
             f"{list(a.shape)} and {list(b.shape)}"
         )
     for name, tensor in zip(names, tensors, strict=True):
-        if tensor.device != a.device:
-            devices = f"but {name} is on {tensor.device} and {first} is on {a.device}"
-            raise RuntimeError(f"{function}(): expected all tensors to be on the same device, {devices}")
-    if a.dtype != b.dtype:
-        types = f"{dtype_name(a.dtype)} != {dtype_name(b.dtype)}"
-        raise RuntimeError(
-            f"{function}(): expected {first} and {second} to have the same dtype, but got: {types}; convert one of them"
-        )
+        check_same_device(function, **{name: tensor, first: a})
+    check_same_dtype(function, **{first: a, second: b})
     dtype = a.dtype if out_dtype is None else out_dtype
     if dtype not in wider(a.dtype):
         raise RuntimeError(
@@ -127,11 +127,11 @@ def _right(
         raise RuntimeError(f"{function}(): alpha and beta of integers must be 1 here")
     shape = [*a.shape[:-1], b.shape[-1]]
     if len(tensors) == 3:
-        _right_sum(function, tensors[0], a, shape, dtype)
-    return shape, dtype
+        _check_added(function, tensors[0], a, shape, dtype)
+    return Spec(shape, dtype)
 
 
-def _right_sum(function: str, added: Tensor, factor: Tensor, shape: list[int], dtype: torch.dtype) -> None:
+def _check_added(function: str, added: Tensor, factor: Tensor, shape: list[int], dtype: torch.dtype) -> None:
     """Raises where a tensor cannot be added to the product."""
     name, first, _ = _names(function, 3)
     sizes = list(zip(reversed(added.shape), reversed(shape), strict=False))
@@ -147,18 +147,6 @@ def _right_sum(function: str, added: Tensor, factor: Tensor, shape: list[int], d
         )
 
 
-def _check(function: str, *tensors: Tensor, **options: Any) -> None:
-    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
-    _right(function, *tensors, **options)
-    if tensors[-2].is_cuda and not has_cuda():
-        raise RuntimeError(no_cuda_message())
-
-
-def _fake(function: str, *tensors: Tensor, **options: Any) -> Tensor:
-    shape, dtype = _right(function, *tensors, **options)
-    return tensors[-2].new_empty(shape, dtype=dtype)
-
-
 # --- vmap -----------------------------------------------------------------------------------------------------------
 
 
@@ -170,7 +158,7 @@ def _batch(function: str, run: Callable[..., Tensor], batch_size: int, *tensors:
     # What was run is the operator, or its way through torch.func.
     run = operator.op if run is _OPERATORS[function].op else operator.run
     if a.ndim < 3 or b.ndim < 3:
-        _right(function, *(tensor[0] for tensor in tensors), **options)  # raises: an example has too few dims
+        _infer(function, *(tensor[0] for tensor in tensors), **options)  # raises: an example has too few dims
     ndim = a.ndim - 1
     given = [t.reshape(batch_size, *(1,) * (ndim + 1 - t.ndim), *t.shape[1:]) for t in given]
     if function == batches:
@@ -213,18 +201,10 @@ def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 def _operator(name: str) -> Operator[Tensor]:
-    return Operator(
-        name,
-        supports=functools.partial(_supports, name),
-        check=functools.partial(_check, name),
-        fake=functools.partial(_fake, name),
-        batch=functools.partial(_batch, name),
-        save=_save,
-        backward=functools.partial(_backward, "bmm" if name in ("bmm", "baddbmm") else "mm"),
-        autocast=(),
-        lower=("cpu", "cuda"),
-        several=True,
-    )
+    infer, batch = functools.partial(_infer, name), functools.partial(_batch, name)
+    backward = functools.partial(_backward, "bmm" if name in ("bmm", "baddbmm") else "mm")
+    gradient, lower = Gradient(_save, backward), ("cpu", "cuda")
+    return Operator(name, infer=infer, gradient=gradient, batch=batch, several=True, lower=lower)
 
 
 _OPERATORS = {name: _operator(name) for name in TENSORS}
@@ -234,6 +214,8 @@ def _call(
     name: str, variant: str, *tensors: Tensor, out_dtype: torch.dtype | None = None, function: str = "", **options: Any
 ) -> Tensor:
     """Calls an operator with tensors; `function` is the public one that was called, where it has another name."""
+    if not function and has_torch_function(tensors):
+        return overridden(name, tensors, *tensors, out_dtype=out_dtype, variant=variant)
     for argument, tensor in zip(_names(function or name, len(tensors)), tensors, strict=True):
         if not isinstance(tensor, Tensor):
             raise wrong_type(function or name, argument, "Tensor", tensor)
@@ -246,7 +228,7 @@ def _call(
     except RuntimeError as error:
         failure = error
     try:
-        _right(function, *tensors, **options)  # says the same of the function's own arguments
+        _infer(function, *tensors, **options)  # says the same of the function's own arguments
         raise failure
     finally:
         del failure  # its traceback holds this frame, and that the tensors
@@ -261,6 +243,8 @@ def _call_sum(
     alpha: Number,
 ) -> Tensor:
     """beta input + alpha (a b). Kernels of integers only add: factors are applied apart, which wraps to the same."""
+    if has_torch_function(tensors):
+        return overridden(name, tensors, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha, variant=variant)
     beta, alpha = to_factor(name, "beta", beta), to_factor(name, "alpha", alpha)
     if beta == 1 and alpha == 1:
         return _call(name, variant, *tensors, out_dtype=out_dtype)
@@ -444,6 +428,8 @@ def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *
     >>> matmul(torch.ones(5, 1, 2, 3), torch.ones(4, 3, 2)).shape
     torch.Size([5, 4, 2, 2])
     """
+    if has_torch_function_variadic(input, other):
+        return overridden("matmul", (input, other), input, other, out_dtype=out_dtype, variant=variant)
     for name, tensor in (("input", input), ("other", other)):
         if not isinstance(tensor, Tensor):
             raise wrong_type("matmul", name, "Tensor", tensor)
@@ -512,6 +498,10 @@ def linear(
     tensor([[ 3.5000, 12.0000],
             [ 3.5000, 12.0000]])
     """
+    if has_torch_function_variadic(input, weight, bias):
+        return overridden(
+            "linear", (input, weight, bias), input, weight, bias=bias, out_dtype=out_dtype, variant=variant
+        )
     for name, tensor in (("input", input), ("weight", weight), ("bias", bias)):
         if tensor is None and name == "bias":
             continue

@@ -15,11 +15,19 @@ from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function_variadic
 
-from ._arguments import FLOATS, check_cu_seqlens, check_dim, check_input, check_offsets, to_dim, wrong_type
+from ._arguments import (
+    check_cu_seqlens,
+    check_dim,
+    check_float,
+    check_input,
+    check_offsets,
+    to_dim,
+    wrong_type,
+)
 from ._ladder import check_variant, dtype_name
-from ._library import has_cuda, no_cuda_message
-from ._operator import Operator
+from ._operator import TRACED, Gradient, Operator, Spec, overridden
 
 __all__ = ["linear_recurrence"]
 
@@ -29,31 +37,15 @@ NAME = "linear_recurrence"
 # --- What is right --------------------------------------------------------------------------------------------------
 
 
-def _supports(
-    gates: Tensor,
-    tokens: Tensor,
-    initial: Tensor | None,
-    dim: int,
-    cu_seqlens: Tensor | None = None,
-    reverse: bool = False,
-    variant: int = 0,
-) -> None:
-    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
-    for tensor in (gates, tokens, initial):
-        if tensor is None:
-            continue
-        check_input(NAME, tensor)
-        if tensor.dtype not in FLOATS:
-            raise NotImplementedError(
-                f'"{NAME}" not implemented for {dtype_name(tensor.dtype)}; convert it, for instance to torch.float32. '
-                f"Supported are {', '.join(map(dtype_name, FLOATS))}"
-            )
-    check_variant(NAME, variant, tokens.dtype, tokens.device.type)
-    if cu_seqlens is not None:
-        check_cu_seqlens(NAME, cu_seqlens, tokens)
+def _check_tensors(gates: Tensor, tokens: Tensor, initial: Tensor | None) -> None:
+    """Raises for the kinds of tensors and the types that there are no kernels for."""
+    for name, tensor in (("gates", gates), ("tokens", tokens), ("initial", initial)):
+        if tensor is not None:
+            check_input(NAME, tensor, name)
+            check_float(NAME, tensor, name)
 
 
-def _beside(name: str, tensor: Tensor, tokens: Tensor) -> None:
+def _check_beside(name: str, tensor: Tensor, tokens: Tensor) -> None:
     """Raises where another tensor of the call does not fit the tokens."""
     if tensor.dtype != tokens.dtype:
         types = f"but {name} is {dtype_name(tensor.dtype)} and tokens is {dtype_name(tokens.dtype)}"
@@ -63,30 +55,39 @@ def _beside(name: str, tensor: Tensor, tokens: Tensor) -> None:
         raise RuntimeError(f"{NAME}(): {name} and tokens must be on the same device, {devices}")
 
 
-def _right(
+def _infer(
     gates: Tensor,
     tokens: Tensor,
     initial: Tensor | None,
     dim: int,
     cu_seqlens: Tensor | None = None,
-    **options: Any,
-) -> None:
-    """Raises where there is no kernel for the arguments, or where they do not fit together."""
-    _supports(gates, tokens, initial, dim, cu_seqlens, **options)
-    _beside("gates", gates, tokens)
+    reverse: bool = False,
+    variant: int = 0,
+) -> Spec:
+    """The states without their values, or the exception that torch raises for such arguments."""
+    _check_tensors(gates, tokens, initial)
+    check_variant(NAME, variant, tokens.dtype, tokens.device.type)
+    if cu_seqlens is not None:
+        check_cu_seqlens(NAME, cu_seqlens, tokens)
+    _check_beside("gates", gates, tokens)
     if gates.shape != tokens.shape:
         shapes = f"but gates has {list(gates.shape)} and tokens has {list(tokens.shape)}"
         raise RuntimeError(f"{NAME}(): gates and tokens must have the same shape, {shapes}")
     check_dim(NAME, dim, tokens.ndim)
-    if initial is None:
-        return
-    _beside("initial", initial, tokens)
-    wanted = _state_shape(tokens, dim, cu_seqlens)
-    if list(initial.shape) != wanted:
-        where = f"without dim {dim}" if cu_seqlens is None else f"with as many as there are segments along dim {dim}"
-        raise RuntimeError(
-            f"{NAME}(): initial must have the shape of tokens {where}, {wanted}, but it has {list(initial.shape)}"
-        )
+    if initial is not None:
+        _check_beside("initial", initial, tokens)
+        wanted = _state_shape(tokens, dim, cu_seqlens)
+        if list(initial.shape) != wanted:
+            where = "without dim" if cu_seqlens is None else "with as many as there are segments along dim"
+            raise RuntimeError(
+                f"{NAME}(): initial must have the shape of tokens {where} {dim}, {wanted}, but it has "
+                f"{list(initial.shape)}"
+            )
+    if torch.compiler.is_dynamo_compiling():
+        return TRACED
+    if cu_seqlens is not None:
+        check_offsets(NAME, cu_seqlens, tokens.shape[dim] if tokens.ndim else 1)
+    return Spec(tokens.shape, tokens.dtype)
 
 
 def _state_shape(tokens: Tensor, dim: int, cu_seqlens: Tensor | None) -> list[int]:
@@ -95,34 +96,6 @@ def _state_shape(tokens: Tensor, dim: int, cu_seqlens: Tensor | None) -> list[in
     dim %= max(len(shape), 1)
     states = [] if cu_seqlens is None else [cu_seqlens.shape[0] - 1]
     return [*shape[:dim], *states, *shape[dim + 1 :]]
-
-
-def _check(
-    gates: Tensor,
-    tokens: Tensor,
-    initial: Tensor | None,
-    dim: int,
-    cu_seqlens: Tensor | None = None,
-    **options: Any,
-) -> None:
-    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
-    _right(gates, tokens, initial, dim, cu_seqlens, **options)
-    if cu_seqlens is not None:
-        check_offsets(NAME, cu_seqlens, tokens.shape[dim] if tokens.ndim else 1)
-    if tokens.is_cuda and not has_cuda():
-        raise RuntimeError(no_cuda_message())
-
-
-def _fake(
-    gates: Tensor,
-    tokens: Tensor,
-    initial: Tensor | None,
-    dim: int,
-    cu_seqlens: Tensor | None = None,
-    **options: Any,
-) -> Tensor:
-    _right(gates, tokens, initial, dim, cu_seqlens, **options)
-    return tokens.new_empty(tokens.shape)
 
 
 # --- vmap -----------------------------------------------------------------------------------------------------------
@@ -239,16 +212,7 @@ def _states_before(states: Tensor, initial: Tensor | None, cu_seqlens: Tensor, d
 # --- The function ---------------------------------------------------------------------------------------------------
 
 _linear_recurrence: Operator[Tensor] = Operator(
-    NAME,
-    supports=_right,
-    check=_check,
-    fake=_fake,
-    batch=_batch,
-    save=_save,
-    backward=_backward,
-    autocast=(),
-    several=True,
-    shared=["cu_seqlens"],
+    NAME, infer=_infer, gradient=Gradient(_save, _backward), batch=_batch, several=True, shared=["cu_seqlens"]
 )
 recur = _linear_recurrence.run
 
@@ -339,6 +303,19 @@ def linear_recurrence(
     >>> linear_recurrence(torch.full((4,), 0.5), torch.ones(4), 0, cu_seqlens=torch.tensor([0, 3, 4]))
     tensor([1.0000, 1.5000, 1.7500, 1.0000])
     """
+    if has_torch_function_variadic(gates, tokens, initial, cu_seqlens):
+        return overridden(
+            NAME,
+            (gates, tokens, initial, cu_seqlens),
+            gates,
+            tokens,
+            dim,
+            initial=initial,
+            reverse=reverse,
+            cu_seqlens=cu_seqlens,
+            return_last=return_last,
+            variant=variant,
+        )
     for name, tensor in (("gates", gates), ("tokens", tokens)):
         if not isinstance(tensor, Tensor):
             raise wrong_type(NAME, name, "Tensor", tensor)
@@ -354,8 +331,8 @@ def linear_recurrence(
     if gates.dtype != tokens.dtype or (initial is not None and initial.dtype != tokens.dtype):
         gates, tokens, initial = _promoted(gates, tokens, initial)
     if gates.is_nested or tokens.is_nested or gates.shape != tokens.shape:
-        _supports(gates, tokens, initial, dim)
-        _beside("gates", gates, tokens)
+        _check_tensors(gates, tokens, initial)
+        _check_beside("gates", gates, tokens)
         gates, tokens = _broadcast(gates, tokens)
     options = {"reverse": True} if reverse else {}
     segments = () if cu_seqlens is None else (cu_seqlens,)
@@ -365,9 +342,10 @@ def linear_recurrence(
 
 def _promoted(gates: Tensor, tokens: Tensor, initial: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
     """Of one type, as torch promotes them: those without dims do not count beside others."""
+    for name, tensor in (("gates", gates), ("tokens", tokens), ("initial", initial)):
+        if tensor is not None:
+            check_input(NAME, tensor, name)
     tensors = [t for t in (gates, tokens, initial) if t is not None]
-    for tensor in tensors:
-        check_input(NAME, tensor)
     dtype = functools.reduce(
         torch.promote_types, [t.dtype for t in tensors if t.ndim > 0] or [t.dtype for t in tensors]
     )

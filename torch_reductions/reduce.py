@@ -17,11 +17,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function_unary
 
-from ._arguments import FLOATS, check_differentiable, check_dim, check_dtype, check_input, to_dim, to_dtype, wrong_type
-from ._ladder import check_variant, dtype_name
-from ._library import has_cuda, no_cuda_message
-from ._operator import PLAIN, Operator
+from ._arguments import (
+    check_differentiable,
+    check_dim,
+    check_dtype,
+    check_input,
+    check_mean,
+    result_dtype,
+    to_dim,
+    to_dtype,
+    wrong_type,
+)
+from ._ladder import check_variant
+from ._operator import NOT_DIFFERENTIABLE, PLAIN, TRACED, Gradient, Operator, Spec, overridden
 
 __all__ = ["amax", "amin", "argmax", "argmin", "mean", "prod", "sum"]
 
@@ -54,23 +64,21 @@ def _check_dims(function: str, dim: Dim, ndim: int) -> None:
             raise RuntimeError(f"{function}(): argument 'dim': dim {d} appears multiple times in the list of dims")
 
 
-def _supports(
+def _infer(
     function: str,
     input: Tensor,
     dim: Dim = None,
     keepdim: bool = False,
     dtype: torch.dtype | None = None,
     variant: int = 0,
-) -> None:
-    """Raises for the kinds of tensors, the types and the variants that there are no kernels for."""
+) -> Spec:
+    """The result without its values, or the exception that torch raises for such arguments."""
     check_input(function, input)
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
     check_variant(function, variant, dtype or input.dtype, input.device.type)
-
-
-def _result(function: str, input: Tensor, dim: Dim, keepdim: bool, dtype: torch.dtype | None) -> Tensor:
-    """The result without its values, or the exception that torch raises."""
+    if torch.compiler.is_dynamo_compiling():
+        return TRACED
     _check_dims(function, dim, input.ndim)
     dims = _wrap(dim, input.ndim)
     if function not in FOLDS and any(type(size) is int and size == 0 for size in input.shape):
@@ -82,48 +90,12 @@ def _result(function: str, input: Tensor, dim: Dim, keepdim: bool, dtype: torch.
         for d in dims:
             if type(input.shape[d]) is int and input.shape[d] == 0:
                 raise IndexError(f"{function}(): Expected reduction dim {d} to have non-zero size.")
-    if function == "mean" and (dtype or input.dtype) not in FLOATS:
-        argument, wrong = ("Input", input.dtype) if dtype is None else ("Optional", dtype)
-        raise RuntimeError(
-            f"mean(): could not infer output dtype. {argument} dtype must be either a floating point or complex dtype. "
-            f"Got: {dtype_name(wrong)}; pass a floating-point dtype, such as dtype=torch.float32"
-        )
+    if function == "mean":
+        check_mean(function, input, dtype)
     if function in INDICES and input.dtype == torch.bool:
         raise RuntimeError(f"{function}(): does not support bool input; convert it, for instance to torch.uint8")
-    if function in INDICES:
-        result = torch.int64
-    else:
-        result = dtype or (torch.int64 if function in FOLDS and input.dtype not in FLOATS else input.dtype)
     shape = [1 if d in dims else size for d, size in enumerate(input.shape) if keepdim or d not in dims]
-    return input.new_empty(shape, dtype=result)
-
-
-def _check(
-    function: str,
-    input: Tensor,
-    dim: Dim = None,
-    keepdim: bool = False,
-    dtype: torch.dtype | None = None,
-    variant: int = 0,
-) -> None:
-    """Raises what torch raises for these arguments, if anything; called when the operator has failed."""
-    _supports(function, input, dim, keepdim, dtype, variant)
-    # Nothing is allocated for the result, however large: a meta tensor stands for the input.
-    _result(function, torch.empty_like(input, device="meta"), dim, keepdim, dtype)
-    if input.is_cuda and not has_cuda():
-        raise RuntimeError(no_cuda_message())
-
-
-def _fake(
-    function: str,
-    input: Tensor,
-    dim: Dim = None,
-    keepdim: bool = False,
-    dtype: torch.dtype | None = None,
-    variant: int = 0,
-) -> Tensor:
-    _supports(function, input, dim, keepdim, dtype, variant)
-    return _result(function, input, dim, keepdim, dtype)
+    return Spec(shape, torch.int64 if function in INDICES else result_dtype(input, dtype, widens=function in FOLDS))
 
 
 # --- vmap -----------------------------------------------------------------------------------------------------------
@@ -174,10 +146,6 @@ def _save_shape(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdi
 def _save_both(ctx: Any, output: Tensor, input: Tensor, dim: Dim = None, keepdim: bool = False, **_: Any) -> None:
     _save_shape(ctx, output, input, dim, keepdim)
     ctx.save_for_backward(input, output)
-
-
-def _save_nothing(ctx: Any, output: Tensor, input: Tensor, *args: Any, **options: Any) -> None:
-    ctx.mark_non_differentiable(output)
 
 
 def _sum_backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -237,35 +205,21 @@ def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
     return _expand(ctx, grad) * equal / equal.sum(_reduced(ctx), keepdim=True)
 
 
-def _no_backward(ctx: Any, grad: Tensor) -> None:
-    return None
-
-
 # --- The functions --------------------------------------------------------------------------------------------------
 
 
-def _operator(
-    name: str, save: Callable[..., None], backward: Callable[[Any, Tensor], Tensor | None], autocast: Sequence[str] = ()
-) -> Operator[Tensor]:
-    return Operator(
-        name,
-        supports=functools.partial(_supports, name),
-        check=functools.partial(_check, name),
-        fake=functools.partial(_fake, name),
-        batch=functools.partial(_batch, name),
-        save=save,
-        backward=backward,
-        autocast=autocast,
-    )
+def _operator(name: str, gradient: Gradient, autocast: Sequence[str] = ()) -> Operator[Tensor]:
+    infer, batch = functools.partial(_infer, name), functools.partial(_batch, name)
+    return Operator(name, infer=infer, gradient=gradient, batch=batch, autocast=autocast)
 
 
-_sum = _operator("sum", _save_shape, _sum_backward, autocast=["cuda"])
-_prod = _operator("prod", _save_both, _prod_backward, autocast=["cuda", "cpu"])
-_mean = _operator("mean", _save_shape, _mean_backward)
-_amax = _operator("amax", _save_both, _extreme_backward)
-_amin = _operator("amin", _save_both, _extreme_backward)
-_argmax = _operator("argmax", _save_nothing, _no_backward)
-_argmin = _operator("argmin", _save_nothing, _no_backward)
+_sum = _operator("sum", Gradient(_save_shape, _sum_backward), autocast=["cuda"])
+_prod = _operator("prod", Gradient(_save_both, _prod_backward), autocast=["cuda", "cpu"])
+_mean = _operator("mean", Gradient(_save_shape, _mean_backward))
+_amax = _operator("amax", Gradient(_save_both, _extreme_backward))
+_amin = _operator("amin", Gradient(_save_both, _extreme_backward))
+_argmax = _operator("argmax", NOT_DIFFERENTIABLE)
+_argmin = _operator("argmin", NOT_DIFFERENTIABLE)
 
 
 def _dim(function: str, dim: object) -> int:
@@ -287,6 +241,8 @@ def _call(
     operator: Operator[Tensor], variant: str, input: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
+    if has_torch_function_unary(input):
+        return overridden(operator.name, (input,), input, dim, keepdim, dtype=dtype, variant=variant)
     dim = _dims(operator.name, dim)
     if type(keepdim) is not bool:
         raise wrong_type(operator.name, "keepdim", "bool", keepdim)

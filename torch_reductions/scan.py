@@ -22,29 +22,31 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function_variadic
 
 from ._arguments import (
-    FLOATS,
     check_cu_seqlens,
     check_differentiable,
     check_dim,
     check_dtype,
+    check_float,
     check_input,
     check_mask,
     check_offsets,
+    result_dtype,
     to_dim,
     to_dtype,
     wrong_type,
 )
-from ._ladder import check_variant, dtype_name, rungs
-from ._library import has_cuda, no_cuda_message
-from ._operator import Operator
+from ._ladder import check_variant, rungs
+from ._operator import Gradient, Operator, Spec, overridden
 from ._out import Out
 from .recurrence import edges, recur
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
 FOLDS = ("cumsum", "cumprod")  # they make int64 of integers, and take a dtype
+EXTREMES = ("cummax", "cummin")  # they give indices, too
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # of which these are, though no kernel reads them
 Pair = tuple[Tensor, Tensor]
 
@@ -52,12 +54,7 @@ Pair = tuple[Tensor, Tensor]
 # --- What is right --------------------------------------------------------------------------------------------------
 
 
-def _dtype(function: str, input: Tensor, dtype: torch.dtype | None) -> torch.dtype:
-    """The type of the result."""
-    return dtype or (torch.int64 if function in FOLDS and input.dtype not in FLOATS else input.dtype)
-
-
-def _supports(
+def _infer(
     function: str,
     input: Tensor,
     dim: int,
@@ -68,14 +65,11 @@ def _supports(
     reverse: bool = False,
     include_initial: bool = False,
     variant: int = 0,
-) -> None:
-    """Raises for the kinds of tensors, the types, the forms and the variants that there are no kernels for."""
+) -> Spec | tuple[Spec, Spec]:
+    """The result without its values, or the exception that torch raises for such arguments."""
     check_input(function, input)
-    if function == "logcumsumexp" and input.dtype not in FLOATS:
-        raise NotImplementedError(
-            f'"{function}" not implemented for {dtype_name(input.dtype)}; convert it, for instance to torch.float32. '
-            f"Supported are {', '.join(map(dtype_name, FLOATS))}"
-        )
+    if function == "logcumsumexp":
+        check_float(function, input)
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
     if exclusive and include_initial:
@@ -83,10 +77,10 @@ def _supports(
             f"{function}(): argument 'exclusive' is True, and 'include_initial' too; at most one of them may be: "
             "exclusive for as many elements as the input has, include_initial for one more"
         )
-    result = _dtype(function, input, dtype)
-    if result == torch.bool:  # scanned as integers
-        result = torch.int64 if function in FOLDS else torch.uint8
-    check_variant(function, variant, result, input.device.type)
+    result = result_dtype(input, dtype, widens=function in FOLDS)
+    # bool is scanned as integers.
+    scanned = result if result != torch.bool else torch.int64 if function in FOLDS else torch.uint8
+    check_variant(function, variant, scanned, input.device.type)
     if cu_seqlens is not None:
         if include_initial:
             raise ValueError(
@@ -103,57 +97,15 @@ def _supports(
             raise NotImplementedError(
                 f"{function}(): variant {name!r} does not take {given[0]} on cuda; choose 'auto' or 'ordered'"
             )
-
-
-def _shape(
-    function: str, input: Tensor, dim: int, *tensors: Tensor | None, include_initial: bool = False, **_: Any
-) -> Sequence[int]:
-    """That of the result; raises for a dim that the input does not have."""
     check_dim(function, dim, input.ndim)
-    if not include_initial:
-        return input.shape
-    shape = list(input.shape) or [1]  # one element and the initial one make two
-    shape[dim] += 1
-    return shape
-
-
-def _check(
-    function: str,
-    input: Tensor,
-    dim: int,
-    cu_seqlens: Tensor | None = None,
-    mask: Tensor | None = None,
-    *,
-    variant: int = 0,
-    **options: Any,
-) -> None:
-    """Raises what torch raises for these arguments, if anything; called when the operator has failed."""
-    _supports(function, input, dim, cu_seqlens, mask, variant=variant, **options)
-    _shape(function, input, dim, **options)
     if cu_seqlens is not None:
         check_offsets(function, cu_seqlens, input.shape[dim] if input.ndim else 1)
-    if input.is_cuda and not has_cuda():
-        raise RuntimeError(no_cuda_message())
-
-
-def _fake(
-    function: str,
-    input: Tensor,
-    dim: int,
-    cu_seqlens: Tensor | None = None,
-    mask: Tensor | None = None,
-    *,
-    variant: int = 0,
-    **options: Any,
-) -> Tensor:
-    _supports(function, input, dim, cu_seqlens, mask, variant=variant, **options)
-    dtype = _dtype(function, input, options.get("dtype"))
-    return input.new_empty(_shape(function, input, dim, **options), dtype=dtype)
-
-
-def _fake_pair(function: str, input: Tensor, dim: int, *tensors: Tensor | None, **options: Any) -> Pair:
-    values = _fake(function, input, dim, *tensors, **options)
-    return values, torch.empty_like(values, dtype=torch.int64)
+    shape = list(input.shape)
+    if include_initial:
+        shape = shape or [1]  # one element and the initial one make two
+        shape[dim] += 1
+    values = Spec(shape, result)
+    return (values, Spec(shape, torch.int64)) if function in EXTREMES else values
 
 
 # --- vmap -----------------------------------------------------------------------------------------------------------
@@ -341,44 +293,20 @@ def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
 # --- The functions --------------------------------------------------------------------------------------------------
 
 
-def _operator(
-    name: str,
-    fake: Callable[..., Any],
-    save: Callable[..., None],
-    backward: Callable[..., Tensor | None],
-    autocast: Sequence[str] = (),
-) -> Operator[Any]:
+def _operator(name: str, gradient: Gradient, autocast: Sequence[str] = ()) -> Operator[Any]:
+    infer, batch = functools.partial(_infer, name), functools.partial(_batch, name)
     return Operator(
-        name,
-        supports=functools.partial(_supports, name),
-        check=functools.partial(_check, name),
-        fake=functools.partial(fake, name),
-        batch=functools.partial(_batch, name),
-        save=save,
-        backward=backward,
-        autocast=autocast,
-        several=True,
-        shared=["cu_seqlens"],
+        name, infer=infer, gradient=gradient, batch=batch, several=True, shared=["cu_seqlens"], autocast=autocast
     )
 
 
-_cumsum: Operator[Tensor] = _operator("cumsum", _fake, _save_form, _cumsum_backward, autocast=["cuda"])
-_cumprod: Operator[Tensor] = _operator("cumprod", _fake, _save_values, _cumprod_backward, autocast=["cuda"])
-_logcumsumexp: Operator[Tensor] = _operator("logcumsumexp", _fake, _save_values, _logcumsumexp_backward)
-_cummax: Operator[Pair] = _operator("cummax", _fake_pair, _save_indices, _extreme_backward)
-_cummin: Operator[Pair] = _operator("cummin", _fake_pair, _save_indices, _extreme_backward)
+_cumsum: Operator[Tensor] = _operator("cumsum", Gradient(_save_form, _cumsum_backward), autocast=["cuda"])
+_cumprod: Operator[Tensor] = _operator("cumprod", Gradient(_save_values, _cumprod_backward), autocast=["cuda"])
+_logcumsumexp: Operator[Tensor] = _operator("logcumsumexp", Gradient(_save_values, _logcumsumexp_backward))
+_cummax: Operator[Pair] = _operator("cummax", Gradient(_save_indices, _extreme_backward))
+_cummin: Operator[Pair] = _operator("cummin", Gradient(_save_indices, _extreme_backward))
+_OUTS = {operator.name: Out(operator) for operator in (_cumsum, _cumprod, _logcumsumexp, _cummax, _cummin)}
 cumprod_of = _cumprod.run
-
-
-def _out(operator: Operator[Any], *names: str) -> Out:
-    return Out(operator, names, functools.partial(_shape, operator.name))
-
-
-_OUTS = {
-    operator.name: _out(operator, *names)
-    for operators, names in (((_cumsum, _cumprod, _logcumsumexp), ["out"]), ((_cummax, _cummin), ["values", "indices"]))
-    for operator in operators
-}
 
 
 def _call(
@@ -395,6 +323,21 @@ def _call(
     dtype: torch.dtype | None = None,
 ) -> Any:
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
+    if has_torch_function_variadic(input, cu_seqlens, mask, out):
+        return overridden(
+            operator.name,
+            (input, cu_seqlens, mask, out),
+            input,
+            dim,
+            dtype=dtype,
+            exclusive=exclusive,
+            reverse=reverse,
+            include_initial=include_initial,
+            cu_seqlens=cu_seqlens,
+            mask=mask,
+            variant=variant,
+            out=out,
+        )
     if type(dim) is not int:
         dim = to_dim(operator.name, dim)
     options: dict[str, Any] = {}
@@ -413,18 +356,21 @@ def _call(
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise wrong_type(operator.name, name, "Tensor or None", tensor)
         tensors = (cu_seqlens,) if mask is None else (cu_seqlens, mask)
-    if out is None:
-        return operator(variant, input, dim, *tensors, **options)
     into = _OUTS[operator.name]
-    if len(into.names) == 1:
+    if operator.name not in EXTREMES:
+        if out is None:
+            return operator(variant, input, dim, *tensors, **options)
         if not isinstance(out, Tensor):
             raise wrong_type(operator.name, "out", "Tensor or None", out)
         into(variant, (out,), input, dim, *tensors, **options)
         return out
+    pair = getattr(torch.return_types, operator.name)
+    if out is None:
+        return pair(operator(variant, input, dim, *tensors, **options))
     if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(part, Tensor) for part in out):
         raise wrong_type(operator.name, "out", "tuple of Tensors (values, indices) or None", out)
     into(variant, tuple(out), input, dim, *tensors, **options)
-    return out
+    return pair(out)
 
 
 def cumsum(
@@ -643,9 +589,10 @@ def cummax(
     values=tensor([1., 3., 3., 3.]),
     indices=tensor([0, 1, 1, 3]))
     """
-    return torch.return_types.cummax(
-        _call(_cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out)
+    pair: torch.return_types.cummax = _call(
+        _cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
     )
+    return pair
 
 
 def cummin(
@@ -692,6 +639,7 @@ def cummin(
     values=tensor([3., 1., 1., 1.]),
     indices=tensor([0, 1, 1, 3]))
     """
-    return torch.return_types.cummin(
-        _call(_cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out)
+    pair: torch.return_types.cummin = _call(
+        _cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
     )
+    return pair

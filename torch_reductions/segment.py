@@ -17,22 +17,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import has_torch_function_variadic
 
 from ._arguments import (
-    FLOATS,
     check_cu_seqlens,
     check_differentiable,
     check_dim,
     check_dtype,
     check_input,
+    check_mean,
     check_offsets,
+    result_dtype,
     to_dim,
     to_dtype,
     wrong_type,
 )
-from ._ladder import check_variant, dtype_name
-from ._library import has_cuda, no_cuda_message
-from ._operator import Operator
+from ._ladder import check_variant
+from ._operator import TRACED, Gradient, Operator, Spec, overridden
 from .scan import cumprod_of
 
 __all__ = ["segment_amax", "segment_amin", "segment_mean", "segment_prod", "segment_sum"]
@@ -43,54 +44,31 @@ FOLDS = ("segment_sum", "segment_prod", "segment_mean")  # they take a dtype
 # --- What is right --------------------------------------------------------------------------------------------------
 
 
-def _supports(
+def _infer(
     function: str,
     input: Tensor,
     cu_seqlens: Tensor,
     dim: int = 0,
     dtype: torch.dtype | None = None,
     variant: int = 0,
-) -> None:
-    """Raises for the kinds of tensors, the types, the offsets and the variants that there are no kernels for."""
+) -> Spec:
+    """The result without its values, or the exception that torch raises for such arguments."""
     check_input(function, input)
     check_cu_seqlens(function, cu_seqlens, input)
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
     check_variant(function, variant, dtype or input.dtype, input.device.type)
-
-
-def _result(function: str, input: Tensor, cu_seqlens: Tensor, dim: int = 0, dtype: torch.dtype | None = None) -> Tensor:
-    """The result without its values, or the exception that torch raises."""
+    if torch.compiler.is_dynamo_compiling():
+        return TRACED
     if input.ndim == 0:
         raise IndexError(f"{function}(): argument 'dim' is {dim}, but input has no dims; pass input.reshape(1)")
     check_dim(function, dim, input.ndim)
-    if function == "segment_mean" and (dtype or input.dtype) not in FLOATS:
-        argument, wrong = ("Input", input.dtype) if dtype is None else ("Optional", dtype)
-        raise RuntimeError(
-            f"{function}(): could not infer output dtype. {argument} dtype must be either a floating point or complex "
-            f"dtype. Got: {dtype_name(wrong)}; pass a floating-point dtype, such as dtype=torch.float32"
-        )
+    if function == "segment_mean":
+        check_mean(function, input, dtype)
+    check_offsets(function, cu_seqlens, input.shape[dim])
     shape = list(input.shape)
     shape[dim] = cu_seqlens.shape[0] - 1
-    wide = function in FOLDS and input.dtype not in FLOATS
-    return input.new_empty(shape, dtype=dtype or (torch.int64 if wide else input.dtype))
-
-
-def _check(function: str, input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: int = 0, **options: Any) -> None:
-    """Raises what is wrong with these arguments, if anything; called when the operator has failed."""
-    _supports(function, input, cu_seqlens, dim, variant=variant, **options)
-    # Nothing is allocated for the result, however large: a meta tensor stands for the input.
-    _result(function, torch.empty_like(input, device="meta"), cu_seqlens, dim, **options)
-    check_offsets(function, cu_seqlens, input.shape[dim])
-    if input.is_cuda and not has_cuda():
-        raise RuntimeError(no_cuda_message())
-
-
-def _fake(
-    function: str, input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: int = 0, **options: Any
-) -> Tensor:
-    _supports(function, input, cu_seqlens, dim, variant=variant, **options)
-    return _result(function, input, cu_seqlens, dim, **options)
+    return Spec(shape, result_dtype(input, dtype, widens=function in FOLDS))
 
 
 # --- vmap -----------------------------------------------------------------------------------------------------------
@@ -201,28 +179,18 @@ def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
 # --- The functions --------------------------------------------------------------------------------------------------
 
 
-def _operator(
-    name: str, save: Callable[..., None], backward: Callable[[Any, Tensor], Tensor], autocast: Sequence[str] = ()
-) -> Operator[Tensor]:
+def _operator(name: str, gradient: Gradient, autocast: Sequence[str] = ()) -> Operator[Tensor]:
+    infer, batch = functools.partial(_infer, name), functools.partial(_batch, name)
     return Operator(
-        name,
-        supports=functools.partial(_supports, name),
-        check=functools.partial(_check, name),
-        fake=functools.partial(_fake, name),
-        batch=functools.partial(_batch, name),
-        save=save,
-        backward=backward,
-        autocast=autocast,
-        several=True,
-        shared=["cu_seqlens"],
+        name, infer=infer, gradient=gradient, batch=batch, several=True, shared=["cu_seqlens"], autocast=autocast
     )
 
 
-_segment_sum = _operator("segment_sum", _save_form, _sum_backward, autocast=["cuda"])
-_segment_prod = _operator("segment_prod", _save_input, _prod_backward, autocast=["cuda", "cpu"])
-_segment_mean = _operator("segment_mean", _save_form, _mean_backward)
-_segment_amax = _operator("segment_amax", _save_both, _extreme_backward)
-_segment_amin = _operator("segment_amin", _save_both, _extreme_backward)
+_segment_sum = _operator("segment_sum", Gradient(_save_form, _sum_backward), autocast=["cuda"])
+_segment_prod = _operator("segment_prod", Gradient(_save_input, _prod_backward), autocast=["cuda", "cpu"])
+_segment_mean = _operator("segment_mean", Gradient(_save_form, _mean_backward))
+_segment_amax = _operator("segment_amax", Gradient(_save_both, _extreme_backward))
+_segment_amin = _operator("segment_amin", Gradient(_save_both, _extreme_backward))
 
 
 def _call(
@@ -234,6 +202,8 @@ def _call(
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
+    if has_torch_function_variadic(input, cu_seqlens):
+        return overridden(operator.name, (input, cu_seqlens), input, cu_seqlens, dim, dtype=dtype, variant=variant)
     for name, tensor in (("input", input), ("cu_seqlens", cu_seqlens)):
         if not isinstance(tensor, Tensor):
             raise wrong_type(operator.name, name, "Tensor", tensor)

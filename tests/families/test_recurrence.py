@@ -219,8 +219,12 @@ BAD: dict[str, tuple[type[Exception], Function, str]] = {
     "initial's shape": (RuntimeError, lambda g, t: recur(g, t, 0, initial=t[:, 0]), r"initial.*dim 0.*\[4\].*\[3\]"),
     "initial with the dim": (RuntimeError, lambda g, t: recur(g, t, 0, initial=t[:1]), r"initial.*\[4\].*\[1, 4\]"),
     "initial's device": (RuntimeError, lambda g, t: recur(g, t, 0, initial=t[0].to("meta")), "initial.*same device"),
-    "integers": (NotImplementedError, lambda g, t: recur(g.long(), t.long(), 0), "not implemented for int64.*float32"),
-    "bools": (NotImplementedError, lambda g, t: recur(g > 0, t > 0, 0), "not implemented for bool"),
+    "integers": (
+        NotImplementedError,
+        lambda g, t: recur(g.long(), t.long(), 0),
+        "not implemented for gates of type int64.*gates.to.torch.float32",
+    ),
+    "bools": (NotImplementedError, lambda g, t: recur(g > 0, t > 0, 0), "not implemented for gates of type bool"),
     "float8": (NotImplementedError, lambda g, t: recur(*[x.to(torch.float8_e4m3fn) for x in (g, t)], 0), "float8_e4m3"),
     "variant of another": (ValueError, lambda g, t: recur(g, t, 0, variant="look_back"), "look_back.*ordered"),
 }

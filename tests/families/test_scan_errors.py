@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICES, SCANS, Call, assert_raises_as_torch, assert_same_bits, assert_unharmed, numpy, parts
+from helpers import DEVICES, SCANS, Call, assert_raises_as_torch, assert_unharmed, numpy, parts
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import torch_reductions as tr
@@ -113,16 +113,6 @@ def test_unsigned_integers(function: str, dtype: torch.dtype) -> None:
     for options in ({}, {"dtype": torch.float32}, {"dtype": torch.int8}):
         actual, expected = (getattr(library, function)(x, 0, **options) for library in (tr, torch))
         assert actual.dtype == expected.dtype and actual.tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("function", ["cumsum", "cumprod", "logcumsumexp"])
-def test_symbolically_traced(function: str) -> None:
-    """torch.fx writes the operator down, as it does torch's own; a pair it cannot unpack, and says so."""
-    x = torch.randn(3, 4)
-    traced = torch.fx.symbolic_trace(lambda t: getattr(tr, function)(t, 1))
-    assert_same_bits(traced(x), getattr(tr, function)(x, 1))
-    with pytest.raises(torch.fx.proxy.TraceError):
-        torch.fx.symbolic_trace(lambda t: tr.cummax(t, 1))
 
 
 def test_words_of_kernels() -> None:

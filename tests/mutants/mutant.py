@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = (
     *("sign", "bound", "stride", "identity", "tail", "order", "dtype", "layout", "threads", "gradient"),
-    *("check", "fake", "vmap", "autocast", "barrier", "copies"),
+    *("check", "fake", "vmap", "autocast", "barrier", "copies", "protocol"),
 )
 
 COMMENTS = {"c++": r"//[^\n]*|/\*.*?\*/", "python": r"\#[^\n]*"}

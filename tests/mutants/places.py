@@ -46,6 +46,7 @@ LIKELY = {
     "layout": "layout stride view bits",
     "threads": "thread",
     "dtype": "dtype type values",
+    "protocol": "protocols",
 }
 
 
