@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from ._arguments import wrong_type
-from ._ladder import rungs, wrong_variant
+from ._ladder import numbers, renamed, wrong_variant
 from ._library import NAMESPACE, has_cuda, no_cuda_message, text_of
 
 Output = TypeVar("Output")  # a tensor, or a tuple of them
@@ -61,7 +61,7 @@ class Operator(Generic[Output]):
         self.op: Callable[..., Output] = overload
         self.call: Callable[..., Output] = overload.op  # the same, a Python frame less
         self.redispatch: Callable[..., Output] = overload.redispatch
-        self.numbers = {"auto": 0} | {rung.name: rung.number for rung in rungs(name)}
+        self.numbers = numbers(name)
         qualified = f"{NAMESPACE}::{name}"
         torch.library.register_fake(qualified, fake)
         torch.library.register_vmap(qualified, functools.partial(self._vmap, self.op))
@@ -157,9 +157,10 @@ class Operator(Generic[Output]):
     def number(self, input: Tensor, variant: str) -> int:
         if not isinstance(variant, str):
             raise wrong_type(self.name, "variant", "str", variant)
-        if variant not in self.numbers:
+        name = variant if variant in self.numbers else renamed(self.name, variant)
+        if name is None:
             raise wrong_variant(self.name, variant, input.device.type if isinstance(input, Tensor) else "cpu")
-        return self.numbers[variant]
+        return self.numbers[name]
 
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         """torch.library.register_autograd, but for tangents, which that drops without a word."""
