@@ -8,8 +8,9 @@ products of matrices           mm bmm addmm baddbmm matmul linear: as torch's, o
 sum of two tensors             add: as torch's
 sums of squared distances      sum_squared_distances grid_squared_distances: torch has none
 
-``variants(function, device)`` names the ways of computing one, ``has_cuda()`` says whether the CUDA kernels are loaded;
-``python -m torch_reductions`` has the commands doctor, variants, explain, bench, demo and report.
+``variants(function, device)`` names the ways of computing one, and ``Variant`` is the type of these names.
+``has_cuda()`` says whether the CUDA kernels are loaded. ``python -m torch_reductions`` has the commands doctor,
+variants, explain, bench, demo and report.
 """
 
 from ._installed import is_command_line

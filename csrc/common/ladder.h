@@ -37,7 +37,7 @@ constexpr Parameter parameter(const char* name, const Value (&values)[N], Value 
   return made.bare < made.count ? made : throw "the bare name's value is among them";
 }
 
-// The compute capabilities that have an instruction, 80 for 8.0. Any that the library is compiled for by default.
+// The compute capabilities, 80 for 8.0, whose instructions a rung needs; by default any that the library is compiled for.
 struct Needs {
   int first = 0, last = 9999;
 };
@@ -68,14 +68,12 @@ constexpr Value value_of(const Rung (&ladder)[N], int number) {
   throw "no rung has that number";
 }
 
-constexpr unsigned bit(Function function) { return 1u << int(function); }
-constexpr unsigned bit(Scan function) { return 1u << int(function); }
-constexpr unsigned bit(Segment function) { return 1u << int(function); }
-constexpr unsigned bit(Recurrence function) { return 1u << int(function); }
-constexpr unsigned bit(Product function) { return 1u << int(function); }
-constexpr unsigned bit(Add function) { return 1u << int(function); }
-constexpr unsigned bit(Distance function) { return 1u << int(function); }
-constexpr unsigned bit(Dtype dtype) { return 1u << int(dtype); }
+// One bit for each value of an enum: a Function, or whatever the family's functions are called, or a Dtype.
+template <class Enum>
+constexpr unsigned bit(Enum value) {
+  return 1u << int(value);
+}
+
 inline constexpr unsigned kAllFunctions = (1u << kReduceFunctions) - 1, kAllDtypes = (1u << kDtypes) - 1;
 inline constexpr unsigned kFolds =
     bit(Function::sum) | bit(Function::prod) | bit(Function::mean) | bit(Function::amax) | bit(Function::amin);

@@ -126,7 +126,7 @@ def test_parameters() -> None:
 def test_names(family: str) -> None:
     """What `variant=` takes, and what its type says: every rung, the bare names, auto."""
     typed = getattr(_variants, f"{family.title()}Variant").__args__
-    assert list(typed) == _ladder.names(family) and set(typed) <= set(_variants.Variant.__args__)
+    assert list(typed) == _ladder.names(family) and set(typed) <= set(tr.Variant.__args__)
     taken = {name for function, of in _ladder._FAMILY_OF.items() if of == family for name in _ladder.numbers(function)}
     assert set(typed) == taken == {"auto", *LADDERS[family], *(rung.row for rung in LADDERS[family].values())}
     for rung in LADDERS[family].values():
