@@ -70,11 +70,12 @@ def takes(function: str, dtype: str) -> bool:
 
 
 def runs_here(rung: _ladder.Rung, device: str) -> bool:
-    """Whether the GPU at hand is new enough for a rung."""
+    """Whether the GPU at hand has the instructions of a rung."""
     if device == "cpu":
         return True
     major, minor = torch.cuda.get_device_capability()
-    return 10 * major + minor >= rung.min_arch
+    first, last = rung.capabilities
+    return first <= 10 * major + minor <= last
 
 
 def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) -> Iterator[tuple[str, str, str, str]]:
@@ -84,7 +85,7 @@ def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) 
         for function in functions:
             rungs = {rung.name: rung for rung in _ladder.rungs(function)}
             for name in ["auto", *tr.variants(function, device)]:
-                if _ladder.block_size(name) or (name != "auto" and not runs_here(rungs[name], device)):
+                if name != "auto" and (rungs[name].block_size or not runs_here(rungs[name], device)):
                     continue
                 types = rungs["ordered" if name == "auto" else name].dtypes
                 if function in SCANS:

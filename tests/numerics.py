@@ -45,7 +45,7 @@ def rungs(subject: Subject, dtype: str, device: str) -> Iterator[str]:
     yield "auto"
     for rung in _ladder.rungs(subject.name):
         dtypes = (*rung.dtypes, "bool") if subject.family == "scan" else rung.dtypes  # bools are scanned as integers
-        if device in rung.devices and dtype in dtypes and not _ladder.block_size(rung.name) and runs_here(rung, device):
+        if device in rung.devices and dtype in dtypes and not rung.block_size and runs_here(rung, device):
             yield rung.name
 
 

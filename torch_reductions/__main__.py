@@ -15,11 +15,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import torch
+from . import __version__, _failure
+from ._installed import CPU_LIBRARY, CUDA_LIBRARY, NO_CPU_LIBRARY, REBUILD
 
-from . import __version__
-from ._ladder import FAMILIES, Rung, block_size, did_you_mean, ladder
-from ._library import CPU_LIBRARY, CUDA_LIBRARY, REBUILD, build_info, has_cuda
+if _failure is None:  # else doctor is all that runs
+    import torch
+
+    from ._ladder import FAMILIES, Rung, did_you_mean, ladder, rung_called
+    from ._library import build_info, has_cuda
 
 SOURCES = Path(__file__).resolve().parent.parent / "csrc"
 
@@ -81,29 +84,52 @@ def problems(info: dict[str, str]) -> list[str]:
     return found
 
 
+def missing() -> list[str]:
+    """What keeps the package from being imported, and what to do about it."""
+    found = [str(_failure)]
+    if isinstance(_failure, OSError):  # the dynamic linker's words
+        found.append(f"{CPU_LIBRARY.name} is there and cannot be loaded: `make build` makes it for this torch.")
+    if not CPU_LIBRARY.exists() and NO_CPU_LIBRARY not in found:
+        found.append(NO_CPU_LIBRARY)
+    return found
+
+
+def torch_in_use() -> str:
+    """The version of torch, where it can be imported."""
+    module = sys.modules.get("torch")
+    if module is None:
+        absent = isinstance(_failure, ModuleNotFoundError) and _failure.name == "torch"
+        return "not installed" if absent else "cannot be imported"
+    return f"{module.__version__}, {f'CUDA {module.version.cuda}' if module.version.cuda else 'no CUDA'}"
+
+
 def doctor(argv: Sequence[str]) -> int:
     """Versions, libraries, devices, what is missing and what to do."""
     argparse.ArgumentParser("python -m torch_reductions doctor", description=doctor.__doc__).parse_args(argv)
-    info = build_info()
-    state = "loaded" if has_cuda() else "there, not loaded" if CUDA_LIBRARY.exists() else "missing"
+    works = _failure is None
+    info = build_info() if works else {}
+    there = "there, not loaded"
+    cpu_state = "loaded" if works else there if CPU_LIBRARY.exists() else "missing: make build"
+    cuda_state = "loaded" if works and has_cuda() else there if CUDA_LIBRARY.exists() else "missing"
+    cpu = platform.processor() or platform.machine()
     rows = [
         ("torch_reductions", f"{__version__}, {Path(__file__).parent}"),
-        ("torch", f"{torch.__version__}, {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'no CUDA'}"),
+        ("torch", torch_in_use()),
         ("python", f"{platform.python_version()}, {sys.executable}"),
         ("nvcc", find_nvcc() or "not found"),
-        ("cpu library", f"{CPU_LIBRARY} (loaded)"),
-        ("cuda library", f"{CUDA_LIBRARY} ({state})"),
+        ("cpu library", f"{CPU_LIBRARY} ({cpu_state})"),
+        ("cuda library", f"{CUDA_LIBRARY} ({cuda_state})"),
         *info.items(),
-        ("cpu", f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"),
+        ("cpu", f"{cpu}, {torch.get_num_threads()} threads" if works else cpu),
     ]
-    for i in range(torch.cuda.device_count()):
+    for i in range(torch.cuda.device_count() if works else 0):
         major, minor = torch.cuda.get_device_capability(i)
         rows.append((f"cuda:{i}", f"{torch.cuda.get_device_name(i)}, {major}.{minor}"))
     for name, value in rows:
         print(f"{name:<20}{value}")
-    for problem in problems(info) or ["Nothing is missing."]:
+    for problem in (problems(info) if works else missing()) or ["Nothing is missing."]:
         print(f"\n{problem}")
-    return 0
+    return 0 if works else 1
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
@@ -125,48 +151,59 @@ def variants(argv: Sequence[str]) -> int:
     parser.add_argument("--family", choices=FAMILIES, action="append", help="only these (default: every family)")
     options = parser.parse_args(argv)
     rows = [("family", "number", "variant", "devices", "functions", "order of operations", "idea")]
-    sizes: dict[str, list[str]] = {}  # a rung's other block sizes share its row
+    values: dict[str, list[str]] = {}  # of a parameter, and the names that have them
     for family in options.family or FAMILIES:
-        for rung in ladder(family):
+        for row in rows_of(family):
+            rung = row[0]
             if options.device not in (None, *rung.devices):
                 continue
-            if size := block_size(rung.name):
-                sizes.setdefault(rung.name.removesuffix(f"_{size}"), []).append(str(size))
-                continue
-            where = " ".join(rung.devices)
-            of = functions_of(rung, family)
-            rows.append((family, str(rung.number), rung.name, where, of, rung.order, rung.idea))
-    marked = [(*row[:2], f"{row[2]}[_N]" if row[2] in sizes else row[2], *row[3:]) for row in rows]
-    print(table(marked))
-    if sizes:
-        name, known = list(sizes.items())[-1]
-        print(f"\n[_N]: also in blocks of N threads, N = {', '.join(known)}, such as {name}_{known[1]}")
+            name = rung.row
+            if rung.parameter:
+                name += f"[:{rung.parameter}]"
+                values.setdefault(values_of(row), []).append(name)
+            where = " ".join(rung.devices) + (f" {rung.needs}" if rung.needs else "")
+            rows.append((family, str(rung.number), name, where, functions_of(rung, family), rung.order, rung.idea))
+    print(table(rows))
+    if values:
+        print()
+    for said, names in values.items():
+        print(f"{', '.join(names)}: {said}")
     return 0
 
 
+def rows_of(family: str) -> list[list[Rung]]:
+    """The rungs of each row of the table: one, or one for each value of its parameter."""
+    return [list(group) for _, group in itertools.groupby(ladder(family), lambda rung: rung.row)]
+
+
+def values_of(row: Sequence[Rung]) -> str:
+    """The values of a row's parameter, and what its bare name means."""
+    (default,) = (rung for rung in row if rung.is_default)
+    bare = f"it is {default.value}" if default.value else "the row's length decides"
+    return f"{', '.join(rung.value for rung in row if rung.value)}; where none is given, {bare}"
+
+
 def source_of(rung: Rung, device: str, family: str) -> Path | None:
-    """NNN_idea.cu; the file of a parameter, 060_unrolled_blocks.cu, for those that only differ in it."""
-    for number in (rung.number, rung.number // 10 * 10):
-        for path in sorted((SOURCES / device / family).glob(f"{number:03d}_*")):
-            if rung.name.startswith(path.stem[4:]):
-                return path
+    """NNN_idea.cu, whose number is that of the first value where there is a parameter."""
+    number = min(other.number for other in ladder(family) if other.row == rung.row)
+    for path in sorted((SOURCES / device / family).glob(f"{number:03d}_*")):
+        if path.stem[4:].startswith(rung.row):
+            return path
     return None
 
 
-def idea_of(rung: Rung) -> str:
-    """The table's idea; what is "the same" there stands in the row above."""
-    size = block_size(rung.name)
-    return rung.idea.replace("the same", rung.name.removesuffix(f"_{size}"), 1) if size else rung.idea
-
-
 def explain_rung(rung: Rung, family: str) -> None:
-    print(f"{rung.name} ({family} {rung.number}): {idea_of(rung)}")
+    print(f"{rung.name} ({family} {rung.number}): {rung.idea}")
+    (row,) = (row for row in rows_of(family) if rung in row)
+    if rung.parameter:
+        print(f"{rung.row}[:{rung.parameter}]: {values_of(row)}")
     print(f"order of operations: {rung.order}")
-    print(f"{', '.join(rung.devices)}; {', '.join(rung.functions)}; {', '.join(rung.dtypes)}")
+    where = ", ".join(rung.devices) + (f" of compute capability {rung.needs}" if rung.needs else "")
+    print(f"{where}; {', '.join(rung.functions)}; {', '.join(rung.dtypes)}")
     for device in rung.devices:
         path = source_of(rung, device, family)
         if path is None:  # an installed package has no sources
-            where = f"csrc/{device}/{family}/{rung.number // 10 * 10:03d}_*"
+            where = f"csrc/{device}/{family}/{row[0].number:03d}_*"
             print(f"\nIts source is not installed; in the repository it is {where}")
             continue
         print(f"\n{path.relative_to(SOURCES.parent)}")
@@ -182,7 +219,7 @@ def explain(argv: Sequence[str]) -> int:
     parser.add_argument("--family", choices=FAMILIES, action="append", help="only of these (default: every family)")
     options = parser.parse_args(argv)
     known = [(family, rung) for family in options.family or FAMILIES for rung in ladder(family)]
-    found = [(family, rung) for family, rung in known if rung.name == options.name]
+    found = [(family, rung) for family, rung in known if rung == rung_called(family, options.name)]
     if not found:
         guess = did_you_mean(options.name, [rung.name for _, rung in known])
         where = f" in {' and '.join(options.family)}" if options.family else ""
@@ -234,6 +271,9 @@ def main(argv: Sequence[str]) -> int:
     if args.command is None:
         parser.print_help()
         return 2
+    if _failure is not None and args.command != doctor.__name__:
+        print(f"python -m torch_reductions {args.command}: {' '.join(str(_failure).split())}", file=sys.stderr)
+        return 1
     return COMMANDS[args.command](args.arguments)
 
 

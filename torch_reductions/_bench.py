@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,8 +17,7 @@ import torch
 
 import torch_reductions as tr
 
-from ._ladder import FAMILIES, block_size, dtype_name, ladder, wrong_variant
-from ._ladder import rungs as rungs_of
+from ._ladder import FAMILIES, Rung, dtype_name, ladder, rung_called, wrong_variant
 from ._report import short_name
 from ._report.results import CHECKOUT, RESULTS, Row, cpu_name, keep
 from ._timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CudaTimer, Timing, bytes_moved, clocks, timer
@@ -288,7 +286,7 @@ DEMO = [
 ]
 # Products of matrices: on a CPU as large as a loop can do in a second, on a GPU as the textbook has them.
 PRODUCT_SIZES = {"cpu": 512, "cuda": 1024}
-TILES = ("register_tile", "shared_tile")  # the rungs with a size of tiles behind their names
+TILES = ("register_tile", "shared_tile")  # the rungs whose parameter is the size of their tiles
 RUNS = 5  # whose mean the textbook takes
 LEGEND = """\
 time: the median of one call; the rows of a table were timed in turns. GB/s: input and output, each moved once.
@@ -586,19 +584,19 @@ def print_lines(lines: Sequence[Line]) -> None:
 
 def print_tiles(problem: Problem, device: str) -> None:
     """The textbook's own experiment: how long each size of the tiles takes, and what the ladder says of it."""
-    known = {rung.name: rung.idea for rung in ladder(problem.family)}
+    here = rungs_of_type(problem, device)
     for tile in TILES:
-        ideas = {name: known[name] for name in rungs_of_type(problem, device) if re.fullmatch(rf"{tile}_\d+", name)}
-        if not ideas:
+        sizes = [rung for rung in ladder(problem.family) if rung.row == tile and rung.name in here]
+        if not sizes:
             continue
         inputs = problem.data(device)
-        means = timer(device).means({name: problem.call(inputs, name) for name in ideas}, RUNS)
-        best, wide = min(means.values()), max(map(len, ideas))
-        print(f"\n{device_title(device)}: {problem.title}, by {tile}_T, the mean of {RUNS} runs")
+        means = timer(device).means({rung.name: problem.call(inputs, rung.name) for rung in sizes}, RUNS)
+        best, wide = min(means.values()), max(map(len, means))
+        print(f"\n{device_title(device)}: {problem.title}, by {tile}, the mean of {RUNS} runs\n{sizes[0].idea}")
         for name, us in means.items():
             mark = "best" if us == best else f"{us / best:.1f} x"
             rate = number(problem.operations / us / 1e3)
-            print(f"{name:{wide}}{us:12,.1f} us{rate:>8} Gop/s{mark:>9}  {ideas[name]}")
+            print(f"{name:{wide}}{us:12,.1f} us{rate:>8} Gop/s{mark:>9}")
 
 
 def print_clocks(problem: Problem, device: str) -> None:
@@ -613,9 +611,16 @@ def print_clocks(problem: Problem, device: str) -> None:
         print(f"{name:{wide}}{by_events[name]:9,.1f} us{by_host[name]:9,.1f} us  {ideas[name]}")
 
 
+def has_block_size(line: Line) -> bool:
+    """Whether it is a rung with a given block size, beside the one that the rung chooses by itself."""
+    rung = rung_called(line.problem.family, line.variant)
+    return rung is not None and rung.block_size > 0
+
+
 def rung_of(line: Line) -> str:
     """The rung that a variant of a given block size belongs to; any other is its own."""
-    return line.variant.removesuffix(f"_{block_size(line.variant)}")
+    rung = rung_called(line.problem.family, line.variant)
+    return rung.row if rung is not None and rung.block_size else line.variant
 
 
 def draw(lines: Sequence[Line], path: Path) -> bool:
@@ -668,11 +673,11 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
                 limit = 1.18 * max(line.rate for line in chosen) if problem.of_matrices else limit
                 measured = [line for line in chosen if line.variant != "copy"]
                 copy = next((line.rate for line in chosen if line.variant == "copy"), None)
-                bars = [line for line in measured if not block_size(line.variant)]
+                bars = [line for line in measured if not has_block_size(line)]
                 right = [line for line in bars if line.right and line.variant != "torch"]
                 fastest = max(right, key=lambda line: line.rate, default=None)
                 for line in measured:
-                    if block_size(line.variant):
+                    if has_block_size(line):
                         place, colour = names[row].index(rung_of(line)), ink if line.right else wrong
                         panel.plot(line.rate, place, color=colour, **dot)
                 for line in bars:
@@ -730,7 +735,7 @@ def draw(lines: Sequence[Line], path: Path) -> bool:
         if any(line.variant == "copy" for line in lines):
             dashes: dict[str, Any] = {"linestyle": (0, (4, 3)), "linewidth": 1.1}
             keys.append(Line2D([], [], color=ink, label="torch's copy (read + write)", **dashes))
-        if any(block_size(line.variant) for line in lines):
+        if any(has_block_size(line) for line in lines):
             keys.insert(2, Line2D([], [], color=ink, label="in blocks of 128, 256, 512, 1024 threads", **dot))
         if not all(line.right for line in lines):
             keys.append(Patch(color=wrong, label="wrong result"))
@@ -895,13 +900,16 @@ def bench(argv: Sequence[str]) -> int:
     devices = chosen_devices(parser, options.device)
     if options.dim is not None and not -len(shape) <= options.dim < len(shape):
         parser.error(f"--dim {options.dim}: {options.shape} has dims {-len(shape)} to {len(shape) - 1}")
+    chosen: list[Rung] = []
     for variant in options.variant:
-        if not any(variant in tr.variants(options.function, device) for device in devices):
+        rung = rung_called(family, variant)
+        if rung is None or not any(rung.name in tr.variants(options.function, device) for device in devices):
             parser.error(f"--variant {variant}: {wrong_variant(options.function, variant, devices[-1])}")
-        types = next(rung.dtypes for rung in rungs_of(options.function) if rung.name == variant)
-        if dtype_name(dtype) not in types:
-            parser.error(f"--variant {variant}: {options.function} of {', '.join(types)} only, not {dtype_name(dtype)}")
-    work = [(device, problem, rungs(problem, device, options.variant)) for device in devices]
+        if dtype_name(dtype) not in rung.dtypes:
+            types = ", ".join(rung.dtypes)
+            parser.error(f"--variant {variant}: {options.function} of {types} only, not {dtype_name(dtype)}")
+        chosen.append(rung)
+    work = [(device, problem, rungs(problem, device, [rung.name for rung in chosen])) for device in devices]
     lines = run(work, min(options.seconds, 0.05) if options.quick else options.seconds, options.peer or ())
     print_lines(lines)
     if options.save:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,33 +18,86 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class Rung:
-    """One way of computing a family of functions; `csrc/common/ladder.h` holds the table."""
+    """One way of computing a family of functions, with one value of its parameter where it has one.
+
+    A row of the table in `csrc/common/ladder.h` with a parameter is as many rungs as the parameter has values.
+    """
 
     number: int
-    name: str
+    name: str  # as `variants` lists it: look_back, look_back:256
     devices: tuple[str, ...]
-    min_arch: int
     functions: tuple[str, ...]
     dtypes: tuple[str, ...]
     order: str
     idea: str
     emulated: bool
+    row: str  # the table's name for it, without a value: look_back
+    parameter: str  # block_size; empty where the row has none
+    value: str  # 256, 16x16; empty where the row has no parameter, or the kernel chooses by the row's length
+    is_default: bool  # is this what the row's bare name means?
+    capabilities: tuple[int, int]  # the first and the last compute capability that has the instruction, 80 for 8.0
+
+    @property
+    def block_size(self) -> int:
+        """Threads per block where the value says how many, else 0: the kernel chooses."""
+        return int(self.value) if self.parameter == "block_size" and self.value else 0
+
+    @property
+    def needs(self) -> str:
+        """The compute capability, where not all will do: "8.0 or later"."""
+        first, last = self.capabilities
+        if first == 0:
+            return ""
+        return f"{first / 10:.1f}" if first == last else f"{first / 10:.1f} or later"
 
 
-def _rung(line: str) -> Rung:
-    number, name, devices, min_arch, functions, dtypes, order, idea, emulated = line.split("|")
-    lists = (tuple(field.split(",")) for field in (devices, functions, dtypes))
-    on, of, types = lists
-    return Rung(int(number), name, on, int(min_arch), of, types, order, idea, emulated == "1")
+def _rungs_of_row(line: str) -> Iterator[Rung]:
+    """The rungs of a line that the library gives out; `torch_reductions_ladder` in `csrc/ops/library.cpp`."""
+    number, row, devices, functions, dtypes, order, idea, *others = line.split("|")
+    emulated, parameter, values, bare, first, last = others
+    for i, value in enumerate(values.split(",")):
+        yield Rung(
+            number=int(number) + i,
+            name=f"{row}:{value}" if value else row,
+            devices=tuple(devices.split(",")),
+            functions=tuple(functions.split(",")),
+            dtypes=tuple(dtypes.split(",")),
+            order=order,
+            idea=idea,
+            emulated=emulated == "1",
+            row=row,
+            parameter=parameter,
+            value=value,
+            is_default=i == int(bare),
+            capabilities=(int(first), int(last)),
+        )
 
 
 # Read once, into plain tables: torch.compile cannot look into a foreign function, not even to raise an error.
 _LADDERS = {
-    family: tuple(map(_rung, text_of("torch_reductions_ladder", family.encode()).splitlines())) for family in FAMILIES
+    family: tuple(
+        rung
+        for line in text_of("torch_reductions_ladder", family.encode()).splitlines()
+        for rung in _rungs_of_row(line)
+    )
+    for family in FAMILIES
 }
 _FAMILY_OF = {function: family for family in FAMILIES for rung in _LADDERS[family] for function in rung.functions}
 _RUNGS = {
     function: tuple(rung for rung in _LADDERS[family] if function in rung.functions)
+    for function, family in _FAMILY_OF.items()
+}
+# Every name that `variant=` takes: those that `variants` lists, and the bare names of rows with a parameter.
+_NAMED = {
+    family: {rung.row: rung for rung in rungs if rung.is_default} | {rung.name: rung for rung in rungs}
+    for family, rungs in _LADDERS.items()
+}
+# What a rung with a value was called at first, and is still taken: look_back_256.
+_OLD_NAMES = {
+    family: {f"{rung.row}_{rung.value}": rung for rung in rungs if rung.value} for family, rungs in _LADDERS.items()
+}
+_NUMBERS = {
+    function: {"auto": 0} | {name: rung.number for name, rung in _NAMED[family].items() if function in rung.functions}
     for function, family in _FAMILY_OF.items()
 }
 
@@ -62,14 +116,49 @@ def rungs(function: str) -> tuple[Rung, ...]:
     return _RUNGS[function]
 
 
-def block_size(variant: str) -> int:
-    """How many threads a block the name of a variant ends in: 256 for look_back_256, 0 for look_back."""
-    found = re.search(r"_(128|256|512|1024)$", variant)
-    return int(found[1]) if found else 0
+def numbers(function: str) -> dict[str, int]:
+    """The number of each name that ``variant=`` takes for a function, 0 of ``"auto"``."""
+    return _NUMBERS[function]
+
+
+def names(family: str) -> list[str]:
+    """Every name that ``variant=`` takes for one function of the family or another; deprecated ones are left out."""
+    every: dict[str, None] = {"auto": None}
+    for rung in _LADDERS[family]:
+        every |= dict.fromkeys((rung.row, rung.name))
+    return list(every)
+
+
+def rung_called(family: str, name: str) -> Rung | None:
+    """The rung that a name stands for: one that `variants` lists, a bare name, or a deprecated one."""
+    return _NAMED[family].get(name) or _OLD_NAMES[family].get(name)
+
+
+def renamed(function: str, variant: str) -> str | None:
+    """The name that took the place of a deprecated one, with a DeprecationWarning; None: it is no such name."""
+    rung = _OLD_NAMES[_FAMILY_OF[function]].get(variant)
+    if rung is None or function not in rung.functions:
+        return None
+    _warn_of(variant, rung.name)
+    return rung.name
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # it is called while the graph is traced
+def _warn_of(variant: str, name: str) -> None:
+    """Warns for the line that called the public function; of a compiled function, for the line that called that."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in (__package__, "torch"):
+        level, frame = level + 1, frame.f_back
+    message = f"variant {variant!r} is deprecated; it is now called {name!r}"
+    warnings.warn(message, DeprecationWarning, stacklevel=level)
 
 
 def variants(function: str, device: str = "cpu") -> list[str]:
     """Names that ``variant=`` takes for a function on a device, beside ``"auto"``, from the simplest to the fastest.
+
+    Where a variant has a parameter, such as the size of its tiles, each value has a name, ``"register_tile:8"``. The
+    bare name, ``"register_tile"``, is taken too, and means one of them; in the list it stands where it means something
+    of its own: ``"look_back"`` chooses its block size by the row's length, ``"look_back:256"`` does not.
 
     Needs no GPU: the names come from the table that the kernels are compiled with.
 
@@ -100,9 +189,11 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
     """The exception for a name or number that `function` does not have on the device; it lists those that exist."""
     names = variants(function, device) if device in DEVICES else [rung.name for rung in rungs(function)]
     choice = f"choose from {', '.join(map(repr, ['auto', *names]))}"
-    known = {key: rung.name for rung in _LADDERS[_FAMILY_OF[function]] for key in (rung.number, rung.name)}
-    if variant not in known or known[variant] in (rung.name for rung in rungs(function)):
-        name = known.get(variant, variant)
+    family = _FAMILY_OF[function]
+    known = {rung.number: rung for rung in _LADDERS[family]}
+    rung = known.get(variant) if isinstance(variant, int) else rung_called(family, variant)
+    if rung is None or function in rung.functions:
+        name = variant if rung is None else rung.name
         elsewhere = [other for other in DEVICES if other != device and name in variants(function, other)]
         where = (
             f"runs {function} on {elsewhere[0]} only, not on {device}"
@@ -110,7 +201,7 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
             else f"does not exist for {function} on {device}{did_you_mean(name, names)}"
         )
         return ValueError(f"variant {name!r} {where}; {choice}")
-    return NotImplementedError(f"variant {known[variant]!r} does not compute {function}; {choice}")
+    return NotImplementedError(f"variant {rung.name!r} does not compute {function}; {choice}")
 
 
 def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) -> None:

@@ -5,31 +5,19 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import sys
 from pathlib import Path
+
+from ._installed import CPU_LIBRARY, CUDA_LIBRARY, NO_CPU_LIBRARY, NO_TORCH, REBUILD
 
 try:
     import torch
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    raise ModuleNotFoundError(
-        f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch. In a checkout `make` "
-        "finds or makes one that has: PYTHONPATH=. $(cat build/python) -m torch_reductions doctor",
-        name="torch",
-    ) from None
+    raise ModuleNotFoundError(NO_TORCH, name="torch") from None
 
 MIN_TORCH = (2, 11)
 NAMESPACE = "torch_reductions"
-
-CPU_LIBRARY = Path(__file__).with_name("_C.so")
-CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
-
-REBUILD = (
-    "rebuild with a CUDA toolkit and a torch that has CUDA: "
-    "`USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make build`; `python -m torch_reductions doctor` tells what is "
-    "missing"
-)
 
 
 def _load() -> ctypes.CDLL:
@@ -38,7 +26,7 @@ def _load() -> ctypes.CDLL:
     if version < MIN_TORCH:
         raise ImportError(f"torch_reductions needs torch >= 2.11, but this is torch {torch.__version__}: upgrade torch")
     if not CPU_LIBRARY.exists():
-        raise ImportError(f"{CPU_LIBRARY} is missing: build it by `make build` in the checkout, or by `pip install .`")
+        raise ImportError(NO_CPU_LIBRARY)
     if not _is_loaded(CPU_LIBRARY) and hasattr(torch.ops.torch_reductions, "sum"):
         others = [path for path in torch.ops.loaded_libraries if Path(path).parts[-2:] == (NAMESPACE, CPU_LIBRARY.name)]
         raise ImportError(

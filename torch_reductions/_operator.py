@@ -17,7 +17,7 @@ from torch.overrides import handle_torch_function
 
 from . import _flops  # noqa: F401  registers the formulas
 from ._arguments import wrong_type
-from ._ladder import rungs, wrong_variant
+from ._ladder import numbers, renamed, wrong_variant
 from ._library import NAMESPACE, has_cuda, no_cuda_message, text_of
 
 Output = TypeVar("Output")  # a tensor, or a tuple of them
@@ -92,7 +92,7 @@ class Operator(Generic[Output]):
         self.op: Callable[..., Output] = overload
         self.call: Callable[..., Output] = overload.op  # the same, a Python frame less
         self.redispatch: Callable[..., Output] = overload.redispatch
-        self.numbers = {"auto": 0} | {rung.name: rung.number for rung in rungs(name)}
+        self.numbers = numbers(name)
         # autograd names a Function's node after the Function: SumBackward.
         node = "".join(word.capitalize() for word in name.split("_"))
         self.recorded: type[_Recorded] = type(node, (_Recorded,), {})
@@ -179,9 +179,10 @@ class Operator(Generic[Output]):
     def number(self, input: Tensor, variant: str) -> int:
         if not isinstance(variant, str):
             raise wrong_type(self.name, "variant", "str", variant)
-        if variant not in self.numbers:
+        name = variant if variant in self.numbers else renamed(self.name, variant)
+        if name is None:
             raise wrong_variant(self.name, variant, input.device.type if isinstance(input, Tensor) else "cpu")
-        return self.numbers[variant]
+        return self.numbers[name]
 
     # --- Errors -------------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,8 @@ from itertools import product
 
 import torch
 
-from ._library import CUDA_LIBRARY, has_cuda
+from ._installed import CUDA_LIBRARY
+from ._library import has_cuda
 
 Call = Callable[[], object]
 

@@ -1,4 +1,4 @@
-// What a library can run: a function a rung, checked against the ladder where it is compiled.
+// What a library can run: a function for each number of a rung, checked against the ladder where it is compiled.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +13,15 @@ struct Launcher {
   void (*run)(const Args&, Device&);
 };
 
-// Is there one launcher for each of the device's rungs, in the ladder's order and under its number?
+// Is there one launcher for each number of the device's rungs, in the ladder's order?
 template <size_t R, size_t L, class Args, class Device>
 constexpr bool match(const Rung (&ladder)[R], Devices device, const Launcher<Args, Device> (&launchers)[L]) {
   size_t i = 0;
   for (const Rung& rung : ladder) {
     if ((rung.devices & device) == 0) continue;
-    if (i == L || launchers[i++].number != rung.number) return false;
+    for (int value = 0; value < rung.parameter.count; value++) {
+      if (i == L || launchers[i++].number != rung.number + value) return false;
+    }
   }
   return i == L;
 }

@@ -10,35 +10,13 @@
 #include <string>
 
 #include "../common/ladder.h"
+#include "../common/names.h"
 
 namespace torch_reductions {
 
 inline constexpr int kMaxDims = 64;  // torch's own limit for a list of dims
 
 using DimSet = std::bitset<kMaxDims>;
-
-inline constexpr const char* kFunctionNames[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
-inline constexpr const char* kScanNames[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
-inline constexpr const char* kRecurrenceNames[] = {"linear_recurrence"};
-inline constexpr const char* kSegmentNames[] = {"segment_sum", "segment_prod", "segment_mean", "segment_amax",
-                                                "segment_amin"};
-inline constexpr const char* kProductNames[] = {"mm", "bmm", "addmm", "baddbmm", "matmul", "linear"};
-inline constexpr const char* kAddNames[] = {"add"};
-inline constexpr const char* kDistanceNames[] = {"sum_squared_distances", "grid_squared_distances"};
-inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int8",
-                                              "uint8",   "int16",    "int32",   "int64",   "bool"};
-static_assert(std::size(kFunctionNames) == kReduceFunctions && std::size(kScanNames) == kScanFunctions &&
-              std::size(kRecurrenceNames) == kRecurrenceFunctions && std::size(kSegmentNames) == kSegmentFunctions &&
-              std::size(kProductNames) == kProductFunctions && std::size(kAddNames) == kAddFunctions &&
-              std::size(kDistanceNames) == kDistanceFunctions && std::size(kDtypeNames) == kDtypes);
-
-inline const char* name_of(Function function) { return kFunctionNames[int(function)]; }
-inline const char* name_of(Scan function) { return kScanNames[int(function)]; }
-inline const char* name_of(Recurrence function) { return kRecurrenceNames[int(function)]; }
-inline const char* name_of(Segment function) { return kSegmentNames[int(function)]; }
-inline const char* name_of(Product function) { return kProductNames[int(function)]; }
-inline const char* name_of(Add function) { return kAddNames[int(function)]; }
-inline const char* name_of(Distance function) { return kDistanceNames[int(function)]; }
 
 inline int64_t wrap_dim(int64_t dim, int64_t ndim) {
   const int64_t count = ndim > 0 ? ndim : 1;  // a tensor without dimensions takes 0 and -1
@@ -87,20 +65,17 @@ inline torch::headeronly::ScalarType scalar_type_of(Dtype dtype) {
   return kTypes[int(dtype)];
 }
 
-// The number of the rung that runs, after auto is replaced. Fails where the device has no such rung, or where the rung
-// lacks the function or the type.
+// The number that runs, after auto is replaced. Fails where the device has no such rung, or where the rung lacks the
+// function or the type.
 template <size_t N, class F>
 int check_variant(const Rung (&ladder)[N], int64_t variant, int auto_variant, Devices device, F function, Dtype dtype) {
   if (variant == 0) variant = auto_variant;
-  const auto runs = [&](const Rung& rung) {
-    return rung.devices & device && rung.functions & bit(function) && rung.dtypes & bit(dtype);
-  };
-  for (const Rung& rung : ladder) {
-    if (rung.number == variant && runs(rung)) return rung.number;
-  }
   std::string names;
   for (const Rung& rung : ladder) {
-    if (runs(rung)) names += std::string(", ") + rung.name + " (" + std::to_string(rung.number) + ")";
+    if (!(rung.devices & device && rung.functions & bit(function) && rung.dtypes & bit(dtype))) continue;
+    if (has_number(rung, variant)) return int(variant);
+    for (int i = 0; i < rung.parameter.count; i++)
+      names += ", " + name_of(rung, i) + " (" + std::to_string(rung.number + i) + ")";
   }
   STD_TORCH_CHECK(false, "variant ", variant, " does not run ", name_of(function), " of ", kDtypeNames[int(dtype)],
                   " on ", device == kCuda ? "cuda" : "cpu", "; choose from auto (0)", names);

@@ -3,12 +3,13 @@
 #include <torch/csrc/stable/library.h>
 
 #include <cstdio>
+#include <map>
 #include <string>
 #include <string_view>
 
 #include "../common/ladder.h"
+#include "../common/names.h"
 #include "../cpu/processor.h"
-#include "check.h"
 
 namespace torch_reductions {
 
@@ -123,10 +124,13 @@ std::string lines(const Rung (&ladder)[N], const Names& functions) {
   static constexpr const char* kDevices[] = {"cpu", "cuda"};
   std::string text;
   for (const Rung& rung : ladder) {
+    std::string values;
+    for (int i = 0; i < rung.parameter.count; i++) values += (i == 0 ? "" : ",") + text_of(rung.parameter.values[i]);
     text += std::to_string(rung.number) + '|' + rung.name + '|' + join(rung.devices, kDevices) + '|' +
-            std::to_string(rung.min_arch) + '|' + join(rung.functions, functions) + '|' +
-            join(rung.dtypes, kDtypeNames) + '|' + rung.order + '|' + rung.idea + '|' + (rung.emulated ? "1" : "0") +
-            '\n';
+            join(rung.functions, functions) + '|' + join(rung.dtypes, kDtypeNames) + '|' + rung.order + '|' +
+            rung.idea + '|' + (rung.emulated ? "1" : "0") + '|' + rung.parameter.name + '|' + values + '|' +
+            std::to_string(rung.parameter.bare) + '|' + std::to_string(rung.needs.first) + '|' +
+            std::to_string(rung.needs.last) + '\n';
   }
   return text;
 }
@@ -138,24 +142,18 @@ std::string lines(const Rung (&ladder)[N], const Names& functions) {
 #define STRING(x) STRING_(x)
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-// One line a rung: number|name|devices|min_arch|functions|dtypes|order|idea|emulated. Empty for an unknown family.
+// One line per rung: number|name|devices|functions|dtypes|order|idea|emulated|parameter|values|bare|first|last, the
+// last three being the index of the bare name's value, and the compute capabilities. Empty for an unknown family.
 EXPORT const char* torch_reductions_ladder(const char* family) {
   using namespace torch_reductions;
-  static const std::string reduce = lines(kReduceLadder, kFunctionNames), scan = lines(kScanLadder, kScanNames);
-  static const std::string recurrence = lines(kRecurrenceLadder, kRecurrenceNames);
-  static const std::string segment = lines(kSegmentLadder, kSegmentNames);
-  static const std::string matmul = lines(kMatmulLadder, kProductNames);
-  static const std::string add = lines(kAddLadder, kAddNames);
-  static const std::string distance = lines(kDistanceLadder, kDistanceNames);
-  const std::string_view name(family);
-  return name == "reduce"       ? reduce.c_str()
-         : name == "scan"       ? scan.c_str()
-         : name == "recurrence" ? recurrence.c_str()
-         : name == "segment"    ? segment.c_str()
-         : name == "matmul"     ? matmul.c_str()
-         : name == "add"        ? add.c_str()
-         : name == "distance"   ? distance.c_str()
-                                : "";
+  static const std::map<std::string_view, std::string> texts = [] {
+    std::map<std::string_view, std::string> made;
+    for_each_family(
+        [&](const char* name, const auto& ladder, const auto& functions) { made[name] = lines(ladder, functions); });
+    return made;
+  }();
+  const auto found = texts.find(family);
+  return found == texts.end() ? "" : found->second.c_str();
 }
 
 // What was decided when this library was compiled.

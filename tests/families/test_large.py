@@ -12,7 +12,7 @@ from helpers import DEVICES, FOLDS, INDICES, SCANS, call, need, needs_cuda, run_
 
 import torch_reductions as tr
 from torch_reductions import _library, _operator
-from torch_reductions._ladder import block_size
+from torch_reductions._ladder import rungs
 from torch_reductions.catalog import RECORDS
 
 HUGE = 2**46  # elements, which no machine holds
@@ -70,7 +70,9 @@ def test_expanded(function: str, device: str) -> None:
 
 
 @needs_cuda
-@pytest.mark.parametrize("rung", [name for name in tr.variants("cumsum", "cuda") if block_size(name) in (0, 128)])
+@pytest.mark.parametrize(
+    "rung", [rung.name for rung in rungs("cumsum") if "cuda" in rung.devices and rung.block_size in (0, 128)]
+)
 def test_scans_on_a_gpu(rung: str) -> None:
     """A line, and rows whose places reach beyond 2^31; of the block sizes the one that makes most parts."""
     need(24, "cuda")

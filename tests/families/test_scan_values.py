@@ -38,10 +38,12 @@ def test_initial_elements_of_any_strides(function: str, rung: str, device: str) 
 
 
 @needs_cuda
-@pytest.mark.parametrize("rung", [name for name in tr.variants("cumsum", "cuda") if _ladder.block_size(name)])
-def test_block_sizes(rung: str) -> None:
+@pytest.mark.parametrize(
+    "rung", [rung for rung in _ladder.rungs("cumsum") if rung.block_size], ids=lambda rung: rung.name
+)
+def test_block_sizes(rung: _ladder.Rung) -> None:
     """Many parts, a few and one, and ends of each: whole numbers, of which every order makes the exact value."""
-    size = _ladder.block_size(rung)
+    size = rung.block_size
     lengths = {*LENGTHS, *(n + by for n in (size, 4 * size, 64 * size, 4 * 512 * size) for by in (-1, 0, 1))}
     for n in sorted(lengths):
         for function in ("cumsum", "cumprod"):
@@ -50,7 +52,7 @@ def test_block_sizes(rung: str) -> None:
             for form in FORMS.values():
                 (expected,) = torch_scan(function, x, 1, **form)
                 for dtype in (torch.float32, torch.int32):
-                    actual = getattr(tr, function)(x.to(dtype), 1, dtype=dtype, variant=rung, **form)
+                    actual = getattr(tr, function)(x.to(dtype), 1, dtype=dtype, variant=rung.name, **form)
                     assert torch.equal(actual, expected.to(dtype)), (n, function, dtype, form)
 
 

@@ -16,7 +16,7 @@ from helpers import table
 
 import torch_reductions as tr
 from torch_reductions import _bench as bench
-from torch_reductions._ladder import FAMILIES, block_size, check_variant, ladder
+from torch_reductions._ladder import FAMILIES, check_variant, ladder
 from torch_reductions._report import charts, results
 from torch_reductions._timing import Call, CpuTimer, CudaTimer, Timing, clocks, timer
 from torch_reductions.catalog import ADDITIONS, DISTANCES, OPERATORS
@@ -120,9 +120,9 @@ def test_a_product_that_torch_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sizes_of_tiles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The textbook's experiment: every size, the best one marked, and why from the ladder."""
+    """The textbook's experiment: every size, the best one marked, and the idea from the ladder."""
     given = problem("mm")
-    known = [replace(ladder("matmul")[0], name=f"register_tile_{t}", idea=f"idea of {t}") for t in (1, 2, 64)]
+    known = [replace(ladder("matmul")[0], name=f"register_tile:{t}", row="register_tile") for t in (1, 2, 64)]
     seen = []
 
     class Fixed(CpuTimer):
@@ -134,10 +134,10 @@ def test_sizes_of_tiles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setattr(bench.tr, "variants", lambda function, device: [rung.name for rung in known])
     monkeypatch.setattr(bench, "timer", lambda device: Fixed())
     bench.print_tiles(given, "cpu")
-    title, *rows = capsys.readouterr().out.strip().splitlines()
-    assert "register_tile_T, the mean of 5 runs" in title and seen == [5]
-    assert [row.split()[0] for row in rows] == ["register_tile_1", "register_tile_2", "register_tile_64"]
-    assert [" ".join(row.split()[5:]) for row in rows] == ["2.0 x idea of 1", "best idea of 2", "10.0 x idea of 64"]
+    title, idea, *rows = capsys.readouterr().out.strip().splitlines()
+    assert "by register_tile, the mean of 5 runs" in title and idea == known[0].idea and seen == [5]
+    assert [row.split()[0] for row in rows] == ["register_tile:1", "register_tile:2", "register_tile:64"]
+    assert [" ".join(row.split()[5:]) for row in rows] == ["2.0 x", "best", "10.0 x"]
     assert rows[1].split()[1:5] == ["42.0", "us", "2", "Gop/s"]
 
 
@@ -259,13 +259,13 @@ def test_picture(tmp_path: Path) -> None:
         if not given.of_matrices:
             lines.append(bench.Line("cpu", given, "copy", once, 200.0, None, True))
         for i, variant in enumerate(["torch", *tr.variants(given.function, "cuda")]):
-            right = variant not in ("two_level", "look_back_128")
+            right = variant not in ("two_level", "look_back:128")
             lines.append(bench.Line("cpu", given, variant, once, 10.0 * i, 1.0, right))
-    assert any(block_size(line.variant) for line in lines)
+    assert any(map(bench.has_block_size, lines))
     path = tmp_path / "demo.png"
     assert bench.draw(lines, path)
     assert path.stat().st_size > 10_000
-    assert {bench.rung_of(line) for line in lines if block_size(line.variant)} == {
+    assert {bench.rung_of(line) for line in lines if bench.has_block_size(line)} == {
         *("scan_then_fan", "reduce_then_scan", "two_level", "two_level_zero_padded", "look_back")
     }
 

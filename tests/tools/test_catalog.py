@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,7 +14,8 @@ import torch
 from helpers import DISTANCES, FOLDS, FUNCTIONS, PRODUCTS, RECURRENCES, ROOT, SCANS, SEGMENTS, SUMS, table
 
 import torch_reductions as tr
-from torch_reductions import _ladder, catalog
+from tools import variants as variants_tool
+from torch_reductions import _ladder, _variants, catalog
 
 RUNG_FILE = re.compile(r"(\d{3})_(\w+)\.(?:cpp|cu)$")
 HEADER = ["Changes", "Costs", "Gains", "Order", "Needs", "See"]
@@ -26,25 +30,24 @@ FILES = [
 ]
 
 
-def belongs(number: int, name: str, file: str) -> bool:
-    """NNN_name, NNN_name_avx2 for one more instruction set, or the file of a parameter: 060_unrolled_blocks for 62."""
+def belongs(family: str, row: str, file: str) -> bool:
+    """NNN_name, or NNN_name_avx2 for one more instruction set, under the number of the row's first value."""
     match = RUNG_FILE.match(file)
     assert match
-    first, idea = int(match[1]), match[2] + "_"
-    alone = first == number and idea.startswith(name + "_")
-    return alone or (first == number // 10 * 10 and name.startswith(idea))
+    first = min(rung.number for rung in LADDERS[family].values() if rung.row == row)
+    return int(match[1]) == first and f"{match[2]}_".startswith(f"{row}_")
 
 
 @table("family name device", RUNGS)
 def test_every_rung_has_its_file(family: str, name: str, device: str) -> None:
-    number = LADDERS[family][name].number
-    assert [file for of, on, file in FILES if (of, on) == (family, device) and belongs(number, name, file)]
+    row = LADDERS[family][name].row
+    assert [file for of, on, file in FILES if (of, on) == (family, device) and belongs(family, row, file)]
 
 
 @table("family device file", FILES)
 def test_every_file_has_its_rung(family: str, device: str, file: str) -> None:
-    rungs = LADDERS[family].items()
-    assert [n for n, rung in rungs if device in rung.devices and belongs(rung.number, n, file)]
+    rungs = LADDERS[family].values()
+    assert [rung for rung in rungs if device in rung.devices and belongs(family, rung.row, file)]
 
 
 @table("family device file", [file for file in FILES if file[2].endswith(".cu")])
@@ -78,19 +81,132 @@ def test_variants(function: str, device: str) -> None:
     assert len(expected) == (3 if device == "cpu" else on_cuda)
 
 
-def test_block_sizes() -> None:
-    """Scans in blocks of every size: behind the plain rung, and like it but for number, name and idea."""
-    rungs = LADDERS["scan"].values()
-    plain = [rung for rung in rungs if rung.devices == ("cuda",) and rung.name != "cub"]
-    plain = [rung for rung in plain if not _ladder.block_size(rung.name)]
-    assert [rung.name for rung in plain] == [
-        *("scan_then_fan", "reduce_then_scan", "two_level", "two_level_zero_padded", "look_back")
-    ]
-    for rung in plain:
-        for i, size in enumerate((128, 256, 512, 1024), start=1):
-            sized = LADDERS["scan"][f"{rung.name}_{size}"]
-            assert _ladder.block_size(sized.name) == size and f" {size} threads" in sized.idea
-            assert sized == replace(rung, number=rung.number + i, name=sized.name, idea=sized.idea)
+# --- Parameters -------------------------------------------------------------------------------------------------------
+
+# What exported models hold: a number is never given to another rung.
+NUMBERS = {
+    ("reduce", 60): ("unrolled_blocks", "blocks", ["2", "4", "8"], "8"),
+    ("scan", 30): ("scan_then_fan", "block_size", ["", "128", "256", "512", "1024"], ""),
+    ("scan", 40): ("reduce_then_scan", "block_size", ["", "128", "256", "512", "1024"], ""),
+    ("scan", 50): ("two_level", "block_size", ["", "128", "256", "512", "1024"], ""),
+    ("scan", 60): ("two_level_zero_padded", "block_size", ["", "128", "256", "512", "1024"], ""),
+    ("scan", 70): ("look_back", "block_size", ["", "128", "256", "512", "1024"], ""),
+    ("matmul", 50): ("register_tile", "tile", ["1", "2", "4", "8", "16", "32", "64"], "4"),
+    ("matmul", 60): ("shared_tile", "tile", ["1", "2", "4", "8", "16", "32"], "32"),
+    ("add", 20): ("grid_2d", "block", ["32x32", "16x16", "32x8", "128x1"], "32x32"),
+}
+OLD = [
+    (family, f"{rung.row}_{rung.value}", rung.name)
+    for family in LADDERS
+    for rung in LADDERS[family].values()
+    if rung.value
+]
+
+
+def test_parameters() -> None:
+    """A row of the table is as many rungs as its parameter has values, alike but for number, name and value."""
+    found = {}
+    for family, rungs in LADDERS.items():
+        for row, group in itertools.groupby(rungs.values(), lambda rung: rung.row):
+            first, *others = group
+            for i, rung in enumerate((first, *others)):
+                own = {"number": first.number + i, "value": rung.value, "is_default": rung.is_default}
+                assert rung == replace(first, name=f"{row}:{rung.value}" if rung.value else row, **own)
+                assert rung.block_size == (int(rung.value or 0) if rung.parameter == "block_size" else 0)
+            (default,) = (rung.value for rung in (first, *others) if rung.is_default)
+            if first.parameter:
+                values = [rung.value for rung in (first, *others)]
+                found[family, first.number] = row, first.parameter, values, default
+            else:
+                assert not others and not first.value
+    assert found == NUMBERS
+
+
+@table("family", [(family,) for family in _ladder.FAMILIES])
+def test_names(family: str) -> None:
+    """What `variant=` takes, and what its type says: every rung, the bare names, auto."""
+    typed = getattr(_variants, f"{family.title()}Variant").__args__
+    assert list(typed) == _ladder.names(family) and set(typed) <= set(tr.Variant.__args__)
+    taken = {name for function, of in _ladder._FAMILY_OF.items() if of == family for name in _ladder.numbers(function)}
+    assert set(typed) == taken == {"auto", *LADDERS[family], *(rung.row for rung in LADDERS[family].values())}
+    for rung in LADDERS[family].values():
+        assert _ladder.rung_called(family, rung.name) == rung
+        for function in rung.functions:
+            numbers = _ladder.numbers(function)
+            assert numbers[rung.name] == rung.number and numbers["auto"] == 0
+            if rung.is_default:
+                assert numbers[rung.row] == rung.number
+
+
+def test_types_of_variant_are_written() -> None:
+    """By `python tools/variants.py`."""
+    assert (ROOT / "torch_reductions" / "_variants.py").read_text() == variants_tool.text()
+
+
+def test_old_names_are_not_listed() -> None:
+    listed = {name for family in LADDERS for name in _ladder.names(family)}
+    assert len(OLD) == 40 and not {old for _, old, _ in OLD} & listed
+
+
+def meta_call(family: str, variant: str) -> torch.Tensor:
+    """On a tensor without memory and kernels, whose variant is looked up all the same."""
+    x = torch.empty(4, 4, device="meta")
+    calls: dict[str, Callable[[], torch.Tensor]] = {
+        "reduce": lambda: tr.sum(x, variant=variant),
+        "scan": lambda: tr.cumsum(x, 1, variant=variant),
+        "matmul": lambda: tr.mm(x, x, variant=variant),
+        "add": lambda: tr.add(x, x, variant=variant),
+    }
+    return calls[family]()
+
+
+@table("family old new", OLD)
+def test_old_names(family: str, old: str, new: str) -> None:
+    """They are taken, with a warning for the caller's own line that says the new name."""
+    with pytest.warns(DeprecationWarning, match=f"'{old}' is deprecated.*'{new}'") as warned:
+        meta_call(family, old)
+    assert [warning.filename for warning in warned] == [__file__]
+    assert _ladder.rung_called(family, old) == LADDERS[family][new]
+
+
+def test_new_names_do_not_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for family, _, new in OLD:
+            meta_call(family, new)
+            meta_call(family, LADDERS[family][new].row)
+
+
+@table("family old new", [(family, old, new) for family, old, new in OLD if new.endswith((":4", ":256", ":16x16"))])
+def test_old_names_under_torch_compile(family: str, old: str, new: str) -> None:
+    """The graph is whole, and has the number."""
+    graphs = []
+
+    def keep(graph: torch.fx.GraphModule, inputs: object) -> torch.fx.GraphModule:
+        graphs.append(graph)
+        return graph
+
+    torch.compiler.reset()
+    compiled = torch.compile(meta_call, fullgraph=True, backend=keep)
+    with pytest.warns(DeprecationWarning, match=f"'{old}' is deprecated.*'{new}'") as warned:
+        compiled(family, old)
+    assert __file__ in [warning.filename for warning in warned]
+    (graph,) = graphs
+    numbers = [node.kwargs["variant"] for node in graph.graph.nodes if "variant" in node.kwargs]
+    assert numbers == [LADDERS[family][new].number]
+
+
+def test_an_old_name_of_another_device_or_function() -> None:
+    x = torch.ones(4)
+    with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="'look_back:256' runs cumsum on cuda only"):
+        tr.cumsum(x, 0, variant="look_back_256")
+    with pytest.raises(NotImplementedError, match="'unrolled_blocks:8' does not compute argmax"):
+        tr.argmax(x, variant="unrolled_blocks_8")
+    with pytest.raises(ValueError, match="'look_back_257' does not exist"):
+        tr.cumsum(x, 0, variant="look_back_257")
+
+
+# --- The public functions ---------------------------------------------------------------------------------------------
 
 
 def test_every_function_has_a_record() -> None:

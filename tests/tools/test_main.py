@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +13,7 @@ import torch
 from helpers import ROOT, table
 
 from torch_reductions import __main__ as command_line
-from torch_reductions import _ladder
-
-SIZES = ("_128", "_256", "_512", "_1024")
+from torch_reductions import _installed, _ladder
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -86,25 +86,110 @@ def test_doctor(machine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert sys.executable in printed and torch.__version__ in printed
 
 
-# --- variants -------------------------------------------------------------------------------------------------------
+# --- Where something is missing ---------------------------------------------------------------------------------------
+
+# -S: without site-packages, and so without torch.
+LACKS = {
+    "no torch": (["-S"], {"_C.so": ""}, ["not installed", "there, not loaded"], "needs torch >= 2.11"),
+    "neither": (
+        ["-S"],
+        {},
+        ["not installed", "missing: make build", "build it by `make build`"],
+        "needs torch >= 2.11",
+    ),
+    "not built": ([], {}, [torch.__version__, "missing: make build"], "_C.so is missing: build it by `make build`"),
+    "no library": ([], {"_C.so": "no library"}, ["there, not loaded", "`make build` makes it"], "_C.so"),
+}
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """The package as in a clone that is not built."""
+    shutil.copytree(ROOT / "torch_reductions", tmp_path / "torch_reductions", ignore=shutil.ignore_patterns("*.so"))
+    return tmp_path
+
+
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """In that folder, whose package is the one that is found."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("lack", LACKS)
+def test_where_something_is_missing(lack: str, copied: Path) -> None:
+    """doctor tells what, the others tell it in a line; who imports the package gets the exception."""
+    flags, files, rows, why = LACKS[lack]
+    for name, text in files.items():
+        (copied / "torch_reductions" / name).write_text(text)
+    done = python(copied, *flags, "-m", "torch_reductions", "doctor")
+    assert done.returncode == 1 and done.stderr == ""
+    assert all(row in done.stdout for row in [*rows, sys.executable, "nvcc", why])
+    assert "Nothing is missing" not in done.stdout
+    for command in ("variants", "explain", "bench") if flags else ("variants",):  # torch takes its time
+        done = python(copied, *flags, "-m", "torch_reductions", command, "ordered")
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+        assert done.stderr.startswith(f"python -m torch_reductions {command}: ") and why in done.stderr
+    done = python(copied, *flags, "-c", "import torch_reductions")
+    assert done.returncode == 1 and why in done.stderr.splitlines()[-1] and "During handling" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["-m", "another"], ["-m", "another", "-m", "torch_reductions"]])
+def test_another_module_that_imports_it(words: list[str], copied: Path) -> None:
+    """While Python looks for a module of another package, too, its import fails as anywhere."""
+    (copied / "another").mkdir()
+    (copied / "another" / "__init__.py").write_text("import torch_reductions\n")
+    (copied / "another" / "__main__.py").write_text("print('ran')\n")
+    done = python(copied, "-S", *words)
+    assert done.returncode == 1 and done.stdout == "" and "needs torch >= 2.11" in done.stderr
+
+
+@table(
+    "words known",
+    [
+        ("-m torch_reductions doctor", True),
+        ("-Im torch_reductions", True),
+        ("-mtorch_reductions", True),
+        ("-X importtime -Wm -m torch_reductions", True),
+        ("-Ximporttime -um torch_reductions", True),
+        ("-m torch_reductions._bench", False),
+        ("-m pytest -m torch_reductions", False),
+        ("-X m", False),
+    ],
+)
+def test_the_words_of_the_command_line(words: str, known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "orig_argv", ["python", *words.split()])
+    assert not _installed.is_command_line()  # the module's file has taken the place of -m
+    monkeypatch.setattr(sys, "argv", ["-m", "doctor"])
+    assert _installed.is_command_line() == known
+
+
+# --- variants ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", _ladder.FAMILIES)
 def test_variants_of_a_family(family: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A row a rung, in whatever sizes of blocks it runs."""
-    heading, *rows = run(capsys, "variants", "--family", family).split("\n\n")[0].splitlines()
+    """A line for each row of the table, with whatever parameter it has, and below them the values."""
+    printed = run(capsys, "variants", "--family", family)
+    heading, *rows = printed.split("\n\n")[0].splitlines()
     assert heading.split()[:3] == ["family", "number", "variant"]
-    expected = [rung.name for rung in _ladder.ladder(family) if not _ladder.block_size(rung.name)]
-    assert [row.split()[2].removesuffix("[_N]") for row in rows] == expected
+    ladder = _ladder.ladder(family)
+    names = {rung.row: f"{rung.row}[:{rung.parameter}]" if rung.parameter else rung.row for rung in ladder}
+    assert [row.split()[2] for row in rows] == list(names.values())
     assert all(row.startswith(f"{family} ") for row in rows)
+    assert all(rung.value in printed and rung.needs in printed for rung in ladder)
 
 
 def test_variants_of_a_device(capsys: pytest.CaptureFixture[str]) -> None:
     printed = run(capsys, "variants", "--device", "cpu")
-    assert "threaded" in printed and "cub" not in printed and "[_N]" not in printed
+    assert "threaded" in printed and "cub" not in printed and "[:" not in printed
     printed = run(capsys, "variants", "--device", "cuda")
-    assert "threaded" not in printed and printed.count("look_back[_N]") == 1
-    assert "N = 128, 256, 512, 1024" in printed
+    assert (
+        "threaded" not in printed
+        and "look_back[:block_size]: 128, 256, 512, 1024; where none is given, the row" in printed
+    )
+    assert "\nregister_tile[:tile]: 1, 2, 4, 8, 16, 32, 64; where none is given, it is 4\n" in printed
+    assert "cuda 8.0 or later" in printed and "cuda 9.0  " in printed
 
 
 # --- explain --------------------------------------------------------------------------------------------------------
@@ -114,15 +199,27 @@ RUNGS = [(family, rung.name) for family in _ladder.FAMILIES for rung in _ladder.
 
 @table("family name", RUNGS)
 def test_explain(family: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The row, which leans on no other one, and the head of each source, which begins with what it changes."""
+    """The row, and the head of each source, which begins with what it changes."""
     printed = run(capsys, "explain", name, "--family", family)
     rung = next(rung for rung in _ladder.ladder(family) if rung.name == name)
     assert printed.startswith(f"{name} ({family} {rung.number}): ")
-    if name.endswith(SIZES):
-        assert "the same" not in printed.splitlines()[0] and name.rpartition("_")[0] + " in blocks" in printed
+    assert (f"\n{rung.row}[:{rung.parameter}]: " in printed) == bool(rung.parameter)
     heads = printed.split("\n\n")[1:]
     assert [head.split("/")[1] for head in heads] == list(rung.devices)
     assert all(head.splitlines()[1].startswith("Changes:") for head in heads)
+
+
+@table(
+    "asked told",
+    [
+        ("register_tile", "register_tile:4 (matmul 52)"),
+        ("register_tile_64", "register_tile:64 (matmul 56)"),
+        ("two_level", "two_level (scan 50)"),
+    ],
+)
+def test_explain_of_other_names(asked: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bare names and deprecated ones are told by the listed one."""
+    assert run(capsys, "explain", asked).startswith(f"{told}: ")
 
 
 def test_explain_of_several_families(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,4 +255,4 @@ def test_explain_without_the_sources(
 ) -> None:
     """As in an installed package: it says where to look."""
     monkeypatch.setattr(command_line, "SOURCES", tmp_path / "csrc")
-    assert "csrc/cuda/reduce/060_*" in run(capsys, "explain", "unrolled_blocks_4")
+    assert "csrc/cuda/reduce/060_*" in run(capsys, "explain", "unrolled_blocks:4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -106,7 +107,15 @@ def test_commands_select_tests(page: Path) -> None:
 
 
 def test_ladder() -> None:
+    """A row of the page for each row of the table, with its numbers, its parameter, the values and the bare name's."""
     text = (ROOT / "docs" / "ladder.md").read_text()
-    rows = re.findall(r"^\| (\d[\d, ]*) \| (`.+?) \|", text, re.MULTILINE)  # several, where a file has a parameter
-    listed = [pair for row in rows for pair in zip(row[0].split(", "), re.findall(r"`(\w+)`", row[1]), strict=True)]
-    assert listed == [(str(rung.number), rung.name) for family in FAMILIES for rung in ladder(family)]
+    pattern = r"^\| (\d+)(?: to (\d+))? \| `(\w+)`(?: with `(\w+)` ([\dx, ]+\w)(?:; alone (\w+))?)? \|"
+    expected = []
+    for family in FAMILIES:
+        for _, group in itertools.groupby(ladder(family), lambda rung: rung.row):
+            first, *others = group
+            values = [rung.value for rung in (first, *others) if rung.value]
+            alone = [rung.value for rung in (first, *others) if rung.is_default]
+            last = str(others[-1].number) if others else ""
+            expected.append((str(first.number), last, first.row, first.parameter, ", ".join(values), *alone))
+    assert re.findall(pattern, text, re.MULTILINE) == expected

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from .. import __version__
-from .._ladder import FAMILIES, block_size, ladder
+from .._ladder import FAMILIES, ladder
 from . import charts, svg
 from .charts import CEILINGS, Bars, Lines
 from .results import HOST, Case, devices_of, figure, short_name, times
@@ -197,8 +197,6 @@ def textbook(cases: Sequence[Case]) -> str:
             measured.setdefault((case.family, rung.name), (case, text))
     lines = []
     for source, system, family, rung in systems():
-        if block_size(rung.name):
-            continue
         known = measured.get((family, rung.name))
         said = f'{escape(known[1])}<br><span class="faint">{escape(known[0].name)}</span>' if known else "not kept"
         cells = [escape(source), escape(system), f"{family}: <code>{rung.name}</code>", escape(rung.idea), said]

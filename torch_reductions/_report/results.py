@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
-from .._ladder import FAMILIES, Rung, block_size, ladder
+from .._ladder import FAMILIES, Rung, ladder
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 RESULTS = CHECKOUT / "benchmarks" / "results"
@@ -161,7 +161,7 @@ class Case:
     @property
     def rungs(self) -> list[Rung]:
         """The rungs that were measured, from the simplest to the fastest, without their other block sizes."""
-        return [rung for rung in ladder(self.family) if rung.name in self.rows and not block_size(rung.name)]
+        return [rung for rung in ladder(self.family) if rung.name in self.rows and not rung.block_size]
 
 
 def read(folder: Path) -> list[Case]:

@@ -4,7 +4,7 @@
 // Gains:   every element is worked on at once, and each level has at most a 128th of the elements of the one below.
 // Order:   log2 steps over 32 lanes, then over the warps of a block; the same over the totals; base, then result.
 // Needs:   compute capability 7.5; 128 to 1024 threads a block: by the row's length, or as many as the
-//          variant's name ends in (scan_then_fan_256).
+//          variant says (scan_then_fan:256).
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Scan, Then Fan".
 #include "textbook.cuh"
 

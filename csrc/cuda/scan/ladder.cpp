@@ -6,10 +6,9 @@
 namespace torch_reductions::cuda {
 namespace {
 
-// The file of a rung has blocks of 128, 256, 512 and 1024 threads under the four numbers after its own.
 template <void (*rung)(const ScanArgs&, Context&, int), int number>
 void run_in_blocks(const ScanArgs& args, Context& context) {
-  rung(args, context, number % 10 == 0 ? 0 : 64 << number % 10);
+  rung(args, context, value_of(kScanLadder, number).x);
 }
 template <void (*rung)(const ScanArgs&, Context&, int), int number>
 constexpr Launcher<ScanArgs, Context> in_blocks{number, run_in_blocks<rung, number>};

@@ -16,7 +16,7 @@ import torch
 from tests.covering import greedy_cover
 from torch_reductions._arguments import DTYPES as ADDITION_DTYPES
 from torch_reductions._arguments import FLOATS, INTEGERS
-from torch_reductions._ladder import FAMILIES, block_size, dtype_name, ladder
+from torch_reductions._ladder import FAMILIES, dtype_name, ladder, rung_called
 from torch_reductions.catalog import OPERATORS, RECURRENCES, REDUCTIONS, SCANS, SEGMENTS, Operator, Rung
 
 MOST_ELEMENTS = 100_003
@@ -331,7 +331,13 @@ TEXTBOOK_SCAN_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 32, 33, 127, 128, 129, 513, 1024, 4097, 8193, 16_385, 32_769)),
     *(rows(300, 3), rows(5, 1), rows(7, 1000), rows(3, 2049)),
 )
-LARGE_SCAN_VIEWS = ((0, "", rows(1, 70_000)), (128, "", rows(1, 16_500)), (128, "two_level", rows(1, 2**18 + 5000)))
+TWO_LEVEL = ("two_level", "two_level_zero_padded")
+TEXTBOOK_SCANS = ("scan_then_fan", "reduce_then_scan", *TWO_LEVEL, "look_back")
+LARGE_SCAN_VIEWS = (
+    (0, TEXTBOOK_SCANS, rows(1, 70_000)),
+    (128, TEXTBOOK_SCANS, rows(1, 16_500)),
+    (128, TWO_LEVEL, rows(1, 2**18 + 5000)),
+)
 # Of a recurrence: h with an initial state, r reverse, p plain; g gates that do not change along the length, o the same
 # gates for all of outer, x for all of inner.
 RECURRENCE_FORMS = ("p", "h", "r", "hr", "hg", "rx", "ho", "hrx")
@@ -427,7 +433,7 @@ def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | Non
 
 def block_size_cases_of(operator: Operator, rung: Rung) -> Iterator[Case]:
     """The textbook's kernels, which have cases of their own, in blocks of a given size: many parts, few, and one."""
-    size = block_size(rung.name)
+    size = rung.block_size
     for view, form in ((rows(1, 9 * size + 5), "p"), (rows(3, 2 * size), "er"), (rows(2, size - 1), "i")):
         yield Case(operator.name, rung, "float32", view, form)
 
@@ -439,7 +445,7 @@ def scan_cases_of(
     for rung in operator.rungs(dtype, "cuda"):
         if not rung.emulated:
             continue
-        if block_size(rung.name) and views is None:
+        if rung.block_size and views is None:
             if dtype == torch.float32:
                 yield from block_size_cases_of(operator, rung)
             continue
@@ -854,13 +860,13 @@ def other_cases() -> list[Case]:
     sums = next(operator for operator in REDUCTIONS if operator.name == "sum")
     scans = next(operator for operator in SCANS if operator.name == "cumsum")
     largest = list(cases_of(sums, torch.float32, [LARGEST_TEXTBOOK_VIEW]))
-    for size, name, view in LARGE_SCAN_VIEWS:
+    for size, names, view in LARGE_SCAN_VIEWS:
         every = scan_cases_of(scans, torch.float32, [view], "p")
-        largest += [case for case in every if block_size(case.rung.name) == size and case.rung.name.startswith(name)]
+        largest += [case for case in every if case.rung.block_size == size and case.rung.row in names]
     others = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int32, torch.bool)
     return (
         [case for dtype in others for case in addition_cases_of(dtype)]
-        + list(addition_cases_of(torch.float32, MORE_BLOCKS, "grid_2d_32x8"))
+        + list(addition_cases_of(torch.float32, MORE_BLOCKS, "grid_2d:32x8"))
         + list(addition_cases_of(torch.float32, MORE_BLOCKS, "grid_stride"))
         + [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
         + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
@@ -881,7 +887,7 @@ def other_cases() -> list[Case]:
             for dtype in operator.dtypes
             if operator.name not in ("cumsum", "cummin") or dtype not in DTYPES
             for case in scan_cases_of(operator, dtype, views)
-            if not block_size(case.rung.name)
+            if not case.rung.block_size
         ]
         + [
             case
@@ -988,7 +994,7 @@ def main(words: Sequence[str]) -> None:
         every = [case for form in RECURRENCE_FORMS for case in recurrence_cases_of(operator, kind, [view], form)]
     else:
         every = list(cases_of(operator, kind, [view]))
-    found = [case for case in every if case.rung.name == rung]
+    found = [case for case in every if case.rung == rung_called(FAMILY_OF[function], rung)]
     if not found:
         raise SystemExit(f"no emulated rung {rung!r} computes {function!r} of {dtype!r}")
     print(text_of(found), end="")

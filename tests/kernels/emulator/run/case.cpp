@@ -10,21 +10,13 @@
 #include <stdexcept>
 
 #include "../../../../csrc/common/ladder.h"
+#include "../../../../csrc/common/names.h"
 
 namespace emulator {
 
 using namespace torch_reductions;
 
 namespace {
-
-constexpr const char* kFunctions[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
-constexpr const char* kScans[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
-constexpr const char* kRecurrences[] = {"linear_recurrence"};
-constexpr const char* kSegments[] = {"segment_sum", "segment_prod", "segment_mean", "segment_amax", "segment_amin"};
-constexpr const char* kProducts[] = {"mm", "bmm", "addmm", "baddbmm", "matmul", "linear"};
-constexpr const char* kDistances[] = {"sum_squared_distances", "grid_squared_distances"};
-constexpr const char* kTypes[] = {"float16", "bfloat16", "float32", "float64", "int8",
-                                  "uint8",   "int16",    "int32",   "int64",   "bool"};
 
 template <size_t N>
 int index_of(const char* const (&names)[N], const std::string& name) {
@@ -182,9 +174,9 @@ void read_matrix(std::istream& in, Matrix& matrix, int64_t& offset) {
 
 // What stands in a line of a product between its types and the number of multiprocessors.
 void read_product(std::istream& in, Case& c, const std::string& function, const std::string& output) {
-  MatmulArgs args{.function = Product(index_of(kProducts, function)),
+  MatmulArgs args{.function = Product(index_of(kProductNames, function)),
                   .dtype = c.args.input_dtype,
-                  .output_dtype = Dtype(index_of(kTypes, output))};
+                  .output_dtype = Dtype(index_of(kDtypeNames, output))};
   in >> args.batch >> args.m >> args.n >> args.k;
   read_matrix(in, args.a, c.matrix_offsets[0]);
   read_matrix(in, args.b, c.matrix_offsets[1]);
@@ -213,7 +205,7 @@ void read_addition(std::istream& in, Case& c) {
 // The same of distances. The points of a grid are no elements: its args have none.
 void read_distance(std::istream& in, Case& c, const std::string& function) {
   DistanceArgs args{};
-  args.function = Distance(index_of(kDistances, function)), args.dtype = c.args.input_dtype;
+  args.function = Distance(index_of(kDistanceNames, function)), args.dtype = c.args.input_dtype;
   in >> args.count >> args.dims >> args.centers_count >> args.point_stride >> args.dim_stride >> args.width >> c.offset;
   c.distance = args;
   c.args = {.function = Function::sum,
@@ -333,11 +325,11 @@ std::vector<Case> read_cases(std::istream& in) {
   std::vector<Case> cases;
   std::string function, input, output;
   for (Case c; in >> c.name >> c.rung >> function >> input >> output;) {
-    c.args.input_dtype = Dtype(index_of(kTypes, input));
+    c.args.input_dtype = Dtype(index_of(kDtypeNames, input));
     c.scan.reset(), c.recurrence.reset(), c.segment.reset(), c.product.reset(), c.addition.reset(), c.distance.reset();
-    if (std::ranges::find(kProducts, function) != std::end(kProducts)) read_product(in, c, function, output);
+    if (std::ranges::find(kProductNames, function) != std::end(kProductNames)) read_product(in, c, function, output);
     else if (function == "add") read_addition(in, c);
-    else if (std::ranges::find(kDistances, function) != std::end(kDistances)) read_distance(in, c, function);
+    else if (std::ranges::find(kDistanceNames, function) != std::end(kDistanceNames)) read_distance(in, c, function);
     else
       in >> c.args.outer >> c.args.length >> c.args.inner >> c.args.outer_stride >> c.args.length_stride >>
           c.args.inner_stride >> c.offset;
@@ -352,10 +344,10 @@ std::vector<Case> read_cases(std::istream& in) {
     } else if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;
       c.args.output_dtype = c.args.input_dtype;
-      c.recurrence = recurrence_of(Recurrence(index_of(kRecurrences, function)), c.args, output);
+      c.recurrence = recurrence_of(Recurrence(index_of(kRecurrenceNames, function)), c.args, output);
       c.has_initial = output.find('h') != output.npos;
     } else if (function.starts_with("segment")) {
-      const Segment segment = Segment(index_of(kSegments, function));
+      const Segment segment = Segment(index_of(kSegmentNames, function));
       c.args.function = fold_of(segment);
       const bool wide = c.args.function <= Function::mean && c.args.input_dtype > Dtype::float64;
       c.args.output_dtype = wide ? Dtype::int64 : c.args.input_dtype;
@@ -363,13 +355,13 @@ std::vector<Case> read_cases(std::istream& in) {
       c.offsets = offsets_of(*c.segment, output, c.seed);
       c.wrong_offsets = output.find('x') != output.npos;
     } else if (function.find("cum") != function.npos) {
-      const Scan scan = Scan(index_of(kScans, function));
+      const Scan scan = Scan(index_of(kScanNames, function));
       c.args.function = scan == Scan::cumprod ? Function::prod : Function::sum;
       c.args.output_dtype = c.args.input_dtype;
       c.scan = scan_of(scan, c.args, output);
     } else {
-      c.args.function = Function(index_of(kFunctions, function));
-      c.args.output_dtype = Dtype(index_of(kTypes, output));
+      c.args.function = Function(index_of(kFunctionNames, function));
+      c.args.output_dtype = Dtype(index_of(kDtypeNames, output));
     }
     cases.push_back(c);
   }
