@@ -22,11 +22,13 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 import cases  # noqa: E402
 import runner  # noqa: E402
-from cases import Case  # noqa: E402
-from runner import CUB_DTYPES, Result, fill  # noqa: E402
+from runner import CUB_DTYPES, Work  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions._timing import CudaTimer, bytes_moved, timer  # noqa: E402
+from torch_reductions._measure.calls import fill  # noqa: E402
+from torch_reductions._measure.case import Case  # noqa: E402
+from torch_reductions._measure.results import HOST, Result, conditions, device_name, rows_of  # noqa: E402
+from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 
 
 def call_of(module: object, case: Case, x: torch.Tensor, **options: object) -> Callable[[], torch.Tensor]:
@@ -52,50 +54,28 @@ def what_is_wrong(case: Case, x: torch.Tensor, result: torch.Tensor) -> str:
     return "" if error <= allowed else f"off by {error:.3g}, and {allowed:.3g} is rounding"
 
 
-def measure_cuda(case: Case, memory: torch.Tensor, harness: CudaTimer, device: str, seconds: float) -> Result:
-    result = Result(case, device, tolerated=runner.ON_CUDA)
-    x = fill(memory[: case.nbytes].view(getattr(torch, case.dtype)).view(case.shape), case)
-    calls = {"ordered": call_of(tr, case, x, variant="ordered"), "torch": call_of(torch, case, x)}
-    if case.dim is None and case.dtype in CUB_DTYPES and "cub" in tr.variants(case.function, "cuda"):
+def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
+    x = runner.input_of(case, device, memory)
+    calls: dict[str, Call] = {"ordered": call_of(tr, case, x, variant="ordered"), "torch": call_of(torch, case, x)}
+    if case.dim is None and case.dtype in CUB_DTYPES and "cub" in tr.variants(case.function, device):
         calls["cub"] = call_of(tr, case, x, variant="cub")
-    output = calls["ordered"]()
-    result.wrong = what_is_wrong(case, x, output)
-    result.nbytes = bytes_moved(x, output)
-    if not result.wrong:
-        result.times = harness.compare({**calls, **harness.read_calls(memory, result.nbytes)}, seconds)
-    return result
+    output = call_of(tr, case, x, variant="ordered")()
+    return Work(what_is_wrong(case, x, output), bytes_moved(x, output), calls)
 
 
 def measure_host_time() -> Result:
     """What a call on 100 elements costs the host: at most twice torch.sum's."""
     case = Case("sum", (100,), None, ratio=0.5)
     x = fill(torch.empty(case.shape, device="cuda"), case)
-    times = runner.cuda_timer().host_time({"host time": call_of(tr, case, x), "torch": call_of(torch, case, x)})
-    return Result(case, torch.cuda.get_device_name(), "host time", times=times, nbytes=case.nbytes)
-
-
-def measure_cpu(case: Case, device: str, seconds: float) -> Result:
-    result = Result(case, device, tolerated=runner.ON_CPU)
-    x = fill(torch.empty(case.shape, dtype=getattr(torch, case.dtype)), case)
-    calls = {"ordered": call_of(tr, case, x, variant="ordered"), "torch": call_of(torch, case, x)}
-    output = calls["ordered"]()
-    result.wrong = what_is_wrong(case, x, output)
-    result.nbytes = bytes_moved(x, output)
-    if not result.wrong:
-        result.times = timer("cpu").compare(calls, seconds)
-    return result
+    timings = runner.cuda_timer().host_time({HOST: call_of(tr, case, x), "torch": call_of(torch, case, x)})
+    return Result(case, conditions(device_name("cuda")), rows_of(case, timings, case.nbytes))
 
 
 def main(argv: list[str] | None = None) -> int:
-    return runner.run_tables(
-        "reduce",
-        __doc__,
-        argv,
-        cuda=((cases.CUDA_TABLE, cases.cuda_sweep), measure_cuda),
-        cpu=((cases.CPU_TABLE, cases.cpu_sweep), measure_cpu),
-        counts=(2, 1),
-        beside=measure_host_time,
-    )
+    parser = runner.parser(__doc__)
+    cuda, cpu = (cases.CUDA_TABLE, cases.cuda_sweep), (cases.CPU_TABLE, cases.cpu_sweep)
+    options = parser.parse_args(argv)
+    return runner.run("reduce", parser, options, made, cuda, cpu, counts=(2, 1), beside=measure_host_time)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from .._ladder import FAMILIES, Rung, ladder
+from .._measure.case import idea_of
 
 REDUCTION, SHARED, SCAN = "reduction in global memory", "reduction in shared memory", "scan"
 PRODUCT, CONSTANT = "matrix product", "constant memory"
 
-# Source, system, family, and the rungs' names, with * for any ending. Or what else stands for it.
+# Source, system, family, and the rungs' names, with * for one in every size. Or what else stands for it.
 SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (REDUCTION, "a CPU loop that checks", "reduce", ("sequential",)),
     (REDUCTION, "matrix add on a 2-D grid", "add", ("grid_2d*",)),
@@ -18,7 +18,7 @@ SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (REDUCTION, "neighbouring pairs, half of each warp idle", "reduce", ("neighbored_divergent",)),
     (REDUCTION, "neighbouring pairs, working threads packed", "reduce", ("neighbored_compact",)),
     (REDUCTION, "interleaved pairs", "reduce", ("interleaved_pairs",)),
-    (REDUCTION, "2, 4, 8 data blocks added while loading", "reduce", ("unrolled_blocks_*",)),
+    (REDUCTION, "2, 4, 8 data blocks added while loading", "reduce", ("unrolled_blocks*",)),
     (REDUCTION, "last warp unrolled", "reduce", ("unrolled_last_warp",)),
     (REDUCTION, "whole loop unrolled", "reduce", ("unrolled_complete",)),
     (SHARED, "interleaved addressing, divergent warps", "reduce", ("shared_divergent",)),
@@ -31,8 +31,8 @@ SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (SCAN, "reduce, then scan, two-level", "scan", ("two_level",)),
     (SCAN, "zero padding", "scan", ("two_level_zero_padded",)),
     (PRODUCT, "one element a thread", "matmul", ("one_element",)),
-    (PRODUCT, "T x T tile in registers, T = 1 to 64", "matmul", ("register_tile_*",)),
-    (PRODUCT, "shared-memory tiles of 1 to 32", "matmul", ("shared_tile_*",)),
+    (PRODUCT, "T x T tile in registers, T = 1 to 64", "matmul", ("register_tile*",)),
+    (PRODUCT, "shared-memory tiles of 1 to 32", "matmul", ("shared_tile*",)),
     (CONSTANT, "squared distances, vectors in global memory", "distance", ("global_memory",)),
     (CONSTANT, "the same in constant memory (broadcast)", "distance", ("constant_memory",)),
     (CONSTANT, "lanes at different addresses (serialised)", "distance", ("constant_divergent",)),
@@ -50,5 +50,5 @@ def systems() -> Iterator[tuple[str, str, str, Rung]]:
     """Source, system, family and rung, of the families that there are."""
     for source, system, family, names in SYSTEMS:
         for rung in ladder(family) if family in FAMILIES else ():
-            if any(fnmatchcase(rung.name, name) for name in names):
+            if rung.name in names or f"{idea_of(rung.name)}*" in names:
                 yield source, system, family, rung

@@ -26,7 +26,7 @@ from itertools import product
 
 import torch
 
-from ._library import CUDA_LIBRARY, has_cuda
+from .._library import CUDA_LIBRARY, has_cuda
 
 Call = Callable[[], object]
 
