@@ -33,8 +33,8 @@ def size_text(n: int) -> str:
 
 
 def idea_of(variant: str) -> str:
-    """The name of a rung without its parameter: the size of its blocks or tiles."""
-    return re.sub(r"[_:]\d+(x\d+)?$", "", variant)
+    """The name of a rung without the size of its blocks or tiles, a number behind it."""
+    return re.sub(r"[_:]\d+$", "", variant)
 
 
 def target() -> Any:

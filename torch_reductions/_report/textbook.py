@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 from .._ladder import FAMILIES, Rung, ladder
-from .._measure.case import idea_of
 
 REDUCTION, SHARED, SCAN = "reduction in global memory", "reduction in shared memory", "scan"
 PRODUCT, CONSTANT = "matrix product", "constant memory"
 
-# Source, system, family, and the rungs' names, with * for one in every size. Or what else stands for it.
+# Source, system, family, and the rungs' names, with * for any ending. Or what else stands for it.
 SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (REDUCTION, "a CPU loop that checks", "reduce", ("sequential",)),
     (REDUCTION, "matrix add on a 2-D grid", "add", ("grid_2d*",)),
@@ -50,5 +50,5 @@ def systems() -> Iterator[tuple[str, str, str, Rung]]:
     """Source, system, family and rung, of the families that there are."""
     for source, system, family, names in SYSTEMS:
         for rung in ladder(family) if family in FAMILIES else ():
-            if rung.name in names or f"{idea_of(rung.name)}*" in names:
+            if any(fnmatchcase(rung.name, name) for name in names):
                 yield source, system, family, rung
