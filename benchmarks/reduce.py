@@ -65,10 +65,10 @@ def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
 
 def measure_host_time() -> Result:
     """What a call on 100 elements costs the host: at most twice torch.sum's."""
-    case = Case("sum", (100,), None, ratio=0.5)
-    x = fill(torch.empty(case.shape, device="cuda"), case)
-    timings = runner.cuda_timer().host_time({HOST: call_of(tr, case, x), "torch": call_of(torch, case, x)})
-    return Result(case, conditions(device_name("cuda")), rows_of(case, timings, case.nbytes))
+    case, harness = Case("sum", (100,), None, ratio=0.5), runner.cuda_timer()
+    x = fill(torch.empty(case.shape, device=harness.device), case)
+    timings = harness.host_time({HOST: call_of(tr, case, x), "torch": call_of(torch, case, x)})
+    return Result(case, conditions(device_name(harness.device.type)), rows_of(case, timings, case.nbytes))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -136,7 +136,7 @@ def run_cuda(chosen: Sequence[Case], make: Make, seconds: float, needs: Callable
     for case in chosen:
         if case not in fit:
             print(f"left out, too large for this GPU: {case.name}")
-    memory = torch.empty(max(case.moved for case in fit) + 16, dtype=torch.uint8, device="cuda").random_()
+    memory = torch.empty(max(case.moved for case in fit) + 16, dtype=torch.uint8, device=harness.device).random_()
     shares: dict[Case, float] = {}
     results = []
     with progress(len(fit)) as step:
@@ -283,7 +283,7 @@ def run(
             results.append(beside())
             print(line(results[-1]))
     path = options.output / f"{name}_{short_name(results[0].device)}.csv"
-    keep([result for result in results if not result.wrong], path)
+    keep(results, path)
     title = f"{path}: {len(results)} cases, {results[0].device}, torch {torch.__version__}"
     print_cases(results, title, threads=options.cpu and len(counts) > 1)
     if drawn and not options.cpu:

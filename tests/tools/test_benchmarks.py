@@ -6,6 +6,7 @@ import csv
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -145,6 +146,10 @@ def test_roof() -> None:
     assert rows["ordered"]["tera_ops_per_s"] == "6.4e-05" and rows["ordered"]["share_of_ceiling"] == "0.500"
 
 
+def call_works(call: Call) -> bool:
+    return call() is not None
+
+
 class OnCpu(CpuTimer):
     """What a GPU's timer has beside a CPU's, so that the way of a measurement on a GPU can be gone on a CPU."""
 
@@ -161,6 +166,9 @@ class OnCpu(CpuTimer):
     def arithmetic_calls(self, instructions: Sequence[str]) -> dict[str, tuple[Call, int]]:
         return {name: (lambda: None, 10**6) for name in instructions}
 
+    def host_time(self, calls: Mapping[str, Call]) -> dict[str, Timing]:
+        return {name: us(10.0 * (1 + (name == "torch"))) for name in calls if call_works(calls[name])}
+
 
 def test_the_way_of_a_gpu(matmul: ModuleType, runner: ModuleType) -> None:
     """Ours, torch, every rung, the bytes and the arithmetic in one comparison; what is slow is sampled three times."""
@@ -172,6 +180,49 @@ def test_the_way_of_a_gpu(matmul: ModuleType, runner: ModuleType) -> None:
     assert result.share("ordered") == pytest.approx(100 / 100)
     alone = runner.measure_cuda(case, matmul.made, OnCpu(), memory, 0.0)
     assert set(alone.rows) == {"ordered", "torch", "FFMA", "read some way"}
+
+
+WAYS = [
+    ("reduce", Case("sum", (20, 30), 1), "read some way"),
+    ("reduce", Case("argmax", (20, 30), 0, "int32"), "read some way"),
+    ("segment", Case("segment_sum", (20, 30), 0, segments=4), "read some way"),
+    ("scan", Case("cumsum", (600,), 0), "copy"),
+    ("add", Case("add", (20, 30), form="transposed"), "copy"),
+]
+
+
+@pytest.mark.parametrize(("name", "case", "ceiling"), WAYS, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_way_of_a_gpu_for_every_family(
+    runner: ModuleType, name: str, case: Case, ceiling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one memory, beside torch and the ceiling; what is too large for it is left out."""
+    monkeypatch.setattr(runner, "cuda_timer", OnCpu)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**6, 10**6))
+    large = replace(case, shape=(10**4, 10**4) if len(case.shape) == 2 else (10**8,))
+    made = importlib.import_module(name).made
+    (result,) = runner.run_cuda([large, case], made, 0.0, lambda case: 4 * case.moved)
+    (alone,) = (row for row in result.rows if is_ceiling(row))
+    assert alone.startswith(ceiling) and set(result.rows) == {case.production, "torch", alone}
+    assert not result.wrong and result.share(case.production) and runner.status(result) in ("ok", "SLOWER")
+
+
+def test_half_precision_beside_float32(runner: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It owes float32's share of the same run, less so many points."""
+    monkeypatch.setattr(runner, "cuda_timer", OnCpu)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**6, 10**6))
+    plain = Case("cumsum", (600,), 0)
+    both = [plain, replace(plain, dtype="bfloat16", points_below=0.1)]
+    results = runner.run_cuda(both, importlib.import_module("scan").made, 0.0, lambda case: case.moved)
+    assert results[1].case.share == pytest.approx(results[0].share("ordered") - 0.1)
+
+
+def test_host_time(runner: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A case of its own, whose row is no rung."""
+    monkeypatch.setattr(runner, "cuda_timer", OnCpu)
+    result = importlib.import_module("reduce").measure_host_time()
+    assert set(result.rows) == {"host time", "torch"} and result.ratio == pytest.approx(2) and result.ceiling == ""
+    runner.print_cases([result], "made up", threads=False)
+    assert "sum 100 all float32, host time" in capsys.readouterr().out
 
 
 @table(
