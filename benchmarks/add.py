@@ -12,10 +12,7 @@ wrong, a target was missed or torch was faster.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -25,34 +22,8 @@ import cases  # noqa: E402
 import runner  # noqa: E402
 from runner import Work  # noqa: E402
 
-import torch_reductions as tr  # noqa: E402
-from torch_reductions._measure.calls import fill  # noqa: E402
+from torch_reductions._measure.calls import call_of, inputs_of, parts  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
-
-
-def operands(case: Case, device: str | torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random, the second as the form says."""
-    made = partial(torch.empty, dtype=case.torch_dtype, device=device)
-    *rest, columns = case.shape
-    shape = {
-        "a row": (columns,),
-        "a column": (*rest, 1),
-        "transposed": case.shape[::-1],
-        "sliced": (*rest, columns + 1),
-    }.get(case.form, case.shape)
-    other = fill(made(shape), case)
-    if case.form == "transposed":
-        other = other.mT
-    elif case.form == "sliced":
-        other = other[..., 1:]
-    return fill(made(case.shape), case), other
-
-
-def call_of(
-    function: Callable[..., torch.Tensor], case: Case, input: torch.Tensor, other: torch.Tensor, **options: Any
-) -> Callable[[], torch.Tensor]:
-    factor = {"alpha": 1.5} if case.form == "alpha" else {}
-    return partial(function, input, other, **factor, **options)
 
 
 def what_is_wrong(case: Case, result: torch.Tensor, by_torch: torch.Tensor) -> str:
@@ -66,9 +37,9 @@ def what_is_wrong(case: Case, result: torch.Tensor, by_torch: torch.Tensor) -> s
 
 
 def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
-    input, other = operands(case, device)
-    call, by_torch = call_of(tr.add, case, input, other), call_of(torch.add, case, input, other)
-    wrong = what_is_wrong(case, call(), by_torch())
+    inputs = inputs_of(case, device)
+    call, by_torch = call_of(case, inputs, "auto"), call_of(case, inputs, None)
+    wrong = what_is_wrong(case, *parts(call()), *parts(by_torch()))
     return Work(wrong, case.moved, {case.production: call}, {"torch": by_torch})
 
 

@@ -15,7 +15,6 @@ The exit status is 1 where a result was wrong, a target was missed or torch was 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from math import sqrt
 from pathlib import Path
@@ -28,9 +27,8 @@ import cases  # noqa: E402
 import runner  # noqa: E402
 from runner import Work  # noqa: E402
 
-import torch_reductions as tr  # noqa: E402
 from torch_reductions import _ladder  # noqa: E402
-from torch_reductions._measure.calls import fill  # noqa: E402
+from torch_reductions._measure.calls import call_of, inputs_of, parts  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.measure import is_refusal  # noqa: E402
 from torch_reductions._measure.results import read  # noqa: E402
@@ -38,23 +36,6 @@ from torch_reductions._measure.timing import Call  # noqa: E402
 from torch_reductions._report import pictures  # noqa: E402
 
 CHUNK = 512  # of docs/order.md: no chain of `ordered` is longer
-
-
-def factors(case: Case, device: str | torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random, row-major, or column-major where the form says so."""
-    (m, n, k), batch = case.sizes, case.shape[:-3]
-    made = []
-    for name, rows, columns in (("a", m, k), ("b", k, n)):
-        across = f"{name} column-major" in case.form
-        shape = (*batch, columns, rows) if across else (*batch, rows, columns)
-        x = fill(torch.empty(shape, dtype=case.torch_dtype, device=device), case)
-        made.append(x.mT if across else x)
-    return made[0], made[1]
-
-
-def ours(case: Case, a: torch.Tensor, b: torch.Tensor, variant: str = "auto") -> Callable[[], torch.Tensor]:
-    out_dtype = getattr(torch, case.output_dtype)
-    return partial(getattr(tr, case.function), a, b, out_dtype=out_dtype, variant=variant)
 
 
 def torchs(case: Case, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
@@ -90,9 +71,10 @@ def other_rungs(case: Case, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]
     for rung in _ladder.rungs(case.function):
         if a.device.type not in rung.devices or case.dtype not in rung.dtypes or rung.name == "ordered":
             continue
-        call = ours(case, a, b, rung.name)
+        call = call_of(case, (a, b), rung.name)
         try:
-            wrong = what_is_wrong(case, a, b, call(), case.length)
+            (result,) = parts(call())
+            wrong = what_is_wrong(case, a, b, result, case.length)
         except RuntimeError as error:
             if not is_refusal(error):
                 raise
@@ -106,11 +88,12 @@ def other_rungs(case: Case, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]
 
 def made(case: Case, device: str, memory: torch.Tensor | None, pictured: bool | None = None) -> Work:
     """pictured: with every rung, by default those cases of a GPU that are a ladder of the picture."""
-    a, b = factors(case, device)
-    call = ours(case, a, b)
+    a, b = inputs_of(case, device)
+    call = call_of(case, (a, b), "auto")
     # Tensor cores cut where others round, so their errors have one sign.
     cut = memory is not None and case.dtype in ("float16", "bfloat16")
-    wrong = what_is_wrong(case, a, b, call(), case.length if cut else CHUNK)
+    (result,) = parts(call())
+    wrong = what_is_wrong(case, a, b, result, case.length if cut else CHUNK)
     climbed = memory is not None and case in cases.LADDER_PRODUCTS if pictured is None else pictured
     rungs = other_rungs(case, a, b) if climbed and not wrong else {}
     return Work(wrong, case.moved, {"ordered": call, **torchs(case, a, b)}, rungs)

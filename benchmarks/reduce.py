@@ -12,7 +12,6 @@ result was wrong, a target was missed or torch was faster.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
 
@@ -25,27 +24,22 @@ import runner  # noqa: E402
 from runner import CUB_DTYPES, Work  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions._measure.calls import fill  # noqa: E402
+from torch_reductions._measure.calls import call_of, fill, parts  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.results import HOST, Result, conditions, device_name, rows_of  # noqa: E402
 from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 
 
-def call_of(module: object, case: Case, x: torch.Tensor, **options: object) -> Callable[[], torch.Tensor]:
-    function = getattr(module, case.function)
-    if case.dim is None:
-        return lambda: function(x, **options)
-    return lambda: function(x, dim=case.dim, **options)
-
-
 def what_is_wrong(case: Case, x: torch.Tensor, result: torch.Tensor) -> str:
     """Empty where the result is right: exact, or within the rounding of a sum of random signs."""
     if not x.is_floating_point() or case.function in ("amax", "amin", "argmax", "argmin"):
-        differ = (result != call_of(torch, case, x)()).sum().item()
+        (expected,) = parts(call_of(case, (x,), None)())
+        differ = (result != expected).sum().item()
         return f"{differ} of {result.numel()} results differ from torch's" if differ else ""
     if case.function == "prod":  # factors near 1 round with a bias in any tree: the CPU has the same bits
-        return "" if torch.equal(result.cpu(), call_of(tr, case, x.cpu())()) else "not the bits of the CPU"
-    expected = call_of(torch, case, x, dtype=torch.float64)()
+        (expected,) = parts(call_of(case, (x.cpu(),), "auto")())
+        return "" if torch.equal(result.cpu(), expected) else "not the bits of the CPU"
+    (expected,) = parts(call_of(case, (x,), None, dtype=torch.float64)())
     largest = expected.abs().max().item()
     accumulator = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32)
     growth = {"sum": sqrt(case.length), "mean": 1 / sqrt(case.length)}
@@ -56,10 +50,12 @@ def what_is_wrong(case: Case, x: torch.Tensor, result: torch.Tensor) -> str:
 
 def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
     x = runner.input_of(case, device, memory)
-    calls: dict[str, Call] = {"ordered": call_of(tr, case, x, variant="ordered"), "torch": call_of(torch, case, x)}
+    calls: dict[str, Call] = {
+        name: call_of(case, (x,), variant) for name, variant in (("ordered", "ordered"), ("torch", None))
+    }
     if case.dim is None and case.dtype in CUB_DTYPES and "cub" in tr.variants(case.function, device):
-        calls["cub"] = call_of(tr, case, x, variant="cub")
-    output = call_of(tr, case, x, variant="ordered")()
+        calls["cub"] = call_of(case, (x,), "cub")
+    (output,) = parts(call_of(case, (x,), "ordered")())
     return Work(what_is_wrong(case, x, output), bytes_moved(x, output), calls)
 
 
@@ -67,7 +63,7 @@ def measure_host_time() -> Result:
     """What a call on 100 elements costs the host: at most twice torch.sum's."""
     case, harness = Case("sum", (100,), None, ratio=0.5), runner.cuda_timer()
     x = fill(torch.empty(case.shape, device=harness.device), case)
-    timings = harness.host_time({HOST: call_of(tr, case, x), "torch": call_of(torch, case, x)})
+    timings = harness.host_time({HOST: call_of(case, (x,), "auto"), "torch": call_of(case, (x,), None)})
     return Result(case, conditions(device_name(harness.device.type)), rows_of(case, timings, case.nbytes))
 
 

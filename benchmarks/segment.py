@@ -12,8 +12,6 @@ writes the README's table. The exit status is 1 where a result was wrong or torc
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from math import sqrt
 from pathlib import Path
 
@@ -25,25 +23,16 @@ import cases  # noqa: E402
 import runner  # noqa: E402
 from runner import Work  # noqa: E402
 
-import torch_reductions as tr  # noqa: E402
-from torch_reductions._measure.calls import random_offsets, segment_reduce  # noqa: E402
+from torch_reductions._measure.calls import call_of, parts, random_offsets, segment_reduce  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
-
-
-def ours(case: Case, x: torch.Tensor, offsets: torch.Tensor) -> Callable[[], torch.Tensor]:
-    return partial(getattr(tr, case.function), x, offsets, case.dim)
-
-
-def torchs(case: Case, x: torch.Tensor, offsets: torch.Tensor) -> dict[str, Call]:
-    """torch's, which knows segments along the first dim alone."""
-    return {"torch": partial(segment_reduce, case.function, x, offsets)} if case.dim == 0 else {}
 
 
 def what_is_wrong(case: Case, x: torch.Tensor, offsets: torch.Tensor, result: torch.Tensor) -> str:
     """Empty where the result is right: exact, or within the rounding of a sum of random signs."""
     if case.function == "segment_prod" and x.is_cuda:  # factors near 1 round with a bias in any tree
-        return "" if torch.equal(result.cpu(), ours(case, x.cpu(), offsets.cpu())()) else "not the bits of the CPU"
+        (expected,) = parts(call_of(case, (x.cpu(), offsets.cpu()), "auto")())
+        return "" if torch.equal(result.cpu(), expected) else "not the bits of the CPU"
     assert case.dim is not None
     first = x.movedim(case.dim, 0).contiguous()
     if case.function in ("segment_amax", "segment_amin"):
@@ -67,10 +56,12 @@ def what_is_wrong(case: Case, x: torch.Tensor, offsets: torch.Tensor, result: to
 def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
     x = runner.input_of(case, device, memory)
     offsets = random_offsets(case.length, case.segments).to(device)
-    call = ours(case, x, offsets)
-    output = call()
+    call = call_of(case, (x, offsets), "auto")
+    (output,) = parts(call())
     wrong = what_is_wrong(case, x, offsets, output)
-    return Work(wrong, bytes_moved(x, offsets, output), {"ordered": call}, torchs(case, x, offsets))
+    # torch's knows segments along the first dim alone.
+    by_torch: dict[str, Call] = {"torch": call_of(case, (x, offsets), None)} if case.dim == 0 else {}
+    return Work(wrong, bytes_moved(x, offsets, output), {"ordered": call}, by_torch)
 
 
 def main(argv: list[str] | None = None) -> int:

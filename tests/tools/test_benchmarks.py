@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ import torch
 from helpers import ROOT, needs_cuda, table
 
 from torch_reductions._ladder import ladder
+from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, is_right, parts
 from torch_reductions._measure.case import Case
 from torch_reductions._measure.results import Result, conditions, is_ceiling, keep, read, rows_of
 from torch_reductions._measure.timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CpuTimer, Timing, timer
@@ -76,9 +77,9 @@ FORMS = ("", "a column-major", "b column-major")
 @table("dtype form", [("float32", form) for form in FORMS] + [("bfloat16", ""), ("int64", ""), ("int8", "into int32")])
 def test_a_case_is_measured(matmul: ModuleType, runner: ModuleType, dtype: str, form: str) -> None:
     case = product(20, 30, 600, dtype=dtype, form=form)
-    a, b = matmul.factors(case, "cpu")
+    a, b = inputs_of(case, "cpu")
     assert (a.stride(0) == 1, b.stride(0) == 1) == ("a column" in form, "b column" in form)
-    result = matmul.ours(case, a, b)()
+    (result,) = parts(call_of(case, (a, b), "auto")())
     assert str(result.dtype) == f"torch.{case.output_dtype}"
     assert matmul.what_is_wrong(case, a, b, result, 512) == ""
     result[3, 4] += 1 if not a.is_floating_point() else result[3, 4].abs() + 1
@@ -91,9 +92,10 @@ def test_a_case_is_measured(matmul: ModuleType, runner: ModuleType, dtype: str, 
 def test_a_sum_is_measured(runner: ModuleType, form: str) -> None:
     add = importlib.import_module("add")
     case = Case("add", (20, 30), None, form=form)
-    input, other = add.operands(case, "cpu")
-    result = add.call_of(torch.add, case, input, other)()
-    assert case.moved == 4 * (1200 + other.numel()) and add.what_is_wrong(case, result, result) == ""
+    inputs = inputs_of(case, "cpu")
+    assert is_right(case, inputs, call_of(case, inputs, "auto")()) or form == "alpha"
+    (result,) = parts(call_of(case, inputs, None)())
+    assert case.moved == 4 * (1200 + inputs[1].numel()) and add.what_is_wrong(case, result, result) == ""
     assert add.what_is_wrong(case, result + 1, result) != ""
     measured = runner.measure_cpu(case, add.made, 0.0)
     assert set(measured.rows) == {"vectorized", "torch"} and not measured.wrong
@@ -254,14 +256,13 @@ def test_distances_are_measured(
 def test_a_wrong_rung_is_not_timed(
     matmul: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours = matmul.ours
+    def wrong(case: Case, inputs: Inputs, variant: str | None) -> Callable[[], Output]:
+        right = call_of(case, inputs, variant)
+        return (lambda: parts(right())[0] + 1) if variant == "blocked" else right
 
-    def wrong(case: object, a: torch.Tensor, b: torch.Tensor, variant: str = "auto") -> Call:
-        return (lambda: ours(case, a, b)() + 1) if variant == "blocked" else ours(case, a, b, variant)
-
-    monkeypatch.setattr(matmul, "ours", wrong)
+    monkeypatch.setattr(matmul, "call_of", wrong)
     case = product(20, 30, 600)
-    assert list(matmul.other_rungs(case, *matmul.factors(case, "cpu"))) == ["sequential"]
+    assert list(matmul.other_rungs(case, *inputs_of(case, "cpu"))) == ["sequential"]
     assert "by blocked: off by" in capsys.readouterr().out
 
 

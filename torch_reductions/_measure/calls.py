@@ -63,13 +63,17 @@ def inputs_of(case: Case, device: str) -> Inputs:
         return fill(torch.empty(shape, dtype=case.torch_dtype, device=device), case, generator)
 
     if case.of_matrices:
-        sizes = dict(zip("bmnk"[-len(case.shape) :], case.shape, strict=True))
-        return tuple(values(*(sizes[letter] for letter in letters)) for letters in MATRICES[case.function])
+        sizes, made = dict(zip("bmnk"[-len(case.shape) :], case.shape, strict=True)), []
+        for name, letters in zip("abc", MATRICES[case.function], strict=False):
+            across = f"{name} column-major" in case.form
+            x = values(*(sizes[letter] for letter in (letters[:-2] + letters[:-3:-1] if across else letters)))
+            made.append(x.mT if across else x)
+        return tuple(made)
     if case.of_grid:
         return (values(case.centers, 2),)
     x = values(*case.shape)
     if case.family == "add":
-        return x, values(*case.shape)
+        return x, second_operand(case, values)
     if case.family == "distance":
         return x, values(case.centers, case.shape[-1])
     if case.family == "recurrence":
@@ -77,6 +81,18 @@ def inputs_of(case: Case, device: str) -> Inputs:
     if case.family == "segment":
         return x, random_offsets(case.length, case.segments).to(device)
     return (x,)
+
+
+def second_operand(case: Case, values: Callable[..., torch.Tensor]) -> torch.Tensor:
+    """Of add, as the form says."""
+    *rest, columns = case.shape
+    if case.form == "a row":
+        return values(columns)
+    if case.form == "a column":
+        return values(*rest, 1)
+    if case.form == "transposed":
+        return values(*case.shape[::-1]).mT
+    return values(*rest, columns + 1)[..., 1:] if case.form == "sliced" else values(*case.shape)
 
 
 def segment_reduce(function: str, input: torch.Tensor, cu_seqlens: torch.Tensor, dim: int = 0) -> torch.Tensor:
@@ -104,10 +120,15 @@ def torch_name(case: Case) -> str:
     return "torch loop" if by_torch(case) is OF_ONE_TENSOR[case.function].reference else "torch"
 
 
-def call_of(case: Case, inputs: Inputs, variant: str | None) -> Callable[[], Output]:
+def call_of(case: Case, inputs: Inputs, variant: str | None, **options: object) -> Callable[[], Output]:
     """Ours by that variant; torch's for None."""
     function = by_torch(case) if variant is None else getattr(tr, case.function)
-    options: dict[str, object] = {} if variant is None else {"variant": variant}
+    if variant is not None:
+        options["variant"] = variant
+        if case.output_dtype != case.dtype:
+            options["out_dtype"] = getattr(torch, case.output_dtype)
+    if case.form == "alpha":
+        options["alpha"] = 1.5
     if case.of_grid:
         function = partial(function, *case.shape)
     if case.dim is not None:
