@@ -12,7 +12,7 @@ help:
 	@echo "make build    set-up, and the two libraries in torch_reductions/: minutes"
 	@echo "make test     set-up, build, the quick suite: a quarter of an hour; with progress, and a summary at the end"
 	@echo "make test-deep  every CUDA source, more schedules and cases, mutants, the fuzzer: most of an hour"
-	@echo "make demo     set-up, build, then every rung timed on this machine, and demo.png: a minute"
+	@echo "make demo     set-up, build, then every rung timed on this machine, and demo.svg: a minute"
 	@echo "make report   the CPU seconds of each compile"
 	@echo "make format   formats the sources;  make lint   checks format, style and types"
 	@echo "make clean    removes what was built, but not .venv"
@@ -54,5 +54,5 @@ lint: setup .venv-lint/made-for
 	@$(lint)/mypy --python-executable $(python)
 
 clean:
-	rm -rf build torch_reductions/*.so demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis .venv-lint
+	rm -rf build torch_reductions/*.so demo.svg .pytest_cache .mypy_cache .ruff_cache .hypothesis .venv-lint
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -12,10 +12,7 @@ wrong, a target was missed or torch was faster.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -23,41 +20,13 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 import cases  # noqa: E402
 import runner  # noqa: E402
-from cases import AddCase  # noqa: E402
-from runner import Result, fill  # noqa: E402
+from runner import Work  # noqa: E402
 
-import torch_reductions as tr  # noqa: E402
-from torch_reductions._timing import Call, CudaTimer, timer  # noqa: E402
-
-PRODUCTION = AddCase.production
+from torch_reductions._measure.calls import call_of, inputs_of, parts  # noqa: E402
+from torch_reductions._measure.case import Case  # noqa: E402
 
 
-def operands(case: AddCase, device: str | torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random, the second as the form says."""
-    made = partial(torch.empty, dtype=getattr(torch, case.dtype), device=device)
-    *rest, columns = case.shape
-    shape = {
-        "a row": (columns,),
-        "a column": (*rest, 1),
-        "transposed": case.shape[::-1],
-        "sliced": (*rest, columns + 1),
-    }.get(case.form, case.shape)
-    other = fill(made(shape), case)
-    if case.form == "transposed":
-        other = other.mT
-    elif case.form == "sliced":
-        other = other[..., 1:]
-    return fill(made(case.shape), case), other
-
-
-def call_of(
-    function: Callable[..., torch.Tensor], case: AddCase, input: torch.Tensor, other: torch.Tensor, **options: Any
-) -> Callable[[], torch.Tensor]:
-    factor = {"alpha": 1.5} if case.form == "alpha" else {}
-    return partial(function, input, other, **factor, **options)
-
-
-def what_is_wrong(case: AddCase, result: torch.Tensor, by_torch: torch.Tensor) -> str:
+def what_is_wrong(case: Case, result: torch.Tensor, by_torch: torch.Tensor) -> str:
     """Empty where the result is torch's: to a rounding where torch may round the product, too."""
     if case.form != "alpha":
         differ = int((result != by_torch).sum())
@@ -67,35 +36,17 @@ def what_is_wrong(case: AddCase, result: torch.Tensor, by_torch: torch.Tensor) -
     return "" if error <= allowed else f"off by {error:.3g}, and {allowed:.3g} is rounding"
 
 
-def measure_cuda(case: AddCase, memory: torch.Tensor, harness: CudaTimer, device: str, seconds: float) -> Result:
-    result = Result(case, device, PRODUCTION, tolerated=runner.ON_CUDA, nbytes=case.moved)
-    input, other = operands(case, memory.device)
-    call, by_torch = call_of(tr.add, case, input, other), call_of(torch.add, case, input, other)
-    result.wrong = what_is_wrong(case, call(), by_torch())
-    if not result.wrong:
-        calls: dict[str, Call] = {PRODUCTION: call, **runner.copy_calls(memory, case.moved)}
-        result.times = runner.compare(harness, calls, {"torch": by_torch}, seconds)
-    return result
-
-
-def measure_cpu(case: AddCase, device: str, seconds: float) -> Result:
-    result = Result(case, device, PRODUCTION, tolerated=runner.ON_CPU, nbytes=case.moved)
-    input, other = operands(case, "cpu")
-    call, by_torch = call_of(tr.add, case, input, other), call_of(torch.add, case, input, other)
-    result.wrong = what_is_wrong(case, call(), by_torch())
-    if not result.wrong:
-        result.times = timer("cpu").compare({PRODUCTION: call, "torch": by_torch}, seconds)
-    return result
+def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
+    inputs = inputs_of(case, device)
+    call, by_torch = call_of(case, inputs, "auto"), call_of(case, inputs, None)
+    wrong = what_is_wrong(case, *parts(call()), *parts(by_torch()))
+    return Work(wrong, case.moved, {case.production: call}, {"torch": by_torch})
 
 
 def main(argv: list[str] | None = None) -> int:
-    return runner.run_tables(
-        "add",
-        __doc__,
-        argv,
-        cuda=((cases.ADD_CUDA_TABLE, cases.add_rest), measure_cuda),
-        cpu=((cases.ADD_CPU_TABLE, cases.add_rest), measure_cpu),
-    )
+    parser = runner.parser(__doc__)
+    cuda, cpu = (cases.ADD_CUDA_TABLE, cases.add_rest), (cases.ADD_CPU_TABLE, cases.add_rest)
+    return runner.run("add", parser, parser.parse_args(argv), made, cuda, cpu)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
 
 import cases  # noqa: E402
-from cases import Case  # noqa: E402
 
-from torch_reductions._report.results import RESULTS, figure, rows_of, times  # noqa: E402
+from torch_reductions._measure.case import Case  # noqa: E402
+from torch_reductions._measure.charts import OF  # noqa: E402
+from torch_reductions._measure.results import RESULTS, Result, figure, read, spread, times  # noqa: E402
+from torch_reductions._measure.table import noise_beside_torch  # noqa: E402
 
 README = Path(__file__).parent.parent / "README.md"
 TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line is, and which there are
@@ -27,46 +29,42 @@ TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line
     "add": ("sum", cases.ADD_CUDA_TABLE, cases.ADD_CPU_TABLE),
     "distance": ("sum of squared distances", cases.DISTANCE_CUDA_TABLE, cases.DISTANCE_CPU_TABLE),
 }
-CEILINGS = {"read": "of the read ceiling", "copy": "of a copy", "roof": "of the roof"}
 
 
 def sections(family: str, results: Path) -> Iterator[str]:
     """One table for each device that has a CSV: the GPUs, then the CPU with two threads."""
-    _, on_cuda, on_two_threads = TABLES[family]
+    what, on_cuda, on_two_threads = TABLES[family]
     paths = sorted(results.glob(f"{family}_*.csv"), key=lambda path: (path.stem == f"{family}_cpu", path.stem))
     for path in paths:
         on_cpu = path.stem == f"{family}_cpu"
-        rows = [row for row in rows_of(path) if row["variant"] == on_cuda[0].production]
-        if on_cpu:
-            rows = [row for row in rows if row["device"].endswith(", 2 threads")]
-        wanted = on_two_threads if on_cpu else on_cuda
-        found = {tuple(row[column] for column in wanted[0].columns): row for row in rows}
-        shown = [(case, found[case.key]) for case in wanted if case.key in found]
+        kept = [result for result in read(path) if result.case.production in result.rows]
+        found = {result.case: result for result in kept if not on_cpu or result.device.endswith(", 2 threads")}
+        shown = [found[case] for case in (on_two_threads if on_cpu else on_cuda) if case in found]
         if shown:
-            yield section(family, shown, on_cpu)
+            yield section(what, f"benchmarks/{family}.py" + " --cpu" * on_cpu, shown, on_cpu)
 
 
-def section(family: str, shown: Sequence[tuple[Case, dict[str, str]]], on_cpu: bool) -> str:
-    def known(column: str) -> str:
-        return ", ".join(sorted({row[column] for _, row in shown}))
+def section(what: str, command: str, shown: Sequence[Result], on_cpu: bool) -> str:
+    def known(condition: str) -> str:
+        return ", ".join(sorted({result.conditions[condition] for result in shown}))
 
-    ceiling = shown[0][0].ceiling
-    command = f"benchmarks/{family}.py" + (" --cpu" if on_cpu else "")
-    cache = "" if on_cpu else ", cold cache"
+    cache, of = ("", "") if on_cpu else (", cold cache", f" {OF[shown[0].case.ceiling]} |")
     lines = [
         f"**{known('device')}**, torch {known('torch_version')}{cache}, median microseconds, {known('date')}: "
         f"`python {command}`",
         "",
-        f"| {TABLES[family][0]} | torch | ours | times as fast |" + ("" if on_cpu else f" {CEILINGS[ceiling]} |"),
-        "|---|--:|--:|--:|" + ("" if on_cpu else "--:|"),
+        f"| {what} | torch | ours | p20–p80 | times as fast |{of}",
+        "|---|--:|--:|--:|--:|" + ("--:|" if of else ""),
     ]
-    for case, row in shown:
-        us, found = float(row["median_us"]), row[f"share_of_{ceiling}"]
-        share = "" if on_cpu else f" {float(found):.0%} |" if found else " |"
-        torch_us = float(row["torch_us"]) if row["torch_us"] else None  # of integers torch has no product on a GPU
-        by_torch, ratio = (figure(torch_us), times(torch_us / us)) if torch_us else ("none", "")
-        lines.append(f"| {case.name} | {by_torch} | {figure(us)} | {ratio} |{share}")
-    return "\n".join(lines)
+    for result in shown:
+        timing, share = result.rows[result.case.production].timing, result.share(result.case.production)
+        percent = "" if on_cpu else f" {share:.0%} |" if share else " |"
+        torch_us = result.us("torch")  # of integers torch has no product on a GPU
+        by_torch, ratio = (figure(torch_us), times(torch_us / timing.median)) if torch_us else ("none", "")
+        us = f"{figure(timing.median)} | {spread(timing)}"
+        lines.append(f"| {result.case.name} | {by_torch} | {us} | {ratio} |{percent}")
+    said = noise_beside_torch(shown)
+    return "\n".join([*lines, *(["", said] if said else [])])
 
 
 def updated(readme: str, results: Path = RESULTS) -> str:

@@ -12,7 +12,6 @@ result was wrong, a target was missed or torch was faster.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
 
@@ -22,28 +21,25 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 import cases  # noqa: E402
 import runner  # noqa: E402
-from cases import Case  # noqa: E402
-from runner import CUB_DTYPES, Result, fill  # noqa: E402
+from runner import CUB_DTYPES, Work  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions._timing import CudaTimer, bytes_moved, timer  # noqa: E402
-
-
-def call_of(module: object, case: Case, x: torch.Tensor, **options: object) -> Callable[[], torch.Tensor]:
-    function = getattr(module, case.function)
-    if case.dim is None:
-        return lambda: function(x, **options)
-    return lambda: function(x, dim=case.dim, **options)
+from torch_reductions._measure.calls import call_of, fill, parts  # noqa: E402
+from torch_reductions._measure.case import Case  # noqa: E402
+from torch_reductions._measure.results import HOST, Result, conditions, device_name, rows_of  # noqa: E402
+from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 
 
 def what_is_wrong(case: Case, x: torch.Tensor, result: torch.Tensor) -> str:
     """Empty where the result is right: exact, or within the rounding of a sum of random signs."""
     if not x.is_floating_point() or case.function in ("amax", "amin", "argmax", "argmin"):
-        differ = (result != call_of(torch, case, x)()).sum().item()
+        (expected,) = parts(call_of(case, (x,), None)())
+        differ = (result != expected).sum().item()
         return f"{differ} of {result.numel()} results differ from torch's" if differ else ""
     if case.function == "prod":  # factors near 1 round with a bias in any tree: the CPU has the same bits
-        return "" if torch.equal(result.cpu(), call_of(tr, case, x.cpu())()) else "not the bits of the CPU"
-    expected = call_of(torch, case, x, dtype=torch.float64)()
+        (expected,) = parts(call_of(case, (x.cpu(),), "auto")())
+        return "" if torch.equal(result.cpu(), expected) else "not the bits of the CPU"
+    (expected,) = parts(call_of(case, (x,), None, dtype=torch.float64)())
     largest = expected.abs().max().item()
     accumulator = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32)
     growth = {"sum": sqrt(case.length), "mean": 1 / sqrt(case.length)}
@@ -52,50 +48,30 @@ def what_is_wrong(case: Case, x: torch.Tensor, result: torch.Tensor) -> str:
     return "" if error <= allowed else f"off by {error:.3g}, and {allowed:.3g} is rounding"
 
 
-def measure_cuda(case: Case, memory: torch.Tensor, harness: CudaTimer, device: str, seconds: float) -> Result:
-    result = Result(case, device, tolerated=runner.ON_CUDA)
-    x = fill(memory[: case.nbytes].view(getattr(torch, case.dtype)).view(case.shape), case)
-    calls = {"ordered": call_of(tr, case, x, variant="ordered"), "torch": call_of(torch, case, x)}
-    if case.dim is None and case.dtype in CUB_DTYPES and "cub" in tr.variants(case.function, "cuda"):
-        calls["cub"] = call_of(tr, case, x, variant="cub")
-    output = calls["ordered"]()
-    result.wrong = what_is_wrong(case, x, output)
-    result.nbytes = bytes_moved(x, output)
-    if not result.wrong:
-        result.times = harness.compare({**calls, **harness.read_calls(memory, result.nbytes)}, seconds)
-    return result
+def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
+    x = runner.input_of(case, device, memory)
+    calls: dict[str, Call] = {
+        name: call_of(case, (x,), variant) for name, variant in (("ordered", "ordered"), ("torch", None))
+    }
+    if case.dim is None and case.dtype in CUB_DTYPES and "cub" in tr.variants(case.function, device):
+        calls["cub"] = call_of(case, (x,), "cub")
+    (output,) = parts(call_of(case, (x,), "ordered")())
+    return Work(what_is_wrong(case, x, output), bytes_moved(x, output), calls)
 
 
 def measure_host_time() -> Result:
     """What a call on 100 elements costs the host: at most twice torch.sum's."""
-    case = Case("sum", (100,), None, ratio=0.5)
-    x = fill(torch.empty(case.shape, device="cuda"), case)
-    times = runner.cuda_timer().host_time({"host time": call_of(tr, case, x), "torch": call_of(torch, case, x)})
-    return Result(case, torch.cuda.get_device_name(), "host time", times=times, nbytes=case.nbytes)
-
-
-def measure_cpu(case: Case, device: str, seconds: float) -> Result:
-    result = Result(case, device, tolerated=runner.ON_CPU)
-    x = fill(torch.empty(case.shape, dtype=getattr(torch, case.dtype)), case)
-    calls = {"ordered": call_of(tr, case, x, variant="ordered"), "torch": call_of(torch, case, x)}
-    output = calls["ordered"]()
-    result.wrong = what_is_wrong(case, x, output)
-    result.nbytes = bytes_moved(x, output)
-    if not result.wrong:
-        result.times = timer("cpu").compare(calls, seconds)
-    return result
+    case, harness = Case("sum", (100,), None, ratio=0.5), runner.cuda_timer()
+    x = fill(torch.empty(case.shape, device=harness.device), case)
+    timings = harness.host_time({HOST: call_of(case, (x,), "auto"), "torch": call_of(case, (x,), None)})
+    return Result(case, conditions(device_name(harness.device.type)), rows_of(case, timings, case.nbytes))
 
 
 def main(argv: list[str] | None = None) -> int:
-    return runner.run_tables(
-        "reduce",
-        __doc__,
-        argv,
-        cuda=((cases.CUDA_TABLE, cases.cuda_sweep), measure_cuda),
-        cpu=((cases.CPU_TABLE, cases.cpu_sweep), measure_cpu),
-        counts=(2, 1),
-        beside=measure_host_time,
-    )
+    parser = runner.parser(__doc__)
+    cuda, cpu = (cases.CUDA_TABLE, cases.cuda_sweep), (cases.CPU_TABLE, cases.cpu_sweep)
+    options = parser.parse_args(argv)
+    return runner.run("reduce", parser, options, made, cuda, cpu, counts=(2, 1), beside=measure_host_time)
 
 
 if __name__ == "__main__":

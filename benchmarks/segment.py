@@ -12,8 +12,6 @@ writes the README's table. The exit status is 1 where a result was wrong or torc
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from math import sqrt
 from pathlib import Path
 
@@ -23,27 +21,18 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 import cases  # noqa: E402
 import runner  # noqa: E402
-from cases import SegmentCase  # noqa: E402
-from runner import Result, fill  # noqa: E402
+from runner import Work  # noqa: E402
 
-import torch_reductions as tr  # noqa: E402
-from torch_reductions._bench import random_offsets, segment_reduce  # noqa: E402
-from torch_reductions._timing import Call, CudaTimer, bytes_moved, timer  # noqa: E402
-
-
-def ours(case: SegmentCase, x: torch.Tensor, offsets: torch.Tensor) -> Callable[[], torch.Tensor]:
-    return partial(getattr(tr, case.function), x, offsets, case.dim)
+from torch_reductions._measure.calls import call_of, parts, random_offsets, segment_reduce  # noqa: E402
+from torch_reductions._measure.case import Case  # noqa: E402
+from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 
 
-def torchs(case: SegmentCase, x: torch.Tensor, offsets: torch.Tensor) -> dict[str, Call]:
-    """torch's, which knows segments along the first dim alone."""
-    return {"torch": partial(segment_reduce, case.function, x, offsets)} if case.dim == 0 else {}
-
-
-def what_is_wrong(case: SegmentCase, x: torch.Tensor, offsets: torch.Tensor, result: torch.Tensor) -> str:
+def what_is_wrong(case: Case, x: torch.Tensor, offsets: torch.Tensor, result: torch.Tensor) -> str:
     """Empty where the result is right: exact, or within the rounding of a sum of random signs."""
     if case.function == "segment_prod" and x.is_cuda:  # factors near 1 round with a bias in any tree
-        return "" if torch.equal(result.cpu(), ours(case, x.cpu(), offsets.cpu())()) else "not the bits of the CPU"
+        (expected,) = parts(call_of(case, (x.cpu(), offsets.cpu()), "auto")())
+        return "" if torch.equal(result.cpu(), expected) else "not the bits of the CPU"
     assert case.dim is not None
     first = x.movedim(case.dim, 0).contiguous()
     if case.function in ("segment_amax", "segment_amin"):
@@ -64,41 +53,22 @@ def what_is_wrong(case: SegmentCase, x: torch.Tensor, offsets: torch.Tensor, res
     return "" if error <= allowed else f"off by {error:.3g}, and {allowed:.3g} is rounding"
 
 
-def measure_cuda(case: SegmentCase, memory: torch.Tensor, harness: CudaTimer, device: str, seconds: float) -> Result:
-    result = Result(case, device, tolerated=runner.ON_CUDA)
-    x = fill(memory[: case.nbytes].view(getattr(torch, case.dtype)).view(case.shape), case)
-    offsets = random_offsets(case.length, case.segments).to(x.device)
-    call = ours(case, x, offsets)
-    output = call()
-    result.wrong = what_is_wrong(case, x, offsets, output)
-    result.nbytes = bytes_moved(x, offsets, output)
-    if not result.wrong:
-        calls = {"ordered": call, **harness.read_calls(memory, result.nbytes)}
-        result.times = runner.compare(harness, calls, torchs(case, x, offsets), seconds)
-    return result
-
-
-def measure_cpu(case: SegmentCase, device: str, seconds: float) -> Result:
-    result = Result(case, device, tolerated=runner.ON_CPU)
-    x = fill(torch.empty(case.shape, dtype=getattr(torch, case.dtype)), case)
-    offsets = random_offsets(case.length, case.segments)
-    call = ours(case, x, offsets)
-    output = call()
-    result.wrong = what_is_wrong(case, x, offsets, output)
-    result.nbytes = bytes_moved(x, offsets, output)
-    if not result.wrong:
-        result.times = timer("cpu").compare({"ordered": call, **torchs(case, x, offsets)}, seconds)
-    return result
+def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
+    x = runner.input_of(case, device, memory)
+    offsets = random_offsets(case.length, case.segments).to(device)
+    call = call_of(case, (x, offsets), "auto")
+    (output,) = parts(call())
+    wrong = what_is_wrong(case, x, offsets, output)
+    # torch's knows segments along the first dim alone.
+    by_torch: dict[str, Call] = {"torch": call_of(case, (x, offsets), None)} if case.dim == 0 else {}
+    return Work(wrong, bytes_moved(x, offsets, output), {"ordered": call}, by_torch)
 
 
 def main(argv: list[str] | None = None) -> int:
-    return runner.run_tables(
-        "segment",
-        __doc__,
-        argv,
-        cuda=((cases.SEGMENT_CUDA_TABLE, cases.segment_cuda_rest), measure_cuda),
-        cpu=((cases.SEGMENT_CPU_TABLE, cases.segment_cpu_rest), measure_cpu),
-    )
+    parser = runner.parser(__doc__)
+    cuda = cases.SEGMENT_CUDA_TABLE, cases.segment_cuda_rest
+    cpu = cases.SEGMENT_CPU_TABLE, cases.segment_cpu_rest
+    return runner.run("segment", parser, parser.parse_args(argv), made, cuda, cpu)
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ def bench(argv: Sequence[str]) -> int:
 
 
 def demo(argv: Sequence[str]) -> int:
-    """Runs, checks and times every variant, and draws demo.png."""
+    """Runs, checks and times every variant, and draws demo.svg."""
     from ._bench import demo as run
 
     return run(argv)

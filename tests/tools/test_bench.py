@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -17,40 +19,48 @@ from helpers import table
 import torch_reductions as tr
 from torch_reductions import _bench as bench
 from torch_reductions._ladder import FAMILIES, check_variant, ladder
-from torch_reductions._report import charts, results
-from torch_reductions._timing import Call, CpuTimer, CudaTimer, Timing, clocks, timer
+from torch_reductions._measure import calls, charts, measure, results
+from torch_reductions._measure import table as tables
+from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, is_right, parts
+from torch_reductions._measure.case import FAMILY_OF, Case
+from torch_reductions._measure.results import Result, Row, is_ceiling
+from torch_reductions._measure.timing import Call, CpuTimer, CudaTimer, Timing, clocks, timer
 from torch_reductions.catalog import ADDITIONS, DISTANCES, OPERATORS
 
 
-def problem(function: str, dtype: torch.dtype = torch.float32) -> bench.Problem:
-    family = bench.FUNCTIONS[function]
+def case_of(function: str, dtype: str = "float32") -> Case:
+    family = FAMILY_OF[function]
     if family == "matmul":
-        batched = "b" in "".join(bench.MATRICES[function])
-        return bench.Problem(function, (*((3,) if batched else ()), 30, 20, 70), None, dtype)
+        batched = "b" in "".join(calls.MATRICES[function])
+        return Case(function, (*((3,) if batched else ()), 30, 20, 70), None, dtype)
     if family == "add":
-        return bench.Problem(function, (70, 9), None, dtype)
+        return Case(function, (70, 9), None, dtype)
     if family == "distance":
-        return bench.Problem(function, (70, 9), None, dtype, centers=5)
-    return bench.Problem(function, (70, 9), 0, dtype, segments=5 if family == "segment" else 0)
+        return Case(function, (70, 9), None, dtype, centers=5)
+    return Case(function, (70, 9), 0, dtype, segments=5 if family == "segment" else 0)
 
 
-TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int32)
+def rows_of(result: Result) -> list[str]:
+    return list(result.rows)
+
+
+TYPES = ("float32", "float64", "bfloat16", "int32")
 KNOWN = {
-    **{o.name: o.dtypes for o in (*OPERATORS, *ADDITIONS, *DISTANCES)},
-    **dict.fromkeys(bench.MATRICES, (*TYPES, torch.int8)),
+    **{o.name: [str(dtype).removeprefix("torch.") for dtype in o.dtypes] for o in (*OPERATORS, *ADDITIONS, *DISTANCES)},
+    **dict.fromkeys(calls.MATRICES, (*TYPES, "int8")),
 }
 
 
 @table("function dtype", [(name, dtype) for name, known in KNOWN.items() for dtype in TYPES if dtype in known])
-def test_right_and_wrong_results(function: str, dtype: torch.dtype) -> None:
-    given = problem(function, dtype)
-    inputs = given.data("cpu")
-    for variant in bench.rungs_of_type(given, "cpu"):
-        assert given.is_right(inputs, given.call(inputs, variant)())
-    results = bench.parts(given.call(inputs, "auto")())
-    for result in results:
-        result.view(-1)[-1] += result.view(-1)[-1].abs() + 1
-    assert not given.is_right(inputs, results)
+def test_right_and_wrong_results(function: str, dtype: str) -> None:
+    given = case_of(function, dtype)
+    inputs = inputs_of(given, "cpu")
+    for variant in measure.rungs_of_type(given, "cpu"):
+        assert is_right(given, inputs, call_of(given, inputs, variant)())
+    outputs = parts(call_of(given, inputs, "auto")())
+    for output in outputs:
+        output.view(-1)[-1] += output.view(-1)[-1].abs() + 1
+    assert not is_right(given, inputs, outputs)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -59,7 +69,7 @@ def test_every_family_is_in_the_demo(family: str) -> None:
 
 
 def test_every_function_can_be_timed() -> None:
-    assert set(bench.FUNCTIONS) == {function for family in FAMILIES for function in ladder(family)[0].functions}
+    assert set(FAMILY_OF) == {function for family in FAMILIES for function in ladder(family)[0].functions}
 
 
 SHAPES = {"sum": "70x9", "cumsum": "70x9", "linear_recurrence": "70x9", "segment_mean": "70x9"}
@@ -73,7 +83,7 @@ def test_bench(function: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.bench([function, *small]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in tr.variants(function)) and "NO" not in printed
-    assert ("Gop/s" in printed) == (bench.FUNCTIONS[function] == "matmul")
+    assert ("Gop/s" in printed) == (FAMILY_OF[function] == "matmul")
 
 
 def test_products_by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,16 +93,16 @@ def test_products_by_operations(monkeypatch: pytest.MonkeyPatch) -> None:
         def compare(self, calls: Mapping[str, Call], seconds: float = 0.5) -> dict[str, Timing]:
             return {name: Timing(1.0, 1.0, 1.0, 1) for name in calls}
 
-    monkeypatch.setattr(bench, "timer", lambda device: Microsecond())
-    given = problem("bmm", torch.int32)
-    lines = bench.measure(given, "cpu", ["sequential", "ordered"], 0.5)
-    assert [line.variant for line in lines] == ["torch", "sequential", "ordered"]
-    assert {line.rate for line in lines} == {2 * 3 * 30 * 20 * 70 / 1e3} and lines[0].problem.unit == "Gop/s"
+    monkeypatch.setattr(measure, "timer", lambda device: Microsecond())
+    result = measure.measure(case_of("bmm", "int32"), "cpu", ["sequential", "ordered"], 0.5)
+    assert rows_of(result) == ["torch", "sequential", "ordered"]
+    rates = {tables.cells(result, name)["Gop/s"] for name in result.rows}
+    assert rates == {tables.number(2 * 3 * 30 * 20 * 70 / 1e3)}
 
 
 def test_both_clocks(capsys: pytest.CaptureFixture[str]) -> None:
     """Every rung by the device's clock and by the host's; on a CPU they are one."""
-    bench.print_clocks(problem("add"), "cpu")
+    bench.print_clocks(case_of("add"), "cpu")
     lines = capsys.readouterr().out.splitlines()
     assert "by events" in lines[2] and [line.split()[0] for line in lines[3:]] == tr.variants("add")
     assert all(line.count(" us") == 2 for line in lines[3:])
@@ -111,17 +121,17 @@ def test_a_product_that_torch_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
             raise NotImplementedError("\"addmm_cuda\" not implemented for 'Int'")
         return torch.matmul(*tensors)
 
-    monkeypatch.setattr(bench.Problem, "by_torch", property(lambda self: lacking))
-    given = problem("mm", torch.int32)
-    lines = bench.measure(given, "cpu", ["ordered"], 0)
-    assert [(line.variant, line.ratio, line.right) for line in lines] == [("ordered", None, True)]
-    assert lines[0].cells[3:] == ("", "yes")
-    assert not given.is_right(given.data("cpu"), torch.zeros(30, 20, dtype=torch.int32))
+    monkeypatch.setattr(calls, "by_torch", lambda case: lacking)
+    given = case_of("mm", "int32")
+    result = measure.measure(given, "cpu", ["ordered"], 0)
+    assert rows_of(result) == ["ordered"] and result.ratio is None and not result.rows["ordered"].wrong
+    assert tables.cells(result, "ordered")["x torch"] == ""
+    assert not is_right(given, inputs_of(given, "cpu"), torch.zeros(30, 20, dtype=torch.int32))
 
 
 def test_sizes_of_tiles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The textbook's experiment: every size, the best one marked, and the idea from the ladder."""
-    given = problem("mm")
+    given = case_of("mm")
     known = [replace(ladder("matmul")[0], name=f"register_tile:{t}", row="register_tile") for t in (1, 2, 64)]
     seen = []
 
@@ -131,7 +141,7 @@ def test_sizes_of_tiles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             return dict(zip(calls, (84.0, 42.0, 420.0), strict=True))
 
     monkeypatch.setattr(bench, "ladder", lambda family: known)
-    monkeypatch.setattr(bench.tr, "variants", lambda function, device: [rung.name for rung in known])
+    monkeypatch.setattr(bench, "rungs_of_type", lambda case, device: [rung.name for rung in known])
     monkeypatch.setattr(bench, "timer", lambda device: Fixed())
     bench.print_tiles(given, "cpu")
     title, idea, *rows = capsys.readouterr().out.strip().splitlines()
@@ -157,12 +167,11 @@ def test_ratios_are_those_of_the_printed_times(monkeypatch: pytest.MonkeyPatch) 
             compared.append(seconds)
             return {name: Timing(30.0 + i, 1.0, 99.0, 1) for i, name in enumerate(calls)}
 
-    monkeypatch.setattr(bench, "timer", lambda device: Slower())
-    lines = bench.measure(problem("sum"), "cpu", ["sequential", "ordered"], 0.5)
-    assert [line.variant for line in lines] == ["copy", "torch", "sequential", "ordered"] and compared == [2.0]
-    torch_us = lines[1].timing.median
-    assert [line.ratio for line in lines] == [None, *(torch_us / line.timing.median for line in lines[1:])]
-    assert [line.cells[3] for line in lines] == ["", "1.00", "0.97", "0.94"]
+    monkeypatch.setattr(measure, "timer", lambda device: Slower())
+    result = measure.measure(case_of("sum"), "cpu", ["sequential", "ordered"], 0.5)
+    assert rows_of(result) == ["copy", "torch", "sequential", "ordered"] and compared == [2.0]
+    assert [tables.cells(result, name)["x torch"] for name in result.rows] == ["", "1.00", "0.97", "0.94"]
+    assert result.ratio == 31.0 / 33.0
 
 
 def test_a_loop_of_torch_is_called_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,50 +181,46 @@ def test_a_loop_of_torch_is_called_one(capsys: pytest.CaptureFixture[str]) -> No
     assert "torch loop" not in capsys.readouterr().out
     assert bench.bench(["linear_recurrence", *small]) == 0
     assert capsys.readouterr().out.count("torch loop") == 2  # the row, and the legend
-    assert problem("segment_sum").torch_name == "torch"
-    assert problem("segment_sum", torch.int32).torch_name == "torch loop"
+    assert calls.torch_name(case_of("segment_sum")) == "torch"
+    assert calls.torch_name(case_of("segment_sum", "int32")) == "torch loop"
 
 
 def test_the_columns_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.bench(["--shape", "70x9", "--device", "cpu", "--seconds", "0"]) == 0
     printed = capsys.readouterr().out
-    assert all(f"{heading}: " in printed for heading in ("time", "GB/s", "x torch", "copy", "right"))
+    assert all(f"{heading}: " in printed for heading in ("time", "p20–p80", "GB/s", "x torch", "copy", "right"))
 
 
 def test_a_rung_that_lacks_the_type_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As the textbook's rungs on CUDA lack half precision; those of the CPU take every type."""
-    call = bench.Problem.call
 
-    def lacking(self: bench.Problem, inputs: bench.Inputs, variant: str | None) -> Callable[[], bench.Result]:
+    def lacking(case: Case, inputs: Inputs, variant: str | None) -> Callable[[], Output]:
         if variant != "threaded":
-            return call(self, inputs, variant)
+            return call_of(case, inputs, variant)
         return lambda: check_variant("cumsum", 70, torch.bfloat16, "cuda")
 
-    monkeypatch.setattr(bench.Problem, "call", lacking)
-    lines = bench.measure(problem("cumsum"), "cpu", ["threaded", "ordered"], 0)
-    assert [line.variant for line in lines] == ["copy", "torch", "ordered"]
+    monkeypatch.setattr(measure, "call_of", lacking)
+    result = measure.measure(case_of("cumsum"), "cpu", ["threaded", "ordered"], 0)
+    assert rows_of(result) == ["copy", "torch", "ordered"]
     assert re.search(r" threads?: threaded$", capsys.readouterr().out, re.MULTILINE)
 
 
 @table("message refused", [("variant 'x' needs a GPU of compute capability 9.0", True), ("out of memory", False)])
 def test_what_this_gpu_lacks(message: str, refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = bench.Problem.call
-
-    def failing(self: bench.Problem, inputs: bench.Inputs, variant: str | None) -> Callable[[], bench.Result]:
-        def fail() -> bench.Result:
+    def failing(case: Case, inputs: Inputs, variant: str | None) -> Callable[[], Output]:
+        def fail() -> Output:
             raise RuntimeError(message)
 
-        return fail if variant == "blocked" else call(self, inputs, variant)
+        return fail if variant == "blocked" else call_of(case, inputs, variant)
 
-    monkeypatch.setattr(bench.Problem, "call", failing)
+    monkeypatch.setattr(measure, "call_of", failing)
     if not refused:
         with pytest.raises(RuntimeError, match=message):
-            bench.measure(problem("mm"), "cpu", ["blocked", "ordered"], 0)
+            measure.measure(case_of("mm"), "cpu", ["blocked", "ordered"], 0)
     else:
-        lines = bench.measure(problem("mm"), "cpu", ["blocked", "ordered"], 0)
-        assert [line.variant for line in lines] == ["torch", "ordered"]
+        assert rows_of(measure.measure(case_of("mm"), "cpu", ["blocked", "ordered"], 0)) == ["torch", "ordered"]
 
 
 def test_what_has_no_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,33 +255,40 @@ def test_bench_refuses(function_and_wrong: tuple[str, ...], capsys: pytest.Captu
     assert f"{wrong[0]} {wrong[1]}: " in capsys.readouterr().err
 
 
+def made_up(case: Case, rows: Mapping[str, Row], device: str = "some CPU") -> Result:
+    return Result(case, results.conditions(device), dict(rows))
+
+
+ONCE = Timing(1.0, 1.0, 1.0, 1)
+
+
 def test_picture(tmp_path: Path) -> None:
-    """Of the GPU's rungs, too: a bar for each, and a dot for each block size."""
-    pytest.importorskip("matplotlib")
-    once = Timing(1.0, 1.0, 1.0, 1)
-    lines = []
-    for given in map(problem, ("sum", "cumsum", "linear_recurrence", "segment_sum", "mm", "sum_squared_distances")):
-        if not given.of_matrices:
-            lines.append(bench.Line("cpu", given, "copy", once, 200.0, None, True))
-        for i, variant in enumerate(["torch", *tr.variants(given.function, "cuda")]):
-            right = variant not in ("two_level", "look_back:128")
-            lines.append(bench.Line("cpu", given, variant, once, 10.0 * i, 1.0, right))
-    assert any(map(bench.has_block_size, lines))
-    path = tmp_path / "demo.png"
-    assert bench.draw(lines, path)
-    assert path.stat().st_size > 10_000
-    assert {bench.rung_of(line) for line in lines if bench.has_block_size(line)} == {
-        *("scan_then_fan", "reduce_then_scan", "two_level", "two_level_zero_padded", "look_back")
-    }
+    """Of the GPU's rungs, too: a bar for each, and a dot for each block size; what is wrong is called wrong."""
+    every = []
+    for given in map(case_of, ("sum", "cumsum", "linear_recurrence", "segment_sum", "mm", "sum_squared_distances")):
+        rows = {"torch": Row(ONCE)}
+        for i, variant in enumerate(tr.variants(given.function, "cuda")):
+            us = Timing(100.0 - i, 90.0, 110.0, 10)
+            rows[variant] = Row(us, wrong="not torch's" if variant == "two_level" else "")
+        every.append(made_up(given, rows))
+    path = tmp_path / "demo.svg"
+    bench.draw(every, path)
+    text = path.read_text()
+    ElementTree.fromstring(text)
+    sizes = [rung for rung in ladder("scan") if rung.block_size]
+    assert sizes and text.count('<circle class="ink"') == len(sizes) + 1  # and the one that says what it is
+    bars = [rung.name for result in every for rung in result.rungs]
+    assert text.count("<rect class=") == len(bars) + len(every) and text.count('class="wrong"') == 1
+    assert all(f">{name}<" in text or f">{name} (auto)<" in text for name in bars) and ">wrong<" in text
 
 
 # --- Families, their peers and every figure ---------------------------------------------------------------------------
 
 SMALL = [
-    bench.Problem("sum", (70, 9), None, torch.float32),
-    bench.Problem("sum", (70, 9), 1, torch.float32),
-    bench.Problem("cumsum", (70, 9), 1, torch.float32),
-    bench.Problem("mm", (20, 30, 40), None, torch.float32),
+    Case("sum", (70, 9), None),
+    Case("sum", (70, 9), 1),
+    Case("cumsum", (70, 9), 1),
+    Case("mm", (20, 30, 40)),
 ]
 SHORTLY = ["--device", "cpu", "--seconds", "0"]
 
@@ -284,7 +296,7 @@ SHORTLY = ["--device", "cpu", "--seconds", "0"]
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "demo_of", lambda device: SMALL)
-    monkeypatch.setattr(bench, "by_compiler", lambda problem, inputs: {})  # seconds for each
+    monkeypatch.setattr(measure, "by_compiler", lambda function, inputs, name: {})  # seconds for each
 
 
 def test_bench_of_a_family(small: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -292,17 +304,22 @@ def test_bench_of_a_family(small: None, capsys: pytest.CaptureFixture[str]) -> N
     pytest.importorskip("numpy")
     assert bench.bench(["reduce", *SHORTLY]) == 0
     printed = capsys.readouterr().out
-    assert printed.count("CPU, ") == 2 and "sequential" in printed and "numpy" in printed and "cumsum" not in printed
+    device = results.device_name("cpu")
+    assert (
+        printed.count(f"{device}: ") == 2 and "sequential" in printed and "numpy" in printed and "cumsum" not in printed
+    )
     assert bench.bench(["matmul", *SHORTLY]) == 0
-    assert "mm, m × n × k = 20 × 30 × 40" in capsys.readouterr().out
+    assert "mm 20x30x40 float32" in capsys.readouterr().out
     assert bench.bench(["matmul", "--shape", "5x6x7", *SHORTLY]) == 0
-    assert "matmul, m × n × k = 5 × 6 × 7" in capsys.readouterr().out
+    assert "matmul 5x6x7 float32" in capsys.readouterr().out
 
 
 def test_bench_of_every_family(small: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.bench(["--quick", *SHORTLY]) == 0
     printed = capsys.readouterr().out
-    assert printed.count("CPU, ") == 3 and "numpy" not in printed  # one of each family, and no peers
+    assert (
+        printed.count(f"{results.device_name('cpu')}: ") == 3 and "numpy" not in printed
+    )  # one of each family, and no peers
     with pytest.raises(SystemExit):
         bench.bench(["reduce", "--shape", "5", *SHORTLY])
     assert "reduce is a family" in capsys.readouterr().err
@@ -312,41 +329,61 @@ def test_saved_rows(small: None, tmp_path: Path) -> None:
     """One format for every family, which the report reads; what is measured again replaces its rows."""
     for _ in range(2):
         assert bench.bench(["--save", "--results", str(tmp_path), *SHORTLY]) == 0
-    cases = results.read(tmp_path)
-    assert len(cases) == len(SMALL) and {case.family for case in cases} == {"reduce", "scan", "matmul"}
-    assert {case.shape for case in cases} == {given.shape for given in SMALL}
-    assert all({"ordered", "sequential", "torch"} <= set(case.rows) for case in cases)
-    assert all(case.ratio and row["date"] and row["version"] for case in cases for row in case.rows.values())
-    assert len(charts.ladders([case for case in cases if case.family == "reduce"])) == 2
-    names = "sum 70 x 9 all", "sum 70 x 9 dim 1", "cumsum 70 x 9 dim 1", "mm 20 x 30 x 40"
-    assert {case.name for case in cases} == {f"{name} float32" for name in names}
+    kept = results.read(tmp_path)
+    assert [result.case for result in kept] == SMALL
+    assert {result.case.family for result in kept} == {"reduce", "scan", "matmul"}
+    assert all({"ordered", "sequential", "torch"} <= set(result.rows) for result in kept)
+    assert all(result.ratio and result.conditions["date"] and result.conditions["version"] for result in kept)
+    assert len(charts.ladders([result for result in kept if result.case.family == "reduce"])) == 2
+    names = "sum 70x9 all", "sum 70x9 dim 1", "cumsum 70x9 dim 1", "mm 20x30x40"
+    assert {result.case.name for result in kept} == {f"{name} float32" for name in names}
 
 
 def test_wrong_results_are_not_kept(tmp_path: Path) -> None:
-    once = Timing(1.0, 1.0, 1.0, 1)
-    lines = [bench.Line("cpu", SMALL[0], name, once, 1.0, 1.0, name == "ordered") for name in ("ordered", "threaded")]
-    bench.save(lines, tmp_path)
-    (case,) = results.read(tmp_path)
-    assert list(case.rows) == ["ordered"]
+    rows = {name: Row(ONCE, wrong="" if name == "ordered" else "not torch's") for name in ("ordered", "threaded")}
+    bench.save([made_up(SMALL[0], rows)], tmp_path)
+    (kept,) = results.read(tmp_path)
+    assert list(kept.rows) == ["ordered"]
 
 
-@pytest.mark.parametrize("function", bench.NUMPY)
+def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
+    """Such as one of an older format."""
+    path = tmp_path / "ladder_cpu.csv"
+    path.write_text("family,function\nreduce,sum\n")
+    with pytest.raises(ValueError, match=r"ladder_cpu\.csv is no file of results"):
+        bench.save([made_up(SMALL[0], {"ordered": Row(ONCE)})], tmp_path)
+    assert path.read_text() == "family,function\nreduce,sum\n"
+
+
+@table(
+    "function segments centers",
+    [("cumsum", 7, 0), ("segment_sum", 7, 0), ("sum_squared_distances", 0, 7), ("sum", 0, 0)],
+)
+def test_a_case_is_read_as_it_was_written(function: str, segments: int, centers: int) -> None:
+    """What it must reach is no part of it."""
+    dim = 1 if function == "cumsum" else None
+    given = Case(function, (70, 9), dim, "bfloat16", "out=", segments, centers, ratio=2.0)
+    assert list(given.columns) == list(results.HEADER[: len(given.columns)])
+    assert Case.of(given.columns) == given and Case.of(given.columns).ratio is None
+
+
+@pytest.mark.parametrize("function", calls.NUMPY)
 def test_numpy_computes_the_same(function: str) -> None:
     numpy = pytest.importorskip("numpy")
-    given = problem(function, torch.float64)
-    inputs = given.data("cpu")
-    (call,) = bench.by_numpy(given, inputs).values()
-    assert numpy.allclose(call(), bench.parts(given.call(inputs, None)())[0].numpy())
-    assert bench.by_numpy(problem(function, torch.bfloat16), inputs) == {}
+    given = case_of(function, "float64")
+    inputs = inputs_of(given, "cpu")
+    (call,) = calls.by_numpy(given, inputs).values()
+    assert numpy.allclose(call(), parts(call_of(given, inputs, None)())[0].numpy())
+    assert calls.by_numpy(case_of(function, "bfloat16"), inputs) == {}
 
 
 def test_torch_compile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda function, dynamic: function)
-    given = problem("sum")
-    inputs = given.data("cpu")
-    (call,) = bench.by_compiler(given, inputs).values()
+    given = case_of("sum")
+    inputs = inputs_of(given, "cpu")
+    (call,) = measure.peer_calls(given, inputs, measure.PEERS[:1]).values()
     assert torch.equal(call(), inputs[0].sum(0))  # type: ignore[arg-type]
-    assert bench.by_compiler(problem("linear_recurrence"), inputs) == {}  # a loop compiles for minutes
+    assert measure.peer_calls(case_of("linear_recurrence"), inputs, measure.PEERS[:1]) == {}  # it compiles for minutes
 
 
 class OnGpu(CudaTimer):
@@ -379,34 +416,89 @@ SHARES = [(SMALL[1], 0.4, "read"), (SMALL[2], 0.5, "copy"), (SMALL[3], 0.8, "roo
 
 @pytest.mark.parametrize(("given", "share", "ceiling"), SHARES, ids=["read", "copy", "roof"])
 def test_figures_of_a_gpu(
-    given: bench.Problem,
+    given: Case,
     share: float,
     ceiling: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Cold, hot and eager, and the share of the ceiling in the same run: 48,000 operations take 16 us, to read 8."""
-    monkeypatch.setattr(bench, "timer", lambda device: OnGpu())
-    monkeypatch.setattr(bench, "clocks", lambda device: ("1980", "700"))
-    lines = {line.variant: line for line in bench.measure(given, "cpu", ["ordered"], 0.5, peers=())}
-    row = lines["ordered"].row
-    assert lines["ordered"].share == pytest.approx(share) and row["ceiling"] == ceiling
+    monkeypatch.setattr(measure, "timer", lambda device: OnGpu())
+    monkeypatch.setattr(measure, "clocks", lambda device: ("1980", "700"))
+    result = measure.measure(given, "cpu", ["ordered"], 0.5, peers=())
+    lines = {line["variant"]: line for line in result.lines()}
+    row = lines["ordered"]
+    assert result.share("ordered") == pytest.approx(share) and row["ceiling"] == ceiling
     assert (row["median_us"], row["hot_median_us"], row["eager_median_us"]) == ("20.00", "5.00", "25.00")
     assert (row["torch_us"], row["clock_mhz"], row["power_w"]) == ("40.00", "1980", "700")
-    assert lines["torch"].hot is None and lines["torch"].row["hot_median_us"] == ""
-    alone = [line for line in lines.values() if line.is_ceiling]
-    assert {line.variant for line in alone} <= {"read a", "copy", "FFMA"}  # no slower way to read
-    assert alone and all(line.ratio is None and line.share is None and line.cells[4] == "" for line in alone)
-    bench.print_lines(list(lines.values()))
+    assert result.rows["torch"].hot is None and lines["torch"]["hot_median_us"] == ""
+    alone = [name for name in result.rows if is_ceiling(name)]
+    assert set(alone) <= {"read a", "copy", "FFMA"}  # no slower way to read
+    assert alone and all(result.rows[name].share is None for name in alone)
+    assert all(tables.cells(result, name)["x torch"] == "" for name in alone)
+    tables.print_results([result])
     printed = capsys.readouterr().out
     assert f"of {ceiling}" in printed and "hot (us)" in printed and "hot: " in printed
 
 
 def test_the_demo_takes_no_more_than_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "timer", lambda device: OnGpu())
-    lines = bench.measure(SMALL[1], "cpu", ["ordered"], 0.5)
-    assert [line.variant for line in lines] == ["copy", "torch", "ordered"]
-    assert all(line.hot is line.eager is line.share is None for line in lines)
+    monkeypatch.setattr(measure, "timer", lambda device: OnGpu())
+    result = measure.measure(SMALL[1], "cpu", ["ordered"], 0.5)
+    assert rows_of(result) == ["copy", "torch", "ordered"]
+    assert all(row.hot is row.eager is row.share is None for row in result.rows.values())
+
+
+# --- Noise ------------------------------------------------------------------------------------------------------------
+
+
+def taken(p20: float, p80: float, samples: int = 30) -> Timing:
+    return Timing((p20 + p80) / 2, p20, p80, samples)
+
+
+def test_spreads_that_overlap_are_not_ranked() -> None:
+    """Neighbours by their medians; what is far away has its rank, however wide it is."""
+    timings = {"slow": taken(50, 90), "a": taken(10, 12), "b": taken(11, 13), "c": taken(12.5, 14), "d": taken(15, 16)}
+    assert tables.unranked(timings) == [["a", "b", "c"]]
+    assert tables.noise(timings) == "Too noisy to rank (p20–p80 overlap): a, b, c."
+    assert tables.noise({"a": taken(10, 12), "b": taken(12.1, 13)}) == ""
+    assert not tables.is_ranked(taken(10, 12), taken(12, 13)) and tables.is_ranked(taken(10, 12), taken(12.1, 13))
+
+
+def test_one_sample_is_not_ranked() -> None:
+    timings = {"a": taken(10, 10, 1), "b": taken(20, 20, 1)}
+    assert tables.noise(timings).startswith("Not ranked: one sample")
+    assert tables.unranked({"a": taken(10, 10, 1), "b": taken(20, 21)}) == [["a", "b"]]
+
+
+def test_noise_beside_torch() -> None:
+    """Of an old result only torch's median is known."""
+    cases = [replace(SMALL[0], shape=(n,)) for n in range(2, 10)]
+    noisy = [made_up(case, {"ordered": Row(taken(10, 12)), "torch": Row(taken(11, 13))}) for case in cases]
+    clear = made_up(SMALL[1], {"ordered": Row(taken(10, 12)), "torch": Row(taken(13, 14))})
+    old = made_up(SMALL[2], {"ordered": Row(taken(10, 12, 0))})
+    old.kept_torch_us = 12.1
+    assert tables.noise_beside_torch([clear, old]) == ""
+    old.kept_torch_us = 11.9
+    assert tables.noise_beside_torch([clear, old]).endswith(f"1 of 2: {SMALL[2].name}.")
+    said = tables.noise_beside_torch([*noisy, clear])
+    assert "8 of 9: sum 2^1 all float32; " in said and said.endswith(" and 3 more.")
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_the_spread_is_printed(rich: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside every median, and below the table what is too noisy; with rich and without."""
+    if not rich:
+        monkeypatch.setitem(sys.modules, "rich.box", None)
+    timings = {"torch": taken(20, 30), "sequential": taken(40.5, 50), "ordered": taken(21.5, 26.5)}
+    tables.print_results([made_up(SMALL[0], {name: Row(timing) for name, timing in timings.items()})])
+    printed = capsys.readouterr().out
+    rows = {line.split()[0]: line.split()[1:3] for line in printed.splitlines() if len(line.split()) > 2}
+    assert rows["variant"] == ["time", "(us)"] and rows["ordered"] == ["24.0", "21.5–26.5"]
+    assert rows["torch"] == ["25.0", "20.0–30.0"] and rows["sequential"] == ["45.2", "40.5–50.0"]
+    assert "Too noisy to rank (p20–p80 overlap): ordered, torch.\n" in printed
+
+
+# --- The harness ------------------------------------------------------------------------------------------------------
 
 
 class Event:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -14,8 +16,10 @@ import torch
 from helpers import ROOT, needs_cuda, table
 
 from torch_reductions._ladder import ladder
-from torch_reductions._report.results import read
-from torch_reductions._timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CpuTimer, Timing, timer
+from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, is_right, parts
+from torch_reductions._measure.case import Case
+from torch_reductions._measure.results import Result, conditions, is_ceiling, keep, read, rows_of
+from torch_reductions._measure.timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CpuTimer, Timing, timer
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,12 +34,17 @@ def matmul() -> ModuleType:
 
 
 @pytest.fixture
+def runner() -> ModuleType:
+    return importlib.import_module("runner")
+
+
+@pytest.fixture
 def readme() -> ModuleType:
     return importlib.import_module("readme")
 
 
-def product(matmul: ModuleType, *sizes: int, dtype: str = "float32", form: str = "") -> object:
-    return matmul.ProductCase("mm" if len(sizes) == 3 else "bmm", sizes, None, dtype, form=form)
+def product(*sizes: int, dtype: str = "float32", form: str = "", share: float | None = None) -> Case:
+    return Case("mm" if len(sizes) == 3 else "bmm", sizes, None, dtype, form, share=share)
 
 
 def us(median: float) -> Timing:
@@ -48,72 +57,99 @@ def us(median: float) -> Timing:
 def test_tables(matmul: ModuleType) -> None:
     """Each case once, and every case of the picture among those that --quick measures."""
     for every in (matmul.cases.PRODUCT_CUDA_TABLE, matmul.cases.PRODUCT_CPU_TABLE):
-        assert len({case.key for case in every}) == len({case.name for case in every}) == len(every)
+        assert len(set(every)) == len({case.name for case in every}) == len(every)
         assert all(case.must != "torch" for case in every)
-    keys = {case.key for case in matmul.cases.PRODUCT_CUDA_TABLE}
-    assert {case.key for case in matmul.cases.LADDER_PRODUCTS} <= keys
+    assert set(matmul.cases.LADDER_PRODUCTS) <= set(matmul.cases.PRODUCT_CUDA_TABLE)
 
 
-def test_sizes_of_a_case(matmul: ModuleType) -> None:
-    case = product(matmul, 5, 20, 30, 40, dtype="int8", form="into int32")
+def test_sizes_of_a_case() -> None:
+    case = product(5, 20, 30, 40, dtype="int8", form="into int32")
     assert (case.batch, case.sizes, case.length) == (5, (20, 30, 40), 40)
     assert case.operations == 2 * 5 * 20 * 30 * 40
     assert case.nbytes == 5 * (20 * 40 + 40 * 30) and case.moved == case.nbytes + 4 * 5 * 20 * 30
     assert case.name == "bmm 5x20x30x40 int8 into int32"
-    assert product(matmul, 64, 64, 64).name == "mm 64^3 float32"
+    assert product(64, 64, 64).name == "mm 64^3 float32"
 
 
 FORMS = ("", "a column-major", "b column-major")
 
 
 @table("dtype form", [("float32", form) for form in FORMS] + [("bfloat16", ""), ("int64", ""), ("int8", "into int32")])
-def test_a_case_is_measured(matmul: ModuleType, dtype: str, form: str) -> None:
-    case = product(matmul, 20, 30, 600, dtype=dtype, form=form)
-    a, b = matmul.factors(case, "cpu")
+def test_a_case_is_measured(matmul: ModuleType, runner: ModuleType, dtype: str, form: str) -> None:
+    case = product(20, 30, 600, dtype=dtype, form=form)
+    a, b = inputs_of(case, "cpu")
     assert (a.stride(0) == 1, b.stride(0) == 1) == ("a column" in form, "b column" in form)
-    result = matmul.ours(case, a, b)()
+    (result,) = parts(call_of(case, (a, b), "auto")())
     assert str(result.dtype) == f"torch.{case.output_dtype}"
     assert matmul.what_is_wrong(case, a, b, result, 512) == ""
     result[3, 4] += 1 if not a.is_floating_point() else result[3, 4].abs() + 1
     assert matmul.what_is_wrong(case, a, b, result, 512) != ""
-    measured = matmul.measure_cpu(case, "some CPU", 0.0)
-    assert set(measured.times) == {"ordered", "torch"} and not measured.wrong and measured.share is None
+    measured = runner.measure_cpu(case, matmul.made, 0.0)
+    assert set(measured.rows) == {"ordered", "torch"} and not measured.wrong and measured.share("ordered") is None
 
 
 @pytest.mark.parametrize("form", ["", "a row", "a column", "transposed", "sliced", "alpha"])
-def test_a_sum_is_measured(form: str) -> None:
+def test_a_sum_is_measured(runner: ModuleType, form: str) -> None:
     add = importlib.import_module("add")
-    case = add.AddCase("add", (20, 30), None, form=form)
-    input, other = add.operands(case, "cpu")
-    result = add.call_of(torch.add, case, input, other)()
-    assert case.moved == 4 * (1200 + other.numel()) and add.what_is_wrong(case, result, result) == ""
+    case = Case("add", (20, 30), None, form=form)
+    inputs = inputs_of(case, "cpu")
+    assert is_right(case, inputs, call_of(case, inputs, "auto")()) or form == "alpha"
+    (result,) = parts(call_of(case, inputs, None)())
+    assert case.moved == 4 * (1200 + inputs[1].numel()) and add.what_is_wrong(case, result, result) == ""
     assert add.what_is_wrong(case, result + 1, result) != ""
-    measured = add.measure_cpu(case, "some CPU", 0.0)
-    assert set(measured.times) == {"vectorized", "torch"} and not measured.wrong
-    assert measured.line().split()[1] == "add"
+    measured = runner.measure_cpu(case, add.made, 0.0)
+    assert set(measured.rows) == {"vectorized", "torch"} and not measured.wrong
+    assert runner.line(measured).split()[1] == "add"
+
+
+@pytest.mark.parametrize("form", ["", "reverse", "exclusive", "mask", "segments", "out=", "backward"])
+def test_a_scan_is_measured(runner: ModuleType, form: str) -> None:
+    """In every form, on the way of a GPU beside the plain one and a copy, and of a CPU beside torch's own."""
+    scan = importlib.import_module("scan")
+    option = {"segments": 7} if form == "segments" else {"form": form}
+    case = Case("cumsum", (20, 30), 1, times_plain=None if not form else 1e9, **option)
+    memory = torch.zeros(2 * case.moved, dtype=torch.uint8)
+    result = runner.measure_cuda(case, scan.made, OnCpu(), memory, 0.0)
+    by_torch = {"torch"} if form in ("", "out=", "backward") else set()
+    assert not result.wrong and {name for name in result.rows if not is_ceiling(name)} == {
+        *("ordered", *by_torch, *(["plain"] if form else [])),
+    }
+    assert (result.ceiling == "copy") == (form != "backward") and runner.status(result) in ("ok", "SLOWER")
+    assert "plain" not in runner.measure_cpu(case, scan.made, 0.0).rows
+
+
+def test_an_option_of_a_scan_may_cost_so_much(runner: ModuleType) -> None:
+    """And bfloat16 may be so many points below float32."""
+    case = Case("cumsum", (20, 30), 1, form="reverse", times_plain=1.1)
+    rows = rows_of(case, {"ordered": us(10), "plain": us(9)}, 100)
+    assert runner.status(Result(case, conditions("made up"), rows)) == "MISSED"
+    assert runner.status(Result(case, conditions("made up"), {**rows, "plain": rows["ordered"]})) == "ok"
 
 
 # --- The roof ---------------------------------------------------------------------------------------------------------
 
 
-def result_of(matmul: ModuleType, case: object, reading: float = 1.0) -> object:
+def result_of(case: Case, reading: float = 1.0, device: str = "made up") -> Result:
     """128 operations a microsecond is what HGMMA does, HMMA half of it."""
-    result = matmul.Result(case, "made up", operations={"HMMA": 640, "HGMMA": 1280})
     times = {"ordered": 40.0, "HMMA": 10.0, "HGMMA": 10.0, "read a": reading, "read b": 2 * reading, "torch": 50.0}
-    result.times = {name: us(median) for name, median in times.items()}
-    return result
+    timings = {name: us(median) for name, median in times.items()}
+    rows = rows_of(case, timings, case.moved, operations={"HMMA": 640, "HGMMA": 1280})
+    return Result(case, conditions(device), rows)
 
 
-def test_roof(matmul: ModuleType) -> None:
-    case = product(matmul, 16, 10, 8, dtype="bfloat16")  # 2560 operations: 20 us by HGMMA
-    result = result_of(matmul, case)
-    assert result.instruction == "HGMMA" and result.roof_us == pytest.approx(20)
-    assert result.share == pytest.approx(0.5) and result.ratio == pytest.approx(1.25)
-    assert result_of(matmul, case, reading=30).roof_us == pytest.approx(30)  # the faster of two ways to read
-    rows = {row["variant"]: row for row in result.rows()}
-    assert set(rows) == {"ordered", "torch", "HGMMA"}
-    assert rows["HGMMA"]["tera_per_s"] == "0.000128" and rows["HGMMA"]["share_of_roof"] == ""
-    assert rows["ordered"]["tera_per_s"] == "6.4e-05" and rows["ordered"]["share_of_roof"] == "0.500"
+def test_roof() -> None:
+    case = product(16, 10, 8, dtype="bfloat16")  # 2560 operations: 20 us by HGMMA
+    result = result_of(case)
+    assert result.share("ordered") == pytest.approx(20 / 40) and result.ratio == pytest.approx(1.25)
+    assert result_of(case, reading=30).share("ordered") == pytest.approx(30 / 40)  # the faster of two ways to read
+    rows = {row["variant"]: row for row in result.lines()}
+    assert set(rows) == {"ordered", "torch", "HGMMA", "read a"}
+    assert rows["HGMMA"]["tera_ops_per_s"] == "0.000128" and rows["HGMMA"]["share_of_ceiling"] == ""
+    assert rows["ordered"]["tera_ops_per_s"] == "6.4e-05" and rows["ordered"]["share_of_ceiling"] == "0.500"
+
+
+def call_works(call: Call) -> bool:
+    return call() is not None
 
 
 class OnCpu(CpuTimer):
@@ -132,66 +168,110 @@ class OnCpu(CpuTimer):
     def arithmetic_calls(self, instructions: Sequence[str]) -> dict[str, tuple[Call, int]]:
         return {name: (lambda: None, 10**6) for name in instructions}
 
+    def host_time(self, calls: Mapping[str, Call]) -> dict[str, Timing]:
+        return {name: us(10.0 * (1 + (name == "torch"))) for name in calls if call_works(calls[name])}
 
-def test_the_way_of_a_gpu(matmul: ModuleType) -> None:
+
+def test_the_way_of_a_gpu(matmul: ModuleType, runner: ModuleType) -> None:
     """Ours, torch, every rung, the bytes and the arithmetic in one comparison; what is slow is sampled three times."""
-    case = product(matmul, 20, 30, 600)
-    result = matmul.measure_cuda(case, OnCpu(), "made up", 0.0, whole_ladder=True)
-    assert set(result.times) == {"ordered", "torch", "sequential", "blocked", "FFMA", "read some way"}
-    assert result.times["sequential"].samples == 3 and result.operations == {"FFMA": 10**6}
-    assert result.roof_us == pytest.approx(100)
-    alone = matmul.measure_cuda(case, OnCpu(), "made up", 0.0, whole_ladder=False)
-    assert set(alone.times) == {"ordered", "torch", "FFMA", "read some way"}
+    case = product(20, 30, 600)
+    memory = torch.zeros(2 * case.moved, dtype=torch.uint8)
+    result = runner.measure_cuda(case, partial(matmul.made, pictured=True), OnCpu(), memory, 0.0)
+    assert set(result.rows) == {"ordered", "torch", "sequential", "blocked", "FFMA", "read some way"}
+    assert result.rows["sequential"].timing.samples == 3
+    assert result.share("ordered") == pytest.approx(100 / 100)
+    alone = runner.measure_cuda(case, matmul.made, OnCpu(), memory, 0.0)
+    assert set(alone.rows) == {"ordered", "torch", "FFMA", "read some way"}
+
+
+WAYS = [
+    ("reduce", Case("sum", (20, 30), 1), "read some way"),
+    ("reduce", Case("argmax", (20, 30), 0, "int32"), "read some way"),
+    ("segment", Case("segment_sum", (20, 30), 0, segments=4), "read some way"),
+    ("scan", Case("cumsum", (600,), 0), "copy"),
+    ("add", Case("add", (20, 30), form="transposed"), "copy"),
+]
+
+
+@pytest.mark.parametrize(("name", "case", "ceiling"), WAYS, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_way_of_a_gpu_for_every_family(
+    runner: ModuleType, name: str, case: Case, ceiling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one memory, beside torch and the ceiling; what is too large for it is left out."""
+    monkeypatch.setattr(runner, "cuda_timer", OnCpu)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**6, 10**6))
+    large = replace(case, shape=(10**4, 10**4) if len(case.shape) == 2 else (10**8,))
+    made = importlib.import_module(name).made
+    (result,) = runner.run_cuda([large, case], made, 0.0, lambda case: 4 * case.moved)
+    (alone,) = (row for row in result.rows if is_ceiling(row))
+    assert alone.startswith(ceiling) and set(result.rows) == {case.production, "torch", alone}
+    assert not result.wrong and result.share(case.production) and runner.status(result) in ("ok", "SLOWER")
+
+
+def test_half_precision_beside_float32(runner: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It owes float32's share of the same run, less so many points."""
+    monkeypatch.setattr(runner, "cuda_timer", OnCpu)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**6, 10**6))
+    plain = Case("cumsum", (600,), 0)
+    both = [plain, replace(plain, dtype="bfloat16", points_below=0.1)]
+    results = runner.run_cuda(both, importlib.import_module("scan").made, 0.0, lambda case: case.moved)
+    assert results[1].case.share == pytest.approx(results[0].share("ordered") - 0.1)
+
+
+def test_host_time(runner: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A case of its own, whose row is no rung."""
+    monkeypatch.setattr(runner, "cuda_timer", OnCpu)
+    result = importlib.import_module("reduce").measure_host_time()
+    assert set(result.rows) == {"host time", "torch"} and result.ratio == pytest.approx(2) and result.ceiling == ""
+    runner.print_cases([result], "made up", threads=False)
+    assert "sum 100 all float32, host time" in capsys.readouterr().out
 
 
 @table(
     "function shape dtype", [("sum", (300, 3), "float32"), ("sum", (40, 9), "bfloat16"), ("grid", (9, 20), "float32")]
 )
 def test_distances_are_measured(
-    function: str, shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
+    runner: ModuleType, function: str, shape: tuple[int, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every rung, torch and a copy in one comparison, of as many bytes; a wrong rung is named."""
     distance = importlib.import_module("distance")
-    case = distance.DistanceCase(f"{function}_squared_distances", shape, None, dtype, centers=7)
+    case = Case(f"{function}_squared_distances", shape, None, dtype, centers=7)
     values = (9 * 20 + 7 * 2) if function == "grid" else shape[0] * (shape[1] + 1) + 7 * shape[1]
     assert case.moved == values * (2 if dtype == "bfloat16" else 4)
     memory = torch.zeros(2 * case.moved, dtype=torch.uint8)
-    result = distance.measure_cuda(case, memory, OnCpu(), "made up", 0.0)
+    result = runner.measure_cuda(case, distance.made, OnCpu(), memory, 0.0)
     peers = {"torch"} if dtype == "bfloat16" else {"torch", "torch broadcasting"}
-    ways = {"copy by cudaMemcpyAsync", "copy by a kernel"}
-    assert set(result.times) == {"ordered", "sequential", *peers, *ways} and not result.wrong
-    rows = list(result.rows())
-    assert {row["variant"] for row in rows} == {"ordered", "sequential", result.ceiling, *peers} - {"torch"}
-    assert len({tuple(row) for row in rows}) == 1 and all(row["share_of_copy"] for row in rows)
-    assert set(distance.measure_cpu(case, "made up", 0.0).times) == {"ordered", *peers}
+    (way,) = (name for name in result.rows if is_ceiling(name))
+    assert way in ("copy by cudaMemcpyAsync", "copy by a kernel")
+    assert set(result.rows) == {"ordered", "sequential", *peers, way} and not result.wrong
+    assert all(row.share for name, row in result.rows.items() if name != way)
+    assert set(runner.measure_cpu(case, distance.made, 0.0).rows) == {"ordered", *peers}
     ours = distance.ours
     monkeypatch.setattr(
         distance, "ours", lambda *args: lambda: ours(*args)() * (1.1 if args[-1] == "sequential" else 1)
     )
-    assert "sequential: off by" in distance.measure_cuda(case, memory, OnCpu(), "made up", 0.0).wrong
+    assert "sequential: off by" in runner.measure_cuda(case, distance.made, OnCpu(), memory, 0.0).wrong
 
 
 def test_a_wrong_rung_is_not_timed(
     matmul: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ours = matmul.ours
+    def wrong(case: Case, inputs: Inputs, variant: str | None) -> Callable[[], Output]:
+        right = call_of(case, inputs, variant)
+        return (lambda: parts(right())[0] + 1) if variant == "blocked" else right
 
-    def wrong(case: object, a: torch.Tensor, b: torch.Tensor, variant: str = "auto") -> Call:
-        return (lambda: ours(case, a, b)() + 1) if variant == "blocked" else ours(case, a, b, variant)
-
-    monkeypatch.setattr(matmul, "ours", wrong)
-    case = product(matmul, 20, 30, 600)
-    assert list(matmul.other_rungs(case, *matmul.factors(case, "cpu"))) == ["sequential"]
+    monkeypatch.setattr(matmul, "call_of", wrong)
+    case = product(20, 30, 600)
+    assert list(matmul.other_rungs(case, *inputs_of(case, "cpu"))) == ["sequential"]
     assert "by blocked: off by" in capsys.readouterr().out
 
 
-def test_a_share_can_be_missed(matmul: ModuleType) -> None:
-    case = matmul.ProductCase("mm", (16, 10, 8), None, "bfloat16", share=0.6)
-    assert result_of(matmul, case).status == "MISSED"
-    assert result_of(matmul, matmul.ProductCase("mm", (16, 10, 8), None, "bfloat16", share=0.4)).status == "ok"
+def test_a_share_can_be_missed(runner: ModuleType) -> None:
+    assert runner.status(result_of(product(16, 10, 8, dtype="bfloat16", share=0.6))) == "MISSED"
+    assert runner.status(result_of(product(16, 10, 8, dtype="bfloat16", share=0.4))) == "ok"
 
 
-def test_every_instruction_can_be_asked_for(matmul: ModuleType) -> None:
+def test_every_instruction_can_be_asked_for() -> None:
     asked = {name for names in INSTRUCTIONS_OF.values() for name in names}
     assert asked == set(INSTRUCTIONS)
     source = (ROOT / "csrc/cuda/measure/arithmetic_ceiling.cu").read_text()
@@ -213,59 +293,52 @@ def test_arithmetic_on_a_gpu(instruction: str) -> None:
 # --- Kept results -----------------------------------------------------------------------------------------------------
 
 
-def kept(matmul: ModuleType, path: Path, device: str = "NVIDIA Made Up") -> Path:
+def kept(matmul: ModuleType, path: Path) -> Path:
     """A CSV as a GPU would leave it: every rung of CUDA at 4096."""
     results = []
     for case in matmul.cases.LADDER_PRODUCTS:
         names = [rung.name for rung in ladder("matmul") if "cuda" in rung.devices and case.dtype in rung.dtypes]
         names += ["ordered"] * ("ordered" not in names) + ["torch"] * (case.dtype != "int32")
-        result = matmul.Result(case, device, operations={INSTRUCTIONS_OF[case.dtype][-1]: 10**12})
-        result.times = {name: us(1e5 / (i + 1)) for i, name in enumerate(names)}
-        result.times |= {INSTRUCTIONS_OF[case.dtype][-1]: us(1e4), "read a": us(10.0)}
-        results.append(result)
-    matmul.runner.write_csv(results, path)
+        instruction = INSTRUCTIONS_OF[case.dtype][-1]
+        times = {name: us(1e5 / (i + 1)) for i, name in enumerate(names)} | {instruction: us(1e4), "read a": us(10.0)}
+        rows = rows_of(case, times, case.moved, operations={instruction: 10**12})
+        results.append(Result(case, conditions("NVIDIA Made Up"), rows))
+    keep(results, path)
     return path
 
 
 def test_picture(matmul: ModuleType, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     path = kept(matmul, tmp_path / "matmul_made_up.csv")
     assert matmul.main(["--draw", str(path), "--pictures", str(tmp_path)]) == 0
-    assert (tmp_path / "matmul_made_up.png").stat().st_size > 10_000
+    assert (tmp_path / "matmul_made_up.svg").stat().st_size > 10_000
 
 
 def test_no_picture_of_a_single_case(matmul: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
     path = tmp_path / "matmul_made_up.csv"
-    result = result_of(matmul, product(matmul, 16, 10, 8))
-    result.device = "NVIDIA Made Up"
-    matmul.runner.write_csv([result], path)
+    keep([result_of(product(16, 10, 8), device="NVIDIA Made Up")], path)
     assert matmul.main(["--draw", str(path), "--pictures", str(tmp_path)]) == 0
-    assert "no picture" in capsys.readouterr().out and not (tmp_path / "matmul_made_up.png").exists()
+    assert "no picture" in capsys.readouterr().out and not (tmp_path / "matmul_made_up.svg").exists()
 
 
 def test_a_case_that_ran_replaces_its_rows(matmul: ModuleType, tmp_path: Path) -> None:
     path = kept(matmul, tmp_path / "matmul_made_up.csv")
     before = list(csv.DictReader(path.open(newline="")))
-    again = result_of(matmul, matmul.cases.LADDER_PRODUCTS[0])
-    again.device = "NVIDIA Made Up"
-    matmul.runner.write_csv([again], path)
+    keep([result_of(matmul.cases.LADDER_PRODUCTS[0], device="NVIDIA Made Up")], path)
     after = list(csv.DictReader(path.open(newline="")))
     others = [row for row in before if row["dtype"] != "float32"]
     assert after[: len(others)] == others
-    assert {row["variant"] for row in after[len(others) :]} == {"ordered", "torch", "HGMMA"}
+    assert {row["variant"] for row in after[len(others) :]} == {"ordered", "torch", "HGMMA", "read a"}
 
 
 def test_table_of_the_readme(matmul: ModuleType, readme: ModuleType, tmp_path: Path) -> None:
     kept(matmul, tmp_path / "matmul_made_up.csv")
-    one_thread = result_of(matmul, product(matmul, 1024, 1024, 1024))  # which the README does not show
-    matmul.runner.write_csv([one_thread], tmp_path / "matmul_cpu.csv")
+    keep([result_of(product(1024, 1024, 1024))], tmp_path / "matmul_cpu.csv")  # not of two threads: it is not shown
     (gpu,) = readme.sections("matmul", tmp_path)
     assert "**NVIDIA Made Up**" in gpu and "of the roof" in gpu
     lines = {line.split(" | ")[0]: line.split(" | ")[1:] for line in gpu.splitlines() if line.startswith("| mm")}
     assert len(lines) == 4
-    assert lines["| mm 4096^3 int32"][0] == "none" and lines["| mm 4096^3 int32"][2] == ""
-    assert lines["| mm 4096^3 float32"][0] != "none"
+    assert lines["| mm 4096^3 int32"][0] == "none" and lines["| mm 4096^3 int32"][3] == ""
+    assert lines["| mm 4096^3 float32"][0] != "none" and "–" in lines["| mm 4096^3 float32"][2]
 
 
 def test_no_results_are_no_error(readme: ModuleType, tmp_path: Path) -> None:
@@ -279,6 +352,8 @@ SMALLEST = {
     "segment": ("segment_sum 65536x64 dim 0 float32, 256 segments", 1),
     "add": ("add 2^16 float32", 1),
     "distance": ("grid_squared_distances 256x256 float32, 20 centers", 1),
+    "matmul": ("mm 16x16x4096 float32", 1),
+    "scan": ("cumsum 2048x2048 dim 0 int32", 1),
 }  # and with how many numbers of threads
 
 
@@ -289,8 +364,8 @@ def test_tables_are_run(family: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     options = ["--cpu", "--seconds-per-case", "0", "--output", str(tmp_path)]
     assert importlib.import_module(family).main([*options, "--only", name]) in (0, 1)
     assert f"of {counts} reached" in capsys.readouterr().out
-    cases = read(tmp_path / f"{family}_cpu.csv")
-    assert len(cases) == counts and {case.family for case in cases} == {family}
+    kept = read(tmp_path / f"{family}_cpu.csv")
+    assert len(kept) == counts and {result.case.family for result in kept} == {family}
     with pytest.raises(SystemExit):
         importlib.import_module(family).main([*options, "--quick", "--only", "no such case"])
     assert "'no such case'" in capsys.readouterr().err
@@ -310,9 +385,10 @@ def kernelbench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_every_problem_of_kernelbench(kernelbench: ModuleType) -> None:
-    assert [problem.number for problem in kernelbench.PROBLEMS] == NUMBERS
-    assert len({problem.key for problem in kernelbench.PROBLEMS}) == len(NUMBERS)
-    sizes = {problem.number: problem.sizes for problem in kernelbench.PROBLEMS if problem.is_product}
+    assert [kernelbench.number_of(case) for case in kernelbench.PROBLEMS] == NUMBERS
+    assert len(set(kernelbench.PROBLEMS)) == len(NUMBERS)
+    products = [case for case in kernelbench.PROBLEMS if case.of_matrices]
+    sizes = {kernelbench.number_of(case): kernelbench.factors(case) for case in products}
     assert sizes[3] == ((128, 512, 1024), (128, 1024, 2048)) and sizes[10] == ((16, 1024, 2048), (2048, 768))
     assert sizes[11] == ((8, 256, 512, 256), (256, 768)) and sizes[8] == ((8205, 2949), (2949, 5921))
 
@@ -320,29 +396,32 @@ def test_every_problem_of_kernelbench(kernelbench: ModuleType) -> None:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_problem_of_kernelbench(kernelbench: ModuleType, number: int) -> None:
     """Small: right, and a wrong result is seen; transposed factors are transposed."""
-    (problem,) = (problem.small for problem in kernelbench.PROBLEMS if problem.number == number)
-    inputs = problem.data("cpu")
+    (case,) = (kernelbench.small(case) for case in kernelbench.PROBLEMS if kernelbench.number_of(case) == number)
+    inputs = kernelbench.inputs_of(case, "cpu")
     assert [not x.is_contiguous() for x in inputs[:2]] == [number in (16, 18), number in (17, 18)][: len(inputs)]
-    ours, theirs = kernelbench.both(problem)
+    ours, theirs = kernelbench.both(case)
     result = ours(*inputs)
-    assert result.shape == theirs(*inputs).shape and kernelbench.what_is_wrong(problem, inputs, result) == ""
+    assert result.shape == theirs(*inputs).shape and kernelbench.what_is_wrong(case, inputs, result) == ""
     last = result.view(-1)[-1:]
-    last.copy_((last + 1) % problem.shape[1] if result.dtype == torch.int64 else last + 1)
-    assert kernelbench.what_is_wrong(problem, inputs, result) != ""
+    last.copy_((last + 1) % case.shape[1] if result.dtype == torch.int64 else last + 1)
+    assert kernelbench.what_is_wrong(case, inputs, result) != ""
 
 
 def test_kernelbench_is_kept(kernelbench: ModuleType, tmp_path: Path) -> None:
     """Its rows are the report's, by families; torch is as fast as it is: the exit status may be 1."""
     options = ["--cpu", "--eager", "--seconds-per-case", "0", "--output", str(tmp_path)]
     assert kernelbench.main(options) in (0, 1)
-    cases = read(tmp_path)
-    assert {case.columns["form"] for case in cases} == {f"KernelBench {number}" for number in NUMBERS}
+    kept = read(tmp_path)
+    cases = [result.case for result in kept]
+    assert {case.form for case in cases} == {f"KernelBench {number}" for number in NUMBERS}
     assert {case.family for case in cases} == {"reduce", "scan", "matmul"}
-    assert all(case.ratio and "KernelBench" in case.name for case in cases)
+    assert all(result.ratio and "KernelBench" in result.case.name for result in kept)
     assert not any(" all " in case.name for case in cases if case.family == "matmul")  # a product has no dim
 
 
-def test_kernelbench_against_the_compiler(kernelbench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernelbench_against_the_compiler(
+    kernelbench: ModuleType, runner: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
 
     def compiler(function: Call, dynamic: bool) -> Call:
@@ -350,6 +429,5 @@ def test_kernelbench_against_the_compiler(kernelbench: ModuleType, monkeypatch: 
         return function
 
     monkeypatch.setattr(torch, "compile", compiler)
-    problem = kernelbench.PROBLEMS[-1].small
-    result = kernelbench.measure(problem, "cpu", "some CPU", 0.0, eager=False)
-    assert set(result.times) == {"ordered", "torch", "torch.compile"} and asked == [False] and not result.wrong
+    result = runner.measure_cpu(kernelbench.small(kernelbench.PROBLEMS[-1]), kernelbench.made, 0.0)
+    assert set(result.rows) == {"ordered", "torch", "torch.compile"} and asked == [False] and not result.wrong

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import csv
 import json
 import math
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from helpers import ROOT, limited
@@ -22,13 +21,14 @@ from helpers import ROOT, limited
 from torch_reductions import _bench as bench
 from torch_reductions.__main__ import main
 from torch_reductions._ladder import FAMILIES, ladder
-from torch_reductions._report import charts, document, pictures, results, short_name, svg, textbook
-from torch_reductions._report.results import Case
-from torch_reductions._timing import Timing
+from torch_reductions._measure import charts, measure, results, svg
+from torch_reductions._measure.results import HEADER, Result, Row, short_name
+from torch_reductions._measure.timing import Timing
+from torch_reductions._report import document, pictures, textbook
 
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
 VOID = ("meta", "link", "input", "br")
-ENDS_OF_SVG = ("line", "polyline", "circle")
+ENDS_OF_SVG = ("line", "polyline", "circle", "rect")
 
 
 class Parsed(HTMLParser):
@@ -61,24 +61,24 @@ class Parsed(HTMLParser):
 
 
 def write(path: Path, columns: dict[str, str], figures: dict[str, float], **others: str) -> None:
-    """Rows of one case behind those that are there."""
+    """Lines of one case behind those that are there."""
     new = not path.exists()
-    family = "made up"
     with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, HEADER, restval="")
+        if new:
+            writer.writeheader()
         for variant, us in figures.items():
-            row = {"family": family, **columns, "variant": variant, "median_us": f"{us}", **others}
-            row.setdefault("device", "NVIDIA Made Up")
-            writer = csv.DictWriter(file, list(row))
-            if new:
-                writer.writeheader()
-                new = False
-            writer.writerow(row)
+            spread = {"median_us": f"{us}", "p20_us": f"{0.9 * us}", "p80_us": f"{1.1 * us}"}
+            writer.writerow({"device": "NVIDIA Made Up", **columns, "variant": variant, **spread, **others})
 
 
-def product(path: Path, sizes: Sequence[int], tera: str = "10", share: str = "0.5", dtype: str = "float32") -> None:
-    columns = {"function": "mm", "m_n_k": "x".join(map(str, sizes)), "dtype": dtype, "form": ""}
-    shared = {"tera_per_s": tera, "share_of_roof": share, "torch_us": "20", "date": "2026-01-01"}
-    write(path, columns, {"ordered": 10.0, "one_element": 400.0, "torch": 20.0, "FFMA": 9.0}, **shared)
+def product(path: Path, sizes: Sequence[int], tera: float = 10, share: str = "0.5", dtype: str = "float32") -> None:
+    columns = {"function": "mm", "shape": "x".join(map(str, sizes)), "dtype": dtype}
+    shared = {"torch_us": "20", "date": "2026-01-01"}
+    for variant, us in {"ordered": 10.0, "one_element": 400.0, "torch": 20.0}.items():
+        rate = f"{tera * 10 / us}"
+        write(path, columns, {variant: us}, **shared, tera_ops_per_s=rate, share_of_ceiling=share)
+    write(path, columns, {"FFMA": 9.0}, **shared, tera_ops_per_s="10")
 
 
 @pytest.fixture
@@ -87,17 +87,17 @@ def kept(tmp_path: Path) -> Path:
     for n in (16, 64, 256):
         product(tmp_path / "matmul_made_up.csv", (n, n, n))
     for power in (10, 14, 18):
-        columns = {"function": "cumsum", "shape": str(2**power), "dim": "0", "dtype": "float32", "form": ""}
+        columns = {"function": "cumsum", "shape": str(2**power), "dim": "0", "dtype": "float32"}
         taken = {"ordered": 4.0 * power, "cub": 5.0 * power, "torch.compile": 9.0 * power, "copy by a kernel": 2.0}
-        write(tmp_path / "scan_made_up.csv", columns, taken, share_of_copy="0.5", torch_us="80", date="2026-01-02")
+        write(tmp_path / "scan_made_up.csv", columns, taken, share_of_ceiling="0.5", torch_us="80", date="2026-01-02")
     columns = {"function": "sum", "shape": "4096x4096", "dim": "1", "dtype": "float32"}
-    beside = {"share_of_read": "", "torch_us": "80", "date": "2026-01-02", "device": "Some CPU, 2 threads"}
+    beside = {"torch_us": "80", "date": "2026-01-02", "device": "Some CPU, 2 threads"}
     write(tmp_path / "reduce_cpu.csv", columns, {"ordered": 100.0}, **beside)
     return tmp_path
 
 
-def by_function(folder: Path, function: str) -> list[Case]:
-    return [case for case in results.read(folder) if case.function == function]
+def by_function(folder: Path, function: str) -> list[Result]:
+    return [result for result in results.read(folder) if result.case.function == function]
 
 
 # --- The results ------------------------------------------------------------------------------------------------------
@@ -105,10 +105,10 @@ def by_function(folder: Path, function: str) -> list[Case]:
 
 def test_read(kept: Path) -> None:
     """Families by their functions, whatever the file is called; the GPUs' results first."""
-    cases = results.read(kept)
+    cases = [result.case for result in results.read(kept)]
     assert [case.family for case in cases] == ["matmul"] * 3 + ["scan"] * 3 + ["reduce"]
     scan = by_function(kept, "cumsum")[1]
-    assert scan.name == "cumsum 2^14 dim 0 float32" and scan.ceiling == "copy"
+    assert scan.case.name == "cumsum 2^14 dim 0 float32" and scan.ceiling == "copy"
     assert scan.ceiling_us == 2.0 and scan.us("torch") == 80 and scan.ratio == pytest.approx(80 / 56)
     (one,) = by_function(kept, "sum")
     assert one.ratio == pytest.approx(0.8) and one.share("ordered") is None and one.ceiling_us is None
@@ -120,15 +120,24 @@ def test_what_is_no_result_is_left_out(kept: Path) -> None:
     (kept / "notes.csv").write_text("a,b\n1,2\n")
     columns = {"function": "no_such_function", "shape": "3", "dtype": "float32"}
     write(kept / "gone_made_up.csv", columns, {"ordered": 1.0}, torch_us="2")
+    (kept / "reduce_older.csv").write_text(
+        "family,function,shape,dtype,variant,median_us\nreduce,sum,8,int8,ordered,1\n"
+    )
     assert results.read(kept) == before
 
 
 def test_every_kept_case_is_read() -> None:
-    """Of the repository's own files each row has its place."""
-    rows = [row for path in results.RESULTS.glob("*.csv") for row in results.rows_of(path)]
-    cases = results.read(results.RESULTS)
-    assert sum(len(case.rows) for case in cases) == len(rows)
-    assert all(case.ours for case in cases)
+    """Of the repository's own files each line has its place, and is what it would be written as."""
+    paths = list(results.RESULTS.glob("*.csv"))
+    lines = [line for path in paths for line in results.lines_of(path)]
+    assert all(path.read_text().splitlines()[0] == ",".join(HEADER) for path in paths)
+    kept = results.read(results.RESULTS)
+    assert sum(len(result.rows) for result in kept) == len(lines)
+    assert all(result.ours for result in kept)
+    assert all(results.Case.of(line).columns.items() <= line.items() for line in lines)
+    columns = ("median_us", "p20_us", "p80_us", "hot_median_us", "eager_p80_us", "variant", "device")
+    written = {tuple(line[name] for name in columns) for result in kept for line in result.lines()}
+    assert written == {tuple(line[name] for name in columns) for line in lines}
 
 
 # --- The charts -------------------------------------------------------------------------------------------------------
@@ -142,13 +151,15 @@ def test_ladder(kept: Path) -> None:
         ("one_element", "rung"),
         ("ordered", "best"),
     ]
-    assert first.ceiling == "of the roof: FFMA 10 T/s" and first.bars[-1].text == "50% · 10 T/s"
+    assert (
+        first.ceiling == "of the roof: FFMA 10 T/s" and first.bars[-1].text == "50% · 10 T/s" and first.beside == "rate"
+    )
     assert charts.ladders(by_function(kept, "cumsum")) == []  # CUB alone is a ruler, and no ladder
 
 
 def test_a_ladder_without_a_ceiling(tmp_path: Path) -> None:
     columns = {"function": "sum", "shape": "1024", "dim": "all", "dtype": "float32"}
-    write(tmp_path / "reduce_cpu.csv", columns, {"sequential": 40.0, "ordered": 10.0}, share_of_read="", torch_us="20")
+    write(tmp_path / "reduce_cpu.csv", columns, {"sequential": 40.0, "ordered": 10.0}, torch_us="20")
     (chart,) = charts.ladders(results.read(tmp_path))
     lengths = {bar.name: bar.length for bar in chart.bars}
     assert lengths == {"torch": 0.5, "sequential": 0.25, "ordered": 1.0} and chart.ceiling == "of the fastest"
@@ -181,11 +192,13 @@ def test_roof(kept: Path) -> None:
 def test_a_roof_of_memory(tmp_path: Path) -> None:
     """What does few operations a byte stands by its megabytes; forms, and what no ceiling was measured of, do not."""
     for power in (16, 20, 24):
-        columns = {"function": "linear_recurrence", "shape": str(2**power), "dim": "0", "dtype": "float32", "form": ""}
-        figures = {"gb_per_s": "50", "share_of_copy": "0.25", "torch_us": "20" if power == 16 else ""}
+        columns = {"function": "linear_recurrence", "shape": str(2**power), "dim": "0", "dtype": "float32"}
+        figures = {"gb_per_s": "50", "share_of_ceiling": "0.25", "torch_us": "20" if power == 16 else ""}
         write(tmp_path / "scan_made_up.csv", columns, {"ordered": 10.0 * power}, **figures)
     write(tmp_path / "scan_made_up.csv", {**columns, "form": "reverse"}, {"ordered": 1.0}, **figures)
-    write(tmp_path / "scan_made_up.csv", {**columns, "shape": "9"}, {"ordered": 1.0}, **figures | {"share_of_copy": ""})
+    write(
+        tmp_path / "scan_made_up.csv", {**columns, "shape": "9"}, {"ordered": 1.0}, **figures | {"share_of_ceiling": ""}
+    )
     (roof,) = charts.roofs(results.read(tmp_path))
     assert roof.series["torch_reductions"] == [(8.0, 50.0), (10.0, 50.0), (12.0, 50.0)]
     assert roof.series["the roof"] == [(8.0, 200.0), (10.0, 200.0), (12.0, 200.0)]
@@ -201,27 +214,28 @@ def test_roofs_of_most_shapes(tmp_path: Path) -> None:
     assert titles == ["float32", "bfloat16"]
 
 
-def test_pictures(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One a family on a GPU; none of a CPU."""
-    pytest.importorskip("matplotlib")
+def test_pictures(kept: Path) -> None:
+    """One a family on a GPU; none of a CPU. Each is an image of its own, with every chart of the page."""
     made = pictures(results.read(kept), kept / "docs")
-    assert [path.name for path in made] == ["matmul_made_up.png", "scan_made_up.png"]
-    assert all(path.stat().st_size > 10_000 for path in made)
+    assert [path.name for path in made] == ["matmul_made_up.svg", "scan_made_up.svg"]
+    page = document.page(results.read(kept))
+    for path in made:
+        text = path.read_text()
+        ElementTree.fromstring(text)
+        drawn = re.findall(r'<svg x="\d+" y="\d+" width="340" height="\d+" (.*?</svg>)', text)
+        assert drawn and all(chart in page for chart in drawn)
+        assert not re.search(r"(src|href)=|url\(|@import", text) and "prefers-color-scheme: dark" in text
 
 
-def test_without_matplotlib(kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The page is made all the same, and what is missing is named."""
-    real = builtins.__import__
-
-    def lacking(name: str, *rest: Any, **options: Any) -> Any:
-        if name.split(".")[0] == "matplotlib":
-            raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
-        return real(name, *rest, **options)
-
-    monkeypatch.setattr(builtins, "__import__", lacking)
-    assert main(["report", "--results", str(kept), "--output", str(kept / "report.html")]) == 0
-    assert "pip install matplotlib" in capsys.readouterr().out
-    assert (kept / "report.html").exists() and not list(kept.glob("*.png"))
+def test_a_chart_is_no_wider_than_its_box(kept: Path) -> None:
+    """Nothing is drawn beyond it; of a text only where it begins is known."""
+    for chart in re.findall(r'<svg viewBox="0 0 340 (\d+)"(.*?)</svg>', document.page(results.read(results.RESULTS))):
+        height, inside = int(chart[0]), chart[1]
+        xs = [float(x) for x in re.findall(r' (?:x|x1|x2|cx)="([-\d.]+)"', inside)]
+        ys = [float(y) for y in re.findall(r' (?:y|y1|y2|cy)="([-\d.]+)"', inside)]
+        assert min(xs) >= 0 and max(xs) <= 340 and min(ys) >= 0 and max(ys) <= height
+        bars = re.findall(r'<rect .*?x="([\d.]+)" .*?width="([\d.]+)"', inside)
+        assert all(float(x) + float(width) <= 340 for x, width in bars)
 
 
 # --- The page ---------------------------------------------------------------------------------------------------------
@@ -250,7 +264,7 @@ def test_a_family_without_results_says_so(kept: Path) -> None:
 
 def test_names_are_escaped(kept: Path) -> None:
     columns = {"function": "sum", "shape": "8", "dim": "all", "dtype": "<b>&"}
-    write(kept / "reduce_made_up.csv", columns, {"ordered": 1.0}, share_of_read="", torch_us="2", date="2026-01-01")
+    write(kept / "reduce_made_up.csv", columns, {"ordered": 1.0}, torch_us="2", date="2026-01-01")
     text = document.page(results.read(kept))
     assert "&lt;b&gt;&amp;" in text and "<b>&" not in text
 
@@ -280,20 +294,21 @@ def test_every_system_of_the_textbooks_has_its_row() -> None:
     assert len(rows) == len(rungs) + len(textbook.BESIDE) and all(row[-1] for row in rows)
 
 
-def test_what_bench_keeps_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_bench_keeps_is_shown(tmp_path: Path) -> None:
     """As after `bench --device cuda --save` on a GPU: every family has its ladder, every textbook rung a figure."""
-    monkeypatch.setattr(bench, "device_name", lambda device: "NVIDIA Made Up")
-    lines = []
-    for problem in bench.demo_of("cuda"):
-        for place, name in enumerate(bench.rungs_of_type(problem, "cuda")):
+    every = []
+    for case in bench.demo_of("cuda"):
+        rows = {}
+        for place, name in enumerate(measure.rungs_of_type(case, "cuda")):
             us = Timing(100.0 - place, 90.0, 110.0, 10)
-            lines.append(bench.Line("cuda", problem, name, us, 10.0, 0.5, True, us, us, 0.125))
-    bench.save(lines, tmp_path)
+            rows[name] = Row(us, us, us, *((None, 0.5) if case.of_matrices else (10.0, None)), share=0.125)
+        every.append(Result(case, results.conditions("NVIDIA Made Up"), rows))
+    bench.save(every, tmp_path)
     cases = results.read(tmp_path)
-    assert {case.family for case in cases} == set(FAMILIES)
+    assert {result.case.family for result in cases} == set(FAMILIES)
     text = document.page(cases)
     for family in FAMILIES:
-        charted = charts.ladders([case for case in cases if case.family == family])
+        charted = charts.ladders([result for result in cases if result.case.family == family])
         assert all(bar.length == 0.125 for chart in charted for bar in chart.bars if bar.kind != "peer")
         alone = sum("cuda" in rung.devices for rung in ladder(family)) == 1
         section = text.split(f'<section id="{family}">')[1].split("</section>")[0]
@@ -305,7 +320,7 @@ def test_what_bench_keeps_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_figure_of_the_textbook(kept: Path) -> None:
     (row,) = re.findall(r"<tr><td>matrix product</td><td>one element.*?</tr>", document.page(results.read(kept)))
-    assert "400 µs, 50% of the roof" in row and "mm 16 x 16 x 16 float32" in row
+    assert "400 µs, 50% of the roof" in row and "mm 16^3 float32" in row
 
 
 # --- The command ------------------------------------------------------------------------------------------------------
@@ -322,11 +337,14 @@ def test_no_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_committed_report(tmp_path: Path) -> None:
-    """It is what the kept results make."""
-    assert main(["report", "--output", str(tmp_path / "report.html"), "--no-pictures"]) == 0
-    assert (tmp_path / "report.html").read_text() == (ROOT / "docs" / "report.html").read_text(), (
-        "docs/report.html is not what benchmarks/results holds: run `python -m torch_reductions report`"
-    )
+    """It is what the kept results make, and so are its pictures."""
+    assert main(["report", "--output", str(tmp_path / "report.html")]) == 0
+    made = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert set(made) == {"report.html", *(path.name for path in (ROOT / "docs").glob("*.svg"))}
+    for name, text in made.items():
+        assert text == (ROOT / "docs" / name).read_text(), (
+            f"docs/{name} is not what benchmarks/results holds: run `python -m torch_reductions report`"
+        )
 
 
 def test_short_names() -> None:

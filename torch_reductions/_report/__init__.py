@@ -6,25 +6,33 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from .document import page, title_of
-from .png import draw
-from .results import CHECKOUT, RESULTS, Case, devices_of, read, short_name
+from .._measure import charts, svg
+from .._measure.results import CHECKOUT, RESULTS, Result, devices_of, read, short_name
+from .document import page
 
-__all__ = ["pictures", "report", "short_name"]
+__all__ = ["pictures", "report"]
 
 DOCS = CHECKOUT / "docs"
 
 
-def pictures(cases: Sequence[Case], folder: Path) -> list[Path]:
-    """A picture of each family on each GPU, where there is something to draw."""
+def pictures(results: Sequence[Result], folder: Path) -> list[Path]:
+    """A picture of each family on each GPU: the ladder above, sizes and the roof below."""
     made = []
-    for device in devices_of(cases):
+    for device in devices_of(results):
         name = short_name(device)
-        for family in dict.fromkeys(case.family for case in cases if case.device == device and name != "cpu"):
-            here = [case for case in cases if (case.family, case.device) == (family, device)]
-            path = folder / f"{family}_{name}.png"
-            if draw(here, f"{title_of(family)}, {device}, cold cache", path):
-                made.append(path)
+        on_device = [result for result in results if result.device == device and name != "cpu"]
+        for family in dict.fromkeys(result.case.family for result in on_device):
+            here = [result for result in on_device if result.case.family == family]
+            path = folder / f"{family}_{name}.svg"
+            ladders, measured = charts.ladders(here), [*charts.sizes(here), *charts.roofs(here)]
+            if not ladders and not measured:
+                print(f"{path}: neither a ladder nor a row of sizes is kept, so there is no picture.")
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            drawn = svg.picture(f"{charts.title_of(family)}, {device}, cold cache", [("", ladders), ("", measured)])
+            path.write_text(drawn, encoding="utf-8")
+            print(f"The picture is {path}")
+            made.append(path)
     return made
 
 
@@ -35,18 +43,18 @@ def report(argv: Sequence[str]) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of CSVs (default: %(default)s)")
     output = DOCS / "report.html" if DOCS.is_dir() else Path("report.html")
     parser.add_argument("--output", type=Path, default=output, help="the page (default: %(default)s)")
-    parser.add_argument("--no-pictures", action="store_true", help="the page alone (default: PNGs beside it)")
+    parser.add_argument("--no-pictures", action="store_true", help="the page alone (default: SVGs beside it)")
     options = parser.parse_args(argv)
-    cases = read(options.results) if options.results.is_dir() else []
-    if not cases:
+    results = read(options.results) if options.results.is_dir() else []
+    if not results:
         parser.error(
             f"--results {options.results}: there is no CSV of results. They are part of the repository, not of an "
             "installed package: name the folder benchmarks/results of a checkout, or measure here by "
             "`python -m torch_reductions bench --save --results FOLDER` and name that folder"
         )
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(page(cases), encoding="utf-8")
-    print(f"The page is {options.output}: {len(cases)} cases")
+    options.output.write_text(page(results), encoding="utf-8")
+    print(f"The page is {options.output}: {len(results)} cases")
     if not options.no_pictures:
-        pictures(cases, options.output.parent)
+        pictures(results, options.output.parent)
     return 0

@@ -2,7 +2,7 @@
 // multiprocessor, with all operands in registers or, where it reads them there alone, in shared memory.
 //
 // The operands are random, as those of the products: tensor cores draw power by the bits that change, and clocks fall with
-// it. The harness (torch_reductions/_timing.py) times these kernels in turns with the products.
+// it. The harness (torch_reductions/_measure/timing.py) times these kernels in turns with the products.
 #include <cstdint>
 #include <exception>
 

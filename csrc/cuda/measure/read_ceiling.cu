@@ -1,7 +1,7 @@
 // The ceiling that every reduction is compared with: kernels that read the bytes and owe nothing else.
 //
 // Which block size, how many loads in flight and which cache policy are fastest depends on the size and on the GPU, so
-// the harness (torch_reductions/_timing.py) tries them all and keeps the best.
+// the harness (torch_reductions/_measure/timing.py) tries them all and keeps the best.
 #include <cstdint>
 #include <exception>
 

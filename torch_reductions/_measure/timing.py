@@ -26,8 +26,8 @@ from itertools import product
 
 import torch
 
-from ._installed import CUDA_LIBRARY
-from ._library import has_cuda
+from .._installed import CUDA_LIBRARY
+from .._library import has_cuda
 
 Call = Callable[[], object]
 

@@ -1,0 +1,288 @@
+"""What was measured, and the files that keep it, benchmarks/results/*.csv: one header, a line a variant of a case."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from .. import __version__
+from .._ladder import Rung, ladder
+from .case import COLUMNS, FAMILY_OF, Case
+from .timing import INSTRUCTIONS, Timing
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+RESULTS = CHECKOUT / "benchmarks" / "results"
+HOST = "host time"  # of a call of ours, instead of the device's
+TIMINGS = tuple(f"{kind}{name}_us" for kind in ("", "hot_", "eager_") for name in ("median", "p20", "p80"))
+FIGURES = (*TIMINGS, "samples", "gb_per_s", "tera_ops_per_s", "ceiling", "share_of_ceiling", "torch_us")
+# The machine behind the last sample, and what ran on it.
+CONDITIONS = ("clock_mhz", "power_w", "device", "torch_version", "cuda_version", "version", "date")
+HEADER = (*COLUMNS, "variant", *FIGURES, *CONDITIONS)
+Line = dict[str, str]  # of a CSV
+
+
+def is_ceiling(variant: str) -> bool:
+    """Does it only read, only copy, or do one instruction over and over?"""
+    return variant.split(" ")[0] in ("read", "copy") or variant in INSTRUCTIONS
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one variant took."""
+
+    timing: Timing
+    hot: Timing | None = None  # in a CUDA graph
+    eager: Timing | None = None  # by the host's clock
+    gb_per_s: float | None = None
+    tera_ops_per_s: float | None = None
+    share: float | None = None  # of the ceiling, in the same run
+    wrong: str = ""  # what is wrong with its output; such a row is not kept
+
+    @classmethod
+    def of(cls, line: Line) -> Row:
+        def timing(kind: str) -> Timing | None:
+            median, p20, p80 = (line[f"{kind}{name}_us"] for name in ("median", "p20", "p80"))
+            return Timing(float(median), float(p20), float(p80), int(line["samples"] or 0)) if median else None
+
+        def figure(column: str) -> float | None:
+            return float(line[column]) if line[column] else None
+
+        cold = timing("")
+        assert cold
+        rates = figure("gb_per_s"), figure("tera_ops_per_s")
+        return cls(cold, timing("hot_"), timing("eager_"), *rates, figure("share_of_ceiling"))
+
+
+@dataclass
+class Result:
+    """One case on one device: the row of each variant that took part."""
+
+    case: Case
+    conditions: dict[str, str]
+    rows: dict[str, Row] = field(default_factory=dict)
+    kept_torch_us: float | None = None  # where torch has no row of its own
+    wrong: str = ""  # what is wrong with the output, where that is why nothing was timed
+
+    @property
+    def device(self) -> str:
+        return self.conditions["device"]
+
+    @property
+    def ours(self) -> Row | None:
+        """What is compared with torch."""
+        return self.rows.get(self.case.production) or self.rows.get(HOST)
+
+    @property
+    def torch(self) -> Timing | None:
+        """torch's, or its loop's; of an old result only the median is known."""
+        row = self.rows.get("torch") or self.rows.get("torch loop")
+        us = self.kept_torch_us
+        return row.timing if row else Timing(us, us, us, 0) if us else None
+
+    def us(self, variant: str) -> float | None:
+        """The median."""
+        if variant in self.rows:
+            return self.rows[variant].timing.median
+        return self.kept_torch_us if variant == "torch" else None
+
+    @property
+    def ratio(self) -> float | None:
+        """torch's time over ours; None where torch has no such function."""
+        by_torch = self.us("torch")
+        return by_torch / self.ours.timing.median if self.ours and by_torch else None
+
+    @property
+    def ceiling(self) -> str:
+        """What the shares are of: read, copy or roof; empty where there are none."""
+        return self.case.ceiling if any(row.share for row in self.rows.values()) else ""
+
+    @property
+    def ceiling_us(self) -> float | None:
+        """The time of what only reads, or only copies."""
+        ways = [row.timing.median for name, row in self.rows.items() if name.split(" ")[0] == self.ceiling]
+        return min(ways, default=None)
+
+    def share(self, variant: str) -> float | None:
+        """Of the ceiling, as the run that took the time has it; torch's from ours, where it has no row."""
+        if variant in self.rows:
+            return self.rows[variant].share
+        us, ours = self.us(variant), self.rows.get(self.case.production)
+        return ours.share * ours.timing.median / us if us and ours and ours.share else None
+
+    @property
+    def rungs(self) -> list[Rung]:
+        """The rungs that were measured, from the simplest to the fastest, without their other block sizes."""
+        measured = [rung for rung in ladder(self.case.family) if rung.name in self.rows]
+        return [rung for rung in measured if rung.name == rung.row or rung.row not in self.rows]
+
+    def lines(self) -> list[Line]:
+        """Of the CSV: what is right."""
+        by_torch = self.us("torch")
+        made = []
+        for variant, row in self.rows.items():
+            if row.wrong:
+                continue
+            timings = {"": row.timing, "hot_": row.hot, "eager_": row.eager}
+            made.append(
+                {
+                    **self.case.columns,
+                    "variant": variant,
+                    **{
+                        f"{kind}{name}_us": f"{getattr(timing, name):.2f}" if timing else ""
+                        for kind, timing in timings.items()
+                        for name in ("median", "p20", "p80")
+                    },
+                    "samples": str(row.timing.samples),
+                    "gb_per_s": "" if row.gb_per_s is None else f"{row.gb_per_s:.1f}",
+                    "tera_ops_per_s": "" if row.tera_ops_per_s is None else f"{row.tera_ops_per_s:.4g}",
+                    "ceiling": self.case.ceiling if row.share else "",
+                    "share_of_ceiling": f"{row.share:.3f}" if row.share else "",
+                    "torch_us": f"{by_torch:.2f}" if by_torch else "",
+                    **self.conditions,
+                }
+            )
+        return made
+
+
+def conditions(device: str, clocks: tuple[str, str] = ("", "")) -> dict[str, str]:
+    """Those of now. device: its name."""
+    cuda = "" if short_name(device) == "cpu" else torch.version.cuda or ""
+    today = datetime.date.today().isoformat()
+    return dict(zip(CONDITIONS, (*clocks, device, torch.__version__, cuda, __version__, today), strict=True))
+
+
+def rows_of(
+    case: Case,
+    timings: Mapping[str, Timing],
+    nbytes: int,
+    *,
+    operations: Mapping[str, int] | None = None,
+    copied: int = 0,
+    shares: bool = True,
+) -> dict[str, Row]:
+    """Rates, and shares of the ceiling, of what took turns in one loop; of the ceiling's kernels the fastest of a kind.
+
+    operations: of the kernels of arithmetic alone. copied: bytes of the copy, where they are not as many. shares: False
+    on a CPU, which reads what lies in its caches faster than anything else.
+    """
+    operations = operations or {}
+
+    def us(name: str) -> float:
+        return timings[name].median
+
+    fastest = {
+        kind: min((n for n in timings if n.split(" ")[0] == kind), key=us, default="") for kind in ("read", "copy")
+    }
+    fastest["arithmetic"] = max(operations, key=lambda name: operations[name] / us(name), default="")
+    least = us(fastest["read"]) if fastest["read"] else 0.0
+    if case.ceiling == "copy":
+        least = us(fastest["copy"]) * (nbytes / copied if copied else 1) if fastest["copy"] else 0.0
+    if case.ceiling == "roof":
+        instruction = fastest["arithmetic"]
+        least = max(least, case.operations * us(instruction) / operations[instruction]) if instruction else 0.0
+    rows = {}
+    for name, timing in timings.items():
+        if is_ceiling(name) and name not in fastest.values():
+            continue
+        row = Row(timing, share=least / timing.median if shares and least and not is_ceiling(name) else None)
+        if case.of_matrices and not name.startswith("read"):
+            rows[name] = replace(row, tera_ops_per_s=operations.get(name, case.operations) / timing.median / 1e6)
+        else:
+            rows[name] = replace(row, gb_per_s=timing.gb_per_s(copied if copied and name == "copy" else nbytes))
+    return rows
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+
+
+def lines_of(path: Path) -> list[Line]:
+    """Those of one file; none where it is no file of results."""
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        return list(reader) if tuple(reader.fieldnames or ()) == HEADER else []
+
+
+def keep(results: Sequence[Result], path: Path) -> None:
+    """Adds results to a file; a case that was measured on the same device before loses its lines."""
+    every = [line for result in results for line in result.lines()]
+    if not every:
+        return
+
+    def measured(line: Line) -> tuple[str, ...]:
+        return line["device"], *(line[name] for name in COLUMNS)
+
+    before = lines_of(path) if path.exists() else []
+    if path.exists() and path.stat().st_size and not before:
+        raise ValueError(f"{path} is no file of results, or an old one: its columns are not {', '.join(HEADER)}")
+    now = {measured(line) for line in every}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, HEADER, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([line for line in before if measured(line) not in now] + every)
+
+
+def read(folder: Path) -> list[Result]:
+    """Every result that is kept in a folder, the GPUs' first, or in one file; of a function that is no more, none."""
+    found: dict[tuple[str, str, Case], Result] = {}
+    paths = [folder] if folder.is_file() else folder.glob("*.csv")
+    for path in sorted(paths, key=lambda path: (path.stem.endswith("_cpu"), path.stem)):
+        for line in lines_of(path):
+            if line["function"] not in FAMILY_OF:
+                continue
+            case = Case.of(line)
+            there = {name: line[name] for name in CONDITIONS}
+            result = found.setdefault((path.stem, line["device"], case), Result(case, there))
+            result.rows[line["variant"]] = Row.of(line)
+            if line["torch_us"] and line["variant"] in (case.production, HOST):
+                result.kept_torch_us = float(line["torch_us"])
+    return list(found.values())
+
+
+def devices_of(results: Sequence[Result]) -> list[str]:
+    return list(dict.fromkeys(result.device for result in results))
+
+
+# --- Words ------------------------------------------------------------------------------------------------------------
+
+
+def cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def device_name(device: str) -> str:
+    """A CPU by its model and the number of threads."""
+    if device != "cpu":
+        return torch.cuda.get_device_name()
+    threads = torch.get_num_threads()
+    return f"{cpu_name()}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def short_name(device: str) -> str:
+    """A device in the name of a file: cpu, h200."""
+    name = device.lower()
+    if not name.startswith("nvidia "):
+        return "cpu"
+    return re.sub(r"[^a-z0-9]+", "_", name.removeprefix("nvidia ")).strip("_")
+
+
+def figure(microseconds: float) -> str:
+    return f"{microseconds:,.1f}" if microseconds < 100 else f"{microseconds:,.0f}"
+
+
+def spread(timing: Timing) -> str:
+    """From p20 to p80."""
+    return f"{figure(timing.p20)}–{figure(timing.p80)}"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}"

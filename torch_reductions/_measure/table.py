@@ -1,0 +1,179 @@
+"""What is printed: one table for the demo, `bench` and the benchmarks, and whether its rows can be ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from .measure import PEERS
+from .results import Result, is_ceiling, spread, times
+from .timing import Timing
+
+LEGEND = """\
+time: the median of one call, in microseconds; the rows of a table were timed in turns. p20–p80: three fifths of its
+samples lie there. GB/s: input and output, each moved once. x torch: torch's time over the row's, more than 1 is faster
+than torch. copy: torch's copy_ of the largest input. right: the same as torch's result; sums and products of floats
+about as close to that of float64 as rounding allows."""
+OPERATIONS = "Gop/s: 10^9 operations a second, a multiplication and an addition being two."
+FIGURES = """\
+hot: the same calls back to back in a CUDA graph, with what the call before left in the caches. eager: the host's clock
+around calls in a row. of read, copy, roof: the share of what memory or arithmetic alone gave in the same run."""
+LOOP = "torch loop: torch has no such function, this is a loop of its operations."
+
+
+def number(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def cells(result: Result, variant: str) -> dict[str, str]:
+    """One row's figures by their headings."""
+    row, by_torch = result.rows[variant], result.torch
+    ratio = by_torch.median / row.timing.median if by_torch and not is_ceiling(variant) else None
+    return {
+        "time (us)": f"{row.timing.median:,.1f}",
+        "p20–p80 (us)": spread(row.timing),
+        "GB/s": "" if row.gb_per_s is None else number(row.gb_per_s),
+        "Gop/s": "" if row.tera_ops_per_s is None else number(row.tera_ops_per_s * 1e3),
+        "x torch": "" if ratio is None else times(ratio),
+        "hot (us)": f"{row.hot.median:,.1f}" if row.hot else "",
+        "eager (us)": f"{row.eager.median:,.1f}" if row.eager else "",
+        f"of {result.case.ceiling}": f"{row.share:.0%}" if row.share else "",
+    }
+
+
+def print_table(title: str, rows: Sequence[Mapping[str, str]], styles: Sequence[str], left: Sequence[str]) -> None:
+    """Of rows by their headings; a column that is empty everywhere is left out. left: the columns of words."""
+    every = dict.fromkeys(key for row in sorted(rows, key=len, reverse=True) for key in row)
+    headings = [name for name in every if any(row.get(name) for row in rows)]
+    try:
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+    except ModuleNotFoundError:
+        widths = [max(len(name), *(len(row.get(name, "")) for row in rows)) for name in headings]
+        print(f"\n{title}")
+        for row in [{name: name for name in headings}, *rows]:
+            padded = [
+                f"{row.get(name, ''):{'<' if name in left else '>'}{w}}"
+                for name, w in zip(headings, widths, strict=True)
+            ]
+            print("  ".join(padded).rstrip())
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in headings:
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    for row, style in zip(rows, styles, strict=True):
+        table.add_row(*(row.get(name, "") for name in headings), style=style)
+    console = Console(highlight=False)
+    if not console.is_terminal:  # nothing wraps there
+        console.width = 200
+    console.print(f"\n[bold]{title}[/bold]", soft_wrap=True)
+    console.print(table)
+
+
+def print_results(results: Sequence[Result]) -> None:
+    """A table a case and device, a row a variant; then what the columns are."""
+    for result in results:
+        rows, styles = [], []
+        for name, row in result.rows.items():
+            alone = is_ceiling(name)
+            right = "" if alone else "NO" if row.wrong else "yes"
+            shown = "read" if name.startswith("read ") else name
+            rows.append({"variant": shown, **cells(result, name), "right": right})
+            dim = alone or name in ("torch", "torch loop", *PEERS)
+            styles.append("bold red" if row.wrong else "dim" if dim else "")
+        print_table(f"{result.device}: {result.case.name}", rows, styles, ("variant",))
+        if said := noise({name: row.timing for name, row in result.rows.items() if not is_ceiling(name)}):
+            print(said)
+    print(f"\n{LEGEND}")
+    if any(result.case.of_matrices for result in results):
+        print(OPERATIONS)
+    if any(row.hot or row.share for result in results for row in result.rows.values()):
+        print(FIGURES)
+    if any("torch loop" in result.rows for result in results):
+        print(LOOP)
+
+
+# --- Noise ------------------------------------------------------------------------------------------------------------
+
+
+def is_ranked(first: Timing, second: Timing) -> bool:
+    """One is faster than another only where their spreads, p20 to p80, do not touch; one sample has none."""
+    return 1 not in (first.samples, second.samples) and (first.p80 < second.p20 or second.p80 < first.p20)
+
+
+def unranked(timings: Mapping[str, Timing]) -> list[list[str]]:
+    """Of rows by their medians those that stand beside each other and cannot be ranked, the fastest first."""
+    ordered = sorted(timings, key=lambda name: timings[name].median)
+    groups: list[list[str]] = []
+    for name in ordered:
+        if groups and not is_ranked(timings[groups[-1][-1]], timings[name]):
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return [group for group in groups if len(group) > 1]
+
+
+def noise(timings: Mapping[str, Timing]) -> str:
+    """The line below a table; empty where every row has its rank."""
+    if len(timings) > 1 and all(timing.samples == 1 for timing in timings.values()):
+        return "Not ranked: one sample each has no spread (--seconds gives more)."
+    groups = unranked(timings)
+    if not groups:
+        return ""
+    return f"Too noisy to rank (p20–p80 overlap): {'; '.join(', '.join(group) for group in groups)}."
+
+
+def noise_beside_torch(results: Sequence[Result], most: int = 5) -> str:
+    """The same below a table of cases, each beside torch."""
+    pairs = [(result.case.name, result.ours.timing, result.torch) for result in results if result.ours and result.torch]
+    names = [name for name, ours, by_torch in pairs if by_torch and not is_ranked(ours, by_torch)]
+    if not names:
+        return ""
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    single = any(ours.samples == 1 for _, ours, _ in pairs)
+    why = "p20–p80 overlap" + (", or one sample has none" if single else "")
+    said = f"Too noisy to rank beside torch ({why}): {len(names)} of {len(pairs)}"
+    return f"{said}: {'; '.join(names[:most])}{rest}."
+
+
+# --- Progress ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def progress(total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """A function to call after each of `total` steps: a bar where rich and a terminal are there, else plain lines.
+
+    quiet: the bar says what was done last; without a bar a line appears only when another tenth is done.
+    """
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ModuleNotFoundError:
+        print("rich is not installed: no progress bar (pip install rich).")
+        console = None
+    else:
+        console = Console()
+    if console is not None and console.is_terminal:
+        columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        # Refreshed between measurements only: a thread of its own would disturb them.
+        with Progress(*columns, console=console, auto_refresh=False, transient=quiet) as bar:
+            task = bar.add_task("warming up", total=total)
+            bar.refresh()
+
+            def advance(text: str) -> None:
+                if not quiet:
+                    bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+                bar.update(task, advance=1, description=text if quiet else "", refresh=True)
+
+            yield advance
+        return
+    done = 0
+
+    def count(text: str) -> None:
+        nonlocal done
+        done += 1
+        if not quiet or done == total or 10 * done // total > 10 * (done - 1) // total:
+            print(f"[{done}/{total}] {text}", flush=True)
+
+    yield count
