@@ -47,10 +47,8 @@ def inputs_of(case: Case, device: torch.device | str) -> tuple[torch.Tensor, tor
 def ours(
     case: Case, points: torch.Tensor, centers: torch.Tensor, variant: str = "ordered"
 ) -> Callable[[], torch.Tensor]:
-    if case.of_grid:
-        height, width = case.shape
-        return partial(tr.grid_squared_distances, height, width, centers, variant=variant)
-    return partial(tr.sum_squared_distances, points, centers, variant=variant)
+    function = getattr(tr, case.function)
+    return partial(function, *(case.shape if case.of_grid else (points,)), centers, variant=variant)
 
 
 def torchs(case: Case, points: torch.Tensor, centers: torch.Tensor) -> dict[str, Call]:

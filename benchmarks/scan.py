@@ -61,11 +61,9 @@ def ours(case: Case, x: torch.Tensor, variant: str = "ordered") -> Callable[[], 
         options["cu_seqlens"] = offsets_of(case, x.device)
     if case.form == "mask":
         options["mask"] = x > 0
-    if case.function == "linear_recurrence":
-        gates = gates_of(x)
-        return lambda: (tr.linear_recurrence(gates, x, along(case), reverse=case.form == "reverse", variant=variant),)
     function = getattr(tr, case.function)
-    return lambda: parts(function(x, along(case), **options))
+    tensors = (gates_of(x), x) if case.function == "linear_recurrence" else (x,)
+    return lambda: parts(function(*tensors, along(case), **options))
 
 
 def torchs(case: Case, x: torch.Tensor, **options: object) -> tuple[torch.Tensor, ...]:

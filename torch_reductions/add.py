@@ -17,6 +17,7 @@ from torch.overrides import has_torch_function_variadic
 from ._arguments import INTEGERS, check_factor, check_input, check_same_device, to_factor, wrong_type
 from ._ladder import check_variant, dtype_name
 from ._operator import TRACED, Gradient, Operator, Spec, overridden
+from ._variants import AddVariant
 from .reduce import sum_to_shape
 
 # The operator is called `function` here: the module has the name of the public function.
@@ -198,7 +199,7 @@ def _alike(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     return input.to(dtype), other.to(dtype)
 
 
-def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: str = "auto") -> Tensor:
+def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: AddVariant = "auto") -> Tensor:
     r"""Sum of two tensors, :math:`\mathrm{input}_i + \alpha\,\mathrm{other}_i`, broadcast as torch.add has it.
 
     Args:

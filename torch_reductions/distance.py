@@ -21,6 +21,7 @@ from torch.overrides import has_torch_function_unary, has_torch_function_variadi
 from ._arguments import check_float, check_input, check_same_device, check_same_dtype, wrong_type
 from ._ladder import check_variant
 from ._operator import TRACED, Gradient, Operator, Spec, overridden
+from ._variants import DistanceVariant
 from .reduce import sum as sum_of
 
 __all__ = ["grid_squared_distances", "sum_squared_distances"]
@@ -153,7 +154,7 @@ _grid_squared_distances: Operator[Tensor] = Operator(
 )
 
 
-def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: str = "auto") -> Tensor:
+def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: DistanceVariant = "auto") -> Tensor:
     r"""Sum of the squared distances from each point to all centers,
     :math:`y_i = \sum_c \sum_d (p_{id} - c_{cd})^2`.
 
@@ -192,7 +193,7 @@ def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: str = "au
     return _sum_squared_distances(variant, _autocast(points), _autocast(centers))
 
 
-def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant: str = "auto") -> Tensor:
+def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant: DistanceVariant = "auto") -> Tensor:
     r"""Sum of the squared distances from each pixel of a grid to all centers,
     :math:`y_{ij} = \sum_c (j - c_{c0})^2 + (i - c_{c1})^2`.
 

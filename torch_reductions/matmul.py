@@ -32,6 +32,7 @@ from ._arguments import (
 )
 from ._ladder import check_variant, dtype_name
 from ._operator import TRACED, Gradient, Operator, Spec, overridden
+from ._variants import MatmulVariant
 from .reduce import sum_to_shape
 
 __all__ = ["addmm", "baddbmm", "bmm", "linear", "matmul", "mm"]
@@ -261,7 +262,7 @@ def _call_sum(
 # --- The functions --------------------------------------------------------------------------------------------------
 
 
-def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: str = "auto") -> Tensor:
+def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto") -> Tensor:
     r"""Product of two matrices, :math:`c_{ij} = \sum_k a_{ik} b_{kj}`.
 
     Args:
@@ -298,7 +299,9 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
     return _call("mm", variant, input, mat2, out_dtype=out_dtype)
 
 
-def bmm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: str = "auto") -> Tensor:
+def bmm(
+    input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto"
+) -> Tensor:
     r"""Product of the matrices of two batches, :math:`c_{bij} = \sum_k a_{bik} b_{bkj}`.
 
     Args:
@@ -332,7 +335,7 @@ def addmm(
     *,
     beta: Number = 1,
     alpha: Number = 1,
-    variant: str = "auto",
+    variant: MatmulVariant = "auto",
 ) -> Tensor:
     r"""A matrix and a product, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{mat1}\,\mathrm{mat2}`.
 
@@ -373,7 +376,7 @@ def baddbmm(
     *,
     beta: Number = 1,
     alpha: Number = 1,
-    variant: str = "auto",
+    variant: MatmulVariant = "auto",
 ) -> Tensor:
     r"""Matrices and products of two batches, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{batch1}\,\mathrm{batch2}`.
 
@@ -402,7 +405,9 @@ def baddbmm(
     return _call_sum("baddbmm", variant, input, batch1, batch2, out_dtype=out_dtype, beta=beta, alpha=alpha)
 
 
-def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *, variant: str = "auto") -> Tensor:
+def matmul(
+    input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto"
+) -> Tensor:
     r"""Product of vectors, matrices or batches of matrices, as torch.matmul, and ``input @ other``, have it.
 
     Args:
@@ -472,7 +477,7 @@ def linear(
     bias: Tensor | None = None,
     *,
     out_dtype: torch.dtype | None = None,
-    variant: str = "auto",
+    variant: MatmulVariant = "auto",
 ) -> Tensor:
     r"""A linear layer, :math:`y = x W^T + b`, as torch.nn.functional.linear has it.
 

@@ -28,6 +28,7 @@ from ._arguments import (
 )
 from ._ladder import check_variant, dtype_name
 from ._operator import TRACED, Gradient, Operator, Spec, overridden
+from ._variants import RecurrenceVariant
 
 __all__ = ["linear_recurrence"]
 
@@ -227,7 +228,7 @@ def linear_recurrence(
     reverse: bool = False,
     cu_seqlens: Tensor | None = None,
     return_last: Literal[False] = False,
-    variant: str = "auto",
+    variant: RecurrenceVariant = "auto",
 ) -> Tensor: ...
 
 
@@ -241,7 +242,7 @@ def linear_recurrence(
     reverse: bool = False,
     cu_seqlens: Tensor | None = None,
     return_last: Literal[True],
-    variant: str = "auto",
+    variant: RecurrenceVariant = "auto",
 ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -254,7 +255,7 @@ def linear_recurrence(
     reverse: bool = False,
     cu_seqlens: Tensor | None = None,
     return_last: bool = False,
-    variant: str = "auto",
+    variant: RecurrenceVariant = "auto",
 ) -> Tensor | tuple[Tensor, Tensor]:
     r"""States of a linear recurrence, :math:`h_t = g_t h_{t-1} + x_t`, along a dim: g are the gates, x the tokens.
 

@@ -32,6 +32,7 @@ from ._arguments import (
 )
 from ._ladder import check_variant
 from ._operator import NOT_DIFFERENTIABLE, PLAIN, TRACED, Gradient, Operator, Spec, overridden
+from ._variants import ReduceVariant
 
 __all__ = ["amax", "amin", "argmax", "argmin", "mean", "prod", "sum"]
 
@@ -252,7 +253,12 @@ def _call(
 
 
 def sum(
-    input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, variant: str = "auto"
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    variant: ReduceVariant = "auto",
 ) -> Tensor:
     r"""Sum of the elements, :math:`\sum_i x_i`, over everything or over some dims.
 
@@ -284,7 +290,12 @@ def sum(
 
 
 def prod(
-    input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, variant: str = "auto"
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    variant: ReduceVariant = "auto",
 ) -> Tensor:
     r"""Product of the elements, :math:`\prod_i x_i`, over everything or over some dims.
 
@@ -312,7 +323,12 @@ def prod(
 
 
 def mean(
-    input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, variant: str = "auto"
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    variant: ReduceVariant = "auto",
 ) -> Tensor:
     r"""Mean of the elements, :math:`\frac{1}{n} \sum_i x_i`, over everything or over some dims.
 
@@ -338,7 +354,7 @@ def mean(
     return _call(_mean, variant, input, dim, keepdim, dtype)
 
 
-def amax(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = "auto") -> Tensor:
+def amax(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: ReduceVariant = "auto") -> Tensor:
     r"""Largest element, :math:`\max_i x_i`, over everything or over some dims. NaN counts as the largest.
 
     Args:
@@ -364,7 +380,7 @@ def amax(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = 
     return _call(_amax, variant, input, () if dim is None else dim, keepdim)
 
 
-def amin(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = "auto") -> Tensor:
+def amin(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: ReduceVariant = "auto") -> Tensor:
     r"""Smallest element, :math:`\min_i x_i`, over everything or over some dims. NaN counts as the smallest.
 
     Args:
@@ -388,7 +404,7 @@ def amin(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: str = 
     return _call(_amin, variant, input, () if dim is None else dim, keepdim)
 
 
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, variant: str = "auto") -> Tensor:
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, variant: ReduceVariant = "auto") -> Tensor:
     r"""Index of the largest element, :math:`\min \{ i : x_i = \max_j x_j \}`. NaN counts as the largest.
 
     Args:
@@ -414,7 +430,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, vari
     return _call(_argmax, variant, input, dim, keepdim)
 
 
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, variant: str = "auto") -> Tensor:
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, variant: ReduceVariant = "auto") -> Tensor:
     r"""Index of the smallest element, :math:`\min \{ i : x_i = \min_j x_j \}`. NaN counts as the smallest.
 
     Args:

@@ -41,6 +41,7 @@ from ._arguments import (
 from ._ladder import check_variant, rungs
 from ._operator import Gradient, Operator, Spec, overridden
 from ._out import Out
+from ._variants import ScanVariant
 from .recurrence import edges, recur
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
@@ -383,7 +384,7 @@ def cumsum(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
-    variant: str = "auto",
+    variant: ScanVariant = "auto",
     out: Tensor | None = None,
 ) -> Tensor:
     r"""Sums of the elements up to each, :math:`y_i = \sum_{j \le i} x_j`, along a dim.
@@ -458,7 +459,7 @@ def cumprod(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
-    variant: str = "auto",
+    variant: ScanVariant = "auto",
     out: Tensor | None = None,
 ) -> Tensor:
     r"""Products of the elements up to each, :math:`y_i = \prod_{j \le i} x_j`, along a dim.
@@ -504,7 +505,7 @@ def logcumsumexp(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
-    variant: str = "auto",
+    variant: ScanVariant = "auto",
     out: Tensor | None = None,
 ) -> Tensor:
     r"""Logarithms of the sums of exponentials up to each, :math:`y_i = \log \sum_{j \le i} e^{x_j}`, along a dim.
@@ -554,7 +555,7 @@ def cummax(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
-    variant: str = "auto",
+    variant: ScanVariant = "auto",
     out: tuple[Tensor, Tensor] | None = None,
 ) -> torch.return_types.cummax:
     r"""Largest of the elements up to each, :math:`y_i = \max_{j \le i} x_j`, and its index, along a dim.
@@ -604,7 +605,7 @@ def cummin(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
-    variant: str = "auto",
+    variant: ScanVariant = "auto",
     out: tuple[Tensor, Tensor] | None = None,
 ) -> torch.return_types.cummin:
     r"""Smallest of the elements up to each, :math:`y_i = \min_{j \le i} x_j`, and its index, along a dim.

@@ -34,6 +34,7 @@ from ._arguments import (
 )
 from ._ladder import check_variant
 from ._operator import TRACED, Gradient, Operator, Spec, overridden
+from ._variants import SegmentVariant
 from .scan import cumprod_of
 
 __all__ = ["segment_amax", "segment_amin", "segment_mean", "segment_prod", "segment_sum"]
@@ -215,7 +216,12 @@ def _call(
 
 
 def segment_sum(
-    input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None, variant: str = "auto"
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    *,
+    dtype: torch.dtype | None = None,
+    variant: SegmentVariant = "auto",
 ) -> Tensor:
     r"""Sum of each packed segment, :math:`y_s = \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a dim; c is ``cu_seqlens``.
 
@@ -256,7 +262,12 @@ def segment_sum(
 
 
 def segment_prod(
-    input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None, variant: str = "auto"
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    *,
+    dtype: torch.dtype | None = None,
+    variant: SegmentVariant = "auto",
 ) -> Tensor:
     r"""Product of each packed segment, :math:`y_s = \prod_{i = c_s}^{c_{s+1} - 1} x_i`, along a dim; c is
     ``cu_seqlens``.
@@ -285,7 +296,12 @@ def segment_prod(
 
 
 def segment_mean(
-    input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, dtype: torch.dtype | None = None, variant: str = "auto"
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    *,
+    dtype: torch.dtype | None = None,
+    variant: SegmentVariant = "auto",
 ) -> Tensor:
     r"""Mean of each packed segment, :math:`y_s = \frac{1}{c_{s+1} - c_s} \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a
     dim; c is ``cu_seqlens``.
@@ -314,7 +330,7 @@ def segment_mean(
     return _call(_segment_mean, variant, input, cu_seqlens, dim, dtype)
 
 
-def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: str = "auto") -> Tensor:
+def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: SegmentVariant = "auto") -> Tensor:
     r"""Largest element of each packed segment, :math:`y_s = \max_{c_s \le i < c_{s+1}} x_i`, along a dim; c is
     ``cu_seqlens``. NaN counts as the largest.
 
@@ -340,7 +356,7 @@ def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: st
     return _call(_segment_amax, variant, input, cu_seqlens, dim)
 
 
-def segment_amin(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: str = "auto") -> Tensor:
+def segment_amin(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: SegmentVariant = "auto") -> Tensor:
     r"""Smallest element of each packed segment, :math:`y_s = \min_{c_s \le i < c_{s+1}} x_i`, along a dim; c is
     ``cu_seqlens``. NaN counts as the smallest.
 
