@@ -324,53 +324,41 @@ def _call(
     dtype: torch.dtype | None = None,
 ) -> Any:
     """Calls an operator with arguments of the types that torch takes; its schema takes more."""
+    flags = {"exclusive": exclusive, "reverse": reverse, "include_initial": include_initial}
+    tensors = {"cu_seqlens": cu_seqlens, "mask": mask}
     if has_torch_function_variadic(input, cu_seqlens, mask, out):
-        return overridden(
-            operator.name,
-            (input, cu_seqlens, mask, out),
-            input,
-            dim,
-            dtype=dtype,
-            exclusive=exclusive,
-            reverse=reverse,
-            include_initial=include_initial,
-            cu_seqlens=cu_seqlens,
-            mask=mask,
-            variant=variant,
-            out=out,
-        )
+        asked = (input, cu_seqlens, mask, out)
+        return overridden(operator.name, asked, input, dim, dtype=dtype, **flags, **tensors, variant=variant, out=out)
     if type(dim) is not int:
         dim = to_dim(operator.name, dim)
-    options: dict[str, Any] = {}
-    for name, value in (("exclusive", exclusive), ("reverse", reverse), ("include_initial", include_initial)):
-        if type(value) is not bool:
-            raise wrong_type(operator.name, name, "bool", value)
-        if value:  # each option that is named takes time
-            options[name] = value
+    for name, flag in flags.items():
+        if type(flag) is not bool:
+            raise wrong_type(operator.name, name, "bool", flag)
+    options: dict[str, Any] = {name: True for name, flag in flags.items() if flag}  # each that is named takes time
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
     if operator.name in FOLDS and isinstance(input, Tensor) and input.dtype in UNSIGNED:
         input = input.to(options.get("dtype", torch.int64))
-    tensors: tuple[Tensor | None, ...] = ()
+    given: tuple[Tensor | None, ...] = ()
     if cu_seqlens is not None or mask is not None:
-        for name, tensor in (("cu_seqlens", cu_seqlens), ("mask", mask)):
+        for name, tensor in tensors.items():
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise wrong_type(operator.name, name, "Tensor or None", tensor)
-        tensors = (cu_seqlens,) if mask is None else (cu_seqlens, mask)
+        given = (cu_seqlens,) if mask is None else (cu_seqlens, mask)
     into = _OUTS[operator.name]
     if operator.name not in EXTREMES:
         if out is None:
-            return operator(variant, input, dim, *tensors, **options)
+            return operator(variant, input, dim, *given, **options)
         if not isinstance(out, Tensor):
             raise wrong_type(operator.name, "out", "Tensor or None", out)
-        into(variant, (out,), input, dim, *tensors, **options)
+        into(variant, (out,), input, dim, *given, **options)
         return out
     pair = getattr(torch.return_types, operator.name)
     if out is None:
-        return pair(operator(variant, input, dim, *tensors, **options))
+        return pair(operator(variant, input, dim, *given, **options))
     if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(part, Tensor) for part in out):
         raise wrong_type(operator.name, "out", "tuple of Tensors (values, indices) or None", out)
-    into(variant, tuple(out), input, dim, *tensors, **options)
+    into(variant, tuple(out), input, dim, *given, **options)
     return pair(out)
 
 
