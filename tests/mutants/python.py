@@ -340,7 +340,7 @@ MUTANTS = (
         "autocast",
         "matmul",
         'Gradient(_save, backward), ("cpu", "cuda")',
-        'Gradient(_save, backward), ("cuda",)',
+        'Gradient(_save, backward), ["cuda"]',
     ),
     python(
         "a fake product of int16 in 32 bits",
