@@ -11,7 +11,7 @@
 #include "elements.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 namespace {
 
 constexpr int64_t kMostRows = 65535;  // of blocks: what a grid may have in y
@@ -40,4 +40,4 @@ void grid_2d_16x16(const AddArgs& args, Context& context) { launch_blocks(args, 
 void grid_2d_32x8(const AddArgs& args, Context& context) { launch_blocks(args, context, 32, 8); }
 void grid_2d_128x1(const AddArgs& args, Context& context) { launch_blocks(args, context, 128, 1); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

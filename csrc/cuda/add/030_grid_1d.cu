@@ -9,7 +9,7 @@
 #include "elements.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 namespace {
 
 constexpr unsigned kThreads = 256;
@@ -28,4 +28,4 @@ void grid_1d(const AddArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

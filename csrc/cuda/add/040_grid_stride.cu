@@ -11,7 +11,7 @@
 #include "elements.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 namespace {
 
 constexpr unsigned kThreads = 256;
@@ -32,4 +32,4 @@ void grid_stride(const AddArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

@@ -11,7 +11,7 @@
 #include "vectorized/tiles.cuh"
 #include "vectorized/vectors.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 namespace {
 
 // Integers are added without a sign, so that one kernel serves both kinds.
@@ -29,4 +29,4 @@ void vectorized(const AddArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

@@ -4,7 +4,7 @@
 #include "../primitives/divisor.cuh"
 #include "../primitives/memory.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 
 // a + alpha b with one rounding, or wrapping.
 __device__ __forceinline__ float sum_of(float a, float alpha, float b) { return __fmaf_rn(alpha, b, a); }
@@ -73,4 +73,4 @@ void with_textbook_types(Dtype dtype, Body&& body) {
   else body(Tag<uint64_t>());
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T, int D>
@@ -37,4 +37,4 @@ void global_memory(const DistanceArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

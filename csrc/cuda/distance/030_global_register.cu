@@ -9,7 +9,7 @@
 #include "ladder.h"
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T, int D>
@@ -31,4 +31,4 @@ void global_register(const DistanceArgs& args, Context& context) {
               [&]<class T, class D>(Tag<T>, D) { launch_points(add_in_register<T, D::value>, args, context, 1); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

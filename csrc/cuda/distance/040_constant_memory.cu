@@ -13,7 +13,7 @@
 #include "constants.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T, int D>
@@ -40,4 +40,4 @@ void constant_memory(const DistanceArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -10,7 +10,7 @@
 #include "constants.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T, int D>
@@ -45,4 +45,4 @@ void constant_divergent(const DistanceArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

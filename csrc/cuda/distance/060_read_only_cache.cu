@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T>
@@ -37,4 +37,4 @@ void read_only_cache(const DistanceArgs& args, Context& context) {
   with_points(args, [&]<class T, class D>(Tag<T>, D) { launch_points(add_read_only<T, D::value>, args, context, 1); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

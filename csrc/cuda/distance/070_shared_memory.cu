@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "staged.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T, int D>
@@ -24,4 +24,4 @@ void shared_memory(const DistanceArgs& args, Context& context) {
   with_points(args, [&]<class T, class D>(Tag<T>, D) { launch_points(add_shared<T, D::value>, args, context, 1); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -13,7 +13,7 @@
 #include "staged.cuh"
 #include "tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T>
@@ -44,4 +44,4 @@ void ordered(const DistanceArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

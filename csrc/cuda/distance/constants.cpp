@@ -10,7 +10,7 @@
 #include "../../common/ceil_div.h"
 #include "../../common/fold.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 struct Owner {
@@ -107,4 +107,4 @@ void each_constant_part(const void* symbol, const DistanceArgs& args, Context& c
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -3,7 +3,7 @@
 #include "constants.h"
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 __constant__ __align__(16) unsigned char bank[kBankBytes];  // a module's own
@@ -41,4 +41,4 @@ __device__ __forceinline__ void store_part(const DistanceArgs& args, const Const
 }
 
 }  // namespace
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -11,7 +11,7 @@
 #include "../../common/args.h"
 #include "../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 
 constexpr int kBankBytes = 64 << 10, kSlotBytes = 4 << 10, kSlots = kBankBytes / kSlotBytes;
 
@@ -26,4 +26,4 @@ struct ConstantPart {
 void each_constant_part(const void* bank, const DistanceArgs& args, Context& context,
                         void (*launch_part)(const DistanceArgs& args, Context& context, const ConstantPart& part));
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -3,7 +3,7 @@
 #pragma once
 #include "staged.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 
 // The elements of a vector: as many of 16 bytes as `elements` is a multiple of.
 template <class T, int elements, int most = 16 / int(sizeof(T))>
@@ -76,4 +76,4 @@ __global__ void __launch_bounds__(kPointThreads) add_packed(const __grid_constan
                    }));
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

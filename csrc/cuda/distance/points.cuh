@@ -1,10 +1,12 @@
 // What the rungs of distances have in common: the points, the order of operations, and a thread for each point.
 #pragma once
+#include "../../common/args.h"
 #include "../../common/ceil_div.h"
 #include "../../common/fold.h"
-#include "../matmul/elements.cuh"
+#include "../primitives/arithmetic.cuh"
+#include "../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 
 constexpr unsigned kPointThreads = 128;  // of a block
 constexpr int kDimsUnit = 16;            // coordinates whose squares are added at once
@@ -133,4 +135,4 @@ void launch_points(void (*kernel)(DistanceArgs, Parameters...), const DistanceAr
          arguments...);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -2,7 +2,7 @@
 #pragma once
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 
 constexpr int kStaged = 2048;  // coordinates of centers at a time; a center of more stays in global memory
 
@@ -52,4 +52,4 @@ __device__ __forceinline__ void add_staged(const DistanceArgs& args) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -3,9 +3,10 @@
 // Local:   add_tile (16 bytes): where larger blocks wait (common/fold.h), of 16 centers and 64 coordinates and more.
 #pragma once
 #include "../primitives/divisor.cuh"
+#include "../primitives/shared.cuh"
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 
 constexpr int kTilePoints = 64, kTileCenters = 2048;  // a thread each; coordinates of centers at a time
 constexpr int kFour = 4;     // centers whose coordinates lie side by side, so that one of the point serves all of them
@@ -24,7 +25,7 @@ template <class T>
 bool tile_fits(const DistanceArgs& args, int device) {
   const size_t centers = kTileCenters * sizeof(Accumulator<T>);
   return args.dims > 0 && kFour * args.dims <= kTileCenters &&
-         tile_bytes<T>(args.dims) + centers <= size_t(shared_memory(device));
+         tile_bytes<T>(args.dims) + centers <= size_t(cuda::shared_memory(device));
 }
 
 // A value, and its place in shared memory.
@@ -56,7 +57,6 @@ __global__ void __launch_bounds__(kTilePoints)
     add_tile(const __grid_constant__ DistanceArgs args, const __grid_constant__ Divisor by_dims) {
   using A = Accumulator<T>;
   __shared__ __align__(16) A centers[kTileCenters];
-  extern __shared__ uint4 memory[];
   A* const tile = reinterpret_cast<A*>(memory);
   const int dims = int(args.dims), pitch = int(tile_pitch(dims)), thread = int(threadIdx.x);
   const int64_t first = int64_t(blockIdx.x) * kTilePoints;
@@ -112,4 +112,4 @@ __global__ void __launch_bounds__(kTilePoints)
   if (mine) static_cast<T*>(args.output)[first + thread] = rounded<T>(total);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

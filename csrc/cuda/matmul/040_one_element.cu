@@ -8,7 +8,7 @@
 #include "ladder.h"
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 constexpr int kTileRows = 8, kTileColumns = 32;  // of a block: a warp has 32 neighbours of a row
@@ -34,4 +34,4 @@ void one_element(const MatmulArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 constexpr int kSide = 8;  // of the square of a block's threads
@@ -72,4 +72,4 @@ void register_tile_16(const MatmulArgs& args, Context& context) { register_tile<
 void register_tile_32(const MatmulArgs& args, Context& context) { register_tile<32>(args, context); }
 void register_tile_64(const MatmulArgs& args, Context& context) { register_tile<64>(args, context); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -9,7 +9,7 @@
 #include "ladder.h"
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 // Edges: a thread beyond them loads the last row or column again, and does not store.
@@ -55,4 +55,4 @@ void shared_tile_8(const MatmulArgs& args, Context& context) { shared_tile<8>(ar
 void shared_tile_16(const MatmulArgs& args, Context& context) { shared_tile<16>(args, context); }
 void shared_tile_32(const MatmulArgs& args, Context& context) { shared_tile<32>(args, context); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "panels.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 // Every 16th row and column: neighbours read neighbours.
@@ -85,4 +85,4 @@ void shared_register_tile(const MatmulArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "vector_panels.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 // Every element where one would look for it.
@@ -22,4 +22,4 @@ struct Straight {
 
 void vector_loads(const MatmulArgs& args, Context& context) { multiply_by_vectors<Straight>(args, context); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

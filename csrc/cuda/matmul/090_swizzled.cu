@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "vector_panels.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 struct Swizzled {
@@ -21,4 +21,4 @@ struct Swizzled {
 
 void swizzled(const MatmulArgs& args, Context& context) { multiply_by_vectors<Swizzled>(args, context); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

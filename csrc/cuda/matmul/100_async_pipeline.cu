@@ -6,12 +6,11 @@
 // Needs:   7.5 and up (before 8.0 the copies are ordinary loads and stores); any layout.
 // See:     NVIDIA, CUDA C++ Programming Guide, on asynchronous data copies.
 #include "../primitives/async.cuh"
+#include "../primitives/shared.cuh"
 #include "ladder.h"
 #include "panels.cuh"
 
-namespace torch_reductions::cuda {
-
-extern __shared__ uint4 memory[];
+namespace torch_reductions::cuda::matmul {
 
 namespace {
 
@@ -85,4 +84,4 @@ void async_pipeline(const MatmulArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "tensor/tensor_core.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 bool tensor_core_runs(const MatmulArgs& args, const Context& context) {
   const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
@@ -29,4 +29,4 @@ void tensor_core(const MatmulArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -20,7 +20,7 @@
 #include "ladder.h"
 #include "ordered/planes.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 // An operand as matrices of m or n, and k.
@@ -260,4 +260,4 @@ void tensor_core_hopper(const MatmulArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

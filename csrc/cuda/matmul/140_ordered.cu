@@ -16,7 +16,7 @@
 #include "ordered/families.h"
 #include "tensor/tensor_core.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void ordered(const MatmulArgs& args, Context& context) {
   if (tensor_core_runs(args, context)) {
@@ -34,4 +34,4 @@ void ordered(const MatmulArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -5,7 +5,7 @@
 #pragma once
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 inline constexpr int kTile = 128, kDepth = 16, kThreads = 256, kEach = 8;  // kEach: elements of a thread, each way
 
@@ -117,4 +117,4 @@ __device__ __forceinline__ void store_tile(const MatmulArgs& args, const Corner&
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -3,7 +3,7 @@
 #include "../../common/ceil_div.h"
 #include "elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // body(Tag<T>()): float, or uint32_t for int32, whose sums wrap.
 template <class Body>
@@ -37,4 +37,4 @@ void launch_tiles(void (*kernel)(MatmulArgs, Tiles), const MatmulArgs& args, Con
          Tiles{unsigned(rows), unsigned(columns)});
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -2,7 +2,7 @@
 #pragma once
 #include "panels.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // The part of a panel that this thread stages: twice four neighbours.
 template <class Swizzle, class T>
@@ -64,4 +64,4 @@ void multiply_by_vectors(const MatmulArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <exception>
 
-#include "../matmul/elements.cuh"
+#include "../primitives/arithmetic.cuh"
 #include "../primitives/launch.h"
 #include "../primitives/mma.cuh"
 #include "../primitives/wgmma.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::measure {
 namespace {
 
 // Bits that look random, of which bfloat16 are made in [0.5, 1) with either sign.
@@ -202,7 +202,7 @@ bool runs_here(int instruction) {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::measure
 
 // Runs `steps` steps of an instruction on the current device: 0 FFMA, 1 IMAD, 2 DFMA; mma.sync of 3 bfloat16, 4 int8,
 // 5 float64; wgmma of 6 bfloat16, 7 int8. sink: 16 bytes. How many operations these are in all, or 0 where that cannot be
@@ -210,7 +210,7 @@ bool runs_here(int instruction) {
 extern "C" __attribute__((visibility("default"))) long long torch_reductions_arithmetic(int instruction,
                                                                                         long long steps, void* sink,
                                                                                         void* stream) {
-  using namespace torch_reductions::cuda;
+  using namespace torch_reductions::cuda::measure;
   try {
     if (steps <= 0 || !runs_here(instruction)) return 0;
     return run(instruction, steps, sink, static_cast<cudaStream_t>(stream));

@@ -1,4 +1,4 @@
-// Is this Hopper's code, and the addresses that its engines know shared memory by.
+// Dynamic shared memory, the addresses that Hopper's engines know shared memory by, and whether this is Hopper's code.
 #pragma once
 #include <cstdint>
 
@@ -9,6 +9,8 @@
 #endif
 
 namespace torch_reductions::cuda {
+
+extern __shared__ uint4 memory[];  // the block's dynamic shared memory: its size is the launch's
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
 #ifdef CUDA_ON_CPU

@@ -12,11 +12,11 @@
 #include "ordered/families.h"
 #include "segmented/families.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
 
 void ordered(const RecurrenceArgs& args, Context& context) {
   if (args.segments.offsets != nullptr) recur_packed_linear(args, context);
   else recur_linear(args, context);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

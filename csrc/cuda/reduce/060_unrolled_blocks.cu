@@ -6,7 +6,7 @@
 // See:     Cheng, Grossman, McKercher, Professional CUDA C Programming (2014), chapter 3, "Unrolling Loops".
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class A, int kEach>
@@ -38,7 +38,7 @@ __global__ void unrolled_blocks_kernel(A* rows, A* partials, int64_t length, uns
 
 template <int kEach>
 void unrolled_blocks(const ReduceArgs& args, Context& context) {
-  reduce_in_place(args, context, Cut{.each = kEach}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+  reduce_in_place(args, context, LaunchConfig{.each = kEach}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
     launch(unrolled_blocks_kernel<Op, A, kEach>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
@@ -50,4 +50,4 @@ void unrolled_blocks_2(const ReduceArgs& args, Context& context) { unrolled_bloc
 void unrolled_blocks_4(const ReduceArgs& args, Context& context) { unrolled_blocks<4>(args, context); }
 void unrolled_blocks_8(const ReduceArgs& args, Context& context) { unrolled_blocks<8>(args, context); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

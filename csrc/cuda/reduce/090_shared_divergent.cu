@@ -7,7 +7,7 @@
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 1, interleaved addressing.
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class T, class A = typename Op::Value>
@@ -31,10 +31,10 @@ __global__ void shared_divergent_kernel(const T* rows, A* partials, int64_t leng
 }  // namespace
 
 void shared_divergent(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, Cut{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+  reduce_in_passes(args, context, LaunchConfig{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(shared_divergent_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

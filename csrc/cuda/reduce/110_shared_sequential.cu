@@ -6,7 +6,7 @@
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 3, sequential addressing.
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class T, class A = typename Op::Value>
@@ -30,10 +30,10 @@ __global__ void shared_sequential_kernel(const T* rows, A* partials, int64_t len
 }  // namespace
 
 void shared_sequential(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, Cut{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+  reduce_in_passes(args, context, LaunchConfig{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(shared_sequential_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -6,7 +6,7 @@
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reductions 5 and 6, unrolled.
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class T, int kThreads, class A = typename Op::Value>
@@ -41,10 +41,11 @@ __global__ void shared_last_warp_kernel(const T* rows, A* partials, int64_t leng
 }  // namespace
 
 void shared_last_warp(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, Cut{.each = 2, .growth = 8}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
-    auto* kernel = pass.threads == 64 ? shared_last_warp_kernel<Op, T, 64> : shared_last_warp_kernel<Op, T, 512>;
-    launch(kernel, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials, pass.length, pass.parts);
-  });
+  reduce_in_passes(
+      args, context, LaunchConfig{.each = 2, .growth = 8}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+        auto* kernel = pass.threads == 64 ? shared_last_warp_kernel<Op, T, 64> : shared_last_warp_kernel<Op, T, 512>;
+        launch(kernel, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials, pass.length, pass.parts);
+      });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -7,7 +7,7 @@
 // See:     Luitjens, Faster Parallel Reductions on Kepler (NVIDIA technical blog, 2014).
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 // Lane 0 gets the fold of the warp.
@@ -49,11 +49,11 @@ __global__ void warp_shuffle_kernel(const T* rows, A* partials, int64_t length, 
 }  // namespace
 
 void warp_shuffle(const ReduceArgs& args, Context& context) {
-  const Cut cut{.each = 8, .max_parts = 1024};
-  reduce_in_passes(args, context, cut, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+  const LaunchConfig config{.each = 8, .max_parts = 1024};
+  reduce_in_passes(args, context, config, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(warp_shuffle_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

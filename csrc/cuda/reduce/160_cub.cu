@@ -14,7 +14,7 @@
 
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 // cuda::std::plus is what CUB knows and tunes for; NaN wins in ours, not in cuda::maximum.
@@ -77,4 +77,4 @@ void cub_reduce(const ReduceArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -8,7 +8,7 @@
 #include "ladder.h"
 #include "ordered/families.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 // The fold of no elements: 0, 1, or NaN for a mean.
@@ -47,4 +47,4 @@ void ordered(const ReduceArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

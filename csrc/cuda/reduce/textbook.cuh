@@ -8,7 +8,7 @@
 #include "../../common/operators.h"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kMaxThreads = 512;  // four such blocks fit on an SM: some work while others wait at a barrier
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
@@ -37,7 +37,7 @@ void with_operator(const ReduceArgs& args, Body body) {
 }
 
 // How a rung cuts a row: `each` elements a thread, in blocks of 64 threads for short rows and up to 512 for long ones.
-struct Cut {
+struct LaunchConfig {
   int each = 1;
   int growth = 2;                  // the next block size is so many times the last one
   int64_t max_parts = kMaxBlocks;  // a kernel with a grid-stride loop needs no more blocks than fill the device
@@ -52,7 +52,7 @@ struct Cut {
 
 // Where the results go, and the last step of each.
 template <class A>
-struct Output {
+struct RowOutput {
   void* data;
   Dtype dtype;
   A divisor;  // the length for a mean, else 1
@@ -74,13 +74,13 @@ struct Output {
 };
 
 template <class A>
-Output<A> output_of(const ReduceArgs& args, int64_t first_row = 0) {
+RowOutput<A> output_of(const ReduceArgs& args, int64_t first_row = 0) {
   char* data = static_cast<char*>(args.output) + first_row * size_of(args.output_dtype);
   return {data, args.output_dtype, A(args.function == Function::mean ? args.length : 1)};
 }
 
 template <class A>
-__global__ void finish_kernel(const A* values, A empty, Output<A> output, int64_t rows) {
+__global__ void finish_kernel(const A* values, A empty, RowOutput<A> output, int64_t rows) {
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row < rows) output.store(row, values != nullptr ? values[row] : empty);
 }
@@ -110,14 +110,14 @@ struct Pass {
 
 // Runs one pass, in several launches where one grid cannot hold the blocks. Gives the partials; length is their number.
 template <class Op, class T, class Launch>
-typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const Cut& cut, Context& context,
+typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const LaunchConfig& config, Context& context,
                              Launch launch_pass) {
-  const int64_t parts = cut.parts(length), step = kMaxBlocks / parts;
+  const int64_t parts = config.parts(length), step = kMaxBlocks / parts;
   auto* partials = workspace<typename Op::Value>(context, outer * parts);
   for (int64_t row = 0; row < outer; row += step) {
     const int64_t blocks = min(step, outer - row) * parts;
     launch_pass(Pass<Op, T>{rows + row * length, partials + row * parts, length, unsigned(parts), unsigned(blocks),
-                            cut.threads(length)});
+                            config.threads(length)});
   }
   length = parts;
   return partials;
@@ -125,14 +125,14 @@ typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const Cut&
 
 // The rungs in shared memory and registers: the first pass reads the input, the others the partials of the one before.
 template <class Launch>
-void reduce_in_passes(const ReduceArgs& args, Context& context, const Cut& cut, Launch launch_pass) {
+void reduce_in_passes(const ReduceArgs& args, Context& context, const LaunchConfig& config, Launch launch_pass) {
   with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
     using A = typename Op::Value;
     int64_t length = args.length;
     const A* values = nullptr;
     if (length > 0) {
-      values = run_pass<Op>(static_cast<const T*>(args.input), args.outer, length, cut, context, launch_pass);
-      while (length > 1) values = run_pass<Op>(values, args.outer, length, cut, context, launch_pass);
+      values = run_pass<Op>(static_cast<const T*>(args.input), args.outer, length, config, context, launch_pass);
+      while (length > 1) values = run_pass<Op>(values, args.outer, length, config, context, launch_pass);
     }
     finish(args, context, values);
   });
@@ -146,7 +146,7 @@ __global__ void convert_kernel(const T* input, A* output, int64_t count) {
 
 // The rungs that work in place: the input is first copied to a workspace, as accumulators.
 template <class Launch>
-void reduce_in_place(const ReduceArgs& args, Context& context, const Cut& cut, Launch launch_pass) {
+void reduce_in_place(const ReduceArgs& args, Context& context, const LaunchConfig& config, Launch launch_pass) {
   with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
     using A = typename Op::Value;
     int64_t length = args.length;
@@ -155,7 +155,7 @@ void reduce_in_place(const ReduceArgs& args, Context& context, const Cut& cut, L
       const int64_t count = args.outer * length;
       values = workspace<A>(context, count);
       launch(convert_kernel<T, A>, ceil_div(count, 256), 256, 0, context.stream, args.input, values, count);
-      while (length > 1) values = run_pass<Op>(values, args.outer, length, cut, context, launch_pass);
+      while (length > 1) values = run_pass<Op>(values, args.outer, length, config, context, launch_pass);
     }
     finish<A>(args, context, values);
   });
@@ -172,4 +172,4 @@ __device__ inline Part part_of_block(int64_t length, unsigned parts, int span) {
   return {row * length + skipped, left < span ? int(left) : span};
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -8,7 +8,7 @@
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Scan, Then Fan".
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 namespace {
 
 template <class Op, class T, class A = typename Op::Value>
@@ -51,4 +51,4 @@ void scan_then_fan(const ScanArgs& args, Context& context, int threads) {
   with_rows(args, context, [&](const auto& rows) { scan(rows, args.outer, context, threads); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

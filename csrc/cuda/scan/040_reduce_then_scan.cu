@@ -7,7 +7,7 @@
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Reduce, Then Scan".
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 namespace {
 
 template <class Op, class T, class A = typename Op::Value>
@@ -52,4 +52,4 @@ void reduce_then_scan(const ScanArgs& args, Context& context, int threads) {
   with_rows(args, context, [&](const auto& rows) { scan(rows, args.outer, context, threads); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

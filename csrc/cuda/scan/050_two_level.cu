@@ -7,10 +7,10 @@
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Reduce, Then Scan (Two-Level)"; two_level.cuh, the kernels.
 #include "two_level.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 void two_level(const ScanArgs& args, Context& context, int threads) {
   with_rows(args, context, [&](const auto& rows) { scan_two_level<WarpScan>(rows, args.outer, context, threads); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

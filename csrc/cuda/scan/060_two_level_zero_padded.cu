@@ -6,7 +6,7 @@
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Warp Scans" and their zero padding; two_level.cuh, the kernels.
 #include "two_level.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 namespace {
 
 template <class Operator>
@@ -36,4 +36,4 @@ void two_level_zero_padded(const ScanArgs& args, Context& context, int threads) 
             [&](const auto& rows) { scan_two_level<ZeroPaddedWarpScan>(rows, args.outer, context, threads); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

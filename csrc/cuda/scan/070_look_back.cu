@@ -10,7 +10,7 @@
 #include "../primitives/grid.cuh"
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 namespace {
 
 constexpr int kEach = 4;  // elements of a thread, each of another strip of the tile
@@ -121,4 +121,4 @@ void look_back(const ScanArgs& args, Context& context, int threads) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

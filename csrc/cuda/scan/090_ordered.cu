@@ -12,7 +12,7 @@
 #include "ordered/families.h"
 #include "segmented/families.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 void ordered(const ScanArgs& args, Context& context) {
   if (args.segments.offsets != nullptr) {
@@ -33,4 +33,4 @@ void ordered(const ScanArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

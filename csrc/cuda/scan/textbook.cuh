@@ -7,7 +7,7 @@
 #include "../primitives/warp.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kMaxWarps = 32;  // of a block
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
@@ -183,4 +183,4 @@ __device__ A fold_block(A value) {
   return value;
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -11,7 +11,7 @@
 #include "ladder.h"
 #include "ordered/families.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 void ordered(const SegmentArgs& args, Context& context) {
   switch (args.function) {
@@ -23,4 +23,4 @@ void ordered(const SegmentArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

@@ -5,7 +5,7 @@
 #include "../../primitives/launch.h"
 #include "../elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 
 inline constexpr unsigned kTileThreads = 256;
 
@@ -102,4 +102,4 @@ void add_by_tiles(const AddArgs& args, Across across, Context& context) {
   launch(add_tiles<T>, blocks, kTileThreads, 0, context.stream, args, across, Adder<T>(args));
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

@@ -6,7 +6,7 @@
 #include "../../primitives/launch.h"
 #include "../elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 
 inline constexpr unsigned kVectorThreads = 256;
 inline constexpr int kVectors = 4;  // of a thread, all of whose loads are on their way at once
@@ -165,4 +165,4 @@ void add_by_vectors(const AddArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

@@ -3,7 +3,7 @@
 #include "../../../common/ceil_div.h"
 #include "../../primitives/thread.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 constexpr int kPackThreads = 256, kPackVectors = 8;  // of 16 bytes, that a thread copies
@@ -88,4 +88,4 @@ __global__ void __launch_bounds__(kPackThreads)
 }
 
 }  // namespace
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -12,9 +12,7 @@
 #include "../elements.cuh"
 #include "hopper.h"
 
-namespace torch_reductions::cuda {
-
-extern __shared__ uint4 memory[];
+namespace torch_reductions::cuda::matmul {
 
 namespace {
 
@@ -372,4 +370,4 @@ __global__ void __launch_bounds__(kThreads<M>, 1)
 }
 
 }  // namespace
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

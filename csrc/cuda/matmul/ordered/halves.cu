@@ -2,7 +2,7 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void multiply_halves(const MatmulArgs& args, Context& context) {
   const auto multiply = [&]<class T>(Tag<T>) {
@@ -13,4 +13,4 @@ void multiply_halves(const MatmulArgs& args, Context& context) {
   else multiply(Tag<BFloat16>());
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -2,9 +2,10 @@
 // product is symmetric in them, and the kernels need not know which of the two is which.
 #pragma once
 #include "../../primitives/async.cuh"
+#include "../../primitives/shared.cuh"
 #include "../elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 template <class T>
 struct Operand {
@@ -61,4 +62,4 @@ __device__ __forceinline__ void copy_piece(P* to, const T* from) {
   else *to = factor(*from);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

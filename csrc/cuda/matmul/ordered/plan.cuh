@@ -8,7 +8,7 @@
 #include "tensor_float64.cuh"
 #include "tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // T: float, double, or the unsigned integer that products are computed in; or a type that is widened to one of them.
 template <class T, class Out>
@@ -218,7 +218,7 @@ class ProductPlan {
 
   // So many planes as fit the workspace, in whole runs.
   int64_t planes_at_once(int64_t run) const {
-    return std::max(int64_t(1), cuda::planes_at_once(args_, sizeof(P), multiprocessors_) / run) * run;
+    return std::max(int64_t(1), matmul::planes_at_once(args_, sizeof(P), multiprocessors_) / run) * run;
   }
 
   static constexpr int kMostRun = 16;
@@ -232,4 +232,4 @@ class ProductPlan {
   int shape_ = 0, run_ = 0;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -6,9 +6,10 @@
 #include "../../../common/ceil_div.h"
 #include "../../primitives/async.cuh"
 #include "../../primitives/launch.h"
+#include "../../primitives/shared.cuh"
 #include "../elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // Threads of a block that adds planes, and how many planes each has on their way: groups of them.
 inline constexpr int kFoldThreads = 128, kFoldGroups = 4, kFoldGroup = 8;
@@ -25,7 +26,6 @@ __global__ void __launch_bounds__(kFoldThreads)
   const int64_t index = int64_t(blockIdx.x) * kFoldThreads + threadIdx.x;
   if (index >= elements) return;
   // A thread's values come into a ring of its own: registers would not hold as many as the memory needs on their way.
-  extern __shared__ uint4 memory[];
   P* const ring = reinterpret_cast<P*>(memory) + threadIdx.x;
   const P* next = planes + index;
   int asked = 0;
@@ -103,4 +103,4 @@ inline double fold_cycles(const MatmulArgs& args, int64_t chunks, int64_t proces
   return (kFoldLaunch * rounds + kFoldByte * bytes / processors) / kProducts;
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

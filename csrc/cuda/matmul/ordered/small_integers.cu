@@ -2,7 +2,7 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void multiply_small_integers(const MatmulArgs& args, Context& context) {
   const auto multiply = [&]<class T>(Tag<T>) {
@@ -16,4 +16,4 @@ void multiply_small_integers(const MatmulArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -5,7 +5,7 @@
 #include "operand.cuh"
 #include "tuning.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 template <class T>
 struct StripJob {
@@ -39,7 +39,6 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
   constexpr int kV = Sizes::kVector, kDepth = Sizes::kDepth, kStages = Sizes::kStages, kCopied = vector_of<T>(kLayout);
   using Vector = Together<P, kV>;
   using Own = Pieces<32, kDepth, 32, Sizes::kAlong, kCopied, kDepth / kCopied>;
-  extern __shared__ uint4 memory[];
   const MatmulArgs& args = job.args;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   P* const stages = reinterpret_cast<P*>(memory) + warp * Sizes::kWarp;
@@ -157,4 +156,4 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -10,7 +10,7 @@
 #include "../../primitives/mma.cuh"
 #include "tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // What a block of a tile of 128 x 128 holds in shared memory: stages of both panels, and the totals.
 struct TensorStages {
@@ -92,7 +92,6 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
   constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;  // of a warp's tile
   constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kSpots = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
-  extern __shared__ uint4 memory[];
   double* const ring = reinterpret_cast<double*>(memory);
   Pair* const totals = reinterpret_cast<Pair*>(ring + kStages * kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
@@ -281,4 +280,4 @@ bool tensor_tiles_compiled() {
 #endif
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

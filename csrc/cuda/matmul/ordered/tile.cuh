@@ -9,7 +9,7 @@
 #include "operand.cuh"
 #include "tuning.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 template <class T>
 struct TileJob {
@@ -114,7 +114,6 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   constexpr int kV = Sizes::kVector, BK = Sizes::kDepth, kStages = Sizes::kStages, kThreads = Sizes::kThreads;
   using Vector = Together<P, kV>;
   constexpr int TM = Shape::kM / (8 * Shape::kWarpsM), TN = Shape::kN / (4 * Shape::kWarpsN);
-  extern __shared__ uint4 memory[];
   P* const stages = reinterpret_cast<P*>(memory);
   Vector* const totals = reinterpret_cast<Vector*>(stages + kStages * Sizes::kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
@@ -301,4 +300,4 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   await_copies<0>();
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

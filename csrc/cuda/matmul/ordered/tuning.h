@@ -5,7 +5,7 @@
 
 #include "../../../common/dtype.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // M x N results of a block, WarpsM x WarpsN warps; `Blocks` of them share a multiprocessor, which reaches Rate
 // hundredths of its peak when it holds at least Fill of them.
@@ -66,4 +66,4 @@ HOST_DEVICE constexpr int strip_warps(int bytes) { return 64 / bytes; }  // of a
 // What a block costs to start, as products of float32 that a multiprocessor would compute.
 inline constexpr double kBlockStart = 1e5;
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

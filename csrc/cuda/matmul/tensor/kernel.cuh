@@ -3,7 +3,7 @@
 #include "../elements.cuh"
 #include "shared_tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyWarps: so many
 // more warps only copy (narrow.cuh); without them those that multiply do.
@@ -160,7 +160,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   constexpr int kDown = Tile::kWarpRows / 16, kAcross = Tile::kWarpColumns / 8;
   constexpr int kStages = Tile::kStages, kSteps = Tile::kDepthBytes / 32;
   constexpr int kChunk = kChunkStages<T, Rows::kDepth>;
-  extern __shared__ uint4 memory[];
   char* const shared = reinterpret_cast<char*>(memory);
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
   const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
@@ -232,4 +231,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -5,7 +5,7 @@
 #include "../../primitives/mbarrier.cuh"
 #include "kernel.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
@@ -20,7 +20,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   constexpr int kSteps = Tile::kDepthBytes / 32, kChunk = kChunkStages<T, Rows::kDepth>;
   constexpr int kAhead = kAcross == 1 ? 1 : 3;  // steps, that fragments are read before they are multiplied
   static_assert(kSteps % (kAhead + 1) == 0, "every stage begins in the same registers");
-  extern __shared__ uint4 memory[];
   __shared__ uint64_t full[kStages], empty[kStages];
   char* const shared = reinterpret_cast<char*>(memory);
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
@@ -117,4 +116,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

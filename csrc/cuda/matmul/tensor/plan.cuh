@@ -7,14 +7,15 @@
 #include "narrow.cuh"
 #include "tensor_core.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // Rows, columns, bytes of k a stage, stages, rows and columns of a warp, blocks of a multiprocessor, warps that only copy.
-using WideTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;   // 96 KB: what 8.6 and 8.9 have too
-using SquareTile = TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
+using WideTensorTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;  // 96 KB: what 8.6 and 8.9 have too
+using SquareTensorTile =
+    TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
 // At most 8 or 16 columns: bytes on their way are what counts, so that those who wait for a product don't copy.
 template <int Columns>
-using NarrowTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
+using NarrowTensorTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
 
 inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, int64_t width, int64_t width_stride,
                                 int64_t k_stride, int size) {
@@ -122,10 +123,10 @@ void launch_product(const MatmulArgs& args, Context& context) {
         may_cut && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
     launch_pieces<T, Tile>(product, cut, context);
   };
-  if (product.width <= 8) start(Tag<NarrowTile<8>>());
-  else if (product.width <= kNarrow) start(Tag<NarrowTile<kNarrow>>());
-  else if (4 * tiles_of<WideTile>(product) >= 3 * processors) start(Tag<WideTile>());
-  else start(Tag<SquareTile>());
+  if (product.width <= 8) start(Tag<NarrowTensorTile<8>>());
+  else if (product.width <= kNarrow) start(Tag<NarrowTensorTile<kNarrow>>());
+  else if (4 * tiles_of<WideTensorTile>(product) >= 3 * processors) start(Tag<WideTensorTile>());
+  else start(Tag<SquareTensorTile>());
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

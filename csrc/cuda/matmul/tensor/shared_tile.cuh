@@ -11,8 +11,9 @@
 #include "../../../common/args.h"
 #include "../../primitives/async.cuh"
 #include "../../primitives/mma.cuh"
+#include "../../primitives/shared.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // An operand of every batch: m or n in one direction, k in the other, strides in elements.
 struct TensorOperand {
@@ -143,4 +144,4 @@ struct SharedTile {
   }
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

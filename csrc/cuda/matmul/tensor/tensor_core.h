@@ -3,7 +3,7 @@
 #include "../../../common/args.h"
 #include "../../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // Has the device the instructions, and are these their types? float16, bfloat16, int8 and uint8, from 8.0 on.
 bool tensor_core_runs(const MatmulArgs& args, const Context& context);
@@ -21,4 +21,4 @@ void tensor_core_bfloat16(const MatmulArgs& args, Context& context);
 void tensor_core_int8(const MatmulArgs& args, Context& context);
 void tensor_core_uint8(const MatmulArgs& args, Context& context);
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -11,7 +11,9 @@
 #include "../../primitives/divisor.cuh"
 #include "../../scan/ordered/lines.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
+
+using namespace scan;  // a recurrence is a scan, of steps
 
 inline constexpr int kLogLineWarps = 3;  // of a block, at most
 inline constexpr int kStepsOfPart = 8;   // which registers hold
@@ -379,4 +381,4 @@ struct OneByOne : WarpLayout<T, -1, Carried> {
   };
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

@@ -2,7 +2,7 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
 
 void recur_linear(const RecurrenceArgs& args, Context& context) {
   with_storage(args.dtype, [&]<class T>(Tag<T>) {
@@ -10,4 +10,4 @@ void recur_linear(const RecurrenceArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

@@ -4,11 +4,12 @@
 // A missing operand is selected, never computed with (operators.h): which blocks stand before a run is a matter of its
 // position alone, so every fold knows whether it is one of nothing.
 #pragma once
+#include "../../primitives/shared.cuh"
 #include "../../scan/ordered/pipeline.cuh"
 #include "../../scan/ordered/tree.cuh"
 #include "layouts.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
 
 inline constexpr int kLineThreads = 32 << kLogLineWarps;
 inline constexpr int kLineRadix = 3;
@@ -19,7 +20,7 @@ struct LineTiles {
   using Number = typename Layout::Number;
   using Op = Linear<Number>;
   using Value = typename Op::Value;
-  using Spot = cuda::Spot;
+  using Spot = recurrence::Spot;
   static constexpr bool Carried = Layout::kCarried;
   static constexpr int Run = Layout::Run, Part = Layout::Part, Parts = Layout::Parts;
   static constexpr int Warps = 1 << kLogLineWarps, Columns = Layout::kColumns;
@@ -232,7 +233,6 @@ __global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
     recur_lines(const __grid_constant__ RecurrenceLines lines, const __grid_constant__ Cut cut, unsigned work,
                 const __grid_constant__ Carry<kLineRadix> carry) {
   using Tiles = LineTiles<Layout>;
-  extern __shared__ uint4 memory[];
   __shared__ typename Tiles::Beside beside;
   char* const buffers = reinterpret_cast<char*>(memory);
   Tiles tiles{{{lines, cut, buffers}}, lines, cut, carry, buffers, beside};
@@ -240,4 +240,4 @@ __global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
   else scan_alone(tiles, cut.log_warps > 0);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

@@ -4,7 +4,7 @@
 #include "../../primitives/launch.h"
 #include "lines.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
 
 template <class T>
 class RecurrencePlan {
@@ -118,4 +118,4 @@ class RecurrencePlan {
   RecurrenceLines lines_;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

@@ -3,7 +3,9 @@
 #include "../../scan/ordered/lines.cuh"
 #include "../../scan/segmented/plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
+
+using namespace scan;  // a recurrence is a scan, of steps
 
 template <class T>
 struct RecurrenceJob {
@@ -104,4 +106,4 @@ void recur_packed(const RecurrenceArgs& args, Context& context) {
   run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

@@ -2,7 +2,7 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 void ordered_argmax(const ReduceArgs& args, Context& context) {
   with_kernel_type(args.input_dtype, [&]<class T>(Tag<T>) {
@@ -11,4 +11,4 @@ void ordered_argmax(const ReduceArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

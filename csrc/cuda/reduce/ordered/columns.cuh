@@ -3,9 +3,10 @@
 // keeps more bytes on the way than registers can.
 #pragma once
 #include "../../primitives/async.cuh"
+#include "../../primitives/shared.cuh"
 #include "split.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 // A run is at most 2^kLogMaxRun elements: each level of its binary counter waits in registers.
 template <class S, int V>
@@ -231,7 +232,6 @@ __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
     columns(S source, Columns columns, Output out, Cut cut, Split split) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  extern __shared__ uint4 memory[];
   const bool several = split.tiles > 1;
   const unsigned workers = cut.strips * split.tiles;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
@@ -264,4 +264,4 @@ __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

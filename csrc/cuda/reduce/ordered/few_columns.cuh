@@ -3,7 +3,7 @@
 #pragma once
 #include "columns.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kFewThreads = 256;  // at most
 inline constexpr int kFewBytes = 32;     // the longest row
@@ -59,7 +59,6 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
   using Op = typename S::Op;
   using Value = typename S::Value;
   constexpr int Rows = few_rows(S::kBytes), Loads = Rows * S::kBytes / 16;  // of a thread and step
-  extern __shared__ uint4 memory[];
   const unsigned workers = split.lines / cut.columns * split.tiles;
   const bool several = split.tiles > 1;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
@@ -148,4 +147,4 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -4,7 +4,7 @@
 #include "rows.cuh"
 #include "split.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kLogRowWarps = 3;    // of a block, at most
 inline constexpr int kLogWarpUnits = 8;   // units of a warp, at most
@@ -138,4 +138,4 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -8,7 +8,7 @@
 #include "shifted_columns.cuh"
 #include "short_rows.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 template <class T, class Op>
 class Plan {
@@ -97,7 +97,7 @@ class Plan {
 
   void vector_rows(int64_t rows) {
     const int64_t vectors = rows * args_.length / S::E;
-    launch(&cuda::vector_rows<S>, ceil_div(vectors, kShortThreads * 2), kShortThreads, 0, context_.stream, source_,
+    launch(&reduce::vector_rows<S>, ceil_div(vectors, kShortThreads * 2), kShortThreads, 0, context_.stream, source_,
            data(), out_, vectors, log2_of(int(args_.length)));
   }
 
@@ -109,7 +109,7 @@ class Plan {
     if (per_block >= at_once) per_block -= per_block % at_once;
     per_block = max(int64_t(1), min(per_block, ceil_div(rows, sms_)));
     const size_t bytes = padded<sizeof(T)>(int(per_block * row_bytes) + 16) + 16;
-    launch(&cuda::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream, source_,
+    launch(&reduce::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream, source_,
            data(), out_, rows, int(args_.length), int(per_block));
   }
 
@@ -118,7 +118,7 @@ class Plan {
   }
 
   void warp_rows(int64_t rows) {
-    launch(&cuda::warp_rows<ByWarps>, ceil_div(rows, kRowThreads / 32), kRowThreads, 0, context_.stream,
+    launch(&reduce::warp_rows<ByWarps>, ceil_div(rows, kRowThreads / 32), kRowThreads, 0, context_.stream,
            ByWarps{source_.flip, source_.sign}, this->rows(), out_, rows, int(args_.length));
   }
 
@@ -149,7 +149,7 @@ class Plan {
       return false;
     const Split split = this->split(length, log_tile(), rows);
     const unsigned threads = 32u << log_warps;
-    launch(&cuda::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
+    launch(&reduce::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
            Source{source_.flip, source_.sign}, this->rows(), out_, log_tile() - log_warps, split);
     return true;
   }
@@ -170,7 +170,7 @@ class Plan {
     const unsigned threads = unsigned(ceil_div(inner << cut.log_height, 32) * 32);
     const size_t staged = cut.stage_bytes(size) + (inner << cut.log_height) * sizeof(Value),
                  ragged = inner * ((1 << cut.log_height) + log_tile + 1) * sizeof(Value);
-    launch(&cuda::few_columns<S>, args_.outer * split.tiles + split.readers(threads), threads, max(staged, ragged),
+    launch(&reduce::few_columns<S>, args_.outer * split.tiles + split.readers(threads), threads, max(staged, ragged),
            context_.stream, source_, data(), args_.outer_stride * size, out_, cut, split);
   }
 
@@ -220,7 +220,7 @@ class Plan {
     if (cut.log_run > kLogMaxRun<Source, 4>) return columns<1, false>();
     const int64_t tiles_of_row = ceil_div(args_.inner, 128), size = sizeof(T);
     const size_t bytes = size_t(128) * ((1 << cut.log_height) + cut.log_run + cut.log_height + 1) * sizeof(Value);
-    launch(&cuda::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << cut.log_height), bytes,
+    launch(&reduce::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << cut.log_height), bytes,
            context_.stream, source_, data(), out_, args_.outer_stride * size, args_.length_stride * size, args_.length,
            args_.inner, unsigned(tiles_of_row), cut);
   }
@@ -242,7 +242,7 @@ class Plan {
                         args_.outer_stride * size,
                         args_.inner_stride * size * V,
                         args_.length_stride * size};
-    launch(&cuda::columns<S, V, Staged>, int64_t(cut.strips) * split.tiles + split.readers(threads), threads, bytes,
+    launch(&reduce::columns<S, V, Staged>, int64_t(cut.strips) * split.tiles + split.readers(threads), threads, bytes,
            context_.stream, source_, where, out_, cut, split);
   }
 
@@ -255,4 +255,4 @@ class Plan {
   Output out_;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -4,7 +4,7 @@
 #pragma once
 #include "output.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kRowThreads = 256;  // of warp_rows
 
@@ -155,4 +155,4 @@ __global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Ou
   if (lane == 0) out.store<Op>(i, folded);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

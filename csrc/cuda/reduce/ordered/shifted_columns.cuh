@@ -2,7 +2,7 @@
 #pragma once
 #include "columns.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 // Columns of 4-byte elements whose rows are not aligned: a warp takes 128 neighbouring columns of a row by aligned
 // 16-byte loads, and shifts them across lanes. Four bytes a lane would touch a fifth sector in every 128 bytes.
@@ -65,7 +65,6 @@ __global__ void __launch_bounds__(256, 2)
     shifted_columns(Input<T, Op> input, const char* data, Output out, int64_t outer_bytes, int64_t length_bytes,
                     int64_t length, int64_t inner, unsigned tiles_of_row, Cut cut) {
   using Value = typename Op::Value;
-  extern __shared__ uint4 memory[];
   constexpr int pitch = 128;
   const unsigned outer = blockIdx.x / tiles_of_row, tile = blockIdx.x - outer * tiles_of_row;
   const int lane = threadIdx.x & 31,
@@ -79,4 +78,4 @@ __global__ void __launch_bounds__(256, 2)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -1,9 +1,10 @@
 // Short rows that follow one another in memory: a block stages many of them in shared memory, as they are, by 16-byte
 // loads, and folds them from there: a thread a row up to 128 elements, 8 or 16 lanes a row up to 512.
 #pragma once
+#include "../../primitives/shared.cuh"
 #include "output.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kShortThreads = 256;
 inline constexpr int kThreadRow = 128, kLanesRow = 512;  // the longest row of a thread, of several lanes
@@ -101,7 +102,6 @@ __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, in
 template <class S, bool Lanes>
 __global__ void __launch_bounds__(kShortThreads)
     short_rows(S source, const char* data, Output out, int64_t rows, int length, int rows_per_block) {
-  extern __shared__ uint4 memory[];
   char* const shared = reinterpret_cast<char*>(memory);
   const int64_t first = int64_t(blockIdx.x) * rows_per_block;
   const int count = int(rows - first < rows_per_block ? rows - first : rows_per_block);
@@ -177,4 +177,4 @@ __global__ void __launch_bounds__(kShortThreads)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -5,7 +5,7 @@
 #include "../../primitives/grid.cuh"
 #include "output.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 // A reading warp folds so many tiles at once, so many neighbours a lane.
 inline constexpr int kLogLaneReads = 3, kLogWarpReads = 5 + kLogLaneReads;
@@ -222,4 +222,4 @@ __device__ __noinline__ void read_lines(Split split, Output out, unsigned reader
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -7,7 +7,7 @@
 #include "../../primitives/elements.cuh"
 #include "../../primitives/grid.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kMaxLevels = 8;
 
@@ -83,4 +83,4 @@ __device__ __forceinline__ typename Op::Value fold_next(const typename Op::Value
   return Op::combine(v, own);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -5,12 +5,13 @@
 // Local:   scan_columns (8 bytes): of the general kernel, so that three blocks are resident
 #pragma once
 #include "../../primitives/divisor.cuh"
+#include "../../primitives/shared.cuh"
 #include "lines.cuh"
 #include "mask.cuh"
 #include "pipeline.cuh"
 #include "tree.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kColumnThreads = 256, kLogColumnWarps = 3;
 inline constexpr int kColumnRadix = 3;
@@ -468,7 +469,6 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ Strips strips, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {
-  extern __shared__ uint4 memory[];
   using Tiles = ColumnTiles<S, Width>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps][Tiles::kLines];
   __shared__ typename S::Value kept[kColumnRadix * kMaxLevels][Tiles::kLines];
@@ -477,4 +477,4 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
   else scan_alone(tiles, strips.log_warps > 0);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -2,7 +2,7 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 void scan_extreme(const ScanArgs& args, Context& context) {
   with_kernel_type(args.dtype, [&]<class T>(Tag<T>) {
@@ -11,4 +11,4 @@ void scan_extreme(const ScanArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

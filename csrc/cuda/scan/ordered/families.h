@@ -3,7 +3,7 @@
 #include "../../../common/args.h"
 #include "../../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 void scan_sum(const ScanArgs& args, Context& context);
 void scan_prod(const ScanArgs& args, Context& context);
@@ -14,4 +14,4 @@ void scan_extreme(const ScanArgs& args, Context& context);
 bool scan_pairs_sum(const ScanArgs& args, Context& context);
 bool scan_pairs_prod(const ScanArgs& args, Context& context);
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -3,7 +3,7 @@
 #include "../../../common/mask.h"
 #include "../../primitives/elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // Lines [outer, inner], of `length` elements and `results` results each. Positions are counted in the order of the scan.
 struct Lines {
@@ -100,4 +100,4 @@ __device__ __forceinline__ int64_t from_the_front(const Lines& lines, Index inde
   return index < 0 ? -1 : lines.element(int64_t(index));
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

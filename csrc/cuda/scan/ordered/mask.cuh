@@ -2,7 +2,7 @@
 #pragma once
 #include "lines.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // Is there a mask? Not of pairs, of whose lines it may hide one.
 template <class Value>
@@ -38,4 +38,4 @@ __device__ __forceinline__ void unname(Value& value, bool hidden) {
     if (hidden) value.index = -1;
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

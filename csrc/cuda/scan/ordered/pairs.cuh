@@ -3,7 +3,7 @@
 #pragma once
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // Do all elements and results lie in whole pairs, and is there a kernel for them? Floats make pairs where two lines are
 // all there is.
@@ -27,4 +27,4 @@ bool scan_pairs(const ScanArgs& args, Context& context) {
   return true;
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

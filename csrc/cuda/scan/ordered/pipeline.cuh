@@ -8,7 +8,7 @@
 #include "../../primitives/async.cuh"
 #include "carry.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // Tiles that a block has in shared memory at a time, where they are carried.
 inline constexpr int kBuffers = 2;
@@ -87,4 +87,4 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -6,7 +6,7 @@
 #include "columns.cuh"
 #include "rows.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class T, class Op>
 class ScanPlan {
@@ -158,4 +158,4 @@ class ScanPlan {
   Lines lines_;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

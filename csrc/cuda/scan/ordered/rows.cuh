@@ -5,12 +5,13 @@
 //
 // Local:   scan_rows (124 bytes): of bytes, 64-bit products and values of 16 bytes, so that two blocks or three fit
 #pragma once
+#include "../../primitives/shared.cuh"
 #include "lines.cuh"
 #include "mask.cuh"
 #include "pipeline.cuh"
 #include "tree.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kRowThreads = 256, kLogRowWarps = 3;
 inline constexpr int kRowRadix = 5;
@@ -422,11 +423,10 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
     scan_rows(const __grid_constant__ S source, const __grid_constant__ Lines lines, int64_t count, int log_threads,
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
   using Tiles = RowTiles<S, way>;
-  extern __shared__ uint4 memory[];
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
   if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
   else scan_alone(tiles, log_threads > 5);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

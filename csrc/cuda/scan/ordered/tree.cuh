@@ -2,7 +2,7 @@
 #pragma once
 #include "../../primitives/elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // node[N .. 2N) are values, and node[i] becomes node[2 i] ∘ node[2 i + 1]: node[1] is the whole.
 template <class Op, int N>
@@ -91,4 +91,4 @@ __device__ __forceinline__ typename Op::Value runs_of_warp(typename Op::Value to
   return total;
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

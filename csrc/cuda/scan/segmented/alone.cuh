@@ -2,7 +2,7 @@
 #pragma once
 #include "tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class Tile>
 struct AloneStretch {
@@ -85,4 +85,4 @@ struct AloneStretch {
   }
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -2,10 +2,11 @@
 //
 // Local:   scan_segments (16 bytes): of values of 4 bytes, so that four blocks are resident, or three of several lines
 #pragma once
+#include "../../primitives/shared.cuh"
 #include "alone.cuh"
 #include "runs.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class Job, bool Rows>
 struct SegmentBlock {
@@ -120,9 +121,8 @@ struct SegmentBlock {
 template <class Job, bool Rows>
 __global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Job::Op, Rows>)
     scan_segments(const __grid_constant__ Job job, const __grid_constant__ Windows windows) {
-  extern __shared__ uint4 memory[];
   using Block = SegmentBlock<Job, Rows>;
   Block{job, windows, *reinterpret_cast<typename Block::Tile::Memory*>(memory)}.run();
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -2,7 +2,7 @@
 #include "families.h"
 #include "scan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 void scan_packed_log_add(const ScanArgs& args, Context& context) {
   with_kernel_type(args.dtype, [&]<class T>(Tag<T>) {
@@ -10,4 +10,4 @@ void scan_packed_log_add(const ScanArgs& args, Context& context) {
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -4,7 +4,7 @@
 #include "../../primitives/launch.h"
 #include "block.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // As many blocks as are resident take the stretches one after the other.
 template <class Job, bool Rows>
@@ -46,4 +46,4 @@ void run_segments(const Job& job, const Segments& segments, int64_t outer, int64
   scan_stretches<Job, false>(job, windows, context);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -3,7 +3,7 @@
 #pragma once
 #include "tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class Tile>
 struct RunsOfStretch {
@@ -236,4 +236,4 @@ struct RunsOfStretch {
   }
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

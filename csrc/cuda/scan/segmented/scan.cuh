@@ -3,7 +3,7 @@
 #include "../ordered/mask.cuh"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class S>
 struct ScanJob {
@@ -92,4 +92,4 @@ void scan_packed(const ScanArgs& args, Context& context) {
   run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -2,7 +2,7 @@
 #include "../../../common/ceil_div.h"
 #include "windows.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 namespace {
 
 constexpr int kListThreads = 256;
@@ -80,4 +80,4 @@ void list_stretches(const Windows& windows, int capacity, cudaStream_t stream) {
   launch(&list_windows, ceil_div(windows.windows, kListThreads / 32), kListThreads, 0, stream, windows, capacity);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -6,7 +6,7 @@
 #include "../ordered/tree.cuh"
 #include "windows.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // What a block does next: a stretch of a window, in one of the strips of lines.
 struct Work {
@@ -286,4 +286,4 @@ struct SegmentTile {
   }
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -11,7 +11,7 @@
 #include "../../../common/segments.h"
 #include "../ordered/carry.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kSegmentThreads = 256;
 inline constexpr int kSegmentRadix = 3;
@@ -71,4 +71,4 @@ struct Windows {
 // Lists the stretches of all windows, of which one may hold `capacity` elements.
 void list_stretches(const Windows& windows, int capacity, cudaStream_t stream);
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -9,7 +9,9 @@
 #include "../../reduce/ordered/output.cuh"
 #include "../ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
+
+using namespace reduce;  // the fold of a segment is the reduction of its elements
 
 template <class S>
 struct Job {
@@ -64,4 +66,4 @@ __device__ __forceinline__ Piece later_piece(const Job<S>& job, int64_t s, int64
   return {begin + from, int(left < tile ? (left > 0 ? left : 0) : tile)};
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

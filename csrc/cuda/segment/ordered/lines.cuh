@@ -2,7 +2,7 @@
 #pragma once
 #include "job.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 inline constexpr int kLineThreads = 256;
 inline constexpr int kLeastLogLineTile = 6, kLogLineTile = 10;
@@ -91,4 +91,4 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

@@ -5,7 +5,7 @@
 #include "../../reduce/ordered/short_rows.cuh"
 #include "job.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 inline constexpr int kPackedThreads = 128;
 inline constexpr int kPackedBytes = 8192;  // that a warp stages at once
@@ -158,4 +158,4 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

@@ -10,7 +10,7 @@
 #include "packed_rows.cuh"
 #include "rest.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 template <class T, class Op>
 class SegmentPlan {
@@ -88,4 +88,4 @@ class SegmentPlan {
   const int sms_;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

@@ -4,7 +4,7 @@
 #include "../../reduce/ordered/split.cuh"
 #include "lines.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 inline constexpr int kRestThreads = 256;
 inline constexpr int kThreadTiles = 64;  // that a thread folds
@@ -102,4 +102,4 @@ __global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int 
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

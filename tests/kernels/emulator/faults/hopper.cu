@@ -4,10 +4,6 @@
 #include "../../../../csrc/cuda/primitives/wgmma.cuh"
 #include "fault.h"
 
-namespace torch_reductions::cuda {
-extern __shared__ uint4 memory[];
-}
-
 namespace {
 using namespace emulator::faults;
 using namespace torch_reductions;
