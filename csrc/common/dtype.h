@@ -63,35 +63,30 @@ constexpr int size_of(Dtype dtype) {
   }
 }
 
-template <class T>
-struct Tag {
-  using type = T;
-};
-
-// body(Tag<T>()) with the storage type of dtype; a bool is a byte, and who adds or multiplies them takes Bool instead.
+// body(std::type_identity<T>()) with the storage type of dtype; a bool is a byte, and who adds or multiplies them takes Bool instead.
 template <class Body>
 constexpr void with_storage(Dtype dtype, Body&& body) {
   switch (dtype) {
-    case Dtype::float16: return body(Tag<Half>());
-    case Dtype::bfloat16: return body(Tag<BFloat16>());
-    case Dtype::float32: return body(Tag<float>());
-    case Dtype::float64: return body(Tag<double>());
-    case Dtype::int8: return body(Tag<int8_t>());
+    case Dtype::float16: return body(std::type_identity<Half>());
+    case Dtype::bfloat16: return body(std::type_identity<BFloat16>());
+    case Dtype::float32: return body(std::type_identity<float>());
+    case Dtype::float64: return body(std::type_identity<double>());
+    case Dtype::int8: return body(std::type_identity<int8_t>());
     case Dtype::uint8:
-    case Dtype::boolean: return body(Tag<uint8_t>());
-    case Dtype::int16: return body(Tag<int16_t>());
-    case Dtype::int32: return body(Tag<int32_t>());
-    case Dtype::int64: return body(Tag<int64_t>());
+    case Dtype::boolean: return body(std::type_identity<uint8_t>());
+    case Dtype::int16: return body(std::type_identity<int16_t>());
+    case Dtype::int32: return body(std::type_identity<int32_t>());
+    case Dtype::int64: return body(std::type_identity<int64_t>());
   }
 }
 
-// body(Tag<T>(), Tag<Out>()) with the storage of a product's factors and of its result.
+// body(std::type_identity<T>(), std::type_identity<Out>()) with the storage of a product's factors and of its result.
 template <class Body>
 constexpr void with_product_types(Dtype dtype, Dtype output_dtype, Body&& body) {
-  with_storage(dtype, [&]<class T>(Tag<T> storage) {
+  with_storage(dtype, [&]<class T>(std::type_identity<T> storage) {
     using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
     if constexpr (sizeof(T) < 4) {
-      if (output_dtype != dtype) return body(storage, Tag<Wide>());
+      if (output_dtype != dtype) return body(storage, std::type_identity<Wide>());
     }
     body(storage, storage);
   });

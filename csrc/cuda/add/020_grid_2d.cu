@@ -28,7 +28,7 @@ void launch_blocks(const AddArgs& args, Context& context, unsigned width, unsign
   const int64_t across = ceil_div(args.columns, width), down = ceil_div(args.count / args.columns, height);
   if (across > INT32_MAX) fail("more than 2^31 - 1 blocks in one launch");
   const dim3 grid(unsigned(across), unsigned(std::min(down, kMostRows)));
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch(add_matrices<T>, grid, dim3(width, height), 0, context.stream, args, Adder<T>(args));
   });
 }

@@ -23,7 +23,7 @@ __global__ void add_elements(const __grid_constant__ AddArgs args, const __grid_
 }  // namespace
 
 void grid_1d(const AddArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch(add_elements<T>, ceil_div(args.count, kThreads), kThreads, 0, context.stream, args, Adder<T>(args));
   });
 }

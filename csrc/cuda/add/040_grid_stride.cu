@@ -27,7 +27,7 @@ __global__ void add_by_strides(const __grid_constant__ AddArgs args, const __gri
 
 void grid_stride(const AddArgs& args, Context& context) {
   const int64_t blocks = std::min(ceil_div(args.count, kThreads), kBlocks * multiprocessors(context.device));
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch(add_by_strides<T>, blocks, kThreads, 0, context.stream, args, Adder<T>(args));
   });
 }

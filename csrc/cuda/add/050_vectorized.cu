@@ -22,7 +22,7 @@ using Stored = std::conditional_t<std::is_integral_v<T>, AddType<T>, T>;
 
 void vectorized(const AddArgs& args, Context& context) {
   const Across across = find_across(args);
-  with_storage(args.dtype, [&]<class Storage>(Tag<Storage>) {
+  with_storage(args.dtype, [&]<class Storage>(std::type_identity<Storage>) {
     using T = Stored<Storage>;
     if (across.rows > 0) add_by_tiles<T>(args, across, context);
     else add_by_vectors<T>(args, context);

@@ -1,7 +1,7 @@
 // What every rung does with single elements: one sum, and where an element of the result lies in the operands.
 #pragma once
 #include "../../common/args.h"
-#include "../primitives/divisor.cuh"
+#include "../primitives/fast_divmod.cuh"
 #include "../primitives/memory.cuh"
 
 namespace torch_reductions::cuda::add {
@@ -64,13 +64,13 @@ __device__ __forceinline__ void add_element(const AddArgs& args, const Adder<T>&
   static_cast<T*>(args.output)[i] = add(a, static_cast<const T*>(args.other)[at.other]);
 }
 
-// body(Tag<T>()) with the textbook's types.
+// body(std::type_identity<T>()) with the textbook's types.
 template <class Body>
 void with_textbook_types(Dtype dtype, Body&& body) {
-  if (dtype == Dtype::float32) body(Tag<float>());
-  else if (dtype == Dtype::float64) body(Tag<double>());
-  else if (dtype == Dtype::int32) body(Tag<uint32_t>());
-  else body(Tag<uint64_t>());
+  if (dtype == Dtype::float32) body(std::type_identity<float>());
+  else if (dtype == Dtype::float64) body(std::type_identity<double>());
+  else if (dtype == Dtype::int32) body(std::type_identity<uint32_t>());
+  else body(std::type_identity<uint64_t>());
 }
 
 }  // namespace torch_reductions::cuda::add

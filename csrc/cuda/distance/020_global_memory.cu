@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kPointThreads)
 }  // namespace
 
 void global_memory(const DistanceArgs& args, Context& context) {
-  with_points(args, [&]<class T, class D>(Tag<T>, D) {
+  with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
     using A = Accumulator<T>;
     void* const sums = context.workspace(size_t(places_of(args.centers_count)) * size_t(args.count) * sizeof(A));
     launch_points(add_in_memory<T, D::value>, args, context, 1, static_cast<A*>(sums));

@@ -27,8 +27,9 @@ __global__ void __launch_bounds__(kPointThreads) add_in_register(const __grid_co
 }  // namespace
 
 void global_register(const DistanceArgs& args, Context& context) {
-  with_points(args,
-              [&]<class T, class D>(Tag<T>, D) { launch_points(add_in_register<T, D::value>, args, context, 1); });
+  with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
+    launch_points(add_in_register<T, D::value>, args, context, 1);
+  });
 }
 
 }  // namespace torch_reductions::cuda::distance

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kPointThreads)
 
 void constant_divergent(const DistanceArgs& args, Context& context) {
   each_constant_part(bank, args, context, [](const DistanceArgs& args, Context& context, const ConstantPart& part) {
-    with_points(args, [&]<class T, class D>(Tag<T>, D) {
+    with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
       launch_points(add_constants_around<T, D::value>, args, context, 1, part);
     });
   });

@@ -34,7 +34,9 @@ __global__ void __launch_bounds__(kPointThreads) add_read_only(const __grid_cons
 }  // namespace
 
 void read_only_cache(const DistanceArgs& args, Context& context) {
-  with_points(args, [&]<class T, class D>(Tag<T>, D) { launch_points(add_read_only<T, D::value>, args, context, 1); });
+  with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
+    launch_points(add_read_only<T, D::value>, args, context, 1);
+  });
 }
 
 }  // namespace torch_reductions::cuda::distance

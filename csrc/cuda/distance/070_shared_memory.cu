@@ -21,7 +21,9 @@ __global__ void __launch_bounds__(kPointThreads) add_shared(const __grid_constan
 }  // namespace
 
 void shared_memory(const DistanceArgs& args, Context& context) {
-  with_points(args, [&]<class T, class D>(Tag<T>, D) { launch_points(add_shared<T, D::value>, args, context, 1); });
+  with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
+    launch_points(add_shared<T, D::value>, args, context, 1);
+  });
 }
 
 }  // namespace torch_reductions::cuda::distance

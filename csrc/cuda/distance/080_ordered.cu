@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kPointThreads) add_ordered(const __grid_consta
 
 void ordered(const DistanceArgs& args, Context& context) {
   const int64_t blocks = multiprocessors(context.device);
-  with_points(args, [&]<class T, class D>(Tag<T>, D) {
+  with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
     if constexpr (D::value > 0) {
       constexpr int P = kPoints<T>;
       const int64_t needed = ceil_div(args.count, int64_t(P) * kPointThreads);
@@ -38,7 +38,7 @@ void ordered(const DistanceArgs& args, Context& context) {
     if constexpr (D::value == 0) {
       if (tile_fits<T>(args, context.device))
         return launch(add_tile<T>, ceil_div(args.count, int64_t(kTilePoints)), kTilePoints, tile_bytes<T>(args.dims),
-                      context.stream, args, Divisor(args.dims));
+                      context.stream, args, FastDivmod(args.dims));
     }
     launch_points(add_ordered<T, D::value, 1>, args, context, 1);
   });

@@ -21,7 +21,7 @@ __device__ __forceinline__ void load_vectors(Point<T, D> (&points)[P], const Dis
   constexpr int N = kVector<T, P * D>;
 #pragma unroll
   for (int k = 0; k < P * D; k += N) {
-    const auto vector = *reinterpret_cast<const Together<T, N>*>(from_first + k);
+    const auto vector = *reinterpret_cast<const AlignedVector<T, N>*>(from_first + k);
 #pragma unroll
     for (int e = 0; e < N; e++) points[(k + e) / D].x[(k + e) % D] = factor(vector.element[e]);
   }
@@ -41,10 +41,10 @@ __device__ __forceinline__ void store_vectors(const DistanceArgs& args, int64_t 
   constexpr int N = kVector<T, P>;
 #pragma unroll
   for (int k = 0; k < P; k += N) {
-    Together<T, N> vector;
+    AlignedVector<T, N> vector;
 #pragma unroll
     for (int e = 0; e < N; e++) vector.element[e] = rounded<T>(totals.of[k + e]);
-    *reinterpret_cast<Together<T, N>*>(from_first + k) = vector;
+    *reinterpret_cast<AlignedVector<T, N>*>(from_first + k) = vector;
   }
 }
 

@@ -115,10 +115,10 @@ struct WaitingInMemory {
 // The point of a thread, one a thread; beyond the last point it has nothing to do.
 __device__ __forceinline__ int64_t point_of_thread() { return int64_t(blockIdx.x) * kPointThreads + threadIdx.x; }
 
-// body(Tag<T>(), D) with the type of the points, and the number of their coordinates as a constant where it is 2 or 3.
+// body(std::type_identity<T>(), D) with the type of the points, and the number of their coordinates as a constant where it is 2 or 3.
 template <class Body>
 void with_points(const DistanceArgs& args, Body&& body) {
-  with_storage(args.dtype, [&]<class T>(Tag<T> storage) {
+  with_storage(args.dtype, [&]<class T>(std::type_identity<T> storage) {
     if constexpr (!std::is_integral_v<T>) {
       if (args.dims == 2) body(storage, std::integral_constant<int, 2>());
       else if (args.dims == 3) body(storage, std::integral_constant<int, 3>());

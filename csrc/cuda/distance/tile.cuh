@@ -2,7 +2,7 @@
 // for four centers. From global memory neighbouring lanes would read as far apart as their points lie.
 // Local:   add_tile (16 bytes): where larger blocks wait (common/fold.h), of 16 centers and 64 coordinates and more.
 #pragma once
-#include "../primitives/divisor.cuh"
+#include "../primitives/fast_divmod.cuh"
 #include "../primitives/shared.cuh"
 #include "points.cuh"
 
@@ -54,7 +54,7 @@ __device__ __forceinline__ void bring(A* to, int n, const Value& value) {
 
 template <class T>
 __global__ void __launch_bounds__(kTilePoints)
-    add_tile(const __grid_constant__ DistanceArgs args, const __grid_constant__ Divisor by_dims) {
+    add_tile(const __grid_constant__ DistanceArgs args, const __grid_constant__ FastDivmod by_dims) {
   using A = Accumulator<T>;
   __shared__ __align__(16) A centers[kTileCenters];
   A* const tile = reinterpret_cast<A*>(memory);
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kTilePoints)
   const bool rows = args.dim_stride <= args.point_stride;  // which way neighbours lie
   const T* const points = static_cast<const T*>(args.points);
   bring(tile, kTilePoints * dims, [&](int k) {
-    const int p = rows ? int(by_dims.quotient(unsigned(k))) : thread, d = rows ? k - p * dims : k / kTilePoints;
+    const int p = rows ? int(by_dims.div(unsigned(k))) : thread, d = rows ? k - p * dims : k / kTilePoints;
     const int64_t i = min(first + p, args.count - 1);
     return Brought<A>{factor(points[i * args.point_stride + d * args.dim_stride]), p * pitch + d};
   });
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kTilePoints)
     n = int(min(int64_t(most), left));
     __syncthreads();  // nobody reads the part before any more
     bring(centers, (n + kFour - 1) / kFour * kFour * dims, [&](int k) {
-      const int c = int(by_dims.quotient(unsigned(k))), d = k - c * dims;
+      const int c = int(by_dims.div(unsigned(k))), d = k - c * dims;
       return Brought<A>{factor(part[min(c, n - 1) * dims + d]), (c / kFour * dims + d) * kFour + c % kFour};
     });
     __syncthreads();

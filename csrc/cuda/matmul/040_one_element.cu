@@ -29,9 +29,10 @@ __global__ void multiply_elements(const __grid_constant__ MatmulArgs args, const
 }  // namespace
 
 void one_element(const MatmulArgs& args, Context& context) {
-  with_product_types(args.dtype, args.output_dtype, [&]<class T, class Out>(Tag<T>, Tag<Out>) {
-    launch_tiles<kTileRows, kTileColumns>(multiply_elements<T, Out>, args, context, kTileRows * kTileColumns);
-  });
+  with_product_types(
+      args.dtype, args.output_dtype, [&]<class T, class Out>(std::type_identity<T>, std::type_identity<Out>) {
+        launch_tiles<kTileRows, kTileColumns>(multiply_elements<T, Out>, args, context, kTileRows * kTileColumns);
+      });
 }
 
 }  // namespace torch_reductions::cuda::matmul

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kSide* kSide)
 
 template <int N>
 void register_tile(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch_tiles<kSide * N, kSide * N>(multiply_register_tiles<T, N>, args, context, kSide * kSide);
   });
 }

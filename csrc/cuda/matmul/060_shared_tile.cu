@@ -42,8 +42,9 @@ __global__ void __launch_bounds__(B* B)
 
 template <int B>
 void shared_tile(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype,
-                      [&]<class T>(Tag<T>) { launch_tiles<B, B>(multiply_shared_tiles<T, B>, args, context, B * B); });
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
+    launch_tiles<B, B>(multiply_shared_tiles<T, B>, args, context, B * B);
+  });
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void shared_register_tile(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch_tiles<kTile, kTile>(multiply_scalar_panels<T>, args, context, kThreads);
   });
 }

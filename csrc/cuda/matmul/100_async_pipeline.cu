@@ -23,7 +23,7 @@ struct ByEight {
 
 template <class T>
 __device__ __forceinline__ void copy_element(T* to, const Factor<T>& factor, int o, int k) {
-  if (k < factor.depth) copy_async<4>(to, factor.at(o, k));
+  if (k < factor.depth) cp_async<4>(to, factor.at(o, k));
   else *to = factor.padding;
 }
 
@@ -42,7 +42,7 @@ __device__ __forceinline__ void copy_panel(T* panel, Factor<T>& factor) {
     for (int e = 0; e < kPanel / kThreads / 4; e++) {
       const int o = thread % (kTile / 4) * 4, k = thread / (kTile / 4) + e * (kThreads * 4 / kTile);
       T* const to = &panel[slot<ByEight>(o, k)];
-      if (factor.four(o, k)) copy_async<16>(to, factor.at(o, k));
+      if (factor.four(o, k)) cp_async<16>(to, factor.at(o, k));
       else
         for (int n = 0; n < 4; n++) copy_element(to + n, factor, o + n, k);
     }
@@ -60,14 +60,14 @@ __global__ void __launch_bounds__(kThreads, 2)
   // A group of copies for each panel, even for those that are none: then the groups can be counted.
   const auto ask = [&](int number) {
     if (a.depth > 0) copy_panel(stage(number), a), copy_panel(stage(number) + kPanel, b);
-    commit_copies();
+    cp_async_commit();
   };
 
   T sums[kEach][kEach] = {};
   for (int s = 0; s < kStages - 1; s++) ask(s);
   int now = 0;
   for (int64_t from_k = 0; from_k < args.k; from_k += kDepth) {
-    await_copies<kStages - 2>();
+    cp_async_wait<kStages - 2>();
     __syncthreads();  // all copies of this panel are there, and all have read the one before it, whose place is free
     ask(now == 0 ? kStages - 1 : now - 1);
     multiply_panels<ByEight>(stage(now), stage(now) + kPanel, sums);
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void async_pipeline(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch_tiles<kTile, kTile>(multiply_copied_panels<T>, args, context, kThreads, kStages * 2 * kPanel * sizeof(T));
   });
 }

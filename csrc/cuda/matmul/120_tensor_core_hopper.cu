@@ -31,14 +31,14 @@ struct Operand {
 
 struct Laid {
   Rows rows;
-  Along along;
+  Major major;
 };
 
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 // The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is ours.
-Laid laid(const Operand& o, Along along, int size) {
-  const bool k_rows = along == Along::k;
+Laid laid(const Operand& o, Major major, int size) {
+  const bool k_rows = major == Major::k;
   Rows rows{o.data,
             k_rows ? o.k : o.mn,
             k_rows ? o.mn : o.k,
@@ -47,7 +47,7 @@ Laid laid(const Operand& o, Along along, int size) {
             o.batch_stride};
   if (rows.rows == 1) rows.row_stride = round_up(rows.columns, kMapAlignment / size);
   if (rows.outer == 1) rows.outer_stride = rows.rows * rows.row_stride;
-  return {rows, along};
+  return {rows, major};
 }
 
 // Can the copying engine read them?
@@ -78,7 +78,7 @@ Packing packing(const Rows& from, const Rows& to, int size) {
 // The operand as it lies if the engine can read that, or else a copy.
 Laid prepare(const Operand& o, int size, Context& context) {
   const bool along_k = o.k_stride == 1 || o.k == 1, along_mn = o.mn_stride == 1 || o.mn == 1;
-  const Laid as_k = laid(o, Along::k, size), as_mn = laid(o, Along::mn, size);
+  const Laid as_k = laid(o, Major::k, size), as_mn = laid(o, Major::mn, size);
   if (along_k && reads(as_k.rows, size)) return as_k;
   if (along_mn && size == 2 && reads(as_mn.rows, size)) return as_mn;
   const Laid from = along_k ? as_k : as_mn;
@@ -88,13 +88,13 @@ Laid prepare(const Operand& o, int size, Context& context) {
     const int64_t all = from.rows.outer * from.rows.rows * parts;
     launch(copy_rows, ceil_div(all, int64_t(kPackThreads / 32)), kPackThreads, 0, context.stream,
            packing(from.rows, to, size), parts, all);
-    return {to, from.along};
+    return {to, from.major};
   }
   const Rows to = packed(from.rows, from.rows.rows, from.rows.columns, size, context);
   const int64_t across = ceil_div(from.rows.columns, int64_t(kAcross)), down = ceil_div(from.rows.rows, int64_t(kDown));
   launch(transpose_bytes, from.rows.outer * across * down, kPackThreads, 0, context.stream,
          packing(from.rows, to, size), unsigned(across), unsigned(down));
-  return {to, Along::k};
+  return {to, Major::k};
 }
 
 // Tiles of the result, and how many cycles of a multiprocessor a step of k takes: of the largest ones the tensor cores',
@@ -148,7 +148,7 @@ Deal deal_of(const MatmulArgs& args, int64_t steps, int64_t chain, const Context
   return best;
 }
 
-template <class T, Along along_a, Along along_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N>
 void run(const MatmulArgs& args, const Rows& a, const Rows& b, const Deal& deal, int64_t steps, int64_t chain,
          Context& context) {
   const int pair = deal.pair;
@@ -160,9 +160,9 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, const Deal& deal,
   plan.steps = plan.piece = int(steps), plan.chain = int(chain);
   plan.batches = int(args.batch);
   plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
-  const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? M : kStep<T>);
+  const CUtensorMap map_a = map_of(a, args.dtype, major_a == Major::k ? M : kStep<T>);
   const CUtensorMap map_b = map_of(b, args.dtype,
-                                   along_b == Along::k ? N >> pair
+                                   major_b == Major::k ? N >> pair
                                    : N == kRows        ? kStep<T> >> pair
                                                        : kStep<T>);
   const auto start = [&](int64_t pieces) {
@@ -176,7 +176,7 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, const Deal& deal,
     const int64_t blocks = std::min(tiles, std::max(processors >> pair, int64_t(1))) << pair;
     if (plan.chain < plan.piece)
       plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
-    launch_clusters(multiply_bulk_tiles<T, along_a, along_b, M, N>, 1 << pair, blocks, kThreads<M>, kSharedBytes<M>,
+    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N>, 1 << pair, blocks, kThreads<M>, kSharedBytes<M>,
                     context.stream, map_a, map_b, plan);
   };
   if (!deal.cut) return start(1);
@@ -192,14 +192,14 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, const Deal& deal,
   }
 }
 
-template <class T, Along along_a, Along along_b>
+template <class T, Major major_a, Major major_b>
 void run_shape(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context) {
   const int64_t steps = ceil_div(args.k, int64_t(kStep<T>));
   const int64_t chain = sizeof(T) == 2 ? kTensorChunk / kStep<T> : steps;  // of integers one is as good as several
   const Deal deal = deal_of(args, steps, chain, context);
   const auto run_of = [&]<int... I>(std::integer_sequence<int, I...>) {
     ((deal.shape.rows == kShapes[I].rows && deal.shape.columns == kShapes[I].columns
-          ? run<T, along_a, along_b, kShapes[I].rows, kShapes[I].columns>(args, a, b, deal, steps, chain, context)
+          ? run<T, major_a, major_b, kShapes[I].rows, kShapes[I].columns>(args, a, b, deal, steps, chain, context)
           : void()),
      ...);
   };
@@ -208,11 +208,11 @@ void run_shape(const MatmulArgs& args, const Rows& a, const Rows& b, Context& co
 
 template <class T>
 void run_layout(const MatmulArgs& args, const Laid& a, const Laid& b, Context& context) {
-  if constexpr (sizeof(T) == 1) return run_shape<T, Along::k, Along::k>(args, a.rows, b.rows, context);
-  else if (a.along == Along::k && b.along == Along::k) run_shape<T, Along::k, Along::k>(args, a.rows, b.rows, context);
-  else if (a.along == Along::k) run_shape<T, Along::k, Along::mn>(args, a.rows, b.rows, context);
-  else if (b.along == Along::k) run_shape<T, Along::mn, Along::k>(args, a.rows, b.rows, context);
-  else run_shape<T, Along::mn, Along::mn>(args, a.rows, b.rows, context);
+  if constexpr (sizeof(T) == 1) return run_shape<T, Major::k, Major::k>(args, a.rows, b.rows, context);
+  else if (a.major == Major::k && b.major == Major::k) run_shape<T, Major::k, Major::k>(args, a.rows, b.rows, context);
+  else if (a.major == Major::k) run_shape<T, Major::k, Major::mn>(args, a.rows, b.rows, context);
+  else if (b.major == Major::k) run_shape<T, Major::mn, Major::k>(args, a.rows, b.rows, context);
+  else run_shape<T, Major::mn, Major::mn>(args, a.rows, b.rows, context);
 }
 
 // Is the kernel here more than its empty body for other architectures? That one has no barriers in shared memory.
@@ -220,7 +220,7 @@ bool compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Along::k, Along::k, 128, 128>),
+    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Major::k, Major::k, 128, 128>),
           "cudaFuncGetAttributes");
     return attributes.sharedSizeBytes > 0;
   }();

@@ -50,7 +50,7 @@ __device__ __forceinline__ Factor<T> factor_b(const MatmulArgs& args, const Corn
 
 // The thread's number, new each time: or the compiler would keep the addresses of all that a thread stages, for all of k, in
 // registers which the sums need.
-__device__ __forceinline__ int thread_anew() { return as_one(int(threadIdx.x)); }
+__device__ __forceinline__ int thread_anew() { return opaque(int(threadIdx.x)); }
 
 // The 16 bytes at p, in one access.
 template <class T>

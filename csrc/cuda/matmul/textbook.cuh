@@ -5,11 +5,11 @@
 
 namespace torch_reductions::cuda::matmul {
 
-// body(Tag<T>()): float, or uint32_t for int32, whose sums wrap.
+// body(std::type_identity<T>()): float, or uint32_t for int32, whose sums wrap.
 template <class Body>
 void with_textbook_types(Dtype dtype, Body&& body) {
-  if (dtype == Dtype::float32) body(Tag<float>());
-  else body(Tag<uint32_t>());
+  if (dtype == Dtype::float32) body(std::type_identity<float>());
+  else body(std::type_identity<uint32_t>());
 }
 
 // How many tiles one batch of the result has; block by block they go along a row of tiles, then down, then to the next batch.

@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 template <class Swizzle>
 void multiply_by_vectors(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch_tiles<kTile, kTile>(multiply_vector_panels<T, Swizzle>, args, context, kThreads);
   });
 }

@@ -72,7 +72,7 @@ struct Tiles {
 #pragma unroll
     for (int i = 0; i < kRows; i++) {
 #pragma unroll
-      for (int j = 0; j < kColumns; j++) multiply_tile<T>(c[i][j], a[i], b[j]);
+      for (int j = 0; j < kColumns; j++) mma_sync<T>(c[i][j], a[i], b[j]);
     }
   }
   __device__ __forceinline__ Sum sum() const {
@@ -101,7 +101,7 @@ struct Tiles<double> {
   }
   __device__ __forceinline__ void step() {
 #pragma unroll
-    for (int i = 0; i < kCount; i++) multiply_tile(c[i], a, b);
+    for (int i = 0; i < kCount; i++) mma_sync(c[i], a, b);
   }
   __device__ __forceinline__ double sum() const {
     double all = 0;
@@ -126,21 +126,21 @@ struct AsyncTiles {
     for (int i = threadIdx.x; i < kBytes / 4; i += kThreads) reinterpret_cast<uint32_t*>(memory)[i] = random_word<T>(i);
     __syncthreads();
     char* const tiles = reinterpret_cast<char*>(memory);
-    b = tile_descriptor(tiles, Along::k, 0);
-    a = tile_descriptor(tiles + (kColumns + threadIdx.x / 128 * kRows) * kRowBytes, Along::k, 0);
+    b = smem_descriptor(tiles, Major::k, 0);
+    a = smem_descriptor(tiles + (kColumns + threadIdx.x / 128 * kRows) * kRowBytes, Major::k, 0);
 #pragma unroll
     for (int i = 0; i < kColumns / 2; i++) d[i] = 0;
   }
   __device__ __forceinline__ void step() {
-    fence_sums();
+    warpgroup_arrive();
 #pragma unroll
     for (int i = 0; i < kRepeats * 4; i++) {
-      const uint64_t k = i % 4 * kNextStep<Along::k>;
-      multiply_async<T, Along::k, Along::k>(d, a + k, b + k, true);
+      const uint64_t k = i % 4 * kNextStep<Major::k>;
+      wgmma<T, Major::k, Major::k>(d, a + k, b + k, true);
     }
-    commit_products();
-    await_products<0>();
-    take_sums(d);
+    warpgroup_commit();
+    warpgroup_wait<0>();
+    fence_operand(d);
   }
   __device__ __forceinline__ uint32_t sum() const {
     uint32_t all = 0;

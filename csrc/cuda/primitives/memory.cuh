@@ -62,7 +62,7 @@ __device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[ma
 
 // Values that one access moves.
 template <class T, int N>
-struct alignas(sizeof(T) * N) Together {
+struct alignas(sizeof(T) * N) AlignedVector {
   T element[N];
 };
 

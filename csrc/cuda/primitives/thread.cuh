@@ -15,7 +15,7 @@ __host__ __device__ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_
 
 // The pointer as one value: or the compiler would add each constant to what blocks share of it, and then the rest.
 template <class T>
-__device__ __forceinline__ T* as_one(T* p) {
+__device__ __forceinline__ T* opaque(T* p) {
 #ifndef CUDA_ON_CPU
   asm volatile("" : "+l"(p));
 #endif
@@ -23,7 +23,7 @@ __device__ __forceinline__ T* as_one(T* p) {
 }
 
 // The same of a number.
-__device__ __forceinline__ int as_one(int n) {
+__device__ __forceinline__ int opaque(int n) {
 #ifndef CUDA_ON_CPU
   asm volatile("" : "+r"(n));
 #endif
@@ -41,9 +41,9 @@ __device__ __forceinline__ int highest_bit(uint64_t n) {
 
 // f(0) ... f(N - 1), each with a constant: unrolled before anything is placed, so arrays that it indexes stay in registers.
 template <int N, class F>
-__device__ __forceinline__ void each(F f) {
+__device__ __forceinline__ void static_for(F f) {
   if constexpr (N > 0) {
-    each<N - 1>(f);
+    static_for<N - 1>(f);
     f(std::integral_constant<int, N - 1>{});
   }
 }

@@ -73,7 +73,7 @@ __global__ void single_pass_kernel(const T* rows, A* partials, unsigned* tickets
 
 void single_pass(const ReduceArgs& args, Context& context) {
   const LaunchConfig config{.each = 8, .max_parts = 1024};
-  with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+  with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
     if (args.length == 0) return finish<A>(args, context, nullptr);
 

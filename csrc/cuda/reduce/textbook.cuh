@@ -13,25 +13,25 @@ namespace torch_reductions::cuda::reduce {
 inline constexpr int kMaxThreads = 512;  // four such blocks fit on an SM: some work while others wait at a barrier
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
 
-// body(Tag<T>(), Tag<Op>()) for the types and operators of the textbook's rungs.
+// body(std::type_identity<T>(), std::type_identity<Op>()) for the types and operators of the textbook's rungs.
 template <class Body>
 void with_operator(const ReduceArgs& args, Body body) {
-  auto with_type = [&]<class T>(Tag<T> type) {
+  auto with_type = [&]<class T>(std::type_identity<T> type) {
     using A = Accumulator<T>;
     switch (args.function) {
       case Function::sum:
-      case Function::mean: return body(type, Tag<Sum<A>>());
-      case Function::prod: return body(type, Tag<Prod<A>>());
-      case Function::amax: return body(type, Tag<Max<A>>());
-      case Function::amin: return body(type, Tag<Min<A>>());
+      case Function::mean: return body(type, std::type_identity<Sum<A>>());
+      case Function::prod: return body(type, std::type_identity<Prod<A>>());
+      case Function::amax: return body(type, std::type_identity<Max<A>>());
+      case Function::amin: return body(type, std::type_identity<Min<A>>());
       default: fail("this rung has no argmax and no argmin");
     }
   };
   switch (args.input_dtype) {
-    case Dtype::int32: return with_type(Tag<int32_t>());
-    case Dtype::int64: return with_type(Tag<int64_t>());
-    case Dtype::float32: return with_type(Tag<float>());
-    case Dtype::float64: return with_type(Tag<double>());
+    case Dtype::int32: return with_type(std::type_identity<int32_t>());
+    case Dtype::int64: return with_type(std::type_identity<int64_t>());
+    case Dtype::float32: return with_type(std::type_identity<float>());
+    case Dtype::float64: return with_type(std::type_identity<double>());
     default: fail("this rung takes int32, int64, float32 and float64");
   }
 }
@@ -126,7 +126,7 @@ typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const Laun
 // The rungs in shared memory and registers: the first pass reads the input, the others the partials of the one before.
 template <class Launch>
 void reduce_in_passes(const ReduceArgs& args, Context& context, const LaunchConfig& config, Launch launch_pass) {
-  with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+  with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
     int64_t length = args.length;
     const A* values = nullptr;
@@ -147,7 +147,7 @@ __global__ void convert_kernel(const T* input, A* output, int64_t count) {
 // The rungs that work in place: the input is first copied to a workspace, as accumulators.
 template <class Launch>
 void reduce_in_place(const ReduceArgs& args, Context& context, const LaunchConfig& config, Launch launch_pass) {
-  with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+  with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
     int64_t length = args.length;
     A* values = nullptr;

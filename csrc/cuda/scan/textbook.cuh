@@ -54,7 +54,7 @@ __global__ void nothing_kernel(ScanRows<Op, T> rows, int64_t outer) {
 // body(rows) with the types and operators of the textbook's rungs, and at least one element a row.
 template <class Body>
 void with_rows(const ScanArgs& args, Context& context, Body body) {
-  const auto with_operator = [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+  const auto with_operator = [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     const ScanRows<Op, T> rows{static_cast<const T*>(args.input),
                                static_cast<T*>(args.output),
                                args.length,
@@ -64,18 +64,18 @@ void with_rows(const ScanArgs& args, Context& context, Body body) {
     if (args.length > 0) return body(rows);
     launch(nothing_kernel<Op, T>, ceil_div(args.outer, 256), 256, 0, context.stream, rows, args.outer);
   };
-  const auto with_type = [&]<class T>(Tag<T> type) {
+  const auto with_type = [&]<class T>(std::type_identity<T> type) {
     switch (args.function) {
-      case Scan::cumsum: return with_operator(type, Tag<Sum<Accumulator<T>>>());
-      case Scan::cumprod: return with_operator(type, Tag<Prod<Accumulator<T>>>());
+      case Scan::cumsum: return with_operator(type, std::type_identity<Sum<Accumulator<T>>>());
+      case Scan::cumprod: return with_operator(type, std::type_identity<Prod<Accumulator<T>>>());
       default: fail("this rung has cumsum and cumprod only");
     }
   };
   switch (args.dtype) {
-    case Dtype::int32: return with_type(Tag<int32_t>());
-    case Dtype::int64: return with_type(Tag<int64_t>());
-    case Dtype::float32: return with_type(Tag<float>());
-    case Dtype::float64: return with_type(Tag<double>());
+    case Dtype::int32: return with_type(std::type_identity<int32_t>());
+    case Dtype::int64: return with_type(std::type_identity<int64_t>());
+    case Dtype::float32: return with_type(std::type_identity<float>());
+    case Dtype::float64: return with_type(std::type_identity<double>());
     default: fail("this rung takes int32, int64, float32 and float64");
   }
 }

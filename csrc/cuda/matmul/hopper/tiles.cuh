@@ -5,8 +5,8 @@
 // warps that multiply have read it. In a pair, a cluster of two blocks, the tiles lie one above the other: each block asks
 // for its own rows of a and one half of the columns of b, which come to both; so empty[slot] waits for the warps of both.
 #pragma once
-#include "../../primitives/bulk.cuh"
 #include "../../primitives/cluster.cuh"
+#include "../../primitives/tma.cuh"
 #include "../../primitives/warp.cuh"
 #include "../../primitives/wgmma.cuh"
 #include "../elements.cuh"
@@ -90,28 +90,28 @@ struct Ring {
 };
 
 // One step of `count` rows of a, or columns of b, for one block.
-template <Along along>
+template <Major major>
 __device__ __forceinline__ void copy_step(char* to, const CUtensorMap* map, int mn, int count, int k, int batch,
                                           uint64_t* full) {
-  if constexpr (along == Along::k) copy_tile(to, map, k, mn, batch, full);
+  if constexpr (major == Major::k) tma_load(to, map, k, mn, batch, full);
   else
-    for (int c = 0; c < count; c += kRows) copy_tile(to + c * kTileRowBytes, map, mn + c, k, batch, full);
+    for (int c = 0; c < count; c += kRows) tma_load(to + c * kTileRowBytes, map, mn + c, k, batch, full);
 }
 
 // A block's half of a step of N columns of b, for both: of its columns, or where there are 64 side by side, of its rows of k.
-template <class T, Along along, int N>
+template <class T, Major major, int N>
 __device__ __forceinline__ void copy_half(char* step, const CUtensorMap* map, int n, int k, int batch, uint64_t* full,
                                           int rank) {
   char* const to = step + rank * (N / 2) * kTileRowBytes;
-  if constexpr (along == Along::k) copy_tile_to(3, to, map, k, n + rank * (N / 2), batch, full);
-  else if constexpr (N == kRows) copy_tile_to(3, to, map, n, k + rank * (kStep<T> / 2), batch, full);
+  if constexpr (major == Major::k) tma_load_multicast(3, to, map, k, n + rank * (N / 2), batch, full);
+  else if constexpr (N == kRows) tma_load_multicast(3, to, map, n, k + rank * (kStep<T> / 2), batch, full);
   else
     for (int c = 0; c < N / 2; c += kRows)
-      copy_tile_to(3, to + c * kTileRowBytes, map, n + rank * (N / 2) + c, k, batch, full);
+      tma_load_multicast(3, to + c * kTileRowBytes, map, n + rank * (N / 2) + c, k, batch, full);
 }
 
 // What the one thread that asks does.
-template <class T, Along along_a, Along along_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N>
 __device__ __forceinline__ void ask(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan, Ring ring,
                                     int rank) {
   Slot<M, N> slot;
@@ -123,43 +123,43 @@ __device__ __forceinline__ void ask(const CUtensorMap* map_a, const CUtensorMap*
       uint64_t* const full = ring.full + slot.index;
       char* const a = ring.steps + slot.index * kStepBytes<M, N>;
       char* const b = a + M * kTileRowBytes;
-      await_phase(ring.empty + slot.index, slot.parity ^ 1);  // the first time around at once
-      arrive_and_expect(full, kStepBytes<M, N>);
-      copy_step<along_a>(a, map_a, tile.i, M, step * kStep<T>, batch_a, full);
-      if (plan.pair) copy_half<T, along_b, N>(b, map_b, tile.j, step * kStep<T>, batch_b, full, rank);
-      else copy_step<along_b>(b, map_b, tile.j, N, step * kStep<T>, batch_b, full);
+      mbarrier_wait(ring.empty + slot.index, slot.parity ^ 1);  // the first time around at once
+      mbarrier_arrive_expect_tx(full, kStepBytes<M, N>);
+      copy_step<major_a>(a, map_a, tile.i, M, step * kStep<T>, batch_a, full);
+      if (plan.pair) copy_half<T, major_b, N>(b, map_b, tile.j, step * kStep<T>, batch_b, full, rank);
+      else copy_step<major_b>(b, map_b, tile.j, N, step * kStep<T>, batch_b, full);
     }
   }
 }
 
 __device__ __forceinline__ void leave_slot(Ring ring, int slot, int pair) {
   __syncwarp();
-  if (threadIdx.x % 32 < 1u << pair) arrive_at(ring.empty + slot, threadIdx.x % 32);
+  if (threadIdx.x % 32 < 1u << pair) mbarrier_arrive_remote(ring.empty + slot, threadIdx.x % 32);
 }
 
 // One chain: `steps` steps, d begins at zero.
-template <class T, Along along_a, Along along_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N>
 __device__ __forceinline__ void multiply_chain(uint32_t (&d)[N / 2], int steps, int pair, Ring ring, Slot<M, N>& slot,
                                                uint64_t first_a, uint64_t first_b) {
   int before = 0;  // the slot of the step before
   for (int step = 0; step < steps; step++) {
-    await_phase(ring.full + slot.index, slot.parity);
+    mbarrier_wait(ring.full + slot.index, slot.parity);
     const uint64_t offset = uint64_t(unsigned(slot.index * kStepBytes<M, N>) >> 4);
-    fence_sums();
+    warpgroup_arrive();
 #pragma unroll
     for (int k = 0; k < 4; k++)
-      multiply_async<T, along_a, along_b>(d, first_a + offset + k * kNextStep<along_a>,
-                                          first_b + offset + k * kNextStep<along_b>, k > 0 || step > 0);
-    commit_products();
+      wgmma<T, major_a, major_b>(d, first_a + offset + k * kNextStep<major_a>,
+                                 first_b + offset + k * kNextStep<major_b>, k > 0 || step > 0);
+    warpgroup_commit();
     if (step > 0) {
-      await_products<1>();
+      warpgroup_wait<1>();
       leave_slot(ring, before, pair);
     }
     before = slot.index;
     slot.next();
   }
-  await_products<0>();
-  take_sums(d);
+  warpgroup_wait<0>();
+  fence_operand(d);
   leave_slot(ring, before, pair);
 }
 
@@ -191,11 +191,6 @@ __device__ __forceinline__ Sum from_bits(uint32_t bits) {
   else return bits;
 }
 
-template <class Out>
-struct alignas(4 * sizeof(Out)) Four {
-  Out x[4];
-};
-
 // 16 rows of 64 columns out of the strip. By fours a lane has four columns of every second row; or else two of each row, 32
 // apart.
 template <class Out, class Sum>
@@ -212,12 +207,12 @@ __device__ __forceinline__ void write_strip(const Plan& plan, const char* strip,
       const uint4 words = reinterpret_cast<const uint4*>(strip)[r * 16 + (lane % 16 ^ (r & 3) * 2)];
       const Sum sums[4] = {from_bits<Sum>(words.x), from_bits<Sum>(words.y), from_bits<Sum>(words.z),
                            from_bits<Sum>(words.w)};
-      Four<Out> four;
+      AlignedVector<Out, 4> vector;
 #pragma unroll
       for (int c = 0; c < 4; c++)
-        four.x[c] =
+        vector.element[c] =
             plan.plain ? rounded<Out>(sums[c]) : product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
-      *reinterpret_cast<Four<Out>*>(to) = four;
+      *reinterpret_cast<AlignedVector<Out, 4>*>(to) = vector;
     }
   } else {
     const uint32_t* const words = reinterpret_cast<const uint32_t*>(strip);
@@ -309,11 +304,11 @@ __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)
 }
 
 // What the threads that multiply do; `warp` is one of theirs.
-template <class T, Along along_a, Along along_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N>
 __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, int warp) {
   char* const strip = ring.steps + kRingBytes + warp * kStripBytes;
-  const uint64_t first_a = tile_descriptor(ring.steps + warp / 4 * kPartBytes, along_a, kPartBytes);
-  const uint64_t first_b = tile_descriptor(ring.steps + M * kTileRowBytes, along_b, kPartBytes);
+  const uint64_t first_a = smem_descriptor(ring.steps + warp / 4 * kPartBytes, major_a, kPartBytes);
+  const uint64_t first_b = smem_descriptor(ring.steps + M * kTileRowBytes, major_b, kPartBytes);
   Slot<M, N> slot;
   for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
     const Tile tile = tile_at<M, N>(plan, number, rank);
@@ -321,7 +316,7 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
     uint32_t d[N / 2];
     for (int step = all.begin; step < all.end; step += plan.chain) {
       const int steps = min(plan.chain, all.end - step);
-      multiply_chain<T, along_a, along_b, M, N>(d, steps, plan.pair, ring, slot, first_a, first_b);
+      multiply_chain<T, major_a, major_b, M, N>(d, steps, plan.pair, ring, slot, first_a, first_b);
       if constexpr (sizeof(T) == 2) {
         uint4* const totals = plan.totals + int64_t(blockIdx.x) * (M * N / 4) + (threadIdx.x - 128);
         if (plan.chain < plan.steps) fold_chain<M, N>(d, totals, step == all.begin, step + steps == all.end);
@@ -337,7 +332,7 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
   }
 }
 
-template <class T, Along along_a, Along along_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N>
 __global__ void __launch_bounds__(kThreads<M>, 1)
     multiply_bulk_tiles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                         const __grid_constant__ Plan plan) {
@@ -346,26 +341,26 @@ __global__ void __launch_bounds__(kThreads<M>, 1)
   char* const begin = reinterpret_cast<char*>(memory);
   const Ring ring{full, empty, begin + (0u - shared_address(begin)) % kAlignment};
   if (threadIdx.x == 0) {
-    prefetch_map(&map_a);
-    prefetch_map(&map_b);
+    prefetch_tensormap(&map_a);
+    prefetch_tensormap(&map_b);
     for (int i = 0; i < kSlots<M, N>; i++) {
-      init_barrier(full + i, 1);
-      init_barrier(empty + i, kMultiplyingWarps<M> << plan.pair);
+      mbarrier_init(full + i, 1);
+      mbarrier_init(empty + i, kMultiplyingWarps<M> << plan.pair);
     }
-    publish_barriers();
+    fence_mbarrier_init();
   }
   const int rank = plan.pair ? cluster_rank() : 0;
-  if (plan.pair) sync_cluster();
+  if (plan.pair) cluster_sync();
   else __syncthreads();
   const int warp = shuffle(int(threadIdx.x) / 32, 0);  // one value for all lanes, as the compiler can see
   if (warp < 4) {
-    if constexpr (M == 128) give_registers<40>();
-    if (threadIdx.x == 0) ask<T, along_a, along_b, M, N>(&map_a, &map_b, plan, ring, rank);
+    if constexpr (M == 128) setmaxnreg_dec<40>();
+    if (threadIdx.x == 0) ask<T, major_a, major_b, M, N>(&map_a, &map_b, plan, ring, rank);
   } else {
-    if constexpr (M == 128) take_registers<232>();  // with fewer threads all have as many
-    multiply<T, along_a, along_b, M, N>(plan, ring, rank, warp - 4);
+    if constexpr (M == 128) setmaxnreg_inc<232>();  // with fewer threads all have as many
+    multiply<T, major_a, major_b, M, N>(plan, ring, rank, warp - 4);
   }
-  if (plan.pair) sync_cluster();  // the other block may still copy into this one's memory, and arrive there
+  if (plan.pair) cluster_sync();  // the other block may still copy into this one's memory, and arrive there
 #endif
 }
 

@@ -53,12 +53,12 @@ struct Pieces {
 // One vector from memory to shared memory, where `wanted`.
 template <int Vector, class P, class T>
 __device__ __forceinline__ void copy_piece(bool wanted, P* to, const T* from) {
-  if constexpr (std::is_same_v<P, T>) copy_async_if<Vector * sizeof(T)>(wanted, to, from);
+  if constexpr (std::is_same_v<P, T>) cp_async_if<Vector * sizeof(T)>(wanted, to, from);
   else if (wanted) *to = factor(*from);
 }
 template <int Vector, class P, class T>
 __device__ __forceinline__ void copy_piece(P* to, const T* from) {
-  if constexpr (std::is_same_v<P, T>) copy_async<Vector * sizeof(T)>(to, from);
+  if constexpr (std::is_same_v<P, T>) cp_async<Vector * sizeof(T)>(to, from);
   else *to = factor(*from);
 }
 

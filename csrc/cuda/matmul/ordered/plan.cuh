@@ -125,7 +125,7 @@ class ProductPlan {
       }
       shape++;
     };
-    (consider(Tag<Shapes>()), ...);
+    (consider(std::type_identity<Shapes>()), ...);
   }
 
   template <class Shape>

@@ -32,10 +32,10 @@ __global__ void __launch_bounds__(kFoldThreads)
   const auto ask = [&](P* group) {
 #pragma unroll
     for (int u = 0; u < kFoldGroup; u++, asked++) {
-      copy_async_if<sizeof(P)>(asked < count, group + u * kFoldThreads, next);
-      next = as_one(next + elements);
+      cp_async_if<sizeof(P)>(asked < count, group + u * kFoldThreads, next);
+      next = opaque(next + elements);
     }
-    commit_copies();
+    cp_async_commit();
   };
 #pragma unroll 1
   for (int group = 0; group < kFoldGroups; group++) ask(ring + group * kFoldGroup * kFoldThreads);
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kFoldThreads)
   for (int first = 0; first < count; first += kFoldGroup) {
     P* const own = ring + group * kFoldGroup * kFoldThreads;
     group = group == kFoldGroups - 1 ? 0 : group + 1;
-    await_copies<kFoldGroups - 1>();
+    cp_async_wait<kFoldGroups - 1>();
 #pragma unroll
     for (int u = 0; u < kFoldGroup; u++)
       if (first + u < count) total += own[u * kFoldThreads];

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
   using P = ProductOf<T>;
   using Sizes = StripSizes<P, Rows, kLayout>;
   constexpr int kV = Sizes::kVector, kDepth = Sizes::kDepth, kStages = Sizes::kStages, kCopied = vector_of<T>(kLayout);
-  using Vector = Together<P, kV>;
+  using Vector = AlignedVector<P, kV>;
   using Own = Pieces<32, kDepth, 32, Sizes::kAlong, kCopied, kDepth / kCopied>;
   const MatmulArgs& args = job.args;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
 #pragma unroll
         for (int piece = 0; piece < Own::kCount; piece++) {
           copy_piece<kCopied>(spot(piece), from);
-          from = as_one(from + (Sizes::kAlong ? Own::kAcross * line_step : Own::kDeep * depth_step));
+          from = opaque(from + (Sizes::kAlong ? Own::kAcross * line_step : Own::kDeep * depth_step));
         }
       } else {
 #pragma unroll 1
@@ -84,22 +84,22 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
 #pragma unroll
       for (int r = 0; r < Rows; r++) {
         copy_piece<1>(to + r * kDepth + lane, from);
-        if (r + 1 < rows) from = as_one(from + job.few.line_stride);
+        if (r + 1 < rows) from = opaque(from + job.few.line_stride);
       }
     };
     const int steps = (depth + kDepth - 1) / kDepth;
 #pragma unroll 1
     for (int stage = 0; stage < kStages - 1; stage++) {
       if (stage < steps) copy(stage, stage);
-      commit_copies();
+      cp_async_commit();
     }
     int reading = 0, writing = kStages - 1;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
-      await_copies<kStages - 2>();
+      cp_async_wait<kStages - 2>();
       __syncwarp();
       if (step + kStages - 1 < steps) copy(step + kStages - 1, writing);
-      commit_copies();
+      cp_async_commit();
       const P* const few_of_stage = stages + reading * Sizes::kStage;
       const P* const own = few_of_stage + Sizes::kFew + lane * (Sizes::kAlong ? Sizes::kRow : 1);
       reading = reading == kStages - 1 ? 0 : reading + 1;

@@ -36,8 +36,8 @@ struct TensorPanel {
     return Deep ? line * kDepth + (k ^ line % 4 * 4) : k * kLines + (line ^ k % 4 * 4);
   }
   // Where a thread's first piece lies, along the neighbours and across them.
-  static __device__ __forceinline__ int along() { return as_one(int(threadIdx.x)) % (kAlong / kWide) * kWide; }
-  static __device__ __forceinline__ int across() { return as_one(int(threadIdx.x)) / (kAlong / kWide); }
+  static __device__ __forceinline__ int along() { return opaque(int(threadIdx.x)) % (kAlong / kWide) * kWide; }
+  static __device__ __forceinline__ int across() { return opaque(int(threadIdx.x)) / (kAlong / kWide); }
   __device__ __forceinline__ int64_t stride() const { return Deep ? operand.line_stride : operand.depth_stride; }
 
   __device__ __forceinline__ TensorPanel(const Operand<double>& from, const double* corner)
@@ -49,13 +49,13 @@ struct TensorPanel {
   __device__ __forceinline__ void copy(double* panel, int quarter) {
     double* const to = panel + own + 2 * kHalfQuarter * quarter;
     if constexpr (Pairs) {
-      copy_async<16>(to, cursor);
+      cp_async<16>(to, cursor);
     } else {
-      copy_async<8>(to, cursor);
-      copy_async<8>(panel + (Deep ? own : own ^ 8) + kHalfQuarter * (2 * quarter + 1), cursor + kAcross * stride());
+      cp_async<8>(to, cursor);
+      cp_async<8>(panel + (Deep ? own : own ^ 8) + kHalfQuarter * (2 * quarter + 1), cursor + kAcross * stride());
     }
-    cursor = as_one(cursor + 2 * kAcross * stride());
-    if (Deep && quarter == 3) cursor = as_one(cursor + (kDepth - kLines * stride()));
+    cursor = opaque(cursor + 2 * kAcross * stride());
+    if (Deep && quarter == 3) cursor = opaque(cursor + (kDepth - kLines * stride()));
   }
 
   // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are read at the edge, and what comes
@@ -66,7 +66,7 @@ struct TensorPanel {
     for (int piece = int(threadIdx.x); piece < TensorStages::kPanel; piece += kThreads) {
       const int line = Deep ? piece / kDepth : piece % kLines, k = Deep ? piece % kDepth : piece / kLines;
       double* const to = panel + spot(line, k);
-      if (k < left) copy_async<8>(to, corner + min(line, lines - 1) * operand.line_stride + k * operand.depth_stride);
+      if (k < left) cp_async<8>(to, corner + min(line, lines - 1) * operand.line_stride + k * operand.depth_stride);
       else *to = padding;
     }
     cursor += kDepth * operand.depth_stride;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     multiply_tensor_tiles(const __grid_constant__ TileJob<T> job) {
 #if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
   using Shape = DmmaTile;
-  using Pair = Together<double, 2>;
+  using Pair = AlignedVector<double, 2>;
   using PanelA = TensorPanel<DeepA, Pairs>;
   using PanelB = TensorPanel<DeepB, Pairs>;
   constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   // Row i of the warp's fragments.
   const auto multiply = [&](int i, int half) {
 #pragma unroll
-    for (int j = 0; j < kAcross; j++) multiply_tile(sums[i][j], a[i], b[half][j]);
+    for (int j = 0; j < kAcross; j++) mma_sync(sums[i][j], a[i], b[half][j]);
   };
 
 #pragma unroll 1
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
       ask_edge(slot);
     }
     left -= kDepth;
-    commit_copies();
+    cp_async_commit();
   }
   constexpr int kChunkStages = kProductChunk / kDepth;
   const int asking_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are asked for
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 #pragma unroll 1
     for (int spot = 0; spot < kSpots; spot++) totals[spot * Shape::kThreads] = {-0., -0.};  // -0 + x is x
   }
-  await_copies<kStages - 2>();
+  cp_async_wait<kStages - 2>();
   __syncthreads();
   int reading = 0, writing = kStages - 1, stage = 0;
   load_b(reading, 0);
@@ -184,9 +184,9 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
       if (whole) ask(writing, i);
     }
     left -= kDepth;
-    commit_copies();
+    cp_async_commit();
     writing = writing == kStages - 1 ? 0 : writing + 1;
-    await_copies<kStages - 2>();
+    cp_async_wait<kStages - 2>();
     __syncthreads();  // the next stage is there for all, and all have read this one
     // Behind the last stage it is read once more: what is loaded then is not used.
     if (++stage < stages || kWhole) reading = reading == kStages - 1 ? 0 : reading + 1;
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     if (stage < stages && !to_plane) continue;
 
     // Made again, or the loop would keep registers for it.
-    const Place<T, Shape> here(job, unsigned(as_one(int(blockIdx.x))));
+    const Place<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
     const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
     double* const plane = job.planes + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
     const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     }
     if (stage == stages) break;
   }
-  await_copies<0>();
+  cp_async_wait<0>();
 #endif
 }
 

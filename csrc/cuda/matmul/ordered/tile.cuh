@@ -36,7 +36,7 @@ struct TileSizes {
 };
 
 // What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece,
-// for registers are few: it is as_one, or each piece would have an address of its own.
+// for registers are few: it is opaque, or each piece would have an address of its own.
 template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout>
 struct Panel {
   using P = ProductOf<T>;
@@ -55,8 +55,8 @@ struct Panel {
         offset(depth() * Row + line()) {}
 
   // Of the first piece in a panel: made anew where they are needed.
-  static __device__ __forceinline__ int line() { return Own::line_of(as_one(int(threadIdx.x))); }
-  static __device__ __forceinline__ int depth() { return Own::depth_of(as_one(int(threadIdx.x))); }
+  static __device__ __forceinline__ int line() { return Own::line_of(opaque(int(threadIdx.x))); }
+  static __device__ __forceinline__ int depth() { return Own::depth_of(opaque(int(threadIdx.x))); }
   __device__ __forceinline__ int64_t line_step() const { return kAlong ? operand.line_stride : 1; }
   __device__ __forceinline__ int64_t depth_step() const {
     return kLayout == Layout::any || !kAlong ? operand.depth_stride : 1;
@@ -67,8 +67,8 @@ struct Panel {
   __device__ __forceinline__ void copy(int piece, bool wanted, P* stage) {
     copy_piece<kVector>(wanted, stage + offset + spot(piece), cursor + (kAlong ? Own::depth_step(piece) : 0));
     const int64_t jump = kAlong ? Own::kAcross * operand.line_stride : Own::kDeep * operand.depth_stride;
-    if (!kAlong || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = as_one(cursor + jump);
-    if (kAlong && piece == kCount - 1) cursor = as_one(cursor + (Depth - Own::kLineSteps * jump));
+    if (!kAlong || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
+    if (kAlong && piece == kCount - 1) cursor = opaque(cursor + (Depth - Own::kLineSteps * jump));
   }
   // A whole stage, of which `lines` and `left` elements of k are there.
   __device__ __forceinline__ void copy_edge(P* stage, int lines, int left) const {
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   using P = ProductOf<T>;
   using Sizes = TileSizes<T, Shape, A, B>;
   constexpr int kV = Sizes::kVector, BK = Sizes::kDepth, kStages = Sizes::kStages, kThreads = Sizes::kThreads;
-  using Vector = Together<P, kV>;
+  using Vector = AlignedVector<P, kV>;
   constexpr int TM = Shape::kM / (8 * Shape::kWarpsM), TN = Shape::kN / (4 * Shape::kWarpsN);
   P* const stages = reinterpret_cast<P*>(memory);
   Vector* const totals = reinterpret_cast<Vector*>(stages + kStages * Sizes::kStage) + threadIdx.x;
@@ -183,9 +183,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
       copy_edge(stage, to);
       skip();
     }
-    commit_copies();
+    cp_async_commit();
   }
-  await_copies<kStages - 2>();
+  cp_async_wait<kStages - 2>();
   __syncthreads();
   clear();
   load(0, stages, 0);
@@ -211,8 +211,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
       for (int k = 0; k < BK; k++) {
         if (k == BK - 1) {
           if constexpr (A == Layout::any) skip();
-          commit_copies();
-          await_copies<kStages - 2>();
+          cp_async_commit();
+          cp_async_wait<kStages - 2>();
           __syncthreads();
           from = stages + reading * Sizes::kStage;
         }
@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     }
     if (leaves) {
       // Made again, or the loop would keep registers for it.
-      const Place<T, Shape> here(job, unsigned(as_one(int(blockIdx.x))));
+      const Place<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
       const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
       P* const plane = job.planes + (here.chunk - job.first + done) * args.batch * args.m * args.n;
       const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     done++;
     clear();
   }
-  await_copies<0>();
+  cp_async_wait<0>();
 }
 
 }  // namespace torch_reductions::cuda::matmul

@@ -53,39 +53,34 @@ struct TilePlace {
   }
 };
 
-template <class T>
-struct alignas(4 * sizeof(T)) Four {
-  T values[4];
-};
-
 // Four neighbours of a row from (i, j) on, `there` of them in the result.
 template <class Out, class Sum>
 __device__ __forceinline__ void store_neighbours(const TensorProduct& product, int64_t batch, int64_t i, int64_t j,
-                                                 int64_t there, const Four<Sum>& sums) {
+                                                 int64_t there, const AlignedVector<Sum, 4>& sums) {
   if (product.vectors && there >= 4) {
-    Four<Out> four;
+    AlignedVector<Out, 4> vector;
 #pragma unroll
-    for (int c = 0; c < 4; c++) four.values[c] = product_of<Out>(product.args, batch, i, j + c, sums.values[c]);
-    *reinterpret_cast<Four<Out>*>(static_cast<Out*>(product.args.output) +
-                                  (batch * product.args.m + i) * product.args.n + j) = four;
+    for (int c = 0; c < 4; c++) vector.element[c] = product_of<Out>(product.args, batch, i, j + c, sums.element[c]);
+    *reinterpret_cast<AlignedVector<Out, 4>*>(static_cast<Out*>(product.args.output) +
+                                              (batch * product.args.m + i) * product.args.n + j) = vector;
     return;
   }
 #pragma unroll
   for (int c = 0; c < 4; c++) {
     if (c >= there) return;
-    if (product.transposed) store_product<Out>(product.args, batch, j + c, i, sums.values[c]);
-    else store_product<Out>(product.args, batch, i, j + c, sums.values[c]);
+    if (product.transposed) store_product<Out>(product.args, batch, j + c, i, sums.element[c]);
+    else store_product<Out>(product.args, batch, i, j + c, sums.element[c]);
   }
 }
 
 // What a warp multiplies in one step; of columns 16 are read at once where there are as many.
 template <int Down, int Across>
 struct Fragments {
-  static constexpr int kTogether = Across == 1 ? 1 : 2;
-  uint32_t rows[Down][4], columns[Across / kTogether][2 * kTogether];
+  static constexpr int kColumnsAtOnce = Across == 1 ? 1 : 2;
+  uint32_t rows[Down][4], columns[Across / kColumnsAtOnce][2 * kColumnsAtOnce];
 
   __device__ __forceinline__ const uint32_t (&of_column(int j) const)[2] {
-    return *reinterpret_cast<const uint32_t (*)[2]>(&columns[j / kTogether][j % kTogether * 2]);
+    return *reinterpret_cast<const uint32_t (*)[2]>(&columns[j / kColumnsAtOnce][j % kColumnsAtOnce * 2]);
   }
 };
 
@@ -120,7 +115,7 @@ template <class T, class Tile, class Sum, int Down, int Across>
 __device__ __forceinline__ void store_sums(const TensorProduct& product, const TilePlace& place, void* shared,
                                            const Sum (&sums)[Down][Across][4]) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
-  constexpr int kFours = Tile::kWarpColumns / 4;
+  constexpr int kVectors = Tile::kWarpColumns / 4;
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
   const int64_t first_row = int64_t(place.row) * Tile::kRows + warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int64_t first_column = int64_t(place.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
@@ -136,15 +131,15 @@ __device__ __forceinline__ void store_sums(const TensorProduct& product, const T
     }
     __syncwarp();
 #pragma unroll 1
-    for (int at = lane; at < 16 * kFours; at += 32) {
-      const int row = at / kFours, column = at % kFours * 4;
+    for (int at = lane; at < 16 * kVectors; at += 32) {
+      const int row = at / kVectors, column = at % kVectors * 4;
       const int64_t to_row = first_row + strip * 16 + row, to_column = first_column + column;
       if (to_row >= product.height) break;
-      const auto four = *reinterpret_cast<const Four<Sum>*>(out + row * Tile::kOutStride + column);
+      const auto vector = *reinterpret_cast<const AlignedVector<Sum, 4>*>(out + row * Tile::kOutStride + column);
       const int64_t there = product.width - to_column;
       if (product.args.output_dtype == product.args.dtype)
-        store_neighbours<T>(product, place.batch, to_row, to_column, there, four);
-      else store_neighbours<Wide>(product, place.batch, to_row, to_column, there, four);
+        store_neighbours<T>(product, place.batch, to_row, to_column, there, vector);
+      else store_neighbours<Wide>(product, place.batch, to_row, to_column, there, vector);
     }
     __syncwarp();
   }
@@ -183,7 +178,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         rows.load(to, left);
         columns.load(to + Rows::kBytes, left);
       }
-      commit_copies();
+      cp_async_commit();
     };
 #pragma unroll 1
     for (int stage = 0; stage < kStages - 1; stage++) load(stage);
@@ -196,7 +191,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       const int end = stages - stage < kChunk ? stages : stage + kChunk;
 #pragma unroll 1
       for (; stage < end; stage++) {
-        await_copies<kStages - 2>();
+        cp_async_wait<kStages - 2>();
         __syncthreads();  // this stage is there for all, and nobody reads the one before, which is overwritten now
         const char* const at = shared + unsigned(stage) % kStages * Tile::kStageBytes;
         Read fragments[2];
@@ -205,9 +200,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #pragma unroll
           for (int i = 0; i < kDown; i++) Rows::template fragment<false>(to.rows[i], at, warp_row + i * 16, step, lane);
 #pragma unroll
-          for (int j = 0; j < kAcross; j += Read::kTogether)
-            Columns::template fragment<true>(to.columns[j / Read::kTogether], at + Rows::kBytes, warp_column + j * 8,
-                                             step, lane);
+          for (int j = 0; j < kAcross; j += Read::kColumnsAtOnce)
+            Columns::template fragment<true>(to.columns[j / Read::kColumnsAtOnce], at + Rows::kBytes,
+                                             warp_column + j * 8, step, lane);
         };
         read(0);
         load(stage + kStages - 1);  // while the first fragments are on their way
@@ -218,7 +213,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #pragma unroll
           for (int i = 0; i < kDown; i++)
 #pragma unroll
-            for (int j = 0; j < kAcross; j++) multiply_tile<T>(sums[i][j], from.rows[i], from.of_column(j));
+            for (int j = 0; j < kAcross; j++) mma_sync<T>(sums[i][j], from.rows[i], from.of_column(j));
         }
       }
       if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const bool multiplies = threadIdx.x < Tile::kFirstCopying;
   if (threadIdx.x < kStages) {
-    init_barrier(full + threadIdx.x, Tile::kCopying);
-    init_barrier(empty + threadIdx.x, Tile::kMultiplying / 32);
+    mbarrier_init(full + threadIdx.x, Tile::kCopying);
+    mbarrier_init(empty + threadIdx.x, Tile::kMultiplying / 32);
   }
   __syncthreads();
 
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       for (int stage = 0; stage < stages; stage++) {
         const unsigned slot = (before + stage) % kStages;
         char* const to = shared + slot * Tile::kStageBytes;
-        await_phase(empty + slot, ((before + stage) / kStages + 1) % 2);
+        mbarrier_wait(empty + slot, ((before + stage) / kStages + 1) % 2);
         if (stage < whole) {
           rows.load_whole(to);
           columns.load_whole(to + Rows::kBytes);
@@ -58,11 +58,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           columns.load(to + Rows::kBytes, left);
         }
         if (stored) {
-          commit_copies();
-          await_copies<0>();
-          arrive(full + slot);
+          cp_async_commit();
+          cp_async_wait<0>();
+          mbarrier_arrive(full + slot);
         } else {
-          arrive_when_copied(full + slot);
+          cp_async_mbarrier_arrive(full + slot);
         }
       }
     } else {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       };
       const auto await_stage = [&](int stage) {
         const unsigned slot = (before + stage) % kStages;
-        await_phase(full + slot, (before + stage) / kStages % 2);
+        mbarrier_wait(full + slot, (before + stage) / kStages % 2);
         return slot;
       };
       unsigned slot = 0;
@@ -95,14 +95,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           for (int step = 0; step < kSteps; step++) {
             if (step + kAhead == kSteps) {
               __syncwarp();
-              if (lane == 0) arrive(empty + slot);
+              if (lane == 0) mbarrier_arrive(empty + slot);
               if (stage + 1 < stages) slot = await_stage(stage + 1);
             }
             // Behind the last stage what is read again is not used.
             read(slot, (step + kAhead) % kSteps);
             const Read& from = fragments[step % (kAhead + 1)];
 #pragma unroll
-            for (int j = 0; j < kAcross; j++) multiply_tile<T>(sums[0][j], from.rows[0], from.of_column(j));
+            for (int j = 0; j < kAcross; j++) mma_sync<T>(sums[0][j], from.rows[0], from.of_column(j));
           }
         }
         if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);

@@ -118,15 +118,15 @@ void launch_product(const MatmulArgs& args, Context& context) {
       !product.transposed && args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % (4 * size_t(out)) == 0;
   const int64_t processors = multiprocessors(context.device);
   const bool may_cut = !std::is_integral_v<T> && args.k > kTensorChunk;
-  const auto start = [&]<class Tile>(Tag<Tile>) {
+  const auto start = [&]<class Tile>(std::type_identity<Tile>) {
     const bool cut =
         may_cut && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
     launch_pieces<T, Tile>(product, cut, context);
   };
-  if (product.width <= 8) start(Tag<NarrowTensorTile<8>>());
-  else if (product.width <= kNarrow) start(Tag<NarrowTensorTile<kNarrow>>());
-  else if (4 * tiles_of<WideTensorTile>(product) >= 3 * processors) start(Tag<WideTensorTile>());
-  else start(Tag<SquareTensorTile>());
+  if (product.width <= 8) start(std::type_identity<NarrowTensorTile<8>>());
+  else if (product.width <= kNarrow) start(std::type_identity<NarrowTensorTile<kNarrow>>());
+  else if (4 * tiles_of<WideTensorTile>(product) >= 3 * processors) start(std::type_identity<WideTensorTile>());
+  else start(std::type_identity<SquareTensorTile>());
 }
 
 }  // namespace torch_reductions::cuda::matmul

@@ -69,9 +69,9 @@ struct SharedTile {
         if constexpr (kMayLack) {
           const bool there = line() + i * kLinesAThread < width;
           const void* const from = there ? own + i * between : operand.data;
-          copy_async_part(to + i * Threads * 16, from, there ? 16 : 0);
+          cp_async_zfill(to + i * Threads * 16, from, there ? 16 : 0);
         } else {
-          copy_async(to + i * Threads * 16, own + i * between);
+          cp_async(to + i * Threads * 16, own + i * between);
         }
       }
       own += AlongK ? kDepth : kDepth * operand.k_stride;
@@ -88,7 +88,7 @@ struct SharedTile {
         for (int i = 0; i < kPiecesAThread; i++) {
           const int present = line() + i * kLinesAThread < lines ? bytes : 0;
           const void* const from = present > 0 ? first + i * between : operand.data;  // always an aligned address
-          copy_async_part(tile + place(line(), piece()) + i * Threads * 16, from, present);
+          cp_async_zfill(tile + place(line(), piece()) + i * Threads * 16, from, present);
         }
         return;
       }
@@ -137,9 +137,9 @@ struct SharedTile {
     const int half = lane >> 3 & 1, other = Words == 2 ? 0 : lane >> 4;
     const int of_k = KFirst ? half : other, of_width = KFirst ? other : half;
     if constexpr (AlongK) {
-      load_matrices<false>(words, tile + place(first + of_width * 8 + lane % 8, step * 2 + of_k));
+      ldmatrix<false>(words, tile + place(first + of_width * 8 + lane % 8, step * 2 + of_k));
     } else {
-      load_matrices<true>(words, tile + place(step * 16 + of_k * 8 + lane % 8, first / 8 + of_width));
+      ldmatrix<true>(words, tile + place(step * 16 + of_k * 8 + lane % 8, first / 8 + of_width));
     }
   }
 };

@@ -8,7 +8,7 @@
 // Behind a line's end stand zeros, which come into no result.
 #pragma once
 #include "../../primitives/async.cuh"
-#include "../../primitives/divisor.cuh"
+#include "../../primitives/fast_divmod.cuh"
 #include "../../scan/ordered/lines.cuh"
 
 namespace torch_reductions::cuda::recurrence {
@@ -19,7 +19,7 @@ inline constexpr int kLogLineWarps = 3;  // of a block, at most
 inline constexpr int kStepsOfPart = 8;   // which registers hold
 
 // Of a reverse recurrence the strides of the length are negative, and the pointers have the last position; but for
-// Along.
+// Contiguous.
 struct RecurrenceLines {
   const char *gates, *tokens, *initial;
   char* output;
@@ -31,8 +31,8 @@ struct RecurrenceLines {
 // the next ones.
 struct Cut {
   int log_lines, log_block, log_warps;
-  int run_bytes;          // one by one, from run to run in shared memory: the lanes' elements meet different banks
-  Divisor groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
+  int run_bytes;             // one by one, from run to run in shared memory: the lanes' elements meet different banks
+  FastDivmod groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a line in a warp
 };
 
@@ -94,7 +94,7 @@ struct WarpLayout {
     const int64_t warp = (int64_t(spot.tile) << cut.log_warps) + warp_of_strip();
     const int64_t start = ((warp << (5 - log_lines())) + (lane() >> log_lines())) * Run;
     if (LogLines == 0) return {line, start, line < lines.count, line, 0, unsigned(line)};
-    const int64_t outer = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : cut.inner.quotient(unsigned(line));
+    const int64_t outer = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : cut.inner.div(unsigned(line));
     return {line, start, line < lines.count, outer, line - outer * lines.inner, unsigned(line)};
   }
   __device__ __forceinline__ int within(int64_t left) const { return left <= 0 ? 0 : left < Run ? int(left) : Run; }
@@ -113,7 +113,7 @@ struct WarpLayout {
     return element<T>(words, 0);
   }
   __device__ __forceinline__ static void copy_one(void* to, const void* from) {
-    if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(to, from);
+    if constexpr (sizeof(T) >= 4) cp_async<sizeof(T)>(to, from);
     else *static_cast<T*>(to) = *static_cast<const T*>(from);
   }
 
@@ -135,7 +135,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
 
   // Of a line beyond the last one outer and inner are those of none.
   __device__ __forceinline__ Place place_of(unsigned line, Spot spot) const {
-    const unsigned outer = cut.inner.quotient(line), inner = line - outer * cut.inner.divisor;
+    const unsigned outer = cut.inner.div(line), inner = line - outer * cut.inner.divisor;
     const int start = ((int(spot.tile) << cut.log_warps) + Base::warp_of_strip()) * Run;
     return {line, start, line < unsigned(lines.count), outer, inner, line};
   }
@@ -166,13 +166,13 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     const int row = lane() / kLanes;
     const Place p = place_of(Base::strip(spot) * 32 + lane() % kLanes * int(16 / sizeof(T)), spot);
     const int there = within(p) - row;
-    char* const to = as_one(gates() + lane() * 16);
+    char* const to = opaque(gates() + lane() * 16);
     const auto copy_in = [&](const char* data, const Strides& strides, int space) {
-      const char* const from = as_one(data + at(p, int(p.start) + row, strides));
+      const char* const from = opaque(data + at(p, int(p.start) + row, strides));
       const int step = kRows * int(strides.length);
 #pragma unroll
       for (int k = 0; k < kVectors; k++)
-        if (k * kRows < there) copy_async(to + space + k * 512, from + int64_t(step) * k);
+        if (k * kRows < there) cp_async(to + space + k * 512, from + int64_t(step) * k);
     };
     copy_in(lines.gates, lines.gate_bytes, 0);
     copy_in(lines.tokens, lines.token_bytes, kBytes);
@@ -193,13 +193,13 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     __device__ __forceinline__ Writer(const SideBySide& layout, const Place& p) {
       const Strides& strides = layout.lines.output_bytes;
       there = layout.within(p), step = int(strides.length);
-      to = as_one(layout.lines.output + layout.at(p, int(p.start), strides));
+      to = opaque(layout.lines.output + layout.at(p, int(p.start), strides));
     }
     __device__ __forceinline__ void put(const Number (&y)[Part], int j) const {
       T elements[Part];
       narrow(elements, y);
       const auto put_one = [&](int i) {
-        *reinterpret_cast<T*>(as_one(to) + int64_t(step) * (j * Part + i)) = elements[i];
+        *reinterpret_cast<T*>(opaque(to) + int64_t(step) * (j * Part + i)) = elements[i];
       };
       if (there >= (j + 1) * Part) {
 #pragma unroll
@@ -217,7 +217,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
 // One contiguous line, a lane a run: the warp's part as it lies, of a reverse recurrence at the end of its space, last
 // position first. The vectors of a run change places, so that the lanes' meet different banks.
 template <class T, bool Carried, bool Reverse>
-struct Along : WarpLayout<T, 0, Carried> {
+struct Contiguous : WarpLayout<T, 0, Carried> {
   using Base = WarpLayout<T, 0, Carried>;
   using Base::lines, Base::Run, Base::Part, Base::lane, Base::copy_one;
   using typename Base::Number;
@@ -260,7 +260,7 @@ struct Along : WarpLayout<T, 0, Carried> {
     const T* const from = reinterpret_cast<const T*>(line) + piece.first;
     if (in_vectors(from, piece)) {
       const uint4* const mine = reinterpret_cast<const uint4*>(from) + lane();
-      each_vector(space, piece, [&](char* to, int v) { copy_async(to, mine + v); });
+      each_vector(space, piece, [&](char* to, int v) { cp_async(to, mine + v); });
     } else {
 #pragma unroll 4
       for (int i = lane(); i < piece.count; i += 32) copy_one(slot(space, piece.at + i), from + i);
@@ -293,7 +293,7 @@ struct Along : WarpLayout<T, 0, Carried> {
 
   // Over the tokens, which only this lane reads.
   struct Writer {
-    const Along& layout;
+    const Contiguous& layout;
     const Place& p;
     __device__ __forceinline__ void put(const Number (&y)[Part], int j) const {
       T elements[Part];
@@ -324,7 +324,7 @@ struct Along : WarpLayout<T, 0, Carried> {
 
 // Any strides: a lane copies and stores its own elements.
 template <class T, bool Carried>
-struct OneByOne : WarpLayout<T, -1, Carried> {
+struct Strided : WarpLayout<T, -1, Carried> {
   using Base = WarpLayout<T, -1, Carried>;
   using Base::lines, Base::cut, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
@@ -366,7 +366,7 @@ struct OneByOne : WarpLayout<T, -1, Carried> {
     int there;
     int64_t step;
     char* to;
-    __device__ __forceinline__ Writer(const OneByOne& layout, const Place& p)
+    __device__ __forceinline__ Writer(const Strided& layout, const Place& p)
         : there(layout.count_of(p)),
           step(layout.lines.output_bytes.length),
           to(layout.lines.output + layout.at(p, p.start, layout.lines.output_bytes)) {}

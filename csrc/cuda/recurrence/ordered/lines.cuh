@@ -49,7 +49,7 @@ struct LineTiles {
   __device__ __forceinline__ int column() const { return layout.column(); }
   __device__ __forceinline__ bool leads() const { return layout.leads(); }
   __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
-    const unsigned tile = cut.groups.quotient(number);
+    const unsigned tile = cut.groups.div(number);
     return {number - tile * cut.groups.divisor, tile};
   }
   __device__ __forceinline__ void soon(Spot spot) const

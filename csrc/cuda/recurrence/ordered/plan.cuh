@@ -36,9 +36,9 @@ class RecurrencePlan {
       cut.log_lines++;
     }
     if (cut.log_lines == 0 && inner == 1 && s.length == 1 && args_.gate_strides.length == 1)
-      return args_.reverse ? start<Along, true>(cut, count) : start<Along, false>(cut, count);
+      return args_.reverse ? start<Contiguous, true>(cut, count) : start<Contiguous, false>(cut, count);
     if (args_.reverse) turn_round();
-    if (inner <= INT32_MAX) cut.inner = Divisor(inner);
+    if (inner <= INT32_MAX) cut.inner = FastDivmod(inner);
     if (cut.log_lines == 5 && inner * size % 16 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
         are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
         are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))
@@ -46,11 +46,11 @@ class RecurrencePlan {
     // 16 bytes apart the runs of a line meet different banks as vectors, else as single words.
     const int apart = cut.log_lines == 0 ? 16 : cut.log_lines < 5 ? 4 << cut.log_lines : 0;
     cut.run_bytes = int((run * size) << cut.log_lines) + apart;
-    start<OneByOne>(cut, ceil_div(count, int64_t(1) << cut.log_lines));
+    start<Strided>(cut, ceil_div(count, int64_t(1) << cut.log_lines));
   }
 
  private:
-  static constexpr int64_t kRun = OneByOne<T, true>::Run;
+  static constexpr int64_t kRun = Strided<T, true>::Run;
 
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
   // Can 32 bits say how far the rows of a run are from the first one?
@@ -90,7 +90,7 @@ class RecurrencePlan {
     }
     const int64_t work = groups * tiles;
     if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
-    cut.groups = Divisor(groups);
+    cut.groups = FastDivmod(groups);
 
     Carry<kLineRadix> carry{};
     const int64_t columns = strips << cut.log_lines, totals = carry.set(tiles, columns);

@@ -44,14 +44,14 @@ struct RecurrenceJob {
     }
     template <bool Linear>
     __device__ __forceinline__ void copy(Value* to, int k) const {
-      copy_async<sizeof(T)>(&to->gate, at<Linear>(gate, gate_step, k));
-      copy_async<sizeof(T)>(&to->token, at<Linear>(token, token_step, k));
+      cp_async<sizeof(T)>(&to->gate, at<Linear>(gate, gate_step, k));
+      cp_async<sizeof(T)>(&to->token, at<Linear>(token, token_step, k));
     }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner_index, int64_t position, int step) const {
     const int64_t k = element(position), steps = reverse ? -step : step;
     const auto at = [&](const char* data, const Strides& s) {
-      return as_one(data + outer * s.outer + k * s.length + inner_index * s.inner);
+      return opaque(data + outer * s.outer + k * s.length + inner_index * s.inner);
     };
     return {at(gates, gate_bytes), at(tokens, token_bytes), steps * gate_bytes.length, steps * token_bytes.length};
   }
@@ -67,7 +67,7 @@ struct RecurrenceJob {
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner_index, int64_t position, int step) const {
     const int64_t at = (outer * length + element(position)) * inner + inner_index;
-    return {as_one(reinterpret_cast<T*>(output) + at), (reverse ? -step : step) * inner};
+    return {opaque(reinterpret_cast<T*>(output) + at), (reverse ? -step : step) * inner};
   }
 
   __device__ __forceinline__ Value nothing() const { return {}; }

@@ -116,15 +116,15 @@ struct Batches<S, V, true> {
       if (valid) {
 #pragma unroll
         for (int i = 0; i < kStageBytesOfWarp / 512; i++)
-          copy_async(ring + stage * kStageBytesOfWarp + (i * 32 + lane) * 16, from + i * (32 / kVectors) * step);
+          cp_async(ring + stage * kStageBytesOfWarp + (i * 32 + lane) * 16, from + i * (32 / kVectors) * step);
       }
       from += step << kLogRows;
     }
-    commit_copies();  // an empty group too: await_copies counts them
+    cp_async_commit();  // an empty group too: cp_async_wait counts them
   }
   __device__ __forceinline__ void next(const S& source, typename S::Value (&v)[V], const char*, int64_t,
                                        int64_t index) {
-    await_copies<kStages - 2>();
+    cp_async_wait<kStages - 2>();
     __syncwarp();
     ask(slot == 0 ? kStages - 1 : slot - 1);  // into the stage that every lane has read by now
     column_block<V, kLogRows>(source, v, ring + slot * kStageBytesOfWarp + own, kRow, index);
@@ -188,7 +188,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
   Value* const digit = table + (pitch << cut.log_height);
   const auto finish_run = [&](Value(&wait)[Levels][V], int count) {
     const bool complete = count == 1 << log_run;
-    each<Levels>([&](auto l) {
+    static_for<Levels>([&](auto l) {
       if (count >> (LogR + l.value) & 1)
         put<Value, V>(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
     });

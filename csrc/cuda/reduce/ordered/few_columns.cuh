@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
   }
   const int log_lanes = cut.log_height < 5 ? cut.log_height : 5, column = t >> log_lanes;
   if (column >= cut.columns || (t & ((1 << log_lanes) - 1)) != 0) return;
-  each<kLogMaxSteps + 1>([&](auto k) {
+  static_for<kLogMaxSteps + 1>([&](auto k) {
     if (k.value != cut.log_steps) return;
     if (several) publish_total(split, line + column, tile, wait[k.value][0], launch_tag(launch_number(split.board)));
     else out.store<Op>(line + column, wait[k.value][0]);

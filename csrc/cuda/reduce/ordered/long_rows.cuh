@@ -41,7 +41,7 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
     }
   }
   if (lane == 0)
-    each<kLogWarpUnits + 1>([&](auto k) {
+    static_for<kLogWarpUnits + 1>([&](auto k) {
       if (count >> (LogUnit + k.value) & 1)
         (count == 1 << log_span ? shared.total[warp] : shared.digit[LogUnit + k.value]) = wait[k.value][0];
     });
@@ -52,7 +52,7 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
     Value digit[5];
     total = lane_digits<Op, 5>(lane < whole ? shared.total[lane] : total, whole, digit, lane);
     if (lane == whole)
-      each<kLogRowWarps + 1>([&](auto k) {
+      static_for<kLogRowWarps + 1>([&](auto k) {
         if (whole >> k.value & 1) shared.digit[log_span + k.value] = digit[k.value];
       });
     __syncwarp();

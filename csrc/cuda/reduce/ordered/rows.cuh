@@ -82,7 +82,7 @@ struct Tail {
       if (j == group_lane) v = other;
     }
     lane_digits<Op, 5>(v, lane_lane, vector, lane);
-    each<kVector>([&](auto k) {
+    static_for<kVector>([&](auto k) {
       last[k.value] = Op::identity();
       if (r >> k.value & 1) {
         const int first = r >> (k.value + 1) << (k.value + 1);
@@ -98,15 +98,15 @@ struct Tail {
   __device__ __forceinline__ Value onto(Value base) const {
     base = shuffle(fold_digits<Op>(base, group), group_lane);
     base = fold_digits<Op>(base, vector);
-    each<kVector>([&](auto k) { base = Op::combine(base, last[kVector - 1 - k.value]); });
+    static_for<kVector>([&](auto k) { base = Op::combine(base, last[kVector - 1 - k.value]); });
     return shuffle(base, lane_lane);
   }
 
   __device__ __forceinline__ void store(Value* digit, int lane) const {
-    if (lane == group_lane) each<kLogGroups>([&](auto k) { digit[kVector + 5 + k.value] = group[k.value]; });
+    if (lane == group_lane) static_for<kLogGroups>([&](auto k) { digit[kVector + 5 + k.value] = group[k.value]; });
     if (lane == lane_lane) {
-      each<5>([&](auto k) { digit[kVector + k.value] = vector[k.value]; });
-      each<kVector>([&](auto k) { digit[k.value] = last[k.value]; });
+      static_for<5>([&](auto k) { digit[kVector + k.value] = vector[k.value]; });
+      static_for<kVector>([&](auto k) { digit[k.value] = last[k.value]; });
     }
   }
 };

@@ -70,7 +70,7 @@ struct Staged {
     constexpr int Levels = log2_of(kThreadRow) - 3;
     typename S::Value wait[Levels][1], all = S::Op::identity();
     blocks(wait, 0, n >> 4);
-    each<Levels>([&](auto k) {
+    static_for<Levels>([&](auto k) {
       constexpr int Level = Levels - 1 - k.value;
       if (n >> (4 + Level) & 1) all = S::Op::combine(all, wait[Level][0]);
     });
@@ -166,8 +166,8 @@ __global__ void __launch_bounds__(kShortThreads)
     typename S::Value x[S::E];
 #pragma unroll
     for (int i = 0; i < S::E; i++) x[i] = source.value(words[j], i, i & ((1 << log_length) - 1));
-    each<LogE>([&](auto k) {       // a loop over k would not be unrolled where E is 16
-      if (k.value < log_length) {  // uniform
+    static_for<LogE>([&](auto k) {  // a loop over k would not be unrolled where E is 16
+      if (k.value < log_length) {   // uniform
 #pragma unroll
         for (int i = 0; i < S::E >> (k.value + 1); i++) x[i] = Op::combine(x[2 * i], x[2 * i + 1]);
       }

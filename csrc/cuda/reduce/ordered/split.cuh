@@ -75,7 +75,7 @@ __device__ __forceinline__ bool totals_arrived(typename Op::Value (&x)[kLaneRead
 template <class Op>
 __device__ __forceinline__ void digits_in_lane(const typename Op::Value (&x)[kLaneReads], int n,
                                                typename Op::Value (&digit)[kLogLaneReads]) {
-  each<kLogLaneReads>([&](auto k) {
+  static_for<kLogLaneReads>([&](auto k) {
     constexpr int Size = 1 << k.value;
     digit[k.value] = tree<Op, Size>(x);
 #pragma unroll
@@ -147,8 +147,8 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
         if (lane == 0) total[warp] = v;
         if (lane == lanes) {  // of the ragged warp only
           digits_in_lane<Op>(x, n, low);
-          each<kLogLaneReads>([&](auto k) { digit[k.value] = low[k.value]; });
-          each<5>([&](auto k) { digit[kLogLaneReads + k.value] = steps[k.value]; });
+          static_for<kLogLaneReads>([&](auto k) { digit[k.value] = low[k.value]; });
+          static_for<5>([&](auto k) { digit[kLogLaneReads + k.value] = steps[k.value]; });
         }
         if (all) break;
       }
@@ -161,7 +161,7 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
       Value v = lane_digits<Op, 5>(lane < m ? total[lane] : Op::identity(), m, steps, lane);
       if (m < warps) {
         if (lane == m)
-          each<5>([&](auto k) {
+          static_for<5>([&](auto k) {
             if (k.value < log_warps) digit[kLogWarpReads + k.value] = steps[k.value];
           });
       } else if (lane == 0) {  // a whole round: the binary counter

@@ -62,13 +62,13 @@ __device__ __forceinline__ Ticket draw_tickets(const Board& board, unsigned coun
 __device__ __forceinline__ Ticket draw_ticket(const Board& board) { return draw_tickets(board, 1, gridDim.x - 1); }
 
 // The fold of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the identity.
-// bits: a multiple of Together.
-template <class Op, int Together>
+// bits: a multiple of Unroll.
+template <class Op, int Unroll>
 __device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value* kept, int bits, int pitch) {
   typename Op::Value v = Op::identity();
-  for (int k = bits - 1; k >= 0; k -= Together)
+  for (int k = bits - 1; k >= 0; k -= Unroll)
 #pragma unroll
-    for (int i = 0; i < Together; i++) v = Op::combine(v, kept[(k - i) * pitch]);
+    for (int i = 0; i < Unroll; i++) v = Op::combine(v, kept[(k - i) * pitch]);
   return v;
 }
 

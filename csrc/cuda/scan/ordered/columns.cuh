@@ -4,7 +4,7 @@
 //
 // Local:   scan_columns (8 bytes): of the general kernel, so that three blocks are resident
 #pragma once
-#include "../../primitives/divisor.cuh"
+#include "../../primitives/fast_divmod.cuh"
 #include "../../primitives/shared.cuh"
 #include "lines.cuh"
 #include "mask.cuh"
@@ -46,7 +46,7 @@ struct Strips {
   int log_block, log_warps;  // warps of a block; of them those that share a strip: the others take the next strips
   int row_bytes, run_bytes;  // steps in shared memory, of the rows of a run and of runs
   int64_t outer_bytes;       // of the input, if packed: where the next strip begins
-  Divisor groups, inner;     // of strips that a block takes; lines.inner, if it is less than 2^31
+  FastDivmod groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
 
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a warp
   HOST_DEVICE int tile_bytes() const { return (runs() << log_block) * run_bytes; }
@@ -101,7 +101,7 @@ struct ColumnTiles {
     bool exists;
   };
   __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
-    const unsigned tile = strips.groups.quotient(number);
+    const unsigned tile = strips.groups.div(number);
     return {number - tile * strips.groups.divisor, tile};
   }
   __device__ __forceinline__ Place place(Spot spot) const {
@@ -120,10 +120,10 @@ struct ColumnTiles {
   __device__ __forceinline__ Index index(int64_t line) const {
     if (line < lines.inner) return {0, line};
     if (Wide) {
-      const unsigned outer = strips.inner.quotient(unsigned(line));
+      const unsigned outer = strips.inner.div(unsigned(line));
       return {outer, unsigned(line) - outer * strips.inner.divisor};
     }
-    const int64_t outer = line >> 31 ? line / lines.inner : strips.inner.quotient(unsigned(line));
+    const int64_t outer = line >> 31 ? line / lines.inner : strips.inner.div(unsigned(line));
     return {outer, line - outer * lines.inner};
   }
   // Where position i of a run stands. Of a reverse scan a packed strip lies in memory the last position first.
@@ -145,7 +145,7 @@ struct ColumnTiles {
     if ((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | unsigned(n)) % 16 == 0) {
 #pragma unroll 4
       for (int v = lane * 16; v < n; v += 32 * 16) {
-        if constexpr (Async) copy_async(to + v, from + v);
+        if constexpr (Async) cp_async(to + v, from + v);
         else *reinterpret_cast<uint4*>(to + v) = *reinterpret_cast<const uint4*>(from + v);
       }
     } else {
@@ -155,7 +155,7 @@ struct ColumnTiles {
   }
   template <bool Async>
   __device__ __forceinline__ static void copy(char* to, const char* from) {
-    if constexpr (Async && sizeof(T) >= 4) copy_async<sizeof(T)>(to, from);
+    if constexpr (Async && sizeof(T) >= 4) cp_async<sizeof(T)>(to, from);
     else *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
   }
   // Of `all` positions of a packed line those of run r of this warp: their rows follow one another.
@@ -213,14 +213,14 @@ struct ColumnTiles {
     const int lane = threadIdx.x & 31, begin = lane / kLanes;
     const int64_t line = p.strip * kLines + lane % kLanes * int(16 / sizeof(T));
     const auto [outer, inner] = index(line);
-    const char* from = as_one(lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
+    const char* from = opaque(lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
                               lines.element(p.first + begin) * lines.length_bytes);
-    char* const to = as_one(rows_of_run(0) + lane * 16);
+    char* const to = opaque(rows_of_run(0) + lane * 16);
     const Offset rows = kRows * Offset(lines.reverse ? -lines.length_bytes : lines.length_bytes);
     const int there = line < count ? within(lines.length - p.first, kAll) - begin : 0;
 #pragma unroll
     for (int k = 0; k < kAll / kRows; k++, from += rows)
-      if (k * kRows < there) copy_async(to + k * 512 + k * kRows / Run * gap, from);
+      if (k * kRows < there) cp_async(to + k * 512 + k * kRows / Run * gap, from);
   }
   __device__ __forceinline__ void ask_packed(const Place& p) const {
     if (p.strip * strips.lines >= count) return;

@@ -18,8 +18,8 @@ template <class Tiles>
 __device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
   const auto spot = tiles.spot(blockIdx.x);
   tiles.ask(spot);
-  commit_copies();
-  await_copies<0>();
+  cp_async_commit();
+  cp_async_wait<0>();
   __syncwarp();
   const auto state = tiles.up(spot);
   if (joined) __syncthreads();
@@ -58,7 +58,7 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
       tile[kBuffers - 1] = {number, tiles.spot(number)};
       tiles.use(newest);
       if (number < work) tiles.ask(tile[kBuffers - 1].spot);
-      commit_copies();
+      cp_async_commit();
       // The tile that somebody draws a round of all blocks later; those of the first round are asked for at once.
       if constexpr (requires { tiles.soon(tile[0].spot); })
         if (several && number >= gridDim.x && work - number > gridDim.x) tiles.soon(tiles.spot(number + gridDim.x));
@@ -67,8 +67,8 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
     const Tile read = n == 0 ? tile[0] : tile[1];
     auto next = state;
     if (read.number < work) {
-      if (n == 0) await_copies<kBuffers - 1>();
-      else await_copies<kBuffers - 2>();
+      if (n == 0) cp_async_wait<kBuffers - 1>();
+      else cp_async_wait<kBuffers - 2>();
       __syncwarp();
       tiles.use(n);
       next = tiles.up(read.spot);

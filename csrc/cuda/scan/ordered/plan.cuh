@@ -105,8 +105,8 @@ class ScanPlan {
       tiles = ceil_div(args_.results, of_warp << strips.log_warps);
       if (strips.log_block == 0 || groups * tiles >= sms_) break;
     }
-    strips.groups = Divisor(groups);
-    if (inner <= INT32_MAX) strips.inner = Divisor(inner);
+    strips.groups = FastDivmod(groups);
+    if (inner <= INT32_MAX) strips.inner = FastDivmod(inner);
     auto kernel = &scan_columns<S, 0>;
     if (strips.kind == Strips::rows && is_near) {
       if constexpr (kWide)

@@ -113,7 +113,7 @@ struct RowTiles {
   // body(shared, i) for this lane's share of n elements, U at a time, the i-th of which stands at element(at + i); those of a
   // whole warp lie in constant steps.
   template <int U, class Body>
-  __device__ __forceinline__ void each(int at, int n, Body body) const {
+  __device__ __forceinline__ void for_each(int at, int n, Body body) const {
     if (lanes == 32) {
       constexpr int kStep = Run < 32 * U ? 32 * U : Run, kUnroll = U == E ? Vectors : 8;
 #pragma unroll
@@ -152,9 +152,9 @@ struct RowTiles {
 #pragma unroll 1
     for (int i = q; i < all - n; i += lanes) element(behind + i)[shift] = T{};
     if (!all_whole) __syncwarp();
-    if (is_whole) each<E>(at, n, [&](T* to, int i) { copy_async(to, from + i); });
+    if (is_whole) for_each<E>(at, n, [&](T* to, int i) { cp_async(to, from + i); });
     else if constexpr (kShifts) ask_vectors(from, at, n);
-    else each<1>(at, n, [&](T* to, int i) { copy_async<sizeof(T)>(to, from + i); });
+    else for_each<1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
   }
 
   // Elements of less than a word are copied in the vectors of memory that hold them. Where those are no vectors here, the
@@ -171,16 +171,16 @@ struct RowTiles {
 
   __device__ __forceinline__ void ask_vectors(const T* from, int at, int n) const {
     const int lead = lead_of(from), head = head_of(from), shift = shift_of(from, at);
-    if (q == 0 && lead > 0 && n > 0) copy_async(element(at) + shift - lead, from - lead);
-    each<E>(at + head, n - head, [&](T* to, int i) { copy_async(to + shift, from + head + i); });
+    if (q == 0 && lead > 0 && n > 0) cp_async(element(at) + shift - lead, from - lead);
+    for_each<E>(at + head, n - head, [&](T* to, int i) { cp_async(to + shift, from + head + i); });
     const int i = q * Run - shift - at;
-    if (shift > 0 && q * Run > at && i < n) copy_async(element(q * Run), from + i);
+    if (shift > 0 && q * Run > at && i < n) cp_async(element(q * Run), from + i);
   }
   __device__ __forceinline__ void store_vectors(T* to, int at, int n) const {
     const int shift = shift_of(to, at), head = n < head_of(to) ? n : head_of(to), tail = (n - head) & (E - 1);
     for (int i = q; i < head; i += lanes) to[i] = element(at + i)[shift];
     for (int i = q; i < tail; i += lanes) to[n - tail + i] = element(at + n - tail + i)[shift];
-    each<E>(at + head, n - head - tail, [&](const T* from, int i) {
+    for_each<E>(at + head, n - head - tail, [&](const T* from, int i) {
       *reinterpret_cast<uint4*>(to + head + i) = *reinterpret_cast<const uint4*>(from + shift);
     });
   }
@@ -411,10 +411,11 @@ struct RowTiles {
 #pragma unroll 4
       for (int i = q; i < p.results; i += lanes) lines.indices[first + i] = *place_of_index(at + i);
     if (in_vectors(to, at, p.results))
-      each<E>(at, p.results,
-              [&](const T* from, int i) { *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from); });
+      for_each<E>(at, p.results, [&](const T* from, int i) {
+        *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from);
+      });
     else if constexpr (kShifts) store_vectors(to, at, p.results);
-    else each<1>(at, p.results, [&](const T* from, int i) { to[i] = *from; });
+    else for_each<1>(at, p.results, [&](const T* from, int i) { to[i] = *from; });
   }
 };
 

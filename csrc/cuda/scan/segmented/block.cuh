@@ -49,8 +49,7 @@ struct SegmentBlock {
     next.strip = strip - next.outer * windows.strips_of_outer;
     const auto* const from = reinterpret_cast<const uint4*>(windows.list + (other ? windows.windows : 0) + next.window);
 #pragma unroll
-    for (int i = 0; i < int(sizeof(Stretch) / 16); i++)
-      copy_async(reinterpret_cast<uint4*>(&next.stretch) + i, from + i);
+    for (int i = 0; i < int(sizeof(Stretch) / 16); i++) cp_async(reinterpret_cast<uint4*>(&next.stretch) + i, from + i);
   }
 
   // ---------------------------------------------------------------- by all threads
@@ -58,9 +57,9 @@ struct SegmentBlock {
   // Leaves what a thread then knows: the total of its run where a stretch is one tile, else where its segment ends.
   __device__ __forceinline__ void read(const Tile& tile) const {
     tile.ask();
-    commit_copies();
+    cp_async_commit();
     if (tile.stretch.alone()) {
-      await_copies<0>();
+      cp_async_wait<0>();
       tile.hide();
       __syncwarp();
       tile.total() = Alone{tile}.up();
@@ -68,7 +67,7 @@ struct SegmentBlock {
     }
     const Several several{tile};
     tile.end() = threadIdx.x < several.segments() ? several.end_of(threadIdx.x) : 0;
-    await_copies<0>();
+    cp_async_wait<0>();
     tile.hide();
   }
   __device__ __forceinline__ void publish(const Tile& tile) const {
@@ -93,8 +92,8 @@ struct SegmentBlock {
   __device__ __forceinline__ void run() const {
     if (threadIdx.x == 0) {
       look_up(0, ask_for_number(0));
-      commit_copies();
-      await_copies<0>();
+      cp_async_commit();
+      cp_async_wait<0>();
     }
     __syncthreads();
     for (unsigned n = 0;; n++) {
@@ -109,10 +108,10 @@ struct SegmentBlock {
       if (n > 0) tile(n - 1).look_back();
       __syncthreads();
       if (more && threadIdx.x == 0) look_up(n + 1, answer);
-      commit_copies();
+      cp_async_commit();
       if (n > 0) scan(tile(n - 1));
       if (!more) return;
-      await_copies<0>();
+      cp_async_wait<0>();
       __syncthreads();
     }
   }

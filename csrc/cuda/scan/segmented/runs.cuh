@@ -99,7 +99,7 @@ struct RunsOfStretch {
   // body(i, place) for all places of a run; one is free in between.
   template <class Body>
   __device__ __forceinline__ void each_place(const Run& run, Body body) const {
-    const int from = (int(run.first + run.first / R) << log) + column, behind = as_one(from + (1 << log));
+    const int from = (int(run.first + run.first / R) << log) + column, behind = opaque(from + (1 << log));
     const int of_block = R - int(run.first % R);
 #pragma unroll
     for (int i = 0; i < R; i++) body(i, tile.elements[(i < of_block ? from : behind) + (i << log)]);

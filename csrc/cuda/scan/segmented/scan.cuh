@@ -34,13 +34,13 @@ struct ScanJob {
     }
     template <bool Linear>
     __device__ __forceinline__ void copy(Value* to, int k) const {
-      copy_async<sizeof(T)>(to, at<Linear>(k));
+      cp_async<sizeof(T)>(to, at<Linear>(k));
     }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
                              lines.element(position) * lines.length_bytes;
-    return {source, as_one(from), position, step, (lines.reverse ? -step : step) * lines.length_bytes};
+    return {source, opaque(from), position, step, (lines.reverse ? -step : step) * lines.length_bytes};
   }
 
   // What a mask says of such elements.
@@ -71,8 +71,8 @@ struct ScanJob {
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner, int64_t position, int step) const {
     const int64_t at = (outer * lines.length + lines.element(position)) * lines.inner + inner;
-    return {*this, as_one(reinterpret_cast<T*>(lines.output) + at),
-            IsIndexed<Value>::value ? as_one(lines.indices + at) : nullptr,
+    return {*this, opaque(reinterpret_cast<T*>(lines.output) + at),
+            IsIndexed<Value>::value ? opaque(lines.indices + at) : nullptr,
             (lines.reverse ? -step : step) * lines.inner};
   }
 

@@ -27,12 +27,12 @@ __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, t
     v[0] = tree<Op, 8>(x);
     push<Op, 1>(wait, v, b);
   }
-  each<Levels>([&](auto k) {
+  static_for<Levels>([&](auto k) {
     constexpr int Level = Levels - 1 - k.value;
     if (blocks >> Level & 1) take(3 + Level, wait[Level][0]);
   });
   int at = blocks * 8;
-  each<3>([&](auto k) {
+  static_for<3>([&](auto k) {
     constexpr int Digit = 2 - k.value, Size = 1 << Digit;
     if ((n & Size) == 0) return;
     Value x[Size];

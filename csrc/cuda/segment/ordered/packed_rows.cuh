@@ -33,7 +33,7 @@ __device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const
       Value digit[5];
       const Value all = lane_digits<Op, 5>(mine, units, digit, lane);
       if (digits != nullptr && lane == (units & 31)) {
-        each<5>([&](auto k) {
+        static_for<5>([&](auto k) {
           if (units >> k.value & 1) digits[LogUnit + k.value] = digit[k.value];
         });
         if (units == 32) digits[LogUnit + 5] = all;

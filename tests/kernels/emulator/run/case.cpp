@@ -393,7 +393,7 @@ Input::~Input() { std::free(begin_); }
 
 void Input::fill(const Case& c) {
   Numbers numbers(c);
-  with_storage(c.args.input_dtype, [&]<class T>(Tag<T>) {
+  with_storage(c.args.input_dtype, [&]<class T>(std::type_identity<T>) {
     T* const elements = reinterpret_cast<T*>(begin_ + skipped_);
     for (int64_t i = 0; i < elements_reached(c.args); i++) elements[i] = numbers.next<T>();
   });

@@ -8,11 +8,11 @@ namespace torch_reductions::cuda {
 
 // The tile of the map that begins at (column, row, outer), to a multiple of 1024 bytes. Outside of the tensor it is zeros,
 // which count among the bytes that the barrier expects.
-__device__ __forceinline__ void copy_tile([[maybe_unused]] void* shared, [[maybe_unused]] const CUtensorMap* map,
-                                          [[maybe_unused]] int column, [[maybe_unused]] int row,
-                                          [[maybe_unused]] int outer, [[maybe_unused]] uint64_t* barrier) {
+__device__ __forceinline__ void tma_load([[maybe_unused]] void* shared, [[maybe_unused]] const CUtensorMap* map,
+                                         [[maybe_unused]] int column, [[maybe_unused]] int row,
+                                         [[maybe_unused]] int outer, [[maybe_unused]] uint64_t* barrier) {
 #ifdef CUDA_ON_CPU
-  emulator::copy_tile(shared, map, column, row, outer, barrier, 1u << emulator::cluster_rank());
+  emulator::tma_load(shared, map, column, row, outer, barrier, 1u << emulator::cluster_rank());
 #elif defined(HOPPER)
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
@@ -23,12 +23,12 @@ __device__ __forceinline__ void copy_tile([[maybe_unused]] void* shared, [[maybe
 }
 
 // The same to that place in each block of the cluster whose bit is set, and to its barrier there.
-__device__ __forceinline__ void copy_tile_to([[maybe_unused]] unsigned blocks, [[maybe_unused]] void* shared,
-                                             [[maybe_unused]] const CUtensorMap* map, [[maybe_unused]] int column,
-                                             [[maybe_unused]] int row, [[maybe_unused]] int outer,
-                                             [[maybe_unused]] uint64_t* barrier) {
+__device__ __forceinline__ void tma_load_multicast([[maybe_unused]] unsigned blocks, [[maybe_unused]] void* shared,
+                                                   [[maybe_unused]] const CUtensorMap* map, [[maybe_unused]] int column,
+                                                   [[maybe_unused]] int row, [[maybe_unused]] int outer,
+                                                   [[maybe_unused]] uint64_t* barrier) {
 #ifdef CUDA_ON_CPU
-  emulator::copy_tile(shared, map, column, row, outer, barrier, blocks);
+  emulator::tma_load(shared, map, column, row, outer, barrier, blocks);
 #elif defined(HOPPER)
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
@@ -39,7 +39,7 @@ __device__ __forceinline__ void copy_tile_to([[maybe_unused]] unsigned blocks, [
 }
 
 // Asks for the map itself ahead of its first tile.
-__device__ __forceinline__ void prefetch_map([[maybe_unused]] const CUtensorMap* map) {
+__device__ __forceinline__ void prefetch_tensormap([[maybe_unused]] const CUtensorMap* map) {
 #if defined(HOPPER) && !defined(CUDA_ON_CPU)
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 #endif
