@@ -42,13 +42,13 @@ struct Adder {
 };
 
 // How far an element lies into the operands.
-struct Places {
+struct Offsets {
   int64_t input, other;
 };
 
 // Those of element i of the result, by a division a dim.
-__device__ __forceinline__ Places places_of(const AddArgs& args, int64_t i) {
-  Places at{0, 0};
+__device__ __forceinline__ Offsets offsets_of(const AddArgs& args, int64_t i) {
+  Offsets at{0, 0};
   for (int d = 0; d < args.dims - 1; d++) {
     const int64_t above = i / args.sizes[d], here = i - above * args.sizes[d];
     at.input += here * args.input_strides[d], at.other += here * args.other_strides[d];
@@ -59,7 +59,7 @@ __device__ __forceinline__ Places places_of(const AddArgs& args, int64_t i) {
 
 template <class T>
 __device__ __forceinline__ void add_element(const AddArgs& args, const Adder<T>& add, int64_t i) {
-  const Places at = places_of(args, i);
+  const Offsets at = offsets_of(args, i);
   const T a = static_cast<const T*>(args.input)[at.input];
   static_cast<T*>(args.output)[i] = add(a, static_cast<const T*>(args.other)[at.other]);
 }

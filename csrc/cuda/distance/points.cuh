@@ -98,9 +98,9 @@ struct WaitingInMemory {
 
   // The value of block `index`.
   __device__ __forceinline__ void push(A value, int64_t index) const {
-    A* place = first;
-    for (; index & 1; index >>= 1, place += points) value = *place + value;
-    *place = value;
+    A* slot = first;
+    for (; index & 1; index >>= 1, slot += points) value = *slot + value;
+    *slot = value;
   }
   // Those of `count` blocks from left to right; 0 is added to the first.
   __device__ __forceinline__ A fold(int64_t count) const {

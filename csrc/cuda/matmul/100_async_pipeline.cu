@@ -58,18 +58,18 @@ __global__ void __launch_bounds__(kThreads, 2)
   T* const panels = reinterpret_cast<T*>(memory);
   const auto stage = [&](int number) { return panels + number * 2 * kPanel; };
   // A group of copies for each panel, even for those that are none: then the groups can be counted.
-  const auto ask = [&](int number) {
+  const auto issue_load = [&](int number) {
     if (a.depth > 0) copy_panel(stage(number), a), copy_panel(stage(number) + kPanel, b);
     cp_async_commit();
   };
 
   T sums[kEach][kEach] = {};
-  for (int s = 0; s < kStages - 1; s++) ask(s);
+  for (int s = 0; s < kStages - 1; s++) issue_load(s);
   int now = 0;
   for (int64_t from_k = 0; from_k < args.k; from_k += kDepth) {
     cp_async_wait<kStages - 2>();
     __syncthreads();  // all copies of this panel are there, and all have read the one before it, whose place is free
-    ask(now == 0 ? kStages - 1 : now - 1);
+    issue_load(now == 0 ? kStages - 1 : now - 1);
     multiply_panels<ByEight>(stage(now), stage(now) + kPanel, sums);
     now = now == kStages - 1 ? 0 : now + 1;
   }

@@ -76,7 +76,7 @@ __device__ __forceinline__ void add_outer_product(const T (&x)[kEach], const T (
 }
 
 // Of a thread's rows, or columns, in a tile, number e: four neighbours, and four more half a tile on.
-__device__ __forceinline__ int place_of(int thread, int e) { return e / 4 * (kTile / 2) + thread * 4 + e % 4; }
+__device__ __forceinline__ int index_in_tile(int thread, int e) { return e / 4 * (kTile / 2) + thread * 4 + e % 4; }
 
 // Where element (o, k) of a panel lies; Swizzle changes o, four by four, with k.
 template <class Swizzle>
@@ -93,8 +93,8 @@ __device__ __forceinline__ void multiply_panels(const T* a_panel, const T* b_pan
     T x[kEach], y[kEach];
 #pragma unroll
     for (int e = 0; e < kEach; e += 4) {
-      read_four(&a_panel[slot<Swizzle>(place_of(row, e), k)], reinterpret_cast<T(&)[4]>(x[e]));
-      read_four(&b_panel[slot<Swizzle>(place_of(column, e), k)], reinterpret_cast<T(&)[4]>(y[e]));
+      read_four(&a_panel[slot<Swizzle>(index_in_tile(row, e), k)], reinterpret_cast<T(&)[4]>(x[e]));
+      read_four(&b_panel[slot<Swizzle>(index_in_tile(column, e), k)], reinterpret_cast<T(&)[4]>(y[e]));
     }
     add_outer_product(x, y, sums);
   }
@@ -107,11 +107,11 @@ __device__ __forceinline__ void store_tile(const MatmulArgs& args, const Corner&
   const int row = threadIdx.x / 16, column = threadIdx.x % 16;
 #pragma unroll
   for (int r = 0; r < kEach; r++) {
-    const int64_t i = corner.i + place_of(row, r);
+    const int64_t i = corner.i + index_in_tile(row, r);
     if (i >= args.m) return;
 #pragma unroll
     for (int c = 0; c < kEach; c++) {
-      const int64_t j = corner.j + place_of(column, c);
+      const int64_t j = corner.j + index_in_tile(column, c);
       if (j < args.n) store_product<T>(args, corner.batch, i, j, sums[r][c]);
     }
   }

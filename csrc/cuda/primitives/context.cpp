@@ -62,7 +62,7 @@ struct StreamState {
   unsigned tickets[kTickets];
 };
 // Made for the first launch that needs it, or each such launch would zero one of its own.
-struct LargeBoard {
+struct LargeTileState {
   uint64_t launch[2];
   uint64_t words[kManyWords];
 };
@@ -123,12 +123,12 @@ unsigned* Context::tickets(int64_t count) {
   return static_cast<unsigned*>(zeroed(*this, size_t(count) * sizeof(unsigned)));
 }
 
-Board Context::board(int64_t words) {
+TileState Context::tile_state(int64_t words) {
   if (words <= kManyWords && !capturing(stream)) {
-    const auto of = [](auto* state) { return state != nullptr ? Board{state->launch, state->words} : Board{}; };
-    const Board board =
-        words <= kWords ? of(of_stream<StreamState>(device, stream)) : of(of_stream<LargeBoard>(device, stream));
-    if (board.words != nullptr) return board;
+    const auto of = [](auto* state) { return state != nullptr ? TileState{state->launch, state->words} : TileState{}; };
+    const TileState tile_state =
+        words <= kWords ? of(of_stream<StreamState>(device, stream)) : of(of_stream<LargeTileState>(device, stream));
+    if (tile_state.words != nullptr) return tile_state;
   }
   auto* memory = static_cast<uint64_t*>(zeroed(*this, size_t(words + 2) * sizeof(uint64_t)));
   return {memory, memory + 2};

@@ -18,7 +18,9 @@ inline constexpr int kTaggedWords = sizeof(V) / 4;  // that a value of type V ta
 
 // The number of this launch, of which a block makes its tag when it needs it. A block may ask at its start: nothing waits
 // for the answer before launch_tag.
-__device__ __forceinline__ uint64_t launch_number(const Board& board) { return load_relaxed(board.launch); }
+__device__ __forceinline__ uint64_t launch_number(const TileState& tile_state) {
+  return load_relaxed(tile_state.launch);
+}
 
 __device__ __forceinline__ unsigned launch_tag(uint64_t number) {
   unsigned tag = unsigned(number);
@@ -75,9 +77,9 @@ __device__ __forceinline__ void pause([[maybe_unused]] int rounds) {
 
 // Called once for each of `readers` that wait, when they have all that they wait for; the last one opens the board for
 // the next launch.
-__device__ __forceinline__ void leave(const Board& board, unsigned readers, unsigned tag) {
-  unsigned* const left = reinterpret_cast<unsigned*>(board.launch + 1);
-  if (readers == 1 || atomicInc(left, readers - 1) == readers - 1) store_relaxed(board.launch, tag);
+__device__ __forceinline__ void release(const TileState& tile_state, unsigned readers, unsigned tag) {
+  unsigned* const left = reinterpret_cast<unsigned*>(tile_state.launch + 1);
+  if (readers == 1 || atomicInc(left, readers - 1) == readers - 1) store_relaxed(tile_state.launch, tag);
 }
 
 }  // namespace torch_reductions::cuda

@@ -12,7 +12,7 @@ namespace torch_reductions::cuda {
 void check(cudaError_t error, const char* what);
 
 // Where the blocks of one launch leave values for one another (grid.cuh).
-struct Board {
+struct TileState {
   uint64_t* launch;  // the number of the launch, and in the next word how many readers have left it
   uint64_t* words;   // whatever earlier launches left
 };
@@ -30,7 +30,7 @@ class Context {
   unsigned* tickets(int64_t count);
 
   // A board of `words` words, in the same sense.
-  Board board(int64_t words);
+  TileState tile_state(int64_t words);
 
   const int device;
   const cudaStream_t stream;

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const int64_t column = blockIdx.x % across.tiles_across * Tile::kSide, above = blockIdx.x / across.tiles_across;
   const int64_t row = above % across.tiles_down * Tile::kSide;
   int64_t rest = above / across.tiles_down, stride = width, row_stride = 0, first = 0;
-  Places at{0, 0};
+  Offsets at{0, 0};
   for (int d = 1; d < args.dims; stride *= args.sizes[d++]) {  // of the output
     if (d == across.rows) {
       row_stride = stride;

@@ -25,9 +25,9 @@ struct Walk {
   bool small;
   FastDivmod sizes[kAddDims];
 
-  __device__ __forceinline__ Places places(const AddArgs& args, int64_t i) const {
-    if (!small) return places_of(args, i);
-    Places at{0, 0};
+  __device__ __forceinline__ Offsets offsets(const AddArgs& args, int64_t i) const {
+    if (!small) return offsets_of(args, i);
+    Offsets at{0, 0};
     unsigned rest = unsigned(i);
     for (int d = 0; d < args.dims - 1; d++) {
       const unsigned above = sizes[d].div(rest), here = rest - above * sizes[d].divisor;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kVectorThreads)
   for (int v = 0; v < kVectors; v++) {
     const int64_t i = (first + v * int(kVectorThreads)) * E;
     if (i >= whole * E) continue;
-    const Places at = walk.places(args, i);
+    const Offsets at = walk.offsets(args, i);
     a[v] = load_vector<T, E>(input + at.input, walk.input, args.input_strides[0]);
     b[v] = load_vector<T, E>(other + at.other, walk.other, args.other_strides[0]);
   }
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const unsigned row = parts.div(blockIdx.x);
   const int64_t width = args.sizes[0], begin = row * width;
   const int64_t first = int64_t(blockIdx.x - row * parts.divisor) * (kRowThreads * kRowElements) + threadIdx.x;
-  const Places at = walk.places(args, begin);
+  const Offsets at = walk.offsets(args, begin);
   const T* const input = static_cast<const T*>(args.input) + at.input + first * args.input_strides[0];
   const T* const other = static_cast<const T*>(args.other) + at.other + first * args.other_strides[0];
   T* const output = static_cast<T*>(args.output) + begin + first;

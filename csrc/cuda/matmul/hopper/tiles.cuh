@@ -112,8 +112,8 @@ __device__ __forceinline__ void copy_half(char* step, const CUtensorMap* map, in
 
 // What the one thread that asks does.
 template <class T, Major major_a, Major major_b, int M, int N>
-__device__ __forceinline__ void ask(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan, Ring ring,
-                                    int rank) {
+__device__ __forceinline__ void load_tiles(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan,
+                                           Ring ring, int rank) {
   Slot<M, N> slot;
   for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
     const Tile tile = tile_at<M, N>(plan, number, rank);
@@ -355,7 +355,7 @@ __global__ void __launch_bounds__(kThreads<M>, 1)
   const int warp = shuffle(int(threadIdx.x) / 32, 0);  // one value for all lanes, as the compiler can see
   if (warp < 4) {
     if constexpr (M == 128) setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) ask<T, major_a, major_b, M, N>(&map_a, &map_b, plan, ring, rank);
+    if (threadIdx.x == 0) load_tiles<T, major_a, major_b, M, N>(&map_a, &map_b, plan, ring, rank);
   } else {
     if constexpr (M == 128) setmaxnreg_inc<232>();  // with fewer threads all have as many
     multiply<T, major_a, major_b, M, N>(plan, ring, rank, warp - 4);

@@ -28,17 +28,17 @@ __global__ void __launch_bounds__(kFoldThreads)
   // A thread's values come into a ring of its own: registers would not hold as many as the memory needs on their way.
   P* const ring = reinterpret_cast<P*>(memory) + threadIdx.x;
   const P* next = planes + index;
-  int asked = 0;
-  const auto ask = [&](P* group) {
+  int issued = 0;
+  const auto issue_load = [&](P* group) {
 #pragma unroll
-    for (int u = 0; u < kFoldGroup; u++, asked++) {
-      cp_async_if<sizeof(P)>(asked < count, group + u * kFoldThreads, next);
+    for (int u = 0; u < kFoldGroup; u++, issued++) {
+      cp_async_if<sizeof(P)>(issued < count, group + u * kFoldThreads, next);
       next = opaque(next + elements);
     }
     cp_async_commit();
   };
 #pragma unroll 1
-  for (int group = 0; group < kFoldGroups; group++) ask(ring + group * kFoldGroup * kFoldThreads);
+  for (int group = 0; group < kFoldGroups; group++) issue_load(ring + group * kFoldGroup * kFoldThreads);
   P total = count > 0 ? P(-0.) : P(0);  // -0 + x is x
   int group = 0;
 #pragma unroll 1
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kFoldThreads)
 #pragma unroll
     for (int u = 0; u < kFoldGroup; u++)
       if (first + u < count) total += own[u * kFoldThreads];
-    ask(own);
+    issue_load(own);
   }
   if (into != nullptr) {
     into[index] = total;

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
     const auto copy = [&](int stage, int slot) {
       P* const to = stages + slot * Sizes::kStage;
       const int k0 = stage * kDepth;
-      const auto spot = [&](int piece) {
+      const auto slot_of = [&](int piece) {
         const int l = line + Own::line_step(piece), k = k_of_lane + Own::depth_step(piece);
         return to + Sizes::kFew + (Sizes::kAlong ? l * Sizes::kRow + k : k * Sizes::kRow + l);
       };
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
         const T* from = many + line * line_step + (k0 + k_of_lane) * depth_step;
 #pragma unroll
         for (int piece = 0; piece < Own::kCount; piece++) {
-          copy_piece<kCopied>(spot(piece), from);
+          copy_piece<kCopied>(slot_of(piece), from);
           from = opaque(from + (Sizes::kAlong ? Own::kAcross * line_step : Own::kDeep * depth_step));
         }
       } else {
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
         for (int piece = 0; piece < Own::kCount; piece++) {
           const int l = min(line + Own::line_step(piece), lines - Own::kWide);
           const int k = min(k0 + k_of_lane + Own::depth_step(piece), depth - Own::kLong);
-          copy_piece<kCopied>(spot(piece), many + l * line_step + k * depth_step);
+          copy_piece<kCopied>(slot_of(piece), many + l * line_step + k * depth_step);
         }
       }
       const T* from = few + min(k0 + lane, depth - 1) * job.few.depth_stride;

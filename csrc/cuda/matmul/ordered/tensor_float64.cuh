@@ -32,7 +32,7 @@ struct TensorPanel {
   const double* cursor;  // of what this thread copies next
   const int own;         // where that lies in a panel
 
-  static __device__ __forceinline__ int spot(int line, int k) {
+  static __device__ __forceinline__ int offset_of(int line, int k) {
     return Deep ? line * kDepth + (k ^ line % 4 * 4) : k * kLines + (line ^ k % 4 * 4);
   }
   // Where a thread's first piece lies, along the neighbours and across them.
@@ -43,7 +43,7 @@ struct TensorPanel {
   __device__ __forceinline__ TensorPanel(const Operand<double>& from, const double* corner)
       : operand(from),
         cursor(corner + across() * stride() + along()),
-        own(Deep ? spot(across(), along()) : spot(along(), across())) {}
+        own(Deep ? offset_of(across(), along()) : offset_of(along(), across())) {}
 
   // A quarter of a stage that is wholly there. The last one leaves the cursor at the next stage.
   __device__ __forceinline__ void copy(double* panel, int quarter) {
@@ -65,7 +65,7 @@ struct TensorPanel {
 #pragma unroll 1
     for (int piece = int(threadIdx.x); piece < TensorStages::kPanel; piece += kThreads) {
       const int line = Deep ? piece / kDepth : piece % kLines, k = Deep ? piece % kDepth : piece / kLines;
-      double* const to = panel + spot(line, k);
+      double* const to = panel + offset_of(line, k);
       if (k < left) cp_async<8>(to, corner + min(line, lines - 1) * operand.line_stride + k * operand.depth_stride);
       else *to = padding;
     }
@@ -76,8 +76,8 @@ struct TensorPanel {
   // 4 block + lane % 4.
   static __device__ __forceinline__ double element(const double* panel, int first, int eight, int block) {
     const int row = int(threadIdx.x) % 32 / 4, quarter = int(threadIdx.x) % 4;
-    if constexpr (Deep) return panel[(spot(row, quarter) ^ 4 * block) + (first + 8 * eight) * kDepth];
-    else return panel[(spot(row, quarter) ^ 8 * eight) + first + 4 * block * kLines];
+    if constexpr (Deep) return panel[(offset_of(row, quarter) ^ 4 * block) + (first + 8 * eight) * kDepth];
+    else return panel[(offset_of(row, quarter) ^ 8 * eight) + first + 4 * block * kLines];
   }
 };
 
@@ -91,26 +91,26 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   using PanelB = TensorPanel<DeepB, Pairs>;
   constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
   constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;  // of a warp's tile
-  constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kSpots = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
+  constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kPairs = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
   double* const ring = reinterpret_cast<double*>(memory);
   Pair* const totals = reinterpret_cast<Pair*>(ring + kStages * kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
   const bool to_plane = job.planes != nullptr;
 
-  const Place<T, Shape> place(job, blockIdx.x);
-  const int stages = (place.depth + kDepth - 1) / kDepth;
-  const int64_t first_k = place.chunk * kProductChunk;
-  PanelA panel_a(job.a, job.a.at(place.batch, place.i, first_k));
-  PanelB panel_b(job.b, job.b.at(place.batch, place.j, first_k));
-  int left = place.depth;  // of k, that nobody has asked for yet
+  const TileCoord<T, Shape> coord(job, blockIdx.x);
+  const int stages = (coord.depth + kDepth - 1) / kDepth;
+  const int64_t first_k = coord.chunk * kProductChunk;
+  PanelA panel_a(job.a, job.a.at(coord.batch, coord.i, first_k));
+  PanelB panel_b(job.b, job.b.at(coord.batch, coord.j, first_k));
+  int left = coord.depth;  // of k, that nobody has asked for yet
   const auto is_whole = [&] { return args.m >= Shape::kM && args.n >= Shape::kN && left >= kDepth; };
   const auto lines_of = [&](int64_t size) { return int(min(size, int64_t(TensorStages::kLines))); };
-  const auto ask_edge = [&](int slot) {
+  const auto issue_edge = [&](int slot) {
     if (left <= 0) return;
     panel_a.copy_edge(ring + slot * kStage, lines_of(args.m), left, -0.);
     panel_b.copy_edge(ring + slot * kStage + TensorStages::kPanel, lines_of(args.n), left, +0.);
   };
-  const auto ask = [&](int slot, int quarter) {
+  const auto issue_load = [&](int slot, int quarter) {
     panel_a.copy(ring + slot * kStage, quarter);
     panel_b.copy(ring + slot * kStage + TensorStages::kPanel, quarter);
   };
@@ -130,15 +130,17 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
                                               e / 2 % 2, 2 * half + e % 2);
   };
   // A pair of sums that are neighbours in a row: where it stands among the sums, and in the tile.
-  const auto sum_at = [&](int spot, int which) -> double& {
-    return sums[spot / (2 * kAcross)][spot / 2 % kAcross][spot % 2 * 2 + which];
+  const auto sum_at = [&](int pair_index, int which) -> double& {
+    return sums[pair_index / (2 * kAcross)][pair_index / 2 % kAcross][pair_index % 2 * 2 + which];
   };
-  const auto row_of = [&](int spot) { return warp_row + spot / (2 * kAcross) * 16 + spot % 2 * 8 + lane / 4; };
-  const auto column_of = [&](int spot) { return warp_column + spot / 2 % kAcross * 8 + lane % 4 * 2; };
-  const auto total_of = [&](int spot) {
-    Pair total = totals[spot * Shape::kThreads];
+  const auto row_of = [&](int pair_index) {
+    return warp_row + pair_index / (2 * kAcross) * 16 + pair_index % 2 * 8 + lane / 4;
+  };
+  const auto column_of = [&](int pair_index) { return warp_column + pair_index / 2 % kAcross * 8 + lane % 4 * 2; };
+  const auto total_of = [&](int pair_index) {
+    Pair total = totals[pair_index * Shape::kThreads];
 #pragma unroll
-    for (int v = 0; v < 2; v++) total.element[v] += sum_at(spot, v);
+    for (int v = 0; v < 2; v++) total.element[v] += sum_at(pair_index, v);
     return total;
   };
   // Row i of the warp's fragments.
@@ -151,18 +153,19 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   for (int slot = 0; slot < kStages - 1; slot++) {
     if (is_whole()) {
 #pragma unroll
-      for (int quarter = 0; quarter < 4; quarter++) ask(slot, quarter);
+      for (int quarter = 0; quarter < 4; quarter++) issue_load(slot, quarter);
     } else {
-      ask_edge(slot);
+      issue_edge(slot);
     }
     left -= kDepth;
     cp_async_commit();
   }
   constexpr int kChunkStages = kProductChunk / kDepth;
-  const int asking_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are asked for
+  const int issuing_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are asked for
   if (stages > kChunkStages && !to_plane) {
 #pragma unroll 1
-    for (int spot = 0; spot < kSpots; spot++) totals[spot * Shape::kThreads] = {-0., -0.};  // -0 + x is x
+    for (int pair_index = 0; pair_index < kPairs; pair_index++)
+      totals[pair_index * Shape::kThreads] = {-0., -0.};  // -0 + x is x
   }
   cp_async_wait<kStages - 2>();
   __syncthreads();
@@ -172,16 +175,16 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
 
   // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is asked for.
-  const auto multiply_stage = [&](auto asks_whole) {
-    constexpr bool kWhole = decltype(asks_whole)::value;
+  const auto multiply_stage = [&](auto issues_whole) {
+    constexpr bool kWhole = decltype(issues_whole)::value;
     const bool whole = kWhole || is_whole();
-    if (!whole) ask_edge(writing);
+    if (!whole) issue_edge(writing);
 #pragma unroll
     for (int i = 0; i < kDown; i++) {
       if (i == kDown - 1) load_b(reading, 1);
       multiply(i, 0);
       load_a(i, reading, 1);
-      if (whole) ask(writing, i);
+      if (whole) issue_load(writing, i);
     }
     left -= kDepth;
     cp_async_commit();
@@ -203,16 +206,16 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     const bool folds = chunk > 0 && !to_plane;
     if (folds) {  // while other warps multiply
 #pragma unroll
-      for (int spot = 0; spot < kSpots; spot++) {
-        if (spot % 4 == 0) __syncwarp();  // or all would be folded at once, in registers that are not there
-        totals[spot * Shape::kThreads] = total_of(spot);
+      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+        if (pair_index % 4 == 0) __syncwarp();  // or all would be folded at once, in registers that are not there
+        totals[pair_index * Shape::kThreads] = total_of(pair_index);
       }
     }
 #pragma unroll
-    for (int spot = 0; spot < kSpots; spot++) sum_at(spot, 0) = sum_at(spot, 1) = 0;
+    for (int pair_index = 0; pair_index < kPairs; pair_index++) sum_at(pair_index, 0) = sum_at(pair_index, 1) = 0;
     // Two at a time and no branch inside: before one the compiler waits for the end of all products.
 #pragma unroll 1
-    while (stage + 2 <= min(end, asking_whole)) {
+    while (stage + 2 <= min(end, issuing_whole)) {
       multiply_stage(std::true_type());
       multiply_stage(std::true_type());
     }
@@ -221,7 +224,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     if (stage < stages && !to_plane) continue;
 
     // Made again, or the loop would keep registers for it.
-    const Place<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
+    const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
     const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
     double* const plane = job.planes + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
     const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
@@ -233,24 +236,24 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
       double* const to = (to_plane ? plane : static_cast<double*>(args.output)) + start;
       const double alpha = to_plane ? 1 : args.alpha;
 #pragma unroll
-      for (int spot = 0; spot < kSpots; spot++) {
-        Pair pair{sum_at(spot, 0), sum_at(spot, 1)};
-        if (folds) pair = total_of(spot);
+      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+        Pair pair{sum_at(pair_index, 0), sum_at(pair_index, 1)};
+        if (folds) pair = total_of(pair_index);
         pair.element[0] *= alpha, pair.element[1] *= alpha;  // by 1 changes nothing
-        if (is_own(row_of(spot), column_of(spot)))
-          *reinterpret_cast<Pair*>(to + row_of(spot) * args.n + column_of(spot)) = pair;
+        if (is_own(row_of(pair_index), column_of(pair_index)))
+          *reinterpret_cast<Pair*>(to + row_of(pair_index) * args.n + column_of(pair_index)) = pair;
       }
     } else {  // by way of shared memory, for registers have no index at run time
 #pragma unroll
-      for (int spot = 0; spot < kSpots; spot++) {
-        Pair pair{sum_at(spot, 0), sum_at(spot, 1)};
-        if (folds) pair = total_of(spot);
-        totals[spot * Shape::kThreads] = pair;
+      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+        Pair pair{sum_at(pair_index, 0), sum_at(pair_index, 1)};
+        if (folds) pair = total_of(pair_index);
+        totals[pair_index * Shape::kThreads] = pair;
       }
 #pragma unroll 1
-      for (int spot = 0; spot < kSpots; spot++) {
-        const int row = row_of(spot), column = column_of(spot);
-        const Pair pair = totals[spot * Shape::kThreads];
+      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+        const int row = row_of(pair_index), column = column_of(pair_index);
+        const Pair pair = totals[pair_index * Shape::kThreads];
 #pragma unroll
         for (int v = 0; v < 2; v++) {
           if (!is_own(row, column + v)) continue;

@@ -61,11 +61,11 @@ struct Panel {
   __device__ __forceinline__ int64_t depth_step() const {
     return kLayout == Layout::any || !kAlong ? operand.depth_stride : 1;
   }
-  static HOST_DEVICE constexpr int spot(int piece) { return Own::depth_step(piece) * Row + Own::line_step(piece); }
+  static HOST_DEVICE constexpr int offset_of(int piece) { return Own::depth_step(piece) * Row + Own::line_step(piece); }
 
   // The next piece of a stage that is wholly there. The last one leaves the cursor at the next stage.
   __device__ __forceinline__ void copy(int piece, bool wanted, P* stage) {
-    copy_piece<kVector>(wanted, stage + offset + spot(piece), cursor + (kAlong ? Own::depth_step(piece) : 0));
+    copy_piece<kVector>(wanted, stage + offset + offset_of(piece), cursor + (kAlong ? Own::depth_step(piece) : 0));
     const int64_t jump = kAlong ? Own::kAcross * operand.line_stride : Own::kDeep * operand.depth_stride;
     if (!kAlong || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
     if (kAlong && piece == kCount - 1) cursor = opaque(cursor + (Depth - Own::kLineSteps * jump));
@@ -77,7 +77,7 @@ struct Panel {
     for (int piece = 0; piece < kCount; piece++) {
       const int l = min(own_line + Own::line_step(piece), lines - kVector) - own_line;
       const int d = min(own_depth + Own::depth_step(piece), left - 1) - own_depth;
-      copy_piece<kVector>(stage + offset + spot(piece), cursor + l * line_step() + d * depth_step());
+      copy_piece<kVector>(stage + offset + offset_of(piece), cursor + l * line_step() + d * depth_step());
     }
   }
   __device__ __forceinline__ void skip() { cursor += Depth * depth_step(); }
@@ -85,12 +85,12 @@ struct Panel {
 
 // Where a block's tile lies, and which part of k it multiplies.
 template <class T, class Shape>
-struct Place {
+struct TileCoord {
   int64_t own_i, own_j, i, j;  // the tile's own beginning, and where it was moved to
   int64_t batch, chunk;
   int depth;
 
-  __device__ __forceinline__ Place(const TileJob<T>& job, unsigned block) {
+  __device__ __forceinline__ TileCoord(const TileJob<T>& job, unsigned block) {
     const MatmulArgs& args = job.args;
     const unsigned tiles = job.tiles_m * job.tiles_n, in_group = job.group * job.tiles_n;
     const unsigned tile = block % tiles, piece = block / tiles, first_row = tile / in_group * job.group;
@@ -118,13 +118,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   Vector* const totals = reinterpret_cast<Vector*>(stages + kStages * Sizes::kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
 
-  const Place<T, Shape> place(job, blockIdx.x);
+  const TileCoord<T, Shape> coord(job, blockIdx.x);
   const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
   const bool inside = lines_a == Shape::kM && lines_b == Shape::kN && A != Layout::any;
-  const int depth = place.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
+  const int depth = coord.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
 
-  Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A> panel_a(job.a, place.batch, place.i, place.chunk * kProductChunk);
-  Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B> panel_b(job.b, place.batch, place.j, place.chunk * kProductChunk);
+  Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A> panel_a(job.a, coord.batch, coord.i, coord.chunk * kProductChunk);
+  Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B> panel_b(job.b, coord.batch, coord.j, coord.chunk * kProductChunk);
   constexpr int kPiecesA = decltype(panel_a)::kCount, kPieces = kPiecesA + decltype(panel_b)::kCount;
   const auto copy_piece_of = [&](int piece, bool wanted, P* stage) {
     if (piece < kPiecesA) panel_a.copy(piece, wanted, stage);
@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     }
     if (leaves) {
       // Made again, or the loop would keep registers for it.
-      const Place<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
+      const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
       const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
       P* const plane = job.planes + (here.chunk - job.first + done) * args.batch * args.m * args.n;
       const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
@@ -280,10 +280,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         }
       } else {
 #pragma unroll 1
-        for (int spot = 0; spot < TM * (TN / kV); spot++) {
-          const int row = row_of(spot / (TN / kV)), column = column_of(spot % (TN / kV));
+        for (int vector = 0; vector < TM * (TN / kV); vector++) {
+          const int row = row_of(vector / (TN / kV)), column = column_of(vector % (TN / kV));
           if (row >= lines_a || row < first_row) continue;
-          const Vector values = totals[spot * kThreads];
+          const Vector values = totals[vector * kThreads];
 #pragma unroll
           for (int v = 0; v < kV; v++) {
             if (column + v >= lines_b || column + v < first_column) continue;

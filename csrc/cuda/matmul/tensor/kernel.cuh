@@ -35,12 +35,12 @@ struct TensorProduct {
 
 // Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2. Batches of one piece
 // of k follow those of the one before.
-struct TilePlace {
+struct TensorTileCoord {
   unsigned batch, row, column;  // of the result
   unsigned factors;             // their batch
   int64_t begin, depth;         // of k
 
-  __device__ __forceinline__ TilePlace(const TensorProduct& product, unsigned tile) {
+  __device__ __forceinline__ TensorTileCoord(const TensorProduct& product, unsigned tile) {
     const unsigned group = product.down < 8 ? product.down : 8;  // times across that is no more than there are tiles
     batch = tile / (product.down * product.across);
     const unsigned in_batch = tile - batch * (product.down * product.across);
@@ -112,13 +112,13 @@ __device__ __forceinline__ void add_to_total(const TensorProduct& product, float
 
 // A warp's sums to the result, through the shared memory of the stages, so that a lane has neighbours to store.
 template <class T, class Tile, class Sum, int Down, int Across>
-__device__ __forceinline__ void store_sums(const TensorProduct& product, const TilePlace& place, void* shared,
+__device__ __forceinline__ void store_sums(const TensorProduct& product, const TensorTileCoord& coord, void* shared,
                                            const Sum (&sums)[Down][Across][4]) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   constexpr int kVectors = Tile::kWarpColumns / 4;
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
-  const int64_t first_row = int64_t(place.row) * Tile::kRows + warp / Tile::kWarpsAcross * Tile::kWarpRows;
-  const int64_t first_column = int64_t(place.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
+  const int64_t first_row = int64_t(coord.row) * Tile::kRows + warp / Tile::kWarpsAcross * Tile::kWarpRows;
+  const int64_t first_column = int64_t(coord.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   Sum* const out = static_cast<Sum*>(shared) + warp * (16 * Tile::kOutStride);
 #pragma unroll 1
   for (int strip = 0; strip < Down; strip++) {
@@ -138,8 +138,8 @@ __device__ __forceinline__ void store_sums(const TensorProduct& product, const T
       const auto vector = *reinterpret_cast<const AlignedVector<Sum, 4>*>(out + row * Tile::kOutStride + column);
       const int64_t there = product.width - to_column;
       if (product.args.output_dtype == product.args.dtype)
-        store_neighbours<T>(product, place.batch, to_row, to_column, there, vector);
-      else store_neighbours<Wide>(product, place.batch, to_row, to_column, there, vector);
+        store_neighbours<T>(product, coord.batch, to_row, to_column, there, vector);
+      else store_neighbours<Wide>(product, coord.batch, to_row, to_column, there, vector);
     }
     __syncwarp();
   }
@@ -161,12 +161,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
 
   for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
-    const TilePlace place(product, tile);
-    const int64_t first_row = int64_t(place.row) * Tile::kRows, first_column = int64_t(place.column) * Tile::kColumns;
-    const int stages = int((place.depth + Rows::kDepth - 1) / Rows::kDepth);
-    typename Rows::Loader rows(product.rows, place.factors, first_row, product.height, place.begin, place.depth);
-    typename Columns::Loader columns(product.columns, place.factors, first_column, product.width, place.begin,
-                                     place.depth);
+    const TensorTileCoord coord(product, tile);
+    const int64_t first_row = int64_t(coord.row) * Tile::kRows, first_column = int64_t(coord.column) * Tile::kColumns;
+    const int stages = int((coord.depth + Rows::kDepth - 1) / Rows::kDepth);
+    typename Rows::Loader rows(product.rows, coord.factors, first_row, product.height, coord.begin, coord.depth);
+    typename Columns::Loader columns(product.columns, coord.factors, first_column, product.width, coord.begin,
+                                     coord.depth);
     const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
     const auto load = [&](int stage) {
       char* const to = shared + unsigned(stage) % kStages * Tile::kStageBytes;
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         rows.load_whole(to);
         columns.load_whole(to + Rows::kBytes);
       } else if (stage < stages) {
-        const int64_t left = place.depth - int64_t(stage) * Rows::kDepth;
+        const int64_t left = coord.depth - int64_t(stage) * Rows::kDepth;
         rows.load(to, left);
         columns.load(to + Rows::kBytes, left);
       }
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     }
 
     __syncthreads();  // nobody reads the stages any more
-    store_sums<T, Tile>(product, place, shared, sums);
+    store_sums<T, Tile>(product, coord, shared, sums);
     __syncthreads();  // before the next tile's stages
   }
 }

@@ -34,14 +34,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 
   unsigned before = 0;  // stages of this block's tiles before
   for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
-    const TilePlace place(product, tile);
-    const int stages = int((place.depth + Rows::kDepth - 1) / Rows::kDepth);
+    const TensorTileCoord coord(product, tile);
+    const int stages = int((coord.depth + Rows::kDepth - 1) / Rows::kDepth);
     Sum sums[1][kAcross][4];
     if (!multiplies) {
-      typename Rows::Loader rows(product.rows, place.factors, int64_t(place.row) * Tile::kRows, product.height,
-                                 place.begin, place.depth);
-      typename Columns::Loader columns(product.columns, place.factors, int64_t(place.column) * Tile::kColumns,
-                                       product.width, place.begin, place.depth);
+      typename Rows::Loader rows(product.rows, coord.factors, int64_t(coord.row) * Tile::kRows, product.height,
+                                 coord.begin, coord.depth);
+      typename Columns::Loader columns(product.columns, coord.factors, int64_t(coord.column) * Tile::kColumns,
+                                       product.width, coord.begin, coord.depth);
       const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
       const bool stored = !product.rows.vectors || !product.columns.vectors;  // not only copied
 #pragma unroll 1
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           rows.load_whole(to);
           columns.load_whole(to + Rows::kBytes);
         } else {
-          const int64_t left = place.depth - int64_t(stage) * Rows::kDepth;
+          const int64_t left = coord.depth - int64_t(stage) * Rows::kDepth;
           rows.load(to, left);
           columns.load(to + Rows::kBytes, left);
         }
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       }
     }
     __syncthreads();  // nobody reads the stages any more
-    if (multiplies) store_sums<T, Tile>(product, place, shared, sums);
+    if (multiplies) store_sums<T, Tile>(product, coord, shared, sums);
     __syncthreads();  // before the next tile's stages
     before += unsigned(stages);
   }

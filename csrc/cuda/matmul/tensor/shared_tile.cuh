@@ -35,7 +35,7 @@ struct SharedTile {
   static_assert(kLines * kPieces % Threads == 0 && (kPieces & (kPieces - 1)) == 0);
   static_assert(kLinesAThread % 8 == 0, "a thread's pieces have their places in equal distances");
 
-  static __device__ __forceinline__ int place(int line, int piece) {
+  static __device__ __forceinline__ int swizzled(int line, int piece) {
     constexpr int kInRow = kPieces < 8 ? kPieces : 8, kLinesOfRow = 8 / kInRow;
     return (line * kPieces + (piece ^ (line / kLinesOfRow & (kInRow - 1)))) * 16;
   }
@@ -63,7 +63,7 @@ struct SharedTile {
 
     // The next one of the first stages.
     __device__ __forceinline__ void load_whole(char* tile) {
-      char* const to = tile + place(line(), piece());
+      char* const to = tile + swizzled(line(), piece());
 #pragma unroll
       for (int i = 0; i < kPiecesAThread; i++) {
         if constexpr (kMayLack) {
@@ -88,7 +88,7 @@ struct SharedTile {
         for (int i = 0; i < kPiecesAThread; i++) {
           const int present = line() + i * kLinesAThread < lines ? bytes : 0;
           const void* const from = present > 0 ? first + i * between : operand.data;  // always an aligned address
-          cp_async_zfill(tile + place(line(), piece()) + i * Threads * 16, from, present);
+          cp_async_zfill(tile + swizzled(line(), piece()) + i * Threads * 16, from, present);
         }
         return;
       }
@@ -98,7 +98,7 @@ struct SharedTile {
       for (int at = int(thread()); at < kLines * kPieces; at += Threads) {
         const int line = stride == 1 ? at / kPieces : at % kLines, piece = stride == 1 ? at % kPieces : at / kLines;
         const T* const from = begin + line * line_stride() + piece * kPiece * stride;
-        *reinterpret_cast<uint4*>(tile + place(line, piece)) =
+        *reinterpret_cast<uint4*>(tile + swizzled(line, piece)) =
             gather(from, stride, line < lines ? bytes_of(length - piece * kPiece) / int(sizeof(T)) : 0);
       }
     }
@@ -137,9 +137,9 @@ struct SharedTile {
     const int half = lane >> 3 & 1, other = Words == 2 ? 0 : lane >> 4;
     const int of_k = KFirst ? half : other, of_width = KFirst ? other : half;
     if constexpr (AlongK) {
-      ldmatrix<false>(words, tile + place(first + of_width * 8 + lane % 8, step * 2 + of_k));
+      ldmatrix<false>(words, tile + swizzled(first + of_width * 8 + lane % 8, step * 2 + of_k));
     } else {
-      ldmatrix<true>(words, tile + place(step * 16 + of_k * 8 + lane % 8, first / 8 + of_width));
+      ldmatrix<true>(words, tile + swizzled(step * 16 + of_k * 8 + lane % 8, first / 8 + of_width));
     }
   }
 };

@@ -1,7 +1,7 @@
 // How a warp's part of a tile gets into shared memory and its results out of it: three ways, by how lines lie in
 // memory.
 //
-// A layout gives: place(), whose line and run a thread has; ask(), which begins to copy gates and tokens in; load(),
+// A layout gives: place(), whose line and run a thread has; issue_load(), which begins to copy gates and tokens in; load(),
 // part j of this thread's run; a Writer, which takes the results part by part and ends them. kLogLines: of the lines of
 // a strip, one a lane, or -1 where the call decides.
 //
@@ -51,10 +51,10 @@ __device__ __forceinline__ void narrow(T (&to)[N], const Native<T> (&from)[N]) {
   }
 }
 
-struct Spot {
+struct TileCoord {
   unsigned group, tile;
 };
-struct Place {
+struct RunCoord {
   int64_t line, start;  // this thread's, and the position of its run
   bool exists;
   int64_t outer, inner;  // the line's
@@ -84,14 +84,14 @@ struct WarpLayout {
   __device__ __forceinline__ int warp_of_strip() const {
     return (threadIdx.x >> 5) & (Carried ? ~0 : (1 << cut.log_warps) - 1);
   }
-  __device__ __forceinline__ unsigned strip(Spot spot) const {
-    if (Carried) return spot.group;
-    return (spot.group << (cut.log_block - cut.log_warps)) + (threadIdx.x >> (5 + cut.log_warps));
+  __device__ __forceinline__ unsigned strip(TileCoord coord) const {
+    if (Carried) return coord.group;
+    return (coord.group << (cut.log_block - cut.log_warps)) + (threadIdx.x >> (5 + cut.log_warps));
   }
 
-  __device__ __forceinline__ Place place(Spot spot) const {
-    const int64_t line = (int64_t(strip(spot)) << log_lines()) + column();
-    const int64_t warp = (int64_t(spot.tile) << cut.log_warps) + warp_of_strip();
+  __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
+    const int64_t line = (int64_t(strip(coord)) << log_lines()) + column();
+    const int64_t warp = (int64_t(coord.tile) << cut.log_warps) + warp_of_strip();
     const int64_t start = ((warp << (5 - log_lines())) + (lane() >> log_lines())) * Run;
     if (LogLines == 0) return {line, start, line < lines.count, line, 0, unsigned(line)};
     const int64_t outer = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : cut.inner.div(unsigned(line));
@@ -99,12 +99,12 @@ struct WarpLayout {
   }
   __device__ __forceinline__ int within(int64_t left) const { return left <= 0 ? 0 : left < Run ? int(left) : Run; }
   // Elements of the run that are there.
-  __device__ __forceinline__ int count_of(const Place& p) const {
+  __device__ __forceinline__ int count_of(const RunCoord& p) const {
     return p.exists ? within(lines.length - p.start) : 0;
   }
 
   // Where a position of a line stands in memory.
-  __device__ __forceinline__ int64_t at(const Place& p, int64_t position, const Strides& strides) const {
+  __device__ __forceinline__ int64_t at(const RunCoord& p, int64_t position, const Strides& strides) const {
     return p.outer * strides.outer + p.inner * strides.inner + position * strides.length;
   }
   __device__ __forceinline__ static Number read(const char* p) {
@@ -134,25 +134,27 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   static HOST_DEVICE int bytes_of_warp(const Cut&) { return kBytes; }  // of gates or of tokens
 
   // Of a line beyond the last one outer and inner are those of none.
-  __device__ __forceinline__ Place place_of(unsigned line, Spot spot) const {
+  __device__ __forceinline__ RunCoord run_coord_of(unsigned line, TileCoord coord) const {
     const unsigned outer = cut.inner.div(line), inner = line - outer * cut.inner.divisor;
-    const int start = ((int(spot.tile) << cut.log_warps) + Base::warp_of_strip()) * Run;
+    const int start = ((int(coord.tile) << cut.log_warps) + Base::warp_of_strip()) * Run;
     return {line, start, line < unsigned(lines.count), outer, inner, line};
   }
-  __device__ __forceinline__ Place place(Spot spot) const { return place_of(Base::strip(spot) * 32 + lane(), spot); }
-  __device__ __forceinline__ int within(const Place& p) const {
+  __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
+    return run_coord_of(Base::strip(coord) * 32 + lane(), coord);
+  }
+  __device__ __forceinline__ int within(const RunCoord& p) const {
     const int left = int(lines.length) - int(p.start);
     return !p.exists || left < 0 ? 0 : left < Run ? left : Run;
   }
-  __device__ __forceinline__ int64_t at(const Place& p, int position, const Strides& strides) const {
+  __device__ __forceinline__ int64_t at(const RunCoord& p, int position, const Strides& strides) const {
     return unsigned(p.outer) * strides.outer + unsigned(p.inner) * sizeof(T) + int64_t(position) * int(strides.length);
   }
 
   __device__ __forceinline__ char* gates() const { return this->gates_of_warp(kBytes); }
   // Has what `ask` will copy come into the L2, a row a lane. Rows of half a line of the cache would come twice.
-  __device__ __forceinline__ void soon(Spot spot) const {
+  __device__ __forceinline__ void prefetch(TileCoord coord) const {
     if constexpr (kRow < 128) return;
-    const Place p = place_of(Base::strip(spot) * 32, spot);
+    const RunCoord p = run_coord_of(Base::strip(coord) * 32, coord);
     const int there = within(p);
     for (int i = lane(); i < 2 * Run; i += 32) {
       const Strides& strides = i < Run ? lines.gate_bytes : lines.token_bytes;
@@ -161,10 +163,10 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     }
   }
   // Of the run's rows a lane copies a vector of each kRows-th, at steps of 512 bytes in shared memory.
-  __device__ __forceinline__ void ask(Spot spot) const {
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
     constexpr int kVectors = Run / kRows;
     const int row = lane() / kLanes;
-    const Place p = place_of(Base::strip(spot) * 32 + lane() % kLanes * int(16 / sizeof(T)), spot);
+    const RunCoord p = run_coord_of(Base::strip(coord) * 32 + lane() % kLanes * int(16 / sizeof(T)), coord);
     const int there = within(p) - row;
     char* const to = opaque(gates() + lane() * 16);
     const auto copy_in = [&](const char* data, const Strides& strides, int space) {
@@ -178,7 +180,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     copy_in(lines.tokens, lines.token_bytes, kBytes);
     T* const own = reinterpret_cast<T*>(gates()) + lane();
 #pragma unroll 1
-    for (int i = within(place(spot)); i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
+    for (int i = within(run_coord(coord)); i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
   }
   __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
     const char* const from = gates() + lane() * int(sizeof(T)) + j * Part * kRow;
@@ -190,7 +192,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   struct Writer {
     int there, step;
     char* to;
-    __device__ __forceinline__ Writer(const SideBySide& layout, const Place& p) {
+    __device__ __forceinline__ Writer(const SideBySide& layout, const RunCoord& p) {
       const Strides& strides = layout.lines.output_bytes;
       there = layout.within(p), step = int(strides.length);
       to = opaque(layout.lines.output + layout.at(p, int(p.start), strides));
@@ -234,7 +236,7 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
     int64_t first;  // element of the line
     int at, count;  // where it goes in the warp's space, and how many there are
   };
-  __device__ __forceinline__ Piece piece(const Place& p) const {
+  __device__ __forceinline__ Piece piece(const RunCoord& p) const {
     const int64_t first = p.start - lane() * Run, left = p.exists ? lines.length - first : 0;
     const int n = left <= 0 ? 0 : left < kAll ? int(left) : kAll;
     return {Reverse ? lines.length - first - n : first, Reverse ? kAll - n : 0, n};
@@ -267,8 +269,8 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
     }
     for (int i = lane(); i < kAll - piece.count; i += 32) *slot(space, (Reverse ? 0 : piece.count) + i) = T{};
   }
-  __device__ __forceinline__ void ask(Spot spot) const {
-    const Place p = Base::place(spot);
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
+    const RunCoord p = Base::run_coord(coord);
     const Piece part = piece(p);
     const int64_t line = p.exists ? p.line : 0;  // of its own outer: inner is 1
     copy_in(gates(), lines.gates + line * lines.gate_bytes.outer, part);
@@ -294,7 +296,7 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
   // Over the tokens, which only this lane reads.
   struct Writer {
     const Contiguous& layout;
-    const Place& p;
+    const RunCoord& p;
     __device__ __forceinline__ void put(const Number (&y)[Part], int j) const {
       T elements[Part];
       narrow(elements, y);
@@ -348,8 +350,8 @@ struct Strided : WarpLayout<T, -1, Carried> {
       }
     }
   }
-  __device__ __forceinline__ void ask(Spot spot) const {
-    const Place p = Base::place(spot);
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
+    const RunCoord p = Base::run_coord(coord);
     const int count = Base::count_of(p);
     const auto of = [&](const char* data, const Strides& strides, int space) {
       copy_in(mine() + space, data + Base::at(p, p.start, strides), strides.length, count);
@@ -366,7 +368,7 @@ struct Strided : WarpLayout<T, -1, Carried> {
     int there;
     int64_t step;
     char* to;
-    __device__ __forceinline__ Writer(const Strided& layout, const Place& p)
+    __device__ __forceinline__ Writer(const Strided& layout, const RunCoord& p)
         : there(layout.count_of(p)),
           step(layout.lines.output_bytes.length),
           to(layout.lines.output + layout.at(p, p.start, layout.lines.output_bytes)) {}

@@ -20,7 +20,7 @@ struct LineTiles {
   using Number = typename Layout::Number;
   using Op = Linear<Number>;
   using Value = typename Op::Value;
-  using Spot = recurrence::Spot;
+  using TileCoord = recurrence::TileCoord;
   static constexpr bool Carried = Layout::kCarried;
   static constexpr int Run = Layout::Run, Part = Layout::Part, Parts = Layout::Parts;
   static constexpr int Warps = 1 << kLogLineWarps, Columns = Layout::kColumns;
@@ -48,22 +48,22 @@ struct LineTiles {
 
   __device__ __forceinline__ int column() const { return layout.column(); }
   __device__ __forceinline__ bool leads() const { return layout.leads(); }
-  __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
+  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // strips side by side in time
     const unsigned tile = cut.groups.div(number);
     return {number - tile * cut.groups.divisor, tile};
   }
-  __device__ __forceinline__ void soon(Spot spot) const
-    requires requires(const Layout& l) { l.soon(spot); }
+  __device__ __forceinline__ void prefetch(TileCoord coord) const
+    requires requires(const Layout& l) { l.prefetch(coord); }
   {
-    layout.soon(spot);
+    layout.prefetch(coord);
   }
-  __device__ __forceinline__ void ask(Spot spot) const { layout.ask(spot); }
+  __device__ __forceinline__ void issue_load(TileCoord coord) const { layout.issue_load(coord); }
 
   // node[Parts + j]: part j of the run; node[1]: all of it. What else there is, is made again: registers are few.
   struct State {
     Value node[2 * Parts];
   };
-  __device__ __forceinline__ State up(Spot) const {
+  __device__ __forceinline__ State up(TileCoord) const {
     State s;
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
@@ -85,34 +85,34 @@ struct LineTiles {
     const uint64_t* const words = carry.template word<Value>(level, first, column);
     const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
     const auto word = [&](int i) { return words + (i < n ? i : 0) * step; };
-    for (int asked = 0; !arrived(got, word, Awaited{tag, ~0u});) pause(++asked);
+    for (int attempts = 0; !arrived(got, word, Awaited{tag, ~0u});) pause(++attempts);
   }
 
   // By the last warp. The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for
   // them. The words of seven would not fit into the registers.
-  __device__ __forceinline__ void publish(Spot spot, unsigned tag) const {
+  __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     if (threadIdx.x + 32 < blockDim.x) return;
-    const Place p = layout.place(spot);
+    const RunCoord p = layout.run_coord(coord);
     if (!leads() || !p.exists) return;
     Value v = block_of<Op>([&](int i) { return warp_total[i][column()]; }, cut.log_block);
-    carry.say(0, spot.tile, p.column, v, tag);
-    unsigned at = spot.tile;
+    carry.publish(0, coord.tile, p.column, v, tag);
+    unsigned at = coord.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kLineRadix) {
       Value left[4], right[3];
       await(left, level, at - 7, 4, p.column, tag);
       const Value four = tree<Op, 4>(left);
       await(right, level, at - 3, 3, p.column, tag);
       v = Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], v)));
-      carry.say(level + 1, at >> kLineRadix, p.column, v, tag);
+      carry.publish(level + 1, at >> kLineRadix, p.column, v, tag);
     }
   }
 
   // A warp a level, a lane a line: the blocks of the digits of the tile's number.
-  __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
+  __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
-      const Place p = layout.place(spot);
+      const RunCoord p = layout.run_coord(coord);
       if (!leads() || !p.exists) return;
-      const unsigned at = spot.tile >> (kLineRadix * level);
+      const unsigned at = coord.tile >> (kLineRadix * level);
       const int d = at & 7;
       if (d == 0) continue;
       Value got[7];
@@ -169,10 +169,10 @@ struct LineTiles {
       if (i < warps) total[i][column()] = Carried && i + 1 == warps ? all.last : x[i];
   }
 
-  __device__ __forceinline__ Around around(Spot spot, const Place& p, Value total) const {
+  __device__ __forceinline__ Around around(TileCoord coord, const RunCoord& p, Value total) const {
     const int warp = layout.warp_of_strip();
     if (Carried || cut.log_warps > 0) {
-      if (warp == 0 && leads() && p.exists) scan_warps(spot.tile);
+      if (warp == 0 && leads() && p.exists) scan_warps(coord.tile);
       __syncthreads();
     } else {
       __syncwarp();
@@ -181,7 +181,7 @@ struct LineTiles {
     const auto* const upto = &warp_total[threadIdx.x >> 5][column()];
     a.last = *upto;
     if (warp > 0) a.before.append(*(upto - Columns));
-    else if (Carried && spot.tile > 0 && p.exists) a.before.append(beside.before_all[column()]);
+    else if (Carried && coord.tile > 0 && p.exists) a.before.append(beside.before_all[column()]);
     if constexpr (Layout::kLogLines < 5) {
       const int lane = threadIdx.x & 31, log_lines = layout.log_lines();
       Value left[5];
@@ -196,15 +196,15 @@ struct LineTiles {
     return a;
   }
 
-  __device__ __forceinline__ void down(Spot spot, const State& s) const {
-    const Place p = layout.place(spot);
-    const Around a = around(spot, p, s.node[1]);
+  __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
+    const RunCoord p = layout.run_coord(coord);
+    const Around a = around(coord, p, s.node[1]);
     if (lines.initial == nullptr) return write<false>(p, s, a, Number{});
     write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * Layout::kSize) : Number{});
   }
   // The folds of the run, part by part. Without an initial state nobody asks for their gates.
   template <bool Begun>
-  __device__ __forceinline__ void write(const Place& p, const State& s, const Around& a, Number initial) const {
+  __device__ __forceinline__ void write(const RunCoord& p, const State& s, const Around& a, Number initial) const {
     typename Layout::Writer writer{layout, p};
     const auto before_part = [&](int j) {
       SoFar<Op> v = a.before;
@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
   __shared__ typename Tiles::Beside beside;
   char* const buffers = reinterpret_cast<char*>(memory);
   Tiles tiles{{{lines, cut, buffers}}, lines, cut, carry, buffers, beside};
-  if constexpr (Layout::kCarried) scan_carried(tiles, carry.board, work);
+  if constexpr (Layout::kCarried) scan_carried(tiles, carry.tile_state, work);
   else scan_alone(tiles, cut.log_warps > 0);
 }
 

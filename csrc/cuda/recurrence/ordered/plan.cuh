@@ -98,7 +98,7 @@ class RecurrencePlan {
     int64_t blocks = work;
     int bytes = Tiles::tile_bytes(cut);
     if (tiles > 1) {
-      carry.board = context_.board(totals * columns * kTaggedWords<typename Tiles::Value>);
+      carry.tile_state = context_.tile_state(totals * columns * kTaggedWords<typename Tiles::Value>);
       bytes *= kBuffers;
       const int by_threads = Carried::kBlocks * kLineThreads / int(threads);
       const int by_memory = (shared_ + 1024) / (bytes + kBeside);

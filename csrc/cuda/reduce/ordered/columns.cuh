@@ -107,9 +107,9 @@ struct Batches<S, V, true> {
     from = p + lane / kVectors * step + lane % kVectors * 16;
     own = (lane < groups ? lane : groups - 1) * kLane;
     valid = lane % kVectors * 16 < groups * kLane;
-    for (int i = 0; i + 1 < kStages; i++) ask(i);
+    for (int i = 0; i + 1 < kStages; i++) issue_load(i);
   }
-  __device__ __forceinline__ void ask(int stage) {
+  __device__ __forceinline__ void issue_load(int stage) {
     if (left > 0) {
       left--;
       const int lane = threadIdx.x & 31;
@@ -126,7 +126,7 @@ struct Batches<S, V, true> {
                                        int64_t index) {
     cp_async_wait<kStages - 2>();
     __syncwarp();
-    ask(slot == 0 ? kStages - 1 : slot - 1);  // into the stage that every lane has read by now
+    issue_load(slot == 0 ? kStages - 1 : slot - 1);  // into the stage that every lane has read by now
     column_block<V, kLogRows>(source, v, ring + slot * kStageBytesOfWarp + own, kRow, index);
     slot = slot + 1 == kStages ? 0 : slot + 1;
   }
@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
         out.store<Op>(group * V + e, fold_set_digits<Op>(Op::identity(), digit + x * V + e, n, pitch));
     return;
   }
-  const unsigned tag = launch_tag(launch_number(split.board));
+  const unsigned tag = launch_tag(launch_number(split.tile_state));
   const int existing = left_groups < cut.width ? int(left_groups) * V : pitch;
   if (n == full) {
     for (int i = threadIdx.x; i < existing; i += blockDim.x)

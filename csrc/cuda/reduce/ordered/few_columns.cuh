@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
     const Value* const digit = fold_ragged_columns(source, p + x * S::kBytes, row_bytes, left, start, whole, memory);
     if (t >= cut.columns) return;
     if (several) {
-      const unsigned tag = launch_tag(launch_number(split.board));
+      const unsigned tag = launch_tag(launch_number(split.tile_state));
       for (uint64_t set = left; set != 0; set ^= uint64_t(1) << highest_bit(set))
         publish_digit(split, line + t, highest_bit(set), digit[highest_bit(set) * cut.columns + t], tag);
     } else {
@@ -142,7 +142,8 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
   if (column >= cut.columns || (t & ((1 << log_lanes) - 1)) != 0) return;
   static_for<kLogMaxSteps + 1>([&](auto k) {
     if (k.value != cut.log_steps) return;
-    if (several) publish_total(split, line + column, tile, wait[k.value][0], launch_tag(launch_number(split.board)));
+    if (several)
+      publish_total(split, line + column, tile, wait[k.value][0], launch_tag(launch_number(split.tile_state)));
     else out.store<Op>(line + column, wait[k.value][0]);
   });
 }

@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
   const bool several = split.tiles > 1;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
   uint64_t number = 0;
-  if (Whole && several && threadIdx.x < 32) number = launch_number(split.board);
+  if (Whole && several && threadIdx.x < 32) number = launch_number(split.tile_state);
   const unsigned row = split.lines == 1 ? 0 : blockIdx.x / split.tiles, tile = blockIdx.x - row * split.tiles;
   const int64_t start = int64_t(tile) << split.log_tile, left = split.length - start,
                 full = int64_t(1) << split.log_tile, n = left < full ? left : full;
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
   if constexpr (Whole) total = fold_whole_tile(source, p, log_span, start, shared);
   else total = fold_tile(source, p, n, log_span, start, shared);
   if (k >= 32) return;
-  if (!Whole && several) number = launch_number(split.board);  // there is no register to keep it in
+  if (!Whole && several) number = launch_number(split.tile_state);  // there is no register to keep it in
   if (Whole || n == full) {
     if (k > 0) return;
     if (several) publish_total(split, row, tile, total, launch_tag(number));

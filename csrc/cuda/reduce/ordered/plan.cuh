@@ -126,7 +126,7 @@ class Plan {
   Split split(int64_t length, int log_tile, int64_t lines) {
     Split split{length, log_tile, unsigned(lines), unsigned(ceil_div(length, int64_t(1) << log_tile)), {}};
     if (lines > UINT32_MAX) fail("more than 2^32 results");
-    if (split.tiles > 1) split.board = context_.board(lines * split.words_of_line() * kTaggedWords<Value>);
+    if (split.tiles > 1) split.tile_state = context_.tile_state(lines * split.words_of_line() * kTaggedWords<Value>);
     return split;
   }
 

@@ -16,7 +16,7 @@ struct Split {
   int64_t length;  // of a line
   int log_tile;
   unsigned lines, tiles;  // the tiles of a line, the ragged one included
-  Board board;            // where there are several: [line][whole tile, then digit of the ragged one]
+  TileState tile_state;   // where there are several: [line][whole tile, then digit of the ragged one]
 
   // The lines that the readers' blocks take in turn: a warp a line, or a block a line.
   HOST_DEVICE bool by_warps() const { return length >> log_tile <= kWarpReads; }
@@ -29,7 +29,7 @@ struct Split {
 
 template <class Value>
 __device__ __forceinline__ uint64_t* line_words(const Split& split, int64_t line) {
-  return split.board.words + line * split.words_of_line() * kTaggedWords<Value>;
+  return split.tile_state.words + line * split.words_of_line() * kTaggedWords<Value>;
 }
 
 template <class Value>
@@ -110,7 +110,7 @@ __device__ __forceinline__ typename Op::Value fold_line_by_warp(const uint64_t* 
   Value v = Op::identity();
   if (n > 0) {
     Value x[kLaneReads], digit[5], low[kLogLaneReads];
-    for (int asked = 0;; pause(asked++)) {
+    for (int attempts = 0;; pause(attempts++)) {
       const bool all = totals_arrived<Op>(x, words, n, awaited, lane);
       v = lane_digits<Op, 5>(tree<Op, kLaneReads>(x), lanes, digit, lane);
       v = fold_digits<Op>(lanes == 32 ? v : Op::identity(), digit);
@@ -141,7 +141,7 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
     if (warp < warps && left > 0) {
       const int n = left < kWarpReads ? int(left) : kWarpReads, lanes = n >> kLogLaneReads;
       Value x[kLaneReads], steps[5], low[kLogLaneReads];
-      for (int asked = 0;; pause(asked++)) {
+      for (int attempts = 0;; pause(attempts++)) {
         const bool all = totals_arrived<Op>(x, words + first * kTaggedWords<Value>, n, awaited, lane);
         const Value v = lane_digits<Op, 5>(tree<Op, kLaneReads>(x), lanes, steps, lane);
         if (lane == 0) total[warp] = v;
@@ -188,12 +188,12 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
 // the reader would fetch them one after the other when the last total has come.
 template <class Op, class Fold>
 __device__ __forceinline__ void read_line(const Split& split, const Output& out, unsigned line, bool first, Fold fold) {
-  const unsigned tag = launch_tag(launch_number(split.board));
+  const unsigned tag = launch_tag(launch_number(split.tile_state));
 #pragma unroll 1
   for (unsigned mask = 0;; mask = ~0u) {
     const typename Op::Value v = fold(Awaited{tag, mask});
     if (first) {
-      if (mask != 0) leave(split.board, split.lines, tag);
+      if (mask != 0) release(split.tile_state, split.lines, tag);
       out.store<Op>(line, v);
     }
     if (mask != 0) return;

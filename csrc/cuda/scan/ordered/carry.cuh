@@ -14,7 +14,7 @@ inline constexpr int kMaxLevels = 8;
 // The tiles of `lines` lines. The words of a level's totals stand behind those of the level below, lines side by side.
 template <int Radix>
 struct Carry {
-  Board board;
+  TileState tile_state;
   unsigned tiles, lines;          // tiles of a line; 1: there is no carry
   int levels;                     // that a tile looks at
   int64_t first[kMaxLevels + 1];  // a level's first total, of each line
@@ -31,12 +31,12 @@ struct Carry {
   }
   template <class Value>
   __device__ __forceinline__ uint64_t* word(int level, unsigned index, unsigned line) const {
-    return board.words + ((first[level] + index) * lines + line) * kTaggedWords<Value>;
+    return tile_state.words + ((first[level] + index) * lines + line) * kTaggedWords<Value>;
   }
   // Publishes a total, if there is a place for it: the last tiles of a line may fill none above them.
   template <class Value>
-  __device__ __forceinline__ void say(int level, unsigned index, unsigned line, Value total, unsigned tag) const {
-    if (level < levels && index < tiles >> (Radix * level)) publish(word<Value>(level, index, line), total, tag);
+  __device__ __forceinline__ void publish(int level, unsigned index, unsigned line, Value total, unsigned tag) const {
+    if (level < levels && index < tiles >> (Radix * level)) cuda::publish(word<Value>(level, index, line), total, tag);
   }
 };
 
@@ -47,19 +47,21 @@ struct Ticket {
   unsigned number, tag;
 };
 // Asks for `count` numbers that follow one another; the answer is there when it is looked at.
-__device__ __forceinline__ uint64_t ask_for_tickets(const Board& board, unsigned count) {
-  return atomicAdd(reinterpret_cast<unsigned long long*>(board.launch), uint64_t(count) << 32);
+__device__ __forceinline__ uint64_t request_tickets(const TileState& tile_state, unsigned count) {
+  return atomicAdd(reinterpret_cast<unsigned long long*>(tile_state.launch), uint64_t(count) << 32);
 }
 // The first of them.
-__device__ __forceinline__ Ticket tickets(const Board& board, uint64_t answer, unsigned count, unsigned last) {
+__device__ __forceinline__ Ticket tickets(const TileState& tile_state, uint64_t answer, unsigned count, unsigned last) {
   const unsigned tag = launch_tag(answer), number = unsigned(answer >> 32);
-  if (number + count - 1 == last) store_relaxed(board.launch, tag);
+  if (number + count - 1 == last) store_relaxed(tile_state.launch, tag);
   return {number, tag};
 }
-__device__ __forceinline__ Ticket draw_tickets(const Board& board, unsigned count, unsigned last) {
-  return tickets(board, ask_for_tickets(board, count), count, last);
+__device__ __forceinline__ Ticket draw_tickets(const TileState& tile_state, unsigned count, unsigned last) {
+  return tickets(tile_state, request_tickets(tile_state, count), count, last);
 }
-__device__ __forceinline__ Ticket draw_ticket(const Board& board) { return draw_tickets(board, 1, gridDim.x - 1); }
+__device__ __forceinline__ Ticket draw_ticket(const TileState& tile_state) {
+  return draw_tickets(tile_state, 1, gridDim.x - 1);
+}
 
 // The fold of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the identity.
 // bits: a multiple of Unroll.

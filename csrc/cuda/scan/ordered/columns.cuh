@@ -92,25 +92,25 @@ struct ColumnTiles {
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << log_lines(); }
   __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << strips.log_warps) - 1); }
 
-  struct Spot {
+  struct TileCoord {
     unsigned group, tile;
   };
-  struct Place {
+  struct RunCoord {
     int64_t strip, line;
     int64_t first, start;  // positions: where the warp's runs begin, and this thread's
     bool exists;
   };
-  __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
+  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // strips side by side in time
     const unsigned tile = strips.groups.div(number);
     return {number - tile * strips.groups.divisor, tile};
   }
-  __device__ __forceinline__ Place place(Spot spot) const {
-    Place p;
+  __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
+    RunCoord p;
     p.strip =
-        int64_t(spot.group) * (1 << (strips.log_block - strips.log_warps)) + (threadIdx.x >> (5 + strips.log_warps));
+        int64_t(coord.group) * (1 << (strips.log_block - strips.log_warps)) + (threadIdx.x >> (5 + strips.log_warps));
     p.line = p.strip * (Wide ? Width : strips.lines) + column();
     p.exists = !idle() && p.line < count;
-    p.first = ((int64_t(spot.tile) << strips.log_warps) + warp_of_strip()) * runs() * Run;
+    p.first = ((int64_t(coord.tile) << strips.log_warps) + warp_of_strip()) * runs() * Run;
     p.start = p.first + ((threadIdx.x & 31) >> log_lines()) * Run;
     return p;
   }
@@ -164,7 +164,7 @@ struct ColumnTiles {
     int64_t first;  // row in memory
     char* shared;
   };
-  __device__ __forceinline__ Rows packed_rows(const Place& p, int r, int64_t all) const {
+  __device__ __forceinline__ Rows packed_rows(const RunCoord& p, int r, int64_t all) const {
     const int64_t start = p.first + int64_t(r) * Run, more = all - start;
     const int rows = more <= 0 ? 0 : more < Run ? int(more) : Run;
     return {rows, lines.reverse ? all - start - rows : start,
@@ -174,15 +174,15 @@ struct ColumnTiles {
   __device__ __forceinline__ static int within(int64_t left, int most = Run) {
     return left < 0 ? 0 : left < most ? int(left) : most;
   }
-  __device__ __forceinline__ int elements_of_run(const Place& p) const {
+  __device__ __forceinline__ int elements_of_run(const RunCoord& p) const {
     return p.exists ? within(lines.length - p.start) : 0;
   }
 
-  __device__ __forceinline__ void ask(Spot spot) const {
-    const Place p = place(spot);
-    if (Wide || strips.kind == Strips::rows) ask_rows(p);
-    else if (packed()) ask_packed(p);
-    else ask_elements(p);
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
+    const RunCoord p = run_coord(coord);
+    if (Wide || strips.kind == Strips::rows) issue_rows(p);
+    else if (packed()) issue_packed(p);
+    else issue_elements(p);
     // Zeros behind the end, as in rows.cuh.
     const int there = elements_of_run(p);
     if (there < Run && !idle()) {
@@ -192,10 +192,10 @@ struct ColumnTiles {
     }
   }
   // Has what `ask` will copy of rows come into the L2, a line of the cache a lane.
-  __device__ __forceinline__ void soon(Spot spot) const {
+  __device__ __forceinline__ void prefetch(TileCoord coord) const {
     if constexpr (Wide) {
       constexpr int kBytes = kLines * int(sizeof(T)), kOfRow = kBytes > 128 ? kBytes / 128 : 1;  // lines of the cache
-      const Place p = place(spot);
+      const RunCoord p = run_coord(coord);
       const int64_t line = p.strip * kLines;
       if (line >= count) return;
       const auto [outer, inner] = index(line);
@@ -206,7 +206,7 @@ struct ColumnTiles {
     }
   }
   // A lane copies a vector of some lines of every kRows-th row.
-  __device__ __forceinline__ void ask_rows(const Place& p) const {
+  __device__ __forceinline__ void issue_rows(const RunCoord& p) const {
     constexpr int kLanes = kLines * int(sizeof(T)) / 16, kRows = 32 / kLanes;  // of a row; at once
     constexpr int kAll = 32 / kLines * Run;                                    // rows of all runs of the warp
     const int gap = run_bytes() - Run * row_bytes();                           // behind a run
@@ -222,7 +222,7 @@ struct ColumnTiles {
     for (int k = 0; k < kAll / kRows; k++, from += rows)
       if (k * kRows < there) cp_async(to + k * 512 + k * kRows / Run * gap, from);
   }
-  __device__ __forceinline__ void ask_packed(const Place& p) const {
+  __device__ __forceinline__ void issue_packed(const RunCoord& p) const {
     if (p.strip * strips.lines >= count) return;
     for (int r = 0; r < runs(); r++) {
       const Rows rows = packed_rows(p, r, lines.length);
@@ -231,7 +231,7 @@ struct ColumnTiles {
     }
   }
   // A lane copies an element of its own line of each row.
-  __device__ __forceinline__ void ask_elements(const Place& p) const {
+  __device__ __forceinline__ void issue_elements(const RunCoord& p) const {
     if (!p.exists) return;
     const auto [outer, inner] = index(p.line);
     const int64_t row = lines.reverse ? -lines.length_bytes : lines.length_bytes;
@@ -244,13 +244,13 @@ struct ColumnTiles {
   }
 
   // Where the mask has this thread's run.
-  __device__ __forceinline__ const uint8_t* shown(const Place& p) const {
+  __device__ __forceinline__ const uint8_t* shown(const RunCoord& p) const {
     const auto [outer, inner] = index(p.line);
     return lines.mask.at(outer, lines.element(p.start), inner);
   }
   // The identity in shared memory.
-  __device__ __forceinline__ void hide(Spot spot) const {
-    const Place p = place(spot);
+  __device__ __forceinline__ void hide(TileCoord coord) const {
+    const RunCoord p = run_coord(coord);
     const uint8_t* from = shown(p);
     const int64_t row = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
     const T hidden = hidden_element(source);
@@ -260,13 +260,13 @@ struct ColumnTiles {
       if (*from == 0) *reinterpret_cast<T*>(to) = hidden;
     __syncwarp();
   }
-  __device__ __forceinline__ uint64_t hidden_of_run(const Place& p) const {  // of extremes
+  __device__ __forceinline__ uint64_t hidden_of_run(const RunCoord& p) const {  // of extremes
     if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
     return hidden_bits(lines, shown(p), elements_of_run(p));
   }
 
   // Part j of the run.
-  __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j, uint64_t hidden) const {
+  __device__ __forceinline__ void load(Value (&x)[kPart], const RunCoord& p, int j, uint64_t hidden) const {
     const char* const from = mine();
     if (idle()) {
 #pragma unroll
@@ -297,9 +297,9 @@ struct ColumnTiles {
     }
     return total;
   }
-  __device__ __forceinline__ State up(Spot spot) const {
-    if (masks<Value>(lines)) hide(spot);
-    const Place p = place(spot);
+  __device__ __forceinline__ State up(TileCoord coord) const {
+    if (masks<Value>(lines)) hide(coord);
+    const RunCoord p = run_coord(coord);
     const uint64_t hidden = hidden_of_run(p);
     State s;
 #pragma unroll
@@ -323,32 +323,32 @@ struct ColumnTiles {
     const uint64_t* const words = carry.template word<Value>(level, first, unsigned(line));
     const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
     // Of totals that do not exist, or not yet, the first one again.
-    for (int asked = 0; !arrived(got, [&](int i) { return words + (i < n ? i : 0) * step; }, Awaited{tag, ~0u});)
-      pause(++asked);
+    for (int attempts = 0; !arrived(got, [&](int i) { return words + (i < n ? i : 0) * step; }, Awaited{tag, ~0u});)
+      pause(++attempts);
   }
 
   // The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for them.
-  __device__ __forceinline__ void publish(Spot spot, unsigned tag) const {
-    const Place p = place(spot);
+  __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
+    const RunCoord p = run_coord(coord);
     if (threadIdx.x + 32 < blockDim.x || !leads() || !p.exists) return;
     const unsigned line = unsigned(p.line);
     Value v = block_of_warps(0, strips.log_warps), got[8];
-    carry.say(0, spot.tile, line, v, tag);
-    unsigned at = spot.tile;
+    carry.publish(0, coord.tile, line, v, tag);
+    unsigned at = coord.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kColumnRadix) {
       await(got, level, at - 7, 7, p.line, tag);
       got[7] = v;
       v = tree<Op, 8>(got);
-      carry.say(level + 1, at >> kColumnRadix, line, v, tag);
+      carry.publish(level + 1, at >> kColumnRadix, line, v, tag);
     }
   }
 
   // A warp a level, a lane a line.
-  __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
-    const Place p = place(spot);
+  __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
+    const RunCoord p = run_coord(coord);
     if (!leads()) return;
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
-      const unsigned at = spot.tile >> (kColumnRadix * level);
+      const unsigned at = coord.tile >> (kColumnRadix * level);
       const int d = at & 7;
       Value got[8];
       await(got, level, at - d, p.exists ? d : 0, p.line, tag);
@@ -365,7 +365,7 @@ struct ColumnTiles {
   struct Ends {
     Value before, after;
   };
-  __device__ __forceinline__ Ends ends_of_run(Spot spot, const State& s) const {
+  __device__ __forceinline__ Ends ends_of_run(TileCoord coord, const State& s) const {
     const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = strips.log_warps;
     const int bits = kColumnRadix * carry.levels;
     Value before = Op::identity();
@@ -386,7 +386,7 @@ struct ColumnTiles {
         if (k > ones) base = before;
       }
     const bool is_last = warp + 1 == 1 << warps;
-    Ends ends{before, is_last && carry.tiles > 1 ? fold_next<Op>(&kept[0][column()], bits, kLines, spot.tile, own)
+    Ends ends{before, is_last && carry.tiles > 1 ? fold_next<Op>(&kept[0][column()], bits, kLines, coord.tile, own)
                                                  : Op::combine(base, own)};
     if (log_lines() < 5) {
 #pragma unroll
@@ -398,9 +398,9 @@ struct ColumnTiles {
     return ends;
   }
 
-  __device__ __forceinline__ void down(Spot spot, const State& s) const {
-    const Place p = place(spot);
-    const Ends ends = ends_of_run(spot, s);
+  __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
+    const RunCoord p = run_coord(coord);
+    const Ends ends = ends_of_run(coord, s);
     Value lo[2 * Parts], hi[2 * Parts];
     lo[1] = ends.before, hi[1] = ends.after;
     tree_down<Op, Parts>(s.node, lo, hi);
@@ -473,7 +473,7 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps][Tiles::kLines];
   __shared__ typename S::Value kept[kColumnRadix * kMaxLevels][Tiles::kLines];
   Tiles tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
-  if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
+  if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);
   else scan_alone(tiles, strips.log_warps > 0);
 }
 

@@ -1,9 +1,9 @@
 // What a block does with its tiles, the same for rows and columns.
 //
-// A kernel gives: spot(number) says where a tile lies; use(n) names the part of shared memory that the following calls
-// work in, the first one where nobody does; ask(spot) begins to copy a tile there; up(spot) reads it and leaves the totals
-// of its warps; down(spot, state) writes the results. Where tiles are carried from one to the next, publish(spot, tag)
-// makes a tile's total known, and look_back(spot, tag) brings what stands before one.
+// A kernel gives: coord(number) says where a tile lies; use(n) names the part of shared memory that the following calls
+// work in, the first one where nobody does; issue_load(coord) begins to copy a tile there; up(coord) reads it and leaves the totals
+// of its warps; down(coord, state) writes the results. Where tiles are carried from one to the next, publish(coord, tag)
+// makes a tile's total known, and look_back(coord, tag) brings what stands before one.
 #pragma once
 #include "../../primitives/async.cuh"
 #include "carry.cuh"
@@ -16,27 +16,27 @@ inline constexpr int kBuffers = 2;
 // A tile that has nothing to do with the others: a block has one. joined: its warps share a line.
 template <class Tiles>
 __device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
-  const auto spot = tiles.spot(blockIdx.x);
-  tiles.ask(spot);
+  const auto coord = tiles.coord(blockIdx.x);
+  tiles.issue_load(coord);
   cp_async_commit();
   cp_async_wait<0>();
   __syncwarp();
-  const auto state = tiles.up(spot);
+  const auto state = tiles.up(coord);
   if (joined) __syncthreads();
-  tiles.down(spot, state);
+  tiles.down(coord, state);
 }
 
 // Tiles of which each needs the totals of those before it. A block publishes the total of a tile before it looks back for
 // the tile before that: what it asks for has mostly been there for long. It draws the number of a tile when it is about
 // to copy it: whoever waits for a number that is drawn waits for a block that soon has its total.
 template <class Tiles>
-__device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, unsigned work) {
+__device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile_state, unsigned work) {
   __shared__ unsigned drawn[kBuffers], tag_of_launch;  // tile n of this block is number drawn[n % kBuffers]
   // Blocks with one tile each draw one number, others as many as they have buffers before each tile and behind the last.
   const bool several = gridDim.x < work;
   const unsigned last = several ? work + kBuffers * gridDim.x - 1 : gridDim.x - 1;
   if (threadIdx.x == 0) {
-    const Ticket first = draw_tickets(board, several ? kBuffers : 1, last);
+    const Ticket first = draw_tickets(tile_state, several ? kBuffers : 1, last);
     for (int i = 0; i < kBuffers; i++) drawn[i] = i == 0 || several ? first.number + i : work;
     tag_of_launch = first.tag;
   }
@@ -44,7 +44,7 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
   const unsigned tag = tag_of_launch;
   struct Tile {
     unsigned number;
-    typename Tiles::Spot spot;
+    typename Tiles::TileCoord coord;
   } tile[kBuffers];
   typename Tiles::State state;
   for (unsigned n = 0;; n++) {  // tile n is read, and the one before it scanned
@@ -55,13 +55,14 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
       const unsigned number = drawn[newest % kBuffers];
 #pragma unroll
       for (int k = 0; k + 1 < kBuffers; k++) tile[k] = tile[k + 1];
-      tile[kBuffers - 1] = {number, tiles.spot(number)};
+      tile[kBuffers - 1] = {number, tiles.coord(number)};
       tiles.use(newest);
-      if (number < work) tiles.ask(tile[kBuffers - 1].spot);
+      if (number < work) tiles.issue_load(tile[kBuffers - 1].coord);
       cp_async_commit();
       // The tile that somebody draws a round of all blocks later; those of the first round are asked for at once.
-      if constexpr (requires { tiles.soon(tile[0].spot); })
-        if (several && number >= gridDim.x && work - number > gridDim.x) tiles.soon(tiles.spot(number + gridDim.x));
+      if constexpr (requires { tiles.prefetch(tile[0].coord); })
+        if (several && number >= gridDim.x && work - number > gridDim.x)
+          tiles.prefetch(tiles.coord(number + gridDim.x));
     }
     if (tile[0].number >= work) return;
     const Tile read = n == 0 ? tile[0] : tile[1];
@@ -71,16 +72,16 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
       else cp_async_wait<kBuffers - 2>();
       __syncwarp();
       tiles.use(n);
-      next = tiles.up(read.spot);
+      next = tiles.up(read.coord);
       __syncthreads();
-      tiles.publish(read.spot, tag);
+      tiles.publish(read.coord, tag);
     }
     if (n > 0) {
       tiles.use(n - 1);
-      tiles.look_back(tile[0].spot, tag);
+      tiles.look_back(tile[0].coord, tag);
       __syncthreads();
-      if (threadIdx.x == 0) drawn[(n - 1) % kBuffers] = several ? draw_tickets(board, 1, last).number : work;
-      tiles.down(tile[0].spot, state);
+      if (threadIdx.x == 0) drawn[(n - 1) % kBuffers] = several ? draw_tickets(tile_state, 1, last).number : work;
+      tiles.down(tile[0].coord, state);
       __syncthreads();
     }
     state = next;

@@ -147,7 +147,7 @@ class ScanPlan {
   Carry<Radix> carry(int64_t tiles, int64_t lines) {
     Carry<Radix> carry{};
     const int64_t totals = carry.set(tiles, lines);
-    if (tiles > 1) carry.board = context_.board(totals * lines * kTaggedWords<Value>);
+    if (tiles > 1) carry.tile_state = context_.tile_state(totals * lines * kTaggedWords<Value>);
     return carry;
   }
 

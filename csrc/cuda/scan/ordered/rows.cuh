@@ -75,22 +75,22 @@ struct RowTiles {
 
   __device__ __forceinline__ bool reverse() const { return way == Way::either ? lines.reverse : way == Way::backward; }
 
-  struct Spot {
+  struct TileCoord {
     unsigned group, tile;
   };
-  struct Place {
+  struct PartCoord {
     int64_t line, first;    // the position of the first element of this warp's part
     int elements, results;  // of the line's that lie in it
   };
-  __device__ __forceinline__ Spot spot(unsigned number) const {
+  __device__ __forceinline__ TileCoord coord(unsigned number) const {
     if (carry.tiles == 1) return {number, 0};
     const unsigned group = number / carry.tiles;
     return {group, number - group * carry.tiles};
   }
-  __device__ __forceinline__ Place place(Spot spot) const {
-    const int64_t line = int64_t(spot.group) * (blockDim.x >> log_threads) + (threadIdx.x >> log_threads);
+  __device__ __forceinline__ PartCoord part_coord(TileCoord coord) const {
+    const int64_t line = int64_t(coord.group) * (blockDim.x >> log_threads) + (threadIdx.x >> log_threads);
     const unsigned thread = threadIdx.x & ((1 << log_threads) - 1) & ~31;
-    const int64_t first = ((int64_t(spot.tile) << log_threads) + thread) * Run;
+    const int64_t first = ((int64_t(coord.tile) << log_threads) + thread) * Run;
     const auto within = [&](int64_t n) {
       return line >= count || n < first ? 0 : n - first < all ? int(n - first) : all;
     };
@@ -101,7 +101,7 @@ struct RowTiles {
   __device__ __forceinline__ T* element(unsigned i) const {
     return reinterpret_cast<T*>(memory + (threadIdx.x - q) * kPitch) + i + i / Run * E;
   }
-  __device__ __forceinline__ auto* place_of_index(int i) const {
+  __device__ __forceinline__ auto* index_slot(int i) const {
     using Index = decltype(Value::index);
     return reinterpret_cast<Index*>(memory + blockDim.x * kPitch) + (threadIdx.x - q) * (Run + 1) + i + i / Run;
   }
@@ -136,12 +136,12 @@ struct RowTiles {
     const T* from;
     int at;
   };
-  __device__ __forceinline__ Share share(const Place& p) const {
+  __device__ __forceinline__ Share share(const PartCoord& p) const {
     const T* const line = reinterpret_cast<const T*>(lines.input + p.line * lines.outer_bytes);
     return reverse() ? Share{line + lines.length - p.first - p.elements, all - p.elements} : Share{line + p.first, 0};
   }
-  __device__ __forceinline__ void ask(Spot spot) const {
-    const Place p = place(spot);
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
+    const PartCoord p = part_coord(coord);
     const auto [from, at] = share(p);
     const int n = p.elements, shift = shift_of(from, at), behind = reverse() ? 0 : n;
     const bool is_whole = in_vectors(from, at, n), all_whole = !kShifts || __all_sync(kFullWarp, is_whole);
@@ -153,7 +153,7 @@ struct RowTiles {
     for (int i = q; i < all - n; i += lanes) element(behind + i)[shift] = T{};
     if (!all_whole) __syncwarp();
     if (is_whole) for_each<E>(at, n, [&](T* to, int i) { cp_async(to, from + i); });
-    else if constexpr (kShifts) ask_vectors(from, at, n);
+    else if constexpr (kShifts) issue_vectors(from, at, n);
     else for_each<1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
   }
 
@@ -169,7 +169,7 @@ struct RowTiles {
   }
   __device__ __forceinline__ static int head_of(const T* global) { return -lead_of(global) & (E - 1); }
 
-  __device__ __forceinline__ void ask_vectors(const T* from, int at, int n) const {
+  __device__ __forceinline__ void issue_vectors(const T* from, int at, int n) const {
     const int lead = lead_of(from), head = head_of(from), shift = shift_of(from, at);
     if (q == 0 && lead > 0 && n > 0) cp_async(element(at) + shift - lead, from - lead);
     for_each<E>(at + head, n - head, [&](T* to, int i) { cp_async(to + shift, from + head + i); });
@@ -218,8 +218,8 @@ struct RowTiles {
   }
 
   // The identity in shared memory, by the warp that copied the elements.
-  __device__ __forceinline__ void hide(Spot spot) const {
-    const Place p = place(spot);
+  __device__ __forceinline__ void hide(TileCoord coord) const {
+    const PartCoord p = part_coord(coord);
     const int64_t first = reverse() ? lines.length - p.first - p.elements : p.first;
     const int at = share(p).at;
     const T hidden = hidden_element(source);
@@ -231,7 +231,7 @@ struct RowTiles {
     __syncwarp();
   }
   // Those of this thread's run, of extremes.
-  __device__ __forceinline__ uint64_t hidden_of_run(const Place& p) const {
+  __device__ __forceinline__ uint64_t hidden_of_run(const PartCoord& p) const {
     if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
     const int more = p.elements - q * Run;
     return hidden_bits(lines, lines.mask.at(p.line, lines.element(p.first + q * Run), 0), more < Run ? more : Run);
@@ -239,7 +239,7 @@ struct RowTiles {
 
   // This thread's vector j in the order of the scan, and its values.
   __device__ __forceinline__ uint4* run_vector(int j) const { return my_run() + (reverse() ? Vectors - 1 - j : j); }
-  __device__ __forceinline__ void load(Value* x, const Place& p, int j, uint64_t hidden) const {
+  __device__ __forceinline__ void load(Value* x, const PartCoord& p, int j, uint64_t hidden) const {
     const uint4 w = *run_vector(j);
     uint32_t words[4] = {w.x, w.y, w.z, w.w};
     if (reverse()) mirror<sizeof(T)>(words);
@@ -256,13 +256,13 @@ struct RowTiles {
   struct State {
     Value node[2 * Vectors], keep[5], of_warp;
   };
-  __device__ __forceinline__ State up(Spot spot) const {
-    const Place p = place(spot);
+  __device__ __forceinline__ State up(TileCoord coord) const {
+    const PartCoord p = part_coord(coord);
     if constexpr (kShifts) {
       const auto [from, at] = share(p);
       if (const int shift = shift_of(from, at); shift > 0) shift_back(shift);
     }
-    if (masks<Value>(lines)) hide(spot);
+    if (masks<Value>(lines)) hide(coord);
     const uint64_t hidden = hidden_of_run(p);
     State s;
 #pragma unroll
@@ -290,7 +290,7 @@ struct RowTiles {
     Value v[1] = {Op::identity()};
     if (n > 0) {
       const uint64_t* const word = carry.template word<Value>(level, first + (lane < n ? lane : 0), group);
-      for (int asked = 0;; pause(++asked)) {
+      for (int attempts = 0;; pause(++attempts)) {
         const bool all_there = arrived(v, [&](int) { return word; }, Awaited{tag, ~0u});
         if (__all_sync(kFullWarp, all_there)) break;
       }
@@ -300,30 +300,30 @@ struct RowTiles {
 
   // By the last warp. The last of 32 tiles says their total too, the last of 1024 theirs, long before a look-back asks for
   // them.
-  __device__ __forceinline__ void publish(Spot spot, unsigned tag) const {
+  __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     if (threadIdx.x + 32 < blockDim.x) return;
     const int lane = threadIdx.x & 31;
     Value v = warp_total[lane & ((1 << log_warps()) - 1)];  // in every lane: the last one's is asked for below
 #pragma unroll
     for (int k = 0; k < kLogRowWarps; k++)
       if (k < log_warps()) v = xor_step<Op>(v, k, lane);
-    if (lane == 0) carry.say(0, spot.tile, spot.group, v, tag);
-    unsigned at = spot.tile;
+    if (lane == 0) carry.publish(0, coord.tile, coord.group, v, tag);
+    unsigned at = coord.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 31) == 31; level++, at >>= kRowRadix) {
-      v = await(level, at - 31, 31, spot.group, v, tag);
+      v = await(level, at - 31, 31, coord.group, v, tag);
 #pragma unroll
       for (int k = 0; k < 5; k++) v = xor_step<Op>(v, k, lane);
-      if (lane == 0) carry.say(level + 1, at >> kRowRadix, spot.group, v, tag);
+      if (lane == 0) carry.publish(level + 1, at >> kRowRadix, coord.group, v, tag);
     }
   }
 
   // A warp a level, a lane a total.
-  __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
+  __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
     const int lane = threadIdx.x & 31;
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
-      const unsigned at = spot.tile >> (kRowRadix * level);
+      const unsigned at = coord.tile >> (kRowRadix * level);
       const int d = at & 31;
-      const Value v = await(level, at - d, d, spot.group, Op::identity(), tag);
+      const Value v = await(level, at - d, d, coord.group, Op::identity(), tag);
       Value digit[kRowRadix];
       lane_digits<Op, kRowRadix>(v, d, digit, lane);
       if (lane == d)
@@ -336,7 +336,7 @@ struct RowTiles {
   struct Ends {
     Value before, after;
   };
-  __device__ __forceinline__ Ends ends_of_warp(Spot spot, Value of_warp) const {
+  __device__ __forceinline__ Ends ends_of_warp(TileCoord coord, Value of_warp) const {
     const int lane = threadIdx.x & 31, warps = log_warps(), warp = (threadIdx.x >> 5) & ((1 << warps) - 1);
     if (warps == 0) return {Op::identity(), of_warp};
     // Lane w holds warp w; then what stands before it. Behind the last one stands the fold of them all.
@@ -353,13 +353,13 @@ struct RowTiles {
     for (int k = kLogRowWarps; k >= 0; k--) v = Op::combine(v, keep[k]);
     Ends ends{shuffle(v, warp), shuffle(v, warp + 1)};
     if (carry.tiles > 1 && warp + 1 == 1 << warps)
-      ends.after = fold_next<Op>(kept, bits, 1, spot.tile, shuffle(all_warps, 0));
+      ends.after = fold_next<Op>(kept, bits, 1, coord.tile, shuffle(all_warps, 0));
     return ends;
   }
 
-  __device__ __forceinline__ void down(Spot spot, const State& s) const {
-    const Place p = place(spot);
-    const Ends ends = ends_of_warp(spot, s.of_warp);
+  __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
+    const PartCoord p = part_coord(coord);
+    const Ends ends = ends_of_warp(coord, s.of_warp);
     // Down: the folds before this thread's run and up to its last element, then the vectors and their elements.
     Value lo[2 * Vectors], hi[2 * Vectors];
     lo[1] = ends.before;
@@ -390,7 +390,7 @@ struct RowTiles {
         const int at = q * Run + j * E;
 #pragma unroll
         for (int i = 0; i < E; i++)
-          *place_of_index(reverse() ? all - 1 - at - i : at + i) = from_the_front(lines, y[i].index);
+          *index_slot(reverse() ? all - 1 - at - i : at + i) = from_the_front(lines, y[i].index);
       }
     }
     const int64_t first = p.line * lines.results + (reverse() ? lines.results - p.first - p.results : p.first);
@@ -409,7 +409,7 @@ struct RowTiles {
     __syncwarp();
     if constexpr (IsIndexed<Value>::value)
 #pragma unroll 4
-      for (int i = q; i < p.results; i += lanes) lines.indices[first + i] = *place_of_index(at + i);
+      for (int i = q; i < p.results; i += lanes) lines.indices[first + i] = *index_slot(at + i);
     if (in_vectors(to, at, p.results))
       for_each<E>(at, p.results, [&](const T* from, int i) {
         *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from);
@@ -426,7 +426,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
   using Tiles = RowTiles<S, way>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
-  if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
+  if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);
   else scan_alone(tiles, log_threads > 5);
 }
 

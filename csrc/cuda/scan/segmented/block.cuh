@@ -27,9 +27,9 @@ struct SegmentBlock {
 
   // Stretch n is the other one of a window or the first one of a new one, whose number this asks for. A block draws numbers
   // until there are no more, so that so many are drawn in all.
-  __device__ __forceinline__ uint64_t ask_for_number(unsigned n) const {
+  __device__ __forceinline__ uint64_t request_number(unsigned n) const {
     const bool draws = windows.levels > 0 && (n == 0 || !work(n - 1).stretch.another);
-    return draws ? ask_for_tickets(windows.board, 1) : 0;
+    return draws ? request_tickets(windows.tile_state, 1) : 0;
   }
   __device__ __forceinline__ void look_up(unsigned n, uint64_t answer) const {
     Work& next = work(n);
@@ -37,7 +37,7 @@ struct SegmentBlock {
     if (other) next.number = work(n - 1).number;
     else if (windows.levels == 0) next.number = n == 0 ? blockIdx.x : work(n - 1).number + gridDim.x;
     else {
-      const Ticket ticket = tickets(windows.board, answer, 1, count + gridDim.x - 1);
+      const Ticket ticket = tickets(windows.tile_state, answer, 1, count + gridDim.x - 1);
       next.number = ticket.number;
       if (n == 0) memory.tag = ticket.tag;
     }
@@ -56,7 +56,7 @@ struct SegmentBlock {
 
   // Leaves what a thread then knows: the total of its run where a stretch is one tile, else where its segment ends.
   __device__ __forceinline__ void read(const Tile& tile) const {
-    tile.ask();
+    tile.issue_load();
     cp_async_commit();
     if (tile.stretch.alone()) {
       cp_async_wait<0>();
@@ -73,7 +73,7 @@ struct SegmentBlock {
   __device__ __forceinline__ void publish(const Tile& tile) const {
     if (windows.levels == 0 || tile.work.other) return;
     if (tile.stretch.whole) Alone{tile}.publish();
-    else tile.publish_nothing();
+    else tile.publish_placeholders();
   }
   __device__ __forceinline__ void scan(const Tile& tile) const {
     if (tile.stretch.alone()) {
@@ -91,7 +91,7 @@ struct SegmentBlock {
   // then is there when it is due.
   __device__ __forceinline__ void run() const {
     if (threadIdx.x == 0) {
-      look_up(0, ask_for_number(0));
+      look_up(0, request_number(0));
       cp_async_commit();
       cp_async_wait<0>();
     }
@@ -103,7 +103,7 @@ struct SegmentBlock {
       uint64_t answer = 0;
       if (more) {
         publish(tile(n));
-        if (threadIdx.x == 0) answer = ask_for_number(n + 1);
+        if (threadIdx.x == 0) answer = request_number(n + 1);
       }
       if (n > 0) tile(n - 1).look_back();
       __syncthreads();

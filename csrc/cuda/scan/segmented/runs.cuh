@@ -96,9 +96,9 @@ struct RunsOfStretch {
 
   // ---------------------------------------------------------------- results in the elements' places
 
-  // body(i, place) for all places of a run; one is free in between.
+  // body(i, slot) for all places of a run; one is free in between.
   template <class Body>
-  __device__ __forceinline__ void each_place(const Run& run, Body body) const {
+  __device__ __forceinline__ void for_each_slot(const Run& run, Body body) const {
     const int from = (int(run.first + run.first / R) << log) + column, behind = opaque(from + (1 << log));
     const int of_block = R - int(run.first % R);
 #pragma unroll
@@ -106,8 +106,8 @@ struct RunsOfStretch {
   }
 
   // The totals of whole runs, and of groups of them: as many as a warp has of a line. Those of a segment follow one another.
-  __device__ __forceinline__ Value& total_of_run(int place) const { return tile.memory.node[(place << log) + column]; }
-  __device__ __forceinline__ Value& total_of_group(int place) const { return tile.memory.group[place][column]; }
+  __device__ __forceinline__ Value& total_of_run(int slot) const { return tile.memory.node[(slot << log) + column]; }
+  __device__ __forceinline__ Value& total_of_group(int slot) const { return tile.memory.group[slot][column]; }
 
   // Two runs of a lane: its own one, and the one that stands a warp's runs before it, so that a warp sees all runs of the
   // groups that its own ones are of. value: the run's total; the block of its group that ends with it; its fold.
@@ -118,8 +118,8 @@ struct RunsOfStretch {
   __device__ __forceinline__ Pair pair_of(const Run& run) const {
     const int back = group - ((threadIdx.x & 31) >> log);
     Pair p{int(run.number), int(shuffle(run.number, column)) - back, {}, {}};
-    const int place = int(shuffle(run.first / R, column)) - back;
-    if (p.early_number >= 0) p.early = total_of_run(place);
+    const int slot = int(shuffle(run.first / R, column)) - back;
+    if (p.early_number >= 0) p.early = total_of_run(slot);
     if (run.whole()) p.value = total_of_run(run.first / R);
     return p;
   }
@@ -202,7 +202,7 @@ struct RunsOfStretch {
     Value x[R];
     if (any) {
       run = run_of(from + first, runs, from_first);
-      each_place(run, [&](int i, const Value& place) { x[i] = place; });  // what lies behind comes into no result
+      for_each_slot(run, [&](int i, const Value& slot) { x[i] = slot; });  // what lies behind comes into no result
       blocks_of_run<Op, R>(x);
       if (run.whole()) total_of_run(run.first / R) = x[R - 1];
     }
@@ -230,8 +230,8 @@ struct RunsOfStretch {
     if (run.count == 0) return;
     if (ends_group) p.value = up_to.value;
     tile.finish(x, before, p.value, stretch.begin + run.first);
-    each_place(run, [&](int i, Value& place) {
-      if (i < run.count) place = x[i];
+    for_each_slot(run, [&](int i, Value& slot) {
+      if (i < run.count) slot = x[i];
     });
   }
 };

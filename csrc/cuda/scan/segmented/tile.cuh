@@ -85,7 +85,7 @@ struct SegmentTile {
     const int lane = threadIdx.x & 31, first = part * kPart;
     return Rows && job.reverse ? Share{first + kPart - 1 - lane, -1} : Share{first + lane, 1};
   }
-  __device__ __forceinline__ Value* place(const Share& s, int k) const {
+  __device__ __forceinline__ Value* slot_of(const Share& s, int k) const {
     return Rows ? &elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &elements[slot(s.e + k * 32)];
   }
   __device__ __forceinline__ int step_of(const Share& s) const { return s.back * (32 >> log()); }
@@ -113,7 +113,7 @@ struct SegmentTile {
   }
 
   // What is not there is zero: it comes into no result. Behind several segments there is a run of it.
-  __device__ __forceinline__ void ask() const {
+  __device__ __forceinline__ void issue_load() const {
     each_part((stretch.length + (stretch.alone() ? 0 : R)) << log(), [&](int part, int count) {
       const Share s = share(part);
       const auto reader = job.reader(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
@@ -121,8 +121,8 @@ struct SegmentTile {
         if constexpr (Job::kAsync) {
 #pragma unroll
           for (int i = 0; i < N; i++) {
-            if (there(k + i)) reader.template copy<Linear>(place(s, k + i), k + i);
-            else *place(s, k + i) = Value{};
+            if (there(k + i)) reader.template copy<Linear>(slot_of(s, k + i), k + i);
+            else *slot_of(s, k + i) = Value{};
           }
         } else {
           Value x[N];
@@ -132,7 +132,7 @@ struct SegmentTile {
             if (there(k + i)) x[i] = reader.template value<Linear>(k + i);
           }
 #pragma unroll
-          for (int i = 0; i < N; i++) *place(s, k + i) = x[i];
+          for (int i = 0; i < N; i++) *slot_of(s, k + i) = x[i];
         }
       });
     });
@@ -148,7 +148,7 @@ struct SegmentTile {
 #pragma unroll 4
         for (int k = 0; k < R; k++)
           if (s.e + s.back * k * 32 < count) hidden |= unsigned(shown.hides(k)) << k;
-        for (; hidden != 0; hidden &= hidden - 1) *place(s, __ffs(int(hidden)) - 1) = job.hidden();
+        for (; hidden != 0; hidden &= hidden - 1) *slot_of(s, __ffs(int(hidden)) - 1) = job.hidden();
       });
     }
   }
@@ -159,7 +159,7 @@ struct SegmentTile {
       each_way(count, s, writer, [&]<bool Linear, int N>(int k, auto there) {
 #pragma unroll
         for (int i = 0; i < N; i++)
-          if (there(k + i)) writer.template put<Linear>(*place(s, k + i), k + i);
+          if (there(k + i)) writer.template put<Linear>(*slot_of(s, k + i), k + i);
       });
     });
   }
@@ -189,19 +189,19 @@ struct SegmentTile {
   template <int N>
   __device__ __forceinline__ void await(Value (&got)[N], int level, unsigned at, int n) const {
     const auto word = [&](int i) { return word_of(level, at + (i < n ? i : 0)); };
-    for (int asked = 0; !arrived(got, word, Awaited{memory.tag, ~0u});) pause(++asked);
+    for (int attempts = 0; !arrived(got, word, Awaited{memory.tag, ~0u});) pause(++attempts);
   }
-  __device__ __forceinline__ void say(int level, Value total) const {
-    ::torch_reductions::cuda::publish(windows.template word<Value>(level, work.window, line()), total, memory.tag);
+  __device__ __forceinline__ void publish_total(int level, Value total) const {
+    cuda::publish(windows.template word<Value>(level, work.window, line()), total, memory.tag);
   }
-  // Every window says something at every level, so that nobody waits for ever, whatever the offsets are.
-  __device__ __forceinline__ void publish_nothing() const {
+  // Every window publishes something at every level, so that nobody waits for ever, whatever the offsets are.
+  __device__ __forceinline__ void publish_placeholders() const {
     if (threadIdx.x >> log() != 0 || !exists) return;
-    for (int level = 0; level < windows.levels; level++) say(level, Value{});
+    for (int level = 0; level < windows.levels; level++) publish_total(level, Value{});
   }
-  // The last of 8 tiles says their total too, the last of 64 theirs. Where a warp has one line, a lane asks for a total, else a
+  // The last of 8 tiles publishes their total too, the last of 64 theirs. Where a warp has one line, a lane asks for a total, else a
   // lane a line, for one after the other: the words of eight would not fit into the registers.
-  __device__ __forceinline__ Value eight_of(int level, unsigned at, Value last) const {
+  __device__ __forceinline__ Value total_of_eight(int level, unsigned at, Value last) const {
     if constexpr (Rows) {
       const int lane = threadIdx.x & 31;
       Value v[1]{};
@@ -221,15 +221,15 @@ struct SegmentTile {
   }
   // A whole tile's total, by the first warp.
   __device__ __forceinline__ void publish(Value total) const {
-    const bool says = leads() && exists;
-    if (!Rows && !says) return;
-    if (says && windows.levels > 0) say(0, total);
+    const bool publishes = leads() && exists;
+    if (!Rows && !publishes) return;
+    if (publishes && windows.levels > 0) publish_total(0, total);
     unsigned at = stretch.tile;
     bool is_last = true;
     for (int level = 0; level + 1 < windows.levels; level++, at >>= kSegmentRadix) {
       is_last = is_last && (at & 7) == 7;
-      if (is_last) total = eight_of(level, at, total);
-      if (says) say(level + 1, total);
+      if (is_last) total = total_of_eight(level, at, total);
+      if (publishes) publish_total(level + 1, total);
     }
   }
   // The blocks of the digits of the tile's number: a lane a total, 4 levels a warp; or a lane a line, a warp a level.

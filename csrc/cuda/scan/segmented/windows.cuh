@@ -46,7 +46,7 @@ struct alignas(16) Stretch {
 // counted in the order of the scan.
 struct Windows {
   Segments segments;
-  Board board;
+  TileState tile_state;
   Stretch* list;  // the first one of each window, and then the other one of each
   int64_t inner;
   bool reverse;
@@ -64,7 +64,7 @@ struct Windows {
   template <class Value>
   __device__ __forceinline__ uint64_t* word(int level, int64_t window, int64_t line) const {
     const int64_t lines = int64_t(strips / strips_of_outer) * inner;
-    return board.words + ((level * int64_t(windows) + window) * lines + line) * kTaggedWords<Value>;
+    return tile_state.words + ((level * int64_t(windows) + window) * lines + line) * kTaggedWords<Value>;
   }
 };
 

@@ -33,7 +33,7 @@ struct Job {
     const int64_t o = i / inner;
     return data + o * outer_bytes + (i - o * inner) * inner_bytes;
   }
-  __device__ __forceinline__ int64_t place(int64_t s) const { return segments.begin(s) + s; }
+  __device__ __forceinline__ int64_t work_index(int64_t s) const { return segments.begin(s) + s; }
 
   __device__ __forceinline__ Value* first_tile(int64_t line, int64_t window) const {
     return slots + (line * windows + window) * (log_tile + 2);

@@ -50,7 +50,7 @@ __device__ __forceinline__ int64_t first_from(const Job<S>& job, int64_t place) 
   int64_t low = 0, high = job.segments.count;
   while (low < high) {
     const int64_t middle = (low + high) >> 1;
-    if (job.place(middle) < place) low = middle + 1;
+    if (job.work_index(middle) < place) low = middle + 1;
     else high = middle;
   }
   return low;

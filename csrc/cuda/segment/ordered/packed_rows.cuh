@@ -56,7 +56,7 @@ __device__ __forceinline__ int64_t first_from_by_warp(const Job<S>& job, int64_t
   int64_t low = 0, high = job.segments.count;
   while (low < high) {
     const int64_t step = (high - low + 31) >> 5, at = low + lane * step;
-    const unsigned behind = __ballot_sync(kFullWarp, at >= high || job.place(at) >= place);
+    const unsigned behind = __ballot_sync(kFullWarp, at >= high || job.work_index(at) >= place);
     const int before = behind == 0 ? 32 : __ffs(int(behind)) - 1;  // lanes whose segment stands before the place
     if (before < 32) high = min(high, low + before * step);
     if (before > 0) low = low + (before - 1) * step + 1;

@@ -23,7 +23,7 @@ struct Tiles {
         line(pair % job.lines),
         s(pair / job.lines),
         n(job.segments.end(s) - job.segments.begin(s)),
-        window(job.place(s) >> job.log_tile) {}
+        window(job.work_index(s) >> job.log_tile) {}
 
   __device__ __forceinline__ int64_t whole() const { return n >> job.log_tile; }
   __device__ __forceinline__ bool several() const { return n > int64_t(1) << job.log_tile; }

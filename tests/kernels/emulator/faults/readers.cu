@@ -20,7 +20,7 @@ __global__ void read_given(cuda::reduce::Split split, cuda::reduce::Output out, 
   const unsigned line = blockIdx.x / split.tiles, tile = blockIdx.x - line * split.tiles;
   const unsigned whole = unsigned(split.length >> split.log_tile);
   if (threadIdx.x > 0) return;
-  const unsigned tag = cuda::launch_tag(cuda::launch_number(split.board));
+  const unsigned tag = cuda::launch_tag(cuda::launch_number(split.tile_state));
   if (tile < whole) cuda::reduce::publish_total(split, line, tile, totals[line * whole + tile], tag);
   else
     for (int k = 0; k < split.log_tile; k++)
@@ -45,8 +45,8 @@ std::string read(int64_t whole, int64_t rest, unsigned threads) {
   constexpr unsigned lines = 2;
   constexpr int log_tile = 3;
   cuda::reduce::Split split{(whole << log_tile) + rest, log_tile, lines, unsigned(whole + (rest != 0)), {}};
-  Buffer<uint64_t> board(2), words(lines * split.words_of_line());
-  split.board = {board, words};
+  Buffer<uint64_t> tile_state(2), words(lines * split.words_of_line());
+  split.tile_state = {tile_state, words};
   Buffer<float> totals(lines * whole), digits(log_tile), out(lines, -1);
   std::mt19937 random(1);
   for (float& x : totals) x = float(int(random() % 2000001) - 1000000) * std::exp2f(float(random() % 16));
