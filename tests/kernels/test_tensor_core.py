@@ -100,7 +100,7 @@ def test_chunks_over_blocks(variant: str, shape: tuple[int, int, int]) -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         got = tr.mm(a, b, torch.float32, variant=variant)
         torch.cuda.synchronize()
-    assert any("add_planes" in event.name for event in profile.events())
+    assert any("add_partials" in event.name for event in profile.events())
     chunks = [tr.mm(x, w, torch.float32, variant=variant) for x, w in zip(a.split(8192, 1), b.split(8192), strict=True)]
     total = chunks[0]
     for chunk in chunks[1:]:

@@ -42,7 +42,7 @@ __device__ __forceinline__ void copy_panel(T* panel, Factor<T>& factor) {
     for (int e = 0; e < kPanel / kThreads / 4; e++) {
       const int o = thread % (kTile / 4) * 4, k = thread / (kTile / 4) + e * (kThreads * 4 / kTile);
       T* const to = &panel[slot<ByEight>(o, k)];
-      if (factor.four(o, k)) cp_async<16>(to, factor.at(o, k));
+      if (factor.vec4(o, k)) cp_async<16>(to, factor.at(o, k));
       else
         for (int n = 0; n < 4; n++) copy_element(to + n, factor, o + n, k);
     }

@@ -10,7 +10,7 @@
 //          float16 and bfloat16 from 8.0 on: the steps of the tensor cores, as tensor_core says.
 // Needs:   7.5 and up; any layout.
 // See:     ordered/plan.cuh chooses the kernel by what stands in ordered/tuning.h; ordered/tile.cuh, tensor_float64.cuh
-//          and strip.cuh are the kernels; ordered/planes.cuh adds chunks that different blocks have multiplied.
+//          and skinny.cuh are the kernels; ordered/split_k.cuh adds chunks that different blocks have multiplied.
 #include "hopper/hopper.h"
 #include "ladder.h"
 #include "ordered/families.h"

@@ -23,7 +23,7 @@ struct Factor {
 
   __device__ __forceinline__ const T* at(int o, int k) const { return data + min(o, last) * across + k * down; }
   __device__ __forceinline__ T element(int o, int k) const { return k < depth ? *at(o, k) : padding; }
-  __device__ __forceinline__ bool four(int o, int k) const {
+  __device__ __forceinline__ bool vec4(int o, int k) const {
     return vectors && (along_k ? k + 3 < depth : k < depth && o + 3 <= last);
   }
   __device__ __forceinline__ void advance() { data += kDepth * down, depth -= kDepth; }
@@ -54,14 +54,14 @@ __device__ __forceinline__ int thread_anew() { return opaque(int(threadIdx.x)); 
 
 // The 16 bytes at p, in one access.
 template <class T>
-__device__ __forceinline__ void read_four(const T* p, T (&x)[4]) {
+__device__ __forceinline__ void read_vec4(const T* p, T (&x)[4]) {
   uint32_t words[4];
   load_words<16>(words, p);
 #pragma unroll
   for (int e = 0; e < 4; e++) x[e] = T(element<T>(words, e));
 }
 template <class T>
-__device__ __forceinline__ void write_four(T* p, const T (&x)[4]) {
+__device__ __forceinline__ void write_vec4(T* p, const T (&x)[4]) {
   uint32_t words[4];
   memcpy(words, x, 16);
   *reinterpret_cast<uint4*>(p) = {words[0], words[1], words[2], words[3]};
@@ -93,8 +93,8 @@ __device__ __forceinline__ void multiply_panels(const T* a_panel, const T* b_pan
     T x[kEach], y[kEach];
 #pragma unroll
     for (int e = 0; e < kEach; e += 4) {
-      read_four(&a_panel[slot<Swizzle>(index_in_tile(row, e), k)], reinterpret_cast<T(&)[4]>(x[e]));
-      read_four(&b_panel[slot<Swizzle>(index_in_tile(column, e), k)], reinterpret_cast<T(&)[4]>(y[e]));
+      read_vec4(&a_panel[slot<Swizzle>(index_in_tile(row, e), k)], reinterpret_cast<T(&)[4]>(x[e]));
+      read_vec4(&b_panel[slot<Swizzle>(index_in_tile(column, e), k)], reinterpret_cast<T(&)[4]>(y[e]));
     }
     add_outer_product(x, y, sums);
   }

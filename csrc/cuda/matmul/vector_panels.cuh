@@ -13,7 +13,7 @@ struct VectorPart {
 
   // body(e, o, k) with the first element of each four.
   template <class Body>
-  __device__ __forceinline__ void each_four(Body body) const {
+  __device__ __forceinline__ void for_each_vec4(Body body) const {
     const int thread = thread_anew();
 #pragma unroll
     for (int e = 0; e < 2; e++) {
@@ -22,8 +22,8 @@ struct VectorPart {
     }
   }
   __device__ __forceinline__ void load() {
-    each_four([&](int e, int o, int k) {
-      if (factor.four(o, k)) return read_four(factor.at(o, k), x[e]);
+    for_each_vec4([&](int e, int o, int k) {
+      if (factor.vec4(o, k)) return read_vec4(factor.at(o, k), x[e]);
 #pragma unroll
       for (int n = 0; n < 4; n++) x[e][n] = factor.along_k ? factor.element(o, k + n) : factor.element(o + n, k);
     });
@@ -31,8 +31,8 @@ struct VectorPart {
   }
   // Four neighbours along k go to four steps of the panel: it is transposed here.
   __device__ __forceinline__ void store(T* panel) const {
-    each_four([&](int e, int o, int k) {
-      if (!factor.along_k) return write_four(&panel[slot<Swizzle>(o, k)], x[e]);
+    for_each_vec4([&](int e, int o, int k) {
+      if (!factor.along_k) return write_vec4(&panel[slot<Swizzle>(o, k)], x[e]);
 #pragma unroll
       for (int n = 0; n < 4; n++) panel[slot<Swizzle>(o, k + n)] = x[e][n];
     });

@@ -16,13 +16,13 @@ inline constexpr int64_t kMapAlignment = 16, kMapStrides = int64_t(1)
                                                            << 40;  // bytes: of addresses and strides; beyond all
 
 // A tensor of `outer` matrices of `rows` rows of `columns` elements, which lie behind one another. Strides in elements.
-struct Rows {
+struct MatrixBatch {
   const void* data;
   int64_t columns, rows, outer;
   int64_t row_stride, outer_stride;
 };
 
 // The map of tiles of `tile_rows` (at most 256) rows of kTileRowBytes. What stands outside of the tensor is read as zeros.
-CUtensorMap map_of(const Rows& rows, Dtype dtype, int tile_rows);
+CUtensorMap map_of(const MatrixBatch& rows, Dtype dtype, int tile_rows);
 
 }  // namespace torch_reductions::cuda

@@ -31,17 +31,17 @@ __global__ void fan_kernel(ScanRows<Op, T> rows, const A* totals, unsigned parts
 template <class Op, class T>
 void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context, int threads) {
   using A = typename Op::Value;
-  const RowCut cut(rows.length, threads);
-  A* const totals = cut.parts > 1 ? workspace<A>(context, outer * cut.parts) : nullptr;
-  launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
-    launch(scan_parts_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * cut.parts,
-           cut.parts);
+  const RowConfig config(rows.length, threads);
+  A* const totals = config.parts > 1 ? workspace<A>(context, outer * config.parts) : nullptr;
+  launch_parts(outer, config.parts, [&](int64_t row, int64_t blocks) {
+    launch(scan_parts_kernel<Op, T>, blocks, config.threads, 0, context.stream, rows.from(row),
+           totals + row * config.parts, config.parts);
   });
-  if (cut.parts == 1) return;
-  scan(ScanRows<Op, A>{totals, totals, cut.parts, cut.parts, false, false}, outer, context, threads);
-  launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
-    launch(fan_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * cut.parts,
-           cut.parts);
+  if (config.parts == 1) return;
+  scan(ScanRows<Op, A>{totals, totals, config.parts, config.parts, false, false}, outer, context, threads);
+  launch_parts(outer, config.parts, [&](int64_t row, int64_t blocks) {
+    launch(fan_kernel<Op, T>, blocks, config.threads, 0, context.stream, rows.from(row), totals + row * config.parts,
+           config.parts);
   });
 }
 

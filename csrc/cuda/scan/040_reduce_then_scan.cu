@@ -31,18 +31,18 @@ __global__ void scan_parts_kernel(ScanRows<Op, T> rows, const A* totals, unsigne
 template <class Op, class T>
 void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context, int threads) {
   using A = typename Op::Value;
-  const RowCut cut(rows.length, threads);
-  A* const totals = cut.parts > 1 ? workspace<A>(context, outer * cut.parts) : nullptr;
-  if (cut.parts > 1) {
-    launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
-      launch(reduce_parts_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row),
-             totals + row * cut.parts, cut.parts);
+  const RowConfig config(rows.length, threads);
+  A* const totals = config.parts > 1 ? workspace<A>(context, outer * config.parts) : nullptr;
+  if (config.parts > 1) {
+    launch_parts(outer, config.parts, [&](int64_t row, int64_t blocks) {
+      launch(reduce_parts_kernel<Op, T>, blocks, config.threads, 0, context.stream, rows.from(row),
+             totals + row * config.parts, config.parts);
     });
-    scan(ScanRows<Op, A>{totals, totals, cut.parts, cut.parts, false, false}, outer, context, threads);
+    scan(ScanRows<Op, A>{totals, totals, config.parts, config.parts, false, false}, outer, context, threads);
   }
-  launch_parts(outer, cut.parts, [&](int64_t row, int64_t blocks) {
-    launch(scan_parts_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * cut.parts,
-           cut.parts);
+  launch_parts(outer, config.parts, [&](int64_t row, int64_t blocks) {
+    launch(scan_parts_kernel<Op, T>, blocks, config.threads, 0, context.stream, rows.from(row),
+           totals + row * config.parts, config.parts);
   });
 }
 

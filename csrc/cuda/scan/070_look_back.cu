@@ -84,9 +84,9 @@ __global__ void look_back_kernel(ScanRows<Op, T> rows, TileState tile_state, uns
   A values[kEach], total = Op::identity();
 #pragma unroll
   for (int i = 0; i < kEach; i++) {
-    A strip;
-    values[i] = Op::combine(total, block.scan(rows.load(row, begin + i * blockDim.x), strip));
-    total = Op::combine(total, strip);
+    A round_total;
+    values[i] = Op::combine(total, block.scan(rows.load(row, begin + i * blockDim.x), round_total));
+    total = Op::combine(total, round_total);
   }
 
   A base = Op::identity();
@@ -113,11 +113,12 @@ __global__ void look_back_kernel(ScanRows<Op, T> rows, TileState tile_state, uns
 
 void look_back(const ScanArgs& args, Context& context, int threads) {
   with_rows(args, context, [&]<class Op, class T>(const ScanRows<Op, T>& rows) {
-    const RowCut cut(args.length, threads, kEach);
-    const int64_t words = args.outer * cut.parts * 2 * kTaggedWords<typename Op::Value>;
-    const TileState tile_state = cut.parts > 1 ? context.tile_state(words) : TileState{};
-    launch_parts(args.outer, cut.parts, [&](int64_t row, int64_t blocks) {
-      launch(look_back_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), tile_state, cut.parts);
+    const RowConfig config(args.length, threads, kEach);
+    const int64_t words = args.outer * config.parts * 2 * kTaggedWords<typename Op::Value>;
+    const TileState tile_state = config.parts > 1 ? context.tile_state(words) : TileState{};
+    launch_parts(args.outer, config.parts, [&](int64_t row, int64_t blocks) {
+      launch(look_back_kernel<Op, T>, blocks, config.threads, 0, context.stream, rows.from(row), tile_state,
+             config.parts);
     });
   });
 }

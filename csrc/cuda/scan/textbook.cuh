@@ -31,10 +31,10 @@ struct ScanRows {
   }
   __device__ T& result(int64_t row, int64_t j) const { return output[row * results + (reverse ? results - 1 - j : j)]; }
   // Fold(0), which is 0 where the identity is -0.
-  __device__ void store_nothing(int64_t row) const { result(row, 0) = std::is_same_v<Op, Sum<A>> ? 0 : 1; }
+  __device__ void store_empty_value(int64_t row) const { result(row, 0) = std::is_same_v<Op, Sum<A>> ? 0 : 1; }
   // What element k and those before it make; nothing beyond the end.
   __device__ void store(int64_t row, int64_t k, A value) const {
-    if (exclusive && k == 0) store_nothing(row);
+    if (exclusive && k == 0) store_empty_value(row);
     if (k + exclusive < results) result(row, k + exclusive) = T(value);
   }
   // base stands before what is stored.
@@ -46,9 +46,9 @@ struct ScanRows {
 };
 
 template <class Op, class T>
-__global__ void nothing_kernel(ScanRows<Op, T> rows, int64_t outer) {
+__global__ void empty_value_kernel(ScanRows<Op, T> rows, int64_t outer) {
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (row < outer) rows.store_nothing(row);
+  if (row < outer) rows.store_empty_value(row);
 }
 
 // body(rows) with the types and operators of the textbook's rungs, and at least one element a row.
@@ -62,7 +62,7 @@ void with_rows(const ScanArgs& args, Context& context, Body body) {
                                args.exclusive,
                                args.reverse};
     if (args.length > 0) return body(rows);
-    launch(nothing_kernel<Op, T>, ceil_div(args.outer, 256), 256, 0, context.stream, rows, args.outer);
+    launch(empty_value_kernel<Op, T>, ceil_div(args.outer, 256), 256, 0, context.stream, rows, args.outer);
   };
   const auto with_type = [&]<class T>(std::type_identity<T> type) {
     switch (args.function) {
@@ -82,11 +82,11 @@ void with_rows(const ScanArgs& args, Context& context, Body body) {
 
 // Blocks of the given number of threads. 0 leaves it to the row: 128 where they cut it into up to 64 parts, then 256 and
 // 512, and 1024 for all longer rows.
-struct RowCut {
+struct RowConfig {
   int threads;
   int64_t parts;
 
-  RowCut(int64_t length, int given, int each = 1) : threads(given != 0 ? given : 128) {
+  RowConfig(int64_t length, int given, int each = 1) : threads(given != 0 ? given : 128) {
     while (given == 0 && threads < 32 * kMaxWarps && int64_t(64) * threads * each < length) threads *= 2;
     parts = ceil_div(length, int64_t(threads) * each);
   }

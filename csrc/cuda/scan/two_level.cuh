@@ -52,14 +52,14 @@ __global__ void scan_parts_kernel(ScanRows<Op, T> rows, const A* totals, int64_t
 template <template <class> class Warp, class Op, class T>
 void scan_two_level(const ScanRows<Op, T>& rows, int64_t outer, Context& context, int threads) {
   using A = typename Op::Value;
-  const RowCut cut(rows.length, threads, kItemsPerThread);
-  const int64_t part_length = ceil_div(cut.parts, kMaxParts) * kItemsPerThread * cut.threads;
+  const RowConfig config(rows.length, threads, kItemsPerThread);
+  const int64_t part_length = ceil_div(config.parts, kMaxParts) * kItemsPerThread * config.threads;
   const int64_t parts = ceil_div(rows.length, part_length);
   A* const totals = parts > 1 ? workspace<A>(context, outer * parts) : nullptr;
   if (parts > 1) {
     launch_parts(outer, parts, [&](int64_t row, int64_t blocks) {
-      launch(reduce_parts_kernel<Op, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * parts,
-             part_length, parts);
+      launch(reduce_parts_kernel<Op, T>, blocks, config.threads, 0, context.stream, rows.from(row),
+             totals + row * parts, part_length, parts);
     });
     launch_parts(outer, 1, [&](int64_t row, int64_t blocks) {
       launch(scan_totals_kernel<Warp<Op>>, blocks, ceil_div(parts, 32) * 32, 0, context.stream, totals + row * parts,
@@ -67,8 +67,8 @@ void scan_two_level(const ScanRows<Op, T>& rows, int64_t outer, Context& context
     });
   }
   launch_parts(outer, parts, [&](int64_t row, int64_t blocks) {
-    launch(scan_parts_kernel<Warp<Op>, T>, blocks, cut.threads, 0, context.stream, rows.from(row), totals + row * parts,
-           part_length, parts);
+    launch(scan_parts_kernel<Warp<Op>, T>, blocks, config.threads, 0, context.stream, rows.from(row),
+           totals + row * parts, part_length, parts);
   });
 }
 

@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   double* const ring = reinterpret_cast<double*>(memory);
   Pair* const totals = reinterpret_cast<Pair*>(ring + kStages * kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
-  const bool to_plane = job.planes != nullptr;
+  const bool to_partials = job.partials != nullptr;
 
   const TileCoord<T, Shape> coord(job, blockIdx.x);
   const int stages = (coord.depth + kDepth - 1) / kDepth;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   }
   constexpr int kChunkStages = kProductChunk / kDepth;
   const int issuing_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are asked for
-  if (stages > kChunkStages && !to_plane) {
+  if (stages > kChunkStages && !to_partials) {
 #pragma unroll 1
     for (int pair_index = 0; pair_index < kPairs; pair_index++)
       totals[pair_index * Shape::kThreads] = {-0., -0.};  // -0 + x is x
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 #pragma unroll 1
   for (int chunk = 0;; chunk++) {
     const int end = min(stages, stage + kChunkStages);
-    const bool folds = chunk > 0 && !to_plane;
+    const bool folds = chunk > 0 && !to_partials;
     if (folds) {  // while other warps multiply
 #pragma unroll
       for (int pair_index = 0; pair_index < kPairs; pair_index++) {
@@ -221,20 +221,20 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     }
 #pragma unroll 1
     while (stage < end) multiply_stage(std::false_type());
-    if (stage < stages && !to_plane) continue;
+    if (stage < stages && !to_partials) continue;
 
     // Made again, or the loop would keep registers for it.
     const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
     const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
-    double* const plane = job.planes + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
+    double* const partial = job.partials + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
     const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
     const int lines_a = lines_of(args.m), lines_b = lines_of(args.n);
     const auto is_own = [&](int row, int column) {
       return row < lines_a && row >= first_row && column < lines_b && column >= first_column;
     };
     if (job.direct) {
-      double* const to = (to_plane ? plane : static_cast<double*>(args.output)) + start;
-      const double alpha = to_plane ? 1 : args.alpha;
+      double* const to = (to_partials ? partial : static_cast<double*>(args.output)) + start;
+      const double alpha = to_partials ? 1 : args.alpha;
 #pragma unroll
       for (int pair_index = 0; pair_index < kPairs; pair_index++) {
         Pair pair{sum_at(pair_index, 0), sum_at(pair_index, 1)};
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 #pragma unroll
         for (int v = 0; v < 2; v++) {
           if (!is_own(row, column + v)) continue;
-          if (to_plane) plane[start + row * args.n + column + v] = pair.element[v];
+          if (to_partials) partial[start + row * args.n + column + v] = pair.element[v];
           else store_product<double>(args, here.batch, here.i + row, here.j + column + v, pair.element[v]);
         }
       }

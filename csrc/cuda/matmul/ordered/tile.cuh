@@ -19,7 +19,7 @@ struct TileJob {
   // Of chunks `first` to `last` a block multiplies `run`. Where that is not all of k, each one's values go to a plane.
   int64_t first, last, run;
   bool direct;  // from registers to memory, 16 aligned bytes at a time; or else by way of shared memory, one by one
-  ProductOf<T>* planes;
+  ProductOf<T>* partials;
 };
 
 template <class T, class Shape, Layout A, Layout B>
@@ -236,18 +236,18 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         multiply(0);
       }
     }
-    const bool to_plane = job.planes != nullptr, leaves = ends || to_plane;
+    const bool to_partials = job.partials != nullptr, leaves = ends || to_partials;
     if (!leaves || !job.direct) {
 #pragma unroll
       for (int i = 0; i < TM; i++)
 #pragma unroll
         for (int j = 0; j < TN / kV; j++) {
           Vector total;
-          if (done > 0 && !to_plane) total = totals[(i * (TN / kV) + j) * kThreads];
+          if (done > 0 && !to_partials) total = totals[(i * (TN / kV) + j) * kThreads];
 #pragma unroll
           for (int v = 0; v < kV; v++) {
             const P sum = sums[i][j * kV + v];
-            total.element[v] = done > 0 && !to_plane ? total.element[v] + sum : sum;
+            total.element[v] = done > 0 && !to_partials ? total.element[v] + sum : sum;
           }
           totals[(i * (TN / kV) + j) * kThreads] = total;
         }
@@ -256,22 +256,22 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
       // Made again, or the loop would keep registers for it.
       const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
       const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
-      P* const plane = job.planes + (here.chunk - job.first + done) * args.batch * args.m * args.n;
+      P* const partial = job.partials + (here.chunk - job.first + done) * args.batch * args.m * args.n;
       const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
       if (job.direct) {
-        P* const to = (to_plane ? plane : static_cast<P*>(args.output)) + start;
-        const P alpha = to_plane ? P(1) : P(args.alpha);
+        P* const to = (to_partials ? partial : static_cast<P*>(args.output)) + start;
+        const P alpha = to_partials ? P(1) : P(args.alpha);
 #pragma unroll
         for (int i = 0; i < TM; i++) {
           if (row_of(i) >= lines_a || row_of(i) < first_row) continue;
 #pragma unroll
           for (int j = 0; j < TN / kV; j++) {
             Vector values;
-            if (done > 0 && !to_plane) values = totals[(i * (TN / kV) + j) * kThreads];
+            if (done > 0 && !to_partials) values = totals[(i * (TN / kV) + j) * kThreads];
 #pragma unroll
             for (int v = 0; v < kV; v++) {
               const P sum = sums[i][j * kV + v];
-              values.element[v] = done > 0 && !to_plane ? values.element[v] + sum : sum;
+              values.element[v] = done > 0 && !to_partials ? values.element[v] + sum : sum;
               if constexpr (std::is_floating_point_v<P>) values.element[v] *= alpha;  // by 1 changes nothing
             }
             if (column_of(j) < lines_b && column_of(j) >= first_column)
@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 #pragma unroll
           for (int v = 0; v < kV; v++) {
             if (column + v >= lines_b || column + v < first_column) continue;
-            if (to_plane) plane[start + row * args.n + column + v] = values.element[v];
+            if (to_partials) partial[start + row * args.n + column + v] = values.element[v];
             else store_product<Out>(args, here.batch, here.i + row, here.j + column + v, values.element[v]);
           }
         }

@@ -26,27 +26,27 @@ struct DmmaTile : Tile<128, 128, 2, 4, 1, 1, 170> {};  // of float64 on tensor c
 template <class T>
 struct Tuning {  // of elements that are widened on their way in
   using Tiles = List<SmallTile>;
-  static constexpr bool kStrips = false;
+  static constexpr bool kSkinny = false;
 };
 template <>
 struct Tuning<float> {
   using Tiles = List<LargeTile, MiddleTile, SmallTile>;
-  static constexpr bool kStrips = true;
+  static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<uint32_t> {  // half the rate of float's: more threads a block gain nothing
   using Tiles = List<MiddleTile, SmallTile>;
-  static constexpr bool kStrips = true;
+  static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<double> {
   using Tiles = List<DmmaTile, WideTile, SmallTile>;
-  static constexpr bool kStrips = true;
+  static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<uint64_t> {
   using Tiles = List<SmallTile>;
-  static constexpr bool kStrips = true;
+  static constexpr bool kSkinny = true;
 };
 
 // A tile's stages hold so much of k, and so many are on their way or read. They hold half in square tiles where the rows
@@ -59,9 +59,9 @@ HOST_DEVICE constexpr int tile_stages(int bytes, int threads, bool halved) {
 inline constexpr int kBurst = 5;  // copies that a thread asks for together, between its multiplications
 
 // A strip is 32 results wide, one a lane, and at most so many rows high; a stage holds so much of k.
-inline constexpr int kStripDepth = 32, kStripRows = 16;
-HOST_DEVICE constexpr int strip_stages(int rows) { return rows == 4 ? 4 : 3; }
-HOST_DEVICE constexpr int strip_warps(int bytes) { return 64 / bytes; }  // of a block at most, each with a chunk
+inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 16;
+HOST_DEVICE constexpr int skinny_stages(int rows) { return rows == 4 ? 4 : 3; }
+HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // of a block at most, each with a chunk
 
 // What a block costs to start, as products of float32 that a multiprocessor would compute.
 inline constexpr double kBlockStart = 1e5;

@@ -121,10 +121,10 @@ __device__ __forceinline__ void store_sums(const TensorProduct& product, const T
   const int64_t first_column = int64_t(coord.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   Sum* const out = static_cast<Sum*>(shared) + warp * (16 * Tile::kOutStride);
 #pragma unroll 1
-  for (int strip = 0; strip < Down; strip++) {
+  for (int row_tile = 0; row_tile < Down; row_tile++) {
 #pragma unroll
     for (int i = 0; i < Down; i++) {
-      if (i != strip) continue;  // registers have no index at run time
+      if (i != row_tile) continue;  // registers have no index at run time
 #pragma unroll
       for (int j = 0; j < Across * 4; j++)
         out[(lane / 4 + j / 2 % 2 * 8) * Tile::kOutStride + j / 4 * 8 + lane % 4 * 2 + j % 2] = sums[i][j / 4][j % 4];
@@ -133,7 +133,7 @@ __device__ __forceinline__ void store_sums(const TensorProduct& product, const T
 #pragma unroll 1
     for (int at = lane; at < 16 * kVectors; at += 32) {
       const int row = at / kVectors, column = at % kVectors * 4;
-      const int64_t to_row = first_row + strip * 16 + row, to_column = first_column + column;
+      const int64_t to_row = first_row + row_tile * 16 + row, to_column = first_column + column;
       if (to_row >= product.height) break;
       const auto vector = *reinterpret_cast<const AlignedVector<Sum, 4>*>(out + row * Tile::kOutStride + column);
       const int64_t there = product.width - to_column;

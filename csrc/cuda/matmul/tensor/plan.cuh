@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "../../../common/ceil_div.h"
-#include "../ordered/planes.cuh"
+#include "../ordered/split_k.cuh"
 #include "narrow.cuh"
 #include "tensor_core.h"
 
@@ -81,14 +81,14 @@ void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
 
 // k whole, or cut into its chunks over blocks.
 template <class T, class Tile>
-void launch_pieces(TensorProduct product, bool cut, Context& context) {
+void launch_pieces(TensorProduct product, bool split_k, Context& context) {
   product.batches = unsigned(product.args.batch);
   product.first = 0, product.piece = product.args.k;
   if constexpr (!std::is_integral_v<T>) {
-    if (cut) {
+    if (split_k) {
       const MatmulArgs args = product.args;
-      const auto multiply = [&](int64_t first, int64_t count, float* planes) {
-        product.args.output = planes;
+      const auto multiply = [&](int64_t first, int64_t count, float* partials) {
+        product.args.output = partials;
         product.first = first * kTensorChunk;
         launch_tiles<T, Tile>(product, count, context);
       };
@@ -117,11 +117,11 @@ void launch_product(const MatmulArgs& args, Context& context) {
   product.vectors =
       !product.transposed && args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % (4 * size_t(out)) == 0;
   const int64_t processors = multiprocessors(context.device);
-  const bool may_cut = !std::is_integral_v<T> && args.k > kTensorChunk;
+  const bool may_split_k = !std::is_integral_v<T> && args.k > kTensorChunk;
   const auto start = [&]<class Tile>(std::type_identity<Tile>) {
-    const bool cut =
-        may_cut && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
-    launch_pieces<T, Tile>(product, cut, context);
+    const bool split_k =
+        may_split_k && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
+    launch_pieces<T, Tile>(product, split_k, context);
   };
   if (product.width <= 8) start(std::type_identity<NarrowTensorTile<8>>());
   else if (product.width <= kNarrow) start(std::type_identity<NarrowTensorTile<kNarrow>>());

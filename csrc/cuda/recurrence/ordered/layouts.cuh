@@ -29,7 +29,7 @@ struct RecurrenceLines {
 
 // Strips of 2^log_lines lines, one a lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take
 // the next ones.
-struct Cut {
+struct LineConfig {
   int log_lines, log_block, log_warps;
   int run_bytes;             // one by one, from run to run in shared memory: the lanes' elements meet different banks
   FastDivmod groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
@@ -74,27 +74,27 @@ struct WarpLayout {
   static constexpr int Run = 64 / int(sizeof(T)), Part = kStepsOfPart, Parts = Run / Part;
 
   const RecurrenceLines& lines;
-  const Cut& cut;
+  const LineConfig& config;
   char* memory;  // of a tile: a warp's gates, then its tokens, then the next warp's
 
   __device__ __forceinline__ static int lane() { return threadIdx.x & 31; }
-  __device__ __forceinline__ int log_lines() const { return LogLines < 0 ? cut.log_lines : LogLines; }
+  __device__ __forceinline__ int log_lines() const { return LogLines < 0 ? config.log_lines : LogLines; }
   __device__ __forceinline__ int column() const { return lane() & ((1 << log_lines()) - 1); }
   __device__ __forceinline__ bool leads() const { return LogLines == 5 || lane() < 1 << log_lines(); }
   __device__ __forceinline__ int warp_of_strip() const {
-    return (threadIdx.x >> 5) & (Carried ? ~0 : (1 << cut.log_warps) - 1);
+    return (threadIdx.x >> 5) & (Carried ? ~0 : (1 << config.log_warps) - 1);
   }
   __device__ __forceinline__ unsigned strip(TileCoord coord) const {
     if (Carried) return coord.group;
-    return (coord.group << (cut.log_block - cut.log_warps)) + (threadIdx.x >> (5 + cut.log_warps));
+    return (coord.group << (config.log_block - config.log_warps)) + (threadIdx.x >> (5 + config.log_warps));
   }
 
   __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
     const int64_t line = (int64_t(strip(coord)) << log_lines()) + column();
-    const int64_t warp = (int64_t(coord.tile) << cut.log_warps) + warp_of_strip();
+    const int64_t warp = (int64_t(coord.tile) << config.log_warps) + warp_of_strip();
     const int64_t start = ((warp << (5 - log_lines())) + (lane() >> log_lines())) * Run;
     if (LogLines == 0) return {line, start, line < lines.count, line, 0, unsigned(line)};
-    const int64_t outer = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : cut.inner.div(unsigned(line));
+    const int64_t outer = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : config.inner.div(unsigned(line));
     return {line, start, line < lines.count, outer, line - outer * lines.inner, unsigned(line)};
   }
   __device__ __forceinline__ int within(int64_t left) const { return left <= 0 ? 0 : left < Run ? int(left) : Run; }
@@ -126,17 +126,17 @@ struct WarpLayout {
 template <class T, bool Carried>
 struct SideBySide : WarpLayout<T, 5, Carried> {
   using Base = WarpLayout<T, 5, Carried>;
-  using Base::lines, Base::cut, Base::Run, Base::Part, Base::lane;
+  using Base::lines, Base::config, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
   using typename Base::Value;
   static constexpr int kRow = 32 * int(sizeof(T)), kBytes = Run * kRow;
-  static constexpr int kLanes = kRow / 16, kRows = 32 / kLanes;        // a row's lanes; rows that a warp copies at once
-  static HOST_DEVICE int bytes_of_warp(const Cut&) { return kBytes; }  // of gates or of tokens
+  static constexpr int kLanes = kRow / 16, kRows = 32 / kLanes;  // a row's lanes; rows that a warp copies at once
+  static HOST_DEVICE int bytes_of_warp(const LineConfig&) { return kBytes; }  // of gates or of tokens
 
   // Of a line beyond the last one outer and inner are those of none.
   __device__ __forceinline__ RunCoord run_coord_of(unsigned line, TileCoord coord) const {
-    const unsigned outer = cut.inner.div(line), inner = line - outer * cut.inner.divisor;
-    const int start = ((int(coord.tile) << cut.log_warps) + Base::warp_of_strip()) * Run;
+    const unsigned outer = config.inner.div(line), inner = line - outer * config.inner.divisor;
+    const int start = ((int(coord.tile) << config.log_warps) + Base::warp_of_strip()) * Run;
     return {line, start, line < unsigned(lines.count), outer, inner, line};
   }
   __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
@@ -227,7 +227,7 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
   static constexpr int E = 16 / int(sizeof(T)), Vectors = Run / E;  // elements of a vector; vectors of a run
   static constexpr int kAll = 32 * Run, kBytes = 32 * 64;
   static_assert(Vectors == 4);
-  static HOST_DEVICE int bytes_of_warp(const Cut&) { return kBytes; }
+  static HOST_DEVICE int bytes_of_warp(const LineConfig&) { return kBytes; }
 
   __device__ __forceinline__ char* gates() const { return this->gates_of_warp(kBytes); }
   __device__ __forceinline__ char* tokens() const { return this->tokens_of_warp(kBytes); }
@@ -328,14 +328,14 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
 template <class T, bool Carried>
 struct Strided : WarpLayout<T, -1, Carried> {
   using Base = WarpLayout<T, -1, Carried>;
-  using Base::lines, Base::cut, Base::Run, Base::Part, Base::lane;
+  using Base::lines, Base::config, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
   using typename Base::Value;
 
-  static HOST_DEVICE int bytes_of_warp(const Cut& cut) { return cut.runs() * cut.run_bytes; }
-  __device__ __forceinline__ int row_bytes() const { return int(sizeof(T)) << cut.log_lines; }
+  static HOST_DEVICE int bytes_of_warp(const LineConfig& config) { return config.runs() * config.run_bytes; }
+  __device__ __forceinline__ int row_bytes() const { return int(sizeof(T)) << config.log_lines; }
   __device__ __forceinline__ char* mine() const {  // gates; the tokens lie behind those of the warp
-    return this->gates_of_warp(bytes_of_warp(cut)) + (lane() >> cut.log_lines) * cut.run_bytes +
+    return this->gates_of_warp(bytes_of_warp(config)) + (lane() >> config.log_lines) * config.run_bytes +
            this->column() * int(sizeof(T));
   }
   __device__ __forceinline__ void copy_in(char* to, const char* from, int64_t step, int count) const {
@@ -356,10 +356,10 @@ struct Strided : WarpLayout<T, -1, Carried> {
     const auto of = [&](const char* data, const Strides& strides, int space) {
       copy_in(mine() + space, data + Base::at(p, p.start, strides), strides.length, count);
     };
-    of(lines.gates, lines.gate_bytes, 0), of(lines.tokens, lines.token_bytes, bytes_of_warp(cut));
+    of(lines.gates, lines.gate_bytes, 0), of(lines.tokens, lines.token_bytes, bytes_of_warp(config));
   }
   __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
-    const char *g = mine() + j * Part * row_bytes(), *t = g + bytes_of_warp(cut);
+    const char *g = mine() + j * Part * row_bytes(), *t = g + bytes_of_warp(config);
 #pragma unroll
     for (int i = 0; i < Part; i++) x[i] = {Base::read(g + i * row_bytes()), Base::read(t + i * row_bytes())};
   }

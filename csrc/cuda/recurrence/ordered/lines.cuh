@@ -26,7 +26,7 @@ struct LineTiles {
   static constexpr int Warps = 1 << kLogLineWarps, Columns = Layout::kColumns;
   // What a block has beside its tiles. kept[k]: the 2^k tiles before this one, where its number has bit k; before_all:
   // the fold of all tiles before this one.
-  struct Beside {
+  struct TempStorage {
     Value warp_totals[Carried ? kBuffers : 1][Warps][Columns];
     Value kept[Carried ? kLineRadix * kMaxLevels : 1][Columns];
     Value before_all[Columns];
@@ -34,23 +34,25 @@ struct LineTiles {
 
   Layout layout;
   const RecurrenceLines& lines;
-  const Cut& cut;
+  const LineConfig& config;
   const Carry<kLineRadix>& carry;
   char* const buffers;
-  Beside& beside;
-  Value (*warp_total)[Columns] = beside.warp_totals[0];  // of the tile in use
+  TempStorage& storage;
+  Value (*warp_total)[Columns] = storage.warp_totals[0];  // of the tile in use
 
-  static HOST_DEVICE int tile_bytes(const Cut& cut) { return 2 * Layout::bytes_of_warp(cut) << cut.log_block; }
+  static HOST_DEVICE int tile_bytes(const LineConfig& config) {
+    return 2 * Layout::bytes_of_warp(config) << config.log_block;
+  }
   __device__ __forceinline__ void use(unsigned n) {
-    layout.memory = buffers + n % kBuffers * tile_bytes(cut);
-    warp_total = beside.warp_totals[n % kBuffers];
+    layout.memory = buffers + n % kBuffers * tile_bytes(config);
+    warp_total = storage.warp_totals[n % kBuffers];
   }
 
   __device__ __forceinline__ int column() const { return layout.column(); }
   __device__ __forceinline__ bool leads() const { return layout.leads(); }
   __device__ __forceinline__ TileCoord coord(unsigned number) const {  // strips side by side in time
-    const unsigned tile = cut.groups.div(number);
-    return {number - tile * cut.groups.divisor, tile};
+    const unsigned tile = config.groups.div(number);
+    return {number - tile * config.groups.divisor, tile};
   }
   __device__ __forceinline__ void prefetch(TileCoord coord) const
     requires requires(const Layout& l) { l.prefetch(coord); }
@@ -94,7 +96,7 @@ struct LineTiles {
     if (threadIdx.x + 32 < blockDim.x) return;
     const RunCoord p = layout.run_coord(coord);
     if (!leads() || !p.exists) return;
-    Value v = block_of<Op>([&](int i) { return warp_total[i][column()]; }, cut.log_block);
+    Value v = block_of<Op>([&](int i) { return warp_total[i][column()]; }, config.log_block);
     carry.publish(0, coord.tile, p.column, v, tag);
     unsigned at = coord.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kLineRadix) {
@@ -117,7 +119,7 @@ struct LineTiles {
       if (d == 0) continue;
       Value got[7];
       await(got, level, at - d, d, p.column, tag);
-      auto* const to = &beside.kept[kLineRadix * level];
+      auto* const to = &storage.kept[kLineRadix * level];
       if (d & 4) to[2][column()] = tree<Op, 4>(got);
       if (d & 2) to[1][column()] = d & 4 ? Op::combine(got[4], got[5]) : Op::combine(got[0], got[1]);
       if (d & 1) to[0][column()] = d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0]);
@@ -135,7 +137,7 @@ struct LineTiles {
     const int ones = __ffs(int(~tile)) - 1;
 #pragma unroll 1
     for (int level = carry.levels - 1; level >= 0; level--) {
-      const auto* const digit = &beside.kept[kLineRadix * level];
+      const auto* const digit = &storage.kept[kLineRadix * level];
       const unsigned bits = tile >> (kLineRadix * level);
 #pragma unroll
       for (int k = kLineRadix - 1; k >= 0; k--) {
@@ -144,7 +146,7 @@ struct LineTiles {
       }
     }
 #pragma unroll 1
-    for (int k = 0; k < ones; k++) own = Op::combine(beside.kept[k][column()], own);
+    for (int k = 0; k < ones; k++) own = Op::combine(storage.kept[k][column()], own);
     rest.append(own);
     a.last = rest.value;
     return a;
@@ -153,11 +155,11 @@ struct LineTiles {
   // By the first warp of a strip: each warp's total becomes the fold of all up to its end.
   __device__ __forceinline__ void scan_warps(unsigned tile) const {
     auto* const total = warp_total + (threadIdx.x >> 5);
-    const int warps = 1 << cut.log_warps;
+    const int warps = 1 << config.log_warps;
     Around all;
     if constexpr (Carried) {
-      all = around_tile(tile, block_of<Op>([&](int i) { return total[i][column()]; }, cut.log_warps));
-      beside.before_all[column()] = all.before.value;
+      all = around_tile(tile, block_of<Op>([&](int i) { return total[i][column()]; }, config.log_warps));
+      storage.before_all[column()] = all.before.value;
     }
     Value x[Warps];
 #pragma unroll
@@ -171,7 +173,7 @@ struct LineTiles {
 
   __device__ __forceinline__ Around around(TileCoord coord, const RunCoord& p, Value total) const {
     const int warp = layout.warp_of_strip();
-    if (Carried || cut.log_warps > 0) {
+    if (Carried || config.log_warps > 0) {
       if (warp == 0 && leads() && p.exists) scan_warps(coord.tile);
       __syncthreads();
     } else {
@@ -181,7 +183,7 @@ struct LineTiles {
     const auto* const upto = &warp_total[threadIdx.x >> 5][column()];
     a.last = *upto;
     if (warp > 0) a.before.append(*(upto - Columns));
-    else if (Carried && coord.tile > 0 && p.exists) a.before.append(beside.before_all[column()]);
+    else if (Carried && coord.tile > 0 && p.exists) a.before.append(storage.before_all[column()]);
     if constexpr (Layout::kLogLines < 5) {
       const int lane = threadIdx.x & 31, log_lines = layout.log_lines();
       Value left[5];
@@ -230,14 +232,14 @@ struct LineTiles {
 
 template <class Layout>
 __global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
-    recur_lines(const __grid_constant__ RecurrenceLines lines, const __grid_constant__ Cut cut, unsigned work,
+    recur_lines(const __grid_constant__ RecurrenceLines lines, const __grid_constant__ LineConfig config, unsigned work,
                 const __grid_constant__ Carry<kLineRadix> carry) {
   using Tiles = LineTiles<Layout>;
-  __shared__ typename Tiles::Beside beside;
+  __shared__ typename Tiles::TempStorage storage;
   char* const buffers = reinterpret_cast<char*>(memory);
-  Tiles tiles{{{lines, cut, buffers}}, lines, cut, carry, buffers, beside};
+  Tiles tiles{{{lines, config, buffers}}, lines, config, carry, buffers, storage};
   if constexpr (Layout::kCarried) scan_carried(tiles, carry.tile_state, work);
-  else scan_alone(tiles, cut.log_warps > 0);
+  else scan_alone(tiles, config.log_warps > 0);
 }
 
 }  // namespace torch_reductions::cuda::recurrence

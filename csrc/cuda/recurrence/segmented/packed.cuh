@@ -70,7 +70,7 @@ struct RecurrenceJob {
     return {opaque(reinterpret_cast<T*>(output) + at), (reverse ? -step : step) * inner};
   }
 
-  __device__ __forceinline__ Value nothing() const { return {}; }
+  __device__ __forceinline__ Value empty_value() const { return {}; }
 
   // The states that the steps make of the initial one of the segment that `position` lies in.
   template <int R>

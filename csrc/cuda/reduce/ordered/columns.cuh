@@ -37,9 +37,9 @@ struct Columns {
 };
 
 // A block takes `width` groups and 2^log_height runs of 2^log_run elements of each.
-struct Cut {
+struct ColumnConfig {
   int width, log_height, log_run;
-  unsigned strips;  // blocks side by side
+  unsigned blocks_across;  // blocks side by side
 };
 
 // v[0 .. V) folded over 2^Log elements.
@@ -177,15 +177,16 @@ __device__ __forceinline__ void merge_runs(typename Op::Value* table, typename O
 // of n is set. table: a value for each thread and column; digits follow it.
 template <int V, bool Staged, class S>
 __device__ __forceinline__ typename S::Value* column_fold(const S& source, const char* p, int64_t step, int64_t n,
-                                                          int64_t index, int groups, const Cut& cut, uint4* memory) {
+                                                          int64_t index, int groups, const ColumnConfig& config,
+                                                          uint4* memory) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   constexpr int LogR = kLogBatch<S, V, Staged>, Levels = kLogMaxRun<S, V> - LogR + 1;
-  const int log_run = cut.log_run;
-  const int y = threadIdx.x / cut.width, column = (threadIdx.x - y * cut.width) * V, pitch = cut.width * V;
+  const int log_run = config.log_run;
+  const int y = threadIdx.x / config.width, column = (threadIdx.x - y * config.width) * V, pitch = config.width * V;
   const int whole = int(n >> log_run);  // complete runs
   Value* const table = reinterpret_cast<Value*>(memory);
-  Value* const digit = table + (pitch << cut.log_height);
+  Value* const digit = table + (pitch << config.log_height);
   const auto finish_run = [&](Value(&wait)[Levels][V], int count) {
     const bool complete = count == 1 << log_run;
     static_for<Levels>([&](auto l) {
@@ -197,7 +198,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
       column_tail<S, V, LogR - 1>(source, complete ? table + y * pitch + column - log_run * pitch : digit + column,
                                   pitch, p, count & ((1 << LogR) - 1), step, index);
   };
-  if (Staged || y < 1 << cut.log_height) {  // every warp of a ring has a run
+  if (Staged || y < 1 << config.log_height) {  // every warp of a ring has a run
     Value wait[Levels][V];
     const int64_t first = int64_t(y) << log_run;
     const int64_t left = n - first;
@@ -219,7 +220,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
     finish_run(wait, count);
   }
   __syncthreads();
-  merge_runs<V, Op>(table, digit, cut.width, cut.log_height, log_run, whole);
+  merge_runs<V, Op>(table, digit, config.width, config.log_height, log_run, whole);
   return digit;
 }
 
@@ -229,22 +230,24 @@ inline constexpr int kColumnThreads = !Staged && S::kBytes >= 4 && V * sizeof(ty
 // A block takes a chunk (a tile of the lines) of a strip.
 template <class S, int V, bool Staged>
 __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
-    columns(S source, Columns columns, Output out, Cut cut, Split split) {
+    columns(S source, Columns columns, Output out, ColumnConfig config, Split split) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   const bool several = split.tiles > 1;
-  const unsigned workers = cut.strips * split.tiles;
+  const unsigned workers = config.blocks_across * split.tiles;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
-  const unsigned tile = blockIdx.x / cut.strips, strip = blockIdx.x - tile * cut.strips;  // strips side by side in time
-  const int y = threadIdx.x / cut.width, x = threadIdx.x - y * cut.width, pitch = cut.width * V;
-  const int64_t group = int64_t(strip) * cut.width + x, left_groups = columns.groups - int64_t(strip) * cut.width;
+  const unsigned tile = blockIdx.x / config.blocks_across,
+                 column_block = blockIdx.x - tile * config.blocks_across;  // strips side by side in time
+  const int y = threadIdx.x / config.width, x = threadIdx.x - y * config.width, pitch = config.width * V;
+  const int64_t group = int64_t(column_block) * config.width + x,
+                left_groups = columns.groups - int64_t(column_block) * config.width;
   const bool inside = group < columns.groups;
   const char* p = columns.group(inside ? group : columns.groups - 1);  // beyond the last group: the last one again
   const int64_t start = int64_t(tile) << split.log_tile, full = int64_t(1) << split.log_tile;
   const int64_t left = split.length - start, n = left < full ? left : full;
   const int groups = left_groups < 32 ? int(left_groups) : 32;
   const Value* const digit = column_fold<V, Staged>(source, p + start * columns.length_bytes, columns.length_bytes, n,
-                                                    start, groups, cut, memory);
+                                                    start, groups, config, memory);
   if (!several) {
     if (y == 0 && inside)
 #pragma unroll
@@ -253,14 +256,15 @@ __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
     return;
   }
   const unsigned tag = launch_tag(launch_number(split.tile_state));
-  const int existing = left_groups < cut.width ? int(left_groups) * V : pitch;
+  const int existing = left_groups < config.width ? int(left_groups) * V : pitch;
   if (n == full) {
     for (int i = threadIdx.x; i < existing; i += blockDim.x)
-      publish_total(split, int64_t(strip) * pitch + i, tile, digit[split.log_tile * pitch + i], tag);
+      publish_total(split, int64_t(column_block) * pitch + i, tile, digit[split.log_tile * pitch + i], tag);
   } else {
     for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set))
       for (int i = threadIdx.x; i < existing; i += blockDim.x)
-        publish_digit(split, int64_t(strip) * pitch + i, highest_bit(set), digit[highest_bit(set) * pitch + i], tag);
+        publish_digit(split, int64_t(column_block) * pitch + i, highest_bit(set), digit[highest_bit(set) * pitch + i],
+                      tag);
   }
 }
 

@@ -158,20 +158,21 @@ class Plan {
   // many runs as threads can take.
   void few_columns() {
     const int64_t size = sizeof(T), inner = args_.inner;
-    FewCut cut{int(inner), 0, 0};
-    const auto log_step = [&] { return log2_of(few_rows(sizeof(T))) + cut.log_height; };
-    while (inner << (cut.log_height + 1) <= kFewThreads && int64_t(1) << log_step() < args_.length) cut.log_height++;
+    FewColumnsConfig config{int(inner), 0, 0};
+    const auto log_step = [&] { return log2_of(few_rows(sizeof(T))) + config.log_height; };
+    while (inner << (config.log_height + 1) <= kFewThreads && int64_t(1) << log_step() < args_.length)
+      config.log_height++;
     const auto tiles = [&](int log_tile) { return args_.outer * ceil_div(args_.length, int64_t(1) << log_tile); };
-    while (cut.log_steps < kLogMaxSteps && int64_t(1) << (log_step() + cut.log_steps) < args_.length &&
-           tiles(log_step() + cut.log_steps + 1) >= sms_ * 8)
-      cut.log_steps++;
-    const int log_tile = log_step() + cut.log_steps;
+    while (config.log_steps < kLogMaxSteps && int64_t(1) << (log_step() + config.log_steps) < args_.length &&
+           tiles(log_step() + config.log_steps + 1) >= sms_ * 8)
+      config.log_steps++;
+    const int log_tile = log_step() + config.log_steps;
     const Split split = this->split(args_.length, log_tile, args_.outer * inner);
-    const unsigned threads = unsigned(ceil_div(inner << cut.log_height, 32) * 32);
-    const size_t staged = cut.stage_bytes(size) + (inner << cut.log_height) * sizeof(Value),
-                 ragged = inner * ((1 << cut.log_height) + log_tile + 1) * sizeof(Value);
+    const unsigned threads = unsigned(ceil_div(inner << config.log_height, 32) * 32);
+    const size_t staged = config.stage_bytes(size) + (inner << config.log_height) * sizeof(Value),
+                 ragged = inner * ((1 << config.log_height) + log_tile + 1) * sizeof(Value);
     launch(&reduce::few_columns<S>, args_.outer * split.tiles + split.readers(threads), threads, max(staged, ragged),
-           context_.stream, source_, data(), args_.outer_stride * size, out_, cut, split);
+           context_.stream, source_, data(), args_.outer_stride * size, out_, config, split);
   }
 
   // As many runs as the length feeds, 32 results or more side by side, and no more tiles than it takes to keep every
@@ -182,68 +183,70 @@ class Plan {
     const int64_t groups = args_.outer * args_.inner / V, length = args_.length;
     const int64_t busy = max(1, sms_ * 9 / 10);  // blocks
     const int64_t bytes_a_block = args_.outer * args_.inner * length * int64_t(sizeof(T)) / busy;
-    Cut cut{};
+    ColumnConfig config{};
     // The widest strip, of 128 to 32 columns, that gives every multiprocessor one. Where none does, the length is cut, and
     // much memory is read by strips of 128: fewer places of it are open at a time.
     int64_t width = Staged ? 32 : min(groups, int64_t(128)), narrow = width;
     while (!Staged && narrow * V >= 64 && ceil_div(groups, narrow) < busy) narrow = ceil_div(narrow, 2);
     if (ceil_div(groups, narrow) >= busy || bytes_a_block < 128 << 10) width = narrow;
     for (;; width = ceil_div(width, 2)) {
-      cut.log_height = 0;
-      while (width << (cut.log_height + 1) <= kColumnThreads<S, V, Staged> &&
-             int64_t(1) << (LogR + cut.log_height) < length)
-        cut.log_height++;
-      if (!Staged && cut.log_height == 0) width = min(groups, int64_t(256));
-      cut.width = int(width), cut.strips = unsigned(ceil_div(groups, width));
+      config.log_height = 0;
+      while (width << (config.log_height + 1) <= kColumnThreads<S, V, Staged> &&
+             int64_t(1) << (LogR + config.log_height) < length)
+        config.log_height++;
+      if (!Staged && config.log_height == 0) width = min(groups, int64_t(256));
+      config.width = int(width), config.blocks_across = unsigned(ceil_div(groups, width));
       // The longest runs whose tiles still fill the multiprocessors once; twice where wide strips are large.
-      const auto tiles = [&] { return ceil_div(length, int64_t(1) << (cut.log_run + cut.log_height)); };
-      cut.log_run = kLogMaxRun<S, V>;
+      const auto tiles = [&] { return ceil_div(length, int64_t(1) << (config.log_run + config.log_height)); };
+      config.log_run = kLogMaxRun<S, V>;
       int64_t fill = busy * (Staged ? 1 : 1024 / kColumnThreads<S, V, false>);
-      if (!Staged && cut.width == 128 && int64_t(cut.strips) < busy && bytes_a_block >= 1 << 20) fill *= 2;
-      while (cut.log_run > LogR && cut.strips * tiles() < fill) cut.log_run--;
-      while (cut.log_run > 0 && int64_t(1) << (cut.log_run + cut.log_height - 1) >= length) cut.log_run--;
-      const size_t bytes = shared_bytes(cut, V, Staged);
+      if (!Staged && config.width == 128 && int64_t(config.blocks_across) < busy && bytes_a_block >= 1 << 20) fill *= 2;
+      while (config.log_run > LogR && config.blocks_across * tiles() < fill) config.log_run--;
+      while (config.log_run > 0 && int64_t(1) << (config.log_run + config.log_height - 1) >= length) config.log_run--;
+      const size_t bytes = shared_bytes(config, V, Staged);
       // A narrower strip takes less shared memory; of a ring, fewer warps do.
       if (width > 1 && bytes > 48 * 1024 && !Staged) continue;
-      return launch_columns<V, Staged>(cut, bytes);
+      return launch_columns<V, Staged>(config, bytes);
     }
   }
 
   // Many columns: a block of 128, no chunks.
   void shifted_columns() {
     using Source = Shifted<T, Op>;
-    Cut cut{};
-    cut.width = 32;
-    while (cut.log_height < 3 && int64_t(8) << cut.log_height < args_.length) cut.log_height++;
-    cut.log_run = kLogBatch<Source, 4, false>;
-    while (int64_t(1) << (cut.log_run + cut.log_height) < args_.length) cut.log_run++;
-    if (cut.log_run > kLogMaxRun<Source, 4>) return columns<1, false>();
+    ColumnConfig config{};
+    config.width = 32;
+    while (config.log_height < 3 && int64_t(8) << config.log_height < args_.length) config.log_height++;
+    config.log_run = kLogBatch<Source, 4, false>;
+    while (int64_t(1) << (config.log_run + config.log_height) < args_.length) config.log_run++;
+    if (config.log_run > kLogMaxRun<Source, 4>) return columns<1, false>();
     const int64_t tiles_of_row = ceil_div(args_.inner, 128), size = sizeof(T);
-    const size_t bytes = size_t(128) * ((1 << cut.log_height) + cut.log_run + cut.log_height + 1) * sizeof(Value);
-    launch(&reduce::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << cut.log_height), bytes,
+    const size_t bytes =
+        size_t(128) * ((1 << config.log_height) + config.log_run + config.log_height + 1) * sizeof(Value);
+    launch(&reduce::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << config.log_height), bytes,
            context_.stream, source_, data(), out_, args_.outer_stride * size, args_.length_stride * size, args_.length,
-           args_.inner, unsigned(tiles_of_row), cut);
+           args_.inner, unsigned(tiles_of_row), config);
   }
 
-  static size_t shared_bytes(const Cut& cut, int vector, bool staged) {
-    const int values = (1 << cut.log_height) + cut.log_run + cut.log_height + 1;  // of a column: the table, its digits
-    const size_t merged = size_t(cut.width) * vector * values * sizeof(Value);
-    return staged ? max(merged, size_t(kStages * kStageBytesOfWarp) << cut.log_height) : merged;
+  static size_t shared_bytes(const ColumnConfig& config, int vector, bool staged) {
+    const int values =
+        (1 << config.log_height) + config.log_run + config.log_height + 1;  // of a column: the table, its digits
+    const size_t merged = size_t(config.width) * vector * values * sizeof(Value);
+    return staged ? max(merged, size_t(kStages * kStageBytesOfWarp) << config.log_height) : merged;
   }
 
   template <int V, bool Staged>
-  void launch_columns(const Cut& cut, size_t bytes) {
+  void launch_columns(const ColumnConfig& config, size_t bytes) {
     const int64_t size = sizeof(T);
-    const Split split = this->split(args_.length, cut.log_run + cut.log_height, args_.outer * args_.inner);
-    const unsigned threads = unsigned(ceil_div(cut.width << cut.log_height, 32) * 32);
+    const Split split = this->split(args_.length, config.log_run + config.log_height, args_.outer * args_.inner);
+    const unsigned threads = unsigned(ceil_div(config.width << config.log_height, 32) * 32);
     const Columns where{data(),
                         args_.outer * args_.inner / V,
                         args_.inner / V,
                         args_.outer_stride * size,
                         args_.inner_stride * size * V,
                         args_.length_stride * size};
-    launch(&reduce::columns<S, V, Staged>, int64_t(cut.strips) * split.tiles + split.readers(threads), threads, bytes,
-           context_.stream, source_, where, out_, cut, split);
+    launch(&reduce::columns<S, V, Staged>, int64_t(config.blocks_across) * split.tiles + split.readers(threads),
+           threads, bytes, context_.stream, source_, where, out_, config, split);
   }
 
   const char* data() const { return static_cast<const char*>(args_.input); }

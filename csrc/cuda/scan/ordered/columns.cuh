@@ -36,7 +36,7 @@ HOST_DEVICE constexpr int bytes_of_run(int run, int lines, int size) {
 }
 
 // How the lines are cut into strips, of at most 2^log_lines lines, one a lane, and how a strip's tile stands in memory.
-struct Strips {
+struct ColumnConfig {
   enum Kind {
     elements,  // any strides: each lane copies its own elements
     rows,      // neighbouring lines, in vectors of 16 bytes
@@ -66,7 +66,7 @@ struct ColumnTiles {
 
   const S& source;
   const Lines& lines;
-  const Strips& strips;
+  const ColumnConfig& config;
   const Carry<kColumnRadix>& carry;
   const int64_t count;
   char* const buffers;
@@ -77,20 +77,20 @@ struct ColumnTiles {
   Value (*warp_total)[kLines] = warp_totals[0];
 
   __device__ __forceinline__ void use(unsigned n) {
-    memory = buffers + n % kBuffers * strips.tile_bytes();
+    memory = buffers + n % kBuffers * config.tile_bytes();
     warp_total = warp_totals[n % kBuffers];
   }
 
-  __device__ __forceinline__ int log_lines() const { return Wide ? log2_of(Width) : strips.log_lines; }
+  __device__ __forceinline__ int log_lines() const { return Wide ? log2_of(Width) : config.log_lines; }
   __device__ __forceinline__ int runs() const { return 32 >> log_lines(); }  // of a line that lie in one warp
-  __device__ __forceinline__ int row_bytes() const { return Wide ? Width * int(sizeof(T)) : strips.row_bytes; }
+  __device__ __forceinline__ int row_bytes() const { return Wide ? Width * int(sizeof(T)) : config.row_bytes; }
   __device__ __forceinline__ int run_bytes() const {
-    return Wide ? bytes_of_run(Run, Width, sizeof(T)) : strips.run_bytes;
+    return Wide ? bytes_of_run(Run, Width, sizeof(T)) : config.run_bytes;
   }
-  __device__ __forceinline__ bool packed() const { return !Wide && strips.kind == Strips::packed; }
+  __device__ __forceinline__ bool packed() const { return !Wide && config.kind == ColumnConfig::packed; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log_lines()) - 1); }
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << log_lines(); }
-  __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << strips.log_warps) - 1); }
+  __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << config.log_warps) - 1); }
 
   struct TileCoord {
     unsigned group, tile;
@@ -101,16 +101,16 @@ struct ColumnTiles {
     bool exists;
   };
   __device__ __forceinline__ TileCoord coord(unsigned number) const {  // strips side by side in time
-    const unsigned tile = strips.groups.div(number);
-    return {number - tile * strips.groups.divisor, tile};
+    const unsigned tile = config.groups.div(number);
+    return {number - tile * config.groups.divisor, tile};
   }
   __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
     RunCoord p;
     p.strip =
-        int64_t(coord.group) * (1 << (strips.log_block - strips.log_warps)) + (threadIdx.x >> (5 + strips.log_warps));
-    p.line = p.strip * (Wide ? Width : strips.lines) + column();
+        int64_t(coord.group) * (1 << (config.log_block - config.log_warps)) + (threadIdx.x >> (5 + config.log_warps));
+    p.line = p.strip * (Wide ? Width : config.lines) + column();
     p.exists = !idle() && p.line < count;
-    p.first = ((int64_t(coord.tile) << strips.log_warps) + warp_of_strip()) * runs() * Run;
+    p.first = ((int64_t(coord.tile) << config.log_warps) + warp_of_strip()) * runs() * Run;
     p.start = p.first + ((threadIdx.x & 31) >> log_lines()) * Run;
     return p;
   }
@@ -120,10 +120,10 @@ struct ColumnTiles {
   __device__ __forceinline__ Index index(int64_t line) const {
     if (line < lines.inner) return {0, line};
     if (Wide) {
-      const unsigned outer = strips.inner.div(unsigned(line));
-      return {outer, unsigned(line) - outer * strips.inner.divisor};
+      const unsigned outer = config.inner.div(unsigned(line));
+      return {outer, unsigned(line) - outer * config.inner.divisor};
     }
-    const int64_t outer = line >> 31 ? line / lines.inner : strips.inner.div(unsigned(line));
+    const int64_t outer = line >> 31 ? line / lines.inner : config.inner.div(unsigned(line));
     return {outer, line - outer * lines.inner};
   }
   // Where position i of a run stands. Of a reverse scan a packed strip lies in memory the last position first.
@@ -131,7 +131,7 @@ struct ColumnTiles {
   __device__ __forceinline__ char* rows_of_run(int run) const {  // of this warp
     return memory + ((threadIdx.x >> 5) * runs() + run) * run_bytes();
   }
-  __device__ __forceinline__ bool idle() const { return !Wide && column() >= strips.lines; }
+  __device__ __forceinline__ bool idle() const { return !Wide && column() >= config.lines; }
   __device__ __forceinline__ char* mine() const {
     return rows_of_run((threadIdx.x & 31) >> log_lines()) + (backwards() ? (Run - 1) * row_bytes() : 0) +
            column() * int(sizeof(T));
@@ -168,7 +168,7 @@ struct ColumnTiles {
     const int64_t start = p.first + int64_t(r) * Run, more = all - start;
     const int rows = more <= 0 ? 0 : more < Run ? int(more) : Run;
     return {rows, lines.reverse ? all - start - rows : start,
-            rows_of_run(r) + (lines.reverse ? (Run - rows) * strips.row_bytes : 0)};
+            rows_of_run(r) + (lines.reverse ? (Run - rows) * config.row_bytes : 0)};
   }
 
   __device__ __forceinline__ static int within(int64_t left, int most = Run) {
@@ -180,7 +180,7 @@ struct ColumnTiles {
 
   __device__ __forceinline__ void issue_load(TileCoord coord) const {
     const RunCoord p = run_coord(coord);
-    if (Wide || strips.kind == Strips::rows) issue_rows(p);
+    if (Wide || config.kind == ColumnConfig::rows) issue_rows(p);
     else if (packed()) issue_packed(p);
     else issue_elements(p);
     // Zeros behind the end, as in rows.cuh.
@@ -223,10 +223,10 @@ struct ColumnTiles {
       if (k * kRows < there) cp_async(to + k * 512 + k * kRows / Run * gap, from);
   }
   __device__ __forceinline__ void issue_packed(const RunCoord& p) const {
-    if (p.strip * strips.lines >= count) return;
+    if (p.strip * config.lines >= count) return;
     for (int r = 0; r < runs(); r++) {
       const Rows rows = packed_rows(p, r, lines.length);
-      copy_run<true>(rows.shared, lines.input + p.strip * strips.outer_bytes + rows.first * row_bytes(),
+      copy_run<true>(rows.shared, lines.input + p.strip * config.outer_bytes + rows.first * row_bytes(),
                      rows.count * row_bytes());
     }
   }
@@ -276,7 +276,7 @@ struct ColumnTiles {
 #pragma unroll
     for (int i = 0; i < kPart; i++) {
       x[i] = load_one(source, from + (j * kPart + i) * step(), p.start + j * kPart + i);
-      unname(x[i], hidden >> (j * kPart + i) & 1);
+      clear_index(x[i], hidden >> (j * kPart + i) & 1);
     }
   }
   __device__ __forceinline__ Value block_of_warps(int from, int log_count) const {  // of the strip
@@ -332,7 +332,7 @@ struct ColumnTiles {
     const RunCoord p = run_coord(coord);
     if (threadIdx.x + 32 < blockDim.x || !leads() || !p.exists) return;
     const unsigned line = unsigned(p.line);
-    Value v = block_of_warps(0, strips.log_warps), got[8];
+    Value v = block_of_warps(0, config.log_warps), got[8];
     carry.publish(0, coord.tile, line, v, tag);
     unsigned at = coord.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kColumnRadix) {
@@ -366,7 +366,7 @@ struct ColumnTiles {
     Value before, after;
   };
   __device__ __forceinline__ Ends ends_of_run(TileCoord coord, const State& s) const {
-    const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = strips.log_warps;
+    const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = config.log_warps;
     const int bits = kColumnRadix * carry.levels;
     Value before = Op::identity();
     if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines);
@@ -412,7 +412,7 @@ struct ColumnTiles {
     const int64_t row = lines.reverse ? -lines.inner : lines.inner;
     T* const output = reinterpret_cast<T*>(lines.output);
     if (shift && p.exists && p.start == 0) {
-      output[at - row] = stored(source, fold_of_nothing(source));
+      output[at - row] = stored(source, empty_value(source));
       if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = -1;
     }
     char* const to = reinterpret_cast<char*>(output + at);
@@ -429,7 +429,7 @@ struct ColumnTiles {
       if (packed() && lines.exclusive) {
 #pragma unroll
         for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
-        x[0] = j == 0 && p.start == 0 ? fold_of_nothing(source) : lo[Parts + j];
+        x[0] = j == 0 && p.start == 0 ? empty_value(source) : lo[Parts + j];
       }
       if constexpr (IsIndexed<Value>::value)
 #pragma unroll
@@ -454,7 +454,7 @@ struct ColumnTiles {
         }
       }
     }
-    if (!packed() || p.strip * strips.lines >= count) return;
+    if (!packed() || p.strip * config.lines >= count) return;
     __syncwarp();
     for (int r = 0; r < runs(); r++) {
       const Rows rows = packed_rows(p, r, lines.results);
@@ -467,14 +467,14 @@ struct ColumnTiles {
 template <class S, int Width>
 __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
-                 const __grid_constant__ Strips strips, int64_t count, unsigned work,
+                 const __grid_constant__ ColumnConfig config, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {
   using Tiles = ColumnTiles<S, Width>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps][Tiles::kLines];
   __shared__ typename S::Value kept[kColumnRadix * kMaxLevels][Tiles::kLines];
-  Tiles tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
+  Tiles tiles{source, lines, config, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
   if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);
-  else scan_alone(tiles, strips.log_warps > 0);
+  else scan_alone(tiles, config.log_warps > 0);
 }
 
 }  // namespace torch_reductions::cuda::scan

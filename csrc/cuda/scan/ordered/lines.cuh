@@ -45,7 +45,7 @@ __device__ __forceinline__ T narrowed(A x) {
 // Fold(0) as it is stored: a sum of nothing is +0, while the identity is -0; of small integers the extreme of nothing is the
 // least or the most of their own type.
 template <class T, class Op, int G>
-__device__ __forceinline__ typename Op::Value fold_of_nothing(const Input<T, Op, G>& source) {
+__device__ __forceinline__ typename Op::Value empty_value(const Input<T, Op, G>& source) {
   if constexpr (std::is_same_v<Op, Sum<typename Op::Value>>) return typename Op::Value{};
   else if constexpr (IsIndexed<typename Op::Value>::value && sizeof(T) < 4 && std::is_integral_v<T>) {
     const bool is_signed = sizeof(T) > 1 || source.sign != 0;
@@ -59,7 +59,7 @@ __device__ __forceinline__ typename Op::Value fold_of_nothing(const Input<T, Op,
 template <class T, class Op, int G>
 __device__ __forceinline__ T stored(const Input<T, Op, G>& source, typename Op::Value v) {
   if constexpr (IsIndexed<typename Op::Value>::value && sizeof(T) < 4 && std::is_integral_v<T>)
-    return narrowed<T>(flip_by(source.flip, v.index < 0 ? fold_of_nothing(source).value : v.value));
+    return narrowed<T>(flip_by(source.flip, v.index < 0 ? empty_value(source).value : v.value));
   else if constexpr (IsIndexed<typename Op::Value>::value) return narrowed<T>(flip_by(source.flip, v.value));
   else return narrowed<T>(v);
 }

@@ -13,7 +13,7 @@ __device__ __forceinline__ bool masks(const Lines& lines) {
 // Of an extreme the bound of its own type, at index -1: as Fold(0).
 template <class T, class Op, int G>
 __device__ __forceinline__ typename Op::Value hidden_value(const Input<T, Op, G>& source) {
-  if constexpr (IsIndexed<typename Op::Value>::value) return fold_of_nothing(source);
+  if constexpr (IsIndexed<typename Op::Value>::value) return empty_value(source);
   else return Op::identity();
 }
 
@@ -33,7 +33,7 @@ __device__ __forceinline__ uint64_t hidden_bits(const Lines& lines, const uint8_
 
 // An extreme's value was read as an element, which is hidden: it has no index.
 template <class Value>
-__device__ __forceinline__ void unname(Value& value, bool hidden) {
+__device__ __forceinline__ void clear_index(Value& value, bool hidden) {
   if constexpr (IsIndexed<Value>::value)
     if (hidden) value.index = -1;
 }

@@ -246,7 +246,7 @@ struct RowTiles {
 #pragma unroll
     for (int i = 0; i < E; i++) {
       x[i] = source.value(words, i, p.first + q * Run + j * E + i);
-      unname(x[i], hidden >> (j * E + i) & 1);
+      clear_index(x[i], hidden >> (j * E + i) & 1);
     }
   }
 
@@ -381,7 +381,7 @@ struct RowTiles {
 #pragma unroll
       for (int i = 0; i < E; i++) y[i] = lines.exclusive ? from[E + i] : to[E + i];
       if (j == 0)
-        if (lines.exclusive && p.first + q == 0) y[0] = fold_of_nothing(source);
+        if (lines.exclusive && p.first + q == 0) y[0] = empty_value(source);
       uint32_t words[4];
       pack(words, source, y);
       if (reverse()) mirror<sizeof(T)>(words);

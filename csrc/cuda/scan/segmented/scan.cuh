@@ -76,7 +76,7 @@ struct ScanJob {
             (lines.reverse ? -step : step) * lines.inner};
   }
 
-  __device__ __forceinline__ Value nothing() const { return fold_of_nothing(source); }
+  __device__ __forceinline__ Value empty_value() const { return scan::empty_value(source); }
 };
 
 template <class T, class Op>

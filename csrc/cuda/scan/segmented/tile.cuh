@@ -173,7 +173,7 @@ struct SegmentTile {
     if (job.exclusive) {
 #pragma unroll
       for (int i = R - 1; i > 0; i--) x[i] = x[i - 1];
-      x[0] = base.there ? base.value : job.nothing();
+      x[0] = base.there ? base.value : job.empty_value();
     }
     if constexpr (Job::kInitial) job.begin_with(x, work.outer, inner(), position, windows, stretch);
   }

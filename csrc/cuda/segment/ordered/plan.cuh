@@ -60,12 +60,12 @@ class SegmentPlan {
             .segments = args_.segments,
             .out = {args_.output, args_.output_dtype, flipped, 0},
             .mean = args_.function == Segment::segment_mean,
-            .empty = of_no_elements(flipped),
+            .empty = empty_value(flipped),
             .slots = nullptr};
   }
 
   // 0, 1, NaN for a mean; of an extreme what every element of the type replaces, flipped as the elements are.
-  Value of_no_elements(bool flipped) const {
+  Value empty_value(bool flipped) const {
     if constexpr (!kExtreme<Op>) {
       if constexpr (std::is_floating_point_v<Value>)
         if (args_.function == Segment::segment_mean) return std::numeric_limits<Value>::quiet_NaN();

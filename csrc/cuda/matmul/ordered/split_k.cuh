@@ -13,7 +13,7 @@ namespace torch_reductions::cuda::matmul {
 
 // Threads of a block that adds planes, and how many planes each has on their way: groups of them.
 inline constexpr int kFoldThreads = 128, kFoldGroups = 4, kFoldGroup = 8;
-inline constexpr int64_t kPlaneBytes = 2 << 20;  // of all planes at a time, for each multiprocessor
+inline constexpr int64_t kPartialsBytes = 2 << 20;  // of all planes at a time, for each multiprocessor
 // What a launch that adds planes costs, and a byte of a plane, as products of float32 that a multiprocessor would compute.
 inline constexpr double kFoldLaunch = 1e6, kFoldByte = 10;
 
@@ -21,13 +21,13 @@ inline constexpr double kFoldLaunch = 1e6, kFoldByte = 10;
 // one. Without planes the products are +0.
 template <class P, class Out>
 __global__ void __launch_bounds__(kFoldThreads)
-    add_planes(const __grid_constant__ MatmulArgs args, const P* planes, int count, P* into) {
+    add_partials(const __grid_constant__ MatmulArgs args, const P* partials, int count, P* into) {
   const int64_t elements = args.batch * args.m * args.n;
   const int64_t index = int64_t(blockIdx.x) * kFoldThreads + threadIdx.x;
   if (index >= elements) return;
   // A thread's values come into a ring of its own: registers would not hold as many as the memory needs on their way.
   P* const ring = reinterpret_cast<P*>(memory) + threadIdx.x;
-  const P* next = planes + index;
+  const P* next = partials + index;
   int issued = 0;
   const auto issue_load = [&](P* group) {
 #pragma unroll
@@ -64,41 +64,41 @@ __global__ void __launch_bounds__(kFoldThreads)
 // multiply(first, count, planes) leaves chunk first + c in plane c. Rounds of them bound the workspace: each begins
 // with the total of the one before.
 template <class P, class Out, class Multiply>
-void in_planes(const MatmulArgs& args, Context& context, int64_t chunks, int64_t at_once, Multiply multiply) {
+void multiply_split_k(const MatmulArgs& args, Context& context, int64_t chunks, int64_t at_once, Multiply multiply) {
   constexpr size_t kBytes = sizeof(P) * kFoldThreads * kFoldGroups * kFoldGroup;
   const int64_t elements = args.batch * args.m * args.n;
   const bool has_rounds = at_once < chunks;
-  P* const planes =
+  P* const partials =
       chunks == 0
           ? nullptr
           : static_cast<P*>(context.workspace(size_t(std::min(at_once, chunks) + has_rounds) * elements * sizeof(P)));
   for (int64_t first = 0; first < chunks || first == 0; first += at_once) {
     const int64_t count = std::min(at_once, chunks - first);
-    P* const fresh = has_rounds ? planes + elements : planes;
+    P* const fresh = has_rounds ? partials + elements : partials;
     if (count > 0) multiply(first, count, fresh);
-    launch(add_planes<P, Out>, ceil_div(elements, int64_t(kFoldThreads)), kFoldThreads, kBytes, context.stream, args,
-           first > 0 ? planes : fresh, int(count) + (first > 0), first + count < chunks ? planes : nullptr);
+    launch(add_partials<P, Out>, ceil_div(elements, int64_t(kFoldThreads)), kFoldThreads, kBytes, context.stream, args,
+           first > 0 ? partials : fresh, int(count) + (first > 0), first + count < chunks ? partials : nullptr);
   }
 }
 
 // So many planes as fit the workspace.
-inline int64_t planes_at_once(const MatmulArgs& args, int64_t size, int64_t processors) {
-  return std::max(kPlaneBytes * processors / (args.batch * args.m * args.n * size), int64_t(1));
+inline int64_t partials_at_once(const MatmulArgs& args, int64_t size, int64_t processors) {
+  return std::max(kPartialsBytes * processors / (args.batch * args.m * args.n * size), int64_t(1));
 }
 
 // in_planes of the chunks that products of T on tensor cores have, as many at once as fit the workspace.
 template <class T, class Multiply>
 void in_chunks(const MatmulArgs& args, Context& context, Multiply multiply) {
   const int64_t chunks = ceil_div(args.k, kTensorChunk);
-  const int64_t at_once = planes_at_once(args, sizeof(float), multiprocessors(context.device));
-  if (args.output_dtype == args.dtype) in_planes<float, T>(args, context, chunks, at_once, multiply);
-  else in_planes<float, float>(args, context, chunks, at_once, multiply);
+  const int64_t at_once = partials_at_once(args, sizeof(float), multiprocessors(context.device));
+  if (args.output_dtype == args.dtype) multiply_split_k<float, T>(args, context, chunks, at_once, multiply);
+  else multiply_split_k<float, float>(args, context, chunks, at_once, multiply);
 }
 
 // What it takes a device to add so many planes of float32, about.
 inline double fold_cycles(const MatmulArgs& args, int64_t chunks, int64_t processors) {
   constexpr double kProducts = 128;  // of float32 that a multiprocessor computes a cycle
-  const int64_t rounds = ceil_div(chunks, planes_at_once(args, sizeof(float), processors));
+  const int64_t rounds = ceil_div(chunks, partials_at_once(args, sizeof(float), processors));
   const double bytes = double(args.batch) * args.m * args.n * chunks * sizeof(float);
   return (kFoldLaunch * rounds + kFoldByte * bytes / processors) / kProducts;
 }

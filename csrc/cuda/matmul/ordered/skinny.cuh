@@ -8,21 +8,21 @@
 namespace torch_reductions::cuda::matmul {
 
 template <class T>
-struct StripJob {
+struct SkinnyJob {
   MatmulArgs args;
   Operand<T> few, many;
   bool few_are_columns;  // the few lines are b's
-  unsigned strips;
+  unsigned line_groups;
   // Chunks `first` to `last`. Their values go to a plane each, if there are planes.
   int64_t first, last;
-  ProductOf<T>* planes;
+  ProductOf<T>* partials;
 };
 
 // The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, but for lines
 // that are not whole ones: k is the last index of the few.
 template <class P, int Rows, Layout kLayout>
-struct StripSizes {
-  static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kStripDepth, kStages = strip_stages(Rows);
+struct SkinnySizes {
+  static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kSkinnyDepth, kStages = skinny_stages(Rows);
   static constexpr bool kAlong = is_along_depth(kLayout);
   static constexpr int kRow = kAlong ? kDepth + kVector : 32;  // padded, so that lanes' vectors lie in different banks
   static constexpr int kFew = Rows * kDepth, kStage = kFew + (kAlong ? 32 : kDepth) * kRow;
@@ -32,19 +32,19 @@ struct StripSizes {
 };
 
 template <class T, class Out, int Rows, Layout kLayout>
-__global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
-    multiply_strips(const __grid_constant__ StripJob<T> job) {
+__global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
+    multiply_skinny(const __grid_constant__ SkinnyJob<T> job) {
   using P = ProductOf<T>;
-  using Sizes = StripSizes<P, Rows, kLayout>;
+  using Sizes = SkinnySizes<P, Rows, kLayout>;
   constexpr int kV = Sizes::kVector, kDepth = Sizes::kDepth, kStages = Sizes::kStages, kCopied = vector_of<T>(kLayout);
   using Vector = AlignedVector<P, kV>;
   using Own = Pieces<32, kDepth, 32, Sizes::kAlong, kCopied, kDepth / kCopied>;
   const MatmulArgs& args = job.args;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   P* const stages = reinterpret_cast<P*>(memory) + warp * Sizes::kWarp;
-  const int64_t first_line = int64_t(blockIdx.x % job.strips) * 32;
-  const int64_t batch = blockIdx.x / job.strips % unsigned(args.batch);
-  const int64_t chunk = job.first + int64_t(blockIdx.x / job.strips / unsigned(args.batch)) * warps + warp;
+  const int64_t first_line = int64_t(blockIdx.x % job.line_groups) * 32;
+  const int64_t batch = blockIdx.x / job.line_groups % unsigned(args.batch);
+  const int64_t chunk = job.first + int64_t(blockIdx.x / job.line_groups / unsigned(args.batch)) * warps + warp;
   const int depth =
       int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
   const int rows = int(job.few.lines), lines = int(min(job.many.lines - first_line, int64_t(32)));
@@ -134,10 +134,10 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
 
   // Where a result stands: the few lines are rows of it, or columns.
   const int64_t row_step = job.few_are_columns ? 1 : args.n, line_step = job.few_are_columns ? args.n : 1;
-  if (job.planes != nullptr) {
+  if (job.partials != nullptr) {
     if (depth == 0 || lane >= lines) return;
     P* const to =
-        job.planes + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
+        job.partials + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
 #pragma unroll
     for (int r = 0; r < Rows; r++)
       if (r < rows) to[r * row_step] = sums[r];
