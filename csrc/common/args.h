@@ -83,7 +83,6 @@ inline constexpr int kRecurrenceFunctions = 1;
 //   segments: packed along the length, each run through alone; without offsets there are none. Then initial, if there is
 //   one, is [outer, segments, inner]
 struct RecurrenceArgs {
-  Recurrence function;
   Dtype dtype;
   const void *gates, *tokens, *initial;
   void* output;
@@ -111,7 +110,6 @@ struct Matrix {
 //   added: without data there is nothing to add. Any strides; its type is output_dtype
 //   output: contiguous [batch, m, n]
 struct MatmulArgs {
-  Product function;
   Dtype dtype, output_dtype;
   Matrix a, b, added;
   double alpha, beta;
@@ -130,7 +128,6 @@ inline constexpr int kAddDims = 64;  // torch's own limit
 //   alpha: of integers a whole number, of bool 0 or 1
 //   count: of elements;  columns: of the output's innermost dim before dims were merged, which divides count
 struct AddArgs {
-  Add function;
   Dtype dtype;
   const void *input, *other;
   void* output;
@@ -149,7 +146,6 @@ inline constexpr int kDistanceFunctions = 2;
 //   points: [count, dims], strides in elements; without data they are the pixels of a grid, (i % width, i / width)
 //   centers: contiguous [centers_count, dims];  output: contiguous
 struct DistanceArgs {
-  Distance function;
   Dtype dtype;
   const void *points, *centers;
   void* output;

@@ -19,7 +19,6 @@ namespace {
 
 constexpr const char* kFunctions[] = {"sum", "prod", "mean", "amax", "amin", "argmax", "argmin"};
 constexpr const char* kScans[] = {"cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"};
-constexpr const char* kRecurrences[] = {"linear_recurrence"};
 constexpr const char* kSegments[] = {"segment_sum", "segment_prod", "segment_mean", "segment_amax", "segment_amin"};
 constexpr const char* kProducts[] = {"mm", "bmm", "addmm", "baddbmm", "matmul", "linear"};
 constexpr const char* kDistances[] = {"sum_squared_distances", "grid_squared_distances"};
@@ -123,11 +122,10 @@ ScanArgs scan_of(Scan function, const ReduceArgs& a, const std::string& form) {
 
 // form: letters, h for an initial state, r for reverse; g where the gates do not change along the length, o where they are
 // the same for all of outer, x where they are for all of inner.
-RecurrenceArgs recurrence_of(Recurrence function, const ReduceArgs& a, const std::string& form) {
+RecurrenceArgs recurrence_of(const ReduceArgs& a, const std::string& form) {
   const auto has = [&](char letter) { return form.find(letter) != form.npos; };
   const Strides strides{a.outer_stride, a.length_stride, a.inner_stride};
-  return {.function = function,
-          .dtype = a.input_dtype,
+  return {.dtype = a.input_dtype,
           .outer = a.outer,
           .length = a.length,
           .inner = a.inner,
@@ -181,10 +179,8 @@ void read_matrix(std::istream& in, Matrix& matrix, int64_t& offset) {
 }
 
 // What stands in a line of a product between its types and the number of multiprocessors.
-void read_product(std::istream& in, Case& c, const std::string& function, const std::string& output) {
-  MatmulArgs args{.function = Product(index_of(kProducts, function)),
-                  .dtype = c.args.input_dtype,
-                  .output_dtype = Dtype(index_of(kTypes, output))};
+void read_product(std::istream& in, Case& c, const std::string& output) {
+  MatmulArgs args{.dtype = c.args.input_dtype, .output_dtype = Dtype(index_of(kTypes, output))};
   in >> args.batch >> args.m >> args.n >> args.k;
   read_matrix(in, args.a, c.matrix_offsets[0]);
   read_matrix(in, args.b, c.matrix_offsets[1]);
@@ -198,7 +194,7 @@ void read_product(std::istream& in, Case& c, const std::string& function, const 
 
 // What stands in a line of a sum between its types and the number of multiprocessors: the dims, the innermost first.
 void read_addition(std::istream& in, Case& c) {
-  AddArgs args{.function = Add::add, .dtype = c.args.input_dtype};
+  AddArgs args{.dtype = c.args.input_dtype};
   in >> args.dims;
   args.count = 1;
   for (int d = 0; d < args.dims; d++) in >> args.sizes[d], args.count *= args.sizes[d];
@@ -211,9 +207,9 @@ void read_addition(std::istream& in, Case& c) {
 }
 
 // The same of distances. The points of a grid are no elements: its args have none.
-void read_distance(std::istream& in, Case& c, const std::string& function) {
+void read_distance(std::istream& in, Case& c) {
   DistanceArgs args{};
-  args.function = Distance(index_of(kDistances, function)), args.dtype = c.args.input_dtype;
+  args.dtype = c.args.input_dtype;
   in >> args.count >> args.dims >> args.centers_count >> args.point_stride >> args.dim_stride >> args.width >> c.offset;
   c.distance = args;
   c.args = {.function = Function::sum,
@@ -335,9 +331,9 @@ std::vector<Case> read_cases(std::istream& in) {
   for (Case c; in >> c.name >> c.rung >> function >> input >> output;) {
     c.args.input_dtype = Dtype(index_of(kTypes, input));
     c.scan.reset(), c.recurrence.reset(), c.segment.reset(), c.product.reset(), c.addition.reset(), c.distance.reset();
-    if (std::ranges::find(kProducts, function) != std::end(kProducts)) read_product(in, c, function, output);
+    if (std::ranges::find(kProducts, function) != std::end(kProducts)) read_product(in, c, output);
     else if (function == "add") read_addition(in, c);
-    else if (std::ranges::find(kDistances, function) != std::end(kDistances)) read_distance(in, c, function);
+    else if (std::ranges::find(kDistances, function) != std::end(kDistances)) read_distance(in, c);
     else
       in >> c.args.outer >> c.args.length >> c.args.inner >> c.args.outer_stride >> c.args.length_stride >>
           c.args.inner_stride >> c.offset;
@@ -352,7 +348,7 @@ std::vector<Case> read_cases(std::istream& in) {
     } else if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;
       c.args.output_dtype = c.args.input_dtype;
-      c.recurrence = recurrence_of(Recurrence(index_of(kRecurrences, function)), c.args, output);
+      c.recurrence = recurrence_of(c.args, output);
       c.has_initial = output.find('h') != output.npos;
     } else if (function.starts_with("segment")) {
       const Segment segment = Segment(index_of(kSegments, function));
