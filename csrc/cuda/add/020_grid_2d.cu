@@ -1,7 +1,7 @@
 // grid_2d
 // Changes: nothing came before on the GPU: a thread adds one pair of elements, found by its row and column.
 // Costs:   threads beside the last row and column have nothing to do: of one long row, 31 of 32 rows of a block.
-// Gains:   the matrix as one thinks of it; a warp's 32 neighbours of a row are one access of 128 bytes.
+// Gains:   the matrix as it is thought of; a warp's 32 neighbours of a row are one access of 128 bytes.
 // Order:   alpha other + input, rounded once.
 // Needs:   7.5 and up; any layout. A block's shape is the rung's: 32 x 32, 16 x 16, 32 x 8 or 128 x 1 threads.
 // See:     Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 2: sumMatrixOnGPU2D.

@@ -1,6 +1,6 @@
 // vectorized
-// Changes: a thread adds a vector of 16 bytes, or where operands lie otherwise four, or single elements far apart, all of
-//          whose loads are on their way at once. This is what auto runs.
+// Changes: a thread adds a vector of 16 bytes, or where operands lie otherwise four, or single elements far apart, all
+//          of whose loads are in flight at once. This is what auto runs.
 // Costs:   a kernel for each way that operands lie: as the output does, in rows, across it.
 // Gains:   every type and layout at the speed of the memory; a transposed operand goes through shared memory.
 // Order:   alpha other + input, rounded once, in float32 for half types: no neighbour takes part.

@@ -11,7 +11,8 @@ __device__ __forceinline__ float sum_of(float a, float alpha, float b) { return 
 __device__ __forceinline__ double sum_of(double a, double alpha, double b) { return __fma_rn(alpha, b, a); }
 template <class A>
 __device__ __forceinline__ A sum_of(A a, A alpha, A b) {
-  using Wide = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;  // or short factors would be multiplied as int
+  using Wide =
+      std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;  // otherwise short factors would be multiplied as int
   return A(Wide(a) + Wide(alpha) * Wide(b));
 }
 
@@ -20,7 +21,7 @@ template <class T>
 struct Adder {
   using A = AddType<T>;
   A alpha;
-  bool either;  // of bool, whose sum is an or: any byte of an operand but 0 is true
+  bool either;  // of bool, whose sum is an or: any byte of an operand except 0 is true
 
   explicit Adder(const AddArgs& args) : either(args.dtype == Dtype::boolean) {
     if constexpr (std::is_floating_point_v<A>) alpha = A(args.alpha);
@@ -41,12 +42,12 @@ struct Adder {
   }
 };
 
-// How far an element lies into the operands.
+// The offsets of an element in the operands.
 struct Offsets {
   int64_t input, other;
 };
 
-// Those of element i of the result, by a division a dim.
+// Those of element i of the result, by one division per dim.
 __device__ __forceinline__ Offsets offsets_of(const AddArgs& args, int64_t i) {
   Offsets at{0, 0};
   for (int d = 0; d < args.dims - 1; d++) {

@@ -1,7 +1,7 @@
 // global_memory
-// Changes: nothing came before on the GPU: a thread has a point, and its sums lie in memory.
+// Changes: nothing came before on the GPU: one thread per point, whose sums lie in memory.
 // Costs:   on average a load and a store for each center, each of which waits for the one before; and that memory, one
-//          accumulator a point for each digit of the number of centers.
+//          accumulator per point for each digit of the number of centers.
 // Gains:   the textbook's first kernel, and what it costs to add in memory.
 // Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.

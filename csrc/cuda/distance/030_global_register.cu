@@ -1,7 +1,7 @@
 // global_register
 // Changes: the total stays in a register, and is stored once.
-// Costs:   each value of a center is an instruction that loads it, though all lanes ask for the same address.
-// Gains:   no access to memory but the centers, which lie in the first-level cache, and the result.
+// Costs:   each value of a center is an instruction that loads it, though all lanes load the same address.
+// Gains:   no access to memory except for the centers, which lie in the first-level cache, and the result.
 // Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
 // Local:   add_in_register (1 bytes): where larger blocks wait (common/fold.h), of 64 centers and more.

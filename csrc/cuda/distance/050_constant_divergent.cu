@@ -1,11 +1,13 @@
 // constant_divergent
 // Changes: each lane begins at another center, its own, and comes around to it.
-// Costs:   the lanes of a warp read different addresses, which constant memory serves one after another: what it is bad at.
+// Costs:   the lanes of a warp read different addresses, which constant memory serves one after another: what it is bad
+//          at.
 // Gains:   none: it is here to be measured against constant_memory, which reads as much and adds as much.
-// Order:   of its own, and each lane's another one: in each part one chain of distances, which begins at center
-//          (lane modulo the part's centers) and goes around; a distance, and the parts, as in constant_memory.
+// Order:   different for each lane: in each part one chain of distances, which begins at center (lane modulo the part's
+//          centers) and goes around; a distance, and the parts, as in constant_memory.
 // Needs:   7.5 and up; any layout.
-// Local:   add_constants_around (1 bytes): where larger blocks of squares wait (common/fold.h), of 64 coordinates and more.
+// Local:   add_constants_around (1 bytes): where larger blocks of squares wait (common/fold.h), of 64 coordinates and
+//          more.
 // See:     constants.h, for streams and graphs; NVIDIA, CUDA C++ Programming Guide, Constant Memory.
 #include "constants.cuh"
 #include "ladder.h"

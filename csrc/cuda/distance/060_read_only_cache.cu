@@ -1,6 +1,6 @@
 // read_only_cache
-// Changes: the centers stay in global memory, but are read by ld.global.nc, which takes it that no kernel changes them.
-// Costs:   an instruction a value, as with ordinary loads.
+// Changes: the centers stay in global memory, but are read by ld.global.nc, which relies on no kernel changing them.
+// Costs:   one instruction per value, as with ordinary loads.
 // Gains:   no copy and no parts: the first-level cache gives one address to all lanes at once, and lanes at
 //          different addresses would not wait for one another.
 // Order:   Fold(C) of Fold(D), docs/order.md.

@@ -1,11 +1,13 @@
 // shared_memory
-// Changes: a block copies the centers into its shared memory, 2048 coordinates at a time, and its threads read them there.
-// Costs:   a copy a block, and two barriers a part.
-// Gains:   all lanes read one address, which shared memory gives to the whole warp at once; no limit but the parts, nothing
-//          that streams or graphs share; half precision is converted once a block.
+// Changes: a block copies the centers into its shared memory, 2048 coordinates at a time, and its threads read them
+//          there.
+// Costs:   one copy per block, and two barriers per part.
+// Gains:   all lanes read one address, which shared memory gives to the whole warp at once; no limit on the centers,
+//          nothing that streams or graphs share; half precision is converted once per block.
 // Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
-// Local:   add_shared (12 bytes): where larger blocks wait (common/fold.h), of 64 centers and more; a few spilled registers.
+// Local:   add_shared (12 bytes): where larger blocks wait (common/fold.h), of 64 centers and more; a few spilled
+//          registers.
 // See:     staged.cuh; Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 5.
 #include "ladder.h"
 #include "staged.cuh"

@@ -1,12 +1,15 @@
 // ordered
 // Changes: a thread has four points of two or three coordinates, two of float64, and blocks of 16 centers are unrolled;
 //          other points lie in shared memory, too, if 64 of them fit. This is what auto runs.
-// Costs:   registers for four points and their sums; where there are too few points to keep the device busy, one a thread.
-// Gains:   each value read from shared memory serves four points, whose sums do not wait for one another; points that lie
-//          packed are loaded 16 bytes at a time; a coordinate that fits in no register is read once for four centers.
+// Costs:   registers for four points and their sums; where there are too few points to keep the device busy, one point
+//          per thread.
+// Gains:   each value read from shared memory serves four points, whose sums do not wait for one another; points that
+//          lie packed are loaded 16 bytes at a time; a coordinate that fits in no register is read once for four
+//          centers.
 // Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
-// Local:   add_ordered (16 bytes): where larger blocks wait (common/fold.h), of 64 centers and more; a few spilled registers.
+// Local:   add_ordered (16 bytes): where larger blocks wait (common/fold.h), of 64 centers and more; a few spilled
+//          registers.
 // See:     packed.cuh, staged.cuh, tile.cuh; Volkov, Better Performance at Lower Occupancy, 2010.
 #include "ladder.h"
 #include "packed.cuh"

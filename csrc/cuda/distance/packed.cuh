@@ -9,7 +9,7 @@ namespace torch_reductions::cuda::distance {
 template <class T, int elements, int most = 16 / int(sizeof(T))>
 constexpr int kVector = (elements & -elements) < most ? elements & -elements : most;
 
-// Points first, first + 1 and so on; beyond the last one it again.
+// Points first, first + 1 and so on; beyond the last one that one again.
 template <class T, int D, int P>
 __device__ __forceinline__ void load_vectors(Point<T, D> (&points)[P], const DistanceArgs& args, int64_t first) {
   if (args.count - first < P) {

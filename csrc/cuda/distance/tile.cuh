@@ -1,5 +1,5 @@
-// Points of any number of coordinates: a block brings a tile of them into shared memory, where each coordinate is read once
-// for four centers. From global memory neighbouring lanes would read as far apart as their points lie.
+// Points of any number of coordinates: a block loads a tile of them into shared memory, where each coordinate is read
+// once for four centers. In global memory, neighbouring lanes would read addresses as far apart as their points.
 // Local:   add_tile (16 bytes): where larger blocks wait (common/fold.h), of 16 centers and 64 coordinates and more.
 #pragma once
 #include "../primitives/fast_divmod.cuh"
@@ -9,9 +9,8 @@
 namespace torch_reductions::cuda::distance {
 
 constexpr int kTilePoints = 64, kTileCenters = 2048;  // a thread each; coordinates of centers at a time
-constexpr int kCentersAtOnce =
-    4;                       // centers whose coordinates lie side by side, so that one of the point serves all of them
-constexpr int kFarDims = 4;  // larger blocks of squares that may wait
+constexpr int kCentersAtOnce = 4;  // whose coordinates lie side by side, so that one read of the point's serves all
+constexpr int kFarDims = 4;        // larger blocks of squares that may wait
 static_assert(kTileCenters / kCentersAtOnce / kDimsUnit < 1 << (kNear + kFarDims));
 
 // Elements from point to point: an odd number, so that lanes have banks of their own.
@@ -29,14 +28,14 @@ bool tile_fits(const DistanceArgs& args, int device) {
          tile_bytes<T>(args.dims) + centers <= size_t(cuda::shared_memory(device));
 }
 
-// A value, and its place in shared memory.
+// A value, and its slot in shared memory.
 template <class A>
 struct StagedValue {
   A value;
   int slot;
 };
 
-// The block brings values 0 to n - 1; a thread asks for several before it waits for the first.
+// The block stages values 0 to n - 1; a thread issues several loads before it waits for the first.
 template <class A, class Value>
 __device__ __forceinline__ void stage(A* to, int n, const Value& value) {
   constexpr int kAtOnce = 16;
@@ -92,7 +91,7 @@ __global__ void __launch_bounds__(kTilePoints)
   const T* part = static_cast<const T*>(args.centers);
   for (int64_t left = args.centers_count; left > 0; left -= n, part += n * dims) {
     n = int(min(int64_t(most), left));
-    __syncthreads();  // nobody reads the part before any more
+    __syncthreads();  // no thread reads the part before any more
     stage(centers, (n + kCentersAtOnce - 1) / kCentersAtOnce * kCentersAtOnce * dims, [&](int k) {
       const int c = int(by_dims.div(unsigned(k))), d = k - c * dims;
       return StagedValue<A>{factor(part[min(c, n - 1) * dims + d]),

@@ -1,6 +1,7 @@
 // one_element
 // Changes: nothing came before on the GPU: a thread computes one element of the result.
-// Costs:   two loads a multiply-add: each element of a is read n times, each of b m times; the caches save what they can.
+// Costs:   two loads per multiply-add: each element of a is read n times, each of b m times; the caches save what they
+//          can.
 // Gains:   no shared memory, no barrier; neighbours read neighbours of b, and the same element of a.
 // Order:   one chain of fused multiply-adds over all of k, ascending, from +0.
 // Needs:   7.5 and up; any layout.

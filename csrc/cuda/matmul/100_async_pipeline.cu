@@ -1,7 +1,9 @@
 // async_pipeline
-// Changes: panels are copied into shared memory by asynchronous copies, three stages deep, while older ones are multiplied.
-// Costs:   three times the shared memory. A copy cannot transpose four elements: what lies along k comes 4 bytes at a time.
-// Gains:   nobody waits for global memory, no panel passes through registers, and one barrier a panel is enough.
+// Changes: panels are copied into shared memory by asynchronous copies, three stages deep, while older ones are
+//          multiplied.
+// Costs:   three times the shared memory. A copy cannot transpose four elements: what lies along k comes 4 bytes at a
+//          time.
+// Gains:   no thread waits for global memory, no panel passes through registers, and one barrier per panel is enough.
 // Order:   one chain of fused multiply-adds over all of k, ascending, from +0.
 // Needs:   7.5 and up (before 8.0 the copies are ordinary loads and stores); any layout.
 // See:     NVIDIA, CUDA C++ Programming Guide, on asynchronous data copies.
@@ -27,7 +29,7 @@ __device__ __forceinline__ void copy_element(T* to, const Factor<T>& factor, int
   else *to = factor.padding;
 }
 
-// Asks for this thread's part of the next panel.
+// Issues the copies of this thread's part of the next panel.
 template <class T>
 __device__ __forceinline__ void copy_panel(T* panel, Factor<T>& factor) {
   const int thread = thread_anew();
@@ -57,7 +59,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   Factor<T> a = factor_a<T>(args, corner), b = factor_b<T>(args, corner);
   T* const panels = reinterpret_cast<T*>(memory);
   const auto stage = [&](int number) { return panels + number * 2 * kPanel; };
-  // A group of copies for each panel, even for those that are none: then the groups can be counted.
+  // One group of copies per panel, even an empty one, so that the groups can be counted.
   const auto issue_load = [&](int number) {
     if (a.depth > 0) copy_panel(stage(number), a), copy_panel(stage(number) + kPanel, b);
     cp_async_commit();
@@ -68,7 +70,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   int now = 0;
   for (int64_t from_k = 0; from_k < args.k; from_k += kDepth) {
     cp_async_wait<kStages - 2>();
-    __syncthreads();  // all copies of this panel are there, and all have read the one before it, whose place is free
+    __syncthreads();  // all copies of this panel have arrived, and all have read the one before it, whose place is free
     issue_load(now == 0 ? kStages - 1 : now - 1);
     multiply_panels<ByEight>(stage(now), stage(now) + kPanel, sums);
     now = now == kStages - 1 ? 0 : now + 1;

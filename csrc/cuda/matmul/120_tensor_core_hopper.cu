@@ -1,10 +1,11 @@
 // tensor_core_hopper
-// Changes: wgmma in the place of mma.sync: four warps multiply tiles where they lie in shared memory. Tiles are copied by
-//          an engine that one thread asks (bulk tensor copies, which swizzle, and pad with zeros); one or two warpgroups
-//          of a block multiply, another only asks; blocks stay for many tiles, which are smaller where results are few.
-// Costs:   a GPU of 9.0 alone; operands whose addresses or rows are no multiples of 16 bytes are copied first, and bytes
-//          that do not lie along k are transposed. Where k is cut into its chunks, a second launch adds these.
-// Gains:   no operand passes a register, no thread that multiplies waits for memory: the tensor cores' full rate.
+// Changes: wgmma in place of mma.sync: four warps multiply tiles where they lie in shared memory. Tiles are copied by
+//          the TMA, which swizzles and pads with zeros; one or two warpgroups of a block multiply, another only loads;
+//          blocks are persistent, and tiles are smaller where there are few results.
+// Costs:   a GPU of 9.0 alone; operands whose addresses or rows are no multiples of 16 bytes are copied first, and
+//          bytes that do not lie along k are transposed. Where k is split into its chunks, a second launch adds these.
+// Gains:   no operand passes through registers, no thread that multiplies waits for memory: the tensor cores' full
+//          rate.
 // Order:   steps of the tensor core of 16 of k, ascending, in chains of 8192, folded from left to right; integers wrap.
 // Needs:   9.0 exactly, compiled for 9.0a; float16, bfloat16, int8 and uint8; any layout.
 // See:     PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation"; NVIDIA CUTLASS,
@@ -36,7 +37,8 @@ struct OperandLayout {
 
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-// The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is ours.
+// The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is
+// free to choose.
 OperandLayout layout_of(const Operand& o, Major major, int size) {
   const bool k_rows = major == Major::k;
   MatrixBatch rows{o.data,
@@ -50,14 +52,14 @@ OperandLayout layout_of(const Operand& o, Major major, int size) {
   return {rows, major};
 }
 
-// Can the copying engine read them?
+// Can the TMA read them?
 bool reads(const MatrixBatch& rows, int size) {
   const int64_t row = rows.row_stride * size, outer = rows.outer_stride * size;
   return reinterpret_cast<uintptr_t>(rows.data) % kMapAlignment == 0 && row % kMapAlignment == 0 &&
          outer % kMapAlignment == 0 && rows.row_stride >= rows.columns && row < kMapStrides && outer < kMapStrides;
 }
 
-// Rows of our own: of whole tile rows, unless they are so short that this would be many times as much.
+// Rows in the workspace: padded to whole tile rows, unless they are so short that the padding would be most of them.
 MatrixBatch packed(const MatrixBatch& like, int64_t columns, int64_t rows, int size, Context& context) {
   const int64_t stride = round_up(columns, (columns * size < kTileRowBytes ? kMapAlignment : kTileRowBytes) / size);
   void* const data = context.workspace(size_t(like.outer * rows * stride * size));
@@ -75,7 +77,7 @@ Packing packing(const MatrixBatch& from, const MatrixBatch& to, int size) {
           to.outer_stride * size};
 }
 
-// The operand as it lies if the engine can read that, or else a copy.
+// The operand as it lies if the TMA can read it, otherwise a copy.
 OperandLayout prepare(const Operand& o, int size, Context& context) {
   const bool along_k = o.k_stride == 1 || o.k == 1, along_mn = o.mn_stride == 1 || o.mn == 1;
   const OperandLayout as_k = layout_of(o, Major::k, size), as_mn = layout_of(o, Major::mn, size);
@@ -97,14 +99,14 @@ OperandLayout prepare(const Operand& o, int size, Context& context) {
   return {to, Major::k};
 }
 
-// Tiles of the result, and how many cycles of a multiprocessor a step of k takes: of the largest ones the tensor cores',
-// of small ones the way of the operands from the L2.
+// Tiles of the result, and how many cycles of a multiprocessor a step of k takes: of the largest ones the tensor
+// cores', of small ones the way of the operands from the L2.
 struct Shape {
   int rows, columns, cycles;
 };
 constexpr Shape kShapes[] = {{128, 256, 960}, {128, 128, 512}, {64, 128, 384}, {64, 64, 256}};
 
-// How a product is dealt out to blocks: in pairs or not, k whole or cut into its chunks.
+// How a product is scheduled: in 2-CTA clusters or not, k whole or split into its chunks.
 struct Schedule {
   Shape shape;
   int log_cluster;
@@ -116,8 +118,8 @@ int64_t tiles_of(const MatmulArgs& args, const Schedule& schedule) {
          ceil_div(args.n, int64_t(schedule.shape.columns));
 }
 
-// Pairs take so many cycles to start, but read less from the L2; without them a step takes so much longer where every
-// multiprocessor is at work.
+// 2-CTA clusters take kClusterStart cycles to start, but read less from the L2; without them a step takes longer by the
+// part kAlone where every multiprocessor is busy.
 constexpr double kClusterStart = 1500, kAlone = 0.15;
 
 // Cycles, about: the busiest multiprocessor multiplies one tile after another.
@@ -215,7 +217,7 @@ void run_layout(const MatmulArgs& args, const OperandLayout& a, const OperandLay
   else run_shape<T, Major::mn, Major::mn>(args, a.rows, b.rows, context);
 }
 
-// Is the kernel here more than its empty body for other architectures? That one has no barriers in shared memory.
+// Is the kernel more than its empty body for other architectures? That one has no barriers in shared memory.
 bool compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
@@ -244,7 +246,7 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
 void tensor_core_hopper(const MatmulArgs& args, Context& context) {
   if (!hopper_runs(args, context))
     fail("variant 'tensor_core_hopper' needs a GPU of compute capability 9.0 and code for 9.0a");
-  if (args.k == 0) return one_element(args, context);  // there is nothing to copy, and +0 to write
+  if (args.k == 0) return one_element(args, context);  // nothing to copy, only +0 to store
   const int size = size_of(args.dtype);
   const OperandLayout a =
       prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride, args.a.batch_stride},

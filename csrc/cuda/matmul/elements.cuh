@@ -12,7 +12,7 @@ __device__ __forceinline__ const T* element_of(const Matrix& matrix, int64_t bat
          j * matrix.column_stride;
 }
 
-// alpha value + beta added, rounded to storage; MatmulArgs says where.
+// alpha value + beta added, rounded to storage; at the place that MatmulArgs gives.
 template <class Out, class A>
 __device__ __forceinline__ Out product_of(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j, A value) {
   if constexpr (std::is_floating_point_v<A>) {

@@ -1,7 +1,7 @@
-// What the rungs with shared tiles of 128 x 128 have in common: the panels of a and b that a block stages, and a thread's
-// 8 x 8 elements of the result.
+// What the rungs with shared tiles of 128 x 128 have in common: the panels of a and b that a block stages, and a
+// thread's 8 x 8 elements of the result.
 //
-// A panel is kDepth steps of k, each with the 128 elements of it that one step of the outer product takes: of a as of b.
+// A panel is kDepth steps of k, each with the 128 elements of a, or of b, that one step of the outer product takes.
 #pragma once
 #include "textbook.cuh"
 
@@ -9,14 +9,14 @@ namespace torch_reductions::cuda::matmul {
 
 inline constexpr int kTile = 128, kDepth = 16, kThreads = 256, kEach = 8;  // kEach: elements of a thread, each way
 
-// A factor as a block takes panels from it, one after another: element (o, k) is in row o of a, or in column o of b, counted
-// from the block's first one, and k from the next panel's.
+// A factor as a block takes panels from it, one after another: element (o, k) is in row o of a, or in column o of b,
+// counted from the block's first one, and k from the next panel's.
 template <class T>
 struct Factor {
   const T* data;
   int64_t across, down;  // from one o, and from one k, to the next
   int64_t depth;         // of k that are left
-  int last;      // o of the tile that there is: it stands for those beyond the edge, of which nobody stores results
+  int last;      // o of the tile that there is: it stands for those beyond the edge, whose results are not stored
   T padding;     // for k beyond the depth
   bool along_k;  // does memory go along k?
   bool vectors;  // may four neighbours be read at once?
@@ -48,8 +48,8 @@ __device__ __forceinline__ Factor<T> factor_b(const MatmulArgs& args, const Corn
                      args.n - corner.j, args.k, T(0));
 }
 
-// The thread's number, new each time: or the compiler would keep the addresses of all that a thread stages, for all of k, in
-// registers which the sums need.
+// The thread's index, opaque each time: otherwise the compiler would keep the addresses of all that a thread stages,
+// for all of k, in registers that the sums need.
 __device__ __forceinline__ int thread_anew() { return opaque(int(threadIdx.x)); }
 
 // The 16 bytes at p, in one access.

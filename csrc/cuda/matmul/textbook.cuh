@@ -12,7 +12,8 @@ void with_textbook_types(Dtype dtype, Body&& body) {
   else body(std::type_identity<uint32_t>());
 }
 
-// How many tiles one batch of the result has; block by block they go along a row of tiles, then down, then to the next batch.
+// How many tiles one batch of the result has; block by block they go along a row of tiles, then down, then to the next
+// batch.
 struct Tiles {
   unsigned rows, columns;
 };
@@ -28,7 +29,7 @@ __device__ __forceinline__ Corner corner_of_block(const Tiles& tiles) {
   return {above / tiles.rows, int64_t(above % tiles.rows) * Height, int64_t(column) * Width};
 }
 
-// A block of so many threads for each tile.
+// One block of `threads` threads per tile.
 template <int Height, int Width>
 void launch_tiles(void (*kernel)(MatmulArgs, Tiles), const MatmulArgs& args, Context& context, unsigned threads,
                   size_t shared_bytes = 0) {

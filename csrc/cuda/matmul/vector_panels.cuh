@@ -7,11 +7,11 @@ namespace torch_reductions::cuda::matmul {
 // The part of a panel that this thread stages: twice four neighbours.
 template <class Swizzle, class T>
 struct VectorPart {
-  static constexpr int kAlong = kDepth / 4, kAcross = kTile / 4;  // fours of a panel, either way
+  static constexpr int kAlong = kDepth / 4, kAcross = kTile / 4;  // groups of four in a panel, either way
   Factor<T> factor;
   T x[2][4];
 
-  // body(e, o, k) with the first element of each four.
+  // body(e, o, k) with the first element of each group of four.
   template <class Body>
   __device__ __forceinline__ void for_each_vec4(Body body) const {
     const int thread = thread_anew();

@@ -1,8 +1,8 @@
-// The ceiling that every product of matrices is compared with: kernels that do one instruction over and over on every
+// The ceiling that every product of matrices is compared with: kernels that repeat one instruction on every
 // multiprocessor, with all operands in registers or, where it reads them there alone, in shared memory.
 //
-// The operands are random, as those of the products: tensor cores draw power by the bits that change, and clocks fall with
-// it. The harness (torch_reductions/_timing.py) times these kernels in turns with the products.
+// The operands are random, as those of the products: tensor cores draw power by the bits that change, and clocks fall
+// with it. The harness (torch_reductions/_timing.py) times these kernels in turns with the products.
 #include <cstdint>
 #include <exception>
 
@@ -24,7 +24,7 @@ __device__ __forceinline__ uint32_t random_word(uint32_t i) {
   return sizeof(T) == 2 ? (i & 0x807f807fu) | 0x3f003f00u : i;
 }
 
-// FFMA, IMAD, DFMA: each thread has chains that wait for nothing but themselves; eight warps a scheduler.
+// FFMA, IMAD, DFMA: each thread has independent chains; eight warps per scheduler.
 template <class T>
 struct Scalars {
   static constexpr int kThreads = 1024, kChains = 16;
@@ -204,8 +204,8 @@ bool runs_here(int instruction) {
 }  // namespace
 }  // namespace torch_reductions::cuda::measure
 
-// Runs `steps` steps of an instruction on the current device: 0 FFMA, 1 IMAD, 2 DFMA; mma.sync of 3 bfloat16, 4 int8,
-// 5 float64; wgmma of 6 bfloat16, 7 int8. sink: 16 bytes. How many operations these are in all, or 0 where that cannot be
+// Runs `steps` steps of an instruction on the current device: 0 FFMA, 1 IMAD, 2 DFMA; mma.sync of 3 bfloat16, 4 int8, 5
+// float64; wgmma of 6 bfloat16, 7 int8. sink: 16 bytes. How many operations these are in all, or 0 where that cannot be
 // launched, or the device has no such instruction.
 extern "C" __attribute__((visibility("default"))) long long torch_reductions_arithmetic(int instruction,
                                                                                         long long steps, void* sink,

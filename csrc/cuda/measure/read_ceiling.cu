@@ -1,4 +1,4 @@
-// The ceiling that every reduction is compared with: kernels that read the bytes and owe nothing else.
+// The ceiling that every reduction is compared with: kernels that read the bytes and do nothing else.
 //
 // Which block size, how many loads in flight and which cache policy are fastest depends on the size and on the GPU, so
 // the harness (torch_reductions/_timing.py) tries them all and keeps the best.
@@ -19,7 +19,7 @@ __device__ __forceinline__ uint4 load(const uint4* p) {
   else return *p;
 }
 
-// Each thread reads kLoads vectors, a block apart, all asked for before the first is used; the last block is guarded.
+// Each thread reads kLoads vectors, a block apart, all loaded before the first is used; the last block is guarded.
 template <int kLoads, Policy kPolicy>
 __global__ void __launch_bounds__(512) read_only(const uint4* data, int64_t vectors, int tail_bytes, uint4* sink) {
   const int64_t first = int64_t(blockIdx.x) * blockDim.x * kLoads + threadIdx.x;

@@ -1,4 +1,4 @@
-// Copies from global to shared memory that pass no register: a thread asks for them, goes on, and waits later.
+// Asynchronous copies from global to shared memory (cp.async): a thread issues them, continues, and waits later.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -23,8 +23,7 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global) {
 #endif
 }
 
-// The same where `wanted`: one instruction with a predicate, or a branch would stand between the multiplications around
-// it.
+// The same if `wanted`: one predicated instruction, so that no branch stands between the multiplications around it.
 template <int Bytes = 16>
 __device__ __forceinline__ void cp_async_if(bool wanted, void* shared, const void* global) {
 #if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800
@@ -44,7 +43,7 @@ __device__ __forceinline__ void cp_async_if(bool wanted, void* shared, const voi
 #endif
 }
 
-// The first `present` of 16 aligned bytes, and zeros behind them; of 0 nothing is read.
+// The first `present` of 16 aligned bytes, and zeros after them; if `present` is 0 nothing is read.
 __device__ __forceinline__ void cp_async_zfill(void* shared, const void* global, int present) {
 #ifdef CUDA_ON_CPU
   emulator::cp_async_zfill(shared, global, unsigned(present));
@@ -57,7 +56,7 @@ __device__ __forceinline__ void cp_async_zfill(void* shared, const void* global,
 #endif
 }
 
-// Closes a group: the copies that this thread asked for since the last one.
+// Closes a group: the copies that this thread has issued since the last one.
 __device__ __forceinline__ void cp_async_commit() {
 #ifdef CUDA_ON_CPU
   emulator::cp_async_commit();
@@ -66,7 +65,7 @@ __device__ __forceinline__ void cp_async_commit() {
 #endif
 }
 
-// Waits until at most `Pending` of this thread's groups are on the way; other threads' copies need a barrier too.
+// Waits until at most `Pending` of this thread's groups are in flight; other threads' copies need a barrier too.
 template <int Pending>
 __device__ __forceinline__ void cp_async_wait() {
 #ifdef CUDA_ON_CPU
@@ -76,7 +75,7 @@ __device__ __forceinline__ void cp_async_wait() {
 #endif
 }
 
-// Asks for the line of the cache around p to come into the L2: whoever copies it later waits for that alone.
+// Prefetches the cache line around p into the L2.
 __device__ __forceinline__ void prefetch_to_l2([[maybe_unused]] const void* p) {
 #ifndef CUDA_ON_CPU
   asm volatile("prefetch.global.L2 [%0];" ::"l"(p));

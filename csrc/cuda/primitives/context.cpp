@@ -55,7 +55,7 @@ namespace {
 constexpr int64_t kTickets = 16384, kWords = 1 << 17, kManyWords = 1 << 20;
 
 // What a stream's launches share: zeroed when it is made and never given back. Counters wrap around to 0 by themselves,
-// and the words of a board carry the number of their launch. Streams that run at once have states of their own.
+// and the words of a tile state carry the number of their launch. Streams that run at once have states of their own.
 struct StreamState {
   uint64_t launch[2];
   uint64_t words[kWords];
@@ -67,7 +67,7 @@ struct LargeTileState {
   uint64_t words[kManyWords];
 };
 
-// As many as torch's own streams of two devices and more: streams that come and go would take memory for ever.
+// More than torch's own streams of two devices; a bound, because streams that come and go would take memory for ever.
 constexpr size_t kStreams = 256;
 
 // Null where the device has no memory left outside torch's allocator, and for streams beyond the first kStreams.
@@ -82,7 +82,7 @@ State* of_stream(int device, cudaStream_t stream) {
   if (known.size() >= kStreams && !known.contains(key)) return nullptr;
   State*& state = known[key];
   if (state == nullptr) {
-    // cudaMalloc while another stream captures would break that capture unless this thread asks for the relaxed mode.
+    // cudaMalloc while another stream captures would break that capture unless this thread requests the relaxed mode.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
     void* memory = nullptr;

@@ -1,4 +1,4 @@
-// How the ordered kernels read: a source gives values of an operator out of memory.
+// How the ordered kernels read: a source loads values of an operator from memory.
 #pragma once
 #include "../../common/args.h"
 #include "warp.cuh"
@@ -45,7 +45,7 @@ template <class Op>
 inline constexpr bool kExtreme = kIsNone<Op, Sum, Prod, LogAdd>;
 
 // flip() by an exclusive or with these bits, of the value or of its upper half: a branch would keep the compiler from
-// asking for the next elements early.
+// issuing the next loads early.
 template <class A>
 inline constexpr uint32_t kFlip = std::is_floating_point_v<A> ? 0x80000000u : 0xffffffffu;
 

@@ -1,4 +1,4 @@
-// Division by a number that the host knows: a multiplication and a shift.
+// Division by a divisor that the host knows: a multiplication and a shift.
 #pragma once
 #include <cstdint>
 
@@ -6,8 +6,8 @@
 
 namespace torch_reductions::cuda {
 
-// Exact for 0 <= n < 2^31. With 2^s >= divisor > 2^(s - 1) and the multiplier m = 2^(31 + s) / divisor rounded up, m n is
-// less than 2^(31 + s) / divisor too large (Granlund and Montgomery, 1994).
+// Exact for 0 <= n < 2^31. With 2^s >= divisor > 2^(s - 1) and the multiplier m = 2^(31 + s) / divisor rounded up, m n
+// is less than 2^(31 + s) / divisor too large (Granlund and Montgomery, 1994).
 struct FastDivmod {
   unsigned divisor = 1, multiplier = 1u << 31;
   int shift = 31;

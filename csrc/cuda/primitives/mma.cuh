@@ -1,7 +1,8 @@
-// Tensor cores: one instruction of a warp each, whose operands are fragments, dealt to the lanes as the PTX manual says.
+// Tensor cores: warp-level instructions whose operands are fragments, distributed over the lanes as the PTX manual
+// says.
 //
-// A fragment of 16-bit elements or bytes is read by ldmatrix: a matrix is 8 rows of 16 bytes. Before 8.0, where
-// only the host's check stands against a call, the products compile to nothing.
+// A fragment of 16-bit elements or bytes is read by ldmatrix: a matrix is 8 rows of 16 bytes. Before 8.0, where the
+// host's check prevents any call, the products compile to nothing.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -42,7 +43,8 @@ __device__ __forceinline__ void ldmatrix(uint32_t (&words)[N], const void* row) 
 #endif
 }
 
-// c += a b, of 16 x 8: a is [16, 16], b is [16, 8], of float16 or bfloat16. On 9.0 what csrc/common/tensor_step.h computes.
+// c += a b, of 16 x 8: a is [16, 16], b is [16, 8], of float16 or bfloat16. On 9.0 what csrc/common/tensor_step.h
+// computes.
 template <class T>
 __device__ __forceinline__ void mma_sync(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
@@ -82,9 +84,9 @@ __device__ __forceinline__ void mma_sync(uint32_t (&c)[4], const uint32_t (&a)[4
 #endif
 }
 
-// The same of float64, from 9.0 on: there a chain of fused multiply-adds, k ascending. c is [16, 8], a [16, 8], b [8, 8]:
-// element i of a is (lane / 4 + 8 (i % 2), lane % 4 + 4 (i / 2)), of b (lane % 4 + 4 i, lane / 4), of c
-// (lane / 4 + 8 (i / 2), 2 (lane % 4) + i % 2).
+// The same of float64, from 9.0 on: there a chain of fused multiply-adds, k ascending. c is [16, 8], a [16, 8], b [8,
+// 8]: element i of a is (lane / 4 + 8 (i % 2), lane % 4 + 4 (i / 2)), of b (lane % 4 + 4 i, lane / 4), of c (lane / 4 +
+// 8 (i / 2), 2 (lane % 4) + i % 2).
 __device__ __forceinline__ void mma_sync([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[4],
                                          [[maybe_unused]] const double (&b)[2]) {
 #ifdef CUDA_ON_CPU
@@ -96,7 +98,7 @@ __device__ __forceinline__ void mma_sync([[maybe_unused]] double (&c)[4], [[mayb
 #endif
 }
 
-// Twice as deep: a is [16, 16], b [16, 8], dealt out in the same way.
+// Twice as deep: a is [16, 16], b [16, 8], distributed in the same way.
 __device__ __forceinline__ void mma_sync([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[8],
                                          [[maybe_unused]] const double (&b)[4]) {
 #ifdef CUDA_ON_CPU

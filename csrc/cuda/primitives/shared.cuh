@@ -2,8 +2,8 @@
 #pragma once
 #include <cstdint>
 
-// Set where wgmma and its kin compile: of the GPU's code, that for 9.0a alone. Elsewhere their functions are empty, and so is
-// a kernel that is made of them.
+// Defined where wgmma and the other instructions of Hopper compile: in device code for 9.0a only. Elsewhere their
+// wrappers are empty, and so is a kernel made of them.
 #if defined(CUDA_ON_CPU) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define HOPPER 1
 #endif

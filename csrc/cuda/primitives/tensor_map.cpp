@@ -9,7 +9,7 @@ namespace {
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-// The driver's function, asked for at run time: the library is not linked with the driver, which may not be there.
+// The driver's function, looked up at run time: the library is not linked with the driver, which may not be there.
 Encode find_encode() {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};

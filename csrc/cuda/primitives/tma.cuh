@@ -1,13 +1,13 @@
-// Tiles of tensors, copied to shared memory by the engine that does nothing else (Hopper): one thread asks for a tile, an
-// mbarrier tells when it has come.
+// The Tensor Memory Accelerator (Hopper) copies tiles of tensors to shared memory: one thread issues the copy of a
+// tile, an mbarrier tells when it has arrived.
 #pragma once
 #include "mbarrier.cuh"
 #include "tensor_map.h"
 
 namespace torch_reductions::cuda {
 
-// The tile of the map that begins at (column, row, outer), to a multiple of 1024 bytes. Outside of the tensor it is zeros,
-// which count among the bytes that the barrier expects.
+// Loads the map's tile that begins at (column, row, outer) to a multiple of 1024 bytes. Elements outside the tensor are
+// zeros, which count among the bytes that the barrier expects.
 __device__ __forceinline__ void tma_load([[maybe_unused]] void* shared, [[maybe_unused]] const CUtensorMap* map,
                                          [[maybe_unused]] int column, [[maybe_unused]] int row,
                                          [[maybe_unused]] int outer, [[maybe_unused]] uint64_t* barrier) {
@@ -22,7 +22,7 @@ __device__ __forceinline__ void tma_load([[maybe_unused]] void* shared, [[maybe_
 #endif
 }
 
-// The same to that place in each block of the cluster whose bit is set, and to its barrier there.
+// The same to that address in each block of the cluster whose bit is set, with that block's barrier.
 __device__ __forceinline__ void tma_load_multicast([[maybe_unused]] unsigned blocks, [[maybe_unused]] void* shared,
                                                    [[maybe_unused]] const CUtensorMap* map, [[maybe_unused]] int column,
                                                    [[maybe_unused]] int row, [[maybe_unused]] int outer,
@@ -38,7 +38,7 @@ __device__ __forceinline__ void tma_load_multicast([[maybe_unused]] unsigned blo
 #endif
 }
 
-// Asks for the map itself ahead of its first tile.
+// Prefetches the map itself before its first tile.
 __device__ __forceinline__ void prefetch_tensormap([[maybe_unused]] const CUtensorMap* map) {
 #if defined(HOPPER) && !defined(CUDA_ON_CPU)
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

@@ -1,5 +1,5 @@
 // Changes: thread t works on the t-th pair instead of on element t, so that the working threads are the first ones.
-// Costs:   the threads of a warp read further and further apart: more memory transactions a step.
+// Costs:   the threads of a warp read further and further apart: more memory transactions per step.
 // Gains:   whole warps work or have nothing to do; only the last five steps diverge within a warp.
 // Order:   tree of the block size: neighbours, then neighbouring pairs; then the same over the partials.
 // Needs:   compute capability 7.5.

@@ -1,6 +1,6 @@
 // Changes: a block reduces kEach blocks of data (2, 4 or 8): each thread first adds kEach elements in registers.
-// Costs:   fewer blocks, so a short input no longer fills the device; more registers a thread.
-// Gains:   kEach independent loads in flight a thread, and most of the work is done before the first barrier.
+// Costs:   fewer blocks, so a short input no longer fills the device; more registers per thread.
+// Gains:   kEach independent loads in flight per thread, and most of the work is done before the first barrier.
 // Order:   kEach elements that lie a block apart from left to right, then halves; then the same over the partials.
 // Needs:   compute capability 7.5.
 // See:     Cheng, Grossman, McKercher, Professional CUDA C Programming (2014), chapter 3, "Unrolling Loops".

@@ -3,7 +3,7 @@
 // Gains:   global memory is read once and only the partials are written; the input needs no copy, and padding the part
 //          with the identity needs no comparison with its size in the loop.
 // Order:   tree of the block size: neighbours, then neighbouring pairs; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 1, interleaved addressing.
 #include "textbook.cuh"
 

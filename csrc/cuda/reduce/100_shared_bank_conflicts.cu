@@ -2,7 +2,7 @@
 // Costs:   the threads of a warp address shared memory with strides 2, 4, 8 ...: they meet in the same banks and queue.
 // Gains:   no remainder to compute; whole warps work or have nothing to do.
 // Order:   tree of the block size: neighbours, then neighbouring pairs; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 2, bank conflicts.
 #include "textbook.cuh"
 

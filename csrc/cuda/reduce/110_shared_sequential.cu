@@ -2,7 +2,7 @@
 // Costs:   half of the block's threads load one element and then do nothing but wait.
 // Gains:   neighbouring threads address neighbouring words of shared memory: no bank conflict.
 // Order:   halves of the block: element i with element i + half, and so on; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 3, sequential addressing.
 #include "textbook.cuh"
 

@@ -1,8 +1,8 @@
 // Changes: a block reduces two blocks of data: each thread adds two elements while it loads.
 // Costs:   the loop over the strides still runs with a barrier for the last warp's steps.
-// Gains:   half as many blocks, and all threads do at least one addition; two loads in flight a thread.
+// Gains:   half as many blocks, and all threads do at least one addition; two loads in flight per thread.
 // Order:   2 elements that lie a block apart, then halves of the block; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 4, first add during load.
 #include "textbook.cuh"
 

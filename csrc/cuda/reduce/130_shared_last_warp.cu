@@ -2,7 +2,7 @@
 // Costs:   one kernel for each block size: two sizes here, 64 for short rows and 512.
 // Gains:   six barriers of the whole block less; no loop counter, and the strides are constants in the addresses.
 // Order:   2 elements that lie a block apart, then halves of the block; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reductions 5 and 6, unrolled.
 #include "textbook.cuh"
 

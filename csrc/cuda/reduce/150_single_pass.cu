@@ -1,8 +1,8 @@
 // Changes: each block draws a ticket after writing its partial; the one that draws a row's last folds its partials.
-// Costs:   a fence and an atomic a block, and counters that must be zero: they wrap around to zero by themselves.
-// Gains:   one launch for any length; nothing waits for a kernel to end but the last block.
+// Costs:   a fence and an atomic per block, and counters that must be zero: they wrap around to zero by themselves.
+// Gains:   one launch for any length; no kernel waits for another to end, only the last block for the others.
 // Order:   grid stride from left to right, then halves of the warp, then halves over the warps; the same over partials.
-// Needs:   compute capability 7.5, 128 bytes of shared memory a block.
+// Needs:   compute capability 7.5, 128 bytes of shared memory per block.
 // See:     Wilt, The CUDA Handbook (2013), chapter 12, "Single-Pass Reduction".
 #include "textbook.cuh"
 
@@ -80,7 +80,7 @@ void single_pass(const ReduceArgs& args, Context& context) {
     const int64_t parts = config.parts(args.length), step = kMaxBlocks / parts;
     A* partials = parts > 1 ? workspace<A>(context, args.outer * parts) : nullptr;
     unsigned* tickets = parts > 1 ? context.tickets(args.outer) : nullptr;
-    // One launch, but for more rows than a grid has blocks.
+    // One launch, except for more rows than a grid has blocks.
     for (int64_t row = 0; row < args.outer; row += step) {
       const T* rows = static_cast<const T*>(args.input) + row * args.length;
       const int64_t blocks = min(step, args.outer - row) * parts;

@@ -1,4 +1,5 @@
-// What the textbook's rungs share: how rows are cut into blocks, the passes until one value a row is left, and the end.
+// What the textbook's rungs share: how rows are split over blocks, the passes until one value per row is left, and the
+// final step.
 //
 // The input is [outer, length] in contiguous rows. A pass turns [outer, length] into [outer, parts]: block b reduces
 // part b % parts of row b / parts and writes partials[b]. The next pass takes the partials for its rows.
@@ -36,10 +37,11 @@ void with_operator(const ReduceArgs& args, Body body) {
   }
 }
 
-// How a rung cuts a row: `each` elements a thread, in blocks of 64 threads for short rows and up to 512 for long ones.
+// How a rung splits a row: `each` elements per thread, in blocks of 64 threads for short rows and up to 512 for long
+// ones.
 struct LaunchConfig {
   int each = 1;
-  int growth = 2;                  // the next block size is so many times the last one
+  int growth = 2;                  // the factor from one block size to the next
   int64_t max_parts = kMaxBlocks;  // a kernel with a grid-stride loop needs no more blocks than fill the device
 
   int threads(int64_t length) const {
@@ -50,7 +52,7 @@ struct LaunchConfig {
   int64_t parts(int64_t length) const { return min(ceil_div(length, int64_t(threads(length)) * each), max_parts); }
 };
 
-// Where the results go, and the last step of each.
+// Where the results go, and the final step of each.
 template <class A>
 struct RowOutput {
   void* data;
@@ -85,7 +87,7 @@ __global__ void finish_kernel(const A* values, A empty, RowOutput<A> output, int
   if (row < rows) output.store(row, values != nullptr ? values[row] : empty);
 }
 
-// Writes one value a row to the output; of rows without elements (no values) 0, 1 for a product, NaN for a mean.
+// Writes one value per row to the output; for rows without elements (no values) 0, 1 for a product, NaN for a mean.
 template <class A>
 void finish(const ReduceArgs& args, Context& context, const A* values) {
   const A empty = args.function == Function::prod ? 1 : 0;

@@ -1,9 +1,10 @@
-// Changes: the first pass only reduces, so nothing is written that would be written again; the last pass scans each part
-//          from its base on.
-// Costs:   3 accesses an element: it is read twice and its result written once; the totals still need memory a level.
+// Changes: the first pass only reduces, so nothing is written that would be written again; the last pass scans each
+//          part from its base on.
+// Costs:   3 accesses per element: it is read twice and its result written once; the totals still need memory for each
+//          level.
 // Gains:   a quarter of the traffic, and a reduction is cheaper than a scan.
 // Order:   the totals: trees over lanes and warps, scanned as elements are; base, then log2 steps over lanes and warps.
-// Needs:   compute capability 7.5; 128 to 1024 threads a block, as for scan_then_fan.
+// Needs:   compute capability 7.5; 128 to 1024 threads per block, as for scan_then_fan.
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Reduce, Then Scan".
 #include "textbook.cuh"
 
@@ -17,7 +18,7 @@ __global__ void reduce_parts_kernel(ScanRows<Op, T> rows, A* totals, unsigned pa
   if (threadIdx.x == 0) totals[blockIdx.x] = total;
 }
 
-// totals: scanned, so that a part's base is what the part before it says.
+// totals: scanned, so that a part's base is the total of the part before it.
 template <class Op, class T, class A = typename Op::Value>
 __global__ void scan_parts_kernel(ScanRows<Op, T> rows, const A* totals, unsigned parts) {
   const int64_t row = blockIdx.x / parts, k = int64_t(blockIdx.x % parts) * blockDim.x + threadIdx.x;

@@ -1,11 +1,11 @@
-// Changes: one pass: a block publishes its tile's total and reads those of the tiles before it, 32 at a time, back to one
-//          whose inclusive prefix is known: from that it computes its own prefix, which it publishes in turn.
-// Costs:   a few tagged words a tile, which other blocks wait for; the chain is as long as the blocks are late.
-// Gains:   2 accesses an element, as for a copy: each is read once and its result written once, in one launch.
-// Order:   strips and log2 steps in a tile; how the totals before it are grouped depends on which blocks were first, so
+// Changes: one pass: a block publishes its tile's total and reads those of the tiles before it, 32 at a time, back to
+//          one whose inclusive prefix is known: from that it computes its own prefix, which it publishes in turn.
+// Costs:   a few tagged words per tile, which other blocks wait for; the chain is as long as the blocks are late.
+// Gains:   2 accesses per element, as for a copy: each is read once and its result written once, in one launch.
+// Order:   rounds of log2 steps in a tile; how the totals before it are grouped depends on which blocks were first, so
 //          floats may differ from run to run.
-// Needs:   compute capability 7.5; 128 to 1024 threads a block, as for scan_then_fan. A block's tile is its ticket: who
-//          waits, waits for blocks that have begun.
+// Needs:   compute capability 7.5; 128 to 1024 threads per block, as for scan_then_fan. A block's tile is its ticket: a
+//          block that waits, waits for blocks that have begun.
 // See:     Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back (2016).
 #include "../primitives/grid.cuh"
 #include "textbook.cuh"
@@ -13,10 +13,11 @@
 namespace torch_reductions::cuda::scan {
 namespace {
 
-constexpr int kEach = 4;  // elements of a thread, each of another strip of the tile
+constexpr int kEach = 4;  // elements of a thread, a block's width apart
 
-// A block's tile and the tag of its launch, from one atomic: the upper half of the word counts the blocks that have begun,
-// the lower half is the number of the launch. The last one to draw advances the state to the next launch: all have their tag.
+// A block's tile and the tag of its launch, from one atomic: the upper half of the word counts the blocks that have
+// begun, the lower half is the number of the launch. The last one to draw advances the state to the next launch: all
+// have their tag.
 struct Drawn {
   unsigned tile, tag;
 };
@@ -27,8 +28,8 @@ __device__ Drawn draw_tile(const TileState& tile_state) {
   return {tile, tag};
 }
 
-// What tiles publish, tile t of all rows at word t: first the total of its elements, then its inclusive prefix, the fold of
-// the row up to the tile's end.
+// What tiles publish, tile t of all rows at word t: first the total of its elements, then its inclusive prefix, the
+// fold of the row up to the tile's end.
 template <class A>
 struct ScanTileState {
   uint64_t* words;
@@ -44,7 +45,7 @@ struct ScanTileState {
   }
 };
 
-// The fold of the `before` tiles of its row that stand before a tile: a warp looks back, a lane at a tile.
+// The fold of the `before` tiles of its row that stand before a tile: a warp looks back, one tile per lane.
 template <class Op, class A = typename Op::Value>
 __device__ A look_back(const ScanTileState<A>& states, int64_t tile, int64_t before) {
   const int lane = threadIdx.x % 32;

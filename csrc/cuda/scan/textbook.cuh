@@ -1,6 +1,8 @@
-// What the textbook's scans share: rows in the order of the scan, how they are cut, and the scans of a warp and of a block.
+// What the textbook's scans share: rows in the order of the scan, how they are split, and the scans of a warp and of a
+// block.
 //
-// The input is [outer, length] in contiguous rows. A row is cut into parts: block b takes part b % parts of row b / parts.
+// The input is [outer, length] in contiguous rows. A row is split into parts: block b takes part b % parts of row b /
+// parts.
 #pragma once
 
 #include "../../common/ceil_div.h"
@@ -12,8 +14,8 @@ namespace torch_reductions::cuda::scan {
 inline constexpr int kMaxWarps = 32;  // of a block
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
 
-// Rows and their results, counted in the order of the scan: from the end where it is a reverse one. An exclusive scan is an
-// inclusive one whose results go one place further, behind Fold(0), as many as there are places.
+// Rows and their results, counted in the order of the scan: from the end where it is a reverse one. An exclusive scan
+// is an inclusive one whose results go one place further, behind Fold(0), as many as there are places.
 template <class Op, class T>
 struct ScanRows {
   using A = typename Op::Value;
@@ -32,7 +34,7 @@ struct ScanRows {
   __device__ T& result(int64_t row, int64_t j) const { return output[row * results + (reverse ? results - 1 - j : j)]; }
   // Fold(0), which is 0 where the identity is -0.
   __device__ void store_empty_value(int64_t row) const { result(row, 0) = std::is_same_v<Op, Sum<A>> ? 0 : 1; }
-  // What element k and those before it make; nothing beyond the end.
+  // Stores the fold of the elements up to k; nothing beyond the end.
   __device__ void store(int64_t row, int64_t k, A value) const {
     if (exclusive && k == 0) store_empty_value(row);
     if (k + exclusive < results) result(row, k + exclusive) = T(value);
@@ -51,7 +53,7 @@ __global__ void empty_value_kernel(ScanRows<Op, T> rows, int64_t outer) {
   if (row < outer) rows.store_empty_value(row);
 }
 
-// body(rows) with the types and operators of the textbook's rungs, and at least one element a row.
+// body(rows) with the types and operators of the textbook's rungs, and at least one element per row.
 template <class Body>
 void with_rows(const ScanArgs& args, Context& context, Body body) {
   const auto with_operator = [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
@@ -80,8 +82,8 @@ void with_rows(const ScanArgs& args, Context& context, Body body) {
   }
 }
 
-// Blocks of the given number of threads. 0 leaves it to the row: 128 where they cut it into up to 64 parts, then 256 and
-// 512, and 1024 for all longer rows.
+// Blocks of the given number of threads. 0 leaves it to the row: 128 where they split it into up to 64 parts, then 256
+// and 512, and 1024 for all longer rows.
 struct RowConfig {
   int threads;
   int64_t parts;
@@ -92,7 +94,7 @@ struct RowConfig {
   }
 };
 
-// launch_blocks(row, blocks) for the rows from `row` on: once, but for more parts than a grid has blocks.
+// launch_blocks(row, blocks) for the rows from `row` on: once, except for more parts than a grid has blocks.
 template <class Launch>
 void launch_parts(int64_t outer, int64_t parts, Launch launch_blocks) {
   const int64_t step = kMaxBlocks / parts;
@@ -104,8 +106,8 @@ A* workspace(Context& context, int64_t count) {
   return static_cast<A*>(context.workspace(size_t(count) * sizeof(A)));
 }
 
-// Inclusive scan of a warp in shared memory: at each step a value takes the one that stands 1, 2, 4, ... places before it.
-// slot: the lane's own place among the warp's 32.
+// Inclusive scan of a warp in shared memory: at each step a value takes the one that stands 1, 2, 4, ... places before
+// it. slot: the lane's own place among the warp's 32.
 template <class Operator>
 struct WarpScan {
   using Op = Operator;
@@ -127,7 +129,8 @@ struct WarpScan {
   }
 };
 
-// Inclusive scan of a block: its warps' scans, the scan of their totals, and for each warp the total of those before it.
+// Inclusive scan of a block: its warps' scans, the scan of their totals, and for each warp the total of those before
+// it.
 template <class Warp>
 class BlockScan {
   using Op = typename Warp::Op;

@@ -1,4 +1,4 @@
-// Reduce, then scan, with so few parts a row that one block scans their totals: what the rungs 50 and 60 share.
+// Reduce, then scan, with so few parts per row that one block scans their totals: what the rungs 50 and 60 share.
 #pragma once
 #include "textbook.cuh"
 
@@ -26,7 +26,7 @@ __global__ void reduce_parts_kernel(ScanRows<Op, T> rows, A* totals, int64_t par
   if (threadIdx.x == 0) totals[blockIdx.x] = total;
 }
 
-// A block a row, a thread a total.
+// One block per row, one thread per total.
 template <class Warp, class A = typename Warp::A>
 __global__ void scan_totals_kernel(A* totals, unsigned parts) {
   const BlockScan<Warp> block;

@@ -9,14 +9,14 @@
 namespace torch_reductions::cuda::add {
 
 inline constexpr unsigned kVectorThreads = 256;
-inline constexpr int kVectors = 4;  // of a thread, all of whose loads are on their way at once
+inline constexpr int kVectors = 4;  // per thread, all of whose loads are in flight at once
 inline constexpr unsigned kRowThreads = 128;
 inline constexpr int kRowElements = 8;
 
 template <class T>
 inline constexpr int kElements = 16 / int(sizeof(T));
 
-// How a thread comes by its elements of an operand.
+// How a thread loads its elements of an operand.
 enum class Way : int { vector, same, apart };
 
 // The ways of both operands, and the sizes of the dims as divisors where 31 bits count the elements.
@@ -54,8 +54,8 @@ __device__ __forceinline__ AlignedVector<T, E> load_vector(const T* p, Way way, 
   return v;
 }
 
-// Both operands lie as the output does: a vector a thread, with the default policy. On an H200 several vectors a thread
-// or evict_first are 2 to 8% slower where two tensors are read at once.
+// Both operands lie as the output does: one vector per thread, with the default policy. On an H200 several vectors per
+// thread or evict_first are 2 to 8% slower where two tensors are read at once.
 template <class T>
 __global__ void __launch_bounds__(kVectorThreads)
     add_flat(const T* input, const T* other, T* output, int64_t count, const __grid_constant__ Adder<T> add) {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kVectorThreads)
   }
 }
 
-// What is left behind the last whole vector is the first block's.
+// The first block adds what is left after the last whole vector.
 template <class T, int E>
 __global__ void __launch_bounds__(kVectorThreads)
     add_vectors(const __grid_constant__ AddArgs args, const __grid_constant__ Walk walk,
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kVectorThreads)
 }
 
 // Rows of elements that are read one by one, where 16-byte accesses don't fit: neighbouring lanes take neighbours, and
-// all of a thread's are on their way at once.
+// all of a thread's loads are in flight at once.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     add_rows(const __grid_constant__ AddArgs args, const __grid_constant__ Walk walk,

@@ -1,9 +1,10 @@
-// The kernel of tensor_core_hopper: blocks that stay, of a warpgroup that asks for tiles and one or two that multiply them.
+// The kernel of tensor_core_hopper: persistent blocks, of a producer warpgroup that loads tiles and one or two consumer
+// warpgroups that multiply them.
 //
-// A tile of the result is M x N, 64 rows for each warpgroup that multiplies. A step is 128 bytes of k. Shared memory is a
-// ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has come, empty[slot] that the
-// warps that multiply have read it. In a pair, a cluster of two blocks, the tiles lie one above the other: each block asks
-// for its own rows of a and one half of the columns of b, which come to both; so empty[slot] waits for the warps of both.
+// A tile of the result is M x N, 64 rows for each warpgroup that multiplies. A step is 128 bytes of k. Shared memory is
+// a ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has arrived,
+// empty[slot] that the warps that multiply have read it. In a 2-CTA cluster the tiles lie one above the other: each
+// block loads its own rows of a, and one half of the columns of b for both; so empty[slot] waits for the warps of both.
 #pragma once
 #include "../../primitives/cluster.cuh"
 #include "../../primitives/tma.cuh"
@@ -37,18 +38,18 @@ inline constexpr int kStep = kTileRowBytes / int(sizeof(T));  // elements of k
 // One launch.
 struct Plan {
   MatmulArgs args;
-  int log_cluster;              // 1: two blocks in a cluster, 0: one
+  int log_cluster;              // 1: 2-CTA clusters, 0: single blocks
   int tiles_m, tiles_n, tiles;  // of a cluster, which are one or two tiles high; tiles: of all batches and pieces of k
   int steps, chain;             // steps of k, and how many of them are one chain
   int first, piece;             // steps of k: where the first piece begins, and how long each is
   int batches;                  // of each piece
   int a_batches, b_batches;     // 1 where each batch has a matrix of its own, 0 where all have the same
-  bool vec4, vec8;              // may four, or eight elements of a row be written at once?
+  bool vec4, vec8;              // may four, or eight elements of a row be stored at once?
   bool no_epilogue;             // are sums only rounded?
   uint4* totals;                // of the chains so far, where there are several: a part for each block
 };
 
-// Where a tile begins. Batches of one piece of k follow those of the one before.
+// Where a tile begins. Batches of one piece of k follow those of the piece before.
 struct Tile {
   int batch, i, j;
 };
@@ -62,8 +63,8 @@ __device__ __forceinline__ Steps steps_of(const Plan& plan, Tile tile) {
   return {begin, min(begin + plan.piece, plan.steps)};
 }
 
-// Blocks that run at the same time share rows of a and columns of b, which then come from the L2: tiles are numbered down
-// columns of 2048 rows, then to the right.
+// Blocks that run at the same time share rows of a and columns of b, which then come from the L2: tiles are numbered
+// down columns of 2048 rows, then to the right.
 template <int M, int N>
 __device__ __forceinline__ Tile tile_at(const Plan& plan, int number, int rank) {
   const int per_batch = plan.tiles_m * plan.tiles_n, batch = number / per_batch, rest = number % per_batch;
@@ -73,7 +74,7 @@ __device__ __forceinline__ Tile tile_at(const Plan& plan, int number, int rank) 
   return {batch, (((top + within % height) << plan.log_cluster) + rank) * M, within / height * N};
 }
 
-// A place in the ring: the parity says which time around.
+// A slot of the ring: the parity tells which time around.
 template <int M, int N>
 struct Slot {
   int index = 0;
@@ -98,7 +99,8 @@ __device__ __forceinline__ void copy_step(char* to, const CUtensorMap* map, int 
     for (int c = 0; c < count; c += kRows) tma_load(to + c * kTileRowBytes, map, mn + c, k, batch, full);
 }
 
-// A block's half of a step of N columns of b, for both: of its columns, or where there are 64 side by side, of its rows of k.
+// A block's half of a step of N columns of b, for both: of its columns, or where there are 64 side by side, of its rows
+// of k.
 template <class T, Major major, int N>
 __device__ __forceinline__ void copy_half(char* step, const CUtensorMap* map, int n, int k, int batch, uint64_t* full,
                                           int rank) {
@@ -110,7 +112,7 @@ __device__ __forceinline__ void copy_half(char* step, const CUtensorMap* map, in
       tma_load_multicast(3, to + c * kTileRowBytes, map, n + rank * (N / 2) + c, k, batch, full);
 }
 
-// What the one thread that asks does.
+// The producer, one thread.
 template <class T, Major major_a, Major major_b, int M, int N>
 __device__ __forceinline__ void load_tiles(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan,
                                            Ring ring, int rank) {
@@ -191,8 +193,8 @@ __device__ __forceinline__ Sum from_bits(uint32_t bits) {
   else return bits;
 }
 
-// 16 rows of 64 columns out of the strip. By fours a lane has four columns of every second row; or else two of each row, 32
-// apart.
+// 16 rows of 64 columns from the staging buffer. With vec4 a lane has four columns of every second row; otherwise two
+// of each row, 32 apart.
 template <class Out, class Sum>
 __device__ __forceinline__ void write_staged(const Plan& plan, const char* staging, int batch, int row, int column) {
   const MatmulArgs& args = plan.args;
@@ -227,8 +229,8 @@ __device__ __forceinline__ void write_staged(const Plan& plan, const char* stagi
   }
 }
 
-// 16 rows of 64 columns of 2 bytes, which lie in the strip as rows of 32 words, permuted by fours of them. Where rows of the
-// output begin at odd places, a lane takes its words from two.
+// 16 rows of 64 columns of 2 bytes, which lie in the staging buffer as rows of 32 words, permuted in groups of four.
+// Where rows of the output begin at odd places, a lane takes its words from two.
 template <class Out>
 __device__ __forceinline__ void write_rounded(const Plan& plan, const uint32_t* staging, int batch, int row,
                                               int column) {
@@ -257,8 +259,8 @@ __device__ __forceinline__ void write_rounded(const Plan& plan, const uint32_t* 
   }
 }
 
-// A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the output
-// are written at once. Columns are permuted by their row, so that neither way in nor way out meets a bank twice.
+// A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the
+// output are written at once. Columns are permuted by their row, so that neither way in nor way out meets a bank twice.
 template <class T, int N>
 __device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* staging,
                                                    Tile tile, int row) {
@@ -304,7 +306,7 @@ __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)
   }
 }
 
-// What the threads that multiply do; `warp` is one of theirs.
+// The consumers; `warp` is one of theirs.
 template <class T, Major major_a, Major major_b, int M, int N>
 __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, int warp) {
   char* const staging = ring.steps + kRingBytes + warp * kStagingBytes;

@@ -1,4 +1,4 @@
-// Products of float16 and bfloat16, widened to float32 on their way in.
+// Products of float16 and bfloat16, widened to float32 as they are loaded.
 #include "families.h"
 #include "plan.cuh"
 

@@ -18,7 +18,7 @@ struct Operand {
 };
 
 // Which neighbours lie side by side in memory: lines or elements of a line; `whole` ones in aligned vectors of 16
-// bytes. `any` takes what it gets, and widens it.
+// bytes. `any` takes every layout, and widens the elements.
 enum class Layout { lines, whole_lines, depth, whole_depth, any };
 
 HOST_DEVICE constexpr bool is_along_depth(Layout layout) {
@@ -29,8 +29,8 @@ HOST_DEVICE constexpr int vector_of(Layout layout) {
   return layout == Layout::whole_lines || layout == Layout::whole_depth ? 16 / int(sizeof(T)) : 1;
 }
 
-// How `Threads` threads share the copying of Lines x Depth elements: each has as many pieces, of one vector, at
-// constant distances from its first. Along the depth `Deep` threads stand side by side.
+// How `Threads` threads share the copying of Lines x Depth elements: each has the same number of pieces, of one vector,
+// at constant distances from its first. Along the depth `Deep` threads stand side by side.
 template <int Lines, int Depth, int Threads, bool AlongDepth, int Vector, int Deep>
 struct Pieces {
   static constexpr int kWide = AlongDepth ? 1 : Vector,

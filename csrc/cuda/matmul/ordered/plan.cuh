@@ -1,4 +1,4 @@
-// Which kernel computes a product, by its sizes and the device; the bits are the same in all of them.
+// Which kernel computes a product, by its sizes and the device; all give the same bits.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -133,7 +133,7 @@ class ProductPlan {
   double cost(int run) const {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
-    if constexpr (std::is_same_v<Shape, DmmaTile>) {  // only of 9.0 it is known that the bits are those of fma
+    if constexpr (std::is_same_v<Shape, DmmaTile>) {  // only for 9.0 it is known that the bits are those of fma
       if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
     }
     const int64_t at_once = run == 0 ? chunks_ : std::min(partials_at_once(run), chunks_);
@@ -193,7 +193,7 @@ class ProductPlan {
     TileJob<T> job{args_, a_, b_};
     job.tiles_m = unsigned(ceil_div(args_.m, int64_t(Shape::kM)));
     job.tiles_n = unsigned(ceil_div(args_.n, int64_t(Shape::kN)));
-    // What runs at the same time is about as high as it is wide.
+    // The tiles that run at the same time form an area about as high as it is wide.
     const double together = double(multiprocessors_) * Shape::kBlocks;
     const auto high = unsigned(std::max(1., std::round(std::sqrt(together * Shape::kN / Shape::kM))));
     job.group = std::min(high, job.tiles_m);
@@ -218,7 +218,7 @@ class ProductPlan {
                              });
   }
 
-  // So many planes as fit the workspace, in whole runs.
+  // As many partials as fit the workspace, in whole runs.
   int64_t partials_at_once(int64_t run) const {
     return std::max(int64_t(1), matmul::partials_at_once(args_, sizeof(P), multiprocessors_) / run) * run;
   }

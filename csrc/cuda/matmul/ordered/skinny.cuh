@@ -1,6 +1,6 @@
-// Products with at most 16 lines on one side: a warp computes a strip of 32 lines of the other side by all of the few,
-// a lane a line, over one chunk of k. Each warp has a pipeline of copies of its own: no barrier but at the end, where a
-// block whose warps have all the chunks of a strip adds them from left to right.
+// Products with at most 16 lines on one side: a warp computes 32 lines of the other side by all of the few, one lane
+// per line, over one chunk of k. Each warp has its own pipeline of copies: the only barrier is at the end, where a
+// block whose warps have all chunks of a group of lines adds them from left to right.
 #pragma once
 #include "operand.cuh"
 #include "tuning.h"
@@ -13,13 +13,13 @@ struct SkinnyJob {
   Operand<T> few, many;
   bool few_are_columns;  // the few lines are b's
   unsigned line_groups;
-  // Chunks `first` to `last`. Their values go to a plane each, if there are planes.
+  // Chunks `first` to `last`. Each one's values go to a partial, if there are partials.
   int64_t first, last;
   ProductOf<T>* partials;
 };
 
-// The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, but for lines
-// that are not whole ones: k is the last index of the few.
+// The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, except for lines
+// that are not whole: k is the last index of the few.
 template <class P, int Rows, Layout kLayout>
 struct SkinnySizes {
   static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kSkinnyDepth, kStages = skinny_stages(Rows);

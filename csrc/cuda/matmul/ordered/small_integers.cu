@@ -1,4 +1,4 @@
-// Products of integers of 8 and 16 bits, widened on their way in.
+// Products of integers of 8 and 16 bits, widened as they are loaded.
 #include "families.h"
 #include "plan.cuh"
 

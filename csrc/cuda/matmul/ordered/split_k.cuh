@@ -1,5 +1,5 @@
-// Products whose k is cut over blocks: the values of the chunks go to planes of workspace, as large as the result, and
-// are added there from left to right.
+// Split-k: products whose k is split over blocks. The values of the chunks go to partials in the workspace, each as
+// large as the result, and are added from left to right.
 #pragma once
 #include <algorithm>
 
@@ -11,21 +11,22 @@
 
 namespace torch_reductions::cuda::matmul {
 
-// Threads of a block that adds planes, and how many planes each has on their way: groups of them.
+// Threads of a block that adds partials, and how many groups of loads, of how many partials, each has in flight.
 inline constexpr int kFoldThreads = 128, kFoldGroups = 4, kFoldGroup = 8;
-inline constexpr int64_t kPartialsBytes = 2 << 20;  // of all planes at a time, for each multiprocessor
-// What a launch that adds planes costs, and a byte of a plane, as products of float32 that a multiprocessor would compute.
+inline constexpr int64_t kPartialsBytes = 2 << 20;  // of all partials at a time, for each multiprocessor
+// The cost of a launch that adds partials, and of a byte of a partial, in products of float32 that a multiprocessor
+// would compute.
 inline constexpr double kFoldLaunch = 1e6, kFoldByte = 10;
 
-// Planes 0 ... count - 1, plane 0 alone may be a total already; `into` is where the total goes unless it is the last
-// one. Without planes the products are +0.
+// Adds partials 0 ... count - 1, of which partial 0 may be a total already; `into` is where the total goes unless it is
+// the last one. Without partials the products are +0.
 template <class P, class Out>
 __global__ void __launch_bounds__(kFoldThreads)
     add_partials(const __grid_constant__ MatmulArgs args, const P* partials, int count, P* into) {
   const int64_t elements = args.batch * args.m * args.n;
   const int64_t index = int64_t(blockIdx.x) * kFoldThreads + threadIdx.x;
   if (index >= elements) return;
-  // A thread's values come into a ring of its own: registers would not hold as many as the memory needs on their way.
+  // Each thread loads into a ring of its own: registers would not hold as many loads as memory needs in flight.
   P* const ring = reinterpret_cast<P*>(memory) + threadIdx.x;
   const P* next = partials + index;
   int issued = 0;
@@ -55,14 +56,14 @@ __global__ void __launch_bounds__(kFoldThreads)
     into[index] = total;
     return;
   }
-  const bool adds = args.added.data != nullptr;  // nothing else asks where an element stands
+  const bool adds = args.added.data != nullptr;  // only then the element's indices are needed
   const int64_t row = adds ? index / args.n : 0, j = adds ? index % args.n : 0;
   const int64_t batch = adds ? row / args.m : 0, i = adds ? row % args.m : 0;
   static_cast<Out*>(args.output)[index] = product_of<Out>(args, batch, i, j, total);
 }
 
-// multiply(first, count, planes) leaves chunk first + c in plane c. Rounds of them bound the workspace: each begins
-// with the total of the one before.
+// multiply(first, count, partials) stores chunk first + c in partial c. Rounds bound the workspace: each begins with
+// the total of the one before.
 template <class P, class Out, class Multiply>
 void multiply_split_k(const MatmulArgs& args, Context& context, int64_t chunks, int64_t at_once, Multiply multiply) {
   constexpr size_t kBytes = sizeof(P) * kFoldThreads * kFoldGroups * kFoldGroup;
@@ -81,12 +82,12 @@ void multiply_split_k(const MatmulArgs& args, Context& context, int64_t chunks, 
   }
 }
 
-// So many planes as fit the workspace.
+// As many partials as fit the workspace.
 inline int64_t partials_at_once(const MatmulArgs& args, int64_t size, int64_t processors) {
   return std::max(kPartialsBytes * processors / (args.batch * args.m * args.n * size), int64_t(1));
 }
 
-// in_planes of the chunks that products of T on tensor cores have, as many at once as fit the workspace.
+// multiply_split_k over the chunks that products of T on tensor cores have, as many at once as fit the workspace.
 template <class T, class Multiply>
 void in_chunks(const MatmulArgs& args, Context& context, Multiply multiply) {
   const int64_t chunks = ceil_div(args.k, kTensorChunk);
@@ -95,7 +96,7 @@ void in_chunks(const MatmulArgs& args, Context& context, Multiply multiply) {
   else multiply_split_k<float, float>(args, context, chunks, at_once, multiply);
 }
 
-// What it takes a device to add so many planes of float32, about.
+// About how many cycles a device takes to add the partials of `chunks` chunks, of float32.
 inline double fold_cycles(const MatmulArgs& args, int64_t chunks, int64_t processors) {
   constexpr double kProducts = 128;  // of float32 that a multiprocessor computes a cycle
   const int64_t rounds = ceil_div(chunks, partials_at_once(args, sizeof(float), processors));

@@ -1,11 +1,12 @@
 // A block computes a tile of a product of float64 on tensor cores: on 9.0 one instruction of a warp (DMMA) is 16 x 8
 // chains of fused multiply-adds, k ascending, so that the bits are those of multiply_tiles, at twice its rate.
 //
-// Panels of both operands come into shared memory stage by stage, asynchronously, and lie there as they lie in memory, in
-// blocks of four elements whose places an exclusive or permutes: neither copies nor fragments then meet a bank twice.
+// Panels of both operands come into shared memory stage by stage, asynchronously, and lie there as they lie in memory,
+// in blocks of four elements whose places an exclusive or permutes: neither copies nor fragments then meet a bank
+// twice.
 //
-// The totals of earlier chunks wait in shared memory, as in multiply_tiles. Behind the end of k stand -0 in a and +0 in b:
-// their product is -0, which changes no sum.
+// The totals of earlier chunks wait in shared memory, as in multiply_tiles. Behind the end of k stand -0 in a and +0 in
+// b: their product is -0, which changes no sum.
 #pragma once
 #include "../../primitives/mma.cuh"
 #include "tile.cuh"
@@ -19,8 +20,8 @@ struct TensorStages {
   static constexpr size_t kBytes = sizeof(double) * kCount * kStage, kTotalBytes = sizeof(double) * kLines * kLines;
 };
 
-// One operand's panel of a stage: Deep where elements of a line are neighbours in memory, or else lines are. Pairs: a thread
-// copies two neighbours at once, half as many times.
+// One operand's panel of a stage: Deep where elements of a line are neighbours in memory, or else lines are. Pairs: a
+// thread copies two neighbours at once, half as many times.
 template <bool Deep, bool Pairs>
 struct TensorPanel {
   static constexpr int kLines = TensorStages::kLines, kDepth = TensorStages::kDepth, kThreads = DmmaTile::kThreads;
@@ -58,8 +59,8 @@ struct TensorPanel {
     if (Deep && quarter == 3) cursor = opaque(cursor + (kDepth - kLines * stride()));
   }
 
-  // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are read at the edge, and what comes
-  // of them is not used; behind the end of k stands `padding`.
+  // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are read at the edge, and their
+  // results are not used; after the end of k stands `padding`.
   __device__ __forceinline__ void copy_edge(double* panel, int lines, int left, double padding) {
     const double* const corner = cursor - across() * stride() - along();
 #pragma unroll 1
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   const int64_t first_k = coord.chunk * kProductChunk;
   PanelA panel_a(job.a, job.a.at(coord.batch, coord.i, first_k));
   PanelB panel_b(job.b, job.b.at(coord.batch, coord.j, first_k));
-  int left = coord.depth;  // of k, that nobody has asked for yet
+  int left = coord.depth;  // of k, not loaded yet
   const auto is_whole = [&] { return args.m >= Shape::kM && args.n >= Shape::kN && left >= kDepth; };
   const auto lines_of = [&](int64_t size) { return int(min(size, int64_t(TensorStages::kLines))); };
   const auto issue_edge = [&](int slot) {
@@ -161,7 +162,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     cp_async_commit();
   }
   constexpr int kChunkStages = kProductChunk / kDepth;
-  const int issuing_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are asked for
+  const int issuing_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are loaded
   if (stages > kChunkStages && !to_partials) {
 #pragma unroll 1
     for (int pair_index = 0; pair_index < kPairs; pair_index++)
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 #pragma unroll
   for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
 
-  // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is asked for.
+  // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is loaded.
   const auto multiply_stage = [&](auto issues_whole) {
     constexpr bool kWhole = decltype(issues_whole)::value;
     const bool whole = kWhole || is_whole();
@@ -268,7 +269,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 #endif
 }
 
-// Is the kernel here more than its empty body for other architectures? Where their code is translated, it is not.
+// Is the kernel more than its empty body for other architectures? It is not where their PTX was translated.
 template <class T>
 bool tensor_tiles_compiled() {
 #ifdef __CUDACC__

@@ -4,7 +4,7 @@
 // The totals of the chunks before the open one wait in shared memory: registers hold one set of sums alone, so that two
 // large blocks share a multiprocessor. A tile that reaches beyond the result is moved inside and computes some elements
 // that another block stores; where the whole result is smaller, lines and depth beyond the edge are read at the edge,
-// and what comes of them is not used.
+// and their results are not used.
 #pragma once
 #include "operand.cuh"
 #include "tuning.h"
@@ -16,7 +16,8 @@ struct TileJob {
   MatmulArgs args;
   Operand<T> a, b;
   unsigned tiles_m, tiles_n, group;  // tiles of `group` rows are neighbours in time: they share panels in the L2
-  // Of chunks `first` to `last` a block multiplies `run`. Where that is not all of k, each one's values go to a plane.
+  // Of chunks `first` to `last` a block multiplies `run`. Where that is not all of k, each one's values go to a
+  // partial.
   int64_t first, last, run;
   bool direct;  // from registers to memory, 16 aligned bytes at a time; or else by way of shared memory, one by one
   ProductOf<T>* partials;
@@ -36,7 +37,7 @@ struct TileSizes {
 };
 
 // What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece,
-// for registers are few: it is opaque, or each piece would have an address of its own.
+// because registers are few: it is opaque, otherwise each piece would have an address of its own.
 template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout>
 struct Panel {
   using P = ProductOf<T>;
@@ -54,7 +55,7 @@ struct Panel {
         cursor(from.at(batch, 0, 0) + (first_line + line()) * line_step() + (first_k + depth()) * depth_step()),
         offset(depth() * Row + line()) {}
 
-  // Of the first piece in a panel: made anew where they are needed.
+  // Of the first piece in a panel: computed again where they are needed.
   static __device__ __forceinline__ int line() { return Own::line_of(opaque(int(threadIdx.x))); }
   static __device__ __forceinline__ int depth() { return Own::depth_of(opaque(int(threadIdx.x))); }
   __device__ __forceinline__ int64_t line_step() const { return kAlong ? operand.line_stride : 1; }
@@ -253,7 +254,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         }
     }
     if (leaves) {
-      // Made again, or the loop would keep registers for it.
+      // Computed again, otherwise the loop would keep registers for it.
       const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
       const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
       P* const partial = job.partials + (here.chunk - job.first + done) * args.batch * args.m * args.n;

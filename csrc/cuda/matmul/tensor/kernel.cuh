@@ -5,8 +5,8 @@
 
 namespace torch_reductions::cuda::matmul {
 
-// A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyWarps: so many
-// more warps only copy (narrow.cuh); without them those that multiply do.
+// A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyWarps: how
+// many more warps only copy (narrow.cuh); with none, those that multiply copy too.
 template <int Rows, int Columns, int DepthBytes, int Stages, int WarpRows, int WarpColumns, int Blocks, int CopyWarps>
 struct TensorTile {
   static constexpr int kRows = Rows, kColumns = Columns, kDepthBytes = DepthBytes, kStages = Stages;
@@ -16,7 +16,8 @@ struct TensorTile {
   static constexpr int kFirstCopying = CopyWarps > 0 ? kMultiplying : 0, kCopying = kThreads - kFirstCopying;
   static constexpr int kBlocks = Blocks;  // of a multiprocessor of 9.0
   static constexpr int kStageBytes = (Rows + Columns) * DepthBytes, kBytes = Stages * kStageBytes;
-  // Sums on their way out, a warp 16 rows at a time: with 8 words behind each 32, stores of a warp meet all banks.
+  // Sums that are staged for stores, 16 rows of a warp at a time: with 8 words after each 32, stores of a warp use all
+  // banks.
   static constexpr int kOutStride = WarpColumns % 32 == 0 ? WarpColumns + 8 : WarpColumns;
   static_assert(kMultiplying / 32 * 16 * kOutStride * 4 <= kBytes);
 };
@@ -33,8 +34,8 @@ struct TensorProduct {
   void* totals;                  // where k has more than one chunk: room for the tile of each block
 };
 
-// Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2. Batches of one piece
-// of k follow those of the one before.
+// Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2. Batches of one
+// piece of k follow those of the piece before.
 struct TensorTileCoord {
   unsigned batch, row, column;  // of the result
   unsigned factors;             // their batch
@@ -192,7 +193,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #pragma unroll 1
       for (; stage < end; stage++) {
         cp_async_wait<kStages - 2>();
-        __syncthreads();  // this stage is there for all, and nobody reads the one before, which is overwritten now
+        __syncthreads();  // this stage has arrived for all, and no thread reads the one before, which is overwritten now
         const char* const at = shared + unsigned(stage) % kStages * Tile::kStageBytes;
         Read fragments[2];
         const auto read = [&](int step) {
@@ -205,7 +206,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
                                              warp_column + j * 8, step, lane);
         };
         read(0);
-        load(stage + kStages - 1);  // while the first fragments are on their way
+        load(stage + kStages - 1);  // while the first fragments are in flight
 #pragma unroll
         for (int step = 0; step < kSteps; step++) {
           if (step + 1 < kSteps) read(step + 1);
@@ -220,7 +221,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       if (stage == stages) break;
     }
 
-    __syncthreads();  // nobody reads the stages any more
+    __syncthreads();  // no thread reads the stages any more
     store_sums<T, Tile>(product, coord, shared, sums);
     __syncthreads();  // before the next tile's stages
   }

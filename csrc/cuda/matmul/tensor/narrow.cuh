@@ -1,6 +1,6 @@
-// The kernel for results of few rows: a block has little to multiply and much to read, so that some warps only copy and the
-// others only multiply, each at its own pace. A stage of the ring is handed over by two barriers: `full` when its copies
-// have come, `empty` when its last fragment has been read. Nobody waits for a warp that does the same as it does.
+// The kernel for results of few rows: a block has little to multiply and much to read, so that some warps only copy and
+// the others only multiply, each at its own pace. A stage of the ring is handed over by two barriers: `full` when its
+// copies have arrived, `empty` when its last fragment has been read. No warp waits for another one with the same role.
 #pragma once
 #include "../../primitives/mbarrier.cuh"
 #include "kernel.cuh"
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         if (stage == stages) break;
       }
     }
-    __syncthreads();  // nobody reads the stages any more
+    __syncthreads();  // no thread reads the stages any more
     if (multiplies) store_sums<T, Tile>(product, coord, shared, sums);
     __syncthreads();  // before the next tile's stages
     before += unsigned(stages);

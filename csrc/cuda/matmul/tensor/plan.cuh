@@ -1,4 +1,4 @@
-// Which tiles a product is cut into: by its sizes and the device, which the bits do not depend on.
+// Which tiles a product is divided into, by its sizes and the device; the bits do not depend on it.
 #pragma once
 #include <algorithm>
 
@@ -9,11 +9,12 @@
 
 namespace torch_reductions::cuda::matmul {
 
-// Rows, columns, bytes of k a stage, stages, rows and columns of a warp, blocks of a multiprocessor, warps that only copy.
+// Rows, columns, bytes of k per stage, stages, rows and columns of a warp, blocks per multiprocessor, warps that only
+// copy.
 using WideTensorTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;  // 96 KB: what 8.6 and 8.9 have too
 using SquareTensorTile =
     TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
-// At most 8 or 16 columns: bytes on their way are what counts, so that those who wait for a product don't copy.
+// At most 8 or 16 columns: bytes in flight are what counts, so warps that wait for a product do not copy.
 template <int Columns>
 using NarrowTensorTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
 
@@ -36,8 +37,8 @@ int64_t tiles_of(const TensorProduct& product) {
          ceil_div(product.width, int64_t(Tile::kColumns));
 }
 
-// Cycles for all of k in such pieces, about: the busiest multiprocessor multiplies one tile after another. A step of 16 is
-// never shorter than what an mma.sync waits for the one before.
+// About how many cycles all of k takes in such pieces: the busiest multiprocessor multiplies one tile after another. A
+// step of 16 is never shorter than what an mma.sync waits for the one before.
 template <class Tile>
 double time_of(const TensorProduct& product, int64_t piece, int64_t processors) {
   constexpr int kLatency = 33, kRate = 1370;  // products a cycle
@@ -57,7 +58,7 @@ void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
   product.tiles = unsigned(batches * product.down * product.across);
   int64_t blocks = product.tiles;
   if (!std::is_integral_v<T> && product.piece > kTensorChunk) {
-    // Blocks that stay, or the room for totals would be as large as the result.
+    // Persistent blocks, otherwise the room for totals would be as large as the result.
     blocks = std::min(blocks, int64_t(multiprocessors(context.device)) * Tile::kBlocks);
     product.totals = context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float)));
   }
@@ -79,7 +80,7 @@ void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
   }
 }
 
-// k whole, or cut into its chunks over blocks.
+// k whole, or split into its chunks over blocks.
 template <class T, class Tile>
 void launch_pieces(TensorProduct product, bool split_k, Context& context) {
   product.batches = unsigned(product.args.batch);

@@ -1,12 +1,12 @@
-// A tile of an operand in shared memory: how it comes there, and how a warp takes fragments out of it.
+// A tile of an operand in shared memory: how it is loaded, and how a warp reads fragments of it.
 //
-// A tile is lines of 16-byte pieces. A line is along k, or of 16-bit operands along m or n: as the operand lies in memory,
-// so that pieces are copied as they are, and the transposing ldmatrix takes the second kind.
+// A tile is lines of 16-byte pieces. A line is along k, or of 16-bit operands along m or n: as the operand lies in
+// memory, so that pieces are copied as they are, and the transposing ldmatrix takes the second kind.
 //
-// No bank conflict: ldmatrix reads a piece of each of 8 neighbouring lines, and stores go to neighbouring pieces of a line,
-// or to the same piece of neighbouring lines. Piece p of line l stands at place p ^ s(l) of its line, where s counts the
-// 128-byte rows of the banks: 8 neighbouring lines have 8 different places modulo 128 bytes. An exclusive or permutes the
-// pieces within one row of the banks, so that neighbouring pieces stay apart too.
+// No bank conflict: ldmatrix reads a piece of each of 8 neighbouring lines, and stores go to neighbouring pieces of a
+// line, or to the same piece of neighbouring lines. Piece p of line l is stored at position p ^ s(l) of its line, where
+// s counts the 128-byte rows of the banks: 8 neighbouring lines have 8 different positions modulo 128 bytes. An
+// exclusive or permutes the pieces within one row of the banks, so that neighbouring pieces stay apart too.
 #pragma once
 #include "../../../common/args.h"
 #include "../../primitives/async.cuh"
@@ -43,13 +43,13 @@ struct SharedTile {
   // Where a thread stands in the operand's stages, which follow each other along k. Beyond the ends there are zeros, in
   // both operands, which change no sum.
   struct Loader {
-    static constexpr bool kMayLack = AlongK && Width <= 32;  // lines beyond the width, even where it only adds
+    static constexpr bool kMayLack = AlongK && Width <= 32;  // lines beyond the width may lack even then
 
     const TensorOperand& operand;
     const T* own;     // this thread's first piece of the next stage
     int64_t between;  // from one of its pieces to the next
     int width;        // how many elements of it are there
-    int whole;        // the first stages, of which there is so much that a thread only adds
+    int whole;        // the first stages, complete enough for a thread to copy without checks
 
     // From `begin` of k on, a multiple of a piece, `k` elements.
     __device__ __forceinline__ Loader(const TensorOperand& operand, int64_t batch, int64_t first, int64_t end,
@@ -108,7 +108,7 @@ struct SharedTile {
     static __device__ __forceinline__ int piece() { return int(thread() % kPieces); }
     static __device__ __forceinline__ unsigned thread() { return threadIdx.x - First; }
 
-    // How many bytes of a piece are there, where so many elements are left of the line?
+    // How many bytes of a piece exist where `left` elements are left of the line?
     static __device__ __forceinline__ int bytes_of(int64_t left) {
       return left >= kPiece ? 16 : left > 0 ? int(left) * int(sizeof(T)) : 0;
     }

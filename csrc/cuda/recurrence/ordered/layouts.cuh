@@ -1,11 +1,11 @@
 // How a warp's part of a tile gets into shared memory and its results out of it: three ways, by how lines lie in
 // memory.
 //
-// A layout gives: place(), whose line and run a thread has; issue_load(), which begins to copy gates and tokens in; load(),
-// part j of this thread's run; a Writer, which takes the results part by part and ends them. kLogLines: of the lines of
-// a strip, one a lane, or -1 where the call decides.
+// A layout provides: run_coord(), the line and run of a thread; issue_load(), which begins to copy gates and tokens in;
+// load(), part j of this thread's run; a Writer, which stores the results part by part. kLogLines: of the lines of a
+// strip, one per lane, or -1 where the call decides.
 //
-// Behind a line's end stand zeros, which come into no result.
+// After a line's end stand zeros, which enter no result.
 #pragma once
 #include "../../primitives/async.cuh"
 #include "../../primitives/fast_divmod.cuh"
@@ -18,8 +18,8 @@ using namespace scan;  // a recurrence is a scan, of steps
 inline constexpr int kLogLineWarps = 3;  // of a block, at most
 inline constexpr int kStepsOfPart = 8;   // which registers hold
 
-// Of a reverse recurrence the strides of the length are negative, and the pointers have the last position; but for
-// Contiguous.
+// Of a reverse recurrence the strides of the length are negative, and the pointers point at the last position; except
+// for Contiguous.
 struct RecurrenceLines {
   const char *gates, *tokens, *initial;
   char* output;
@@ -27,11 +27,11 @@ struct RecurrenceLines {
   Strides gate_bytes, token_bytes, output_bytes;
 };
 
-// Strips of 2^log_lines lines, one a lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take
+// Strips of 2^log_lines lines, one per lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take
 // the next ones.
 struct LineConfig {
   int log_lines, log_block, log_warps;
-  int run_bytes;             // one by one, from run to run in shared memory: the lanes' elements meet different banks
+  int run_bytes;  // Strided: from run to run in shared memory, so that the lanes' elements lie in different banks
   FastDivmod groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a line in a warp
 };
@@ -133,7 +133,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   static constexpr int kLanes = kRow / 16, kRows = 32 / kLanes;  // a row's lanes; rows that a warp copies at once
   static HOST_DEVICE int bytes_of_warp(const LineConfig&) { return kBytes; }  // of gates or of tokens
 
-  // Of a line beyond the last one outer and inner are those of none.
+  // For a line beyond the last one, outer and inner are those of no line.
   __device__ __forceinline__ RunCoord run_coord_of(unsigned line, TileCoord coord) const {
     const unsigned outer = config.inner.div(line), inner = line - outer * config.inner.divisor;
     const int start = ((int(coord.tile) << config.log_warps) + Base::warp_of_strip()) * Run;
@@ -151,7 +151,8 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   }
 
   __device__ __forceinline__ char* gates() const { return this->gates_of_warp(kBytes); }
-  // Has what `ask` will copy come into the L2, a row a lane. Rows of half a line of the cache would come twice.
+  // Prefetches into the L2 what issue_load will copy, one row per lane. Rows of half a cache line would be fetched
+  // twice.
   __device__ __forceinline__ void prefetch(TileCoord coord) const {
     if constexpr (kRow < 128) return;
     const RunCoord p = run_coord_of(Base::strip(coord) * 32, coord);
@@ -216,8 +217,8 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   };
 };
 
-// One contiguous line, a lane a run: the warp's part as it lies, of a reverse recurrence at the end of its space, last
-// position first. The vectors of a run change places, so that the lanes' meet different banks.
+// One contiguous line, one lane per run: the warp's part as it lies, in a reverse recurrence at the end of its space,
+// last position first. The vectors of a run are permuted, so that those of the lanes lie in different banks.
 template <class T, bool Carried, bool Reverse>
 struct Contiguous : WarpLayout<T, 0, Carried> {
   using Base = WarpLayout<T, 0, Carried>;

@@ -1,8 +1,8 @@
 // The kernel: a warp copies the runs of its lanes into shared memory, where each thread reads its own twice: for its
 // total, and to scan it in registers, part by part. Lanes are neighbouring lines, or the runs of one (layouts.cuh).
 //
-// A missing operand is selected, never computed with (operators.h): which blocks stand before a run is a matter of its
-// position alone, so every fold knows whether it is one of nothing.
+// A missing operand is selected, never computed with (operators.h): which blocks stand before a run depends on its
+// position alone, so every fold knows whether it is empty.
 #pragma once
 #include "../../primitives/shared.cuh"
 #include "../../scan/ordered/pipeline.cuh"
@@ -24,8 +24,8 @@ struct LineTiles {
   static constexpr bool Carried = Layout::kCarried;
   static constexpr int Run = Layout::Run, Part = Layout::Part, Parts = Layout::Parts;
   static constexpr int Warps = 1 << kLogLineWarps, Columns = Layout::kColumns;
-  // What a block has beside its tiles. kept[k]: the 2^k tiles before this one, where its number has bit k; before_all:
-  // the fold of all tiles before this one.
+  // What a block has in shared memory besides its tiles. kept[k]: the 2^k tiles before this one, where its number has
+  // bit k; before_all: the fold of all tiles before this one.
   struct TempStorage {
     Value warp_totals[Carried ? kBuffers : 1][Warps][Columns];
     Value kept[Carried ? kLineRadix * kMaxLevels : 1][Columns];
@@ -50,7 +50,7 @@ struct LineTiles {
 
   __device__ __forceinline__ int column() const { return layout.column(); }
   __device__ __forceinline__ bool leads() const { return layout.leads(); }
-  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // strips side by side in time
+  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // neighbouring strips run at the same time
     const unsigned tile = config.groups.div(number);
     return {number - tile * config.groups.divisor, tile};
   }
@@ -61,7 +61,7 @@ struct LineTiles {
   }
   __device__ __forceinline__ void issue_load(TileCoord coord) const { layout.issue_load(coord); }
 
-  // node[Parts + j]: part j of the run; node[1]: all of it. What else there is, is made again: registers are few.
+  // node[Parts + j]: part j of the run; node[1]: all of it. The rest is computed again: registers are few.
   struct State {
     Value node[2 * Parts];
   };
@@ -90,8 +90,8 @@ struct LineTiles {
     for (int attempts = 0; !arrived(got, word, Awaited{tag, ~0u});) pause(++attempts);
   }
 
-  // By the last warp. The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for
-  // them. The words of seven would not fit into the registers.
+  // By the last warp. The last of 8 tiles publishes their total too, the last of 64 theirs, long before a look-back
+  // needs them. The words of seven would not fit into the registers.
   __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     if (threadIdx.x + 32 < blockDim.x) return;
     const RunCoord p = layout.run_coord(coord);
@@ -109,7 +109,7 @@ struct LineTiles {
     }
   }
 
-  // A warp a level, a lane a line: the blocks of the digits of the tile's number.
+  // One warp per level, one lane per line: the blocks of the digits of the tile's number.
   __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
       const RunCoord p = layout.run_coord(coord);
@@ -204,7 +204,7 @@ struct LineTiles {
     if (lines.initial == nullptr) return write<false>(p, s, a, Number{});
     write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * Layout::kSize) : Number{});
   }
-  // The folds of the run, part by part. Without an initial state nobody asks for their gates.
+  // The folds of the run, part by part. Without an initial state their gates are not needed.
   template <bool Begun>
   __device__ __forceinline__ void write(const RunCoord& p, const State& s, const Around& a, Number initial) const {
     typename Layout::Writer writer{layout, p};

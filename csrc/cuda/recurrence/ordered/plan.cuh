@@ -1,4 +1,4 @@
-// How a recurrence is cut. None of this changes a bit of the result.
+// How a recurrence is divided into tiles. None of this changes a bit of the result.
 #pragma once
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
@@ -44,7 +44,7 @@ class RecurrencePlan {
         are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
         are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))
       return start<SideBySide>(config, ceil_div(count, 32));
-    // 16 bytes apart the runs of a line meet different banks as vectors, else as single words.
+    // 16 bytes apart, the runs of a line lie in different banks as vectors, otherwise as single words.
     const int apart = config.log_lines == 0 ? 16 : config.log_lines < 5 ? 4 << config.log_lines : 0;
     config.run_bytes = int((run * size) << config.log_lines) + apart;
     start<Strided>(config, ceil_div(count, int64_t(1) << config.log_lines));
@@ -54,7 +54,7 @@ class RecurrencePlan {
   static constexpr int64_t kRun = Strided<T, true>::Run;
 
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-  // Can 32 bits say how far the rows of a run are from the first one?
+  // Do the offsets of a run's rows from the first one fit in 32 bits?
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun && -row_bytes <= INT32_MAX / kRun; }
   // Is each row a sequence of whole vectors?
   static bool are_vectors(const void* data, const Strides& bytes) {
@@ -62,7 +62,7 @@ class RecurrencePlan {
            are_near(bytes.length);
   }
 
-  // A reverse recurrence is one of strides that lead back.
+  // A reverse recurrence is one with negative strides.
   void turn_round() {
     const auto turn = [&](auto*& data, Strides& bytes) {
       data += (args_.length - 1) * bytes.length, bytes.length = -bytes.length;
@@ -71,7 +71,7 @@ class RecurrencePlan {
     turn(lines_.output, lines_.output_bytes);
   }
 
-  // As in a scan: a block a tile; where tiles are carried, as many blocks as are resident, each of which takes tile
+  // As in a scan: one block per tile; where tiles are carried, as many blocks as are resident, each of which takes tile
   // after tile.
   template <template <class, bool, auto...> class Layout, auto... way>
   void start(LineConfig config, int64_t strips) {

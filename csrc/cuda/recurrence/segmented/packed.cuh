@@ -72,7 +72,7 @@ struct RecurrenceJob {
 
   __device__ __forceinline__ Value empty_value() const { return {}; }
 
-  // The states that the steps make of the initial one of the segment that `position` lies in.
+  // Applies the steps to the initial state of the segment that `position` lies in.
   template <int R>
   __device__ __forceinline__ void begin_with(Value (&x)[R], int64_t outer, int64_t inner_index, int64_t position,
                                              const Windows& windows, const Stretch& stretch) const {

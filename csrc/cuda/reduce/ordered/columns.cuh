@@ -1,6 +1,6 @@
-// Any layout: a thread takes V neighbouring results and a run of 2^k elements of each; the runs of a block are merged in
-// shared memory. Where rows are aligned and wide, a warp takes 32 words of them through a ring in shared memory, which
-// keeps more bytes on the way than registers can.
+// Any layout: a thread takes V neighbouring results and a run of 2^k elements of each; the runs of a block are merged
+// in shared memory. Where rows are aligned and wide, a warp takes 32 words of them through a ring in shared memory,
+// which keeps more bytes in flight than registers can.
 #pragma once
 #include "../../primitives/async.cuh"
 #include "../../primitives/shared.cuh"
@@ -8,13 +8,13 @@
 
 namespace torch_reductions::cuda::reduce {
 
-// A run is at most 2^kLogMaxRun elements: each level of its binary counter waits in registers.
+// A run is at most 2^kLogMaxRun elements: each level of its binary counter is kept in registers.
 template <class S, int V>
 inline constexpr int kLogMaxRun = V * sizeof(typename S::Value) <= 4    ? 12
                                   : V * sizeof(typename S::Value) <= 8  ? 11
                                   : V * sizeof(typename S::Value) <= 16 ? 9
                                                                         : 8;
-// A warp's stage of the ring is 2 KB: so many rows of 32 groups of V.
+// A warp's stage of the ring is 2 KB of rows of 32 groups of V.
 inline constexpr int kStages = 3, kStageBytesOfWarp = 2048;
 
 // The rows that a thread folds at once: those of a stage, or as many as it can load into registers.
@@ -93,10 +93,10 @@ template <class S, int V>
 struct Batches<S, V, true> {
   static constexpr int kLane = V * S::kBytes, kRow = 32 * kLane, kVectors = kRow / 16;  // bytes; vectors of a row
   static constexpr int kLogRows = kLogBatch<S, V, true>;
-  const char* from;  // this lane's first vector of the next batch that is asked for
+  const char* from;  // this lane's first vector of the next batch to load
   char* ring;
   int64_t step;
-  int left, slot = 0;  // the batches still to ask for, and the stage that is read next
+  int left, slot = 0;  // the batches still to load, and the stage that is read next
   int own;             // this lane's group in a row; beyond the last one, the last one again
   bool valid;
 
@@ -138,7 +138,7 @@ __device__ __forceinline__ void merge_runs(typename Op::Value* table, typename O
                                            int log_height, int log_run, int whole) {
   using Value = typename Op::Value;
   const int y = threadIdx.x / width, column = (threadIdx.x - y * width) * V, pitch = width * V;
-  if (log_height <= 5) {  // uniform: a lane a run, the digits by xor steps
+  if (log_height <= 5) {  // uniform: one lane per run, the digits by xor steps
     const int run = threadIdx.x & ((1 << log_height) - 1), group = threadIdx.x >> log_height;
     const bool inside = group < width;
 #pragma unroll
@@ -172,9 +172,10 @@ __device__ __forceinline__ void merge_runs(typename Op::Value* table, typename O
   }
 }
 
-// One block folds n elements of `width` groups; p is this thread's group at the block's first element. Staged: a warp a
-// run of 32 groups side by side, of which `groups` exist. Afterwards (synchronised) digit[k * pitch + column] is digit k of that column wherever bit k
-// of n is set. table: a value for each thread and column; digits follow it.
+// One block folds n elements of `width` groups; p is this thread's group at the block's first element. Staged: each
+// warp takes one run of 32 groups side by side, of which `groups` exist. Afterwards (synchronised) digit[k * pitch +
+// column] is digit k of that column wherever bit k of n is set. table: a value for each thread and column; digits
+// follow it.
 template <int V, bool Staged, class S>
 __device__ __forceinline__ typename S::Value* column_fold(const S& source, const char* p, int64_t step, int64_t n,
                                                           int64_t index, int groups, const ColumnConfig& config,
@@ -227,7 +228,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
 template <class S, int V, bool Staged>
 inline constexpr int kColumnThreads = !Staged && S::kBytes >= 4 && V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
 
-// A block takes a chunk (a tile of the lines) of a strip.
+// A block takes a tile of the lines of one column block.
 template <class S, int V, bool Staged>
 __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
     columns(S source, Columns columns, Output out, ColumnConfig config, Split split) {
@@ -237,7 +238,8 @@ __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
   const unsigned workers = config.blocks_across * split.tiles;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
   const unsigned tile = blockIdx.x / config.blocks_across,
-                 column_block = blockIdx.x - tile * config.blocks_across;  // strips side by side in time
+                 column_block =
+                     blockIdx.x - tile * config.blocks_across;  // neighbouring column blocks run at the same time
   const int y = threadIdx.x / config.width, x = threadIdx.x - y * config.width, pitch = config.width * V;
   const int64_t group = int64_t(column_block) * config.width + x,
                 left_groups = columns.groups - int64_t(column_block) * config.width;

@@ -1,4 +1,4 @@
-// Few columns whose rows follow one another in memory, such as (1048576, 33) along dim 0: a block takes a tile of the
+// Few columns whose rows are contiguous in memory, such as (1048576, 33) along dim 0: a block takes a tile of the
 // memory as it is, by 16-byte loads, and folds its columns from shared memory.
 #pragma once
 #include "columns.cuh"
@@ -9,7 +9,7 @@ inline constexpr int kFewThreads = 256;  // at most
 inline constexpr int kFewBytes = 32;     // the longest row
 inline constexpr int kLogMaxSteps = 3;
 
-// The rows that a thread folds at once: so many that every run begins at a vector.
+// The rows that a thread folds at once: enough for every run to begin at a vector.
 HOST_DEVICE constexpr int few_rows(int element) { return element < 4 ? 64 / element : element == 4 ? 16 : 8; }
 
 // A block takes 2^log_height runs at once ("a step") and 2^log_steps steps one after the other; a thread is
@@ -26,8 +26,8 @@ struct FewColumnsConfig {
   }
 };
 
-// The total of column `threadIdx.x >> min(log_height, 5)` over 2^log_height runs, table[column][run]; right in all lanes of the
-// column.
+// The total of column `threadIdx.x >> min(log_height, 5)` over 2^log_height runs, table[column][run]; valid in all
+// lanes of the column.
 template <class Op>
 __device__ __forceinline__ typename Op::Value fold_runs(const typename Op::Value* table,
                                                         const FewColumnsConfig& config) {
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
     if (t == 0 && shift != 0)
       *reinterpret_cast<uint4*>(stage + step_bytes + padding * height) = make_uint4(over[0], over[1], over[2], over[3]);
     __syncthreads();
-    if (step + 1 < steps) load(step + 1);  // on its way while this step is folded
+    if (step + 1 < steps) load(step + 1);  // in flight while this step is folded
     if (y < height) {
       constexpr int Batch = Rows < 16 ? Rows : 16;
       const int own = x * S::kBytes + shift;  // in the run; its last elements may lie behind the padding

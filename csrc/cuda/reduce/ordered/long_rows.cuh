@@ -99,7 +99,7 @@ __device__ __forceinline__ typename S::Value fold_whole_tile(const S& source, co
   return total;
 }
 
-// Blocks a multiprocessor: as many as keep all in registers.
+// Blocks per multiprocessor: as many as leave everything in registers.
 template <class S, bool Whole>
 inline constexpr int kRowBlocks = sizeof(typename S::Value) == 4   ? (Whole ? 5 : 3)
                                   : sizeof(typename S::Value) == 8 ? (Whole ? 5 : 2)

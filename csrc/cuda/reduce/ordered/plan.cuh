@@ -1,4 +1,4 @@
-// Which ordered kernel runs, and how it is cut. None of this changes a bit of the result.
+// Which ordered kernel runs, and its configuration. None of this changes a bit of the result.
 #pragma once
 
 #include "../../../common/ceil_div.h"
@@ -19,7 +19,7 @@ class Plan {
   // Only what pays is instantiated; columns<S, 1, false> serves every other case.
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
   static constexpr bool kShifted = std::is_same_v<T, float> && std::is_same_v<Op, SumOf<T>>;
-  static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results a lane in the ring: a word or more
+  static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results per lane in the ring: a word or more
   // Words are read faster without the ring where a warp's 128 bytes of a row are not one line.
   static constexpr int kRowMultiple = sizeof(T) < 4 ? 16 : 128;
 
@@ -122,7 +122,7 @@ class Plan {
            ByWarps{source_.flip, source_.sign}, this->rows(), out_, rows, int(args_.length));
   }
 
-  // Sets the tiles and the board of `lines` lines.
+  // The tiles and the tile state of `lines` lines.
   Split split(int64_t length, int log_tile, int64_t lines) {
     Split split{length, log_tile, unsigned(lines), unsigned(ceil_div(length, int64_t(1) << log_tile)), {}};
     if (lines > UINT32_MAX) fail("more than 2^32 results");
@@ -130,7 +130,8 @@ class Plan {
     return split;
   }
 
-  // A block a tile, as large a one as leaves three or more a multiprocessor; or a whole row where rows are many.
+  // One block per tile, the largest that leaves three or more tiles per multiprocessor; or one per row where there are
+  // many rows.
   template <class Source, bool Whole>
   bool split_rows(int64_t rows) {
     const int64_t length = args_.length;
@@ -154,8 +155,8 @@ class Plan {
     return true;
   }
 
-  // A block a tile of 2^k rows of all columns: about 64 KB where there is enough for every multiprocessor, by steps of as
-  // many runs as threads can take.
+  // One block per tile of 2^k rows of all columns: about 64 KB where there is enough for every multiprocessor, in steps
+  // of as many runs as the threads can take.
   void few_columns() {
     const int64_t size = sizeof(T), inner = args_.inner;
     FewColumnsConfig config{int(inner), 0, 0};
@@ -184,8 +185,8 @@ class Plan {
     const int64_t busy = max(1, sms_ * 9 / 10);  // blocks
     const int64_t bytes_a_block = args_.outer * args_.inner * length * int64_t(sizeof(T)) / busy;
     ColumnConfig config{};
-    // The widest strip, of 128 to 32 columns, that gives every multiprocessor one. Where none does, the length is cut, and
-    // much memory is read by strips of 128: fewer places of it are open at a time.
+    // The widest block, from 128 down to 32 columns, that gives every multiprocessor one. Where none does, the length
+    // is split, and large inputs are read in blocks of 128 columns: fewer regions of memory are open at a time.
     int64_t width = Staged ? 32 : min(groups, int64_t(128)), narrow = width;
     while (!Staged && narrow * V >= 64 && ceil_div(groups, narrow) < busy) narrow = ceil_div(narrow, 2);
     if (ceil_div(groups, narrow) >= busy || bytes_a_block < 128 << 10) width = narrow;
@@ -196,7 +197,7 @@ class Plan {
         config.log_height++;
       if (!Staged && config.log_height == 0) width = min(groups, int64_t(256));
       config.width = int(width), config.blocks_across = unsigned(ceil_div(groups, width));
-      // The longest runs whose tiles still fill the multiprocessors once; twice where wide strips are large.
+      // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
       const auto tiles = [&] { return ceil_div(length, int64_t(1) << (config.log_run + config.log_height)); };
       config.log_run = kLogMaxRun<S, V>;
       int64_t fill = busy * (Staged ? 1 : 1024 / kColumnThreads<S, V, false>);
@@ -204,13 +205,13 @@ class Plan {
       while (config.log_run > LogR && config.blocks_across * tiles() < fill) config.log_run--;
       while (config.log_run > 0 && int64_t(1) << (config.log_run + config.log_height - 1) >= length) config.log_run--;
       const size_t bytes = shared_bytes(config, V, Staged);
-      // A narrower strip takes less shared memory; of a ring, fewer warps do.
+      // Fewer columns take less shared memory; for a ring, fewer warps do.
       if (width > 1 && bytes > 48 * 1024 && !Staged) continue;
       return launch_columns<V, Staged>(config, bytes);
     }
   }
 
-  // Many columns: a block of 128, no chunks.
+  // Many columns: blocks of 128, the length is not split.
   void shifted_columns() {
     using Source = Shifted<T, Op>;
     ColumnConfig config{};

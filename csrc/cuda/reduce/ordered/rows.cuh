@@ -1,4 +1,4 @@
-// Rows in registers: 16-byte loads at any alignment, a warp a row.
+// Rows in registers: 16-byte loads at any alignment, one warp per row.
 //
 // A unit is what a warp loads at once: kGroups groups of 32 vectors of 16 bytes.
 #pragma once
@@ -66,7 +66,7 @@ struct Tail {
   using Value = typename S::Value;
   static constexpr int kVector = kLogE<S>, kLogGroups = log2_of(kGroups<S>);
   Value group[kLogGroups], vector[5], last[kVector];
-  int group_lane, lane_lane;  // group[] is right in the one, vector[] and last[] in the other
+  int group_lane, lane_lane;  // group[] is valid in the first, vector[] and last[] in the second
 
   // p points at the first element, which stands at `index`.
   __device__ __forceinline__ Tail(const S& source, const Value (&q)[kGroups<S>], const char* p, int r, int lane,
@@ -123,7 +123,7 @@ struct Rows {
   }
 };
 
-// A warp a row, of at most 32 units.
+// One warp per row, of at most 32 units.
 template <class S>
 __global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Output out, int64_t count, int length) {
   using Op = typename S::Op;

@@ -59,7 +59,7 @@ __device__ __forceinline__ void column_block(const Shifted<T, Op>& source, typen
   }
 }
 
-// Many columns whose rows are not aligned: a block a tile of 128 columns of one outer index, all of the length.
+// Many columns whose rows are not aligned: one block per tile of 128 columns of one outer index, all of the length.
 template <class T, class Op>
 __global__ void __launch_bounds__(256, 2)
     shifted_columns(Input<T, Op> input, const char* data, Output out, int64_t outer_bytes, int64_t length_bytes,

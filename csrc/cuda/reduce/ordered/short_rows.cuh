@@ -1,5 +1,5 @@
-// Short rows that follow one another in memory: a block stages many of them in shared memory, as they are, by 16-byte
-// loads, and folds them from there: a thread a row up to 128 elements, 8 or 16 lanes a row up to 512.
+// Short rows that are contiguous in memory: a block stages many of them in shared memory, as they are, by 16-byte
+// loads, and folds them from there: one thread per row up to 128 elements, 8 or 16 lanes per row up to 512.
 #pragma once
 #include "../../primitives/shared.cuh"
 #include "output.cuh"
@@ -53,8 +53,9 @@ struct Staged {
     if constexpr (Log > 0) base = fold<Log - 1>(base, i, n);
     return base;
   }
-  // Blocks of 16 in a loop, the n <= 16 first ones from element `first` on: their digits in wait[]. Returns the block of
-  // all of them where n is a power of two. Unrolled, they would be most of the family's code and of its compile time.
+  // Blocks of 16 in a loop, the n <= 16 first ones from element `first` on: their digits in wait[]. Returns the block
+  // of all of them where n is a power of two. Unrolled, they would be most of the family's code and of its compile
+  // time.
   template <int Levels>
   __device__ __forceinline__ typename S::Value blocks(typename S::Value (&wait)[Levels][1], int first, int n) const {
     typename S::Value v[1] = {S::Op::identity()};
@@ -81,7 +82,7 @@ struct Staged {
 // A row takes 8 or 16 lanes, 32 elements each.
 __device__ __host__ __forceinline__ int log_lanes(int length) { return length < 256 ? 3 : 4; }
 
-// The fold of a row; right in the lane that the row ends in, `sub` being the lane's number in it. With 8 lanes the
+// The fold of a row; valid in the lane that the row ends in, `sub` being the lane's number in it. With 8 lanes the
 // fourth xor step brings another row's total, which no digit takes: the row is shorter than 8 * 32.
 template <class S>
 __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, int length, int sub) {

@@ -7,7 +7,7 @@
 
 namespace torch_reductions::cuda::reduce {
 
-// A reading warp folds so many tiles at once, so many neighbours a lane.
+// How many neighbouring tiles a lane, and so a warp, of the readers folds at once.
 inline constexpr int kLogLaneReads = 3, kLogWarpReads = 5 + kLogLaneReads;
 inline constexpr int kLaneReads = 1 << kLogLaneReads, kWarpReads = 1 << kLogWarpReads;
 inline constexpr int kMaxDigits = 40;
@@ -18,7 +18,7 @@ struct Split {
   unsigned lines, tiles;  // the tiles of a line, the ragged one included
   TileState tile_state;   // where there are several: [line][whole tile, then digit of the ragged one]
 
-  // The lines that the readers' blocks take in turn: a warp a line, or a block a line.
+  // The lines that the readers' blocks take in turn: one warp per line, or one block per line.
   HOST_DEVICE bool by_warps() const { return length >> log_tile <= kWarpReads; }
   HOST_DEVICE unsigned readers(unsigned threads) const {
     const unsigned warps = threads / 32;
@@ -56,8 +56,8 @@ __device__ __forceinline__ typename Op::Value fold_set_digits(typename Op::Value
   return base;
 }
 
-// The n <= kWarpReads totals from `words` on: x[i] is number lane * kLaneReads + i, or the identity past the end. Has the
-// whole warp got all of them?
+// The n <= kWarpReads totals from `words` on: x[i] is number lane * kLaneReads + i, or the identity past the end.
+// Returns whether the whole warp has all of them.
 template <class Op>
 __device__ __forceinline__ bool totals_arrived(typename Op::Value (&x)[kLaneReads], const uint64_t* words, int n,
                                                Awaited awaited, int lane) {
@@ -71,7 +71,7 @@ __device__ __forceinline__ bool totals_arrived(typename Op::Value (&x)[kLaneRead
   return __all_sync(kFullWarp, all);
 }
 
-// The digits below kLogLaneReads of n values of which kLaneReads stand in each lane; right in the lane that n ends in.
+// The digits below kLogLaneReads of n values of which kLaneReads stand in each lane; valid in the lane that n ends in.
 template <class Op>
 __device__ __forceinline__ void digits_in_lane(const typename Op::Value (&x)[kLaneReads], int n,
                                                typename Op::Value (&digit)[kLogLaneReads]) {
@@ -86,7 +86,7 @@ __device__ __forceinline__ void digits_in_lane(const typename Op::Value (&x)[kLa
   });
 }
 
-// base ∘ the ragged tile's digits, one a lane.
+// base ∘ the ragged tile's digits, one per lane.
 template <class Op>
 __device__ __forceinline__ typename Op::Value fold_ragged(typename Op::Value base, const uint64_t* digits, int log_tile,
                                                           int64_t length, Awaited awaited, int lane) {
@@ -125,7 +125,7 @@ __device__ __forceinline__ typename Op::Value fold_line_by_warp(const uint64_t* 
   return fold_ragged<Op>(v, words + n * kTaggedWords<Value>, log_tile, length, awaited, lane);
 }
 
-// The same of any number of tiles, by a block of 2^log_warps warps at least; right in its first warp.
+// The same of any number of tiles, by a block of 2^log_warps warps at least; valid in its first warp.
 template <class Op>
 __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t* words, int64_t length, int log_tile,
                                                                  Awaited awaited, int log_warps) {
@@ -181,10 +181,10 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
   return v;
 }
 
-// Folds a line, and stores it. fold(awaited): the fold, right in the thread that is `first`.
+// Folds a line, and stores it. fold(awaited): the fold, valid in the thread that is `first`.
 //
 // Everything is done twice. The first time is a rehearsal that waits for nothing and folds whatever is there, while the
-// tiles are still on their way: a kernel that starts cold fetches its instructions from memory, and without a rehearsal
+// tiles are still in flight: a kernel that starts cold fetches its instructions from memory, and without a rehearsal
 // the reader would fetch them one after the other when the last total has come.
 template <class Op, class Fold>
 __device__ __forceinline__ void read_line(const Split& split, const Output& out, unsigned line, bool first, Fold fold) {

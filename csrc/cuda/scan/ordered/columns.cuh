@@ -1,6 +1,6 @@
-// Any layout: lanes are neighbouring lines. A warp copies runs of its lines into shared memory, where each thread reads a
-// run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads are
-// resident.
+// Any layout: lanes are neighbouring lines. A warp copies runs of its lines into shared memory, where each thread reads
+// a run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads
+// are resident.
 //
 // Local:   scan_columns (8 bytes): of the general kernel, so that three blocks are resident
 #pragma once
@@ -35,7 +35,8 @@ HOST_DEVICE constexpr int bytes_of_run(int run, int lines, int size) {
   return (run * row + 15) / 16 * 16 + (gap + 15) / 16 * 16;
 }
 
-// How the lines are cut into strips, of at most 2^log_lines lines, one a lane, and how a strip's tile stands in memory.
+// How the lines are divided into strips of at most 2^log_lines lines, one per lane, and how a strip's tile lies in
+// memory.
 struct ColumnConfig {
   enum Kind {
     elements,  // any strides: each lane copies its own elements
@@ -43,7 +44,7 @@ struct ColumnConfig {
     packed,    // the strip is all there is of [length, inner]: its rows follow one another in memory
   } kind;
   int log_lines, lines;      // of a strip; the lanes beyond `lines` idle
-  int log_block, log_warps;  // warps of a block; of them those that share a strip: the others take the next strips
+  int log_block, log_warps;  // warps of a block; of them those that share a strip; the others take the next strips
   int row_bytes, run_bytes;  // steps in shared memory, of the rows of a run and of runs
   int64_t outer_bytes;       // of the input, if packed: where the next strip begins
   FastDivmod groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
@@ -52,8 +53,8 @@ struct ColumnConfig {
   HOST_DEVICE int tile_bytes() const { return (runs() << log_block) * run_bytes; }
 };
 
-// A tile: a strip of lines, and of each the runs of its threads. Width: strips of the kind `rows` of so many lines, known to
-// the compiler, of fewer than 2^31 lines in all, and whose rows' bytes 32 bits count; 0: any.
+// A tile: a strip of lines, and of each the runs of its threads. Width: strips of the kind `rows` of so many lines,
+// known at compile time, of fewer than 2^31 lines in all, and whose rows' bytes 32 bits count; 0: any.
 template <class S, int Width>
 struct ColumnTiles {
   using Op = typename S::Op;
@@ -100,7 +101,7 @@ struct ColumnTiles {
     int64_t first, start;  // positions: where the warp's runs begin, and this thread's
     bool exists;
   };
-  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // strips side by side in time
+  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // neighbouring strips run at the same time
     const unsigned tile = config.groups.div(number);
     return {number - tile * config.groups.divisor, tile};
   }
@@ -183,7 +184,7 @@ struct ColumnTiles {
     if (Wide || config.kind == ColumnConfig::rows) issue_rows(p);
     else if (packed()) issue_packed(p);
     else issue_elements(p);
-    // Zeros behind the end, as in rows.cuh.
+    // Zeros after the end, as in rows.cuh.
     const int there = elements_of_run(p);
     if (there < Run && !idle()) {
       char* const to = mine();
@@ -191,10 +192,10 @@ struct ColumnTiles {
       for (int i = there; i < Run; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
     }
   }
-  // Has what `ask` will copy of rows come into the L2, a line of the cache a lane.
+  // Prefetches into the L2 what issue_load will copy of rows, one cache line per lane.
   __device__ __forceinline__ void prefetch(TileCoord coord) const {
     if constexpr (Wide) {
-      constexpr int kBytes = kLines * int(sizeof(T)), kOfRow = kBytes > 128 ? kBytes / 128 : 1;  // lines of the cache
+      constexpr int kBytes = kLines * int(sizeof(T)), kOfRow = kBytes > 128 ? kBytes / 128 : 1;  // cache lines
       const RunCoord p = run_coord(coord);
       const int64_t line = p.strip * kLines;
       if (line >= count) return;
@@ -243,12 +244,12 @@ struct ColumnTiles {
     for (int i = 0; i < there; i++, to += row_bytes(), from += row) copy<true>(to, from);
   }
 
-  // Where the mask has this thread's run.
+  // The mask of this thread's run.
   __device__ __forceinline__ const uint8_t* shown(const RunCoord& p) const {
     const auto [outer, inner] = index(p.line);
     return lines.mask.at(outer, lines.element(p.start), inner);
   }
-  // The identity in shared memory.
+  // Stores the identity over masked elements in shared memory.
   __device__ __forceinline__ void hide(TileCoord coord) const {
     const RunCoord p = run_coord(coord);
     const uint8_t* from = shown(p);
@@ -322,12 +323,12 @@ struct ColumnTiles {
     if (n == 0) return;
     const uint64_t* const words = carry.template word<Value>(level, first, unsigned(line));
     const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
-    // Of totals that do not exist, or not yet, the first one again.
+    // In place of totals that do not exist, the first one again.
     for (int attempts = 0; !arrived(got, [&](int i) { return words + (i < n ? i : 0) * step; }, Awaited{tag, ~0u});)
       pause(++attempts);
   }
 
-  // The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for them.
+  // The last of 8 tiles publishes their total too, the last of 64 theirs, long before a look-back needs them.
   __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     const RunCoord p = run_coord(coord);
     if (threadIdx.x + 32 < blockDim.x || !leads() || !p.exists) return;
@@ -343,7 +344,7 @@ struct ColumnTiles {
     }
   }
 
-  // A warp a level, a lane a line.
+  // One warp per level, one lane per line.
   __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
     const RunCoord p = run_coord(coord);
     if (!leads()) return;
@@ -370,7 +371,8 @@ struct ColumnTiles {
     const int bits = kColumnRadix * carry.levels;
     Value before = Op::identity();
     if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines);
-    // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in fold_next.
+    // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in
+    // fold_next.
     Value left[kLogColumnWarps], own = s.of_warp, base = before;
     const int ones = __ffs(~warp) - 1;  // trailing ones
 #pragma unroll

@@ -5,7 +5,8 @@
 
 namespace torch_reductions::cuda::scan {
 
-// Lines [outer, inner], of `length` elements and `results` results each. Positions are counted in the order of the scan.
+// Lines [outer, inner], of `length` elements and `results` results each. Positions are counted in the order of the
+// scan.
 struct Lines {
   const char* input;
   char* output;
@@ -42,8 +43,8 @@ __device__ __forceinline__ T narrowed(A x) {
   else return T(x);
 }
 
-// Fold(0) as it is stored: a sum of nothing is +0, while the identity is -0; of small integers the extreme of nothing is the
-// least or the most of their own type.
+// Fold(0), the empty value, as it is stored: an empty sum is +0, while the identity is -0; the empty extreme of small
+// integers is the least or the greatest value of their own type.
 template <class T, class Op, int G>
 __device__ __forceinline__ typename Op::Value empty_value(const Input<T, Op, G>& source) {
   if constexpr (std::is_same_v<Op, Sum<typename Op::Value>>) return typename Op::Value{};
@@ -54,8 +55,8 @@ __device__ __forceinline__ typename Op::Value empty_value(const Input<T, Op, G>&
   } else return Op::identity();
 }
 
-// A value as an element of type T: flipped back, if it was flipped when it was read. The identity is no value of a small
-// integer type.
+// A value as an element of type T: flipped back, if it was flipped when it was read. The identity is no value of a
+// small integer type.
 template <class T, class Op, int G>
 __device__ __forceinline__ T stored(const Input<T, Op, G>& source, typename Op::Value v) {
   if constexpr (IsIndexed<typename Op::Value>::value && sizeof(T) < 4 && std::is_integral_v<T>)
@@ -79,7 +80,7 @@ __device__ __forceinline__ void pack(uint32_t (&words)[4], const Input<T, Op, G>
   }
 }
 
-// The elements of a vector, of Bytes each, the other way round.
+// Reverses the elements of a vector, of Bytes each.
 template <int Bytes>
 __device__ __forceinline__ void mirror(uint32_t (&w)[4]) {
   const uint32_t v[4] = {w[0], w[1], w[2], w[3]};

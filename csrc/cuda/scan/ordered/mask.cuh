@@ -4,7 +4,7 @@
 
 namespace torch_reductions::cuda::scan {
 
-// Is there a mask? Not of pairs, of whose lines it may hide one.
+// Is there a mask? Never for pairs, because it could hide one of the two lines.
 template <class Value>
 __device__ __forceinline__ bool masks(const Lines& lines) {
   return !IsPair<Value>::value && lines.mask.data != nullptr;
@@ -22,7 +22,8 @@ __device__ __forceinline__ T hidden_element(const Input<T, Op, G>& source) {
   return stored(source, hidden_value(source));
 }
 
-// Of a run of n elements along the length, bit i: is element i hidden? `shown` has the first one, in the order of the scan.
+// Of a run of n elements along the length, bit i: is element i hidden? `shown` has the first one, in the order of the
+// scan.
 __device__ __forceinline__ uint64_t hidden_bits(const Lines& lines, const uint8_t* shown, int n) {
   const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
   uint64_t bits = 0;
@@ -31,7 +32,7 @@ __device__ __forceinline__ uint64_t hidden_bits(const Lines& lines, const uint8_
   return bits;
 }
 
-// An extreme's value was read as an element, which is hidden: it has no index.
+// A hidden element that was read as an extreme's value gets no index.
 template <class Value>
 __device__ __forceinline__ void clear_index(Value& value, bool hidden) {
   if constexpr (IsIndexed<Value>::value)

@@ -1,5 +1,5 @@
-// Two neighbouring lines as one line of pairs: one load, one store and one address for both. The bits are those of either
-// line alone.
+// Two neighbouring lines as one line of pairs: one load, one store and one address for both. The bits are those of
+// either line alone.
 #pragma once
 #include "plan.cuh"
 
@@ -17,7 +17,7 @@ bool are_pairs(const ScanArgs& args) {
          args.mask.data == nullptr;
 }
 
-// false: they cannot be scanned in pairs, and nothing was done.
+// false: they cannot be scanned in pairs, and nothing was launched.
 template <class T, template <class> class Op>
 bool scan_pairs(const ScanArgs& args, Context& context) {
   if (!are_pairs<T>(args)) return false;

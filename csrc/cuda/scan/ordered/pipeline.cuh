@@ -1,9 +1,10 @@
 // What a block does with its tiles, the same for rows and columns.
 //
-// A kernel gives: coord(number) says where a tile lies; use(n) names the part of shared memory that the following calls
-// work in, the first one where nobody does; issue_load(coord) begins to copy a tile there; up(coord) reads it and leaves the totals
-// of its warps; down(coord, state) writes the results. Where tiles are carried from one to the next, publish(coord, tag)
-// makes a tile's total known, and look_back(coord, tag) brings what stands before one.
+// A kernel provides: coord(number), a tile's coordinate; use(n), which selects the part of shared memory that the
+// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there; up(coord), which
+// reads it and stores the totals of its warps; down(coord, state), which writes the results. Where tiles are carried
+// from one to the next, publish(coord, tag) publishes a tile's total, and look_back(coord, tag) collects what stands
+// before one.
 #pragma once
 #include "../../primitives/async.cuh"
 #include "carry.cuh"
@@ -13,7 +14,7 @@ namespace torch_reductions::cuda::scan {
 // Tiles that a block has in shared memory at a time, where they are carried.
 inline constexpr int kBuffers = 2;
 
-// A tile that has nothing to do with the others: a block has one. joined: its warps share a line.
+// A tile that is independent of the others: one per block. joined: its warps share a line.
 template <class Tiles>
 __device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
   const auto coord = tiles.coord(blockIdx.x);
@@ -26,13 +27,14 @@ __device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
   tiles.down(coord, state);
 }
 
-// Tiles of which each needs the totals of those before it. A block publishes the total of a tile before it looks back for
-// the tile before that: what it asks for has mostly been there for long. It draws the number of a tile when it is about
-// to copy it: whoever waits for a number that is drawn waits for a block that soon has its total.
+// Tiles each of which needs the totals of those before it. A block publishes the total of a tile before it looks back
+// for the tile before that: what it reads has mostly been published long before. It draws the number of a tile just
+// before it copies it: a block that waits for a number that is drawn waits for one that soon has its total.
 template <class Tiles>
 __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile_state, unsigned work) {
   __shared__ unsigned drawn[kBuffers], tag_of_launch;  // tile n of this block is number drawn[n % kBuffers]
-  // Blocks with one tile each draw one number, others as many as they have buffers before each tile and behind the last.
+  // Blocks with one tile each draw one number, others as many as they have buffers before each tile and behind the
+  // last.
   const bool several = gridDim.x < work;
   const unsigned last = several ? work + kBuffers * gridDim.x - 1 : gridDim.x - 1;
   if (threadIdx.x == 0) {
@@ -59,7 +61,7 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile
       tiles.use(newest);
       if (number < work) tiles.issue_load(tile[kBuffers - 1].coord);
       cp_async_commit();
-      // The tile that somebody draws a round of all blocks later; those of the first round are asked for at once.
+      // The tile that some block draws one round of all blocks later; those of the first round are loaded at once.
       if constexpr (requires { tiles.prefetch(tile[0].coord); })
         if (several && number >= gridDim.x && work - number > gridDim.x)
           tiles.prefetch(tiles.coord(number + gridDim.x));

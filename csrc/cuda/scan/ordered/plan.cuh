@@ -1,4 +1,4 @@
-// Which ordered kernel runs, and how it is cut. None of this changes a bit of the result.
+// Which ordered kernel runs, and its configuration. None of this changes a bit of the result.
 #pragma once
 
 #include "../../../common/ceil_div.h"
@@ -51,7 +51,8 @@ class ScanPlan {
  private:
   static constexpr int kRowRun = kVectors<Value> * S::E;
 
-  // A tile of as many threads as still leave every multiprocessor some of them; several lines a block where they are short.
+  // A tile of as many threads as still leave every multiprocessor some of them; several lines per block where they are
+  // short.
   void rows() {
     const int64_t count = args_.outer, results = args_.results;
     // As many threads as a short line takes, or the most.
@@ -118,16 +119,16 @@ class ScanPlan {
           carry<kColumnRadix>(tiles, count), config, count);
   }
 
-  // Can 32 bits say how far the rows of a run are from the first one?
+  // Do the offsets of a run's rows from the first one fit in 32 bits?
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Value>; }
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-  // A tile of so many bytes. Beside the buffers there are the totals of warps and the like.
+  // Do the buffers of tiles of tile_bytes fit? Shared memory also holds the totals of warps and the like.
   static constexpr int kStaticBytes = sizeof(Value) * 2048;
   bool fits(int64_t tile_bytes) const { return kBuffers * tile_bytes + kStaticBytes <= shared_; }
 
-  // Of lines of one tile a block has one; where tiles are carried, as many blocks as are resident, of so many threads in
-  // all on a multiprocessor, take tile after tile.
+  // Lines of one tile have one block per tile. Where tiles are carried, as many blocks as are resident, with
+  // resident_threads on each multiprocessor, take tile after tile.
   template <class Kernel, int Radix, class... Rest>
   void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes,
              const Carry<Radix>& carry, const Rest&... rest) {

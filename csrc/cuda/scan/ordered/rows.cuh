@@ -1,7 +1,8 @@
-// Lines that are contiguous: a warp copies its part of a tile into shared memory, scans it there in place, and copies it out.
+// Lines that are contiguous: a warp copies its part of a tile into shared memory, scans it there in place, and copies
+// it out.
 //
-// A thread scans a run of kVectors neighbouring vectors of 16 bytes. Behind each run a vector stays free, so that the lanes
-// of a warp, whose runs lie side by side, meet different banks.
+// A thread scans a run of kVectors neighbouring vectors of 16 bytes. After each run one vector stays free, so that the
+// lanes of a warp, whose runs lie side by side, access different banks.
 //
 // Local:   scan_rows (124 bytes): of bytes, 64-bit products and values of 16 bytes, so that two blocks or three fit
 #pragma once
@@ -35,16 +36,17 @@ inline constexpr int kRowBlocks = sizeof(Value) == 4     ? 3
                                   : sizeof(Value) == 8   ? 3
                                                          : 2;
 
-// The direction, where the compiler is to know it: two kernels in place of one, without a selection for each element.
+// The direction, where it is a compile-time constant: two kernels in place of one, without a selection for each
+// element.
 enum class Way { either, forward, backward };
 template <class Op>
 inline constexpr bool kTwoWays = sizeof(typename Op::Value) == 4 && kIsNone<Op, LogAdd>;
 
-// A line of several tiles: a block takes one after the other. Shorter ones: 2^log_threads threads a line, several lines a
-// block.
+// A line of several tiles: a block takes one after the other. Shorter ones: 2^log_threads threads per line, several
+// lines per block.
 //
-// What lies behind a line's end is zero in shared memory. It stands in no result: a result is made of blocks that end at
-// its own position or before.
+// Shared memory is zero after a line's end. The zeros enter no result: a result is made of blocks that end at its own
+// position or before.
 template <class S, Way way>
 struct RowTiles {
   using Op = typename S::Op;
@@ -110,8 +112,8 @@ struct RowTiles {
     const unsigned bytes = unsigned(at | count) * unsigned(sizeof(T));
     return (unsigned(reinterpret_cast<uintptr_t>(global)) | bytes) % 16 == 0;
   }
-  // body(shared, i) for this lane's share of n elements, U at a time, the i-th of which stands at element(at + i); those of a
-  // whole warp lie in constant steps.
+  // body(shared, i) for this lane's share of n elements, U at a time, the i-th of which stands at element(at + i);
+  // those of a whole warp lie in constant steps.
   template <int U, class Body>
   __device__ __forceinline__ void for_each(int at, int n, Body body) const {
     if (lanes == 32) {
@@ -130,8 +132,8 @@ struct RowTiles {
     }
   }
 
-  // Where the part's `elements` lie: in memory, and from element(at) on. Of a reverse scan they lie at the end of their space,
-  // the last position first.
+  // Where the part's `elements` lie: in memory, and from element(at) on. Of a reverse scan they lie at the end of their
+  // space, the last position first.
   struct Share {
     const T* from;
     int at;
@@ -145,7 +147,7 @@ struct RowTiles {
     const auto [from, at] = share(p);
     const int n = p.elements, shift = shift_of(from, at), behind = reverse() ? 0 : n;
     const bool is_whole = in_vectors(from, at, n), all_whole = !kShifts || __all_sync(kFullWarp, is_whole);
-    if (!all_whole) {  // vectors of which only a part comes
+    if (!all_whole) {  // vectors of which only a part is copied
       *my_run() = my_run()[Vectors] = uint4{};
       __syncwarp();
     }
@@ -157,9 +159,9 @@ struct RowTiles {
     else for_each<1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
   }
 
-  // Elements of less than a word are copied in the vectors of memory that hold them. Where those are no vectors here, the
-  // elements of a run stand `shift` further on than their places; the vector of a run's last elements and the next run's
-  // first ones stands with both.
+  // Elements of less than a word are copied in the vectors of memory that hold them. Where those are no vectors here,
+  // the elements of a run stand `shift` further on than their places; the vector of a run's last elements and the next
+  // run's first ones stands with both.
   static constexpr bool kShifts = sizeof(T) < 4;
   __device__ __forceinline__ static int lead_of(const T* global) {  // elements before it in its vector
     return int(reinterpret_cast<uintptr_t>(global) & 15) / int(sizeof(T));
@@ -195,7 +197,7 @@ struct RowTiles {
     realign<true>(words, bytes);
     return {words[0], words[1], words[2], words[3]};
   }
-  // It goes to its place, and back.
+  // Moves this thread's run to its place, and back.
   __device__ __forceinline__ void shift_back(int shift) const {
     uint4* const run = my_run();
     uint4 now = *run;
@@ -217,7 +219,7 @@ struct RowTiles {
     }
   }
 
-  // The identity in shared memory, by the warp that copied the elements.
+  // Stores the identity over masked elements in shared memory, by the warp that copied them.
   __device__ __forceinline__ void hide(TileCoord coord) const {
     const PartCoord p = part_coord(coord);
     const int64_t first = reverse() ? lines.length - p.first - p.elements : p.first;
@@ -230,7 +232,7 @@ struct RowTiles {
       if (*shown == 0) *element(at + i) = hidden;
     __syncwarp();
   }
-  // Those of this thread's run, of extremes.
+  // The masked elements of this thread's run, for extremes.
   __device__ __forceinline__ uint64_t hidden_of_run(const PartCoord& p) const {
     if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
     const int more = p.elements - q * Run;
@@ -298,12 +300,12 @@ struct RowTiles {
     return lane < n ? v[0] : lane == n ? own : Op::identity();
   }
 
-  // By the last warp. The last of 32 tiles says their total too, the last of 1024 theirs, long before a look-back asks for
-  // them.
+  // By the last warp. The last of 32 tiles publishes their total too, the last of 1024 theirs, long before a look-back
+  // needs them.
   __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     if (threadIdx.x + 32 < blockDim.x) return;
     const int lane = threadIdx.x & 31;
-    Value v = warp_total[lane & ((1 << log_warps()) - 1)];  // in every lane: the last one's is asked for below
+    Value v = warp_total[lane & ((1 << log_warps()) - 1)];  // in every lane: the last one's is used below
 #pragma unroll
     for (int k = 0; k < kLogRowWarps; k++)
       if (k < log_warps()) v = xor_step<Op>(v, k, lane);
@@ -317,7 +319,7 @@ struct RowTiles {
     }
   }
 
-  // A warp a level, a lane a total.
+  // One warp per level, one lane per total.
   __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
     const int lane = threadIdx.x & 31;
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {

@@ -25,8 +25,8 @@ struct SegmentBlock {
 
   // ---------------------------------------------------------------- by one thread: which stretch comes next
 
-  // Stretch n is the other one of a window or the first one of a new one, whose number this asks for. A block draws numbers
-  // until there are no more, so that so many are drawn in all.
+  // Stretch n is the other one of a window, or the first one of a new window, whose number this requests. A block draws
+  // numbers until there are no more, so that the number of draws is known.
   __device__ __forceinline__ uint64_t request_number(unsigned n) const {
     const bool draws = windows.levels > 0 && (n == 0 || !work(n - 1).stretch.another);
     return draws ? request_tickets(windows.tile_state, 1) : 0;
@@ -54,7 +54,8 @@ struct SegmentBlock {
 
   // ---------------------------------------------------------------- by all threads
 
-  // Leaves what a thread then knows: the total of its run where a stretch is one tile, else where its segment ends.
+  // Stores what the thread then knows: the total of its run where a stretch is one tile, otherwise where its segment
+  // ends.
   __device__ __forceinline__ void read(const Tile& tile) const {
     tile.issue_load();
     cp_async_commit();
@@ -86,9 +87,9 @@ struct SegmentBlock {
     tile.store();
   }
 
-  // A stretch is read, and the total of its tile is known to others, before the one before it is scanned: what that looks
-  // back for has mostly been there for long. It is drawn late, so that it is not waited for, and what thread 0 asks for
-  // then is there when it is due.
+  // A stretch is read, and the total of its tile is published, before the stretch before it is scanned: what that reads
+  // in its look-back has mostly been published long before. Its number is requested late, so that no thread waits for
+  // it, and thread 0 has the answer when it is due.
   __device__ __forceinline__ void run() const {
     if (threadIdx.x == 0) {
       look_up(0, request_number(0));

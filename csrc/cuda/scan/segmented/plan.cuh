@@ -1,4 +1,4 @@
-// How a call with packed segments is cut. None of this changes a bit of the result.
+// How a call with packed segments is divided over blocks. None of this changes a bit of the result.
 #pragma once
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
@@ -10,10 +10,10 @@ namespace torch_reductions::cuda::scan {
 template <class Job, bool Rows>
 void scan_stretches(const Job& job, const Windows& windows, Context& context) {
   using Memory = SegmentMemory<typename Job::Op::Value, Rows>;
-  constexpr int kBytes = sizeof(Memory), kReservedBytes = 1024;  // that the system takes of a block's shared memory
+  constexpr int kBytes = sizeof(Memory), kReservedBytes = 1024;  // of a block's shared memory, reserved by the system
   static_assert(kBytes <= 64 * 1024, "what a block of 7.5 may have");
   list_stretches(windows, (Memory::kElements >> windows.log_lines) - Memory::R,
-                 context.stream);  // behind them a run is free
+                 context.stream);  // a run stays free after them
   const int by_memory = (shared_memory(context.device) + kReservedBytes) / (kBytes + kReservedBytes);
   const int by_threads = kSegmentBlocks<typename Job::Op, Rows>;
   const int64_t resident = int64_t(multiprocessors(context.device)) * (by_memory < by_threads ? by_memory : by_threads);

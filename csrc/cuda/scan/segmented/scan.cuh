@@ -43,7 +43,7 @@ struct ScanJob {
     return {source, opaque(from), position, step, (lines.reverse ? -step : step) * lines.length_bytes};
   }
 
-  // What a mask says of such elements.
+  // The mask of such elements.
   struct Shown {
     const uint8_t* from;
     int64_t step;

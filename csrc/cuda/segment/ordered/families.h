@@ -1,4 +1,4 @@
-// One operator a file: they compile side by side.
+// One file per operator: they compile in parallel.
 #pragma once
 #include "../ladder.h"
 

@@ -1,10 +1,10 @@
-// What the kernels of a call share: what a window of the work owns, and where values go.
+// What the kernels of a call share: what a window of the work owns, and where values are stored.
 //
-// Segment s stands at the place begin(s) + s: a segment is as much work as it has elements, and one more. Tile t of it,
-// 2^log_tile elements counted from its own first one, stands t * 2^log_tile places further on. A window, 2^log_tile
-// places, owns the tiles that stand in it: at most one of a segment that stands before it, and those of the segments that
-// stand in it, of which the last one alone may be longer than a tile. So a window's tiles have two slots for what a segment
-// of several tiles hands on, and where a tile's slot is follows from its place.
+// Segment s has the work index begin(s) + s: a segment is as much work as it has elements, plus one. Tile t of it,
+// 2^log_tile elements counted from its own first one, stands t * 2^log_tile further on. A window, 2^log_tile of the
+// work, owns the tiles that stand in it: at most one of a segment that stands before it, and those of the segments that
+// stand in it, of which the last one alone may be longer than a tile. So a window's tiles have two slots for what a
+// segment of several tiles passes on, and a tile's slot follows from its work index.
 #pragma once
 #include "../../reduce/ordered/output.cuh"
 #include "../ladder.h"

@@ -7,8 +7,8 @@ namespace torch_reductions::cuda::segment {
 inline constexpr int kLineThreads = 256;
 inline constexpr int kLeastLogLineTile = 6, kLogLineTile = 10;
 
-// The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. Its digits too, where somebody
-// asks for them.
+// The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. Its digits too, where
+// `digits` is not null.
 template <class Op, class Load>
 __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, typename Op::Value* digits = nullptr) {
   using Value = typename Op::Value;

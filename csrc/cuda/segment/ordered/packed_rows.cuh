@@ -1,5 +1,6 @@
-// Contiguous lines: a warp folds what a window owns of a line. Short segments are staged in shared memory by 16-byte loads,
-// as many as there is room for, and folded from there, a thread a segment; longer ones are folded by the whole warp.
+// Contiguous lines: a warp folds what a window owns of a line. Short segments are staged in shared memory by 16-byte
+// loads, as many as there is room for, and folded from there, one thread per segment; longer ones are folded by the
+// whole warp.
 #pragma once
 #include "../../reduce/ordered/rows.cuh"
 #include "../../reduce/ordered/short_rows.cuh"
@@ -9,9 +10,9 @@ namespace torch_reductions::cuda::segment {
 
 inline constexpr int kPackedThreads = 128;
 inline constexpr int kPackedBytes = 8192;  // that a warp stages at once
-inline constexpr int kPackedLane = 4;      // segments a thread
+inline constexpr int kPackedLane = 4;      // segments per thread
 
-// The fold of the n > 0 elements at p, at most 32 units, in every lane. Its digits too, where somebody asks for them.
+// The fold of the n > 0 elements at p, at most 32 units, in every lane. Its digits too, where `digits` is not null.
 template <class S>
 __device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const char* p, int n,
                                                           typename S::Value* digits = nullptr) {
@@ -49,7 +50,7 @@ __device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const
   return folded;
 }
 
-// The first segment that does not stand before the place: each lane asks for one of 32.
+// The first segment that does not stand before the place: each lane tests one of 32.
 template <class S>
 __device__ __forceinline__ int64_t first_from_by_warp(const Job<S>& job, int64_t place) {
   const int lane = threadIdx.x & 31;

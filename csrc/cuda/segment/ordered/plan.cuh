@@ -64,7 +64,8 @@ class SegmentPlan {
             .slots = nullptr};
   }
 
-  // 0, 1, NaN for a mean; of an extreme what every element of the type replaces, flipped as the elements are.
+  // The result of an empty segment: 0, 1, NaN for a mean; for an extreme the value that every element of the type
+  // replaces, flipped as the elements are.
   Value empty_value(bool flipped) const {
     if constexpr (!kExtreme<Op>) {
       if constexpr (std::is_floating_point_v<Value>)
