@@ -83,7 +83,7 @@ def test_bytes(dtype: torch.dtype, layouts: tuple[str, str]) -> None:
         assert torch.equal(tr.mm(x, y, variant=VARIANT), exact.to(dtype))
 
 
-# m, n, k: where k is cut over blocks, which the last one is so long that its planes come in rounds
+# m, n, k: where k is split over blocks; the last one is so long that its partials come in rounds
 CUT = [(5, 40, 70001), (40, 5, 70000), (100, 200, 33000), (256, 256, 100000), (1024, 1024, 330000)]
 
 

@@ -14,7 +14,7 @@
 namespace torch_reductions::cuda::matmul {
 namespace {
 
-// Every element where one would look for it.
+// No swizzle: every element at its own index.
 struct Straight {
   __device__ static constexpr int of(int) { return 0; }
 };

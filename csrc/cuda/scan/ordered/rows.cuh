@@ -113,7 +113,7 @@ struct RowTiles {
     return (unsigned(reinterpret_cast<uintptr_t>(global)) | bytes) % 16 == 0;
   }
   // body(shared, i) for this lane's share of n elements, U at a time, the i-th of which stands at element(at + i);
-  // those of a whole warp lie in constant steps.
+  // those of a whole warp lie at constant distances.
   template <int U, class Body>
   __device__ __forceinline__ void for_each(int at, int n, Body body) const {
     if (lanes == 32) {
@@ -285,7 +285,7 @@ struct RowTiles {
     return s;
   }
 
-  // The first `n` totals of a group of 32, one a lane; the last one, own, in lane n.
+  // The first `n` totals of a group of 32, one per lane; own, the last one, in lane n.
   __device__ __forceinline__ Value await(int level, unsigned first, int n, unsigned group, Value own,
                                          unsigned tag) const {
     const int lane = threadIdx.x & 31;
