@@ -44,13 +44,13 @@ __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, t
   return all;
 }
 
-// The first segment that does not stand before the place.
+// The first segment whose work index is not below `index`.
 template <class S>
-__device__ __forceinline__ int64_t first_from(const Job<S>& job, int64_t place) {
+__device__ __forceinline__ int64_t first_from(const Job<S>& job, int64_t index) {
   int64_t low = 0, high = job.segments.count;
   while (low < high) {
     const int64_t middle = (low + high) >> 1;
-    if (job.work_index(middle) < place) low = middle + 1;
+    if (job.work_index(middle) < index) low = middle + 1;
     else high = middle;
   }
   return low;

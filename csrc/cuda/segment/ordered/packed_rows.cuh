@@ -50,15 +50,15 @@ __device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const
   return folded;
 }
 
-// The first segment that does not stand before the place: each lane tests one of 32.
+// The first segment whose work index is not below `index`: each lane tests one of 32.
 template <class S>
-__device__ __forceinline__ int64_t first_from_by_warp(const Job<S>& job, int64_t place) {
+__device__ __forceinline__ int64_t first_from_by_warp(const Job<S>& job, int64_t index) {
   const int lane = threadIdx.x & 31;
   int64_t low = 0, high = job.segments.count;
   while (low < high) {
     const int64_t step = (high - low + 31) >> 5, at = low + lane * step;
-    const unsigned behind = __ballot_sync(kFullWarp, at >= high || job.work_index(at) >= place);
-    const int before = behind == 0 ? 32 : __ffs(int(behind)) - 1;  // lanes whose segment stands before the place
+    const unsigned behind = __ballot_sync(kFullWarp, at >= high || job.work_index(at) >= index);
+    const int before = behind == 0 ? 32 : __ffs(int(behind)) - 1;  // lanes whose segment stands before `index`
     if (before < 32) high = min(high, low + before * step);
     if (before > 0) low = low + (before - 1) * step + 1;
   }
