@@ -65,7 +65,7 @@ def digest_of(cubin: bytes) -> str:
 def digest(nvcc: Path, source: Path, known: dict[str, str]) -> dict[str, str]:
     flags = [str(nvcc), *build.NVCC_FLAGS, "-DUSE_CUDA", *build.gencode(["9.0a"])]
     done = subprocess.run([*flags, "-E", source], cwd=build.ROOT, capture_output=True, text=True, check=True)
-    text = " ".join(line for line in done.stdout.splitlines() if not line.startswith("#"))
+    text = " ".join(line for line in done.stdout.splitlines() if not line.startswith("# "))
     key = hashlib.sha256((shlex.join(flags) + " ".join(text.split())).encode()).hexdigest()[:16]
     if known.get("text") == key:
         return known
