@@ -1,4 +1,4 @@
-// What one call asks of a kernel, after PyTorch's side is done: no torch type in it.
+// The arguments of one call to a kernel, after PyTorch's side is done: no torch types.
 #pragma once
 #include <cstdint>
 
@@ -13,7 +13,8 @@ inline constexpr int kReduceFunctions = 7;
 
 // The input seen as [outer, length, inner], strides in elements (0 where a dimension was expanded); the output is
 // contiguous [outer, inner]. length may be 0 for sum, prod and mean; outer * inner is never 0.
-//   sum, prod: output is input's own type, or float32 for float16 and bfloat16, or any integer type or bool for integers
+//   sum, prod: output is input's own type, or float32 for float16 and bfloat16, or any integer type or bool for
+//   integers
 //   mean: output is input's own floating type, or float32;  amax, amin: input's own type;  argmax, argmin: int64
 struct ReduceArgs {
   Function function;
@@ -29,17 +30,18 @@ inline constexpr int kScanFunctions = 5;
 
 // The input seen as [outer, length, inner], strides in elements (0 where a dimension was expanded); the output is
 // contiguous [outer, results, inner]. Element j of a line of results is Fold(j + 1), or Fold(j) where exclusive; of
-// `length` elements there are `length` results, or length + 1 where exclusive and with the initial element. In a reverse
-// scan elements and results are counted from the end. outer, results and inner are never 0; length may be, with one
-// result.
-//   dtype: of input and output;  cumsum, cumprod and logcumsumexp accumulate in Accumulator<T>;  bool is not among them,
+// `length` elements there are `length` results, or length + 1 where exclusive and with the initial element. In a
+// reverse scan elements and results are counted from the end. outer, results and inner are never 0; length may be, with
+// one result.
+//   dtype: of input and output; cumsum, cumprod and logcumsumexp accumulate in Accumulator<T>; bool is not among them,
 //   and of logcumsumexp no integer
-//   indices: of cummax and cummin, as large as the output: where in the line, from the front, the extreme stands; of the
-//   last one on ties and among NaN; -1 for Fold(0)
+//   indices: of cummax and cummin, as large as the output: where in the line, from the front, the extreme stands; of
+//   the last one on ties and among NaN; -1 for Fold(0)
 //   segments: packed along the length, each scanned alone; without offsets there are none. Then results == length.
-//   front: the position of the first element in its line, of which these may be a part: indices count from the line's front
-//   mask: what it hides counts as the identity, of cummax and cummin at index -1, so that Fold(0) goes on until the first
-//   element that takes part
+//   front: the position of the first element in its line, of which these may be a part: indices count from the line's
+//   front
+//   mask: what it hides counts as the identity, of cummax and cummin at index -1, so that Fold(0) goes on until the
+//   first element that takes part
 struct ScanArgs {
   Scan function;
   Dtype dtype;
@@ -76,14 +78,13 @@ struct SegmentArgs {
 enum class Recurrence : int { linear_recurrence };
 inline constexpr int kRecurrenceFunctions = 1;
 
-// h[t] = gates[t] h[t - 1] + tokens[t] down each line of [outer, length, inner]; in a reverse recurrence t + 1 stands for
-// t - 1. Gates and tokens lie each in their own way; initial, h before the first element, is contiguous [outer, inner], or
-// null: no element stands before the first one. The output is contiguous. Nothing is 0.
+// h[t] = gates[t] h[t - 1] + tokens[t] down each line of [outer, length, inner]; in a reverse recurrence t + 1 stands
+// for t - 1. Gates and tokens have strides of their own; initial, h before the first element, is contiguous [outer,
+// inner], or null: no element stands before the first one. The output is contiguous. Nothing is 0.
 //   dtype: of all of them, a floating type
-//   segments: packed along the length, each run through alone; without offsets there are none. Then initial, if there is
-//   one, is [outer, segments, inner]
+//   segments: packed along the length, each computed alone; none without offsets. Then initial, if there is one, is
+//   [outer, segments, inner]
 struct RecurrenceArgs {
-  Recurrence function;
   Dtype dtype;
   const void *gates, *tokens, *initial;
   void* output;
@@ -96,22 +97,21 @@ struct RecurrenceArgs {
 enum class Product : int { mm, bmm, addmm, baddbmm, matmul, linear };
 inline constexpr int kProductFunctions = 6;
 
-// A matrix of each batch. One of the two strides of a factor is 1; strides of 0 and overlapping rows are possible.
+// One matrix per batch. One of the two strides of a factor is 1; strides of 0 and overlapping rows are possible.
 struct Matrix {
   const void* data;
   int64_t batch_stride, row_stride, column_stride;
 };
 
-// output = alpha (a b) + beta added, of each batch: a is [m, k], b is [k, n], added and output are [m, n]. batch, m and n
-// are never 0; k may be: then a b is +0.
+// output = alpha (a b) + beta added, of each batch: a is [m, k], b is [k, n], added and output are [m, n]. batch, m and
+// n are never 0; k may be: then a b is +0.
 //   dtype: of a and b, anything but bool
 //   output_dtype: dtype, or float32 of float16 and bfloat16, or int32 of int8, uint8 and int16. Rounded once, from
-//   ProductOf<T>, in which the factors alpha and beta and the sum are rounded too; where they are 1, nothing is multiplied.
-//   Of integers both are 1.
+//   ProductOf<T>, in which the factors alpha and beta and the sum are rounded too; where they are 1, nothing is
+//   multiplied. Of integers both are 1.
 //   added: without data there is nothing to add. Any strides; its type is output_dtype
 //   output: contiguous [batch, m, n]
 struct MatmulArgs {
-  Product function;
   Dtype dtype, output_dtype;
   Matrix a, b, added;
   double alpha, beta;
@@ -125,12 +125,11 @@ inline constexpr int kAddDims = 64;  // torch's own limit
 
 // output = input + alpha other, elementwise, with one rounding; of integers it wraps, of bool it is an or. The dims are
 // those of the output as it lies in memory, the innermost first, merged where both operands allow it: element i of the
-// output is the i-th in memory, and strides say where the operands' are (0 where one was broadcast). No size is 0, and of
-// at least one dim.
+// output is the i-th in memory, and strides say where the operands' are (0 where one was broadcast). No size is 0, and
+// of at least one dim.
 //   alpha: of integers a whole number, of bool 0 or 1
 //   count: of elements;  columns: of the output's innermost dim before dims were merged, which divides count
 struct AddArgs {
-  Add function;
   Dtype dtype;
   const void *input, *other;
   void* output;
@@ -143,13 +142,12 @@ struct AddArgs {
 enum class Distance : int { sum_squared_distances, grid_squared_distances };
 inline constexpr int kDistanceFunctions = 2;
 
-// output[i]: the sum over the centers of their squared distances from point i. There are points; there may be no centers,
-// and there are none where points have no coordinates.
+// output[i]: the sum over the centers of their squared distances from point i. There is at least one point; there may
+// be no centers, and there are none where points have no coordinates.
 //   dtype: of all of them, a floating type; it accumulates in Accumulator<T>
 //   points: [count, dims], strides in elements; without data they are the pixels of a grid, (i % width, i / width)
 //   centers: contiguous [centers_count, dims];  output: contiguous
 struct DistanceArgs {
-  Distance function;
   Dtype dtype;
   const void *points, *centers;
   void* output;

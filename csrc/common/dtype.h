@@ -14,7 +14,7 @@ namespace torch_reductions {
 enum class Dtype : int { float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64, boolean };
 inline constexpr int kDtypes = 10;
 
-// Two bytes of storage; the arithmetic is float's. Each device converts them in its own way.
+// Two bytes of storage; the arithmetic is float's. Each device has its own conversions.
 struct Half {
   uint16_t bits;
 };
@@ -22,7 +22,7 @@ struct BFloat16 {
   uint16_t bits;
 };
 
-// A byte of a bool tensor: any but 0 is true, as torch reads it.
+// A byte of a bool tensor: any value except 0 is true, as in torch.
 struct Bool {
   uint8_t byte;
 };
@@ -34,8 +34,8 @@ template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, double>, double,
                                        std::conditional_t<std::is_integral_v<T> || kIsBool<T>, int64_t, float>>;
 
-// What products of matrices accumulate in: float for float16, bfloat16 and float32; integers wrap, those of at most 32 bits
-// in 32.
+// What products of matrices accumulate in: float for float16, bfloat16 and float32; integers wrap, those of at most 32
+// bits in 32.
 template <class T>
 using ProductOf =
     std::conditional_t<std::is_integral_v<T>, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>, Accumulator<T>>;
@@ -63,35 +63,31 @@ constexpr int size_of(Dtype dtype) {
   }
 }
 
-template <class T>
-struct Tag {
-  using type = T;
-};
-
-// body(Tag<T>()) with the storage type of dtype; a bool is a byte, and who adds or multiplies them takes Bool instead.
+// body(std::type_identity<T>()) with the storage type of dtype; a bool is a byte, and code that adds or multiplies
+// bools takes Bool instead.
 template <class Body>
 constexpr void with_storage(Dtype dtype, Body&& body) {
   switch (dtype) {
-    case Dtype::float16: return body(Tag<Half>());
-    case Dtype::bfloat16: return body(Tag<BFloat16>());
-    case Dtype::float32: return body(Tag<float>());
-    case Dtype::float64: return body(Tag<double>());
-    case Dtype::int8: return body(Tag<int8_t>());
+    case Dtype::float16: return body(std::type_identity<Half>());
+    case Dtype::bfloat16: return body(std::type_identity<BFloat16>());
+    case Dtype::float32: return body(std::type_identity<float>());
+    case Dtype::float64: return body(std::type_identity<double>());
+    case Dtype::int8: return body(std::type_identity<int8_t>());
     case Dtype::uint8:
-    case Dtype::boolean: return body(Tag<uint8_t>());
-    case Dtype::int16: return body(Tag<int16_t>());
-    case Dtype::int32: return body(Tag<int32_t>());
-    case Dtype::int64: return body(Tag<int64_t>());
+    case Dtype::boolean: return body(std::type_identity<uint8_t>());
+    case Dtype::int16: return body(std::type_identity<int16_t>());
+    case Dtype::int32: return body(std::type_identity<int32_t>());
+    case Dtype::int64: return body(std::type_identity<int64_t>());
   }
 }
 
-// body(Tag<T>(), Tag<Out>()) with the storage of a product's factors and of its result.
+// body(std::type_identity<T>(), std::type_identity<Out>()) with the storage of a product's factors and of its result.
 template <class Body>
 constexpr void with_product_types(Dtype dtype, Dtype output_dtype, Body&& body) {
-  with_storage(dtype, [&]<class T>(Tag<T> storage) {
+  with_storage(dtype, [&]<class T>(std::type_identity<T> storage) {
     using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
     if constexpr (sizeof(T) < 4) {
-      if (output_dtype != dtype) return body(storage, Tag<Wide>());
+      if (output_dtype != dtype) return body(storage, std::type_identity<Wide>());
     }
     body(storage, storage);
   });

@@ -1,7 +1,8 @@
-// Fold(n) of docs/order.md of values that come one after another, the same text on the CPU and on the GPU.
+// Fold(n) of docs/order.md over a sequence of values, the same code on the CPU and on the GPU.
 //
-// What waits is the value of one block for each binary digit of the number of elements so far: the next block of as many
-// elements joins the one that waits, and the two wait as one of twice as many. V is a number, or several side by side.
+// A binary counter: for each set binary digit of the number of elements so far the value of one block of that many
+// elements is kept. When the next block of the same size is complete, the two are combined into one of twice the size.
+// V is a number, or several side by side.
 #pragma once
 #include <cstdint>
 
@@ -9,9 +10,8 @@
 
 namespace torch_reductions {
 
-// The values of blocks that wait, by the digits of their number. The lower digits are told apart when the program is
-// compiled, so that what waits there can stay in registers; the higher ones, of which there are enough for 2^40 units, are
-// an array of its own.
+// The kept blocks, by the digits of their number. The lower digits are indexed at compile time, so that their blocks
+// can stay in registers; the higher ones, enough for 2^40 units, are in an array.
 inline constexpr int kNear = 2, kFar = 38;
 template <class V>
 struct Waiting {
@@ -51,7 +51,7 @@ struct Waiting {
   }
 };
 
-// How many places `count` blocks may wait in.
+// How many values are kept at most of `count` blocks.
 inline int places_of(int64_t count) {
   int places = 0;
   for (; count > 0; count >>= 1) places++;
@@ -68,15 +68,15 @@ HOST_DEVICE auto block_of(Index first, const Value& value) {
   }
 }
 
-// The fold of elements of which none is -0, so that it may begin at +0. Blocks of kUnit elements are unrolled. Where the
-// elements do not come first, it begins at the total of what came before them.
+// The fold of elements none of which is -0, so that it may begin at +0. Blocks of kUnit elements are unrolled. Where
+// the elements do not come first, it begins at the total of what came before them.
 template <class V, int kUnit>
 class Fold {
  public:
-  // kFar values of memory, where larger blocks wait.
+  // far: memory for kFar values, where larger blocks are kept.
   explicit HOST_DEVICE Fold(V* far, V before = V{}) : before_(before) { waiting_.far = far; }
 
-  // So many units more.
+  // Adds `units` more units.
   template <class Index, class Value>
   HOST_DEVICE void add(Index units, const Value& value) {
     add_blocks(units, [&](Index first) { return block_of<kUnit>(first, value); });
@@ -111,7 +111,7 @@ class Fold {
   int64_t units_ = 0;
 };
 
-// Fold(n) of values of which none is -0, behind what came before them; larger blocks wait in `far`.
+// Fold(n) of values of which none is -0, behind what came before them; larger blocks are kept in `far`.
 template <class V, int kUnit, class Index, class Value>
 HOST_DEVICE V fold_with(V* far, Index n, const Value& value, V before = V{}) {
   Fold<V, kUnit> every(far, before);

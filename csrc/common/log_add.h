@@ -1,10 +1,10 @@
-// log(exp(x) + exp(y)), the same bits on the CPU and on the GPU: one text for scalars and for GCC's vectors.
+// log(exp(x) + exp(y)), the same bits on the CPU and on the GPU: one source for scalars and for GCC's vectors.
 //
-// Nothing but additions and multiplications, each rounded alone (no contraction, on either side), comparisons, selections
-// and shifts of bits: no table, no division, nothing of a mathematical library. Coefficients by Remez's algorithm; both
-// functions are within 2 units in the last place (tests/kernels/test_log_add.py).
+// Nothing but additions and multiplications, each rounded alone (no contraction, on either side), comparisons,
+// selections and shifts of bits: no table, no division, no mathematical library. Coefficients by Remez's algorithm;
+// both functions are within 2 units in the last place (tests/kernels/test_log_add.py).
 //
-// Always inlined, and so without symbols: files that are compiled for different processors include it.
+// Always inlined, and so without symbols, because files that are compiled for different processors include it.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -106,8 +106,8 @@ HOST_DEVICE V log_1_plus(V u) {
   return f + (p * s + lower) + upper;
 }
 
-// The larger one and log(1 + e^(smaller - larger)). Two equal infinities stay, NaN wins, and -inf leaves the other operand
-// as it is, to the bit.
+// The larger one and log(1 + e^(smaller - larger)). Two equal infinities stay, NaN wins, and -inf leaves the other
+// operand as it is, to the bit.
 template <class V>
 HOST_DEVICE V log_add(V x, V y) {
   using A = typename LanesOf<V>::Element;

@@ -6,13 +6,13 @@
 
 namespace torch_reductions {
 
-// From an element to the next, in elements; 0 where a dimension was expanded.
+// Distances from one element to the next, in elements; 0 where a dimension was expanded.
 struct Strides {
   int64_t outer, length, inner;
 };
 
 struct Mask {
-  const uint8_t* data;  // a byte each, 0 where it is hidden; null: all take part
+  const uint8_t* data;  // one byte per element, 0 where it is hidden; null: all take part
   Strides strides;
 
   HOST_DEVICE const uint8_t* at(int64_t outer, int64_t element, int64_t inner) const {

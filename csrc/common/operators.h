@@ -1,4 +1,4 @@
-// The operators of reductions and scans: {Value, identity, combine}, the same text on the CPU and on the GPU.
+// The operators of reductions and scans: {Value, identity, combine}, the same code on the CPU and on the GPU.
 //
 // combine(left, right) takes its operands in the order of the elements. identity() is what a missing operand may be
 // replaced by: identity ∘ x is x for every x, to the bit (-0.0 for a sum: -0.0 + 0.0 is 0.0 and -0.0 + -0.0 is -0.0).
@@ -64,7 +64,7 @@ struct Min {
   static HOST_DEVICE A combine(A left, A right) { return right < left || is_nan(right) ? right : left; }
 };
 
-// The order turned round, exactly: min(x) is flip(max(flip(x))), and argmin(x) is argmax(flip(x)). NaN stays NaN.
+// The reverse order, exactly: min(x) is flip(max(flip(x))), and argmin(x) is argmax(flip(x)). NaN stays NaN.
 HOST_DEVICE float flip(float x) { return -x; }
 HOST_DEVICE int32_t flip(int32_t x) { return ~x; }
 HOST_DEVICE double flip(double x) { return -x; }
@@ -77,7 +77,8 @@ struct Indexed {
   I index;
 };
 #ifdef CUDA_ON_CPU
-// The emulator tells reads of what nobody has written. Here the padding is a member, so that a copy of a value is none.
+// The emulator reports reads of uninitialised memory. Here the padding is a member, so that copying a value reads no
+// uninitialised bytes.
 template <class A, class I>
 struct Indexed<A, I, true> {
   A value;
@@ -86,7 +87,7 @@ struct Indexed<A, I, true> {
 #endif
 
 // The first index of the largest value; NaN counts as the largest. left stands before right, so that a tie keeps left
-// without a look at the indices; but for the identity, whose index lies beyond all.
+// without a comparison of the indices; except for the identity, whose index lies beyond all.
 template <class A, class I = int64_t>
 struct ArgMax {
   using Value = Indexed<A, I>;
@@ -99,7 +100,7 @@ struct ArgMax {
 };
 
 // The last index of the largest value; NaN counts as the largest. right stands behind left, so that a tie takes right;
-// but for the identity, whose index lies before all.
+// except for the identity, whose index lies before all.
 template <class A, class I = int64_t>
 struct LastMax {
   using Value = Indexed<A, I>;
@@ -126,8 +127,8 @@ struct Step {
   A gate, token;
 };
 
-// One step and then another. No value can stand for the identity, which a missing operand is: (1, -0.0) and then (inf, t)
-// would be NaN. Whoever folds selects instead.
+// One step and then another. No value can serve as the identity for a missing operand: (1, -0.0) and then (inf, t)
+// would be NaN. A fold selects instead.
 template <class A>
 struct Linear {
   using Value = Step<A>;

@@ -6,8 +6,8 @@
 
 namespace torch_reductions {
 
-// On a GPU nobody has looked at the offsets: whatever they are, a place lies inside [0, length], and no segment has less
-// than no elements.
+// On a GPU the offsets are not checked: whatever they are, a begin is clamped to [0, length], and no segment has a
+// negative length.
 struct Segments {
   const void* offsets;  // int32, or int64 where `wide`; contiguous, in the device's memory
   bool wide;

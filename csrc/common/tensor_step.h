@@ -1,10 +1,10 @@
 // One step of a 9.0 tensor core, to the bit: 16 products of 16-bit factors and a float32 accumulator.
 //
-// The accumulator and the products, exact, are the terms of one sum. A term's exponent is its operand's, of a product the
-// sum of its factors' (not normalised; a subnormal has the least normal's). The largest one among terms that are not zero,
-// and at least -133, is the sum's. Each magnitude is cut 25 bits behind the point of the sum's exponent, their sum is exact,
-// and is cut toward zero to float32. Zero is +0, what is too large is infinite, a NaN is 0x7fffffff. Measured on an H200: no
-// difference in 168 million random sums of each type.
+// The accumulator and the products, exact, are the terms of one sum. A term's exponent is its operand's, of a product
+// the sum of its factors' (not normalised; a subnormal has the least normal's). The largest one among terms that are
+// not zero, and at least -133, is the sum's. Each magnitude is truncated 25 bits below the sum's exponent; their sum is
+// exact, and is rounded toward zero to float32. Zero is +0, what is too large is infinite, a NaN is 0x7fffffff.
+// Measured on an H200: no difference in 168 million random sums of each type.
 #pragma once
 #include "dtype.h"
 
@@ -12,8 +12,8 @@ namespace torch_reductions {
 
 inline constexpr int kTensorStep = 16;
 
-// significand 2^(exponent - fraction bits). Where it is zero or special the exponent says so, and so does that of products;
-// an infinity's significand is its sign, a NaN's is 0, as is that of infinity times zero.
+// significand 2^(exponent - fraction bits). Where it is zero or special the exponent says so, and so does that of
+// products; an infinity's significand is its sign, a NaN's is 0, as is that of infinity times zero.
 struct TensorFactor {
   int16_t significand, exponent;
 };

@@ -115,7 +115,7 @@ Tensor add(Tensor input, Tensor other, double alpha, int64_t variant) {
   Tensor output = empty_in_order(shape, order, dtype, input);
   if (output.numel() == 0) return output;
   AddArgs args;  // its arrays stay as they are beyond the dims
-  args.function = Add::add, args.dtype = dtype;
+  args.dtype = dtype;
   args.input = input.const_data_ptr(), args.other = other.const_data_ptr(), args.output = output.mutable_data_ptr();
   args.alpha = dtype == Dtype::boolean ? double(alpha != 0) : alpha;
   args.count = args.columns = 1, args.dims = 0;

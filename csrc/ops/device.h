@@ -18,13 +18,17 @@
 
 namespace torch_reductions {
 
+#ifdef USE_CUDA
+namespace cuda::ladder {}  // namespace cuda::ladder
+#endif
+
 bool is_only_copy();  // library.cpp: whether no other copy of _C has registered the operators in this process
 
 namespace {
 
 #ifdef USE_CUDA
 constexpr Devices kDevice = kCuda;
-namespace backend = cuda;
+namespace backend = cuda::ladder;
 
 class TorchContext : public cuda::Context {
  public:

@@ -24,7 +24,7 @@ DistanceArgs args_of(Distance function, const Tensor& centers, int64_t& variant)
   STD_TORCH_CHECK(is_float(dtype), name, "(): there are no distances of ", kDtypeNames[int(dtype)]);
   variant = check_variant(kDistanceLadder, variant, kDistanceAuto, kDevice, function, dtype);
   DistanceArgs args{};
-  args.function = function, args.dtype = dtype;
+  args.dtype = dtype;
   args.dims = centers.size(1);
   args.centers_count = args.dims == 0 ? 0 : centers.size(0);
   return args;

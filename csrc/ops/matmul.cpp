@@ -115,8 +115,7 @@ Tensor multiply(Product function, const std::optional<Tensor>& given, Tensor a, 
 #ifdef USE_CUDA
   if (rung == kMatmulCublas) return multiply_by_torch(a, b, other, factors.alpha, factors.beta, scalar_type_of(out));
 #endif
-  const MatmulArgs args{.function = function,
-                        .dtype = dtype,
+  const MatmulArgs args{.dtype = dtype,
                         .output_dtype = out,
                         .a = matrix_of(a),
                         .b = matrix_of(b),

@@ -72,8 +72,7 @@ Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> init
   const View view = view_around(tokens, dim);
   const Strides token_strides = strides_in(view), gate_strides = strides_in(view_around(gates, dim));
   if (initial) initial = torch::stable::contiguous(*initial);
-  const RecurrenceArgs args{.function = function,
-                            .dtype = dtype,
+  const RecurrenceArgs args{.dtype = dtype,
                             .gates = gates.const_data_ptr(),
                             .tokens = tokens.const_data_ptr(),
                             .initial = initial ? initial->const_data_ptr() : nullptr,

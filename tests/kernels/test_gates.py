@@ -64,10 +64,10 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns-log_add": (256, {4: (80, 3), 8: (256, 1)}),
     "recur_lines-SideBySide": (256, {8: (64, 4), 16: (64, 4)}),
     "recur_lines-SideBySide-carried": (256, {8: (80, 3), 16: (128, 2)}),
-    "recur_lines-Along": (256, {8: (64, 4), 16: (80, 3)}),
-    "recur_lines-Along-carried": (256, {8: (80, 3), 16: (128, 2)}),
-    "recur_lines-OneByOne": (256, {8: (64, 4), 16: (80, 3)}),
-    "recur_lines-OneByOne-carried": (256, {8: (128, 2), 16: (128, 2)}),
+    "recur_lines-Contiguous": (256, {8: (64, 4), 16: (80, 3)}),
+    "recur_lines-Contiguous-carried": (256, {8: (80, 3), 16: (128, 2)}),
+    "recur_lines-Strided": (256, {8: (64, 4), 16: (80, 3)}),
+    "recur_lines-Strided-carried": (256, {8: (128, 2), 16: (128, 2)}),
     "scan_segments": (256, {4: (80, 3), 8: (128, 2), 16: (128, 2)}),
     "scan_segments-row": (256, {4: (64, 4), 8: (80, 3)}),
     "scan_segments-log_add": (256, {4: (80, 3), 8: (208, 1)}),
@@ -80,9 +80,9 @@ BUDGETS: dict[str, Budget] = {
     "multiply_tiles-64x64": (64, {4: (168, 6), 8: (256, 4)}),
     "multiply_tensor_tiles": (256, {8: (256, 1)}),
     "multiply_tensor_tiles-pairs": (256, {8: (256, 1)}),
-    "multiply_strips": (512, {4: (128, 1)}),
-    "multiply_strips-wide": (256, {8: (168, 1)}),
-    "add_planes": (128, {4: (40, 12), 8: (48, 10)}),
+    "multiply_skinny": (512, {4: (128, 1)}),
+    "multiply_skinny-wide": (256, {8: (168, 1)}),
+    "add_partials": (128, {4: (40, 12), 8: (48, 10)}),
     "multiply_fragments-128x256": (256, {4: (256, 1)}),
     "multiply_fragments-64x64": (128, {4: (168, 3)}),
     "multiply_narrow-32x8": (192, {4: (120, 2)}),
@@ -150,10 +150,10 @@ INSTRUCTIONS = {
     "scan_columns-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "recur_lines-SideBySide": ASYNC_COPY,
     "recur_lines-SideBySide-carried": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU"],
-    "recur_lines-Along": [*ASYNC_COPY, r"SHFL\.BFLY", r"STG\.E\.128"],
-    "recur_lines-Along-carried": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STG\.E\.128"],
-    "recur_lines-OneByOne": [r"SHFL\.BFLY"],
-    "recur_lines-OneByOne-carried": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "recur_lines-Contiguous": [*ASYNC_COPY, r"SHFL\.BFLY", r"STG\.E\.128"],
+    "recur_lines-Contiguous-carried": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STG\.E\.128"],
+    "recur_lines-Strided": [r"SHFL\.BFLY"],
+    "recur_lines-Strided-carried": [PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
     "scan_segments": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR", r"SHFL\.IDX"],
     "scan_segments-row": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR", r"SHFL\.BFLY"],
     "scan_segments-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR"],
@@ -167,13 +167,13 @@ INSTRUCTIONS = {
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
     "multiply_tensor_tiles": [r"LDGDEPBAR", r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
     "multiply_tensor_tiles-pairs": [*ASYNC_COPY, r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
-    "multiply_strips": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
-    "multiply_strips-wide": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
+    "multiply_skinny": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
+    "multiply_skinny-wide": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_fragments-128x256": [*ASYNC_COPY, *FRAGMENTS],
     "multiply_fragments-64x64": [*ASYNC_COPY, *FRAGMENTS],
     "multiply_narrow-32x8": [*ASYNC_COPY, *FRAGMENTS, *HANDED_OVER],
     "multiply_narrow-32x16": [*ASYNC_COPY, *FRAGMENTS, *HANDED_OVER],
-    "add_planes": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE"],
+    "add_partials": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
     "multiply_bulk_tiles-128": [*BULK_TILES, r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
     "multiply_bulk_tiles-64": BULK_TILES,
@@ -308,7 +308,7 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
     if tile := re.match(r"multiply_tiles<.*\bTile<(\d+), (\d+),", kernel):
         return f"{name}-{tile[1]}x{tile[2]}"
-    if re.match(r"multiply_strips<(double|unsigned long),", kernel):
+    if re.match(r"multiply_skinny<(double|unsigned long),", kernel):
         return f"{name}-wide"
     if work := re.match(r"repeat<(\w+)<(\w+)", kernel):
         return f"{name}-{work[1]}-{work[2]}"
@@ -325,7 +325,7 @@ def value_bytes(kernel: str) -> int:
     of two tensors and of distances those of an element in memory, which say how many a thread has at once."""
     if kernel.startswith("list_windows"):
         return 8  # positions
-    if product := re.match(r"(?:multiply_\w+|add_planes)<([\w ]+),", kernel):
+    if product := re.match(r"(?:multiply_\w+|add_partials)<([\w ]+),", kernel):
         return 8 if product[1] in ("double", "unsigned long") else 4
     if element := re.match(r"add_\w+<(?:unsigned )?(\w+)[,>]", kernel):
         return BYTES[element[1]]
@@ -695,7 +695,7 @@ def test_reasons_are_read() -> None:
         ("recur_lines<SideBySide<BFloat16, true> >", "recur_lines-SideBySide-carried", 8),
         ("recur_lines<SideBySide<BFloat16, false> >", "recur_lines-SideBySide", 8),
         ("recur_lines<SideBySide<float, false> >", "recur_lines-SideBySide", 8),
-        ("recur_lines<Along<double, false, true> >", "recur_lines-Along", 16),
+        ("recur_lines<Contiguous<double, false, true> >", "recur_lines-Contiguous", 16),
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),
         ("scan_segments<RecurrenceJob<float>, true>", "scan_segments-row", 8),
         (
@@ -703,13 +703,13 @@ def test_reasons_are_read() -> None:
             "multiply_tiles-128x64",
             4,
         ),
-        ("multiply_strips<unsigned long, unsigned long, 4, (Layout)0>", "multiply_strips-wide", 8),
-        ("multiply_strips<unsigned int, unsigned int, 16, (Layout)0>", "multiply_strips", 4),
+        ("multiply_skinny<unsigned long, unsigned long, 4, (Layout)0>", "multiply_skinny-wide", 8),
+        ("multiply_skinny<unsigned int, unsigned int, 16, (Layout)0>", "multiply_skinny", 4),
         ("multiply_tensor_tiles<double, true, true, false>", "multiply_tensor_tiles", 8),
         ("multiply_tensor_tiles<double, true, false, true>", "multiply_tensor_tiles-pairs", 8),
-        ("multiply_bulk_tiles<BFloat16, (Along)1, (Along)0, 64, 128>", "multiply_bulk_tiles-64", 4),
-        ("add_planes<double, double>", "add_planes", 8),
-        ("add_planes<float, BFloat16>", "add_planes", 4),
+        ("multiply_bulk_tiles<BFloat16, (Major)1, (Major)0, 64, 128>", "multiply_bulk_tiles-64", 4),
+        ("add_partials<double, double>", "add_partials", 8),
+        ("add_partials<float, BFloat16>", "add_partials", 4),
         ("add_vectors<unsigned char, 16, false>", "add_vectors", 1),
         ("add_vectors<Half, 8, true>", "add_vectors", 2),
         ("add_tiles<unsigned int>", "add_tiles", 4),

@@ -83,7 +83,7 @@ def test_bytes(dtype: torch.dtype, layouts: tuple[str, str]) -> None:
         assert torch.equal(tr.mm(x, y, variant=VARIANT), exact.to(dtype))
 
 
-# m, n, k: where k is cut over blocks, which the last one is so long that its planes come in rounds
+# m, n, k: where k is split over blocks; the last one is so long that its partials come in rounds
 CUT = [(5, 40, 70001), (40, 5, 70000), (100, 200, 33000), (256, 256, 100000), (1024, 1024, 330000)]
 
 
@@ -100,7 +100,7 @@ def test_chunks_over_blocks(variant: str, shape: tuple[int, int, int]) -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         got = tr.mm(a, b, torch.float32, variant=variant)
         torch.cuda.synchronize()
-    assert any("add_planes" in event.name for event in profile.events())
+    assert any("add_partials" in event.name for event in profile.events())
     chunks = [tr.mm(x, w, torch.float32, variant=variant) for x, w in zip(a.split(8192, 1), b.split(8192), strict=True)]
     total = chunks[0]
     for chunk in chunks[1:]:

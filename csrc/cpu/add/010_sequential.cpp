@@ -12,7 +12,7 @@ namespace torch_reductions::cpu {
 
 void sequential(const AddArgs& args, const Threads&) {
   const bool either = args.dtype == Dtype::boolean;  // whose sum is an or
-  with_storage(args.dtype, [&]<class T>(Tag<T>) {
+  with_storage(args.dtype, [&]<class T>(std::type_identity<T>) {
     using A = AddType<T>;
     const A alpha = factor_of<A>(args.alpha);
     for (int64_t i = 0; i < args.count; i++) {

@@ -157,7 +157,7 @@ void add_run(const AddRun& run, double factor) {
 constexpr AddKernels make_add_kernels() {
   AddKernels kernels{};
   for (int dtype = 0; dtype < kDtypes; dtype++) {
-    with_storage(Dtype(dtype), [&]<class T>(Tag<T>) {
+    with_storage(Dtype(dtype), [&]<class T>(std::type_identity<T>) {
       if constexpr (std::is_same_v<T, uint8_t>) {
         kernels.add[dtype] = Dtype(dtype) == Dtype::boolean ? add_run<T, true> : add_run<T, false>;
       } else {

@@ -6,7 +6,7 @@
 namespace torch_reductions::cpu {
 namespace {
 
-// body(Tag<S>()) with the storage type; a recurrence has floating types alone.
+// body(std::type_identity<S>()) with the storage type; a recurrence has floating types alone.
 template <class Body>
 constexpr void with_float(Dtype dtype, Body&& body) {
   with_storage(dtype, [&](auto tag) {

@@ -25,7 +25,7 @@ typename Op::Value fold_part(const S* row, int64_t begin, int64_t end, bool flip
   return total;
 }
 
-// body(Tag<Op>(), rows) with the operator of the function and the input as its storage type.
+// body(std::type_identity<Op>(), rows) with the operator of the function and the input as its storage type.
 template <class Body>
 void with_rows(const ReduceArgs& args, Body&& body) {
   if (args.input_dtype == Dtype::boolean) {

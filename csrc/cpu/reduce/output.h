@@ -8,17 +8,17 @@
 
 namespace torch_reductions::cpu {
 
-// body(Tag<Op>()) with the operator of the function. argmin is argmax of flipped values.
+// body(std::type_identity<Op>()) with the operator of the function. argmin is argmax of flipped values.
 template <class S, class Body>
 void with_operator(Function function, Body&& body) {
   switch (function) {
     case Function::sum:
-    case Function::mean: return body(Tag<Sum<Accumulator<S>>>());
-    case Function::prod: return body(Tag<Prod<Accumulator<S>>>());
-    case Function::amax: return body(Tag<Max<Comparable<S>>>());
-    case Function::amin: return body(Tag<Min<Comparable<S>>>());
+    case Function::mean: return body(std::type_identity<Sum<Accumulator<S>>>());
+    case Function::prod: return body(std::type_identity<Prod<Accumulator<S>>>());
+    case Function::amax: return body(std::type_identity<Max<Comparable<S>>>());
+    case Function::amin: return body(std::type_identity<Min<Comparable<S>>>());
     case Function::argmax:
-    case Function::argmin: return body(Tag<ArgMax<Comparable<S>>>());
+    case Function::argmin: return body(std::type_identity<ArgMax<Comparable<S>>>());
   }
 }
 

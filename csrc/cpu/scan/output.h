@@ -6,17 +6,17 @@
 
 namespace torch_reductions::cpu {
 
-// body(Tag<Op>()) with the operator of the function. cummin is cummax of flipped values.
+// body(std::type_identity<Op>()) with the operator of the function. cummin is cummax of flipped values.
 template <class S, class Body>
 void with_operator(Scan function, Body&& body) {
   switch (function) {
-    case Scan::cumsum: return body(Tag<Sum<Accumulator<S>>>());
-    case Scan::cumprod: return body(Tag<Prod<Accumulator<S>>>());
+    case Scan::cumsum: return body(std::type_identity<Sum<Accumulator<S>>>());
+    case Scan::cumprod: return body(std::type_identity<Prod<Accumulator<S>>>());
     case Scan::logcumsumexp:
-      if constexpr (!std::is_integral_v<S>) body(Tag<LogAdd<Accumulator<S>>>());
+      if constexpr (!std::is_integral_v<S>) body(std::type_identity<LogAdd<Accumulator<S>>>());
       return;
     case Scan::cummax:
-    case Scan::cummin: return body(Tag<LastMax<Comparable<S>>>());
+    case Scan::cummin: return body(std::type_identity<LastMax<Comparable<S>>>());
   }
 }
 

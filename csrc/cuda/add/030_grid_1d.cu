@@ -1,7 +1,7 @@
 // grid_1d
 // Changes: one dimension: the elements are counted through all rows, and a thread adds one of them.
-// Costs:   a block for every 256 elements: each is begun and ended for 1 KB of output.
-// Gains:   no thread stands beside a row; only the last block has some to spare.
+// Costs:   one block per 256 elements: each starts and ends for 1 KB of output.
+// Gains:   no threads idle beside a row; only the last block has idle threads.
 // Order:   alpha other + input, rounded once.
 // Needs:   7.5 and up; any layout.
 // See:     Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 2: sumMatrixOnGPU1D.
@@ -9,7 +9,7 @@
 #include "elements.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 namespace {
 
 constexpr unsigned kThreads = 256;
@@ -23,9 +23,9 @@ __global__ void add_elements(const __grid_constant__ AddArgs args, const __grid_
 }  // namespace
 
 void grid_1d(const AddArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch(add_elements<T>, ceil_div(args.count, kThreads), kThreads, 0, context.stream, args, Adder<T>(args));
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

@@ -1,7 +1,7 @@
 // grid_stride
-// Changes: only as many blocks as run at once; a thread goes on by the width of the grid.
-// Costs:   a loop, whose next loads wait for the last ones unless the compiler draws them forward.
-// Gains:   blocks are begun once, whatever the size; one launch serves any number of elements.
+// Changes: only as many blocks as run at once; a thread advances by the width of the grid.
+// Costs:   a loop, whose next loads wait for the last ones unless the compiler hoists them.
+// Gains:   blocks start once, whatever the size; one launch serves any number of elements.
 // Order:   alpha other + input, rounded once.
 // Needs:   7.5 and up; any layout.
 // See:     Harris, CUDA Pro Tip: Write Flexible Kernels with Grid-Stride Loops, 2013.
@@ -11,7 +11,7 @@
 #include "elements.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 namespace {
 
 constexpr unsigned kThreads = 256;
@@ -27,9 +27,9 @@ __global__ void add_by_strides(const __grid_constant__ AddArgs args, const __gri
 
 void grid_stride(const AddArgs& args, Context& context) {
   const int64_t blocks = std::min(ceil_div(args.count, kThreads), kBlocks * multiprocessors(context.device));
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch(add_by_strides<T>, blocks, kThreads, 0, context.stream, args, Adder<T>(args));
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

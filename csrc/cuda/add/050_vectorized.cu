@@ -1,6 +1,6 @@
 // vectorized
-// Changes: a thread adds a vector of 16 bytes, or where operands lie otherwise four, or single elements far apart, all of
-//          whose loads are on their way at once. This is what auto runs.
+// Changes: a thread adds a vector of 16 bytes, or where operands lie otherwise four, or single elements far apart, all
+//          of whose loads are in flight at once. This is what auto runs.
 // Costs:   a kernel for each way that operands lie: as the output does, in rows, across it.
 // Gains:   every type and layout at the speed of the memory; a transposed operand goes through shared memory.
 // Order:   alpha other + input, rounded once, in float32 for half types: no neighbour takes part.
@@ -11,7 +11,7 @@
 #include "vectorized/tiles.cuh"
 #include "vectorized/vectors.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 namespace {
 
 // Integers are added without a sign, so that one kernel serves both kinds.
@@ -22,11 +22,11 @@ using Stored = std::conditional_t<std::is_integral_v<T>, AddType<T>, T>;
 
 void vectorized(const AddArgs& args, Context& context) {
   const Across across = find_across(args);
-  with_storage(args.dtype, [&]<class Storage>(Tag<Storage>) {
+  with_storage(args.dtype, [&]<class Storage>(std::type_identity<Storage>) {
     using T = Stored<Storage>;
     if (across.rows > 0) add_by_tiles<T>(args, across, context);
     else add_by_vectors<T>(args, context);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

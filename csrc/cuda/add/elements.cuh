@@ -1,17 +1,18 @@
 // What every rung does with single elements: one sum, and where an element of the result lies in the operands.
 #pragma once
 #include "../../common/args.h"
-#include "../primitives/divisor.cuh"
+#include "../primitives/fast_divmod.cuh"
 #include "../primitives/memory.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 
 // a + alpha b with one rounding, or wrapping.
 __device__ __forceinline__ float sum_of(float a, float alpha, float b) { return __fmaf_rn(alpha, b, a); }
 __device__ __forceinline__ double sum_of(double a, double alpha, double b) { return __fma_rn(alpha, b, a); }
 template <class A>
 __device__ __forceinline__ A sum_of(A a, A alpha, A b) {
-  using Wide = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;  // or short factors would be multiplied as int
+  using Wide =
+      std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;  // otherwise short factors would be multiplied as int
   return A(Wide(a) + Wide(alpha) * Wide(b));
 }
 
@@ -20,7 +21,7 @@ template <class T>
 struct Adder {
   using A = AddType<T>;
   A alpha;
-  bool either;  // of bool, whose sum is an or: any byte of an operand but 0 is true
+  bool either;  // of bool, whose sum is an or: any byte of an operand except 0 is true
 
   explicit Adder(const AddArgs& args) : either(args.dtype == Dtype::boolean) {
     if constexpr (std::is_floating_point_v<A>) alpha = A(args.alpha);
@@ -41,14 +42,14 @@ struct Adder {
   }
 };
 
-// How far an element lies into the operands.
-struct Places {
+// The offsets of an element in the operands.
+struct Offsets {
   int64_t input, other;
 };
 
-// Those of element i of the result, by a division a dim.
-__device__ __forceinline__ Places places_of(const AddArgs& args, int64_t i) {
-  Places at{0, 0};
+// Those of element i of the result, by one division per dim.
+__device__ __forceinline__ Offsets offsets_of(const AddArgs& args, int64_t i) {
+  Offsets at{0, 0};
   for (int d = 0; d < args.dims - 1; d++) {
     const int64_t above = i / args.sizes[d], here = i - above * args.sizes[d];
     at.input += here * args.input_strides[d], at.other += here * args.other_strides[d];
@@ -59,18 +60,18 @@ __device__ __forceinline__ Places places_of(const AddArgs& args, int64_t i) {
 
 template <class T>
 __device__ __forceinline__ void add_element(const AddArgs& args, const Adder<T>& add, int64_t i) {
-  const Places at = places_of(args, i);
+  const Offsets at = offsets_of(args, i);
   const T a = static_cast<const T*>(args.input)[at.input];
   static_cast<T*>(args.output)[i] = add(a, static_cast<const T*>(args.other)[at.other]);
 }
 
-// body(Tag<T>()) with the textbook's types.
+// body(std::type_identity<T>()) with the textbook's types.
 template <class Body>
 void with_textbook_types(Dtype dtype, Body&& body) {
-  if (dtype == Dtype::float32) body(Tag<float>());
-  else if (dtype == Dtype::float64) body(Tag<double>());
-  else if (dtype == Dtype::int32) body(Tag<uint32_t>());
-  else body(Tag<uint64_t>());
+  if (dtype == Dtype::float32) body(std::type_identity<float>());
+  else if (dtype == Dtype::float64) body(std::type_identity<double>());
+  else if (dtype == Dtype::int32) body(std::type_identity<uint32_t>());
+  else body(std::type_identity<uint64_t>());
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

@@ -3,7 +3,7 @@
 
 #include "../../common/launchers.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 namespace {
 
 constexpr Launcher<AddArgs, Context> kLaunchers[] = {
@@ -13,9 +13,8 @@ constexpr Launcher<AddArgs, Context> kLaunchers[] = {
 static_assert(match(kAddLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
+}  // namespace torch_reductions::cuda::add
 
-bool add(int64_t variant, const AddArgs& args, Context& context) {
-  return run(kLaunchers, variant == 0 ? kAddAuto : variant, args, context);
+bool torch_reductions::cuda::ladder::add(int64_t variant, const AddArgs& args, Context& context) {
+  return run(add::kLaunchers, variant == 0 ? kAddAuto : variant, args, context);
 }
-
-}  // namespace torch_reductions::cuda

@@ -3,7 +3,7 @@
 #include "../../common/args.h"
 #include "../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 
 void grid_2d(const AddArgs& args, Context& context);
 void grid_2d_16x16(const AddArgs& args, Context& context);
@@ -13,7 +13,11 @@ void grid_1d(const AddArgs& args, Context& context);
 void grid_stride(const AddArgs& args, Context& context);
 void vectorized(const AddArgs& args, Context& context);
 
+}  // namespace torch_reductions::cuda::add
+
+namespace torch_reductions::cuda::ladder {
+
 // Runs the rung of that number, 0 for auto. False where the GPU has none.
 bool add(int64_t variant, const AddArgs& args, Context& context);
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::ladder

@@ -1,7 +1,7 @@
 // global_memory
-// Changes: nothing came before on the GPU: a thread has a point, and its sums lie in memory.
+// Changes: nothing came before on the GPU: one thread per point, whose sums lie in memory.
 // Costs:   on average a load and a store for each center, each of which waits for the one before; and that memory, one
-//          accumulator a point for each digit of the number of centers.
+//          accumulator per point for each digit of the number of centers.
 // Gains:   the textbook's first kernel, and what it costs to add in memory.
 // Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T, int D>
@@ -30,11 +30,11 @@ __global__ void __launch_bounds__(kPointThreads)
 }  // namespace
 
 void global_memory(const DistanceArgs& args, Context& context) {
-  with_points(args, [&]<class T, class D>(Tag<T>, D) {
+  with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
     using A = Accumulator<T>;
     void* const sums = context.workspace(size_t(places_of(args.centers_count)) * size_t(args.count) * sizeof(A));
     launch_points(add_in_memory<T, D::value>, args, context, 1, static_cast<A*>(sums));
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -1,7 +1,7 @@
 // global_register
 // Changes: the total stays in a register, and is stored once.
-// Costs:   each value of a center is an instruction that loads it, though all lanes ask for the same address.
-// Gains:   no access to memory but the centers, which lie in the first-level cache, and the result.
+// Costs:   each value of a center is an instruction that loads it, though all lanes load the same address.
+// Gains:   no access to memory except for the centers, which lie in the first-level cache, and the result.
 // Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
 // Local:   add_in_register (1 bytes): where larger blocks wait (common/fold.h), of 64 centers and more.
@@ -9,7 +9,7 @@
 #include "ladder.h"
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T, int D>
@@ -27,8 +27,9 @@ __global__ void __launch_bounds__(kPointThreads) add_in_register(const __grid_co
 }  // namespace
 
 void global_register(const DistanceArgs& args, Context& context) {
-  with_points(args,
-              [&]<class T, class D>(Tag<T>, D) { launch_points(add_in_register<T, D::value>, args, context, 1); });
+  with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
+    launch_points(add_in_register<T, D::value>, args, context, 1);
+  });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

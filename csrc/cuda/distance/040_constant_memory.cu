@@ -13,7 +13,7 @@
 #include "constants.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T, int D>
@@ -35,9 +35,10 @@ __global__ void __launch_bounds__(kPointThreads)
 
 void constant_memory(const DistanceArgs& args, Context& context) {
   each_constant_part(bank, args, context, [](const DistanceArgs& args, Context& context, const ConstantPart& part) {
-    with_points(
-        args, [&]<class T, class D>(Tag<T>, D) { launch_points(add_constants<T, D::value>, args, context, 1, part); });
+    with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
+      launch_points(add_constants<T, D::value>, args, context, 1, part);
+    });
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -1,16 +1,18 @@
 // constant_divergent
 // Changes: each lane begins at another center, its own, and comes around to it.
-// Costs:   the lanes of a warp read different addresses, which constant memory serves one after another: what it is bad at.
+// Costs:   the lanes of a warp read different addresses, which constant memory serves one after another: what it is bad
+//          at.
 // Gains:   none: it is here to be measured against constant_memory, which reads as much and adds as much.
-// Order:   of its own, and each lane's another one: in each part one chain of distances, which begins at center
-//          (lane modulo the part's centers) and goes around; a distance, and the parts, as in constant_memory.
+// Order:   different for each lane: in each part one chain of distances, which begins at center (lane modulo the part's
+//          centers) and goes around; a distance, and the parts, as in constant_memory.
 // Needs:   7.5 and up; any layout.
-// Local:   add_constants_around (1 bytes): where larger blocks of squares wait (common/fold.h), of 64 coordinates and more.
+// Local:   add_constants_around (1 bytes): where larger blocks of squares wait (common/fold.h), of 64 coordinates and
+//          more.
 // See:     constants.h, for streams and graphs; NVIDIA, CUDA C++ Programming Guide, Constant Memory.
 #include "constants.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T, int D>
@@ -39,10 +41,10 @@ __global__ void __launch_bounds__(kPointThreads)
 
 void constant_divergent(const DistanceArgs& args, Context& context) {
   each_constant_part(bank, args, context, [](const DistanceArgs& args, Context& context, const ConstantPart& part) {
-    with_points(args, [&]<class T, class D>(Tag<T>, D) {
+    with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
       launch_points(add_constants_around<T, D::value>, args, context, 1, part);
     });
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

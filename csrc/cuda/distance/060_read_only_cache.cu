@@ -1,6 +1,6 @@
 // read_only_cache
-// Changes: the centers stay in global memory, but are read by ld.global.nc, which takes it that no kernel changes them.
-// Costs:   an instruction a value, as with ordinary loads.
+// Changes: the centers stay in global memory, but are read by ld.global.nc, which relies on no kernel changing them.
+// Costs:   one instruction per value, as with ordinary loads.
 // Gains:   no copy and no parts: the first-level cache gives one address to all lanes at once, and lanes at
 //          different addresses would not wait for one another.
 // Order:   Fold(C) of Fold(D), docs/order.md.
@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 template <class T>
@@ -34,7 +34,9 @@ __global__ void __launch_bounds__(kPointThreads) add_read_only(const __grid_cons
 }  // namespace
 
 void read_only_cache(const DistanceArgs& args, Context& context) {
-  with_points(args, [&]<class T, class D>(Tag<T>, D) { launch_points(add_read_only<T, D::value>, args, context, 1); });
+  with_points(args, [&]<class T, class D>(std::type_identity<T>, D) {
+    launch_points(add_read_only<T, D::value>, args, context, 1);
+  });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

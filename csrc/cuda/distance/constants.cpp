@@ -10,7 +10,7 @@
 #include "../../common/ceil_div.h"
 #include "../../common/fold.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 struct Owner {
@@ -25,13 +25,13 @@ struct Slot {
   Owner owner;
 };
 
-// Of one module on one device. Never destroyed: graphs may outlive what is.
+// Of one module on one device. Never destroyed: graphs may outlive static objects.
 struct Bank {
   char* memory = nullptr;
   Slot slots[kSlots];
 };
 
-// Looking a symbol up may load its module, which would break a capture unless this thread asks for the relaxed mode.
+// Looking a symbol up may load its module, which would break a capture unless this thread requests the relaxed mode.
 char* address_of(const void* symbol) {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
@@ -52,7 +52,8 @@ int slot_of(Bank& bank, cudaStream_t stream) {
   check(cudaStreamGetCaptureInfo(stream, &status, &owner.capture, &graph), "cudaStreamGetCaptureInfo");
   owner.capturing = status == cudaStreamCaptureStatusActive;
   if (owner.capturing) {
-    // A stream that captures does not tell its id. Its handle tells the capture's branches apart, which may run at once.
+    // A stream that captures does not tell its id. Its handle tells the capture's branches apart, which may run at
+    // once.
     owner.stream = reinterpret_cast<uintptr_t>(stream);
   } else {
     owner.capture = 0;
@@ -107,4 +108,4 @@ void each_constant_part(const void* symbol, const DistanceArgs& args, Context& c
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -3,7 +3,7 @@
 #include "constants.h"
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 __constant__ __align__(16) unsigned char bank[kBankBytes];  // a module's own
@@ -13,14 +13,14 @@ __device__ __forceinline__ const T* constants_of(const ConstantPart& part) {
   return reinterpret_cast<const T*>(bank + part.slot * kSlotBytes);
 }
 
-// All parts but the last are blocks of as many centers, whose totals wait in memory.
+// All parts except the last are blocks of `most` centers, whose totals are kept in memory.
 template <class T>
 __device__ __forceinline__ WaitingInMemory<Accumulator<T>> waiting_of(const DistanceArgs& args,
                                                                       const ConstantPart& part, int64_t i) {
   return {static_cast<Accumulator<T>*>(part.waiting) + i, args.count};
 }
 
-// What a part's total begins with: one that is no such block follows all that wait.
+// What a part's total begins with: the last part, if it is no such block, follows all that are kept.
 template <class T>
 __device__ __forceinline__ Accumulator<T> total_before(const DistanceArgs& args, const ConstantPart& part, int64_t i) {
   if (part.waiting == nullptr || part.length == part.most) return 0;
@@ -41,4 +41,4 @@ __device__ __forceinline__ void store_part(const DistanceArgs& args, const Const
 }
 
 }  // namespace
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

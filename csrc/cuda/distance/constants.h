@@ -1,7 +1,7 @@
 // Constant memory that streams share without disturbing one another.
 //
 // A module has 64 KB of it, at one place for all that runs on a device: a copy of new centers there would change what
-// another stream's kernel is just reading. So the bank is cut into slots, and each has one owner. A stream has a slot of
+// another stream's kernel is reading. So the bank is divided into slots, and each has one owner. A stream has a slot of
 // its own from its first call on: its copies and kernels follow one another. A graph is replayed on any stream, at any
 // time, so that each capture has one too, of which the graph keeps hold: it is free when the graph, and what was
 // instantiated from it, are gone. When no slot is free, the same kernel reads the centers from global memory, with the
@@ -11,7 +11,7 @@
 #include "../../common/args.h"
 #include "../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 
 constexpr int kBankBytes = 64 << 10, kSlotBytes = 4 << 10, kSlots = kBankBytes / kSlotBytes;
 
@@ -22,8 +22,8 @@ struct ConstantPart {
   void* waiting;  // accumulators, as WaitingInMemory has them; none where the part is the only one
 };
 
-// Copies part after part into a slot of the bank, a __constant__ array, and launches a kernel behind each copy.
+// Copies part after part into a slot of the bank, a __constant__ array, and launches a kernel after each copy.
 void each_constant_part(const void* bank, const DistanceArgs& args, Context& context,
                         void (*launch_part)(const DistanceArgs& args, Context& context, const ConstantPart& part));
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

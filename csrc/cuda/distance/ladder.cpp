@@ -3,7 +3,7 @@
 
 #include "../../common/launchers.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 namespace {
 
 constexpr Launcher<DistanceArgs, Context> kLaunchers[] = {
@@ -13,9 +13,8 @@ constexpr Launcher<DistanceArgs, Context> kLaunchers[] = {
 static_assert(match(kDistanceLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
+}  // namespace torch_reductions::cuda::distance
 
-bool distance(int64_t variant, const DistanceArgs& args, Context& context) {
-  return run(kLaunchers, variant == 0 ? kDistanceAuto : variant, args, context);
+bool torch_reductions::cuda::ladder::distance(int64_t variant, const DistanceArgs& args, Context& context) {
+  return run(distance::kLaunchers, variant == 0 ? kDistanceAuto : variant, args, context);
 }
-
-}  // namespace torch_reductions::cuda

@@ -3,13 +3,13 @@
 #pragma once
 #include "staged.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 
 // The elements of a vector: as many of 16 bytes as `elements` is a multiple of.
 template <class T, int elements, int most = 16 / int(sizeof(T))>
 constexpr int kVector = (elements & -elements) < most ? elements & -elements : most;
 
-// Points first, first + 1 and so on; beyond the last one it again.
+// Points first, first + 1 and so on; beyond the last one that one again.
 template <class T, int D, int P>
 __device__ __forceinline__ void load_vectors(Point<T, D> (&points)[P], const DistanceArgs& args, int64_t first) {
   if (args.count - first < P) {
@@ -21,7 +21,7 @@ __device__ __forceinline__ void load_vectors(Point<T, D> (&points)[P], const Dis
   constexpr int N = kVector<T, P * D>;
 #pragma unroll
   for (int k = 0; k < P * D; k += N) {
-    const auto vector = *reinterpret_cast<const Together<T, N>*>(from_first + k);
+    const auto vector = *reinterpret_cast<const AlignedVector<T, N>*>(from_first + k);
 #pragma unroll
     for (int e = 0; e < N; e++) points[(k + e) / D].x[(k + e) % D] = factor(vector.element[e]);
   }
@@ -41,10 +41,10 @@ __device__ __forceinline__ void store_vectors(const DistanceArgs& args, int64_t 
   constexpr int N = kVector<T, P>;
 #pragma unroll
   for (int k = 0; k < P; k += N) {
-    Together<T, N> vector;
+    AlignedVector<T, N> vector;
 #pragma unroll
     for (int e = 0; e < N; e++) vector.element[e] = rounded<T>(totals.of[k + e]);
-    *reinterpret_cast<Together<T, N>*>(from_first + k) = vector;
+    *reinterpret_cast<AlignedVector<T, N>*>(from_first + k) = vector;
   }
 }
 
@@ -76,4 +76,4 @@ __global__ void __launch_bounds__(kPointThreads) add_packed(const __grid_constan
                    }));
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

@@ -1,10 +1,12 @@
-// What the rungs of distances have in common: the points, the order of operations, and a thread for each point.
+// What the rungs of distances have in common: the points, the order of operations, and one thread per point.
 #pragma once
+#include "../../common/args.h"
 #include "../../common/ceil_div.h"
 #include "../../common/fold.h"
-#include "../matmul/elements.cuh"
+#include "../primitives/arithmetic.cuh"
+#include "../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 
 constexpr unsigned kPointThreads = 128;  // of a block
 constexpr int kDimsUnit = 16;            // coordinates whose squares are added at once
@@ -74,11 +76,11 @@ __device__ __forceinline__ Sums<Accumulator<T>, P> distances(const Point<T, D> (
   else return fold<Sums<Accumulator<T>, P>, kDimsUnit>(dims, square);
 }
 
-// From so many centers at once: of many coordinates, those are what is unrolled.
+// Centers at once; with many coordinates these are unrolled instead.
 template <int D>
 inline constexpr int kCentersUnit = D > 0 ? 16 : 1;
 
-// What a thread has of its one point: Fold(n) of its distances from centers in the order of memory, behind `before`.
+// The total of a thread's one point: Fold(n) of its distances from centers in the order of memory, behind `before`.
 template <int D, class T, class Index, class Element>
 __device__ __forceinline__ Accumulator<T> distances_from(const Point<T, D>& point, Index n, Index dims,
                                                          const Element& element, Accumulator<T> before = 0) {
@@ -88,17 +90,18 @@ __device__ __forceinline__ Accumulator<T> distances_from(const Point<T, D>& poin
   return fold<Sums<Accumulator<T>, 1>, kCentersUnit<D>>(n, from, {before}).of[0];
 }
 
-// The blocks of a point that wait in memory, as Waiting of common/fold.h has them: a plane of all points for each place.
+// The blocks of a point that are kept in memory, as Waiting of common/fold.h does: one array of all points for each
+// digit.
 template <class A>
 struct WaitingInMemory {
-  A* first;  // the point's place in the first plane
+  A* first;  // the point's slot in the first array
   int64_t points;
 
   // The value of block `index`.
   __device__ __forceinline__ void push(A value, int64_t index) const {
-    A* place = first;
-    for (; index & 1; index >>= 1, place += points) value = *place + value;
-    *place = value;
+    A* slot = first;
+    for (; index & 1; index >>= 1, slot += points) value = *slot + value;
+    *slot = value;
   }
   // Those of `count` blocks from left to right; 0 is added to the first.
   __device__ __forceinline__ A fold(int64_t count) const {
@@ -110,13 +113,14 @@ struct WaitingInMemory {
   }
 };
 
-// The point of a thread, one a thread; beyond the last point it has nothing to do.
+// The point of a thread; beyond the last point the thread has nothing to do.
 __device__ __forceinline__ int64_t point_of_thread() { return int64_t(blockIdx.x) * kPointThreads + threadIdx.x; }
 
-// body(Tag<T>(), D) with the type of the points, and the number of their coordinates as a constant where it is 2 or 3.
+// body(std::type_identity<T>(), D) with the type of the points, and the number of their coordinates as a constant where
+// it is 2 or 3.
 template <class Body>
 void with_points(const DistanceArgs& args, Body&& body) {
-  with_storage(args.dtype, [&]<class T>(Tag<T> storage) {
+  with_storage(args.dtype, [&]<class T>(std::type_identity<T> storage) {
     if constexpr (!std::is_integral_v<T>) {
       if (args.dims == 2) body(storage, std::integral_constant<int, 2>());
       else if (args.dims == 3) body(storage, std::integral_constant<int, 3>());
@@ -125,7 +129,7 @@ void with_points(const DistanceArgs& args, Body&& body) {
   });
 }
 
-// A thread for each P points.
+// One thread per P points.
 template <class... Parameters, class... Arguments>
 void launch_points(void (*kernel)(DistanceArgs, Parameters...), const DistanceArgs& args, Context& context, int points,
                    Arguments... arguments) {
@@ -133,4 +137,4 @@ void launch_points(void (*kernel)(DistanceArgs, Parameters...), const DistanceAr
          arguments...);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

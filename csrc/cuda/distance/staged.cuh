@@ -1,13 +1,13 @@
-// The centers in shared memory, part after part, and P points a thread.
+// The centers in shared memory, part after part, and P points per thread.
 #pragma once
 #include "points.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::distance {
 
 constexpr int kStaged = 2048;  // coordinates of centers at a time; a center of more stays in global memory
 
-// A thread's P points are kPointThreads apart, so that neighbouring lanes have neighbours. The threads beyond the last point
-// copy with the others, and compute the last one again.
+// A thread's P points are kPointThreads apart, so that neighbouring lanes have neighbours. The threads beyond the last
+// point copy with the others, and compute the last point again.
 template <class T, int D, int P>
 __device__ __forceinline__ void add_staged(const DistanceArgs& args) {
   using A = Accumulator<T>;
@@ -31,7 +31,7 @@ __device__ __forceinline__ void add_staged(const DistanceArgs& args) {
     const T* centers = static_cast<const T*>(args.centers);
     int n = 0;  // centers of the part
     for (int64_t left = args.centers_count; left > 0; left -= n, centers += n * int(dims)) {
-      if (left < args.centers_count) __syncthreads();  // nobody reads the part before any more
+      if (left < args.centers_count) __syncthreads();  // no thread reads the part before any more
       n = left < fit ? int(left) : fit;
 #pragma unroll 1
       for (int k = int(threadIdx.x); k < n * int(dims); k += int(kPointThreads)) staged[k] = factor(centers[k]);
@@ -52,4 +52,4 @@ __device__ __forceinline__ void add_staged(const DistanceArgs& args) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::distance

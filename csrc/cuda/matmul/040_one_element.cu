@@ -1,6 +1,7 @@
 // one_element
 // Changes: nothing came before on the GPU: a thread computes one element of the result.
-// Costs:   two loads a multiply-add: each element of a is read n times, each of b m times; the caches save what they can.
+// Costs:   two loads per multiply-add: each element of a is read n times, each of b m times; the caches save what they
+//          can.
 // Gains:   no shared memory, no barrier; neighbours read neighbours of b, and the same element of a.
 // Order:   one chain of fused multiply-adds over all of k, ascending, from +0.
 // Needs:   7.5 and up; any layout.
@@ -8,7 +9,7 @@
 #include "ladder.h"
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 constexpr int kTileRows = 8, kTileColumns = 32;  // of a block: a warp has 32 neighbours of a row
@@ -29,9 +30,10 @@ __global__ void multiply_elements(const __grid_constant__ MatmulArgs args, const
 }  // namespace
 
 void one_element(const MatmulArgs& args, Context& context) {
-  with_product_types(args.dtype, args.output_dtype, [&]<class T, class Out>(Tag<T>, Tag<Out>) {
-    launch_tiles<kTileRows, kTileColumns>(multiply_elements<T, Out>, args, context, kTileRows * kTileColumns);
-  });
+  with_product_types(
+      args.dtype, args.output_dtype, [&]<class T, class Out>(std::type_identity<T>, std::type_identity<Out>) {
+        launch_tiles<kTileRows, kTileColumns>(multiply_elements<T, Out>, args, context, kTileRows * kTileColumns);
+      });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,16 +1,19 @@
 // register_tile_1 _2 _4 _8 _16 _32 _64
-// Changes: a thread computes a tile of T x T elements; every 8th row and column, so that neighbours still read neighbours.
-// Costs:   T^2 registers for the sums, of the 255 that a thread may have: from 16 on they do not fit, and each multiply-add
-//          goes through local memory, which is the lesson. And T^2 times fewer threads: at 1024 x 1024 and 64 only 256.
+// Changes: a thread computes a tile of T x T elements; every 8th row and column, so that neighbours still read
+//          neighbours.
+// Costs:   T^2 registers for the sums, of the 255 that a thread may have: from 16 on they do not fit, and each
+//          multiply-add goes through local memory, which is the lesson. And T^2 times fewer threads: at 1024 x 1024 and
+//          64 only 256.
 // Gains:   2 T loads for T^2 multiply-adds: each loaded element is used T times from a register.
 // Order:   one chain of fused multiply-adds over all of k, ascending, from +0.
 // Needs:   7.5 and up; any layout; of 64, memory for the tiles of all threads that a device can hold.
 // See:     Volkov, Better Performance at Lower Occupancy, GTC 2010.
-// Local:   multiply_register_tiles (16384 bytes): tiles of 16 x 16 and more do not fit into registers, as they shall show.
+// Local:   multiply_register_tiles (16384 bytes): tiles of 16 x 16 and more do not fit into registers, which is what
+//          they show.
 #include "ladder.h"
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 constexpr int kSide = 8;  // of the square of a block's threads
@@ -20,7 +23,7 @@ template <class T, int N>
 __global__ void __launch_bounds__(kSide* kSide)
     multiply_register_tiles(const __grid_constant__ MatmulArgs args, const __grid_constant__ Tiles tiles) {
   constexpr int kUnrolled =
-      N <= 16 ? N : 1;  // rows of the tile, and a long k of the small ones: code has its limits too
+      N <= 16 ? N : 1;  // rows of the tile, and a long k of the small ones: the code would grow too large
   const Corner corner = corner_of_block<kSide * N, kSide * N>(tiles);
   const int64_t first_i = corner.i + threadIdx.x / kSide, first_j = corner.j + threadIdx.x % kSide;
   if (first_i >= args.m || first_j >= args.n) return;
@@ -57,7 +60,7 @@ __global__ void __launch_bounds__(kSide* kSide)
 
 template <int N>
 void register_tile(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch_tiles<kSide * N, kSide * N>(multiply_register_tiles<T, N>, args, context, kSide * kSide);
   });
 }
@@ -72,4 +75,4 @@ void register_tile_16(const MatmulArgs& args, Context& context) { register_tile<
 void register_tile_32(const MatmulArgs& args, Context& context) { register_tile<32>(args, context); }
 void register_tile_64(const MatmulArgs& args, Context& context) { register_tile<64>(args, context); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,15 +1,16 @@
 // shared_tile_1 _2 _4 _8 _16 _32
 // Changes: a block stages B x B tiles of a and b in shared memory; a thread still computes one element.
-// Costs:   two barriers every B steps of k, and two loads from shared memory a multiply-add. Blocks below 32 threads fill no
-//          warp: of 1 x 1 one lane in 32 works. A column-major a, or b, is loaded a column at a time by rows of threads.
-// Gains:   an element is loaded from global memory once a block, not once a thread: B times less traffic.
+// Costs:   two barriers every B steps of k, and two loads from shared memory per multiply-add. Blocks below 32 threads
+//          fill no warp: of 1 x 1 one lane in 32 works. A column-major a, or b, is loaded a column at a time by rows of
+//          threads.
+// Gains:   an element is loaded from global memory once per block, not once per thread: B times less traffic.
 // Order:   one chain of fused multiply-adds over all of k, ascending, from +0.
 // Needs:   7.5 and up; any layout; fewer than 2^31 tiles.
 // See:     Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 5.
 #include "ladder.h"
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 // Edges: a thread beyond them loads the last row or column again, and does not store.
@@ -42,8 +43,9 @@ __global__ void __launch_bounds__(B* B)
 
 template <int B>
 void shared_tile(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype,
-                      [&]<class T>(Tag<T>) { launch_tiles<B, B>(multiply_shared_tiles<T, B>, args, context, B * B); });
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
+    launch_tiles<B, B>(multiply_shared_tiles<T, B>, args, context, B * B);
+  });
 }
 
 }  // namespace
@@ -55,4 +57,4 @@ void shared_tile_8(const MatmulArgs& args, Context& context) { shared_tile<8>(ar
 void shared_tile_16(const MatmulArgs& args, Context& context) { shared_tile<16>(args, context); }
 void shared_tile_32(const MatmulArgs& args, Context& context) { shared_tile<32>(args, context); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "panels.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 // Every 16th row and column: neighbours read neighbours.
@@ -80,9 +80,9 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void shared_register_tile(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch_tiles<kTile, kTile>(multiply_scalar_panels<T>, args, context, kThreads);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,17 +1,18 @@
 // async_pipeline
-// Changes: panels are copied into shared memory by asynchronous copies, three stages deep, while older ones are multiplied.
-// Costs:   three times the shared memory. A copy cannot transpose four elements: what lies along k comes 4 bytes at a time.
-// Gains:   nobody waits for global memory, no panel passes through registers, and one barrier a panel is enough.
+// Changes: panels are copied into shared memory by asynchronous copies, three stages deep, while older ones are
+//          multiplied.
+// Costs:   three times the shared memory. A copy cannot transpose four elements: what lies along k comes 4 bytes at a
+//          time.
+// Gains:   no thread waits for global memory, no panel passes through registers, and one barrier per panel is enough.
 // Order:   one chain of fused multiply-adds over all of k, ascending, from +0.
 // Needs:   7.5 and up (before 8.0 the copies are ordinary loads and stores); any layout.
 // See:     NVIDIA, CUDA C++ Programming Guide, on asynchronous data copies.
 #include "../primitives/async.cuh"
+#include "../primitives/shared.cuh"
 #include "ladder.h"
 #include "panels.cuh"
 
-namespace torch_reductions::cuda {
-
-extern __shared__ uint4 memory[];
+namespace torch_reductions::cuda::matmul {
 
 namespace {
 
@@ -24,11 +25,11 @@ struct ByEight {
 
 template <class T>
 __device__ __forceinline__ void copy_element(T* to, const Factor<T>& factor, int o, int k) {
-  if (k < factor.depth) copy_async<4>(to, factor.at(o, k));
+  if (k < factor.depth) cp_async<4>(to, factor.at(o, k));
   else *to = factor.padding;
 }
 
-// Asks for this thread's part of the next panel.
+// Issues the copies of this thread's part of the next panel.
 template <class T>
 __device__ __forceinline__ void copy_panel(T* panel, Factor<T>& factor) {
   const int thread = thread_anew();
@@ -43,7 +44,7 @@ __device__ __forceinline__ void copy_panel(T* panel, Factor<T>& factor) {
     for (int e = 0; e < kPanel / kThreads / 4; e++) {
       const int o = thread % (kTile / 4) * 4, k = thread / (kTile / 4) + e * (kThreads * 4 / kTile);
       T* const to = &panel[slot<ByEight>(o, k)];
-      if (factor.four(o, k)) copy_async<16>(to, factor.at(o, k));
+      if (factor.vec4(o, k)) cp_async<16>(to, factor.at(o, k));
       else
         for (int n = 0; n < 4; n++) copy_element(to + n, factor, o + n, k);
     }
@@ -58,19 +59,19 @@ __global__ void __launch_bounds__(kThreads, 2)
   Factor<T> a = factor_a<T>(args, corner), b = factor_b<T>(args, corner);
   T* const panels = reinterpret_cast<T*>(memory);
   const auto stage = [&](int number) { return panels + number * 2 * kPanel; };
-  // A group of copies for each panel, even for those that are none: then the groups can be counted.
-  const auto ask = [&](int number) {
+  // One group of copies per panel, even an empty one, so that the groups can be counted.
+  const auto issue_load = [&](int number) {
     if (a.depth > 0) copy_panel(stage(number), a), copy_panel(stage(number) + kPanel, b);
-    commit_copies();
+    cp_async_commit();
   };
 
   T sums[kEach][kEach] = {};
-  for (int s = 0; s < kStages - 1; s++) ask(s);
+  for (int s = 0; s < kStages - 1; s++) issue_load(s);
   int now = 0;
   for (int64_t from_k = 0; from_k < args.k; from_k += kDepth) {
-    await_copies<kStages - 2>();
-    __syncthreads();  // all copies of this panel are there, and all have read the one before it, whose place is free
-    ask(now == 0 ? kStages - 1 : now - 1);
+    cp_async_wait<kStages - 2>();
+    __syncthreads();  // all copies of this panel have arrived, and all have read the one before it, whose place is free
+    issue_load(now == 0 ? kStages - 1 : now - 1);
     multiply_panels<ByEight>(stage(now), stage(now) + kPanel, sums);
     now = now == kStages - 1 ? 0 : now + 1;
   }
@@ -80,9 +81,9 @@ __global__ void __launch_bounds__(kThreads, 2)
 }  // namespace
 
 void async_pipeline(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch_tiles<kTile, kTile>(multiply_copied_panels<T>, args, context, kThreads, kStages * 2 * kPanel * sizeof(T));
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

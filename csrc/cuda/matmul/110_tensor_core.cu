@@ -1,16 +1,16 @@
 // tensor_core
-// Changes: a warp's instruction multiplies tiles of 16 x 16 by 16 x 8 (mma.sync), out of fragments that ldmatrix deals out.
-// Costs:   an order of its own: 16 products of float16 or bfloat16 are one sum. On 9.0 a third of the rate is left lying,
-//          which wgmma has. Where k is cut into its chunks over blocks, a second launch adds these.
+// Changes: a warp's instruction multiplies tiles of 16 x 16 by 16 x 8 (mma.sync), out of fragments that ldmatrix loads.
+// Costs:   an order of its own: 16 products of float16 or bfloat16 are one sum. On 9.0 it reaches two thirds of the
+//          rate that wgmma has. Where k is split into its chunks over blocks, a second launch adds these.
 // Gains:   many times the rate of multiply-adds one by one; 16-byte copies (cp.async) fill several stages ahead.
-// Order:   steps of 16 of k, ascending, as the device's tensor core adds them, on 9.0 as hopper_model does; chunks of 8192
-//          are added left to right, docs/order.md. Bytes wrap, in any order.
+// Order:   steps of 16 of k, ascending, as the device's tensor core adds them, on 9.0 as hopper_model does; chunks of
+//          8192 are added left to right, docs/order.md. Bytes wrap, in any order.
 // Needs:   8.0 and up; float16, bfloat16, int8, uint8; any layout, other than 16-byte pieces more slowly.
 // See:     NVIDIA, PTX ISA, warp-level matrix instructions; tensor/kernel.cuh, tensor/narrow.cuh, tensor/plan.cuh.
 #include "ladder.h"
 #include "tensor/tensor_core.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 bool tensor_core_runs(const MatmulArgs& args, const Context& context) {
   const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
@@ -29,4 +29,4 @@ void tensor_core(const MatmulArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,10 +1,11 @@
 // tensor_core_hopper
-// Changes: wgmma in the place of mma.sync: four warps multiply tiles where they lie in shared memory. Tiles are copied by
-//          an engine that one thread asks (bulk tensor copies, which swizzle, and pad with zeros); one or two warpgroups
-//          of a block multiply, another only asks; blocks stay for many tiles, which are smaller where results are few.
-// Costs:   a GPU of 9.0 alone; operands whose addresses or rows are no multiples of 16 bytes are copied first, and bytes
-//          that do not lie along k are transposed. Where k is cut into its chunks, a second launch adds these.
-// Gains:   no operand passes a register, no thread that multiplies waits for memory: the tensor cores' full rate.
+// Changes: wgmma in place of mma.sync: four warps multiply tiles where they lie in shared memory. Tiles are copied by
+//          the TMA, which swizzles and pads with zeros; one or two warpgroups of a block multiply, another only loads;
+//          blocks are persistent, and tiles are smaller where there are few results.
+// Costs:   a GPU of 9.0 alone; operands whose addresses or rows are no multiples of 16 bytes are copied first, and
+//          bytes that do not lie along k are transposed. Where k is split into its chunks, a second launch adds these.
+// Gains:   no operand passes through registers, no thread that multiplies waits for memory: the tensor cores' full
+//          rate.
 // Order:   steps of the tensor core of 16 of k, ascending, in chains of 8192, folded from left to right; integers wrap.
 // Needs:   9.0 exactly, compiled for 9.0a; float16, bfloat16, int8 and uint8; any layout.
 // See:     PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation"; NVIDIA CUTLASS,
@@ -18,9 +19,9 @@
 #include "hopper/pack.cuh"
 #include "hopper/tiles.cuh"
 #include "ladder.h"
-#include "ordered/planes.cuh"
+#include "ordered/split_k.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 // An operand as matrices of m or n, and k.
@@ -29,42 +30,43 @@ struct Operand {
   int64_t mn, k, batch, mn_stride, k_stride, batch_stride;
 };
 
-struct Laid {
-  Rows rows;
-  Along along;
+struct OperandLayout {
+  MatrixBatch rows;
+  Major major;
 };
 
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-// The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is ours.
-Laid laid(const Operand& o, Along along, int size) {
-  const bool k_rows = along == Along::k;
-  Rows rows{o.data,
-            k_rows ? o.k : o.mn,
-            k_rows ? o.mn : o.k,
-            o.batch_stride == 0 ? 1 : o.batch,
-            k_rows ? o.mn_stride : o.k_stride,
-            o.batch_stride};
+// The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is
+// free to choose.
+OperandLayout layout_of(const Operand& o, Major major, int size) {
+  const bool k_rows = major == Major::k;
+  MatrixBatch rows{o.data,
+                   k_rows ? o.k : o.mn,
+                   k_rows ? o.mn : o.k,
+                   o.batch_stride == 0 ? 1 : o.batch,
+                   k_rows ? o.mn_stride : o.k_stride,
+                   o.batch_stride};
   if (rows.rows == 1) rows.row_stride = round_up(rows.columns, kMapAlignment / size);
   if (rows.outer == 1) rows.outer_stride = rows.rows * rows.row_stride;
-  return {rows, along};
+  return {rows, major};
 }
 
-// Can the copying engine read them?
-bool reads(const Rows& rows, int size) {
+// Can the TMA read them?
+bool reads(const MatrixBatch& rows, int size) {
   const int64_t row = rows.row_stride * size, outer = rows.outer_stride * size;
   return reinterpret_cast<uintptr_t>(rows.data) % kMapAlignment == 0 && row % kMapAlignment == 0 &&
          outer % kMapAlignment == 0 && rows.row_stride >= rows.columns && row < kMapStrides && outer < kMapStrides;
 }
 
-// Rows of our own: of whole tile rows, unless they are so short that this would be many times as much.
-Rows packed(const Rows& like, int64_t columns, int64_t rows, int size, Context& context) {
+// Rows in the workspace: padded to whole tile rows, unless they are so short that the padding would be most of them.
+MatrixBatch packed(const MatrixBatch& like, int64_t columns, int64_t rows, int size, Context& context) {
   const int64_t stride = round_up(columns, (columns * size < kTileRowBytes ? kMapAlignment : kTileRowBytes) / size);
   void* const data = context.workspace(size_t(like.outer * rows * stride * size));
   return {data, columns, rows, like.outer, stride, rows * stride};
 }
 
-Packing packing(const Rows& from, const Rows& to, int size) {
+Packing packing(const MatrixBatch& from, const MatrixBatch& to, int size) {
   return {static_cast<const char*>(from.data),
           static_cast<char*>(const_cast<void*>(to.data)),
           from.columns * size,
@@ -75,116 +77,116 @@ Packing packing(const Rows& from, const Rows& to, int size) {
           to.outer_stride * size};
 }
 
-// The operand as it lies if the engine can read that, or else a copy.
-Laid prepare(const Operand& o, int size, Context& context) {
+// The operand as it lies if the TMA can read it, otherwise a copy.
+OperandLayout prepare(const Operand& o, int size, Context& context) {
   const bool along_k = o.k_stride == 1 || o.k == 1, along_mn = o.mn_stride == 1 || o.mn == 1;
-  const Laid as_k = laid(o, Along::k, size), as_mn = laid(o, Along::mn, size);
+  const OperandLayout as_k = layout_of(o, Major::k, size), as_mn = layout_of(o, Major::mn, size);
   if (along_k && reads(as_k.rows, size)) return as_k;
   if (along_mn && size == 2 && reads(as_mn.rows, size)) return as_mn;
-  const Laid from = along_k ? as_k : as_mn;
+  const OperandLayout from = along_k ? as_k : as_mn;
   if (along_k || size == 2) {
-    const Rows to = packed(from.rows, from.rows.columns, from.rows.rows, size, context);
+    const MatrixBatch to = packed(from.rows, from.rows.columns, from.rows.rows, size, context);
     const int64_t parts = ceil_div(from.rows.columns * size, int64_t(32 * kPackVectors * 16));
     const int64_t all = from.rows.outer * from.rows.rows * parts;
     launch(copy_rows, ceil_div(all, int64_t(kPackThreads / 32)), kPackThreads, 0, context.stream,
            packing(from.rows, to, size), parts, all);
-    return {to, from.along};
+    return {to, from.major};
   }
-  const Rows to = packed(from.rows, from.rows.rows, from.rows.columns, size, context);
+  const MatrixBatch to = packed(from.rows, from.rows.rows, from.rows.columns, size, context);
   const int64_t across = ceil_div(from.rows.columns, int64_t(kAcross)), down = ceil_div(from.rows.rows, int64_t(kDown));
   launch(transpose_bytes, from.rows.outer * across * down, kPackThreads, 0, context.stream,
          packing(from.rows, to, size), unsigned(across), unsigned(down));
-  return {to, Along::k};
+  return {to, Major::k};
 }
 
-// Tiles of the result, and how many cycles of a multiprocessor a step of k takes: of the largest ones the tensor cores',
-// of small ones the way of the operands from the L2.
+// Tiles of the result, and how many cycles of a multiprocessor a step of k takes: of the largest ones the tensor
+// cores', of small ones the way of the operands from the L2.
 struct Shape {
   int rows, columns, cycles;
 };
 constexpr Shape kShapes[] = {{128, 256, 960}, {128, 128, 512}, {64, 128, 384}, {64, 64, 256}};
 
-// How a product is dealt out to blocks: in pairs or not, k whole or cut into its chunks.
-struct Deal {
+// How a product is scheduled: in 2-CTA clusters or not, k whole or split into its chunks.
+struct Schedule {
   Shape shape;
-  int pair;
-  bool cut;
+  int log_cluster;
+  bool split_k;
 };
 
-int64_t tiles_of(const MatmulArgs& args, const Deal& deal) {
-  return args.batch * ceil_div(args.m, int64_t(deal.shape.rows << deal.pair)) *
-         ceil_div(args.n, int64_t(deal.shape.columns));
+int64_t tiles_of(const MatmulArgs& args, const Schedule& schedule) {
+  return args.batch * ceil_div(args.m, int64_t(schedule.shape.rows << schedule.log_cluster)) *
+         ceil_div(args.n, int64_t(schedule.shape.columns));
 }
 
-// Pairs take so many cycles to start, but read less from the L2; without them a step takes so much longer where every
-// multiprocessor is at work.
-constexpr double kPairStart = 1500, kAlone = 0.15;
+// 2-CTA clusters take kClusterStart cycles to start, but read less from the L2; without them a step takes longer by the
+// part kAlone where every multiprocessor is busy.
+constexpr double kClusterStart = 1500, kAlone = 0.15;
 
 // Cycles, about: the busiest multiprocessor multiplies one tile after another.
-double time_of(const MatmulArgs& args, const Deal& deal, int64_t steps, int64_t chain, int64_t processors) {
-  const int64_t pieces = deal.cut ? ceil_div(steps, chain) : 1;
-  const int64_t tiles = tiles_of(args, deal) * pieces;
-  const int64_t rounds = ceil_div(tiles, std::max(processors >> deal.pair, int64_t(1)));
-  const double cycles = double(rounds) * deal.shape.cycles * (deal.cut ? chain : steps);
+double time_of(const MatmulArgs& args, const Schedule& schedule, int64_t steps, int64_t chain, int64_t processors) {
+  const int64_t pieces = schedule.split_k ? ceil_div(steps, chain) : 1;
+  const int64_t tiles = tiles_of(args, schedule) * pieces;
+  const int64_t rounds = ceil_div(tiles, std::max(processors >> schedule.log_cluster, int64_t(1)));
+  const double cycles = double(rounds) * schedule.shape.cycles * (schedule.split_k ? chain : steps);
   const double fill = std::min(double(tiles) / processors, 1.);
-  return (deal.pair ? cycles + kPairStart : cycles * (1 + kAlone * fill)) +
-         (deal.cut ? fold_cycles(args, pieces, processors) : 0);
+  return (schedule.log_cluster ? cycles + kClusterStart : cycles * (1 + kAlone * fill)) +
+         (schedule.split_k ? fold_cycles(args, pieces, processors) : 0);
 }
 
-Deal deal_of(const MatmulArgs& args, int64_t steps, int64_t chain, const Context& context) {
+Schedule schedule_of(const MatmulArgs& args, int64_t steps, int64_t chain, const Context& context) {
   const int64_t processors = multiprocessors(context.device);
-  Deal best{};
+  Schedule best{};
   double least = INFINITY;
   for (const Shape& shape : kShapes) {
-    for (const bool cut : {false, true}) {
-      for (const int pair : {0, 1}) {
-        if ((cut && steps <= chain) || (pair && (args.m <= shape.rows || processors < 2))) continue;
-        const Deal deal{shape, pair, cut};
-        const double time = time_of(args, deal, steps, chain, processors);
-        if (time < least) best = deal, least = time;
+    for (const bool split_k : {false, true}) {
+      for (const int log_cluster : {0, 1}) {
+        if ((split_k && steps <= chain) || (log_cluster && (args.m <= shape.rows || processors < 2))) continue;
+        const Schedule schedule{shape, log_cluster, split_k};
+        const double time = time_of(args, schedule, steps, chain, processors);
+        if (time < least) best = schedule, least = time;
       }
     }
   }
   return best;
 }
 
-template <class T, Along along_a, Along along_b, int M, int N>
-void run(const MatmulArgs& args, const Rows& a, const Rows& b, const Deal& deal, int64_t steps, int64_t chain,
-         Context& context) {
-  const int pair = deal.pair;
+template <class T, Major major_a, Major major_b, int M, int N>
+void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, const Schedule& schedule, int64_t steps,
+         int64_t chain, Context& context) {
+  const int log_cluster = schedule.log_cluster;
   const int64_t processors = multiprocessors(context.device);
   Plan plan{};
   plan.args = args;
-  plan.pair = pair;
-  plan.tiles_m = int(ceil_div(args.m, int64_t(M << pair))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
+  plan.log_cluster = log_cluster;
+  plan.tiles_m = int(ceil_div(args.m, int64_t(M << log_cluster))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
   plan.steps = plan.piece = int(steps), plan.chain = int(chain);
   plan.batches = int(args.batch);
   plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
-  const CUtensorMap map_a = map_of(a, args.dtype, along_a == Along::k ? M : kStep<T>);
+  const CUtensorMap map_a = map_of(a, args.dtype, major_a == Major::k ? M : kStep<T>);
   const CUtensorMap map_b = map_of(b, args.dtype,
-                                   along_b == Along::k ? N >> pair
-                                   : N == kRows        ? kStep<T> >> pair
+                                   major_b == Major::k ? N >> log_cluster
+                                   : N == kRows        ? kStep<T> >> log_cluster
                                                        : kStep<T>);
   const auto start = [&](int64_t pieces) {
-    const int64_t tiles = tiles_of(args, deal) * pieces, size = size_of(plan.args.output_dtype);
+    const int64_t tiles = tiles_of(args, schedule) * pieces, size = size_of(plan.args.output_dtype);
     const auto together = [&](int64_t count) {
       return args.n % count == 0 && reinterpret_cast<uintptr_t>(plan.args.output) % (count * size) == 0;
     };
     plan.tiles = int(tiles);
-    plan.plain = plan.args.alpha == 1 && plan.args.added.data == nullptr;
-    plan.fours = together(4), plan.eights = together(8);
-    const int64_t blocks = std::min(tiles, std::max(processors >> pair, int64_t(1))) << pair;
+    plan.no_epilogue = plan.args.alpha == 1 && plan.args.added.data == nullptr;
+    plan.vec4 = together(4), plan.vec8 = together(8);
+    const int64_t blocks = std::min(tiles, std::max(processors >> log_cluster, int64_t(1))) << log_cluster;
     if (plan.chain < plan.piece)
       plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
-    launch_clusters(multiply_bulk_tiles<T, along_a, along_b, M, N>, 1 << pair, blocks, kThreads<M>, kSharedBytes<M>,
-                    context.stream, map_a, map_b, plan);
+    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N>, 1 << log_cluster, blocks, kThreads<M>,
+                    kSharedBytes<M>, context.stream, map_a, map_b, plan);
   };
-  if (!deal.cut) return start(1);
+  if (!schedule.split_k) return start(1);
   if constexpr (sizeof(T) == 2) {
     plan.args.output_dtype = Dtype::float32, plan.args.alpha = 1, plan.args.added.data = nullptr;
     plan.piece = plan.chain;
-    const auto multiply = [&](int64_t first, int64_t count, float* planes) {
-      plan.args.output = planes;
+    const auto multiply = [&](int64_t first, int64_t count, float* partials) {
+      plan.args.output = partials;
       plan.first = int(first * chain);
       start(count);
     };
@@ -192,14 +194,14 @@ void run(const MatmulArgs& args, const Rows& a, const Rows& b, const Deal& deal,
   }
 }
 
-template <class T, Along along_a, Along along_b>
-void run_shape(const MatmulArgs& args, const Rows& a, const Rows& b, Context& context) {
+template <class T, Major major_a, Major major_b>
+void run_shape(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, Context& context) {
   const int64_t steps = ceil_div(args.k, int64_t(kStep<T>));
   const int64_t chain = sizeof(T) == 2 ? kTensorChunk / kStep<T> : steps;  // of integers one is as good as several
-  const Deal deal = deal_of(args, steps, chain, context);
+  const Schedule schedule = schedule_of(args, steps, chain, context);
   const auto run_of = [&]<int... I>(std::integer_sequence<int, I...>) {
-    ((deal.shape.rows == kShapes[I].rows && deal.shape.columns == kShapes[I].columns
-          ? run<T, along_a, along_b, kShapes[I].rows, kShapes[I].columns>(args, a, b, deal, steps, chain, context)
+    ((schedule.shape.rows == kShapes[I].rows && schedule.shape.columns == kShapes[I].columns
+          ? run<T, major_a, major_b, kShapes[I].rows, kShapes[I].columns>(args, a, b, schedule, steps, chain, context)
           : void()),
      ...);
   };
@@ -207,20 +209,20 @@ void run_shape(const MatmulArgs& args, const Rows& a, const Rows& b, Context& co
 }
 
 template <class T>
-void run_layout(const MatmulArgs& args, const Laid& a, const Laid& b, Context& context) {
-  if constexpr (sizeof(T) == 1) return run_shape<T, Along::k, Along::k>(args, a.rows, b.rows, context);
-  else if (a.along == Along::k && b.along == Along::k) run_shape<T, Along::k, Along::k>(args, a.rows, b.rows, context);
-  else if (a.along == Along::k) run_shape<T, Along::k, Along::mn>(args, a.rows, b.rows, context);
-  else if (b.along == Along::k) run_shape<T, Along::mn, Along::k>(args, a.rows, b.rows, context);
-  else run_shape<T, Along::mn, Along::mn>(args, a.rows, b.rows, context);
+void run_layout(const MatmulArgs& args, const OperandLayout& a, const OperandLayout& b, Context& context) {
+  if constexpr (sizeof(T) == 1) return run_shape<T, Major::k, Major::k>(args, a.rows, b.rows, context);
+  else if (a.major == Major::k && b.major == Major::k) run_shape<T, Major::k, Major::k>(args, a.rows, b.rows, context);
+  else if (a.major == Major::k) run_shape<T, Major::k, Major::mn>(args, a.rows, b.rows, context);
+  else if (b.major == Major::k) run_shape<T, Major::mn, Major::k>(args, a.rows, b.rows, context);
+  else run_shape<T, Major::mn, Major::mn>(args, a.rows, b.rows, context);
 }
 
-// Is the kernel here more than its empty body for other architectures? That one has no barriers in shared memory.
+// Is the kernel more than its empty body for other architectures? That one has no barriers in shared memory.
 bool compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Along::k, Along::k, 128, 128>),
+    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Major::k, Major::k, 128, 128>),
           "cudaFuncGetAttributes");
     return attributes.sharedSizeBytes > 0;
   }();
@@ -244,12 +246,12 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
 void tensor_core_hopper(const MatmulArgs& args, Context& context) {
   if (!hopper_runs(args, context))
     fail("variant 'tensor_core_hopper' needs a GPU of compute capability 9.0 and code for 9.0a");
-  if (args.k == 0) return one_element(args, context);  // there is nothing to copy, and +0 to write
+  if (args.k == 0) return one_element(args, context);  // nothing to copy, only +0 to store
   const int size = size_of(args.dtype);
-  const Laid a =
+  const OperandLayout a =
       prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride, args.a.batch_stride},
               size, context);
-  const Laid b =
+  const OperandLayout b =
       prepare({args.b.data, args.n, args.k, args.batch, args.b.column_stride, args.b.row_stride, args.b.batch_stride},
               size, context);
   switch (args.dtype) {
@@ -260,4 +262,4 @@ void tensor_core_hopper(const MatmulArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -8,8 +8,8 @@
 // See:     NVIDIA, cuBLAS Library User Guide.
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void cublas(const MatmulArgs&, Context&) { fail("no kernel here is cuBLAS: csrc/ops/matmul.cpp calls torch instead"); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,22 +1,22 @@
 // ordered
 // Changes: the order of operations is a function of k alone (docs/order.md): chunks of 512, added from left to right.
-//          So k may be cut over blocks, and every shape of tile gives the same bits.
-// Costs:   the totals of earlier chunks wait in shared memory, one more addition a chunk; where k is cut over blocks, a
-//          second launch, which reads the value of each chunk.
+//          So k may be split over blocks, and every shape of tile gives the same bits.
+// Costs:   the totals of earlier chunks wait in shared memory, one more addition per chunk; where k is split over
+//          blocks, a second launch, which reads the value of each chunk.
 // Gains:   a row has the same bits alone, in a batch, and on the CPU; narrow products and those with a long k fill the
-//          device; a pipeline of asynchronous copies keeps the multipliers busy, whichever way the operands lie; float64
-//          has the tensor cores of 9.0, where a step is a chain of fused multiply-adds.
+//          device; a pipeline of asynchronous copies keeps the multipliers busy, whichever way the operands lie;
+//          float64 has the tensor cores of 9.0, where a step is a chain of fused multiply-adds.
 // Order:   chunks of 512, each one chain of fused multiply-adds with k ascending from +0, added from left to right.
-//          float16 and bfloat16 from 8.0 on: the steps of the tensor cores, as tensor_core says.
+//          float16 and bfloat16 from 8.0 on: the steps of the tensor cores, as in tensor_core.
 // Needs:   7.5 and up; any layout.
-// See:     ordered/plan.cuh chooses the kernel by what stands in ordered/tuning.h; ordered/tile.cuh, tensor_float64.cuh
-//          and strip.cuh are the kernels; ordered/planes.cuh adds chunks that different blocks have multiplied.
+// See:     ordered/plan.cuh chooses the kernel by the data in ordered/tuning.h; ordered/tile.cuh, tensor_float64.cuh
+//          and skinny.cuh are the kernels; ordered/split_k.cuh adds chunks that different blocks have multiplied.
 #include "hopper/hopper.h"
 #include "ladder.h"
 #include "ordered/families.h"
 #include "tensor/tensor_core.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void ordered(const MatmulArgs& args, Context& context) {
   if (tensor_core_runs(args, context)) {
@@ -34,4 +34,4 @@ void ordered(const MatmulArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

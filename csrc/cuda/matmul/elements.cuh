@@ -1,32 +1,10 @@
-// What every product of matrices does with single elements: one step of a chain, and the way out to storage.
+// What every product of matrices does with single elements: where they lie, and the way out to storage.
 #pragma once
 #include "../../common/args.h"
-#include "../primitives/memory.cuh"
+#include "../primitives/arithmetic.cuh"
 #include "../primitives/thread.cuh"
 
-namespace torch_reductions::cuda {
-
-// a b + c with one rounding, or wrapping.
-__device__ __forceinline__ float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ __forceinline__ double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
-__device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) { return a * b + c; }
-__device__ __forceinline__ uint64_t multiply_add(uint64_t a, uint64_t b, uint64_t c) { return a * b + c; }
-
-// An element as a factor of a product.
-template <class T>
-__device__ __forceinline__ ProductOf<T> factor(T x) {
-  if constexpr (std::is_same_v<T, BFloat16>) return __uint_as_float(uint32_t(x.bits) << 16);
-  else if constexpr (std::is_same_v<T, Half>) return half_to_float(x.bits);
-  else return ProductOf<T>(x);
-}
-
-// Rounded to storage, once.
-template <class Out, class A>
-__device__ __forceinline__ Out rounded(A value) {
-  if constexpr (std::is_same_v<Out, BFloat16>) return {bfloat16_bits(__float_as_uint(value))};
-  else if constexpr (std::is_same_v<Out, Half>) return {float_to_half(value)};
-  else return Out(value);
-}
+namespace torch_reductions::cuda::matmul {
 
 template <class T>
 __device__ __forceinline__ const T* element_of(const Matrix& matrix, int64_t batch, int64_t i, int64_t j) {
@@ -34,7 +12,7 @@ __device__ __forceinline__ const T* element_of(const Matrix& matrix, int64_t bat
          j * matrix.column_stride;
 }
 
-// alpha value + beta added, rounded to storage; MatmulArgs says where.
+// alpha value + beta added, rounded to storage; at the place that MatmulArgs gives.
 template <class Out, class A>
 __device__ __forceinline__ Out product_of(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j, A value) {
   if constexpr (std::is_floating_point_v<A>) {
@@ -55,4 +33,4 @@ __device__ __forceinline__ void store_product(const MatmulArgs& args, int64_t ba
   static_cast<Out*>(args.output)[(batch * args.m + i) * args.n + j] = product_of<Out>(args, batch, i, j, value);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -3,7 +3,7 @@
 
 #include "../../common/launchers.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {
@@ -17,9 +17,8 @@ constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {
 static_assert(match(kMatmulLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
+}  // namespace torch_reductions::cuda::matmul
 
-bool matmul(int64_t variant, const MatmulArgs& args, Context& context) {
-  return run(kLaunchers, variant == 0 ? kMatmulAuto : variant, args, context);
+bool torch_reductions::cuda::ladder::matmul(int64_t variant, const MatmulArgs& args, Context& context) {
+  return run(matmul::kLaunchers, variant == 0 ? kMatmulAuto : variant, args, context);
 }
-
-}  // namespace torch_reductions::cuda

@@ -3,7 +3,7 @@
 #include "../../common/args.h"
 #include "../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void one_element(const MatmulArgs& args, Context& context);
 void register_tile_1(const MatmulArgs& args, Context& context);
@@ -28,7 +28,11 @@ void ordered(const MatmulArgs& args, Context& context);
 void tensor_core(const MatmulArgs& args, Context& context);
 void tensor_core_hopper(const MatmulArgs& args, Context& context);
 
+}  // namespace torch_reductions::cuda::matmul
+
+namespace torch_reductions::cuda::ladder {
+
 // Runs the rung of that number, 0 for auto. False where the GPU has none.
 bool matmul(int64_t variant, const MatmulArgs& args, Context& context);
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::ladder

@@ -1,29 +1,29 @@
-// What the rungs with shared tiles of 128 x 128 have in common: the panels of a and b that a block stages, and a thread's
-// 8 x 8 elements of the result.
+// What the rungs with shared tiles of 128 x 128 have in common: the panels of a and b that a block stages, and a
+// thread's 8 x 8 elements of the result.
 //
-// A panel is kDepth steps of k, each with the 128 elements of it that one step of the outer product takes: of a as of b.
+// A panel is kDepth steps of k, each with the 128 elements of a, or of b, that one step of the outer product takes.
 #pragma once
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 inline constexpr int kTile = 128, kDepth = 16, kThreads = 256, kEach = 8;  // kEach: elements of a thread, each way
 
-// A factor as a block takes panels from it, one after another: element (o, k) is in row o of a, or in column o of b, counted
-// from the block's first one, and k from the next panel's.
+// A factor as a block takes panels from it, one after another: element (o, k) is in row o of a, or in column o of b,
+// counted from the block's first one, and k from the next panel's.
 template <class T>
 struct Factor {
   const T* data;
   int64_t across, down;  // from one o, and from one k, to the next
   int64_t depth;         // of k that are left
-  int last;      // o of the tile that there is: it stands for those beyond the edge, of which nobody stores results
+  int last;      // o of the tile that there is: it stands for those beyond the edge, whose results are not stored
   T padding;     // for k beyond the depth
   bool along_k;  // does memory go along k?
   bool vectors;  // may four neighbours be read at once?
 
   __device__ __forceinline__ const T* at(int o, int k) const { return data + min(o, last) * across + k * down; }
   __device__ __forceinline__ T element(int o, int k) const { return k < depth ? *at(o, k) : padding; }
-  __device__ __forceinline__ bool four(int o, int k) const {
+  __device__ __forceinline__ bool vec4(int o, int k) const {
     return vectors && (along_k ? k + 3 < depth : k < depth && o + 3 <= last);
   }
   __device__ __forceinline__ void advance() { data += kDepth * down, depth -= kDepth; }
@@ -48,20 +48,20 @@ __device__ __forceinline__ Factor<T> factor_b(const MatmulArgs& args, const Corn
                      args.n - corner.j, args.k, T(0));
 }
 
-// The thread's number, new each time: or the compiler would keep the addresses of all that a thread stages, for all of k, in
-// registers which the sums need.
-__device__ __forceinline__ int thread_anew() { return as_one(int(threadIdx.x)); }
+// The thread's index, opaque each time: otherwise the compiler would keep the addresses of all that a thread stages,
+// for all of k, in registers that the sums need.
+__device__ __forceinline__ int thread_anew() { return opaque(int(threadIdx.x)); }
 
 // The 16 bytes at p, in one access.
 template <class T>
-__device__ __forceinline__ void read_four(const T* p, T (&x)[4]) {
+__device__ __forceinline__ void read_vec4(const T* p, T (&x)[4]) {
   uint32_t words[4];
   load_words<16>(words, p);
 #pragma unroll
   for (int e = 0; e < 4; e++) x[e] = T(element<T>(words, e));
 }
 template <class T>
-__device__ __forceinline__ void write_four(T* p, const T (&x)[4]) {
+__device__ __forceinline__ void write_vec4(T* p, const T (&x)[4]) {
   uint32_t words[4];
   memcpy(words, x, 16);
   *reinterpret_cast<uint4*>(p) = {words[0], words[1], words[2], words[3]};
@@ -76,7 +76,7 @@ __device__ __forceinline__ void add_outer_product(const T (&x)[kEach], const T (
 }
 
 // Of a thread's rows, or columns, in a tile, number e: four neighbours, and four more half a tile on.
-__device__ __forceinline__ int place_of(int thread, int e) { return e / 4 * (kTile / 2) + thread * 4 + e % 4; }
+__device__ __forceinline__ int index_in_tile(int thread, int e) { return e / 4 * (kTile / 2) + thread * 4 + e % 4; }
 
 // Where element (o, k) of a panel lies; Swizzle changes o, four by four, with k.
 template <class Swizzle>
@@ -93,8 +93,8 @@ __device__ __forceinline__ void multiply_panels(const T* a_panel, const T* b_pan
     T x[kEach], y[kEach];
 #pragma unroll
     for (int e = 0; e < kEach; e += 4) {
-      read_four(&a_panel[slot<Swizzle>(place_of(row, e), k)], reinterpret_cast<T(&)[4]>(x[e]));
-      read_four(&b_panel[slot<Swizzle>(place_of(column, e), k)], reinterpret_cast<T(&)[4]>(y[e]));
+      read_vec4(&a_panel[slot<Swizzle>(index_in_tile(row, e), k)], reinterpret_cast<T(&)[4]>(x[e]));
+      read_vec4(&b_panel[slot<Swizzle>(index_in_tile(column, e), k)], reinterpret_cast<T(&)[4]>(y[e]));
     }
     add_outer_product(x, y, sums);
   }
@@ -107,14 +107,14 @@ __device__ __forceinline__ void store_tile(const MatmulArgs& args, const Corner&
   const int row = threadIdx.x / 16, column = threadIdx.x % 16;
 #pragma unroll
   for (int r = 0; r < kEach; r++) {
-    const int64_t i = corner.i + place_of(row, r);
+    const int64_t i = corner.i + index_in_tile(row, r);
     if (i >= args.m) return;
 #pragma unroll
     for (int c = 0; c < kEach; c++) {
-      const int64_t j = corner.j + place_of(column, c);
+      const int64_t j = corner.j + index_in_tile(column, c);
       if (j < args.n) store_product<T>(args, corner.batch, i, j, sums[r][c]);
     }
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -3,16 +3,17 @@
 #include "../../common/ceil_div.h"
 #include "elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
-// body(Tag<T>()): float, or uint32_t for int32, whose sums wrap.
+// body(std::type_identity<T>()): float, or uint32_t for int32, whose sums wrap.
 template <class Body>
 void with_textbook_types(Dtype dtype, Body&& body) {
-  if (dtype == Dtype::float32) body(Tag<float>());
-  else body(Tag<uint32_t>());
+  if (dtype == Dtype::float32) body(std::type_identity<float>());
+  else body(std::type_identity<uint32_t>());
 }
 
-// How many tiles one batch of the result has; block by block they go along a row of tiles, then down, then to the next batch.
+// How many tiles one batch of the result has; block by block they go along a row of tiles, then down, then to the next
+// batch.
 struct Tiles {
   unsigned rows, columns;
 };
@@ -28,7 +29,7 @@ __device__ __forceinline__ Corner corner_of_block(const Tiles& tiles) {
   return {above / tiles.rows, int64_t(above % tiles.rows) * Height, int64_t(column) * Width};
 }
 
-// A block of so many threads for each tile.
+// One block of `threads` threads per tile.
 template <int Height, int Width>
 void launch_tiles(void (*kernel)(MatmulArgs, Tiles), const MatmulArgs& args, Context& context, unsigned threads,
                   size_t shared_bytes = 0) {
@@ -37,4 +38,4 @@ void launch_tiles(void (*kernel)(MatmulArgs, Tiles), const MatmulArgs& args, Con
          Tiles{unsigned(rows), unsigned(columns)});
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

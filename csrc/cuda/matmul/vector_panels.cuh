@@ -2,18 +2,18 @@
 #pragma once
 #include "panels.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // The part of a panel that this thread stages: twice four neighbours.
 template <class Swizzle, class T>
 struct VectorPart {
-  static constexpr int kAlong = kDepth / 4, kAcross = kTile / 4;  // fours of a panel, either way
+  static constexpr int kAlong = kDepth / 4, kAcross = kTile / 4;  // groups of four in a panel, either way
   Factor<T> factor;
   T x[2][4];
 
-  // body(e, o, k) with the first element of each four.
+  // body(e, o, k) with the first element of each group of four.
   template <class Body>
-  __device__ __forceinline__ void each_four(Body body) const {
+  __device__ __forceinline__ void for_each_vec4(Body body) const {
     const int thread = thread_anew();
 #pragma unroll
     for (int e = 0; e < 2; e++) {
@@ -22,8 +22,8 @@ struct VectorPart {
     }
   }
   __device__ __forceinline__ void load() {
-    each_four([&](int e, int o, int k) {
-      if (factor.four(o, k)) return read_four(factor.at(o, k), x[e]);
+    for_each_vec4([&](int e, int o, int k) {
+      if (factor.vec4(o, k)) return read_vec4(factor.at(o, k), x[e]);
 #pragma unroll
       for (int n = 0; n < 4; n++) x[e][n] = factor.along_k ? factor.element(o, k + n) : factor.element(o + n, k);
     });
@@ -31,8 +31,8 @@ struct VectorPart {
   }
   // Four neighbours along k go to four steps of the panel: it is transposed here.
   __device__ __forceinline__ void store(T* panel) const {
-    each_four([&](int e, int o, int k) {
-      if (!factor.along_k) return write_four(&panel[slot<Swizzle>(o, k)], x[e]);
+    for_each_vec4([&](int e, int o, int k) {
+      if (!factor.along_k) return write_vec4(&panel[slot<Swizzle>(o, k)], x[e]);
 #pragma unroll
       for (int n = 0; n < 4; n++) panel[slot<Swizzle>(o, k + n)] = x[e][n];
     });
@@ -59,9 +59,9 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 template <class Swizzle>
 void multiply_by_vectors(const MatmulArgs& args, Context& context) {
-  with_textbook_types(args.dtype, [&]<class T>(Tag<T>) {
+  with_textbook_types(args.dtype, [&]<class T>(std::type_identity<T>) {
     launch_tiles<kTile, kTile>(multiply_vector_panels<T, Swizzle>, args, context, kThreads);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

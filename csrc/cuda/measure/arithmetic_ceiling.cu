@@ -1,17 +1,17 @@
-// The ceiling that every product of matrices is compared with: kernels that do one instruction over and over on every
+// The ceiling that every product of matrices is compared with: kernels that repeat one instruction on every
 // multiprocessor, with all operands in registers or, where it reads them there alone, in shared memory.
 //
-// The operands are random, as those of the products: tensor cores draw power by the bits that change, and clocks fall with
-// it. The harness (torch_reductions/_measure/timing.py) times these kernels in turns with the products.
+// The operands are random, as those of the products: tensor cores draw power by the bits that change, and clocks fall
+// with it. The harness (torch_reductions/_measure/timing.py) times these kernels in turns with the products.
 #include <cstdint>
 #include <exception>
 
-#include "../matmul/elements.cuh"
+#include "../primitives/arithmetic.cuh"
 #include "../primitives/launch.h"
 #include "../primitives/mma.cuh"
 #include "../primitives/wgmma.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::measure {
 namespace {
 
 // Bits that look random, of which bfloat16 are made in [0.5, 1) with either sign.
@@ -24,7 +24,7 @@ __device__ __forceinline__ uint32_t random_word(uint32_t i) {
   return sizeof(T) == 2 ? (i & 0x807f807fu) | 0x3f003f00u : i;
 }
 
-// FFMA, IMAD, DFMA: each thread has chains that wait for nothing but themselves; eight warps a scheduler.
+// FFMA, IMAD, DFMA: each thread has independent chains; eight warps per scheduler.
 template <class T>
 struct Scalars {
   static constexpr int kThreads = 1024, kChains = 16;
@@ -72,7 +72,7 @@ struct Tiles {
 #pragma unroll
     for (int i = 0; i < kRows; i++) {
 #pragma unroll
-      for (int j = 0; j < kColumns; j++) multiply_tile<T>(c[i][j], a[i], b[j]);
+      for (int j = 0; j < kColumns; j++) mma_sync<T>(c[i][j], a[i], b[j]);
     }
   }
   __device__ __forceinline__ Sum sum() const {
@@ -101,7 +101,7 @@ struct Tiles<double> {
   }
   __device__ __forceinline__ void step() {
 #pragma unroll
-    for (int i = 0; i < kCount; i++) multiply_tile(c[i], a, b);
+    for (int i = 0; i < kCount; i++) mma_sync(c[i], a, b);
   }
   __device__ __forceinline__ double sum() const {
     double all = 0;
@@ -126,21 +126,21 @@ struct AsyncTiles {
     for (int i = threadIdx.x; i < kBytes / 4; i += kThreads) reinterpret_cast<uint32_t*>(memory)[i] = random_word<T>(i);
     __syncthreads();
     char* const tiles = reinterpret_cast<char*>(memory);
-    b = tile_descriptor(tiles, Along::k, 0);
-    a = tile_descriptor(tiles + (kColumns + threadIdx.x / 128 * kRows) * kRowBytes, Along::k, 0);
+    b = smem_descriptor(tiles, Major::k, 0);
+    a = smem_descriptor(tiles + (kColumns + threadIdx.x / 128 * kRows) * kRowBytes, Major::k, 0);
 #pragma unroll
     for (int i = 0; i < kColumns / 2; i++) d[i] = 0;
   }
   __device__ __forceinline__ void step() {
-    fence_sums();
+    warpgroup_arrive();
 #pragma unroll
     for (int i = 0; i < kRepeats * 4; i++) {
-      const uint64_t k = i % 4 * kNextStep<Along::k>;
-      multiply_async<T, Along::k, Along::k>(d, a + k, b + k, true);
+      const uint64_t k = i % 4 * kNextStep<Major::k>;
+      wgmma<T, Major::k, Major::k>(d, a + k, b + k, true);
     }
-    commit_products();
-    await_products<0>();
-    take_sums(d);
+    warpgroup_commit();
+    warpgroup_wait<0>();
+    fence_operand(d);
   }
   __device__ __forceinline__ uint32_t sum() const {
     uint32_t all = 0;
@@ -202,15 +202,15 @@ bool runs_here(int instruction) {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::measure
 
-// Runs `steps` steps of an instruction on the current device: 0 FFMA, 1 IMAD, 2 DFMA; mma.sync of 3 bfloat16, 4 int8,
-// 5 float64; wgmma of 6 bfloat16, 7 int8. sink: 16 bytes. How many operations these are in all, or 0 where that cannot be
+// Runs `steps` steps of an instruction on the current device: 0 FFMA, 1 IMAD, 2 DFMA; mma.sync of 3 bfloat16, 4 int8, 5
+// float64; wgmma of 6 bfloat16, 7 int8. sink: 16 bytes. How many operations these are in all, or 0 where that cannot be
 // launched, or the device has no such instruction.
 extern "C" __attribute__((visibility("default"))) long long torch_reductions_arithmetic(int instruction,
                                                                                         long long steps, void* sink,
                                                                                         void* stream) {
-  using namespace torch_reductions::cuda;
+  using namespace torch_reductions::cuda::measure;
   try {
     if (steps <= 0 || !runs_here(instruction)) return 0;
     return run(instruction, steps, sink, static_cast<cudaStream_t>(stream));

@@ -1,4 +1,4 @@
-// The ceiling that every reduction is compared with: kernels that read the bytes and owe nothing else.
+// The ceiling that every reduction is compared with: kernels that read the bytes and do nothing else.
 //
 // Which block size, how many loads in flight and which cache policy are fastest depends on the size and on the GPU, so
 // the harness (torch_reductions/_measure/timing.py) tries them all and keeps the best.
@@ -7,7 +7,7 @@
 
 #include "../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::measure {
 namespace {
 
 enum class Policy : int { plain, evict_first, l2_only };
@@ -19,7 +19,7 @@ __device__ __forceinline__ uint4 load(const uint4* p) {
   else return *p;
 }
 
-// Each thread reads kLoads vectors, a block apart, all asked for before the first is used; the last block is guarded.
+// Each thread reads kLoads vectors, a block apart, all loaded before the first is used; the last block is guarded.
 template <int kLoads, Policy kPolicy>
 __global__ void __launch_bounds__(512) read_only(const uint4* data, int64_t vectors, int tail_bytes, uint4* sink) {
   const int64_t first = int64_t(blockIdx.x) * blockDim.x * kLoads + threadIdx.x;
@@ -68,7 +68,7 @@ Kernel kernel_of(int loads, Policy policy) {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::measure
 
 // Reads `bytes` bytes from p (16-byte aligned) on the current device. threads: a multiple of 32 up to 512; loads: 1, 2,
 // 4 or 8; policy: 0 plain, 1 evict first, 2 not through L1; sink: 16 bytes. 0, or 1 where that cannot be launched.
@@ -76,6 +76,7 @@ extern "C" __attribute__((visibility("default"))) int torch_reductions_read(cons
                                                                             int loads, int policy, void* sink,
                                                                             void* stream) {
   using namespace torch_reductions::cuda;
+  using namespace torch_reductions::cuda::measure;
   const Kernel kernel = kernel_of(loads, Policy(policy));
   if (kernel == nullptr || bytes <= 0 || threads <= 0 || threads > 512 || threads % 32 != 0) return 1;
   if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return 1;

@@ -1,4 +1,4 @@
-// Copies from global to shared memory that pass no register: a thread asks for them, goes on, and waits later.
+// Asynchronous copies from global to shared memory (cp.async): a thread issues them, continues, and waits later.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -7,10 +7,10 @@ namespace torch_reductions::cuda {
 
 // 4, 8 or 16 aligned bytes. Before 8.0 an ordinary load and store.
 template <int Bytes = 16>
-__device__ __forceinline__ void copy_async(void* shared, const void* global) {
+__device__ __forceinline__ void cp_async(void* shared, const void* global) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16);
 #ifdef CUDA_ON_CPU
-  emulator::copy_async(shared, global, Bytes);
+  emulator::cp_async(shared, global, Bytes);
 #elif __CUDA_ARCH__ >= 800
   const unsigned to = unsigned(__cvta_generic_to_shared(shared));
   if constexpr (Bytes == 16)
@@ -23,10 +23,9 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global) {
 #endif
 }
 
-// The same where `wanted`: one instruction with a predicate, or a branch would stand between the multiplications around
-// it.
+// The same if `wanted`: one predicated instruction, so that no branch stands between the multiplications around it.
 template <int Bytes = 16>
-__device__ __forceinline__ void copy_async_if(bool wanted, void* shared, const void* global) {
+__device__ __forceinline__ void cp_async_if(bool wanted, void* shared, const void* global) {
 #if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800
   const unsigned to = unsigned(__cvta_generic_to_shared(shared));
   if constexpr (Bytes == 16)
@@ -40,14 +39,14 @@ __device__ __forceinline__ void copy_async_if(bool wanted, void* shared, const v
         "l"(global), "r"(int(wanted)), "n"(Bytes)
         : "memory");
 #else
-  if (wanted) copy_async<Bytes>(shared, global);
+  if (wanted) cp_async<Bytes>(shared, global);
 #endif
 }
 
-// The first `present` of 16 aligned bytes, and zeros behind them; of 0 nothing is read.
-__device__ __forceinline__ void copy_async_part(void* shared, const void* global, int present) {
+// The first `present` of 16 aligned bytes, and zeros after them; if `present` is 0 nothing is read.
+__device__ __forceinline__ void cp_async_zfill(void* shared, const void* global, int present) {
 #ifdef CUDA_ON_CPU
-  emulator::copy_async_part(shared, global, unsigned(present));
+  emulator::cp_async_zfill(shared, global, unsigned(present));
 #elif __CUDA_ARCH__ >= 800
   const unsigned to = unsigned(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(present) : "memory");
@@ -57,26 +56,26 @@ __device__ __forceinline__ void copy_async_part(void* shared, const void* global
 #endif
 }
 
-// Closes a group: the copies that this thread asked for since the last one.
-__device__ __forceinline__ void commit_copies() {
+// Closes a group: the copies that this thread has issued since the last one.
+__device__ __forceinline__ void cp_async_commit() {
 #ifdef CUDA_ON_CPU
-  emulator::commit_copies();
+  emulator::cp_async_commit();
 #elif __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-// Waits until at most `Pending` of this thread's groups are on the way; other threads' copies need a barrier too.
+// Waits until at most `Pending` of this thread's groups are in flight; other threads' copies need a barrier too.
 template <int Pending>
-__device__ __forceinline__ void await_copies() {
+__device__ __forceinline__ void cp_async_wait() {
 #ifdef CUDA_ON_CPU
-  emulator::await_copies(Pending);
+  emulator::cp_async_wait(Pending);
 #elif __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 #endif
 }
 
-// Asks for the line of the cache around p to come into the L2: whoever copies it later waits for that alone.
+// Prefetches the cache line around p into the L2.
 __device__ __forceinline__ void prefetch_to_l2([[maybe_unused]] const void* p) {
 #ifndef CUDA_ON_CPU
   asm volatile("prefetch.global.L2 [%0];" ::"l"(p));

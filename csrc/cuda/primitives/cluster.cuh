@@ -4,7 +4,7 @@
 
 namespace torch_reductions::cuda {
 
-// Which of its cluster a block is.
+// The block's rank in its cluster.
 __device__ __forceinline__ int cluster_rank() {
 #ifdef CUDA_ON_CPU
   return int(emulator::cluster_rank());
@@ -18,17 +18,17 @@ __device__ __forceinline__ int cluster_rank() {
 }
 
 // __syncthreads() of all blocks of the cluster.
-__device__ __forceinline__ void sync_cluster() {
+__device__ __forceinline__ void cluster_sync() {
 #ifdef CUDA_ON_CPU
-  emulator::sync_cluster();
+  emulator::cluster_sync();
 #elif defined(HOPPER)
   asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
 #endif
 }
 
-// Arrives at the mbarrier that block `rank` of the cluster has where this one has `barrier`. It tells that something has been
-// read: for writes the other block would have to see, the scope would have to be the cluster, at the price of a fence.
-__device__ __forceinline__ void arrive_at([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] int rank) {
+// Arrives at the mbarrier at the address of `barrier` in block `rank` of the cluster. It signals that something has
+// been read: to publish writes to the other block, the scope would have to be the cluster, at the cost of a fence.
+__device__ __forceinline__ void mbarrier_arrive_remote([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] int rank) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_arrive(reinterpret_cast<uint64_t*>(emulator::in_cluster(barrier, unsigned(rank))), 0);
 #elif defined(HOPPER)

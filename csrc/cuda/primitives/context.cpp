@@ -55,19 +55,19 @@ namespace {
 constexpr int64_t kTickets = 16384, kWords = 1 << 17, kManyWords = 1 << 20;
 
 // What a stream's launches share: zeroed when it is made and never given back. Counters wrap around to 0 by themselves,
-// and the words of a board carry the number of their launch. Streams that run at once have states of their own.
+// and the words of a tile state carry the number of their launch. Streams that run at once have states of their own.
 struct StreamState {
   uint64_t launch[2];
   uint64_t words[kWords];
   unsigned tickets[kTickets];
 };
 // Made for the first launch that needs it, or each such launch would zero one of its own.
-struct LargeBoard {
+struct LargeTileState {
   uint64_t launch[2];
   uint64_t words[kManyWords];
 };
 
-// As many as torch's own streams of two devices and more: streams that come and go would take memory for ever.
+// More than torch's own streams of two devices; a bound, because streams that come and go would take memory for ever.
 constexpr size_t kStreams = 256;
 
 // Null where the device has no memory left outside torch's allocator, and for streams beyond the first kStreams.
@@ -82,7 +82,7 @@ State* of_stream(int device, cudaStream_t stream) {
   if (known.size() >= kStreams && !known.contains(key)) return nullptr;
   State*& state = known[key];
   if (state == nullptr) {
-    // cudaMalloc while another stream captures would break that capture unless this thread asks for the relaxed mode.
+    // cudaMalloc while another stream captures would break that capture unless this thread requests the relaxed mode.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     check(cudaThreadExchangeStreamCaptureMode(&mode), "cudaThreadExchangeStreamCaptureMode");
     void* memory = nullptr;
@@ -123,12 +123,12 @@ unsigned* Context::tickets(int64_t count) {
   return static_cast<unsigned*>(zeroed(*this, size_t(count) * sizeof(unsigned)));
 }
 
-Board Context::board(int64_t words) {
+TileState Context::tile_state(int64_t words) {
   if (words <= kManyWords && !capturing(stream)) {
-    const auto of = [](auto* state) { return state != nullptr ? Board{state->launch, state->words} : Board{}; };
-    const Board board =
-        words <= kWords ? of(of_stream<StreamState>(device, stream)) : of(of_stream<LargeBoard>(device, stream));
-    if (board.words != nullptr) return board;
+    const auto of = [](auto* state) { return state != nullptr ? TileState{state->launch, state->words} : TileState{}; };
+    const TileState tile_state =
+        words <= kWords ? of(of_stream<StreamState>(device, stream)) : of(of_stream<LargeTileState>(device, stream));
+    if (tile_state.words != nullptr) return tile_state;
   }
   auto* memory = static_cast<uint64_t*>(zeroed(*this, size_t(words + 2) * sizeof(uint64_t)));
   return {memory, memory + 2};

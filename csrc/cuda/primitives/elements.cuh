@@ -1,4 +1,4 @@
-// How the ordered kernels read: a source gives values of an operator out of memory.
+// How the ordered kernels read: a source loads values of an operator from memory.
 #pragma once
 #include "../../common/args.h"
 #include "warp.cuh"
@@ -22,20 +22,20 @@ struct IsIndexed : std::false_type {};
 template <class A, class I>
 struct IsIndexed<Indexed<A, I>> : std::true_type {};
 
-// body(Tag<T>()) with the type that the kernels of dtype are compiled for.
+// body(std::type_identity<T>()) with the type that the kernels of dtype are compiled for.
 template <class Body>
 void with_kernel_type(Dtype dtype, Body&& body) {
-  if (dtype == Dtype::int8) body(Tag<uint8_t>());
+  if (dtype == Dtype::int8) body(std::type_identity<uint8_t>());
   else
-    with_storage(dtype, [&]<class T>(Tag<T>) {
-      if constexpr (!std::is_same_v<T, int8_t>) body(Tag<T>());
+    with_storage(dtype, [&]<class T>(std::type_identity<T>) {
+      if constexpr (!std::is_same_v<T, int8_t>) body(std::type_identity<T>());
     });
 }
 
 // The same where a bool counts as 0 or 1, not as its byte.
 template <class Body>
 void with_summand_type(Dtype dtype, Body&& body) {
-  if (dtype == Dtype::boolean) body(Tag<Bool>());
+  if (dtype == Dtype::boolean) body(std::type_identity<Bool>());
   else with_kernel_type(dtype, body);
 }
 
@@ -45,7 +45,7 @@ template <class Op>
 inline constexpr bool kExtreme = kIsNone<Op, Sum, Prod, LogAdd>;
 
 // flip() by an exclusive or with these bits, of the value or of its upper half: a branch would keep the compiler from
-// asking for the next elements early.
+// issuing the next loads early.
 template <class A>
 inline constexpr uint32_t kFlip = std::is_floating_point_v<A> ? 0x80000000u : 0xffffffffu;
 

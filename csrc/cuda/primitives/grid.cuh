@@ -1,10 +1,10 @@
-// What the blocks of a grid hand to one another: tagged values.
+// What the blocks of a grid pass to one another: tagged values.
 //
 // A value is published as 8-byte words, each a half of payload and a half of tag, so that one store makes it visible
-// with its flag: no fence, no counter, and the block that publishes does not wait. Of a reduction only blocks of a higher
-// index wait, and blocks start in the order of their index; scans draw numbers (carry.cuh). The tag is the number of the launch, which lives in device memory beside
-// the words (a captured graph would freeze an argument): what earlier launches left does not match for 2^32 launches, so
-// nothing is ever cleared.
+// with its flag: no fence, no counter, and the publishing block does not wait. In a reduction only blocks of a higher
+// index wait, and blocks start in the order of their index; scans draw numbers (carry.cuh). The tag is the number of
+// the launch, which lives in device memory beside the words (a captured graph would freeze an argument): words of
+// earlier launches do not match for 2^32 launches, so nothing is ever cleared.
 #pragma once
 #include <cstring>
 
@@ -16,17 +16,19 @@ namespace torch_reductions::cuda {
 template <class V>
 inline constexpr int kTaggedWords = sizeof(V) / 4;  // that a value of type V takes
 
-// The number of this launch, of which a block makes its tag when it needs it. A block may ask at its start: nothing waits
-// for the answer before launch_tag.
-__device__ __forceinline__ uint64_t launch_number(const Board& board) { return load_relaxed(board.launch); }
+// The number of this launch, from which a block computes its tag when it needs it. A block may load it early: nothing
+// waits for the load before launch_tag.
+__device__ __forceinline__ uint64_t launch_number(const TileState& tile_state) {
+  return load_relaxed(tile_state.launch);
+}
 
 __device__ __forceinline__ unsigned launch_tag(uint64_t number) {
   unsigned tag = unsigned(number);
 #ifndef CUDA_ON_CPU
-  asm volatile("" : "+r"(tag));  // or the compiler would add, and wait, where the number was asked for
+  asm volatile("" : "+r"(tag));  // otherwise the compiler would add, and wait, right after the load
 #endif
   tag++;
-  return tag == 0 ? 1 : tag;  // 0 is the tag of words that nobody has written
+  return tag == 0 ? 1 : tag;  // 0 is the tag of words that were never written
 }
 
 template <class V>
@@ -37,13 +39,13 @@ __device__ __forceinline__ void publish(uint64_t* word, const V& value, unsigned
   for (int i = 0; i < kTaggedWords<V>; i++) store_relaxed(word + i, uint64_t(tag) << 32 | payload[i]);
 }
 
-// What a reader waits for: words whose tag has these bits. Of a rehearsal the mask is 0, and anything will do.
+// What a reader waits for: words whose tag has these bits. In a rehearsal the mask is 0, and any words will do.
 struct Awaited {
   unsigned tag, mask;
 };
 
-// Asks once for N values, value i at word(i), all at the same time: no load stands behind a condition, or each would wait
-// for the one before. Have they all arrived?
+// Loads N values once, value i at word(i), all at the same time: no load is conditional, or each would wait for the one
+// before. Returns whether all have arrived.
 template <int N, class V, class Word>
 __device__ __forceinline__ bool arrived(V (&values)[N], Word word, Awaited awaited) {
   uint64_t got[N][kTaggedWords<V>];
@@ -65,19 +67,19 @@ __device__ __forceinline__ bool arrived(V (&values)[N], Word word, Awaited await
   return differ == 0;
 }
 
-// Between two rounds of asking: the longer the wait so far, the longer the pause, or the waiting warps keep the L2 from
-// those that they wait for.
+// Between two polls: the pause grows with the wait so far, so that waiting warps leave the L2 to those that they wait
+// for.
 __device__ __forceinline__ void pause([[maybe_unused]] int rounds) {
 #ifndef CUDA_ON_CPU
   __nanosleep(rounds < 64 ? rounds * 16 : 1024);
 #endif
 }
 
-// Called once for each of `readers` that wait, when they have all that they wait for; the last one opens the board for
-// the next launch.
-__device__ __forceinline__ void leave(const Board& board, unsigned readers, unsigned tag) {
-  unsigned* const left = reinterpret_cast<unsigned*>(board.launch + 1);
-  if (readers == 1 || atomicInc(left, readers - 1) == readers - 1) store_relaxed(board.launch, tag);
+// Called once for each of the `readers`, when it has read all that it waits for; the last one advances the state to the
+// next launch.
+__device__ __forceinline__ void release(const TileState& tile_state, unsigned readers, unsigned tag) {
+  unsigned* const left = reinterpret_cast<unsigned*>(tile_state.launch + 1);
+  if (readers == 1 || atomicInc(left, readers - 1) == readers - 1) store_relaxed(tile_state.launch, tag);
 }
 
 }  // namespace torch_reductions::cuda

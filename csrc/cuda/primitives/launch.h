@@ -11,9 +11,9 @@ namespace torch_reductions::cuda {
 [[noreturn]] void fail(const char* message);
 void check(cudaError_t error, const char* what);
 
-// Where the blocks of one launch leave values for one another (grid.cuh).
-struct Board {
-  uint64_t* launch;  // the number of the launch, and in the next word how many readers have left it
+// Where the blocks of one launch publish values for one another (grid.cuh).
+struct TileState {
+  uint64_t* launch;  // the number of the launch, and in the next word how many readers have released it
   uint64_t* words;   // whatever earlier launches left
 };
 
@@ -26,11 +26,11 @@ class Context {
   // Garbage, 256-byte aligned, given back in stream order when the call returns.
   virtual void* workspace(size_t bytes) = 0;
 
-  // `count` counters that are 0, and that every kernel leaves at 0. Right under graph capture, and with several streams.
+  // `count` counters that are 0, and that every kernel leaves at 0. Valid under graph capture and with several streams.
   unsigned* tickets(int64_t count);
 
-  // A board of `words` words, in the same sense.
-  Board board(int64_t words);
+  // A tile state of `words` words, valid in the same cases.
+  TileState tile_state(int64_t words);
 
   const int device;
   const cudaStream_t stream;
@@ -41,7 +41,8 @@ int multiprocessors(int device);
 int architecture(int device);   // the compute capability, 75 for 7.5
 int shared_memory(int device);  // bytes that a block may have, about as many as a multiprocessor has
 
-// Lets blocks of the kernel have so many dynamic bytes. Never fewer than before: another thread may be about to launch it.
+// Allows blocks of the kernel `bytes` of dynamic shared memory, never fewer than before: another thread may be about to
+// launch it.
 void allow_shared_memory(const void* kernel, size_t bytes);
 
 #if defined(__CUDACC__) || defined(CUDA_ON_CPU)
@@ -49,7 +50,7 @@ template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
             Arguments... arguments) {
 #ifdef __CUDACC__
-  if (shared_bytes > 16 * 1024)  // with its static ones, up to 32 KB, a block has 48 KB unless it asks for more
+  if (shared_bytes > 16 * 1024)  // with its static ones, up to 32 KB, a block has 48 KB unless more is requested
     allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
   check(cudaGetLastError(), "a kernel launch");
@@ -66,7 +67,7 @@ void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, siz
   launch(kernel, dim3{unsigned(blocks)}, dim3{threads}, shared_bytes, stream, arguments...);
 }
 
-// The same in clusters: so many neighbouring blocks run at the same time (cluster.cuh). From 9.0 on.
+// The same in clusters: `cluster` neighbouring blocks run at the same time (cluster.cuh). From 9.0 on.
 template <class... Parameters, class... Arguments>
 void launch_clusters(void (*kernel)(Parameters...), int cluster, int64_t blocks, unsigned threads, size_t shared_bytes,
                      cudaStream_t stream, Arguments... arguments) {

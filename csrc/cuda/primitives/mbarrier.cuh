@@ -1,15 +1,16 @@
-// Barriers in shared memory that count arrivals (from 8.0 on) and bytes (Hopper): who waits needs not arrive, and copies
-// arrive by themselves.
+// Barriers in shared memory that count arrivals (from 8.0 on) and bytes (Hopper): a thread that waits need not arrive,
+// and copies arrive by themselves.
 //
-// Phases are numbered from 0; a phase ends when all of its arrivals and all of its bytes have come. await_phase(barrier, p)
-// returns once a phase of parity p has ended and no later one: of a fresh barrier, the one "before" phase 0 has parity 1.
+// Phases are numbered from 0; a phase ends when all of its arrivals and all of its bytes have come.
+// mbarrier_wait(barrier, p) returns once a phase of parity p has ended and no later one: of a fresh barrier, the one
+// "before" phase 0 has parity 1.
 #pragma once
 #include "shared.cuh"
 
 namespace torch_reductions::cuda {
 
-// By one thread; the others may use it behind a __syncthreads(), the engine of bulk copies behind publish_barriers(), too.
-__device__ __forceinline__ void init_barrier([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned arrivals) {
+// By one thread; the others may use it after a __syncthreads(), the TMA needs fence_mbarrier_init() as well.
+__device__ __forceinline__ void mbarrier_init([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned arrivals) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_init(barrier, arrivals);
 #elif __CUDA_ARCH__ >= 800
@@ -17,15 +18,15 @@ __device__ __forceinline__ void init_barrier([[maybe_unused]] uint64_t* barrier,
 #endif
 }
 
-// Shows the fresh barriers to the engine that copies.
-__device__ __forceinline__ void publish_barriers() {
+// Makes initialised barriers visible to the TMA.
+__device__ __forceinline__ void fence_mbarrier_init() {
 #if defined(HOPPER) && !defined(CUDA_ON_CPU)
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
 
-// What the thread has read and stored before, it has for all who see the phase end.
-__device__ __forceinline__ void arrive([[maybe_unused]] uint64_t* barrier) {
+// The thread's reads and writes before it are complete for all threads that see the phase end.
+__device__ __forceinline__ void mbarrier_arrive([[maybe_unused]] uint64_t* barrier) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_arrive(barrier, 0);
 #elif __CUDA_ARCH__ >= 800
@@ -34,18 +35,19 @@ __device__ __forceinline__ void arrive([[maybe_unused]] uint64_t* barrier) {
 #endif
 }
 
-// Arrives when all copies of async.cuh that this thread has asked for have come; it goes on at once. Who waits sees them,
-// but not what the thread has stored itself.
-__device__ __forceinline__ void arrive_when_copied([[maybe_unused]] uint64_t* barrier) {
+// Arrives when all copies of async.cuh that this thread has issued are complete; the thread continues at once. A thread
+// that waits sees the copies, but not this thread's own stores.
+__device__ __forceinline__ void cp_async_mbarrier_arrive([[maybe_unused]] uint64_t* barrier) {
 #ifdef CUDA_ON_CPU
-  emulator::mbarrier_arrive_when_copied(barrier);
+  emulator::cp_async_mbarrier_arrive(barrier);
 #elif __CUDA_ARCH__ >= 800
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
 #endif
 }
 
-// Arrives (elsewhere: arrive_at, cluster.cuh), and makes the phase wait for so many bytes more.
-__device__ __forceinline__ void arrive_and_expect([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned bytes) {
+// Arrives (in another block: mbarrier_arrive_remote, cluster.cuh), and makes the phase wait for `bytes` more bytes.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx([[maybe_unused]] uint64_t* barrier,
+                                                          [[maybe_unused]] unsigned bytes) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_arrive(barrier, bytes);
 #elif defined(HOPPER)
@@ -54,7 +56,7 @@ __device__ __forceinline__ void arrive_and_expect([[maybe_unused]] uint64_t* bar
 #endif
 }
 
-__device__ __forceinline__ void await_phase([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned parity) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_wait(barrier, parity);
 #elif __CUDA_ARCH__ >= 800

@@ -45,7 +45,7 @@ __device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[ma
 #endif
 }
 
-// The same, where every lane's are there.
+// The same where the bytes of all lanes are valid.
 __device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[maybe_unused]] uint64_t policy) {
 #ifdef CUDA_ON_CPU
   const uint4 w = *static_cast<const uint4*>(p);
@@ -60,9 +60,9 @@ __device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[ma
 #undef LOAD_POLICY
 #undef WHOLE_POLICY
 
-// Values that one access moves.
+// A vector that one access loads or stores.
 template <class T, int N>
-struct alignas(sizeof(T) * N) Together {
+struct alignas(sizeof(T) * N) AlignedVector {
   T element[N];
 };
 
@@ -122,7 +122,7 @@ __device__ __forceinline__ uint16_t float_to_half(float value) {
   return bits;
 }
 
-// Two values as the lower and the upper half of a word; what a NaN becomes is not said.
+// Two values as the lower and the upper half of a word; unspecified for NaN.
 __device__ __forceinline__ uint32_t bfloat16_pair(float lower, float upper) {
 #if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800
   uint32_t pair;

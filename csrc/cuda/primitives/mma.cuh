@@ -1,7 +1,8 @@
-// Tensor cores: one instruction of a warp each, whose operands are fragments, dealt to the lanes as the PTX manual says.
+// Tensor cores: warp-level instructions whose operands are fragments, distributed over the lanes as the PTX manual
+// says.
 //
-// A fragment of 16-bit elements or bytes is read by load_matrices: a matrix is 8 rows of 16 bytes. Before 8.0, where
-// only the host's check stands against a call, the products compile to nothing.
+// A fragment of 16-bit elements or bytes is read by ldmatrix: a matrix is 8 rows of 16 bytes. Before 8.0, where the
+// host's check prevents any call, the products compile to nothing.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -13,7 +14,7 @@ namespace torch_reductions::cuda {
 // N matrices of shared memory: lanes 8 i ... 8 i + 7 hold the addresses of matrix i's rows. A lane receives two 16-bit
 // elements of each: of row lane / 4 at 2 (lane % 4), or of the transposed matrix.
 template <bool Transposed, int N>
-__device__ __forceinline__ void load_matrices(uint32_t (&words)[N], const void* row) {
+__device__ __forceinline__ void ldmatrix(uint32_t (&words)[N], const void* row) {
   static_assert(N == 2 || N == 4);
 #ifdef CUDA_ON_CPU
   emulator::ldmatrix<Transposed>(words, row);
@@ -42,9 +43,10 @@ __device__ __forceinline__ void load_matrices(uint32_t (&words)[N], const void* 
 #endif
 }
 
-// c += a b, of 16 x 8: a is [16, 16], b is [16, 8], of float16 or bfloat16. On 9.0 what csrc/common/tensor_step.h computes.
+// c += a b, of 16 x 8: a is [16, 16], b is [16, 8], of float16 or bfloat16. On 9.0 what csrc/common/tensor_step.h
+// computes.
 template <class T>
-__device__ __forceinline__ void multiply_tile(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+__device__ __forceinline__ void mma_sync(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
 #ifdef CUDA_ON_CPU
   emulator::mma_16x8x16<T>(c, a, b);
@@ -64,7 +66,7 @@ __device__ __forceinline__ void multiply_tile(float (&c)[4], const uint32_t (&a)
 
 // The same of bytes, signed or not: a is [16, 32], b is [32, 8]. The sums wrap.
 template <class T>
-__device__ __forceinline__ void multiply_tile(uint32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+__device__ __forceinline__ void mma_sync(uint32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   static_assert(std::is_integral_v<T> && sizeof(T) == 1);
 #ifdef CUDA_ON_CPU
   emulator::mma_16x8x32<T>(c, a, b);
@@ -82,11 +84,11 @@ __device__ __forceinline__ void multiply_tile(uint32_t (&c)[4], const uint32_t (
 #endif
 }
 
-// The same of float64, from 9.0 on: there a chain of fused multiply-adds, k ascending. c is [16, 8], a [16, 8], b [8, 8]:
-// element i of a is (lane / 4 + 8 (i % 2), lane % 4 + 4 (i / 2)), of b (lane % 4 + 4 i, lane / 4), of c
-// (lane / 4 + 8 (i / 2), 2 (lane % 4) + i % 2).
-__device__ __forceinline__ void multiply_tile([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[4],
-                                              [[maybe_unused]] const double (&b)[2]) {
+// The same of float64, from 9.0 on: there a chain of fused multiply-adds, k ascending. c is [16, 8], a [16, 8], b [8,
+// 8]: element i of a is (lane / 4 + 8 (i % 2), lane % 4 + 4 (i / 2)), of b (lane % 4 + 4 i, lane / 4), of c (lane / 4 +
+// 8 (i / 2), 2 (lane % 4) + i % 2).
+__device__ __forceinline__ void mma_sync([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[4],
+                                         [[maybe_unused]] const double (&b)[2]) {
 #ifdef CUDA_ON_CPU
   emulator::mma_16x8x8(c, a, b);
 #elif __CUDA_ARCH__ >= 900
@@ -96,9 +98,9 @@ __device__ __forceinline__ void multiply_tile([[maybe_unused]] double (&c)[4], [
 #endif
 }
 
-// Twice as deep: a is [16, 16], b [16, 8], dealt out in the same way.
-__device__ __forceinline__ void multiply_tile([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[8],
-                                              [[maybe_unused]] const double (&b)[4]) {
+// Twice as deep: a is [16, 16], b [16, 8], distributed in the same way.
+__device__ __forceinline__ void mma_sync([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[8],
+                                         [[maybe_unused]] const double (&b)[4]) {
 #ifdef CUDA_ON_CPU
   emulator::mma_16x8x16(c, a, b);
 #elif __CUDA_ARCH__ >= 900

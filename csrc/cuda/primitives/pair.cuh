@@ -1,4 +1,4 @@
-// Two neighbouring lines as one: elements and values in pairs, whose halves never meet.
+// Two neighbouring lines as one: elements and values in pairs, whose halves are never combined.
 #pragma once
 #include <type_traits>
 
@@ -11,7 +11,7 @@ struct alignas(2 * sizeof(A)) Pair {
   A first, second;
 };
 
-// Each half with its own like: the bits of either line alone.
+// Combines first with first and second with second: the bits are those of each line alone.
 template <template <class> class Op, class A>
 struct InPairs {
   using Value = Pair<A>;

@@ -1,14 +1,16 @@
-// Is this Hopper's code, and the addresses that its engines know shared memory by.
+// Dynamic shared memory, the addresses that Hopper's engines know shared memory by, and whether this is Hopper's code.
 #pragma once
 #include <cstdint>
 
-// Set where wgmma and its kin compile: of the GPU's code, that for 9.0a alone. Elsewhere their functions are empty, and so is
-// a kernel that is made of them.
+// Defined where wgmma and the other instructions of Hopper compile: in device code for 9.0a only. Elsewhere their
+// wrappers are empty, and so is a kernel made of them.
 #if defined(CUDA_ON_CPU) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define HOPPER 1
 #endif
 
 namespace torch_reductions::cuda {
+
+extern __shared__ uint4 memory[];  // the block's dynamic shared memory: its size is the launch's
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
 #ifdef CUDA_ON_CPU

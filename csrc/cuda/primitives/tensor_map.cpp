@@ -9,7 +9,7 @@ namespace {
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-// The driver's function, asked for at run time: the library is not linked with the driver, which may not be there.
+// The driver's function, looked up at run time: the library is not linked with the driver, which may not be there.
 Encode find_encode() {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
@@ -34,7 +34,7 @@ CUtensorMapDataType map_type(Dtype dtype) {
 
 }  // namespace
 
-CUtensorMap map_of(const Rows& rows, Dtype dtype, int tile_rows) {
+CUtensorMap map_of(const MatrixBatch& rows, Dtype dtype, int tile_rows) {
   static const Encode encode = find_encode();
   const cuuint64_t size = cuuint64_t(size_of(dtype));
   const cuuint64_t sizes[] = {cuuint64_t(rows.columns), cuuint64_t(rows.rows), cuuint64_t(rows.outer)};

@@ -1,4 +1,4 @@
-// What one thread does: elements out of loaded words, and balanced trees over registers.
+// What one thread does: extracting elements from loaded words, and balanced trees over registers.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -13,9 +13,10 @@ namespace torch_reductions::cuda {
 
 __host__ __device__ constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
 
-// The pointer as one value: or the compiler would add each constant to what blocks share of it, and then the rest.
+// The pointer, opaque to the compiler: otherwise it would add each constant to the part that is uniform in a block, and
+// the rest to each sum.
 template <class T>
-__device__ __forceinline__ T* as_one(T* p) {
+__device__ __forceinline__ T* opaque(T* p) {
 #ifndef CUDA_ON_CPU
   asm volatile("" : "+l"(p));
 #endif
@@ -23,7 +24,7 @@ __device__ __forceinline__ T* as_one(T* p) {
 }
 
 // The same of a number.
-__device__ __forceinline__ int as_one(int n) {
+__device__ __forceinline__ int opaque(int n) {
 #ifndef CUDA_ON_CPU
   asm volatile("" : "+r"(n));
 #endif
@@ -39,11 +40,12 @@ __device__ __forceinline__ int highest_bit(uint64_t n) {
 #endif
 }
 
-// f(0) ... f(N - 1), each with a constant: unrolled before anything is placed, so arrays that it indexes stay in registers.
+// f(0) ... f(N - 1), each called with a compile-time constant: unrolled before registers are allocated, so that arrays
+// indexed by it stay in registers.
 template <int N, class F>
-__device__ __forceinline__ void each(F f) {
+__device__ __forceinline__ void static_for(F f) {
   if constexpr (N > 0) {
-    each<N - 1>(f);
+    static_for<N - 1>(f);
     f(std::integral_constant<int, N - 1>{});
   }
 }
@@ -55,9 +57,9 @@ __device__ __forceinline__ typename Op::Value tree(const typename Op::Value* x) 
   else return Op::combine(tree<Op, N / 2>(x), tree<Op, N / 2>(x + N / 2));
 }
 
-// The binary counter, of V columns at once: value number n arrives, merges with the waiting ones while the bit is set, then
-// waits; after n values wait[k] holds digit k of n wherever bit k is set. Recursion, because a loop with a break would put
-// wait[] into local memory.
+// The binary counter, of V columns at once: value number n arrives, merges with the waiting ones while the bit is set,
+// then waits; after n values wait[k] holds digit k of n wherever bit k is set. Recursion, because a loop with a break
+// would put wait[] into local memory.
 template <class Op, int V, int Levels, int Level = 0>
 __device__ __forceinline__ void push(typename Op::Value (&wait)[Levels][V], typename Op::Value (&v)[V], int n) {
   if constexpr (Level < Levels) {
@@ -92,7 +94,8 @@ __device__ __forceinline__ Native<T> element(const uint32_t* words, int i) {
   else return T(words[i / 4] >> 8 * (i & 3));
 }
 
-// words[0 .. 3] = the 16 bytes that begin `bytes` < 16 into the 32 bytes of words. Sub: are elements smaller than a word?
+// words[0 .. 3] = the 16 bytes that begin `bytes` < 16 into the 32 bytes of words. Sub: are elements smaller than a
+// word?
 template <bool Sub>
 __device__ __forceinline__ void realign(uint32_t (&words)[8], int bytes) {
 #pragma unroll

@@ -1,9 +1,9 @@
 // What 32 lanes do together: trees and digits by xor steps.
 //
 // DIGITS. Fold(n) is one value for each set bit of n (digit k is a block of 2^k elements) and a left fold of them from
-// the highest down. Digits, never a partial fold, are what a piece of work hands on. In an xor step the lane at position
-// n, the first one past the end, receives at step k just the block that is digit k, where bit k of n is set: one
-// primitive serves lanes, warps, tiles and chunks.
+// the highest down. A piece of work passes on digits, never a partial fold. In an xor step the lane at position n, the
+// first one past the end, receives at step k just the block that is digit k, where bit k of n is set: one primitive
+// serves lanes, warps, tiles and chunks.
 #pragma once
 #include "thread.cuh"
 
@@ -57,7 +57,7 @@ __device__ __forceinline__ typename Op::Value xor_step(typename Op::Value v, int
   return join<Op>(lane >> bit & 1, v, shuffle_xor(v, 1 << bit));
 }
 
-// Reduce-scatter: N of the values a lane become N / 2; then lane bit `bit` is the lowest bit of the values' index.
+// Reduce-scatter: N values per lane become N / 2; then lane bit `bit` is the lowest bit of the values' index.
 template <class Op, int N, int G>
 __device__ __forceinline__ void exchange_halves(typename Op::Value (&q)[G], int bit, int lane) {
   const bool upper = lane >> bit & 1;
@@ -92,7 +92,7 @@ __device__ __forceinline__ typename Op::Value unit_total(const typename Op::Valu
   return v;
 }
 
-// The digits of m values held one a lane, bits 0 ... Steps - 1: right in the lanes that equal m modulo 2^Steps.
+// The digits of m values held one per lane, bits 0 ... Steps - 1: valid in the lanes that equal m modulo 2^Steps.
 // Returns the block of all 2^Steps lanes.
 template <class Op, int Steps>
 __device__ __forceinline__ typename Op::Value lane_digits(typename Op::Value v, int m,

@@ -1,10 +1,11 @@
-// The tensor cores of Hopper: four warps together multiply tiles in shared memory into sums in their registers, and go on
-// while it is done.
+// The tensor cores of Hopper: four warps together multiply tiles in shared memory, accumulate in their registers, and
+// continue meanwhile.
 //
-// d += a b with a of 64 rows, b of N columns and a step of 32 bytes of k: 16 elements of 2 bytes or 32 of 1. Thread t of the
-// 128 holds of row t / 32 * 16 + t % 32 / 4, and of the row 8 below, the columns 8 j + t % 4 * 2 and the one behind it: in
-// d[4 j] and d[4 j + 1], and d[4 j + 2] and d[4 j + 3]. They are the bits of a float, or an integer: as floats the compiler
-// would move them from register to register where their bits are asked for, and the cores would have to wait for that.
+// d += a b with a of 64 rows, b of N columns and a step of 32 bytes of k: 16 elements of 2 bytes or 32 of 1. Thread t
+// of the 128 holds of row t / 32 * 16 + t % 32 / 4, and of the row 8 below, the columns 8 j + t % 4 * 2 and the one
+// behind it: in d[4 j] and d[4 j + 1], and d[4 j + 2] and d[4 j + 3]. They are the bits of a float, or an integer: as
+// floats the compiler would move them between registers where their bits are needed, and the tensor cores would have to
+// wait for that.
 #pragma once
 #include <type_traits>
 
@@ -13,66 +14,67 @@
 
 namespace torch_reductions::cuda {
 
-// What runs along the rows of a tile (tensor_map.h): k, or the m of a or the n of b. Bytes and words come along k only.
-enum class Along { k, mn };
+// The major dim of a tile, which runs along its rows (tensor_map.h): k, or the m of a or the n of b. Types of 1 and 4
+// bytes are K-major only.
+enum class Major { k, mn };
 
-// A tile where wgmma may read it: rows of 128 bytes, permuted as tensor_map.h says. Along::k: one row for each row of a, or
-// column of b. Along::mn: one row for each k, of 64 elements of m or n; the next 64 lie `next` bytes further.
-__device__ __forceinline__ uint64_t tile_descriptor(const void* tile, Along along, unsigned next) {
+// A tile where wgmma may read it: rows of 128 bytes, permuted as tensor_map.h says. Major::k: one row for each row of
+// a, or column of b. Major::mn: one row for each k, of 64 elements of m or n; the next 64 lie `next` bytes further.
+__device__ __forceinline__ uint64_t smem_descriptor(const void* tile, Major major, unsigned next) {
   constexpr uint64_t kEightRows = 8 * 128, kPermuted = uint64_t(1) << 62;
   constexpr uint32_t kAddress = (1 << 18) - 1;                 // above it stands which block of a cluster this is
-  const uint64_t leading = along == Along::k ? 1 : next >> 4;  // of no meaning along k
+  const uint64_t leading = major == Major::k ? 1 : next >> 4;  // of no meaning along k
   return kPermuted | kEightRows >> 4 << 32 | leading << 16 | (shared_address(tile) & kAddress) >> 4;
 }
 
 // Added to a descriptor: the next step of k.
-template <Along along>
-inline constexpr uint64_t kNextStep = (along == Along::k ? 32 : 16 * 128) >> 4;
+template <Major major>
+inline constexpr uint64_t kNextStep = (major == Major::k ? 32 : 16 * 128) >> 4;
 
-// Before the first wgmma, and before each that finds sums which other instructions have written.
-__device__ __forceinline__ void fence_sums() {
+// Before the first wgmma, and before each whose accumulators other instructions have written.
+__device__ __forceinline__ void warpgroup_arrive() {
 #if defined(HOPPER) && !defined(CUDA_ON_CPU)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #endif
 }
 
-// Closes a group: the products asked for since the last one.
-__device__ __forceinline__ void commit_products() {
+// Closes a group: the products issued since the last one.
+__device__ __forceinline__ void warpgroup_commit() {
 #ifdef CUDA_ON_CPU
-  emulator::commit_products();
+  emulator::warpgroup_commit();
 #elif defined(HOPPER)
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
 
-// Waits until at most `Pending` groups are on their way: what the others read may be written again.
+// Waits until at most `Pending` groups are in flight: the tiles that the others read may be overwritten.
 template <int Pending>
-__device__ __forceinline__ void await_products() {
+__device__ __forceinline__ void warpgroup_wait() {
 #ifdef CUDA_ON_CPU
-  emulator::await_products(Pending);
+  emulator::warpgroup_wait(Pending);
 #elif defined(HOPPER)
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 #endif
 }
 
-// Behind await_products<0>(): from here on the compiler may use the sums, and not before.
+// After warpgroup_wait<0>(): the compiler may use the accumulators from here on, and not before.
 template <int Count>
-__device__ __forceinline__ void take_sums([[maybe_unused]] uint32_t (&d)[Count]) {
+__device__ __forceinline__ void fence_operand([[maybe_unused]] uint32_t (&d)[Count]) {
 #ifndef CUDA_ON_CPU
 #pragma unroll
   for (int i = 0; i < Count; i++) asm volatile("" : "+r"(d[i])::"memory");
 #endif
 }
 
-// How many registers a thread of this warpgroup needs from now on: some give what others take.
+// Sets how many registers a thread of this warpgroup has from now on: some warpgroups release what others acquire.
 template <int Registers>
-__device__ __forceinline__ void give_registers() {
+__device__ __forceinline__ void setmaxnreg_dec() {
 #if defined(HOPPER) && !defined(CUDA_ON_CPU)
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 #endif
 }
 template <int Registers>
-__device__ __forceinline__ void take_registers() {
+__device__ __forceinline__ void setmaxnreg_inc() {
 #if defined(HOPPER) && !defined(CUDA_ON_CPU)
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 #endif
@@ -92,13 +94,13 @@ __device__ __forceinline__ void take_registers() {
 #define SUMS_64 SUMS_32, SUMS_16(32), SUMS_16(48)
 #define SUMS_128 SUMS_64, SUMS_16(64), SUMS_16(80), SUMS_16(96), SUMS_16(112)
 
-// Operands behind the sums: the descriptors, whether to add to the sums or to zeros, and of 2-byte types the factors' signs
-// (1: as they are) and what runs along their rows.
-#define HALF_WGMMA(shape, types, names, sums, a_, b_, add_, along_a, along_b)                                       \
+// Operands behind the sums: the descriptors, whether to add to the sums or to zeros, and of 2-byte types the factors'
+// signs (1: as they are) and what runs along their rows.
+#define HALF_WGMMA(shape, types, names, sums, a_, b_, add_, major_a, major_b)                                       \
   asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types \
-               " " names ", " a_ ", " b_ ", add, 1, 1, " along_a ", " along_b ";\n\t}"                              \
+               " " names ", " a_ ", " b_ ", add, 1, 1, " major_a ", " major_b ";\n\t}"                              \
                : sums                                                                                               \
-               : "l"(a), "l"(b), "r"(int(add)), "n"(int(along_a_)), "n"(int(along_b_)))
+               : "l"(a), "l"(b), "r"(int(add)), "n"(int(major_a_)), "n"(int(major_b_)))
 #define BYTE_WGMMA(shape, types, names, sums, a_, b_, add_)                                                         \
   asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types \
                " " names ", " a_ ", " b_ ", add;\n\t}"                                                              \
@@ -106,13 +108,13 @@ __device__ __forceinline__ void take_registers() {
                : "l"(a), "l"(b), "r"(int(add)))
 
 // d = a b, or d += a b. T is the type of both factors. All four warps come together.
-template <class T, Along along_a_, Along along_b_, int Count>
-__device__ __forceinline__ void multiply_async([[maybe_unused]] uint32_t (&d)[Count], [[maybe_unused]] uint64_t a,
-                                               [[maybe_unused]] uint64_t b, [[maybe_unused]] bool add) {
+template <class T, Major major_a_, Major major_b_, int Count>
+__device__ __forceinline__ void wgmma([[maybe_unused]] uint32_t (&d)[Count], [[maybe_unused]] uint64_t a,
+                                      [[maybe_unused]] uint64_t b, [[maybe_unused]] bool add) {
   static_assert(Count == 32 || Count == 64 || Count == 128, "64, 128 or 256 columns");
-  static_assert(sizeof(T) == 2 || (along_a_ == Along::k && along_b_ == Along::k));
+  static_assert(sizeof(T) == 2 || (major_a_ == Major::k && major_b_ == Major::k));
 #ifdef CUDA_ON_CPU
-  emulator::multiply_async<T>(d, a, b, add, along_a_ == Along::mn, along_b_ == Along::mn);
+  emulator::wgmma<T>(d, a, b, add, major_a_ == Major::mn, major_b_ == Major::mn);
 #elif defined(HOPPER)
   if constexpr (std::is_same_v<T, BFloat16>) {
     if constexpr (Count == 32)

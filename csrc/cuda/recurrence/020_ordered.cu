@@ -1,6 +1,6 @@
-// Changes: a scan of pairs: an element is the step h -> g h + t, and two steps are one, so that a tree joins them; what the
-//          position alone decides (docs/order.md).
-// Costs:   six operations an element instead of two; a few words a tile that other blocks read.
+// Changes: a scan of pairs: an element is the step h -> g h + t, and two steps are one, so that a tree joins them; what
+//          the position alone decides (docs/order.md).
+// Costs:   six operations per element instead of two; a few words per tile that other blocks read.
 // Gains:   the same bits alone and in a batch, as a row and as a column, on every GPU and on the CPU; one launch, which
 //          reads and writes each element once; gates and tokens of any strides without a copy.
 // Order:   Fold(i + 1): the left fold of the blocks of the position's binary digits; the initial state is applied last.
@@ -12,11 +12,11 @@
 #include "ordered/families.h"
 #include "segmented/families.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
 
 void ordered(const RecurrenceArgs& args, Context& context) {
   if (args.segments.offsets != nullptr) recur_packed_linear(args, context);
   else recur_linear(args, context);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

@@ -3,16 +3,15 @@
 
 #include "../../common/launchers.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
 namespace {
 
 constexpr Launcher<RecurrenceArgs, Context> kLaunchers[] = {{20, ordered}};
 static_assert(match(kRecurrenceLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
+}  // namespace torch_reductions::cuda::recurrence
 
-bool recurrence(int64_t variant, const RecurrenceArgs& args, Context& context) {
-  return run(kLaunchers, variant == 0 ? kRecurrenceAuto : variant, args, context);
+bool torch_reductions::cuda::ladder::recurrence(int64_t variant, const RecurrenceArgs& args, Context& context) {
+  return run(recurrence::kLaunchers, variant == 0 ? kRecurrenceAuto : variant, args, context);
 }
-
-}  // namespace torch_reductions::cuda

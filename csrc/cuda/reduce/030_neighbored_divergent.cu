@@ -7,7 +7,7 @@
 // See:     Cheng, Grossman, McKercher, Professional CUDA C Programming (2014), chapter 3, "Avoiding Branch Divergence".
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class A>
@@ -27,10 +27,10 @@ __global__ void neighbored_divergent_kernel(A* rows, A* partials, int64_t length
 }  // namespace
 
 void neighbored_divergent(const ReduceArgs& args, Context& context) {
-  reduce_in_place(args, context, Cut{}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+  reduce_in_place(args, context, LaunchConfig{}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
     launch(neighbored_divergent_kernel<Op, A>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

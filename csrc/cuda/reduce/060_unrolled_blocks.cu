@@ -1,12 +1,12 @@
 // Changes: a block reduces kEach blocks of data (2, 4 or 8): each thread first adds kEach elements in registers.
-// Costs:   fewer blocks, so a short input no longer fills the device; more registers a thread.
-// Gains:   kEach independent loads in flight a thread, and most of the work is done before the first barrier.
+// Costs:   fewer blocks, so a short input no longer fills the device; more registers per thread.
+// Gains:   kEach independent loads in flight per thread, and most of the work is done before the first barrier.
 // Order:   kEach elements that lie a block apart from left to right, then halves; then the same over the partials.
 // Needs:   compute capability 7.5.
 // See:     Cheng, Grossman, McKercher, Professional CUDA C Programming (2014), chapter 3, "Unrolling Loops".
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class A, int kEach>
@@ -38,7 +38,7 @@ __global__ void unrolled_blocks_kernel(A* rows, A* partials, int64_t length, uns
 
 template <int kEach>
 void unrolled_blocks(const ReduceArgs& args, Context& context) {
-  reduce_in_place(args, context, Cut{.each = kEach}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+  reduce_in_place(args, context, LaunchConfig{.each = kEach}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
     launch(unrolled_blocks_kernel<Op, A, kEach>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
@@ -50,4 +50,4 @@ void unrolled_blocks_2(const ReduceArgs& args, Context& context) { unrolled_bloc
 void unrolled_blocks_4(const ReduceArgs& args, Context& context) { unrolled_blocks<4>(args, context); }
 void unrolled_blocks_8(const ReduceArgs& args, Context& context) { unrolled_blocks<8>(args, context); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -6,7 +6,7 @@
 // See:     Cheng, Grossman, McKercher, Professional CUDA C Programming (2014), chapter 3, "Unrolling Loops".
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 constexpr int kEach = 8;
@@ -49,10 +49,10 @@ __global__ void unrolled_last_warp_kernel(A* rows, A* partials, int64_t length, 
 }  // namespace
 
 void unrolled_last_warp(const ReduceArgs& args, Context& context) {
-  reduce_in_place(args, context, Cut{.each = kEach}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+  reduce_in_place(args, context, LaunchConfig{.each = kEach}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
     launch(unrolled_last_warp_kernel<Op, A>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -6,7 +6,7 @@
 // See:     Cheng, Grossman, McKercher, Professional CUDA C Programming (2014), chapter 3, "Unrolling Loops".
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 constexpr int kEach = 8;
@@ -50,10 +50,11 @@ __global__ void unrolled_complete_kernel(A* rows, A* partials, int64_t length, u
 }  // namespace
 
 void unrolled_complete(const ReduceArgs& args, Context& context) {
-  reduce_in_place(args, context, Cut{.each = kEach, .growth = 8}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
-    auto* kernel = pass.threads == 64 ? unrolled_complete_kernel<Op, A, 64> : unrolled_complete_kernel<Op, A, 512>;
-    launch(kernel, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials, pass.length, pass.parts);
-  });
+  reduce_in_place(
+      args, context, LaunchConfig{.each = kEach, .growth = 8}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+        auto* kernel = pass.threads == 64 ? unrolled_complete_kernel<Op, A, 64> : unrolled_complete_kernel<Op, A, 512>;
+        launch(kernel, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials, pass.length, pass.parts);
+      });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

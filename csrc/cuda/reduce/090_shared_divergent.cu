@@ -3,11 +3,11 @@
 // Gains:   global memory is read once and only the partials are written; the input needs no copy, and padding the part
 //          with the identity needs no comparison with its size in the loop.
 // Order:   tree of the block size: neighbours, then neighbouring pairs; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 1, interleaved addressing.
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class T, class A = typename Op::Value>
@@ -31,10 +31,10 @@ __global__ void shared_divergent_kernel(const T* rows, A* partials, int64_t leng
 }  // namespace
 
 void shared_divergent(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, Cut{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+  reduce_in_passes(args, context, LaunchConfig{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(shared_divergent_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

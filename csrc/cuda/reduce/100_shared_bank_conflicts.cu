@@ -2,11 +2,11 @@
 // Costs:   the threads of a warp address shared memory with strides 2, 4, 8 ...: they meet in the same banks and queue.
 // Gains:   no remainder to compute; whole warps work or have nothing to do.
 // Order:   tree of the block size: neighbours, then neighbouring pairs; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 2, bank conflicts.
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class T, class A = typename Op::Value>
@@ -31,10 +31,10 @@ __global__ void shared_bank_conflicts_kernel(const T* rows, A* partials, int64_t
 }  // namespace
 
 void shared_bank_conflicts(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, Cut{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+  reduce_in_passes(args, context, LaunchConfig{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(shared_bank_conflicts_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

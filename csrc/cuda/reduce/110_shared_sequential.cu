@@ -2,11 +2,11 @@
 // Costs:   half of the block's threads load one element and then do nothing but wait.
 // Gains:   neighbouring threads address neighbouring words of shared memory: no bank conflict.
 // Order:   halves of the block: element i with element i + half, and so on; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 3, sequential addressing.
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class T, class A = typename Op::Value>
@@ -30,10 +30,10 @@ __global__ void shared_sequential_kernel(const T* rows, A* partials, int64_t len
 }  // namespace
 
 void shared_sequential(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, Cut{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+  reduce_in_passes(args, context, LaunchConfig{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(shared_sequential_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

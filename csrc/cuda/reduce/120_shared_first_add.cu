@@ -1,12 +1,12 @@
 // Changes: a block reduces two blocks of data: each thread adds two elements while it loads.
 // Costs:   the loop over the strides still runs with a barrier for the last warp's steps.
-// Gains:   half as many blocks, and all threads do at least one addition; two loads in flight a thread.
+// Gains:   half as many blocks, and all threads do at least one addition; two loads in flight per thread.
 // Order:   2 elements that lie a block apart, then halves of the block; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 4, first add during load.
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class T, class A = typename Op::Value>
@@ -32,10 +32,10 @@ __global__ void shared_first_add_kernel(const T* rows, A* partials, int64_t leng
 }  // namespace
 
 void shared_first_add(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, Cut{.each = 2}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+  reduce_in_passes(args, context, LaunchConfig{.each = 2}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(shared_first_add_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -2,11 +2,11 @@
 // Costs:   one kernel for each block size: two sizes here, 64 for short rows and 512.
 // Gains:   six barriers of the whole block less; no loop counter, and the strides are constants in the addresses.
 // Order:   2 elements that lie a block apart, then halves of the block; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory a block.
+// Needs:   compute capability 7.5, 4 KB of shared memory per block.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reductions 5 and 6, unrolled.
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 template <class Op, class T, int kThreads, class A = typename Op::Value>
@@ -41,10 +41,11 @@ __global__ void shared_last_warp_kernel(const T* rows, A* partials, int64_t leng
 }  // namespace
 
 void shared_last_warp(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, Cut{.each = 2, .growth = 8}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
-    auto* kernel = pass.threads == 64 ? shared_last_warp_kernel<Op, T, 64> : shared_last_warp_kernel<Op, T, 512>;
-    launch(kernel, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials, pass.length, pass.parts);
-  });
+  reduce_in_passes(
+      args, context, LaunchConfig{.each = 2, .growth = 8}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+        auto* kernel = pass.threads == 64 ? shared_last_warp_kernel<Op, T, 64> : shared_last_warp_kernel<Op, T, 512>;
+        launch(kernel, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials, pass.length, pass.parts);
+      });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

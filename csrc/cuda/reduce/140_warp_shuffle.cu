@@ -1,13 +1,13 @@
-// Changes: a thread folds all it meets on a grid-stride walk, in a register; warps then fold by shuffles, and shared
-//          memory only carries one value a warp.
+// Changes: a thread folds its elements of a grid-stride loop in a register; warps then fold by shuffles, and shared
+//          memory only carries one value per warp.
 // Costs:   still one launch for each pass; the partials go through global memory between them.
-// Gains:   a fixed number of blocks, so two passes serve any length; one barrier a block instead of one a step.
+// Gains:   a fixed number of blocks, so two passes serve any length; one barrier per block instead of one per step.
 // Order:   grid stride from left to right, then halves of the warp, then halves over the warps; the same over partials.
-// Needs:   compute capability 7.5, 128 bytes of shared memory a block.
+// Needs:   compute capability 7.5, 128 bytes of shared memory per block.
 // See:     Luitjens, Faster Parallel Reductions on Kepler (NVIDIA technical blog, 2014).
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 // Lane 0 gets the fold of the warp.
@@ -49,11 +49,11 @@ __global__ void warp_shuffle_kernel(const T* rows, A* partials, int64_t length, 
 }  // namespace
 
 void warp_shuffle(const ReduceArgs& args, Context& context) {
-  const Cut cut{.each = 8, .max_parts = 1024};
-  reduce_in_passes(args, context, cut, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+  const LaunchConfig config{.each = 8, .max_parts = 1024};
+  reduce_in_passes(args, context, config, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(warp_shuffle_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

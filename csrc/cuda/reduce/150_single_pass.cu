@@ -1,12 +1,12 @@
 // Changes: each block draws a ticket after writing its partial; the one that draws a row's last folds its partials.
-// Costs:   a fence and an atomic a block, and counters that must be zero: they wrap around to zero by themselves.
-// Gains:   one launch for any length; nothing waits for a kernel to end but the last block.
+// Costs:   a fence and an atomic per block, and counters that must be zero: they wrap around to zero by themselves.
+// Gains:   one launch for any length; no kernel waits for another to end, only the last block for the others.
 // Order:   grid stride from left to right, then halves of the warp, then halves over the warps; the same over partials.
-// Needs:   compute capability 7.5, 128 bytes of shared memory a block.
+// Needs:   compute capability 7.5, 128 bytes of shared memory per block.
 // See:     Wilt, The CUDA Handbook (2013), chapter 12, "Single-Pass Reduction".
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 // Lane 0 gets the fold of the warp.
@@ -44,7 +44,7 @@ __device__ bool draw_last_ticket(A* partial, A value, unsigned* ticket, unsigned
 }
 
 template <class Op, class T, class A = typename Op::Value>
-__global__ void single_pass_kernel(const T* rows, A* partials, unsigned* tickets, Output<A> output, int64_t length,
+__global__ void single_pass_kernel(const T* rows, A* partials, unsigned* tickets, RowOutput<A> output, int64_t length,
                                    unsigned parts) {
   const int64_t row = blockIdx.x / parts, part = blockIdx.x % parts;
   const T* data = rows + row * length;
@@ -72,22 +72,22 @@ __global__ void single_pass_kernel(const T* rows, A* partials, unsigned* tickets
 }  // namespace
 
 void single_pass(const ReduceArgs& args, Context& context) {
-  const Cut cut{.each = 8, .max_parts = 1024};
-  with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+  const LaunchConfig config{.each = 8, .max_parts = 1024};
+  with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
     if (args.length == 0) return finish<A>(args, context, nullptr);
 
-    const int64_t parts = cut.parts(args.length), step = kMaxBlocks / parts;
+    const int64_t parts = config.parts(args.length), step = kMaxBlocks / parts;
     A* partials = parts > 1 ? workspace<A>(context, args.outer * parts) : nullptr;
     unsigned* tickets = parts > 1 ? context.tickets(args.outer) : nullptr;
-    // One launch, but for more rows than a grid has blocks.
+    // One launch, except for more rows than a grid has blocks.
     for (int64_t row = 0; row < args.outer; row += step) {
       const T* rows = static_cast<const T*>(args.input) + row * args.length;
       const int64_t blocks = min(step, args.outer - row) * parts;
-      launch(single_pass_kernel<Op, T>, unsigned(blocks), cut.threads(args.length), 0, context.stream, rows,
+      launch(single_pass_kernel<Op, T>, unsigned(blocks), config.threads(args.length), 0, context.stream, rows,
              partials + row * parts, tickets + row, output_of<A>(args, row), args.length, parts);
     }
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -1,10 +1,10 @@
 // Changes: the library that NVIDIA tunes for each architecture, called as a user would: the ruler for the rungs above.
-// Costs:   two launches and a workspace; seconds of compilation a type, so only sum and amax.
+// Costs:   two launches and a workspace; seconds of compilation per type, so only sum and amax.
 // Gains:   vector loads, several loads in flight and block sizes chosen for the type and the device.
 // Order:   CUB's own: it depends on the device and on CUB's version.
 // Needs:   compute capability 7.5.
 // Local:   DeviceSegmentedReduceKernel (8 bytes): CUB bounds its registers, and int64 amax spills a pair.
-// See:     NVIDIA CCCL, cub::DeviceReduce (one row) and cub::DeviceSegmentedReduce (several: one block a row).
+// See:     NVIDIA CCCL, cub::DeviceReduce (one row) and cub::DeviceSegmentedReduce (several: one block per row).
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
@@ -14,7 +14,7 @@
 
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 // cuda::std::plus is what CUB knows and tunes for; NaN wins in ours, not in cuda::maximum.
@@ -34,7 +34,7 @@ struct RowStart {
 template <class T, class A, class Op>
 void run_cub(const ReduceArgs& args, Context& context, A* output, Op op, A initial) {
   const T* input = static_cast<const T*>(args.input);
-  // CUB's convention: the first call, without memory, says how much it needs.
+  // CUB's convention: the first call, without memory, returns how much it needs.
   const auto run = [&](void* memory, size_t& bytes) {
     if (args.outer == 1) {
       return cub::DeviceReduce::Reduce(memory, bytes, input, output, args.length, op, initial, context.stream);
@@ -77,4 +77,4 @@ void cub_reduce(const ReduceArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -4,14 +4,15 @@
 //          layout [outer, length, inner] without a copy; the speed of the memory.
 // Order:   Fold(length): balanced trees over the blocks of the length's binary digits, folded from left to right.
 // Needs:   7.5 and up.
-// See:     ordered/plan.cuh chooses the kernel; ordered/{rows,short_rows,long_rows,few_columns,columns}.cuh are the kernels.
+// See:     ordered/plan.cuh chooses the kernel; ordered/{rows,short_rows,long_rows,few_columns,columns}.cuh are the
+//          kernels.
 #include "ladder.h"
 #include "ordered/families.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
-// The fold of no elements: 0, 1, or NaN for a mean.
+// The empty value: 0, 1, or NaN for a mean.
 __global__ void fill(void* out, Dtype dtype, int64_t count, Function function) {
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;
@@ -47,4 +48,4 @@ void ordered(const ReduceArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -3,7 +3,7 @@
 
 #include "../../common/launchers.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 namespace {
 
 constexpr Launcher<ReduceArgs, Context> kLaunchers[] = {
@@ -28,9 +28,8 @@ constexpr Launcher<ReduceArgs, Context> kLaunchers[] = {
 static_assert(match(kReduceLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
+}  // namespace torch_reductions::cuda::reduce
 
-bool reduce(int64_t variant, const ReduceArgs& args, Context& context) {
-  return run(kLaunchers, variant == 0 ? kReduceAuto : variant, args, context);
+bool torch_reductions::cuda::ladder::reduce(int64_t variant, const ReduceArgs& args, Context& context) {
+  return run(reduce::kLaunchers, variant == 0 ? kReduceAuto : variant, args, context);
 }
-
-}  // namespace torch_reductions::cuda

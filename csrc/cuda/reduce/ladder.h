@@ -3,7 +3,7 @@
 #include "../../common/args.h"
 #include "../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 void neighbored_divergent(const ReduceArgs& args, Context& context);
 void neighbored_compact(const ReduceArgs& args, Context& context);
@@ -23,7 +23,11 @@ void single_pass(const ReduceArgs& args, Context& context);
 void cub_reduce(const ReduceArgs& args, Context& context);
 void ordered(const ReduceArgs& args, Context& context);
 
+}  // namespace torch_reductions::cuda::reduce
+
+namespace torch_reductions::cuda::ladder {
+
 // Runs the rung of that number, 0 for auto. False where the GPU has none.
 bool reduce(int64_t variant, const ReduceArgs& args, Context& context);
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::ladder

@@ -1,4 +1,5 @@
-// What the textbook's rungs share: how rows are cut into blocks, the passes until one value a row is left, and the end.
+// What the textbook's rungs share: how rows are split over blocks, the passes until one value per row is left, and the
+// final step.
 //
 // The input is [outer, length] in contiguous rows. A pass turns [outer, length] into [outer, parts]: block b reduces
 // part b % parts of row b / parts and writes partials[b]. The next pass takes the partials for its rows.
@@ -8,38 +9,39 @@
 #include "../../common/operators.h"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kMaxThreads = 512;  // four such blocks fit on an SM: some work while others wait at a barrier
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
 
-// body(Tag<T>(), Tag<Op>()) for the types and operators of the textbook's rungs.
+// body(std::type_identity<T>(), std::type_identity<Op>()) for the types and operators of the textbook's rungs.
 template <class Body>
 void with_operator(const ReduceArgs& args, Body body) {
-  auto with_type = [&]<class T>(Tag<T> type) {
+  auto with_type = [&]<class T>(std::type_identity<T> type) {
     using A = Accumulator<T>;
     switch (args.function) {
       case Function::sum:
-      case Function::mean: return body(type, Tag<Sum<A>>());
-      case Function::prod: return body(type, Tag<Prod<A>>());
-      case Function::amax: return body(type, Tag<Max<A>>());
-      case Function::amin: return body(type, Tag<Min<A>>());
+      case Function::mean: return body(type, std::type_identity<Sum<A>>());
+      case Function::prod: return body(type, std::type_identity<Prod<A>>());
+      case Function::amax: return body(type, std::type_identity<Max<A>>());
+      case Function::amin: return body(type, std::type_identity<Min<A>>());
       default: fail("this rung has no argmax and no argmin");
     }
   };
   switch (args.input_dtype) {
-    case Dtype::int32: return with_type(Tag<int32_t>());
-    case Dtype::int64: return with_type(Tag<int64_t>());
-    case Dtype::float32: return with_type(Tag<float>());
-    case Dtype::float64: return with_type(Tag<double>());
+    case Dtype::int32: return with_type(std::type_identity<int32_t>());
+    case Dtype::int64: return with_type(std::type_identity<int64_t>());
+    case Dtype::float32: return with_type(std::type_identity<float>());
+    case Dtype::float64: return with_type(std::type_identity<double>());
     default: fail("this rung takes int32, int64, float32 and float64");
   }
 }
 
-// How a rung cuts a row: `each` elements a thread, in blocks of 64 threads for short rows and up to 512 for long ones.
-struct Cut {
+// How a rung splits a row: `each` elements per thread, in blocks of 64 threads for short rows and up to 512 for long
+// ones.
+struct LaunchConfig {
   int each = 1;
-  int growth = 2;                  // the next block size is so many times the last one
+  int growth = 2;                  // the factor from one block size to the next
   int64_t max_parts = kMaxBlocks;  // a kernel with a grid-stride loop needs no more blocks than fill the device
 
   int threads(int64_t length) const {
@@ -50,9 +52,9 @@ struct Cut {
   int64_t parts(int64_t length) const { return min(ceil_div(length, int64_t(threads(length)) * each), max_parts); }
 };
 
-// Where the results go, and the last step of each.
+// Where the results go, and the final step of each.
 template <class A>
-struct Output {
+struct RowOutput {
   void* data;
   Dtype dtype;
   A divisor;  // the length for a mean, else 1
@@ -74,18 +76,18 @@ struct Output {
 };
 
 template <class A>
-Output<A> output_of(const ReduceArgs& args, int64_t first_row = 0) {
+RowOutput<A> output_of(const ReduceArgs& args, int64_t first_row = 0) {
   char* data = static_cast<char*>(args.output) + first_row * size_of(args.output_dtype);
   return {data, args.output_dtype, A(args.function == Function::mean ? args.length : 1)};
 }
 
 template <class A>
-__global__ void finish_kernel(const A* values, A empty, Output<A> output, int64_t rows) {
+__global__ void finish_kernel(const A* values, A empty, RowOutput<A> output, int64_t rows) {
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row < rows) output.store(row, values != nullptr ? values[row] : empty);
 }
 
-// Writes one value a row to the output; of rows without elements (no values) 0, 1 for a product, NaN for a mean.
+// Writes one value per row to the output; for rows without elements (no values) 0, 1 for a product, NaN for a mean.
 template <class A>
 void finish(const ReduceArgs& args, Context& context, const A* values) {
   const A empty = args.function == Function::prod ? 1 : 0;
@@ -110,14 +112,14 @@ struct Pass {
 
 // Runs one pass, in several launches where one grid cannot hold the blocks. Gives the partials; length is their number.
 template <class Op, class T, class Launch>
-typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const Cut& cut, Context& context,
+typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const LaunchConfig& config, Context& context,
                              Launch launch_pass) {
-  const int64_t parts = cut.parts(length), step = kMaxBlocks / parts;
+  const int64_t parts = config.parts(length), step = kMaxBlocks / parts;
   auto* partials = workspace<typename Op::Value>(context, outer * parts);
   for (int64_t row = 0; row < outer; row += step) {
     const int64_t blocks = min(step, outer - row) * parts;
     launch_pass(Pass<Op, T>{rows + row * length, partials + row * parts, length, unsigned(parts), unsigned(blocks),
-                            cut.threads(length)});
+                            config.threads(length)});
   }
   length = parts;
   return partials;
@@ -125,14 +127,14 @@ typename Op::Value* run_pass(T* rows, int64_t outer, int64_t& length, const Cut&
 
 // The rungs in shared memory and registers: the first pass reads the input, the others the partials of the one before.
 template <class Launch>
-void reduce_in_passes(const ReduceArgs& args, Context& context, const Cut& cut, Launch launch_pass) {
-  with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+void reduce_in_passes(const ReduceArgs& args, Context& context, const LaunchConfig& config, Launch launch_pass) {
+  with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
     int64_t length = args.length;
     const A* values = nullptr;
     if (length > 0) {
-      values = run_pass<Op>(static_cast<const T*>(args.input), args.outer, length, cut, context, launch_pass);
-      while (length > 1) values = run_pass<Op>(values, args.outer, length, cut, context, launch_pass);
+      values = run_pass<Op>(static_cast<const T*>(args.input), args.outer, length, config, context, launch_pass);
+      while (length > 1) values = run_pass<Op>(values, args.outer, length, config, context, launch_pass);
     }
     finish(args, context, values);
   });
@@ -146,8 +148,8 @@ __global__ void convert_kernel(const T* input, A* output, int64_t count) {
 
 // The rungs that work in place: the input is first copied to a workspace, as accumulators.
 template <class Launch>
-void reduce_in_place(const ReduceArgs& args, Context& context, const Cut& cut, Launch launch_pass) {
-  with_operator(args, [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+void reduce_in_place(const ReduceArgs& args, Context& context, const LaunchConfig& config, Launch launch_pass) {
+  with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
     int64_t length = args.length;
     A* values = nullptr;
@@ -155,7 +157,7 @@ void reduce_in_place(const ReduceArgs& args, Context& context, const Cut& cut, L
       const int64_t count = args.outer * length;
       values = workspace<A>(context, count);
       launch(convert_kernel<T, A>, ceil_div(count, 256), 256, 0, context.stream, args.input, values, count);
-      while (length > 1) values = run_pass<Op>(values, args.outer, length, cut, context, launch_pass);
+      while (length > 1) values = run_pass<Op>(values, args.outer, length, config, context, launch_pass);
     }
     finish<A>(args, context, values);
   });
@@ -172,4 +174,4 @@ __device__ inline Part part_of_block(int64_t length, unsigned parts, int span) {
   return {row * length + skipped, left < span ? int(left) : span};
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -1,12 +1,13 @@
-// Changes: 16 identities ("zeros") stand before the shared memory of each warp, for the lanes that nothing stands before.
-// Costs:   half as much shared memory again, and its first 16 places a warp are written once a block.
+// Changes: 16 identities ("zeros") stand before the shared memory of each warp, for the lanes that have nothing before
+//          them.
+// Costs:   half as much shared memory again, and the first 16 places of each warp are written once per block.
 // Gains:   no step of a warp's scan has a condition: every lane reads and combines at each.
 // Order:   that of two_level: a combination with the identity changes no bit.
-// Needs:   compute capability 7.5; 128 to 1024 threads a block, as for scan_then_fan.
+// Needs:   compute capability 7.5; 128 to 1024 threads per block, as for scan_then_fan.
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Warp Scans" and their zero padding; two_level.cuh, the kernels.
 #include "two_level.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 namespace {
 
 template <class Operator>
@@ -36,4 +37,4 @@ void two_level_zero_padded(const ScanArgs& args, Context& context, int threads) 
             [&](const auto& rows) { scan_two_level<ZeroPaddedWarpScan>(rows, args.outer, context, threads); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

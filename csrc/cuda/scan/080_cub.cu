@@ -1,7 +1,8 @@
 // Changes: the library that NVIDIA tunes for each architecture, called as a user would: the ruler for the rungs above.
-// Costs:   seconds of compilation a type, so only cumsum; several rows, and those in reverse, are scanned by a key, for
-//          which each element's number is divided by the length.
-// Gains:   decoupled look-back with several elements a thread, block sizes and pauses chosen for the type and the device.
+// Costs:   seconds of compilation per type, so only cumsum; several rows, and those in reverse, are scanned by a key,
+//          for which each element's number is divided by the length.
+// Gains:   decoupled look-back with several elements per thread, block sizes and pauses chosen for the type and the
+//          device.
 // Order:   CUB's own: it depends on the device, on CUB's version and, for floats, on which blocks were first.
 // Needs:   compute capability 7.5.
 // Local:   DeviceScanKernel (8 bytes): CUB bounds its registers, and integers spill one of them.
@@ -19,7 +20,7 @@
 
 #include "textbook.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 namespace {
 
 template <class T>
@@ -37,7 +38,7 @@ struct Element {
   __device__ T operator()(int64_t i) const { return rows.load(i / rows.length, i % rows.length); }
 };
 
-// An iterator through the results: what is assigned at i is what element i and those before it make.
+// An iterator over the results: what is assigned at i is the fold of the elements up to i.
 template <class T>
 struct Places {
   using iterator_category = std::random_access_iterator_tag;
@@ -60,7 +61,7 @@ struct Places {
   HOST_DEVICE Places operator+(int64_t i) const { return {rows, first + i}; }
 };
 
-// CUB's convention: the first call, without memory, says how much it needs.
+// CUB's convention: the first call, without memory, returns how much it needs.
 template <class Run>
 void run_cub(Context& context, Run run) {
   size_t bytes = 0;
@@ -107,4 +108,4 @@ void cub_scan(const ScanArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

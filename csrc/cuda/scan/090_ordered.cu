@@ -1,18 +1,18 @@
 // Changes: the order of operations is a function of the position alone (docs/order.md), not of the block or the grid.
-// Costs:   two combinations an element, each element twice through shared memory; a few words a tile that other blocks
-//          read, which is why a block publishes the total of its next tile before it waits for those of others.
+// Costs:   two combinations per element, each element twice through shared memory; a few words per tile that other
+//          blocks read, which is why a block publishes the total of its next tile before it waits for those of others.
 // Gains:   the same bits alone and in a batch, as a row and as a column, on every GPU and on the CPU; one launch, which
 //          moves each element once from memory and once back; every layout [outer, length, inner] without a copy.
 // Order:   Fold(i + 1), or Fold(i) where exclusive: the left fold of the blocks of the position's binary digits.
 // Needs:   7.5 and up.
-// See:     ordered/plan.cuh chooses the kernel; ordered/{rows,columns}.cuh are the kernels, ordered/pairs.cuh has them take
-//          two lines at a time, ordered/pipeline.cuh is what a block does with its tiles, ordered/carry.cuh joins tiles;
-//          segmented/ is the same for packed segments.
+// See:     ordered/plan.cuh chooses the kernel; ordered/{rows,columns}.cuh are the kernels, ordered/pairs.cuh has them
+//          take two lines at a time, ordered/pipeline.cuh is what a block does with its tiles, ordered/carry.cuh joins
+//          tiles; segmented/ is the same for packed segments.
 #include "ladder.h"
 #include "ordered/families.h"
 #include "segmented/families.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 void ordered(const ScanArgs& args, Context& context) {
   if (args.segments.offsets != nullptr) {
@@ -33,4 +33,4 @@ void ordered(const ScanArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -3,7 +3,7 @@
 
 #include "../../common/launchers.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 namespace {
 
 template <void (*rung)(const ScanArgs&, Context&, int), int number>
@@ -45,9 +45,8 @@ constexpr Launcher<ScanArgs, Context> kLaunchers[] = {
 static_assert(match(kScanLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
+}  // namespace torch_reductions::cuda::scan
 
-bool scan(int64_t variant, const ScanArgs& args, Context& context) {
-  return run(kLaunchers, variant == 0 ? kScanAuto : variant, args, context);
+bool torch_reductions::cuda::ladder::scan(int64_t variant, const ScanArgs& args, Context& context) {
+  return run(scan::kLaunchers, variant == 0 ? kScanAuto : variant, args, context);
 }
-
-}  // namespace torch_reductions::cuda

@@ -1,19 +1,21 @@
-// What the textbook's scans share: rows in the order of the scan, how they are cut, and the scans of a warp and of a block.
+// What the textbook's scans share: rows in the order of the scan, how they are split, and the scans of a warp and of a
+// block.
 //
-// The input is [outer, length] in contiguous rows. A row is cut into parts: block b takes part b % parts of row b / parts.
+// The input is [outer, length] in contiguous rows. A row is split into parts: block b takes part b % parts of row b /
+// parts.
 #pragma once
 
 #include "../../common/ceil_div.h"
 #include "../primitives/warp.cuh"
 #include "ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kMaxWarps = 32;  // of a block
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
 
-// Rows and their results, counted in the order of the scan: from the end where it is a reverse one. An exclusive scan is an
-// inclusive one whose results go one place further, behind Fold(0), as many as there are places.
+// Rows and their results, counted in the order of the scan: from the end where it is a reverse one. An exclusive scan
+// is an inclusive one whose results go one place further, behind Fold(0), as many as there are places.
 template <class Op, class T>
 struct ScanRows {
   using A = typename Op::Value;
@@ -31,10 +33,10 @@ struct ScanRows {
   }
   __device__ T& result(int64_t row, int64_t j) const { return output[row * results + (reverse ? results - 1 - j : j)]; }
   // Fold(0), which is 0 where the identity is -0.
-  __device__ void store_nothing(int64_t row) const { result(row, 0) = std::is_same_v<Op, Sum<A>> ? 0 : 1; }
-  // What element k and those before it make; nothing beyond the end.
+  __device__ void store_empty_value(int64_t row) const { result(row, 0) = std::is_same_v<Op, Sum<A>> ? 0 : 1; }
+  // Stores the fold of the elements up to k; nothing beyond the end.
   __device__ void store(int64_t row, int64_t k, A value) const {
-    if (exclusive && k == 0) store_nothing(row);
+    if (exclusive && k == 0) store_empty_value(row);
     if (k + exclusive < results) result(row, k + exclusive) = T(value);
   }
   // base stands before what is stored.
@@ -46,15 +48,15 @@ struct ScanRows {
 };
 
 template <class Op, class T>
-__global__ void nothing_kernel(ScanRows<Op, T> rows, int64_t outer) {
+__global__ void empty_value_kernel(ScanRows<Op, T> rows, int64_t outer) {
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (row < outer) rows.store_nothing(row);
+  if (row < outer) rows.store_empty_value(row);
 }
 
-// body(rows) with the types and operators of the textbook's rungs, and at least one element a row.
+// body(rows) with the types and operators of the textbook's rungs, and at least one element per row.
 template <class Body>
 void with_rows(const ScanArgs& args, Context& context, Body body) {
-  const auto with_operator = [&]<class T, class Op>(Tag<T>, Tag<Op>) {
+  const auto with_operator = [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     const ScanRows<Op, T> rows{static_cast<const T*>(args.input),
                                static_cast<T*>(args.output),
                                args.length,
@@ -62,37 +64,37 @@ void with_rows(const ScanArgs& args, Context& context, Body body) {
                                args.exclusive,
                                args.reverse};
     if (args.length > 0) return body(rows);
-    launch(nothing_kernel<Op, T>, ceil_div(args.outer, 256), 256, 0, context.stream, rows, args.outer);
+    launch(empty_value_kernel<Op, T>, ceil_div(args.outer, 256), 256, 0, context.stream, rows, args.outer);
   };
-  const auto with_type = [&]<class T>(Tag<T> type) {
+  const auto with_type = [&]<class T>(std::type_identity<T> type) {
     switch (args.function) {
-      case Scan::cumsum: return with_operator(type, Tag<Sum<Accumulator<T>>>());
-      case Scan::cumprod: return with_operator(type, Tag<Prod<Accumulator<T>>>());
+      case Scan::cumsum: return with_operator(type, std::type_identity<Sum<Accumulator<T>>>());
+      case Scan::cumprod: return with_operator(type, std::type_identity<Prod<Accumulator<T>>>());
       default: fail("this rung has cumsum and cumprod only");
     }
   };
   switch (args.dtype) {
-    case Dtype::int32: return with_type(Tag<int32_t>());
-    case Dtype::int64: return with_type(Tag<int64_t>());
-    case Dtype::float32: return with_type(Tag<float>());
-    case Dtype::float64: return with_type(Tag<double>());
+    case Dtype::int32: return with_type(std::type_identity<int32_t>());
+    case Dtype::int64: return with_type(std::type_identity<int64_t>());
+    case Dtype::float32: return with_type(std::type_identity<float>());
+    case Dtype::float64: return with_type(std::type_identity<double>());
     default: fail("this rung takes int32, int64, float32 and float64");
   }
 }
 
-// Blocks of the given number of threads. 0 leaves it to the row: 128 where they cut it into up to 64 parts, then 256 and
-// 512, and 1024 for all longer rows.
-struct RowCut {
+// Blocks of the given number of threads. 0 leaves it to the row: 128 where they split it into up to 64 parts, then 256
+// and 512, and 1024 for all longer rows.
+struct RowConfig {
   int threads;
   int64_t parts;
 
-  RowCut(int64_t length, int given, int each = 1) : threads(given != 0 ? given : 128) {
+  RowConfig(int64_t length, int given, int each = 1) : threads(given != 0 ? given : 128) {
     while (given == 0 && threads < 32 * kMaxWarps && int64_t(64) * threads * each < length) threads *= 2;
     parts = ceil_div(length, int64_t(threads) * each);
   }
 };
 
-// launch_blocks(row, blocks) for the rows from `row` on: once, but for more parts than a grid has blocks.
+// launch_blocks(row, blocks) for the rows from `row` on: once, except for more parts than a grid has blocks.
 template <class Launch>
 void launch_parts(int64_t outer, int64_t parts, Launch launch_blocks) {
   const int64_t step = kMaxBlocks / parts;
@@ -104,8 +106,8 @@ A* workspace(Context& context, int64_t count) {
   return static_cast<A*>(context.workspace(size_t(count) * sizeof(A)));
 }
 
-// Inclusive scan of a warp in shared memory: at each step a value takes the one that stands 1, 2, 4, ... places before it.
-// slot: the lane's own place among the warp's 32.
+// Inclusive scan of a warp in shared memory: at each step a value takes the one that stands 1, 2, 4, ... places before
+// it. slot: the lane's own place among the warp's 32.
 template <class Operator>
 struct WarpScan {
   using Op = Operator;
@@ -127,7 +129,8 @@ struct WarpScan {
   }
 };
 
-// Inclusive scan of a block: its warps' scans, the scan of their totals, and for each warp the total of those before it.
+// Inclusive scan of a block: its warps' scans, the scan of their totals, and for each warp the total of those before
+// it.
 template <class Warp>
 class BlockScan {
   using Op = typename Warp::Op;
@@ -183,4 +186,4 @@ __device__ A fold_block(A value) {
   return value;
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -1,17 +1,17 @@
-// Changes: the elements are shared out by windows of as much work each, whatever the segments' lengths; tiles are counted
-//          from each segment's own first element.
-// Costs:   a search in the offsets a window; a second launch where a segment may be longer than a tile.
-// Gains:   the bits of the reduction of the segment alone; one huge segment and a million short ones keep the memory busy
-//          alike; nothing is read back to the host.
+// Changes: the elements are divided into windows of equal work, whatever the segments' lengths; tiles are counted from
+//          each segment's own first element.
+// Costs:   a search in the offsets for each window; a second launch where a segment may be longer than a tile.
+// Gains:   the bits of the reduction of the segment alone; one huge segment and a million short ones keep the memory
+//          equally busy; nothing is read back to the host.
 // Order:   Fold(length of the segment), docs/order.md.
 // Needs:   7.5 and up.
-// See:     ordered/job.cuh, what a window owns; ordered/{packed_rows,lines,rest}.cuh, the kernels; Blelloch, Prefix Sums
-//          and Their Applications, 1990, section 1.5; Merrill and Garland, Merge-based Parallel Sparse Matrix-Vector
-//          Multiplication, 2016: elements and rows counted as work alike.
+// See:     ordered/job.cuh, what a window owns; ordered/{packed_rows,lines,rest}.cuh, the kernels; Blelloch, Prefix
+//          Sums and Their Applications, 1990, section 1.5; Merrill and Garland, Merge-based Parallel Sparse
+//          Matrix-Vector Multiplication, 2016: elements and rows counted as work alike.
 #include "ladder.h"
 #include "ordered/families.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 void ordered(const SegmentArgs& args, Context& context) {
   switch (args.function) {
@@ -23,4 +23,4 @@ void ordered(const SegmentArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

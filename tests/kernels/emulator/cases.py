@@ -571,10 +571,10 @@ FEW_PRODUCTS = (
     *(Product(3, 70, 9, "r1@3", "r", "e", 2, 2, 1), Product(40, 40, 0), Product(66, 130, 48, "c2", "r2")),
 )
 # Of the ordered rung, which chooses its kernel by the sizes and the device: large tiles, moved inside and cut off, in
-# every layout; chunks whose totals wait in shared memory; a k cut over blocks, in runs of chunks, in rounds of planes;
-# strips of each height, their chunks in one block and in planes.
+# every layout; chunks whose totals wait in shared memory; a k split over blocks, in runs of chunks, in rounds of
+# partials; skinny products of each height, their chunks in one block and in partials.
 TILE_LAYOUTS = tuple(itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
-STRIP_LAYOUTS = (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
+SKINNY_LAYOUTS = (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
 LARGE_TILES = tuple(Product(252, 252, 5 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(TILE_LAYOUTS))
 MIDDLE_TILES = tuple(Product(124, 64, 21, a, b) for a, b in TILE_LAYOUTS)
 SMALL_TILES = tuple(Product(60, 100, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
@@ -588,7 +588,7 @@ SPLITS = (
 )
 ROUNDS = (Product(64, 64, 33300, multiprocessors=1, capability=80),)  # of 8-byte types
 # Of float64 on tensor cores, in every layout, by pairs and one by one: tiles moved inside and cut off, all ends of a
-# stage and of a chunk, totals in shared memory, and a k cut over blocks.
+# stage and of a chunk, totals in shared memory, and a k split over blocks.
 DOUBLE_KS = (48, 17, 50, 64, 34, 1, 15, 33, 130)
 DOUBLE_TILES = (
     *(Product(132, 160 - i % 3, DOUBLE_KS[i], a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
@@ -599,22 +599,22 @@ DOUBLE_TILES = (
 )
 MAIN_DOUBLE_TILES = (*DOUBLE_TILES[:2], DOUBLE_TILES[10], *DOUBLE_TILES[-4:-2], DOUBLE_TILES[-1])
 BEFORE_9_0 = tuple(replace(view, capability=80) for view in (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS))
-STRIPS = (
-    *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in STRIP_LAYOUTS),
+SKINNY = (
+    *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in SKINNY_LAYOUTS),
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
     Product(68, 2, 8710, "r1", "r", "r", batch=2),
 )
-MAIN_ORDERED_PRODUCTS = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TOTALS, *SPLITS, *STRIPS[::5])
+MAIN_ORDERED_PRODUCTS = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TOTALS, *SPLITS, *SKINNY[::5])
 # Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
 WIDENED_PRODUCTS = tuple(
-    replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *STRIPS[:2], *TOTALS[1:])
+    replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *SKINNY[:2], *TOTALS[1:])
 )
 BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
 ORDERED_PRODUCTS = (
-    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *STRIPS)),
-    (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *STRIPS)),
-    (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *STRIPS)),
-    (torch.int64, (*SMALL_TILES, *SPLITS, *STRIPS)),
+    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *SKINNY)),
+    (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *SKINNY)),
+    (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *SKINNY)),
+    (torch.int64, (*SMALL_TILES, *SPLITS, *SKINNY)),
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
     *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),
 )

@@ -46,7 +46,7 @@ namespace torch_reductions {
 
 template <class Body>
 void with_emulated_storage(Dtype dtype, Body&& body) {
-  with_storage(dtype, [&]<class T>(Tag<T> type) {
+  with_storage(dtype, [&]<class T>(std::type_identity<T> type) {
     if constexpr (emulator::kOneOf<T, EMULATED_TYPES>) body(type);
     else emulator::fault("this build has no kernels of the type: tests/kernels/emulator/build.py");
   });

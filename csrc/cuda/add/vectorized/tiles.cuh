@@ -5,11 +5,11 @@
 #include "../../primitives/launch.h"
 #include "../elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 
 inline constexpr unsigned kTileThreads = 256;
 
-// The second dim of the tiles, which operands lie along it, and how many tiles a plane of both dims is.
+// The second dim of the tiles, which operands lie along it, and how many tiles a plane of the two dims has.
 struct Across {
   int rows = 0;  // the innermost dim itself: there is no such operand
   bool input = false, other = false;
@@ -33,11 +33,11 @@ inline Across find_across(const AddArgs& args) {
   return worth ? across : Across();
 }
 
-// Elements of a side of a tile for each thread of a block of kTileThreads.
+// The side of a tile, and how a block of kTileThreads passes over it.
 template <class T>
 struct TileOf {
   static constexpr int kSide = sizeof(T) > 4 ? 32 : 64, kDown = int(kTileThreads) / kSide, kPasses = kSide / kDown;
-  // Lanes below each other meet all banks.
+  // Lanes below each other access all banks.
   using Shared = T[kSide][kSide + (sizeof(T) < 4 ? 4 / sizeof(T) : 1)];
 };
 
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const int64_t column = blockIdx.x % across.tiles_across * Tile::kSide, above = blockIdx.x / across.tiles_across;
   const int64_t row = above % across.tiles_down * Tile::kSide;
   int64_t rest = above / across.tiles_down, stride = width, row_stride = 0, first = 0;
-  Places at{0, 0};
+  Offsets at{0, 0};
   for (int d = 1; d < args.dims; stride *= args.sizes[d++]) {  // of the output
     if (d == across.rows) {
       row_stride = stride;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kTileThreads)
     at.input += here * args.input_strides[d], at.other += here * args.other_strides[d], first += here * stride;
   }
   const int x = int(threadIdx.x) % Tile::kSide, y = int(threadIdx.x) / Tile::kSide;
-  // All loads are on their way at once: neighbouring threads along the rows' dim of an operand that lies across.
+  // All loads are in flight at once: neighbouring threads along the rows' dim of an operand that lies across.
   const auto load = [&](T(&values)[Tile::kPasses], const void* data, const int64_t (&strides)[kAddDims], bool lies) {
     const int64_t down = strides[across.rows], along = strides[0];
     const T* const from = static_cast<const T*>(data) + row * down + column * along +
@@ -102,4 +102,4 @@ void add_by_tiles(const AddArgs& args, Across across, Context& context) {
   launch(add_tiles<T>, blocks, kTileThreads, 0, context.stream, args, across, Adder<T>(args));
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

@@ -6,31 +6,31 @@
 #include "../../primitives/launch.h"
 #include "../elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::add {
 
 inline constexpr unsigned kVectorThreads = 256;
-inline constexpr int kVectors = 4;  // of a thread, all of whose loads are on their way at once
+inline constexpr int kVectors = 4;  // per thread, all of whose loads are in flight at once
 inline constexpr unsigned kRowThreads = 128;
 inline constexpr int kRowElements = 8;
 
 template <class T>
 inline constexpr int kElements = 16 / int(sizeof(T));
 
-// How a thread comes by its elements of an operand.
+// How a thread loads its elements of an operand.
 enum class Way : int { vector, same, apart };
 
 // The ways of both operands, and the sizes of the dims as divisors where 31 bits count the elements.
 struct Walk {
   Way input, other;
   bool small;
-  Divisor sizes[kAddDims];
+  FastDivmod sizes[kAddDims];
 
-  __device__ __forceinline__ Places places(const AddArgs& args, int64_t i) const {
-    if (!small) return places_of(args, i);
-    Places at{0, 0};
+  __device__ __forceinline__ Offsets offsets(const AddArgs& args, int64_t i) const {
+    if (!small) return offsets_of(args, i);
+    Offsets at{0, 0};
     unsigned rest = unsigned(i);
     for (int d = 0; d < args.dims - 1; d++) {
-      const unsigned above = sizes[d].quotient(rest), here = rest - above * sizes[d].divisor;
+      const unsigned above = sizes[d].div(rest), here = rest - above * sizes[d].divisor;
       at.input += here * args.input_strides[d], at.other += here * args.other_strides[d];
       rest = above;
     }
@@ -39,10 +39,10 @@ struct Walk {
 };
 
 template <class T, int E>
-__device__ __forceinline__ Together<T, E> load_vector(const T* p, Way way, int64_t stride) {
-  Together<T, E> v;
+__device__ __forceinline__ AlignedVector<T, E> load_vector(const T* p, Way way, int64_t stride) {
+  AlignedVector<T, E> v;
   if (way == Way::vector) {
-    v = *reinterpret_cast<const Together<T, E>*>(p);
+    v = *reinterpret_cast<const AlignedVector<T, E>*>(p);
   } else if (way == Way::same) {
     const T x = *p;
 #pragma unroll
@@ -54,25 +54,25 @@ __device__ __forceinline__ Together<T, E> load_vector(const T* p, Way way, int64
   return v;
 }
 
-// Both operands lie as the output does: a vector a thread, with the default policy. On an H200 several vectors a thread
-// or evict_first are 2 to 8% slower where two tensors are read at once.
+// Both operands lie as the output does: one vector per thread, with the default policy. On an H200 several vectors per
+// thread or evict_first are 2 to 8% slower where two tensors are read at once.
 template <class T>
 __global__ void __launch_bounds__(kVectorThreads)
     add_flat(const T* input, const T* other, T* output, int64_t count, const __grid_constant__ Adder<T> add) {
   constexpr int E = kElements<T>;
   int64_t i = (int64_t(blockIdx.x) * kVectorThreads + threadIdx.x) * E;
   if (i + E <= count) {
-    auto a = *reinterpret_cast<const Together<T, E>*>(input + i);
-    const auto b = *reinterpret_cast<const Together<T, E>*>(other + i);
+    auto a = *reinterpret_cast<const AlignedVector<T, E>*>(input + i);
+    const auto b = *reinterpret_cast<const AlignedVector<T, E>*>(other + i);
 #pragma unroll
     for (int e = 0; e < E; e++) a.element[e] = add(a.element[e], b.element[e]);
-    *reinterpret_cast<Together<T, E>*>(output + i) = a;
+    *reinterpret_cast<AlignedVector<T, E>*>(output + i) = a;
   } else {
     for (; i < count; i++) output[i] = add(input[i], other[i]);
   }
 }
 
-// What is left behind the last whole vector is the first block's.
+// The first block adds what is left after the last whole vector.
 template <class T, int E>
 __global__ void __launch_bounds__(kVectorThreads)
     add_vectors(const __grid_constant__ AddArgs args, const __grid_constant__ Walk walk,
@@ -80,12 +80,12 @@ __global__ void __launch_bounds__(kVectorThreads)
   const T *input = static_cast<const T*>(args.input), *other = static_cast<const T*>(args.other);
   T* output = static_cast<T*>(args.output);
   const int64_t whole = args.count / E, first = int64_t(blockIdx.x) * kVectorThreads * kVectors + threadIdx.x;
-  Together<T, E> a[kVectors], b[kVectors];
+  AlignedVector<T, E> a[kVectors], b[kVectors];
 #pragma unroll
   for (int v = 0; v < kVectors; v++) {
     const int64_t i = (first + v * int(kVectorThreads)) * E;
     if (i >= whole * E) continue;
-    const Places at = walk.places(args, i);
+    const Offsets at = walk.offsets(args, i);
     a[v] = load_vector<T, E>(input + at.input, walk.input, args.input_strides[0]);
     b[v] = load_vector<T, E>(other + at.other, walk.other, args.other_strides[0]);
   }
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kVectorThreads)
     if (i >= whole * E) continue;
 #pragma unroll
     for (int e = 0; e < E; e++) a[v].element[e] = add(a[v].element[e], b[v].element[e]);
-    *reinterpret_cast<Together<T, E>*>(output + i) = a[v];
+    *reinterpret_cast<AlignedVector<T, E>*>(output + i) = a[v];
   }
   if (blockIdx.x == 0 && threadIdx.x < args.count - whole * E) {  // only of a single dim
     const int64_t i = whole * E + threadIdx.x;
@@ -104,15 +104,15 @@ __global__ void __launch_bounds__(kVectorThreads)
 }
 
 // Rows of elements that are read one by one, where 16-byte accesses don't fit: neighbouring lanes take neighbours, and
-// all of a thread's are on their way at once.
+// all of a thread's loads are in flight at once.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     add_rows(const __grid_constant__ AddArgs args, const __grid_constant__ Walk walk,
-             const __grid_constant__ Divisor parts, const __grid_constant__ Adder<T> add) {
-  const unsigned row = parts.quotient(blockIdx.x);
+             const __grid_constant__ FastDivmod parts, const __grid_constant__ Adder<T> add) {
+  const unsigned row = parts.div(blockIdx.x);
   const int64_t width = args.sizes[0], begin = row * width;
   const int64_t first = int64_t(blockIdx.x - row * parts.divisor) * (kRowThreads * kRowElements) + threadIdx.x;
-  const Places at = walk.places(args, begin);
+  const Offsets at = walk.offsets(args, begin);
   const T* const input = static_cast<const T*>(args.input) + at.input + first * args.input_strides[0];
   const T* const other = static_cast<const T*>(args.other) + at.other + first * args.other_strides[0];
   T* const output = static_cast<T*>(args.output) + begin + first;
@@ -141,7 +141,7 @@ void add_by_vectors(const AddArgs& args, Context& context) {
             way_of<T>(args, args.other, args.other_strides),
             args.count <= INT32_MAX,
             {}};
-  for (int d = 0; walk.small && d < args.dims; d++) walk.sizes[d] = Divisor(args.sizes[d]);
+  for (int d = 0; walk.small && d < args.dims; d++) walk.sizes[d] = FastDivmod(args.sizes[d]);
   const auto start = [&](auto kernel, int elements) {
     const int64_t vectors = args.count / elements;
     launch(kernel, std::max<int64_t>(ceil_div(vectors, kVectors * kVectorThreads), 1), kVectorThreads, 0,
@@ -153,7 +153,7 @@ void add_by_vectors(const AddArgs& args, Context& context) {
   const int64_t rows = args.count / args.sizes[0], parts = ceil_div(args.sizes[0], kRowThreads * kRowElements);
   if ((walk.input == Way::apart || walk.other == Way::apart) && args.sizes[0] >= kRowThreads &&
       rows <= INT32_MAX / parts) {
-    launch(add_rows<T>, rows * parts, kRowThreads, 0, context.stream, args, walk, Divisor(parts), Adder<T>(args));
+    launch(add_rows<T>, rows * parts, kRowThreads, 0, context.stream, args, walk, FastDivmod(parts), Adder<T>(args));
   } else if (!whole) {
     start(add_vectors<T, 1>, 1);
   } else if (args.dims == 1 && walk.input == Way::vector && walk.other == Way::vector) {
@@ -165,4 +165,4 @@ void add_by_vectors(const AddArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::add

@@ -1,9 +1,9 @@
-// Operands that the copying engine cannot read as they lie, copied into rows that it can: aligned, and of bytes along k.
+// Operands that the TMA cannot read as they lie, copied into rows that it can: aligned, and of bytes along k.
 #pragma once
 #include "../../../common/ceil_div.h"
 #include "../../primitives/thread.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 namespace {
 
 constexpr int kPackThreads = 256, kPackVectors = 8;  // of 16 bytes, that a thread copies
@@ -17,8 +17,8 @@ struct Packing {
   int64_t to_row_stride, to_outer_stride;
 };
 
-// A warp copies 4 KB of a row. Vectors are read where they are aligned, and shifted. What else than the row lies in its
-// first and last one is read, too, and not used: it is there, for a page begins and ends with a vector.
+// A warp copies 4 KB of a row. Vectors are read where they are aligned, and shifted. What the first and last vector
+// hold besides the row is read too, and not used; reading it is safe, because a page begins and ends with a vector.
 __global__ void __launch_bounds__(kPackThreads)
     copy_rows(const __grid_constant__ Packing p, int64_t parts, int64_t all) {
   const int64_t part = blockIdx.x * int64_t(kPackThreads / 32) + threadIdx.x / 32;
@@ -88,4 +88,4 @@ __global__ void __launch_bounds__(kPackThreads)
 }
 
 }  // namespace
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,34 +1,33 @@
-// The kernel of tensor_core_hopper: blocks that stay, of a warpgroup that asks for tiles and one or two that multiply them.
+// The kernel of tensor_core_hopper: persistent blocks, of a producer warpgroup that loads tiles and one or two consumer
+// warpgroups that multiply them.
 //
-// A tile of the result is M x N, 64 rows for each warpgroup that multiplies. A step is 128 bytes of k. Shared memory is a
-// ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has come, empty[slot] that the
-// warps that multiply have read it. In a pair, a cluster of two blocks, the tiles lie one above the other: each block asks
-// for its own rows of a and one half of the columns of b, which come to both; so empty[slot] waits for the warps of both.
+// A tile of the result is M x N, 64 rows for each warpgroup that multiplies. A step is 128 bytes of k. Shared memory is
+// a ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has arrived,
+// empty[slot] that the warps that multiply have read it. In a 2-CTA cluster the tiles lie one above the other: each
+// block loads its own rows of a, and one half of the columns of b for both; so empty[slot] waits for the warps of both.
 #pragma once
-#include "../../primitives/bulk.cuh"
 #include "../../primitives/cluster.cuh"
+#include "../../primitives/tma.cuh"
 #include "../../primitives/warp.cuh"
 #include "../../primitives/wgmma.cuh"
 #include "../elements.cuh"
 #include "hopper.h"
 
-namespace torch_reductions::cuda {
-
-extern __shared__ uint4 memory[];
+namespace torch_reductions::cuda::matmul {
 
 namespace {
 
 constexpr int kRows = 64;                          // of a warpgroup's part of the result's tile
 constexpr int kPartBytes = kRows * kTileRowBytes;  // of 64 rows of a step, or of 64 columns of its k rows
 constexpr int kRingBytes = 192 * 1024, kAlignment = 1024;
-constexpr int kStripBytes = 16 * kRows * 4;  // a warp's 16 rows of 64 columns of sums
+constexpr int kStagingBytes = 16 * kRows * 4;  // a warp's 16 rows of 64 columns of sums
 
 template <int M>
 inline constexpr int kMultiplyingWarps = M / 16;
 template <int M>
 inline constexpr int kThreads = 128 + kMultiplyingWarps<M> * 32;
 template <int M>
-inline constexpr int kSharedBytes = kAlignment + kRingBytes + kMultiplyingWarps<M> * kStripBytes;
+inline constexpr int kSharedBytes = kAlignment + kRingBytes + kMultiplyingWarps<M> * kStagingBytes;
 template <int M, int N>
 inline constexpr int kStepBytes = (M + N) * kTileRowBytes;
 template <int M, int N>
@@ -39,18 +38,18 @@ inline constexpr int kStep = kTileRowBytes / int(sizeof(T));  // elements of k
 // One launch.
 struct Plan {
   MatmulArgs args;
-  int pair;                     // 1: two blocks in a cluster, 0: one
+  int log_cluster;              // 1: 2-CTA clusters, 0: single blocks
   int tiles_m, tiles_n, tiles;  // of a cluster, which are one or two tiles high; tiles: of all batches and pieces of k
   int steps, chain;             // steps of k, and how many of them are one chain
   int first, piece;             // steps of k: where the first piece begins, and how long each is
   int batches;                  // of each piece
   int a_batches, b_batches;     // 1 where each batch has a matrix of its own, 0 where all have the same
-  bool fours, eights;           // may four, or eight elements of a row be written at once?
-  bool plain;                   // are sums only rounded?
+  bool vec4, vec8;              // may four, or eight elements of a row be stored at once?
+  bool no_epilogue;             // are sums only rounded?
   uint4* totals;                // of the chains so far, where there are several: a part for each block
 };
 
-// Where a tile begins. Batches of one piece of k follow those of the one before.
+// Where a tile begins. Batches of one piece of k follow those of the piece before.
 struct Tile {
   int batch, i, j;
 };
@@ -64,18 +63,18 @@ __device__ __forceinline__ Steps steps_of(const Plan& plan, Tile tile) {
   return {begin, min(begin + plan.piece, plan.steps)};
 }
 
-// Blocks that run at the same time share rows of a and columns of b, which then come from the L2: tiles are numbered down
-// columns of 2048 rows, then to the right.
+// Blocks that run at the same time share rows of a and columns of b, which then come from the L2: tiles are numbered
+// down columns of 2048 rows, then to the right.
 template <int M, int N>
 __device__ __forceinline__ Tile tile_at(const Plan& plan, int number, int rank) {
   const int per_batch = plan.tiles_m * plan.tiles_n, batch = number / per_batch, rest = number % per_batch;
-  const int tall = (2048 / M) >> plan.pair;
+  const int tall = (2048 / M) >> plan.log_cluster;
   const int top = rest / (tall * plan.tiles_n) * tall, height = min(plan.tiles_m - top, tall);
   const int within = rest - top * plan.tiles_n;
-  return {batch, (((top + within % height) << plan.pair) + rank) * M, within / height * N};
+  return {batch, (((top + within % height) << plan.log_cluster) + rank) * M, within / height * N};
 }
 
-// A place in the ring: the parity says which time around.
+// A slot of the ring: the parity tells which time around.
 template <int M, int N>
 struct Slot {
   int index = 0;
@@ -92,32 +91,33 @@ struct Ring {
 };
 
 // One step of `count` rows of a, or columns of b, for one block.
-template <Along along>
+template <Major major>
 __device__ __forceinline__ void copy_step(char* to, const CUtensorMap* map, int mn, int count, int k, int batch,
                                           uint64_t* full) {
-  if constexpr (along == Along::k) copy_tile(to, map, k, mn, batch, full);
+  if constexpr (major == Major::k) tma_load(to, map, k, mn, batch, full);
   else
-    for (int c = 0; c < count; c += kRows) copy_tile(to + c * kTileRowBytes, map, mn + c, k, batch, full);
+    for (int c = 0; c < count; c += kRows) tma_load(to + c * kTileRowBytes, map, mn + c, k, batch, full);
 }
 
-// A block's half of a step of N columns of b, for both: of its columns, or where there are 64 side by side, of its rows of k.
-template <class T, Along along, int N>
+// A block's half of a step of N columns of b, for both: of its columns, or where there are 64 side by side, of its rows
+// of k.
+template <class T, Major major, int N>
 __device__ __forceinline__ void copy_half(char* step, const CUtensorMap* map, int n, int k, int batch, uint64_t* full,
                                           int rank) {
   char* const to = step + rank * (N / 2) * kTileRowBytes;
-  if constexpr (along == Along::k) copy_tile_to(3, to, map, k, n + rank * (N / 2), batch, full);
-  else if constexpr (N == kRows) copy_tile_to(3, to, map, n, k + rank * (kStep<T> / 2), batch, full);
+  if constexpr (major == Major::k) tma_load_multicast(3, to, map, k, n + rank * (N / 2), batch, full);
+  else if constexpr (N == kRows) tma_load_multicast(3, to, map, n, k + rank * (kStep<T> / 2), batch, full);
   else
     for (int c = 0; c < N / 2; c += kRows)
-      copy_tile_to(3, to + c * kTileRowBytes, map, n + rank * (N / 2) + c, k, batch, full);
+      tma_load_multicast(3, to + c * kTileRowBytes, map, n + rank * (N / 2) + c, k, batch, full);
 }
 
-// What the one thread that asks does.
-template <class T, Along along_a, Along along_b, int M, int N>
-__device__ __forceinline__ void ask(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan, Ring ring,
-                                    int rank) {
+// The producer, one thread.
+template <class T, Major major_a, Major major_b, int M, int N>
+__device__ __forceinline__ void load_tiles(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan,
+                                           Ring ring, int rank) {
   Slot<M, N> slot;
-  for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
+  for (int number = blockIdx.x >> plan.log_cluster; number < plan.tiles; number += gridDim.x >> plan.log_cluster) {
     const Tile tile = tile_at<M, N>(plan, number, rank);
     const int batch = tile.batch % plan.batches, batch_a = batch * plan.a_batches, batch_b = batch * plan.b_batches;
     const Steps steps = steps_of(plan, tile);
@@ -125,44 +125,44 @@ __device__ __forceinline__ void ask(const CUtensorMap* map_a, const CUtensorMap*
       uint64_t* const full = ring.full + slot.index;
       char* const a = ring.steps + slot.index * kStepBytes<M, N>;
       char* const b = a + M * kTileRowBytes;
-      await_phase(ring.empty + slot.index, slot.parity ^ 1);  // the first time around at once
-      arrive_and_expect(full, kStepBytes<M, N>);
-      copy_step<along_a>(a, map_a, tile.i, M, step * kStep<T>, batch_a, full);
-      if (plan.pair) copy_half<T, along_b, N>(b, map_b, tile.j, step * kStep<T>, batch_b, full, rank);
-      else copy_step<along_b>(b, map_b, tile.j, N, step * kStep<T>, batch_b, full);
+      mbarrier_wait(ring.empty + slot.index, slot.parity ^ 1);  // the first time around at once
+      mbarrier_arrive_expect_tx(full, kStepBytes<M, N>);
+      copy_step<major_a>(a, map_a, tile.i, M, step * kStep<T>, batch_a, full);
+      if (plan.log_cluster) copy_half<T, major_b, N>(b, map_b, tile.j, step * kStep<T>, batch_b, full, rank);
+      else copy_step<major_b>(b, map_b, tile.j, N, step * kStep<T>, batch_b, full);
     }
   }
 }
 
-__device__ __forceinline__ void leave_slot(Ring ring, int slot, int pair) {
+__device__ __forceinline__ void release_slot(Ring ring, int slot, int log_cluster) {
   __syncwarp();
-  if (threadIdx.x % 32 < 1u << pair) arrive_at(ring.empty + slot, threadIdx.x % 32);
+  if (threadIdx.x % 32 < 1u << log_cluster) mbarrier_arrive_remote(ring.empty + slot, threadIdx.x % 32);
 }
 
 // One chain: `steps` steps, d begins at zero.
-template <class T, Along along_a, Along along_b, int M, int N>
-__device__ __forceinline__ void multiply_chain(uint32_t (&d)[N / 2], int steps, int pair, Ring ring, Slot<M, N>& slot,
-                                               uint64_t first_a, uint64_t first_b) {
+template <class T, Major major_a, Major major_b, int M, int N>
+__device__ __forceinline__ void multiply_chain(uint32_t (&d)[N / 2], int steps, int log_cluster, Ring ring,
+                                               Slot<M, N>& slot, uint64_t first_a, uint64_t first_b) {
   int before = 0;  // the slot of the step before
   for (int step = 0; step < steps; step++) {
-    await_phase(ring.full + slot.index, slot.parity);
+    mbarrier_wait(ring.full + slot.index, slot.parity);
     const uint64_t offset = uint64_t(unsigned(slot.index * kStepBytes<M, N>) >> 4);
-    fence_sums();
+    warpgroup_arrive();
 #pragma unroll
     for (int k = 0; k < 4; k++)
-      multiply_async<T, along_a, along_b>(d, first_a + offset + k * kNextStep<along_a>,
-                                          first_b + offset + k * kNextStep<along_b>, k > 0 || step > 0);
-    commit_products();
+      wgmma<T, major_a, major_b>(d, first_a + offset + k * kNextStep<major_a>,
+                                 first_b + offset + k * kNextStep<major_b>, k > 0 || step > 0);
+    warpgroup_commit();
     if (step > 0) {
-      await_products<1>();
-      leave_slot(ring, before, pair);
+      warpgroup_wait<1>();
+      release_slot(ring, before, log_cluster);
     }
     before = slot.index;
     slot.next();
   }
-  await_products<0>();
-  take_sums(d);
-  leave_slot(ring, before, pair);
+  warpgroup_wait<0>();
+  fence_operand(d);
+  release_slot(ring, before, log_cluster);
 }
 
 __device__ __forceinline__ void add_to(uint32_t& d, uint32_t total) {
@@ -193,36 +193,31 @@ __device__ __forceinline__ Sum from_bits(uint32_t bits) {
   else return bits;
 }
 
-template <class Out>
-struct alignas(4 * sizeof(Out)) Four {
-  Out x[4];
-};
-
-// 16 rows of 64 columns out of the strip. By fours a lane has four columns of every second row; or else two of each row, 32
-// apart.
+// 16 rows of 64 columns from the staging buffer. With vec4 a lane has four columns of every second row; otherwise two
+// of each row, 32 apart.
 template <class Out, class Sum>
-__device__ __forceinline__ void write_strip(const Plan& plan, const char* strip, int batch, int row, int column) {
+__device__ __forceinline__ void write_staged(const Plan& plan, const char* staging, int batch, int row, int column) {
   const MatmulArgs& args = plan.args;
   const int lane = threadIdx.x % 32, rows = int(min(args.m - row, int64_t(16)));
   Out* to = static_cast<Out*>(args.output) + (batch * args.m + row) * args.n + column;
-  if (plan.fours) {
+  if (plan.vec4) {
     const int first = lane % 16 * 4;
     if (column + first >= args.n) return;
     to += lane / 16 * args.n + first;
 #pragma unroll 2
     for (int r = lane / 16; r < rows; r += 2, to += 2 * args.n) {
-      const uint4 words = reinterpret_cast<const uint4*>(strip)[r * 16 + (lane % 16 ^ (r & 3) * 2)];
+      const uint4 words = reinterpret_cast<const uint4*>(staging)[r * 16 + (lane % 16 ^ (r & 3) * 2)];
       const Sum sums[4] = {from_bits<Sum>(words.x), from_bits<Sum>(words.y), from_bits<Sum>(words.z),
                            from_bits<Sum>(words.w)};
-      Four<Out> four;
+      AlignedVector<Out, 4> vector;
 #pragma unroll
       for (int c = 0; c < 4; c++)
-        four.x[c] =
-            plan.plain ? rounded<Out>(sums[c]) : product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
-      *reinterpret_cast<Four<Out>*>(to) = four;
+        vector.element[c] = plan.no_epilogue ? rounded<Out>(sums[c])
+                                             : product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
+      *reinterpret_cast<AlignedVector<Out, 4>*>(to) = vector;
     }
   } else {
-    const uint32_t* const words = reinterpret_cast<const uint32_t*>(strip);
+    const uint32_t* const words = reinterpret_cast<const uint32_t*>(staging);
 #pragma unroll 2
     for (int r = 0; r < rows; r++, to += args.n) {
 #pragma unroll
@@ -234,28 +229,29 @@ __device__ __forceinline__ void write_strip(const Plan& plan, const char* strip,
   }
 }
 
-// 16 rows of 64 columns of 2 bytes, which lie in the strip as rows of 32 words, permuted by fours of them. Where rows of the
-// output begin at odd places, a lane takes its words from two.
+// 16 rows of 64 columns of 2 bytes, which lie in the staging buffer as rows of 32 words, permuted in groups of four.
+// Where rows of the output begin at odd places, a lane takes its words from two.
 template <class Out>
-__device__ __forceinline__ void write_rounded(const Plan& plan, const uint32_t* strip, int batch, int row, int column) {
+__device__ __forceinline__ void write_rounded(const Plan& plan, const uint32_t* staging, int batch, int row,
+                                              int column) {
   const MatmulArgs& args = plan.args;
   const int lane = threadIdx.x % 32, rows = int(min(args.m - row, int64_t(16)));
   const int left = int(min(args.n - column, int64_t(kRows)));
   Out* to = static_cast<Out*>(args.output) + (batch * args.m + row) * args.n + column;
-  if (plan.eights) {
-    const int eight = lane % 8;
-    if (8 * eight >= left) return;
-    to += lane / 8 * args.n + 8 * eight;
+  if (plan.vec8) {
+    const int piece = lane % 8;
+    if (8 * piece >= left) return;
+    to += lane / 8 * args.n + 8 * piece;
 #pragma unroll
     for (int r = lane / 8; r < 16; r += 4, to += 4 * args.n)
-      if (r < rows) *reinterpret_cast<uint4*>(to) = reinterpret_cast<const uint4*>(strip)[r * 8 + (eight ^ r & 7)];
+      if (r < rows) *reinterpret_cast<uint4*>(to) = reinterpret_cast<const uint4*>(staging)[r * 8 + (piece ^ r & 7)];
     return;
   }
 #pragma unroll 4
   for (int r = 0; r < rows; r++, to += args.n) {
     const int odd = reinterpret_cast<uintptr_t>(to) / sizeof(Out) % 2, first = 2 * lane + odd;
-    const uint32_t word = strip[r * 32 + (lane ^ (r & 7) * 4)];
-    const uint32_t next = strip[r * 32 + (min(lane + odd, 31) ^ (r & 7) * 4)];
+    const uint32_t word = staging[r * 32 + (lane ^ (r & 7) * 4)];
+    const uint32_t next = staging[r * 32 + (min(lane + odd, 31) ^ (r & 7) * 4)];
     const uint32_t pair = odd ? __byte_perm(word, next, 0x5432) : word;
     if (first + 1 < left) *reinterpret_cast<uint32_t*>(to + first) = pair;
     else if (first < left) *reinterpret_cast<uint16_t*>(to + first) = uint16_t(pair);
@@ -263,17 +259,17 @@ __device__ __forceinline__ void write_rounded(const Plan& plan, const uint32_t* 
   }
 }
 
-// A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the output
-// are written at once. Columns are permuted by their row, so that neither way in nor way out meets a bank twice.
+// A warp's 16 rows, 64 columns at a time, by way of shared memory: there each row of them is whole, and lines of the
+// output are written at once. Columns are permuted by their row, so that neither way in nor way out meets a bank twice.
 template <class T, int N>
-__device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
-                                                   int row) {
+__device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* staging,
+                                                   Tile tile, int row) {
   constexpr auto pair = std::is_same_v<T, BFloat16> ? bfloat16_pair : half_pair;
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int part = 0; part < N / kRows; part++) {
     uint32_t* const words =
-        reinterpret_cast<uint32_t*>(strip + part % 2 * (kStripBytes / 2));  // the other half is read
+        reinterpret_cast<uint32_t*>(staging + part % 2 * (kStagingBytes / 2));  // the other half is read
 #pragma unroll
     for (int c = 0; c < 8; c++) {
       const int at = part * 32 + 4 * c, word = lane / 4 * 32 + ((4 * c + lane % 4) ^ lane / 4 * 4);
@@ -288,12 +284,12 @@ __device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint3
 
 // The same of sums that are more than rounded to the factors' type.
 template <class T, int N>
-__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* strip, Tile tile,
+__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* staging, Tile tile,
                                            int row) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   using Sum = ProductOf<T>;
   const int lane = threadIdx.x % 32;
-  uint2* const pairs = reinterpret_cast<uint2*>(strip) + lane / 4 * 32;
+  uint2* const pairs = reinterpret_cast<uint2*>(staging) + lane / 4 * 32;
 #pragma unroll
   for (int part = 0; part < N / kRows; part++) {
     __syncwarp();  // all have read the part before
@@ -305,41 +301,41 @@ __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)
     }
     __syncwarp();
     if (plan.args.output_dtype == plan.args.dtype)
-      write_strip<T, Sum>(plan, strip, tile.batch, tile.i + row, tile.j + part * kRows);
-    else write_strip<Wide, Sum>(plan, strip, tile.batch, tile.i + row, tile.j + part * kRows);
+      write_staged<T, Sum>(plan, staging, tile.batch, tile.i + row, tile.j + part * kRows);
+    else write_staged<Wide, Sum>(plan, staging, tile.batch, tile.i + row, tile.j + part * kRows);
   }
 }
 
-// What the threads that multiply do; `warp` is one of theirs.
-template <class T, Along along_a, Along along_b, int M, int N>
+// The consumers; `warp` is one of theirs.
+template <class T, Major major_a, Major major_b, int M, int N>
 __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, int warp) {
-  char* const strip = ring.steps + kRingBytes + warp * kStripBytes;
-  const uint64_t first_a = tile_descriptor(ring.steps + warp / 4 * kPartBytes, along_a, kPartBytes);
-  const uint64_t first_b = tile_descriptor(ring.steps + M * kTileRowBytes, along_b, kPartBytes);
+  char* const staging = ring.steps + kRingBytes + warp * kStagingBytes;
+  const uint64_t first_a = smem_descriptor(ring.steps + warp / 4 * kPartBytes, major_a, kPartBytes);
+  const uint64_t first_b = smem_descriptor(ring.steps + M * kTileRowBytes, major_b, kPartBytes);
   Slot<M, N> slot;
-  for (int number = blockIdx.x >> plan.pair; number < plan.tiles; number += gridDim.x >> plan.pair) {
+  for (int number = blockIdx.x >> plan.log_cluster; number < plan.tiles; number += gridDim.x >> plan.log_cluster) {
     const Tile tile = tile_at<M, N>(plan, number, rank);
     const Steps all = steps_of(plan, tile);
     uint32_t d[N / 2];
     for (int step = all.begin; step < all.end; step += plan.chain) {
       const int steps = min(plan.chain, all.end - step);
-      multiply_chain<T, along_a, along_b, M, N>(d, steps, plan.pair, ring, slot, first_a, first_b);
+      multiply_chain<T, major_a, major_b, M, N>(d, steps, plan.log_cluster, ring, slot, first_a, first_b);
       if constexpr (sizeof(T) == 2) {
         uint4* const totals = plan.totals + int64_t(blockIdx.x) * (M * N / 4) + (threadIdx.x - 128);
         if (plan.chain < plan.steps) fold_chain<M, N>(d, totals, step == all.begin, step + steps == all.end);
       }
     }
     if constexpr (sizeof(T) == 2) {
-      if (plan.plain && plan.args.output_dtype == plan.args.dtype) {
-        write_rounded_tile<T, N>(plan, d, strip, tile, warp * 16);
+      if (plan.no_epilogue && plan.args.output_dtype == plan.args.dtype) {
+        write_rounded_tile<T, N>(plan, d, staging, tile, warp * 16);
         continue;
       }
     }
-    write_tile<T, N>(plan, d, strip, tile, warp * 16);
+    write_tile<T, N>(plan, d, staging, tile, warp * 16);
   }
 }
 
-template <class T, Along along_a, Along along_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N>
 __global__ void __launch_bounds__(kThreads<M>, 1)
     multiply_bulk_tiles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                         const __grid_constant__ Plan plan) {
@@ -348,28 +344,28 @@ __global__ void __launch_bounds__(kThreads<M>, 1)
   char* const begin = reinterpret_cast<char*>(memory);
   const Ring ring{full, empty, begin + (0u - shared_address(begin)) % kAlignment};
   if (threadIdx.x == 0) {
-    prefetch_map(&map_a);
-    prefetch_map(&map_b);
+    prefetch_tensormap(&map_a);
+    prefetch_tensormap(&map_b);
     for (int i = 0; i < kSlots<M, N>; i++) {
-      init_barrier(full + i, 1);
-      init_barrier(empty + i, kMultiplyingWarps<M> << plan.pair);
+      mbarrier_init(full + i, 1);
+      mbarrier_init(empty + i, kMultiplyingWarps<M> << plan.log_cluster);
     }
-    publish_barriers();
+    fence_mbarrier_init();
   }
-  const int rank = plan.pair ? cluster_rank() : 0;
-  if (plan.pair) sync_cluster();
+  const int rank = plan.log_cluster ? cluster_rank() : 0;
+  if (plan.log_cluster) cluster_sync();
   else __syncthreads();
   const int warp = shuffle(int(threadIdx.x) / 32, 0);  // one value for all lanes, as the compiler can see
   if (warp < 4) {
-    if constexpr (M == 128) give_registers<40>();
-    if (threadIdx.x == 0) ask<T, along_a, along_b, M, N>(&map_a, &map_b, plan, ring, rank);
+    if constexpr (M == 128) setmaxnreg_dec<40>();
+    if (threadIdx.x == 0) load_tiles<T, major_a, major_b, M, N>(&map_a, &map_b, plan, ring, rank);
   } else {
-    if constexpr (M == 128) take_registers<232>();  // with fewer threads all have as many
-    multiply<T, along_a, along_b, M, N>(plan, ring, rank, warp - 4);
+    if constexpr (M == 128) setmaxnreg_inc<232>();  // with fewer threads all have as many
+    multiply<T, major_a, major_b, M, N>(plan, ring, rank, warp - 4);
   }
-  if (plan.pair) sync_cluster();  // the other block may still copy into this one's memory, and arrive there
+  if (plan.log_cluster) cluster_sync();  // the other block may still copy into this one's memory, and arrive there
 #endif
 }
 
 }  // namespace
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

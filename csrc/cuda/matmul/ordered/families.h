@@ -3,7 +3,7 @@
 #include "../../../common/args.h"
 #include "../../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void multiply_float32(const MatmulArgs& args, Context& context);
 void multiply_float64(const MatmulArgs& args, Context& context);
@@ -12,4 +12,4 @@ void multiply_int64(const MatmulArgs& args, Context& context);
 void multiply_halves(const MatmulArgs& args, Context& context);          // float16 and bfloat16
 void multiply_small_integers(const MatmulArgs& args, Context& context);  // of 8 and 16 bits
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

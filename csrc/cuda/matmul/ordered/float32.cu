@@ -2,8 +2,8 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void multiply_float32(const MatmulArgs& args, Context& context) { ProductPlan<float, float>(args, context).run(); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -2,8 +2,8 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void multiply_float64(const MatmulArgs& args, Context& context) { ProductPlan<double, double>(args, context).run(); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -2,8 +2,8 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void multiply_int32(const MatmulArgs& args, Context& context) { ProductPlan<uint32_t, uint32_t>(args, context).run(); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -2,8 +2,8 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 void multiply_int64(const MatmulArgs& args, Context& context) { ProductPlan<uint64_t, uint64_t>(args, context).run(); }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -2,9 +2,10 @@
 // product is symmetric in them, and the kernels need not know which of the two is which.
 #pragma once
 #include "../../primitives/async.cuh"
+#include "../../primitives/shared.cuh"
 #include "../elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 template <class T>
 struct Operand {
@@ -17,7 +18,7 @@ struct Operand {
 };
 
 // Which neighbours lie side by side in memory: lines or elements of a line; `whole` ones in aligned vectors of 16
-// bytes. `any` takes what it gets, and widens it.
+// bytes. `any` takes every layout, and widens the elements.
 enum class Layout { lines, whole_lines, depth, whole_depth, any };
 
 HOST_DEVICE constexpr bool is_along_depth(Layout layout) {
@@ -28,8 +29,8 @@ HOST_DEVICE constexpr int vector_of(Layout layout) {
   return layout == Layout::whole_lines || layout == Layout::whole_depth ? 16 / int(sizeof(T)) : 1;
 }
 
-// How `Threads` threads share the copying of Lines x Depth elements: each has as many pieces, of one vector, at
-// constant distances from its first. Along the depth `Deep` threads stand side by side.
+// How `Threads` threads share the copying of Lines x Depth elements: each has the same number of pieces, of one vector,
+// at constant distances from its first. Along the depth `Deep` threads stand side by side.
 template <int Lines, int Depth, int Threads, bool AlongDepth, int Vector, int Deep>
 struct Pieces {
   static constexpr int kWide = AlongDepth ? 1 : Vector,
@@ -52,13 +53,13 @@ struct Pieces {
 // One vector from memory to shared memory, where `wanted`.
 template <int Vector, class P, class T>
 __device__ __forceinline__ void copy_piece(bool wanted, P* to, const T* from) {
-  if constexpr (std::is_same_v<P, T>) copy_async_if<Vector * sizeof(T)>(wanted, to, from);
+  if constexpr (std::is_same_v<P, T>) cp_async_if<Vector * sizeof(T)>(wanted, to, from);
   else if (wanted) *to = factor(*from);
 }
 template <int Vector, class P, class T>
 __device__ __forceinline__ void copy_piece(P* to, const T* from) {
-  if constexpr (std::is_same_v<P, T>) copy_async<Vector * sizeof(T)>(to, from);
+  if constexpr (std::is_same_v<P, T>) cp_async<Vector * sizeof(T)>(to, from);
   else *to = factor(*from);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

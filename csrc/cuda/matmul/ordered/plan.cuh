@@ -1,14 +1,14 @@
-// Which kernel computes a product, by its sizes and the device; the bits are the same in all of them.
+// Which kernel computes a product, by its sizes and the device; all give the same bits.
 #pragma once
 #include <algorithm>
 #include <cmath>
 
-#include "planes.cuh"
-#include "strip.cuh"
+#include "skinny.cuh"
+#include "split_k.cuh"
 #include "tensor_float64.cuh"
 #include "tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // T: float, double, or the unsigned integer that products are computed in; or a type that is widened to one of them.
 template <class T, class Out>
@@ -26,9 +26,9 @@ class ProductPlan {
         b_(operand(args.b, args.n, args.b.column_stride, args.b.row_stride)) {}
 
   void run() {
-    if (args_.k == 0) return in_planes<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
-    if constexpr (Tuning<T>::kStrips) {
-      if (std::min(args_.m, args_.n) <= kStripRows) return strips();
+    if (args_.k == 0) return multiply_split_k<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
+    if constexpr (Tuning<T>::kSkinny) {
+      if (std::min(args_.m, args_.n) <= kSkinnyRows) return skinny();
     }
     choose(typename Tuning<T>::Tiles());
     tiles(typename Tuning<T>::Tiles());
@@ -80,33 +80,34 @@ class ProductPlan {
 
   // --- Strips --------------------------------------------------------------------------------------------------------
 
-  void strips() {
-    const bool few_are_columns = args_.m > kStripRows;
+  void skinny() {
+    const bool few_are_columns = args_.m > kSkinnyRows;
     const Operand<T>&few = few_are_columns ? b_ : a_, &many = few_are_columns ? a_ : b_;
-    StripJob<T> job{args_, few, many, few_are_columns};
-    job.strips = unsigned(ceil_div(many.lines, int64_t(32)));
-    job.first = 0, job.last = chunks_, job.planes = nullptr;
+    SkinnyJob<T> job{args_, few, many, few_are_columns};
+    job.line_groups = unsigned(ceil_div(many.lines, int64_t(32)));
+    job.first = 0, job.last = chunks_, job.partials = nullptr;
     with_layout<sizeof(T) == 4, sizeof(T) == 4>(many, [&](auto layout) {
-      if (few.lines == 1) strips<1, layout>(job);
-      else if (few.lines <= 4) strips<4, layout>(job);
-      else strips<kStripRows, layout>(job);
+      if (few.lines == 1) skinny<1, layout>(job);
+      else if (few.lines <= 4) skinny<4, layout>(job);
+      else skinny<kSkinnyRows, layout>(job);
     });
   }
 
   template <int Rows, Layout kLayout>
-  void strips(StripJob<T>& job) {
-    constexpr size_t kBytes = StripSizes<P, Rows, kLayout>::kBytes;
-    const int64_t most = std::min(int64_t(strip_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
+  void skinny(SkinnyJob<T>& job) {
+    constexpr size_t kBytes = SkinnySizes<P, Rows, kLayout>::kBytes;
+    const int64_t most = std::min(int64_t(skinny_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
     const auto start = [&](int64_t warps) {
-      const int64_t blocks = args_.batch * job.strips * ceil_div(job.last - job.first, warps);
-      launch(multiply_strips<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream,
+      const int64_t blocks = args_.batch * job.line_groups * ceil_div(job.last - job.first, warps);
+      launch(multiply_skinny<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream,
              job);
     };
     if (chunks_ <= most) return start(chunks_);
-    in_planes<P, Out>(args_, context_, chunks_, planes_at_once(1), [&](int64_t first, int64_t count, P* planes) {
-      job.first = first, job.last = first + count, job.planes = planes;
-      start(std::min(std::max(most / 2, int64_t(1)), count));
-    });
+    multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(1),
+                             [&](int64_t first, int64_t count, P* partials) {
+                               job.first = first, job.last = first + count, job.partials = partials;
+                               start(std::min(std::max(most / 2, int64_t(1)), count));
+                             });
   }
 
   // --- Tiles ---------------------------------------------------------------------------------------------------------
@@ -125,17 +126,17 @@ class ProductPlan {
       }
       shape++;
     };
-    (consider(Tag<Shapes>()), ...);
+    (consider(std::type_identity<Shapes>()), ...);
   }
 
   template <class Shape>
   double cost(int run) const {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
-    if constexpr (std::is_same_v<Shape, DmmaTile>) {  // only of 9.0 it is known that the bits are those of fma
+    if constexpr (std::is_same_v<Shape, DmmaTile>) {  // only for 9.0 it is known that the bits are those of fma
       if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
     }
-    const int64_t at_once = run == 0 ? chunks_ : std::min(planes_at_once(run), chunks_);
+    const int64_t at_once = run == 0 ? chunks_ : std::min(partials_at_once(run), chunks_);
     const double tiles =
         double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
@@ -192,33 +193,34 @@ class ProductPlan {
     TileJob<T> job{args_, a_, b_};
     job.tiles_m = unsigned(ceil_div(args_.m, int64_t(Shape::kM)));
     job.tiles_n = unsigned(ceil_div(args_.n, int64_t(Shape::kN)));
-    // What runs at the same time is about as high as it is wide.
+    // The tiles that run at the same time form an area about as high as it is wide.
     const double together = double(multiprocessors_) * Shape::kBlocks;
     const auto high = unsigned(std::max(1., std::round(std::sqrt(together * Shape::kN / Shape::kM))));
     job.group = std::min(high, job.tiles_m);
     const int64_t blocks = args_.batch * job.tiles_m * job.tiles_n;
     const auto start = [&](int64_t pieces) {
-      const bool has_totals = !job.direct || (job.planes == nullptr && chunks_ > 1);
+      const bool has_totals = !job.direct || (job.partials == nullptr && chunks_ > 1);
       const size_t bytes = stage_bytes + has_totals * total_bytes;
       launch(kernel, blocks * pieces, Shape::kThreads, bytes, context_.stream, job);
     };
     const bool wide = args_.n % kStored == 0;
     if (run_ == 0) {
-      job.first = 0, job.last = job.run = chunks_, job.planes = nullptr;
+      job.first = 0, job.last = job.run = chunks_, job.partials = nullptr;
       job.direct = wide && std::is_same_v<Out, P> && args_.added.data == nullptr &&
                    reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
       return start(1);
     }
     job.run = run_, job.direct = wide;
-    in_planes<P, Out>(args_, context_, chunks_, planes_at_once(run_), [&](int64_t first, int64_t count, P* planes) {
-      job.first = first, job.last = first + count, job.planes = planes;
-      start(ceil_div(count, int64_t(run_)));
-    });
+    multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(run_),
+                             [&](int64_t first, int64_t count, P* partials) {
+                               job.first = first, job.last = first + count, job.partials = partials;
+                               start(ceil_div(count, int64_t(run_)));
+                             });
   }
 
-  // So many planes as fit the workspace, in whole runs.
-  int64_t planes_at_once(int64_t run) const {
-    return std::max(int64_t(1), cuda::planes_at_once(args_, sizeof(P), multiprocessors_) / run) * run;
+  // As many partials as fit the workspace, in whole runs.
+  int64_t partials_at_once(int64_t run) const {
+    return std::max(int64_t(1), matmul::partials_at_once(args_, sizeof(P), multiprocessors_) / run) * run;
   }
 
   static constexpr int kMostRun = 16;
@@ -232,4 +234,4 @@ class ProductPlan {
   int shape_ = 0, run_ = 0;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,16 +1,17 @@
 // A block computes a tile of a product of float64 on tensor cores: on 9.0 one instruction of a warp (DMMA) is 16 x 8
 // chains of fused multiply-adds, k ascending, so that the bits are those of multiply_tiles, at twice its rate.
 //
-// Panels of both operands come into shared memory stage by stage, asynchronously, and lie there as they lie in memory, in
-// blocks of four elements whose places an exclusive or permutes: neither copies nor fragments then meet a bank twice.
+// Panels of both operands come into shared memory stage by stage, asynchronously, and lie there as they lie in memory,
+// in blocks of four elements whose places an exclusive or permutes: neither copies nor fragments then meet a bank
+// twice.
 //
-// The totals of earlier chunks wait in shared memory, as in multiply_tiles. Behind the end of k stand -0 in a and +0 in b:
-// their product is -0, which changes no sum.
+// The totals of earlier chunks wait in shared memory, as in multiply_tiles. Behind the end of k stand -0 in a and +0 in
+// b: their product is -0, which changes no sum.
 #pragma once
 #include "../../primitives/mma.cuh"
 #include "tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // What a block of a tile of 128 x 128 holds in shared memory: stages of both panels, and the totals.
 struct TensorStages {
@@ -19,8 +20,8 @@ struct TensorStages {
   static constexpr size_t kBytes = sizeof(double) * kCount * kStage, kTotalBytes = sizeof(double) * kLines * kLines;
 };
 
-// One operand's panel of a stage: Deep where elements of a line are neighbours in memory, or else lines are. Pairs: a thread
-// copies two neighbours at once, half as many times.
+// One operand's panel of a stage: Deep where elements of a line are neighbours in memory, or else lines are. Pairs: a
+// thread copies two neighbours at once, half as many times.
 template <bool Deep, bool Pairs>
 struct TensorPanel {
   static constexpr int kLines = TensorStages::kLines, kDepth = TensorStages::kDepth, kThreads = DmmaTile::kThreads;
@@ -32,41 +33,41 @@ struct TensorPanel {
   const double* cursor;  // of what this thread copies next
   const int own;         // where that lies in a panel
 
-  static __device__ __forceinline__ int spot(int line, int k) {
+  static __device__ __forceinline__ int offset_of(int line, int k) {
     return Deep ? line * kDepth + (k ^ line % 4 * 4) : k * kLines + (line ^ k % 4 * 4);
   }
   // Where a thread's first piece lies, along the neighbours and across them.
-  static __device__ __forceinline__ int along() { return as_one(int(threadIdx.x)) % (kAlong / kWide) * kWide; }
-  static __device__ __forceinline__ int across() { return as_one(int(threadIdx.x)) / (kAlong / kWide); }
+  static __device__ __forceinline__ int along() { return opaque(int(threadIdx.x)) % (kAlong / kWide) * kWide; }
+  static __device__ __forceinline__ int across() { return opaque(int(threadIdx.x)) / (kAlong / kWide); }
   __device__ __forceinline__ int64_t stride() const { return Deep ? operand.line_stride : operand.depth_stride; }
 
   __device__ __forceinline__ TensorPanel(const Operand<double>& from, const double* corner)
       : operand(from),
         cursor(corner + across() * stride() + along()),
-        own(Deep ? spot(across(), along()) : spot(along(), across())) {}
+        own(Deep ? offset_of(across(), along()) : offset_of(along(), across())) {}
 
   // A quarter of a stage that is wholly there. The last one leaves the cursor at the next stage.
   __device__ __forceinline__ void copy(double* panel, int quarter) {
     double* const to = panel + own + 2 * kHalfQuarter * quarter;
     if constexpr (Pairs) {
-      copy_async<16>(to, cursor);
+      cp_async<16>(to, cursor);
     } else {
-      copy_async<8>(to, cursor);
-      copy_async<8>(panel + (Deep ? own : own ^ 8) + kHalfQuarter * (2 * quarter + 1), cursor + kAcross * stride());
+      cp_async<8>(to, cursor);
+      cp_async<8>(panel + (Deep ? own : own ^ 8) + kHalfQuarter * (2 * quarter + 1), cursor + kAcross * stride());
     }
-    cursor = as_one(cursor + 2 * kAcross * stride());
-    if (Deep && quarter == 3) cursor = as_one(cursor + (kDepth - kLines * stride()));
+    cursor = opaque(cursor + 2 * kAcross * stride());
+    if (Deep && quarter == 3) cursor = opaque(cursor + (kDepth - kLines * stride()));
   }
 
-  // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are read at the edge, and what comes
-  // of them is not used; behind the end of k stands `padding`.
+  // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are read at the edge, and their
+  // results are not used; after the end of k stands `padding`.
   __device__ __forceinline__ void copy_edge(double* panel, int lines, int left, double padding) {
     const double* const corner = cursor - across() * stride() - along();
 #pragma unroll 1
     for (int piece = int(threadIdx.x); piece < TensorStages::kPanel; piece += kThreads) {
       const int line = Deep ? piece / kDepth : piece % kLines, k = Deep ? piece % kDepth : piece / kLines;
-      double* const to = panel + spot(line, k);
-      if (k < left) copy_async<8>(to, corner + min(line, lines - 1) * operand.line_stride + k * operand.depth_stride);
+      double* const to = panel + offset_of(line, k);
+      if (k < left) cp_async<8>(to, corner + min(line, lines - 1) * operand.line_stride + k * operand.depth_stride);
       else *to = padding;
     }
     cursor += kDepth * operand.depth_stride;
@@ -76,8 +77,8 @@ struct TensorPanel {
   // 4 block + lane % 4.
   static __device__ __forceinline__ double element(const double* panel, int first, int eight, int block) {
     const int row = int(threadIdx.x) % 32 / 4, quarter = int(threadIdx.x) % 4;
-    if constexpr (Deep) return panel[(spot(row, quarter) ^ 4 * block) + (first + 8 * eight) * kDepth];
-    else return panel[(spot(row, quarter) ^ 8 * eight) + first + 4 * block * kLines];
+    if constexpr (Deep) return panel[(offset_of(row, quarter) ^ 4 * block) + (first + 8 * eight) * kDepth];
+    else return panel[(offset_of(row, quarter) ^ 8 * eight) + first + 4 * block * kLines];
   }
 };
 
@@ -86,32 +87,31 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     multiply_tensor_tiles(const __grid_constant__ TileJob<T> job) {
 #if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
   using Shape = DmmaTile;
-  using Pair = Together<double, 2>;
+  using Pair = AlignedVector<double, 2>;
   using PanelA = TensorPanel<DeepA, Pairs>;
   using PanelB = TensorPanel<DeepB, Pairs>;
   constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
   constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;  // of a warp's tile
-  constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kSpots = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
-  extern __shared__ uint4 memory[];
+  constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kPairs = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
   double* const ring = reinterpret_cast<double*>(memory);
   Pair* const totals = reinterpret_cast<Pair*>(ring + kStages * kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
-  const bool to_plane = job.planes != nullptr;
+  const bool to_partials = job.partials != nullptr;
 
-  const Place<T, Shape> place(job, blockIdx.x);
-  const int stages = (place.depth + kDepth - 1) / kDepth;
-  const int64_t first_k = place.chunk * kProductChunk;
-  PanelA panel_a(job.a, job.a.at(place.batch, place.i, first_k));
-  PanelB panel_b(job.b, job.b.at(place.batch, place.j, first_k));
-  int left = place.depth;  // of k, that nobody has asked for yet
+  const TileCoord<T, Shape> coord(job, blockIdx.x);
+  const int stages = (coord.depth + kDepth - 1) / kDepth;
+  const int64_t first_k = coord.chunk * kProductChunk;
+  PanelA panel_a(job.a, job.a.at(coord.batch, coord.i, first_k));
+  PanelB panel_b(job.b, job.b.at(coord.batch, coord.j, first_k));
+  int left = coord.depth;  // of k, not loaded yet
   const auto is_whole = [&] { return args.m >= Shape::kM && args.n >= Shape::kN && left >= kDepth; };
   const auto lines_of = [&](int64_t size) { return int(min(size, int64_t(TensorStages::kLines))); };
-  const auto ask_edge = [&](int slot) {
+  const auto issue_edge = [&](int slot) {
     if (left <= 0) return;
     panel_a.copy_edge(ring + slot * kStage, lines_of(args.m), left, -0.);
     panel_b.copy_edge(ring + slot * kStage + TensorStages::kPanel, lines_of(args.n), left, +0.);
   };
-  const auto ask = [&](int slot, int quarter) {
+  const auto issue_load = [&](int slot, int quarter) {
     panel_a.copy(ring + slot * kStage, quarter);
     panel_b.copy(ring + slot * kStage + TensorStages::kPanel, quarter);
   };
@@ -131,63 +131,66 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
                                               e / 2 % 2, 2 * half + e % 2);
   };
   // A pair of sums that are neighbours in a row: where it stands among the sums, and in the tile.
-  const auto sum_at = [&](int spot, int which) -> double& {
-    return sums[spot / (2 * kAcross)][spot / 2 % kAcross][spot % 2 * 2 + which];
+  const auto sum_at = [&](int pair_index, int which) -> double& {
+    return sums[pair_index / (2 * kAcross)][pair_index / 2 % kAcross][pair_index % 2 * 2 + which];
   };
-  const auto row_of = [&](int spot) { return warp_row + spot / (2 * kAcross) * 16 + spot % 2 * 8 + lane / 4; };
-  const auto column_of = [&](int spot) { return warp_column + spot / 2 % kAcross * 8 + lane % 4 * 2; };
-  const auto total_of = [&](int spot) {
-    Pair total = totals[spot * Shape::kThreads];
+  const auto row_of = [&](int pair_index) {
+    return warp_row + pair_index / (2 * kAcross) * 16 + pair_index % 2 * 8 + lane / 4;
+  };
+  const auto column_of = [&](int pair_index) { return warp_column + pair_index / 2 % kAcross * 8 + lane % 4 * 2; };
+  const auto total_of = [&](int pair_index) {
+    Pair total = totals[pair_index * Shape::kThreads];
 #pragma unroll
-    for (int v = 0; v < 2; v++) total.element[v] += sum_at(spot, v);
+    for (int v = 0; v < 2; v++) total.element[v] += sum_at(pair_index, v);
     return total;
   };
   // Row i of the warp's fragments.
   const auto multiply = [&](int i, int half) {
 #pragma unroll
-    for (int j = 0; j < kAcross; j++) multiply_tile(sums[i][j], a[i], b[half][j]);
+    for (int j = 0; j < kAcross; j++) mma_sync(sums[i][j], a[i], b[half][j]);
   };
 
 #pragma unroll 1
   for (int slot = 0; slot < kStages - 1; slot++) {
     if (is_whole()) {
 #pragma unroll
-      for (int quarter = 0; quarter < 4; quarter++) ask(slot, quarter);
+      for (int quarter = 0; quarter < 4; quarter++) issue_load(slot, quarter);
     } else {
-      ask_edge(slot);
+      issue_edge(slot);
     }
     left -= kDepth;
-    commit_copies();
+    cp_async_commit();
   }
   constexpr int kChunkStages = kProductChunk / kDepth;
-  const int asking_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are asked for
-  if (stages > kChunkStages && !to_plane) {
+  const int issuing_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are loaded
+  if (stages > kChunkStages && !to_partials) {
 #pragma unroll 1
-    for (int spot = 0; spot < kSpots; spot++) totals[spot * Shape::kThreads] = {-0., -0.};  // -0 + x is x
+    for (int pair_index = 0; pair_index < kPairs; pair_index++)
+      totals[pair_index * Shape::kThreads] = {-0., -0.};  // -0 + x is x
   }
-  await_copies<kStages - 2>();
+  cp_async_wait<kStages - 2>();
   __syncthreads();
   int reading = 0, writing = kStages - 1, stage = 0;
   load_b(reading, 0);
 #pragma unroll
   for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
 
-  // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is asked for.
-  const auto multiply_stage = [&](auto asks_whole) {
-    constexpr bool kWhole = decltype(asks_whole)::value;
+  // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is loaded.
+  const auto multiply_stage = [&](auto issues_whole) {
+    constexpr bool kWhole = decltype(issues_whole)::value;
     const bool whole = kWhole || is_whole();
-    if (!whole) ask_edge(writing);
+    if (!whole) issue_edge(writing);
 #pragma unroll
     for (int i = 0; i < kDown; i++) {
       if (i == kDown - 1) load_b(reading, 1);
       multiply(i, 0);
       load_a(i, reading, 1);
-      if (whole) ask(writing, i);
+      if (whole) issue_load(writing, i);
     }
     left -= kDepth;
-    commit_copies();
+    cp_async_commit();
     writing = writing == kStages - 1 ? 0 : writing + 1;
-    await_copies<kStages - 2>();
+    cp_async_wait<kStages - 2>();
     __syncthreads();  // the next stage is there for all, and all have read this one
     // Behind the last stage it is read once more: what is loaded then is not used.
     if (++stage < stages || kWhole) reading = reading == kStages - 1 ? 0 : reading + 1;
@@ -201,72 +204,72 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 #pragma unroll 1
   for (int chunk = 0;; chunk++) {
     const int end = min(stages, stage + kChunkStages);
-    const bool folds = chunk > 0 && !to_plane;
+    const bool folds = chunk > 0 && !to_partials;
     if (folds) {  // while other warps multiply
 #pragma unroll
-      for (int spot = 0; spot < kSpots; spot++) {
-        if (spot % 4 == 0) __syncwarp();  // or all would be folded at once, in registers that are not there
-        totals[spot * Shape::kThreads] = total_of(spot);
+      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+        if (pair_index % 4 == 0) __syncwarp();  // or all would be folded at once, in registers that are not there
+        totals[pair_index * Shape::kThreads] = total_of(pair_index);
       }
     }
 #pragma unroll
-    for (int spot = 0; spot < kSpots; spot++) sum_at(spot, 0) = sum_at(spot, 1) = 0;
+    for (int pair_index = 0; pair_index < kPairs; pair_index++) sum_at(pair_index, 0) = sum_at(pair_index, 1) = 0;
     // Two at a time and no branch inside: before one the compiler waits for the end of all products.
 #pragma unroll 1
-    while (stage + 2 <= min(end, asking_whole)) {
+    while (stage + 2 <= min(end, issuing_whole)) {
       multiply_stage(std::true_type());
       multiply_stage(std::true_type());
     }
 #pragma unroll 1
     while (stage < end) multiply_stage(std::false_type());
-    if (stage < stages && !to_plane) continue;
+    if (stage < stages && !to_partials) continue;
 
     // Made again, or the loop would keep registers for it.
-    const Place<T, Shape> here(job, unsigned(as_one(int(blockIdx.x))));
+    const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
     const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
-    double* const plane = job.planes + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
+    double* const partial = job.partials + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
     const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
     const int lines_a = lines_of(args.m), lines_b = lines_of(args.n);
     const auto is_own = [&](int row, int column) {
       return row < lines_a && row >= first_row && column < lines_b && column >= first_column;
     };
     if (job.direct) {
-      double* const to = (to_plane ? plane : static_cast<double*>(args.output)) + start;
-      const double alpha = to_plane ? 1 : args.alpha;
+      double* const to = (to_partials ? partial : static_cast<double*>(args.output)) + start;
+      const double alpha = to_partials ? 1 : args.alpha;
 #pragma unroll
-      for (int spot = 0; spot < kSpots; spot++) {
-        Pair pair{sum_at(spot, 0), sum_at(spot, 1)};
-        if (folds) pair = total_of(spot);
+      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+        Pair pair{sum_at(pair_index, 0), sum_at(pair_index, 1)};
+        if (folds) pair = total_of(pair_index);
         pair.element[0] *= alpha, pair.element[1] *= alpha;  // by 1 changes nothing
-        if (is_own(row_of(spot), column_of(spot)))
-          *reinterpret_cast<Pair*>(to + row_of(spot) * args.n + column_of(spot)) = pair;
+        if (is_own(row_of(pair_index), column_of(pair_index)))
+          *reinterpret_cast<Pair*>(to + row_of(pair_index) * args.n + column_of(pair_index)) = pair;
       }
     } else {  // by way of shared memory, for registers have no index at run time
 #pragma unroll
-      for (int spot = 0; spot < kSpots; spot++) {
-        Pair pair{sum_at(spot, 0), sum_at(spot, 1)};
-        if (folds) pair = total_of(spot);
-        totals[spot * Shape::kThreads] = pair;
+      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+        Pair pair{sum_at(pair_index, 0), sum_at(pair_index, 1)};
+        if (folds) pair = total_of(pair_index);
+        totals[pair_index * Shape::kThreads] = pair;
       }
 #pragma unroll 1
-      for (int spot = 0; spot < kSpots; spot++) {
-        const int row = row_of(spot), column = column_of(spot);
-        const Pair pair = totals[spot * Shape::kThreads];
+      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+        const int row = row_of(pair_index), column = column_of(pair_index);
+        const Pair pair = totals[pair_index * Shape::kThreads];
 #pragma unroll
         for (int v = 0; v < 2; v++) {
           if (!is_own(row, column + v)) continue;
-          if (to_plane) plane[start + row * args.n + column + v] = pair.element[v];
+          if (to_partials) partial[start + row * args.n + column + v] = pair.element[v];
           else store_product<double>(args, here.batch, here.i + row, here.j + column + v, pair.element[v]);
         }
       }
     }
     if (stage == stages) break;
   }
-  await_copies<0>();
+  cp_async_wait<0>();
 #endif
 }
 
-// Is the kernel here more than its empty body for other architectures? Where their code is translated, it is not.
+// Is the kernel more than its empty body for other architectures? It is not where their PTX was translated.
 template <class T>
 bool tensor_tiles_compiled() {
 #ifdef __CUDACC__
@@ -281,4 +284,4 @@ bool tensor_tiles_compiled() {
 #endif
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -4,22 +4,23 @@
 // The totals of the chunks before the open one wait in shared memory: registers hold one set of sums alone, so that two
 // large blocks share a multiprocessor. A tile that reaches beyond the result is moved inside and computes some elements
 // that another block stores; where the whole result is smaller, lines and depth beyond the edge are read at the edge,
-// and what comes of them is not used.
+// and their results are not used.
 #pragma once
 #include "operand.cuh"
 #include "tuning.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 template <class T>
 struct TileJob {
   MatmulArgs args;
   Operand<T> a, b;
   unsigned tiles_m, tiles_n, group;  // tiles of `group` rows are neighbours in time: they share panels in the L2
-  // Of chunks `first` to `last` a block multiplies `run`. Where that is not all of k, each one's values go to a plane.
+  // Of chunks `first` to `last` a block multiplies `run`. Where that is not all of k, each one's values go to a
+  // partial.
   int64_t first, last, run;
   bool direct;  // from registers to memory, 16 aligned bytes at a time; or else by way of shared memory, one by one
-  ProductOf<T>* planes;
+  ProductOf<T>* partials;
 };
 
 template <class T, class Shape, Layout A, Layout B>
@@ -36,7 +37,7 @@ struct TileSizes {
 };
 
 // What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece,
-// for registers are few: it is as_one, or each piece would have an address of its own.
+// because registers are few: it is opaque, otherwise each piece would have an address of its own.
 template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout>
 struct Panel {
   using P = ProductOf<T>;
@@ -54,21 +55,21 @@ struct Panel {
         cursor(from.at(batch, 0, 0) + (first_line + line()) * line_step() + (first_k + depth()) * depth_step()),
         offset(depth() * Row + line()) {}
 
-  // Of the first piece in a panel: made anew where they are needed.
-  static __device__ __forceinline__ int line() { return Own::line_of(as_one(int(threadIdx.x))); }
-  static __device__ __forceinline__ int depth() { return Own::depth_of(as_one(int(threadIdx.x))); }
+  // Of the first piece in a panel: computed again where they are needed.
+  static __device__ __forceinline__ int line() { return Own::line_of(opaque(int(threadIdx.x))); }
+  static __device__ __forceinline__ int depth() { return Own::depth_of(opaque(int(threadIdx.x))); }
   __device__ __forceinline__ int64_t line_step() const { return kAlong ? operand.line_stride : 1; }
   __device__ __forceinline__ int64_t depth_step() const {
     return kLayout == Layout::any || !kAlong ? operand.depth_stride : 1;
   }
-  static HOST_DEVICE constexpr int spot(int piece) { return Own::depth_step(piece) * Row + Own::line_step(piece); }
+  static HOST_DEVICE constexpr int offset_of(int piece) { return Own::depth_step(piece) * Row + Own::line_step(piece); }
 
   // The next piece of a stage that is wholly there. The last one leaves the cursor at the next stage.
   __device__ __forceinline__ void copy(int piece, bool wanted, P* stage) {
-    copy_piece<kVector>(wanted, stage + offset + spot(piece), cursor + (kAlong ? Own::depth_step(piece) : 0));
+    copy_piece<kVector>(wanted, stage + offset + offset_of(piece), cursor + (kAlong ? Own::depth_step(piece) : 0));
     const int64_t jump = kAlong ? Own::kAcross * operand.line_stride : Own::kDeep * operand.depth_stride;
-    if (!kAlong || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = as_one(cursor + jump);
-    if (kAlong && piece == kCount - 1) cursor = as_one(cursor + (Depth - Own::kLineSteps * jump));
+    if (!kAlong || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
+    if (kAlong && piece == kCount - 1) cursor = opaque(cursor + (Depth - Own::kLineSteps * jump));
   }
   // A whole stage, of which `lines` and `left` elements of k are there.
   __device__ __forceinline__ void copy_edge(P* stage, int lines, int left) const {
@@ -77,7 +78,7 @@ struct Panel {
     for (int piece = 0; piece < kCount; piece++) {
       const int l = min(own_line + Own::line_step(piece), lines - kVector) - own_line;
       const int d = min(own_depth + Own::depth_step(piece), left - 1) - own_depth;
-      copy_piece<kVector>(stage + offset + spot(piece), cursor + l * line_step() + d * depth_step());
+      copy_piece<kVector>(stage + offset + offset_of(piece), cursor + l * line_step() + d * depth_step());
     }
   }
   __device__ __forceinline__ void skip() { cursor += Depth * depth_step(); }
@@ -85,12 +86,12 @@ struct Panel {
 
 // Where a block's tile lies, and which part of k it multiplies.
 template <class T, class Shape>
-struct Place {
+struct TileCoord {
   int64_t own_i, own_j, i, j;  // the tile's own beginning, and where it was moved to
   int64_t batch, chunk;
   int depth;
 
-  __device__ __forceinline__ Place(const TileJob<T>& job, unsigned block) {
+  __device__ __forceinline__ TileCoord(const TileJob<T>& job, unsigned block) {
     const MatmulArgs& args = job.args;
     const unsigned tiles = job.tiles_m * job.tiles_n, in_group = job.group * job.tiles_n;
     const unsigned tile = block % tiles, piece = block / tiles, first_row = tile / in_group * job.group;
@@ -112,20 +113,19 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   using P = ProductOf<T>;
   using Sizes = TileSizes<T, Shape, A, B>;
   constexpr int kV = Sizes::kVector, BK = Sizes::kDepth, kStages = Sizes::kStages, kThreads = Sizes::kThreads;
-  using Vector = Together<P, kV>;
+  using Vector = AlignedVector<P, kV>;
   constexpr int TM = Shape::kM / (8 * Shape::kWarpsM), TN = Shape::kN / (4 * Shape::kWarpsN);
-  extern __shared__ uint4 memory[];
   P* const stages = reinterpret_cast<P*>(memory);
   Vector* const totals = reinterpret_cast<Vector*>(stages + kStages * Sizes::kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
 
-  const Place<T, Shape> place(job, blockIdx.x);
+  const TileCoord<T, Shape> coord(job, blockIdx.x);
   const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
   const bool inside = lines_a == Shape::kM && lines_b == Shape::kN && A != Layout::any;
-  const int depth = place.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
+  const int depth = coord.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
 
-  Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A> panel_a(job.a, place.batch, place.i, place.chunk * kProductChunk);
-  Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B> panel_b(job.b, place.batch, place.j, place.chunk * kProductChunk);
+  Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A> panel_a(job.a, coord.batch, coord.i, coord.chunk * kProductChunk);
+  Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B> panel_b(job.b, coord.batch, coord.j, coord.chunk * kProductChunk);
   constexpr int kPiecesA = decltype(panel_a)::kCount, kPieces = kPiecesA + decltype(panel_b)::kCount;
   const auto copy_piece_of = [&](int piece, bool wanted, P* stage) {
     if (piece < kPiecesA) panel_a.copy(piece, wanted, stage);
@@ -184,9 +184,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
       copy_edge(stage, to);
       skip();
     }
-    commit_copies();
+    cp_async_commit();
   }
-  await_copies<kStages - 2>();
+  cp_async_wait<kStages - 2>();
   __syncthreads();
   clear();
   load(0, stages, 0);
@@ -212,8 +212,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
       for (int k = 0; k < BK; k++) {
         if (k == BK - 1) {
           if constexpr (A == Layout::any) skip();
-          commit_copies();
-          await_copies<kStages - 2>();
+          cp_async_commit();
+          cp_async_wait<kStages - 2>();
           __syncthreads();
           from = stages + reading * Sizes::kStage;
         }
@@ -237,42 +237,42 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         multiply(0);
       }
     }
-    const bool to_plane = job.planes != nullptr, leaves = ends || to_plane;
+    const bool to_partials = job.partials != nullptr, leaves = ends || to_partials;
     if (!leaves || !job.direct) {
 #pragma unroll
       for (int i = 0; i < TM; i++)
 #pragma unroll
         for (int j = 0; j < TN / kV; j++) {
           Vector total;
-          if (done > 0 && !to_plane) total = totals[(i * (TN / kV) + j) * kThreads];
+          if (done > 0 && !to_partials) total = totals[(i * (TN / kV) + j) * kThreads];
 #pragma unroll
           for (int v = 0; v < kV; v++) {
             const P sum = sums[i][j * kV + v];
-            total.element[v] = done > 0 && !to_plane ? total.element[v] + sum : sum;
+            total.element[v] = done > 0 && !to_partials ? total.element[v] + sum : sum;
           }
           totals[(i * (TN / kV) + j) * kThreads] = total;
         }
     }
     if (leaves) {
-      // Made again, or the loop would keep registers for it.
-      const Place<T, Shape> here(job, unsigned(as_one(int(blockIdx.x))));
+      // Computed again, otherwise the loop would keep registers for it.
+      const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
       const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
-      P* const plane = job.planes + (here.chunk - job.first + done) * args.batch * args.m * args.n;
+      P* const partial = job.partials + (here.chunk - job.first + done) * args.batch * args.m * args.n;
       const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
       if (job.direct) {
-        P* const to = (to_plane ? plane : static_cast<P*>(args.output)) + start;
-        const P alpha = to_plane ? P(1) : P(args.alpha);
+        P* const to = (to_partials ? partial : static_cast<P*>(args.output)) + start;
+        const P alpha = to_partials ? P(1) : P(args.alpha);
 #pragma unroll
         for (int i = 0; i < TM; i++) {
           if (row_of(i) >= lines_a || row_of(i) < first_row) continue;
 #pragma unroll
           for (int j = 0; j < TN / kV; j++) {
             Vector values;
-            if (done > 0 && !to_plane) values = totals[(i * (TN / kV) + j) * kThreads];
+            if (done > 0 && !to_partials) values = totals[(i * (TN / kV) + j) * kThreads];
 #pragma unroll
             for (int v = 0; v < kV; v++) {
               const P sum = sums[i][j * kV + v];
-              values.element[v] = done > 0 && !to_plane ? values.element[v] + sum : sum;
+              values.element[v] = done > 0 && !to_partials ? values.element[v] + sum : sum;
               if constexpr (std::is_floating_point_v<P>) values.element[v] *= alpha;  // by 1 changes nothing
             }
             if (column_of(j) < lines_b && column_of(j) >= first_column)
@@ -281,14 +281,14 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         }
       } else {
 #pragma unroll 1
-        for (int spot = 0; spot < TM * (TN / kV); spot++) {
-          const int row = row_of(spot / (TN / kV)), column = column_of(spot % (TN / kV));
+        for (int vector = 0; vector < TM * (TN / kV); vector++) {
+          const int row = row_of(vector / (TN / kV)), column = column_of(vector % (TN / kV));
           if (row >= lines_a || row < first_row) continue;
-          const Vector values = totals[spot * kThreads];
+          const Vector values = totals[vector * kThreads];
 #pragma unroll
           for (int v = 0; v < kV; v++) {
             if (column + v >= lines_b || column + v < first_column) continue;
-            if (to_plane) plane[start + row * args.n + column + v] = values.element[v];
+            if (to_partials) partial[start + row * args.n + column + v] = values.element[v];
             else store_product<Out>(args, here.batch, here.i + row, here.j + column + v, values.element[v]);
           }
         }
@@ -298,7 +298,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     done++;
     clear();
   }
-  await_copies<0>();
+  cp_async_wait<0>();
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,11 +1,11 @@
-// What was measured, as data: the shapes of tiles and strips, and how fast they are. Nothing here changes a bit of a
-// result.
+// What was measured, as data: the shapes of tiles and of skinny products, and how fast they are. Nothing here changes a
+// bit of a result.
 #pragma once
 #include <cstdint>
 
 #include "../../../common/dtype.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // M x N results of a block, WarpsM x WarpsN warps; `Blocks` of them share a multiprocessor, which reaches Rate
 // hundredths of its peak when it holds at least Fill of them.
@@ -24,46 +24,47 @@ using WideTile = Tile<128, 64, 2, 2, 2, 1, 68>;        // of 8 bytes an element
 struct DmmaTile : Tile<128, 128, 2, 4, 1, 1, 170> {};  // of float64 on tensor cores: of DFMA's peak, half of theirs
 
 template <class T>
-struct Tuning {  // of elements that are widened on their way in
+struct Tuning {  // of elements that are widened as they are loaded
   using Tiles = List<SmallTile>;
-  static constexpr bool kStrips = false;
+  static constexpr bool kSkinny = false;
 };
 template <>
 struct Tuning<float> {
   using Tiles = List<LargeTile, MiddleTile, SmallTile>;
-  static constexpr bool kStrips = true;
+  static constexpr bool kSkinny = true;
 };
 template <>
-struct Tuning<uint32_t> {  // half the rate of float's: more threads a block gain nothing
+struct Tuning<uint32_t> {  // half the rate of float's: more threads per block gain nothing
   using Tiles = List<MiddleTile, SmallTile>;
-  static constexpr bool kStrips = true;
+  static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<double> {
   using Tiles = List<DmmaTile, WideTile, SmallTile>;
-  static constexpr bool kStrips = true;
+  static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<uint64_t> {
   using Tiles = List<SmallTile>;
-  static constexpr bool kStrips = true;
+  static constexpr bool kSkinny = true;
 };
 
-// A tile's stages hold so much of k, and so many are on their way or read. They hold half in square tiles where the rows
-// of both panels are padded: a second large block would have no room beside the totals, and in small ones ptxas would put
-// branches around that many copies.
+// How much of k a tile's stage holds, and how many stages are in flight or read. They hold half in square tiles where
+// the rows of both panels are padded: a second large block would have no room beside the totals, and in small ones
+// ptxas would put branches around that many copies.
 HOST_DEVICE constexpr int tile_depth(int bytes, bool halved) { return bytes == 8 || halved ? 8 : 16; }
 HOST_DEVICE constexpr int tile_stages(int bytes, int threads, bool halved) {
   return (bytes == 4 && threads == 64) || halved ? 4 : 3;  // of 8 bytes 4 would pass what 7.5 has
 }
-inline constexpr int kBurst = 5;  // copies that a thread asks for together, between its multiplications
+inline constexpr int kBurst = 5;  // copies that a thread issues together, between its multiplications
 
-// A strip is 32 results wide, one a lane, and at most so many rows high; a stage holds so much of k.
-inline constexpr int kStripDepth = 32, kStripRows = 16;
-HOST_DEVICE constexpr int strip_stages(int rows) { return rows == 4 ? 4 : 3; }
-HOST_DEVICE constexpr int strip_warps(int bytes) { return 64 / bytes; }  // of a block at most, each with a chunk
+// A warp of a skinny product computes 32 results of each row, one per lane, and at most kSkinnyRows rows; a stage holds
+// kSkinnyDepth of k.
+inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 16;
+HOST_DEVICE constexpr int skinny_stages(int rows) { return rows == 4 ? 4 : 3; }
+HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per block at most, each with a chunk
 
 // What a block costs to start, as products of float32 that a multiprocessor would compute.
 inline constexpr double kBlockStart = 1e5;
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

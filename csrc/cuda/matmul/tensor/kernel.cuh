@@ -3,10 +3,10 @@
 #include "../elements.cuh"
 #include "shared_tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
-// A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyWarps: so many
-// more warps only copy (narrow.cuh); without them those that multiply do.
+// A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyWarps: how
+// many more warps only copy (narrow.cuh); with none, those that multiply copy too.
 template <int Rows, int Columns, int DepthBytes, int Stages, int WarpRows, int WarpColumns, int Blocks, int CopyWarps>
 struct TensorTile {
   static constexpr int kRows = Rows, kColumns = Columns, kDepthBytes = DepthBytes, kStages = Stages;
@@ -16,7 +16,8 @@ struct TensorTile {
   static constexpr int kFirstCopying = CopyWarps > 0 ? kMultiplying : 0, kCopying = kThreads - kFirstCopying;
   static constexpr int kBlocks = Blocks;  // of a multiprocessor of 9.0
   static constexpr int kStageBytes = (Rows + Columns) * DepthBytes, kBytes = Stages * kStageBytes;
-  // Sums on their way out, a warp 16 rows at a time: with 8 words behind each 32, stores of a warp meet all banks.
+  // Sums that are staged for stores, 16 rows of a warp at a time: with 8 words after each 32, stores of a warp use all
+  // banks.
   static constexpr int kOutStride = WarpColumns % 32 == 0 ? WarpColumns + 8 : WarpColumns;
   static_assert(kMultiplying / 32 * 16 * kOutStride * 4 <= kBytes);
 };
@@ -33,14 +34,14 @@ struct TensorProduct {
   void* totals;                  // where k has more than one chunk: room for the tile of each block
 };
 
-// Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2. Batches of one piece
-// of k follow those of the one before.
-struct TilePlace {
+// Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2. Batches of one
+// piece of k follow those of the piece before.
+struct TensorTileCoord {
   unsigned batch, row, column;  // of the result
   unsigned factors;             // their batch
   int64_t begin, depth;         // of k
 
-  __device__ __forceinline__ TilePlace(const TensorProduct& product, unsigned tile) {
+  __device__ __forceinline__ TensorTileCoord(const TensorProduct& product, unsigned tile) {
     const unsigned group = product.down < 8 ? product.down : 8;  // times across that is no more than there are tiles
     batch = tile / (product.down * product.across);
     const unsigned in_batch = tile - batch * (product.down * product.across);
@@ -53,39 +54,34 @@ struct TilePlace {
   }
 };
 
-template <class T>
-struct alignas(4 * sizeof(T)) Four {
-  T values[4];
-};
-
 // Four neighbours of a row from (i, j) on, `there` of them in the result.
 template <class Out, class Sum>
 __device__ __forceinline__ void store_neighbours(const TensorProduct& product, int64_t batch, int64_t i, int64_t j,
-                                                 int64_t there, const Four<Sum>& sums) {
+                                                 int64_t there, const AlignedVector<Sum, 4>& sums) {
   if (product.vectors && there >= 4) {
-    Four<Out> four;
+    AlignedVector<Out, 4> vector;
 #pragma unroll
-    for (int c = 0; c < 4; c++) four.values[c] = product_of<Out>(product.args, batch, i, j + c, sums.values[c]);
-    *reinterpret_cast<Four<Out>*>(static_cast<Out*>(product.args.output) +
-                                  (batch * product.args.m + i) * product.args.n + j) = four;
+    for (int c = 0; c < 4; c++) vector.element[c] = product_of<Out>(product.args, batch, i, j + c, sums.element[c]);
+    *reinterpret_cast<AlignedVector<Out, 4>*>(static_cast<Out*>(product.args.output) +
+                                              (batch * product.args.m + i) * product.args.n + j) = vector;
     return;
   }
 #pragma unroll
   for (int c = 0; c < 4; c++) {
     if (c >= there) return;
-    if (product.transposed) store_product<Out>(product.args, batch, j + c, i, sums.values[c]);
-    else store_product<Out>(product.args, batch, i, j + c, sums.values[c]);
+    if (product.transposed) store_product<Out>(product.args, batch, j + c, i, sums.element[c]);
+    else store_product<Out>(product.args, batch, i, j + c, sums.element[c]);
   }
 }
 
 // What a warp multiplies in one step; of columns 16 are read at once where there are as many.
 template <int Down, int Across>
 struct Fragments {
-  static constexpr int kTogether = Across == 1 ? 1 : 2;
-  uint32_t rows[Down][4], columns[Across / kTogether][2 * kTogether];
+  static constexpr int kColumnsAtOnce = Across == 1 ? 1 : 2;
+  uint32_t rows[Down][4], columns[Across / kColumnsAtOnce][2 * kColumnsAtOnce];
 
   __device__ __forceinline__ const uint32_t (&of_column(int j) const)[2] {
-    return *reinterpret_cast<const uint32_t (*)[2]>(&columns[j / kTogether][j % kTogether * 2]);
+    return *reinterpret_cast<const uint32_t (*)[2]>(&columns[j / kColumnsAtOnce][j % kColumnsAtOnce * 2]);
   }
 };
 
@@ -117,34 +113,34 @@ __device__ __forceinline__ void add_to_total(const TensorProduct& product, float
 
 // A warp's sums to the result, through the shared memory of the stages, so that a lane has neighbours to store.
 template <class T, class Tile, class Sum, int Down, int Across>
-__device__ __forceinline__ void store_sums(const TensorProduct& product, const TilePlace& place, void* shared,
+__device__ __forceinline__ void store_sums(const TensorProduct& product, const TensorTileCoord& coord, void* shared,
                                            const Sum (&sums)[Down][Across][4]) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
-  constexpr int kFours = Tile::kWarpColumns / 4;
+  constexpr int kVectors = Tile::kWarpColumns / 4;
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
-  const int64_t first_row = int64_t(place.row) * Tile::kRows + warp / Tile::kWarpsAcross * Tile::kWarpRows;
-  const int64_t first_column = int64_t(place.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
+  const int64_t first_row = int64_t(coord.row) * Tile::kRows + warp / Tile::kWarpsAcross * Tile::kWarpRows;
+  const int64_t first_column = int64_t(coord.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   Sum* const out = static_cast<Sum*>(shared) + warp * (16 * Tile::kOutStride);
 #pragma unroll 1
-  for (int strip = 0; strip < Down; strip++) {
+  for (int row_tile = 0; row_tile < Down; row_tile++) {
 #pragma unroll
     for (int i = 0; i < Down; i++) {
-      if (i != strip) continue;  // registers have no index at run time
+      if (i != row_tile) continue;  // registers have no index at run time
 #pragma unroll
       for (int j = 0; j < Across * 4; j++)
         out[(lane / 4 + j / 2 % 2 * 8) * Tile::kOutStride + j / 4 * 8 + lane % 4 * 2 + j % 2] = sums[i][j / 4][j % 4];
     }
     __syncwarp();
 #pragma unroll 1
-    for (int at = lane; at < 16 * kFours; at += 32) {
-      const int row = at / kFours, column = at % kFours * 4;
-      const int64_t to_row = first_row + strip * 16 + row, to_column = first_column + column;
+    for (int at = lane; at < 16 * kVectors; at += 32) {
+      const int row = at / kVectors, column = at % kVectors * 4;
+      const int64_t to_row = first_row + row_tile * 16 + row, to_column = first_column + column;
       if (to_row >= product.height) break;
-      const auto four = *reinterpret_cast<const Four<Sum>*>(out + row * Tile::kOutStride + column);
+      const auto vector = *reinterpret_cast<const AlignedVector<Sum, 4>*>(out + row * Tile::kOutStride + column);
       const int64_t there = product.width - to_column;
       if (product.args.output_dtype == product.args.dtype)
-        store_neighbours<T>(product, place.batch, to_row, to_column, there, four);
-      else store_neighbours<Wide>(product, place.batch, to_row, to_column, there, four);
+        store_neighbours<T>(product, coord.batch, to_row, to_column, there, vector);
+      else store_neighbours<Wide>(product, coord.batch, to_row, to_column, there, vector);
     }
     __syncwarp();
   }
@@ -160,19 +156,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   constexpr int kDown = Tile::kWarpRows / 16, kAcross = Tile::kWarpColumns / 8;
   constexpr int kStages = Tile::kStages, kSteps = Tile::kDepthBytes / 32;
   constexpr int kChunk = kChunkStages<T, Rows::kDepth>;
-  extern __shared__ uint4 memory[];
   char* const shared = reinterpret_cast<char*>(memory);
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
   const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
 
   for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
-    const TilePlace place(product, tile);
-    const int64_t first_row = int64_t(place.row) * Tile::kRows, first_column = int64_t(place.column) * Tile::kColumns;
-    const int stages = int((place.depth + Rows::kDepth - 1) / Rows::kDepth);
-    typename Rows::Loader rows(product.rows, place.factors, first_row, product.height, place.begin, place.depth);
-    typename Columns::Loader columns(product.columns, place.factors, first_column, product.width, place.begin,
-                                     place.depth);
+    const TensorTileCoord coord(product, tile);
+    const int64_t first_row = int64_t(coord.row) * Tile::kRows, first_column = int64_t(coord.column) * Tile::kColumns;
+    const int stages = int((coord.depth + Rows::kDepth - 1) / Rows::kDepth);
+    typename Rows::Loader rows(product.rows, coord.factors, first_row, product.height, coord.begin, coord.depth);
+    typename Columns::Loader columns(product.columns, coord.factors, first_column, product.width, coord.begin,
+                                     coord.depth);
     const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
     const auto load = [&](int stage) {
       char* const to = shared + unsigned(stage) % kStages * Tile::kStageBytes;
@@ -180,11 +175,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         rows.load_whole(to);
         columns.load_whole(to + Rows::kBytes);
       } else if (stage < stages) {
-        const int64_t left = place.depth - int64_t(stage) * Rows::kDepth;
+        const int64_t left = coord.depth - int64_t(stage) * Rows::kDepth;
         rows.load(to, left);
         columns.load(to + Rows::kBytes, left);
       }
-      commit_copies();
+      cp_async_commit();
     };
 #pragma unroll 1
     for (int stage = 0; stage < kStages - 1; stage++) load(stage);
@@ -197,8 +192,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       const int end = stages - stage < kChunk ? stages : stage + kChunk;
 #pragma unroll 1
       for (; stage < end; stage++) {
-        await_copies<kStages - 2>();
-        __syncthreads();  // this stage is there for all, and nobody reads the one before, which is overwritten now
+        cp_async_wait<kStages - 2>();
+        __syncthreads();  // this stage has arrived for all, and no thread reads the one before, which is overwritten now
         const char* const at = shared + unsigned(stage) % kStages * Tile::kStageBytes;
         Read fragments[2];
         const auto read = [&](int step) {
@@ -206,12 +201,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #pragma unroll
           for (int i = 0; i < kDown; i++) Rows::template fragment<false>(to.rows[i], at, warp_row + i * 16, step, lane);
 #pragma unroll
-          for (int j = 0; j < kAcross; j += Read::kTogether)
-            Columns::template fragment<true>(to.columns[j / Read::kTogether], at + Rows::kBytes, warp_column + j * 8,
-                                             step, lane);
+          for (int j = 0; j < kAcross; j += Read::kColumnsAtOnce)
+            Columns::template fragment<true>(to.columns[j / Read::kColumnsAtOnce], at + Rows::kBytes,
+                                             warp_column + j * 8, step, lane);
         };
         read(0);
-        load(stage + kStages - 1);  // while the first fragments are on their way
+        load(stage + kStages - 1);  // while the first fragments are in flight
 #pragma unroll
         for (int step = 0; step < kSteps; step++) {
           if (step + 1 < kSteps) read(step + 1);
@@ -219,17 +214,17 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #pragma unroll
           for (int i = 0; i < kDown; i++)
 #pragma unroll
-            for (int j = 0; j < kAcross; j++) multiply_tile<T>(sums[i][j], from.rows[i], from.of_column(j));
+            for (int j = 0; j < kAcross; j++) mma_sync<T>(sums[i][j], from.rows[i], from.of_column(j));
         }
       }
       if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);
       if (stage == stages) break;
     }
 
-    __syncthreads();  // nobody reads the stages any more
-    store_sums<T, Tile>(product, place, shared, sums);
+    __syncthreads();  // no thread reads the stages any more
+    store_sums<T, Tile>(product, coord, shared, sums);
     __syncthreads();  // before the next tile's stages
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

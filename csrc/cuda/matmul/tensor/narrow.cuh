@@ -1,11 +1,11 @@
-// The kernel for results of few rows: a block has little to multiply and much to read, so that some warps only copy and the
-// others only multiply, each at its own pace. A stage of the ring is handed over by two barriers: `full` when its copies
-// have come, `empty` when its last fragment has been read. Nobody waits for a warp that does the same as it does.
+// The kernel for results of few rows: a block has little to multiply and much to read, so that some warps only copy and
+// the others only multiply, each at its own pace. A stage of the ring is handed over by two barriers: `full` when its
+// copies have arrived, `empty` when its last fragment has been read. No warp waits for another one with the same role.
 #pragma once
 #include "../../primitives/mbarrier.cuh"
 #include "kernel.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
@@ -20,7 +20,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   constexpr int kSteps = Tile::kDepthBytes / 32, kChunk = kChunkStages<T, Rows::kDepth>;
   constexpr int kAhead = kAcross == 1 ? 1 : 3;  // steps, that fragments are read before they are multiplied
   static_assert(kSteps % (kAhead + 1) == 0, "every stage begins in the same registers");
-  extern __shared__ uint4 memory[];
   __shared__ uint64_t full[kStages], empty[kStages];
   char* const shared = reinterpret_cast<char*>(memory);
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
@@ -28,42 +27,42 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   const bool multiplies = threadIdx.x < Tile::kFirstCopying;
   if (threadIdx.x < kStages) {
-    init_barrier(full + threadIdx.x, Tile::kCopying);
-    init_barrier(empty + threadIdx.x, Tile::kMultiplying / 32);
+    mbarrier_init(full + threadIdx.x, Tile::kCopying);
+    mbarrier_init(empty + threadIdx.x, Tile::kMultiplying / 32);
   }
   __syncthreads();
 
   unsigned before = 0;  // stages of this block's tiles before
   for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
-    const TilePlace place(product, tile);
-    const int stages = int((place.depth + Rows::kDepth - 1) / Rows::kDepth);
+    const TensorTileCoord coord(product, tile);
+    const int stages = int((coord.depth + Rows::kDepth - 1) / Rows::kDepth);
     Sum sums[1][kAcross][4];
     if (!multiplies) {
-      typename Rows::Loader rows(product.rows, place.factors, int64_t(place.row) * Tile::kRows, product.height,
-                                 place.begin, place.depth);
-      typename Columns::Loader columns(product.columns, place.factors, int64_t(place.column) * Tile::kColumns,
-                                       product.width, place.begin, place.depth);
+      typename Rows::Loader rows(product.rows, coord.factors, int64_t(coord.row) * Tile::kRows, product.height,
+                                 coord.begin, coord.depth);
+      typename Columns::Loader columns(product.columns, coord.factors, int64_t(coord.column) * Tile::kColumns,
+                                       product.width, coord.begin, coord.depth);
       const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
       const bool stored = !product.rows.vectors || !product.columns.vectors;  // not only copied
 #pragma unroll 1
       for (int stage = 0; stage < stages; stage++) {
         const unsigned slot = (before + stage) % kStages;
         char* const to = shared + slot * Tile::kStageBytes;
-        await_phase(empty + slot, ((before + stage) / kStages + 1) % 2);
+        mbarrier_wait(empty + slot, ((before + stage) / kStages + 1) % 2);
         if (stage < whole) {
           rows.load_whole(to);
           columns.load_whole(to + Rows::kBytes);
         } else {
-          const int64_t left = place.depth - int64_t(stage) * Rows::kDepth;
+          const int64_t left = coord.depth - int64_t(stage) * Rows::kDepth;
           rows.load(to, left);
           columns.load(to + Rows::kBytes, left);
         }
         if (stored) {
-          commit_copies();
-          await_copies<0>();
-          arrive(full + slot);
+          cp_async_commit();
+          cp_async_wait<0>();
+          mbarrier_arrive(full + slot);
         } else {
-          arrive_when_copied(full + slot);
+          cp_async_mbarrier_arrive(full + slot);
         }
       }
     } else {
@@ -76,7 +75,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       };
       const auto await_stage = [&](int stage) {
         const unsigned slot = (before + stage) % kStages;
-        await_phase(full + slot, (before + stage) / kStages % 2);
+        mbarrier_wait(full + slot, (before + stage) / kStages % 2);
         return slot;
       };
       unsigned slot = 0;
@@ -96,25 +95,25 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           for (int step = 0; step < kSteps; step++) {
             if (step + kAhead == kSteps) {
               __syncwarp();
-              if (lane == 0) arrive(empty + slot);
+              if (lane == 0) mbarrier_arrive(empty + slot);
               if (stage + 1 < stages) slot = await_stage(stage + 1);
             }
             // Behind the last stage what is read again is not used.
             read(slot, (step + kAhead) % kSteps);
             const Read& from = fragments[step % (kAhead + 1)];
 #pragma unroll
-            for (int j = 0; j < kAcross; j++) multiply_tile<T>(sums[0][j], from.rows[0], from.of_column(j));
+            for (int j = 0; j < kAcross; j++) mma_sync<T>(sums[0][j], from.rows[0], from.of_column(j));
           }
         }
         if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);
         if (stage == stages) break;
       }
     }
-    __syncthreads();  // nobody reads the stages any more
-    if (multiplies) store_sums<T, Tile>(product, place, shared, sums);
+    __syncthreads();  // no thread reads the stages any more
+    if (multiplies) store_sums<T, Tile>(product, coord, shared, sums);
     __syncthreads();  // before the next tile's stages
     before += unsigned(stages);
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,20 +1,22 @@
-// Which tiles a product is cut into: by its sizes and the device, which the bits do not depend on.
+// Which tiles a product is divided into, by its sizes and the device; the bits do not depend on it.
 #pragma once
 #include <algorithm>
 
 #include "../../../common/ceil_div.h"
-#include "../ordered/planes.cuh"
+#include "../ordered/split_k.cuh"
 #include "narrow.cuh"
 #include "tensor_core.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
-// Rows, columns, bytes of k a stage, stages, rows and columns of a warp, blocks of a multiprocessor, warps that only copy.
-using WideTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;   // 96 KB: what 8.6 and 8.9 have too
-using SquareTile = TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
-// At most 8 or 16 columns: bytes on their way are what counts, so that those who wait for a product don't copy.
+// Rows, columns, bytes of k per stage, stages, rows and columns of a warp, blocks per multiprocessor, warps that only
+// copy.
+using WideTensorTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;  // 96 KB: what 8.6 and 8.9 have too
+using SquareTensorTile =
+    TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
+// At most 8 or 16 columns: bytes in flight are what counts, so warps that wait for a product do not copy.
 template <int Columns>
-using NarrowTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
+using NarrowTensorTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
 
 inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, int64_t width, int64_t width_stride,
                                 int64_t k_stride, int size) {
@@ -35,8 +37,8 @@ int64_t tiles_of(const TensorProduct& product) {
          ceil_div(product.width, int64_t(Tile::kColumns));
 }
 
-// Cycles for all of k in such pieces, about: the busiest multiprocessor multiplies one tile after another. A step of 16 is
-// never shorter than what an mma.sync waits for the one before.
+// About how many cycles all of k takes in such pieces: the busiest multiprocessor multiplies one tile after another. A
+// step of 16 is never shorter than what an mma.sync waits for the one before.
 template <class Tile>
 double time_of(const TensorProduct& product, int64_t piece, int64_t processors) {
   constexpr int kLatency = 33, kRate = 1370;  // products a cycle
@@ -56,7 +58,7 @@ void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
   product.tiles = unsigned(batches * product.down * product.across);
   int64_t blocks = product.tiles;
   if (!std::is_integral_v<T> && product.piece > kTensorChunk) {
-    // Blocks that stay, or the room for totals would be as large as the result.
+    // Persistent blocks, otherwise the room for totals would be as large as the result.
     blocks = std::min(blocks, int64_t(multiprocessors(context.device)) * Tile::kBlocks);
     product.totals = context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float)));
   }
@@ -78,16 +80,16 @@ void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
   }
 }
 
-// k whole, or cut into its chunks over blocks.
+// k whole, or split into its chunks over blocks.
 template <class T, class Tile>
-void launch_pieces(TensorProduct product, bool cut, Context& context) {
+void launch_pieces(TensorProduct product, bool split_k, Context& context) {
   product.batches = unsigned(product.args.batch);
   product.first = 0, product.piece = product.args.k;
   if constexpr (!std::is_integral_v<T>) {
-    if (cut) {
+    if (split_k) {
       const MatmulArgs args = product.args;
-      const auto multiply = [&](int64_t first, int64_t count, float* planes) {
-        product.args.output = planes;
+      const auto multiply = [&](int64_t first, int64_t count, float* partials) {
+        product.args.output = partials;
         product.first = first * kTensorChunk;
         launch_tiles<T, Tile>(product, count, context);
       };
@@ -116,16 +118,16 @@ void launch_product(const MatmulArgs& args, Context& context) {
   product.vectors =
       !product.transposed && args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % (4 * size_t(out)) == 0;
   const int64_t processors = multiprocessors(context.device);
-  const bool may_cut = !std::is_integral_v<T> && args.k > kTensorChunk;
-  const auto start = [&]<class Tile>(Tag<Tile>) {
-    const bool cut =
-        may_cut && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
-    launch_pieces<T, Tile>(product, cut, context);
+  const bool may_split_k = !std::is_integral_v<T> && args.k > kTensorChunk;
+  const auto start = [&]<class Tile>(std::type_identity<Tile>) {
+    const bool split_k =
+        may_split_k && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
+    launch_pieces<T, Tile>(product, split_k, context);
   };
-  if (product.width <= 8) start(Tag<NarrowTile<8>>());
-  else if (product.width <= kNarrow) start(Tag<NarrowTile<kNarrow>>());
-  else if (4 * tiles_of<WideTile>(product) >= 3 * processors) start(Tag<WideTile>());
-  else start(Tag<SquareTile>());
+  if (product.width <= 8) start(std::type_identity<NarrowTensorTile<8>>());
+  else if (product.width <= kNarrow) start(std::type_identity<NarrowTensorTile<kNarrow>>());
+  else if (4 * tiles_of<WideTensorTile>(product) >= 3 * processors) start(std::type_identity<WideTensorTile>());
+  else start(std::type_identity<SquareTensorTile>());
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

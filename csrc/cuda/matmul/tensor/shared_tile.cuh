@@ -1,18 +1,19 @@
-// A tile of an operand in shared memory: how it comes there, and how a warp takes fragments out of it.
+// A tile of an operand in shared memory: how it is loaded, and how a warp reads fragments of it.
 //
-// A tile is lines of 16-byte pieces. A line is along k, or of 16-bit operands along m or n: as the operand lies in memory,
-// so that pieces are copied as they are, and the transposing ldmatrix takes the second kind.
+// A tile is lines of 16-byte pieces. A line is along k, or of 16-bit operands along m or n: as the operand lies in
+// memory, so that pieces are copied as they are, and the transposing ldmatrix takes the second kind.
 //
-// No bank conflict: ldmatrix reads a piece of each of 8 neighbouring lines, and stores go to neighbouring pieces of a line,
-// or to the same piece of neighbouring lines. Piece p of line l stands at place p ^ s(l) of its line, where s counts the
-// 128-byte rows of the banks: 8 neighbouring lines have 8 different places modulo 128 bytes. An exclusive or permutes the
-// pieces within one row of the banks, so that neighbouring pieces stay apart too.
+// No bank conflict: ldmatrix reads a piece of each of 8 neighbouring lines, and stores go to neighbouring pieces of a
+// line, or to the same piece of neighbouring lines. Piece p of line l is stored at position p ^ s(l) of its line, where
+// s counts the 128-byte rows of the banks: 8 neighbouring lines have 8 different positions modulo 128 bytes. An
+// exclusive or permutes the pieces within one row of the banks, so that neighbouring pieces stay apart too.
 #pragma once
 #include "../../../common/args.h"
 #include "../../primitives/async.cuh"
 #include "../../primitives/mma.cuh"
+#include "../../primitives/shared.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 // An operand of every batch: m or n in one direction, k in the other, strides in elements.
 struct TensorOperand {
@@ -34,7 +35,7 @@ struct SharedTile {
   static_assert(kLines * kPieces % Threads == 0 && (kPieces & (kPieces - 1)) == 0);
   static_assert(kLinesAThread % 8 == 0, "a thread's pieces have their places in equal distances");
 
-  static __device__ __forceinline__ int place(int line, int piece) {
+  static __device__ __forceinline__ int swizzled(int line, int piece) {
     constexpr int kInRow = kPieces < 8 ? kPieces : 8, kLinesOfRow = 8 / kInRow;
     return (line * kPieces + (piece ^ (line / kLinesOfRow & (kInRow - 1)))) * 16;
   }
@@ -42,13 +43,13 @@ struct SharedTile {
   // Where a thread stands in the operand's stages, which follow each other along k. Beyond the ends there are zeros, in
   // both operands, which change no sum.
   struct Loader {
-    static constexpr bool kMayLack = AlongK && Width <= 32;  // lines beyond the width, even where it only adds
+    static constexpr bool kMayLack = AlongK && Width <= 32;  // lines beyond the width may lack even then
 
     const TensorOperand& operand;
     const T* own;     // this thread's first piece of the next stage
     int64_t between;  // from one of its pieces to the next
     int width;        // how many elements of it are there
-    int whole;        // the first stages, of which there is so much that a thread only adds
+    int whole;        // the first stages, complete enough for a thread to copy without checks
 
     // From `begin` of k on, a multiple of a piece, `k` elements.
     __device__ __forceinline__ Loader(const TensorOperand& operand, int64_t batch, int64_t first, int64_t end,
@@ -62,15 +63,15 @@ struct SharedTile {
 
     // The next one of the first stages.
     __device__ __forceinline__ void load_whole(char* tile) {
-      char* const to = tile + place(line(), piece());
+      char* const to = tile + swizzled(line(), piece());
 #pragma unroll
       for (int i = 0; i < kPiecesAThread; i++) {
         if constexpr (kMayLack) {
           const bool there = line() + i * kLinesAThread < width;
           const void* const from = there ? own + i * between : operand.data;
-          copy_async_part(to + i * Threads * 16, from, there ? 16 : 0);
+          cp_async_zfill(to + i * Threads * 16, from, there ? 16 : 0);
         } else {
-          copy_async(to + i * Threads * 16, own + i * between);
+          cp_async(to + i * Threads * 16, own + i * between);
         }
       }
       own += AlongK ? kDepth : kDepth * operand.k_stride;
@@ -87,7 +88,7 @@ struct SharedTile {
         for (int i = 0; i < kPiecesAThread; i++) {
           const int present = line() + i * kLinesAThread < lines ? bytes : 0;
           const void* const from = present > 0 ? first + i * between : operand.data;  // always an aligned address
-          copy_async_part(tile + place(line(), piece()) + i * Threads * 16, from, present);
+          cp_async_zfill(tile + swizzled(line(), piece()) + i * Threads * 16, from, present);
         }
         return;
       }
@@ -97,7 +98,7 @@ struct SharedTile {
       for (int at = int(thread()); at < kLines * kPieces; at += Threads) {
         const int line = stride == 1 ? at / kPieces : at % kLines, piece = stride == 1 ? at % kPieces : at / kLines;
         const T* const from = begin + line * line_stride() + piece * kPiece * stride;
-        *reinterpret_cast<uint4*>(tile + place(line, piece)) =
+        *reinterpret_cast<uint4*>(tile + swizzled(line, piece)) =
             gather(from, stride, line < lines ? bytes_of(length - piece * kPiece) / int(sizeof(T)) : 0);
       }
     }
@@ -107,7 +108,7 @@ struct SharedTile {
     static __device__ __forceinline__ int piece() { return int(thread() % kPieces); }
     static __device__ __forceinline__ unsigned thread() { return threadIdx.x - First; }
 
-    // How many bytes of a piece are there, where so many elements are left of the line?
+    // How many bytes of a piece exist where `left` elements are left of the line?
     static __device__ __forceinline__ int bytes_of(int64_t left) {
       return left >= kPiece ? 16 : left > 0 ? int(left) * int(sizeof(T)) : 0;
     }
@@ -136,11 +137,11 @@ struct SharedTile {
     const int half = lane >> 3 & 1, other = Words == 2 ? 0 : lane >> 4;
     const int of_k = KFirst ? half : other, of_width = KFirst ? other : half;
     if constexpr (AlongK) {
-      load_matrices<false>(words, tile + place(first + of_width * 8 + lane % 8, step * 2 + of_k));
+      ldmatrix<false>(words, tile + swizzled(first + of_width * 8 + lane % 8, step * 2 + of_k));
     } else {
-      load_matrices<true>(words, tile + place(step * 16 + of_k * 8 + lane % 8, first / 8 + of_width));
+      ldmatrix<true>(words, tile + swizzled(step * 16 + of_k * 8 + lane % 8, first / 8 + of_width));
     }
   }
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,24 +1,24 @@
-// Products on tensor cores by mma.sync, as 110_tensor_core.cu and 140_ordered.cu choose them.
+// Products on tensor cores by mma.sync, as chosen by 110_tensor_core.cu and 140_ordered.cu.
 #pragma once
 #include "../../../common/args.h"
 #include "../../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
-// Has the device the instructions, and are these their types? float16, bfloat16, int8 and uint8, from 8.0 on.
+// Does the device have the instructions, and are these their types? float16, bfloat16, int8 and uint8, from 8.0 on.
 bool tensor_core_runs(const MatmulArgs& args, const Context& context);
 
-// Rows or columns of a result of which tensor_core (ladder.h) takes narrow tiles, made to read the other operand as fast as
-// memory gives it: wgmma has nothing to gain there.
+// Rows or columns of a result of which tensor_core (ladder.h) takes narrow tiles, made to read the other operand as
+// fast as memory gives it: wgmma has nothing to gain there.
 inline constexpr int64_t kNarrow = 16;
 
 // Is the code that the device runs newer than that for GPUs without the instructions, whose kernels are empty there?
 bool tensor_core_compiled();
 
-// One function a type: each is compiled in a file of its own.
+// One function per type, each compiled in a file of its own.
 void tensor_core_float16(const MatmulArgs& args, Context& context);
 void tensor_core_bfloat16(const MatmulArgs& args, Context& context);
 void tensor_core_int8(const MatmulArgs& args, Context& context);
 void tensor_core_uint8(const MatmulArgs& args, Context& context);
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul

@@ -1,23 +1,25 @@
 // How a warp's part of a tile gets into shared memory and its results out of it: three ways, by how lines lie in
 // memory.
 //
-// A layout gives: place(), whose line and run a thread has; ask(), which begins to copy gates and tokens in; load(),
-// part j of this thread's run; a Writer, which takes the results part by part and ends them. kLogLines: of the lines of
-// a strip, one a lane, or -1 where the call decides.
+// A layout provides: run_coord(), the line and run of a thread; issue_load(), which begins to copy gates and tokens in;
+// load(), part j of this thread's run; a Writer, which stores the results part by part. kLogLines: of the lines of a
+// strip, one per lane, or -1 where the call decides.
 //
-// Behind a line's end stand zeros, which come into no result.
+// After a line's end stand zeros, which enter no result.
 #pragma once
 #include "../../primitives/async.cuh"
-#include "../../primitives/divisor.cuh"
+#include "../../primitives/fast_divmod.cuh"
 #include "../../scan/ordered/lines.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
+
+using namespace scan;  // a recurrence is a scan, of steps
 
 inline constexpr int kLogLineWarps = 3;  // of a block, at most
 inline constexpr int kStepsOfPart = 8;   // which registers hold
 
-// Of a reverse recurrence the strides of the length are negative, and the pointers have the last position; but for
-// Along.
+// Of a reverse recurrence the strides of the length are negative, and the pointers point at the last position; except
+// for Contiguous.
 struct RecurrenceLines {
   const char *gates, *tokens, *initial;
   char* output;
@@ -25,12 +27,12 @@ struct RecurrenceLines {
   Strides gate_bytes, token_bytes, output_bytes;
 };
 
-// Strips of 2^log_lines lines, one a lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take
+// Strips of 2^log_lines lines, one per lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take
 // the next ones.
-struct Cut {
+struct LineConfig {
   int log_lines, log_block, log_warps;
-  int run_bytes;          // one by one, from run to run in shared memory: the lanes' elements meet different banks
-  Divisor groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
+  int run_bytes;  // Strided: from run to run in shared memory, so that the lanes' elements lie in different banks
+  FastDivmod groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a line in a warp
 };
 
@@ -49,10 +51,10 @@ __device__ __forceinline__ void narrow(T (&to)[N], const Native<T> (&from)[N]) {
   }
 }
 
-struct Spot {
+struct TileCoord {
   unsigned group, tile;
 };
-struct Place {
+struct RunCoord {
   int64_t line, start;  // this thread's, and the position of its run
   bool exists;
   int64_t outer, inner;  // the line's
@@ -72,37 +74,37 @@ struct WarpLayout {
   static constexpr int Run = 64 / int(sizeof(T)), Part = kStepsOfPart, Parts = Run / Part;
 
   const RecurrenceLines& lines;
-  const Cut& cut;
+  const LineConfig& config;
   char* memory;  // of a tile: a warp's gates, then its tokens, then the next warp's
 
   __device__ __forceinline__ static int lane() { return threadIdx.x & 31; }
-  __device__ __forceinline__ int log_lines() const { return LogLines < 0 ? cut.log_lines : LogLines; }
+  __device__ __forceinline__ int log_lines() const { return LogLines < 0 ? config.log_lines : LogLines; }
   __device__ __forceinline__ int column() const { return lane() & ((1 << log_lines()) - 1); }
   __device__ __forceinline__ bool leads() const { return LogLines == 5 || lane() < 1 << log_lines(); }
   __device__ __forceinline__ int warp_of_strip() const {
-    return (threadIdx.x >> 5) & (Carried ? ~0 : (1 << cut.log_warps) - 1);
+    return (threadIdx.x >> 5) & (Carried ? ~0 : (1 << config.log_warps) - 1);
   }
-  __device__ __forceinline__ unsigned strip(Spot spot) const {
-    if (Carried) return spot.group;
-    return (spot.group << (cut.log_block - cut.log_warps)) + (threadIdx.x >> (5 + cut.log_warps));
+  __device__ __forceinline__ unsigned strip(TileCoord coord) const {
+    if (Carried) return coord.group;
+    return (coord.group << (config.log_block - config.log_warps)) + (threadIdx.x >> (5 + config.log_warps));
   }
 
-  __device__ __forceinline__ Place place(Spot spot) const {
-    const int64_t line = (int64_t(strip(spot)) << log_lines()) + column();
-    const int64_t warp = (int64_t(spot.tile) << cut.log_warps) + warp_of_strip();
+  __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
+    const int64_t line = (int64_t(strip(coord)) << log_lines()) + column();
+    const int64_t warp = (int64_t(coord.tile) << config.log_warps) + warp_of_strip();
     const int64_t start = ((warp << (5 - log_lines())) + (lane() >> log_lines())) * Run;
     if (LogLines == 0) return {line, start, line < lines.count, line, 0, unsigned(line)};
-    const int64_t outer = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : cut.inner.quotient(unsigned(line));
+    const int64_t outer = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : config.inner.div(unsigned(line));
     return {line, start, line < lines.count, outer, line - outer * lines.inner, unsigned(line)};
   }
   __device__ __forceinline__ int within(int64_t left) const { return left <= 0 ? 0 : left < Run ? int(left) : Run; }
   // Elements of the run that are there.
-  __device__ __forceinline__ int count_of(const Place& p) const {
+  __device__ __forceinline__ int count_of(const RunCoord& p) const {
     return p.exists ? within(lines.length - p.start) : 0;
   }
 
   // Where a position of a line stands in memory.
-  __device__ __forceinline__ int64_t at(const Place& p, int64_t position, const Strides& strides) const {
+  __device__ __forceinline__ int64_t at(const RunCoord& p, int64_t position, const Strides& strides) const {
     return p.outer * strides.outer + p.inner * strides.inner + position * strides.length;
   }
   __device__ __forceinline__ static Number read(const char* p) {
@@ -111,7 +113,7 @@ struct WarpLayout {
     return element<T>(words, 0);
   }
   __device__ __forceinline__ static void copy_one(void* to, const void* from) {
-    if constexpr (sizeof(T) >= 4) copy_async<sizeof(T)>(to, from);
+    if constexpr (sizeof(T) >= 4) cp_async<sizeof(T)>(to, from);
     else *static_cast<T*>(to) = *static_cast<const T*>(from);
   }
 
@@ -124,33 +126,36 @@ struct WarpLayout {
 template <class T, bool Carried>
 struct SideBySide : WarpLayout<T, 5, Carried> {
   using Base = WarpLayout<T, 5, Carried>;
-  using Base::lines, Base::cut, Base::Run, Base::Part, Base::lane;
+  using Base::lines, Base::config, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
   using typename Base::Value;
   static constexpr int kRow = 32 * int(sizeof(T)), kBytes = Run * kRow;
-  static constexpr int kLanes = kRow / 16, kRows = 32 / kLanes;        // a row's lanes; rows that a warp copies at once
-  static HOST_DEVICE int bytes_of_warp(const Cut&) { return kBytes; }  // of gates or of tokens
+  static constexpr int kLanes = kRow / 16, kRows = 32 / kLanes;  // a row's lanes; rows that a warp copies at once
+  static HOST_DEVICE int bytes_of_warp(const LineConfig&) { return kBytes; }  // of gates or of tokens
 
-  // Of a line beyond the last one outer and inner are those of none.
-  __device__ __forceinline__ Place place_of(unsigned line, Spot spot) const {
-    const unsigned outer = cut.inner.quotient(line), inner = line - outer * cut.inner.divisor;
-    const int start = ((int(spot.tile) << cut.log_warps) + Base::warp_of_strip()) * Run;
+  // For a line beyond the last one, outer and inner are those of no line.
+  __device__ __forceinline__ RunCoord run_coord_of(unsigned line, TileCoord coord) const {
+    const unsigned outer = config.inner.div(line), inner = line - outer * config.inner.divisor;
+    const int start = ((int(coord.tile) << config.log_warps) + Base::warp_of_strip()) * Run;
     return {line, start, line < unsigned(lines.count), outer, inner, line};
   }
-  __device__ __forceinline__ Place place(Spot spot) const { return place_of(Base::strip(spot) * 32 + lane(), spot); }
-  __device__ __forceinline__ int within(const Place& p) const {
+  __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
+    return run_coord_of(Base::strip(coord) * 32 + lane(), coord);
+  }
+  __device__ __forceinline__ int within(const RunCoord& p) const {
     const int left = int(lines.length) - int(p.start);
     return !p.exists || left < 0 ? 0 : left < Run ? left : Run;
   }
-  __device__ __forceinline__ int64_t at(const Place& p, int position, const Strides& strides) const {
+  __device__ __forceinline__ int64_t at(const RunCoord& p, int position, const Strides& strides) const {
     return unsigned(p.outer) * strides.outer + unsigned(p.inner) * sizeof(T) + int64_t(position) * int(strides.length);
   }
 
   __device__ __forceinline__ char* gates() const { return this->gates_of_warp(kBytes); }
-  // Has what `ask` will copy come into the L2, a row a lane. Rows of half a line of the cache would come twice.
-  __device__ __forceinline__ void soon(Spot spot) const {
+  // Prefetches into the L2 what issue_load will copy, one row per lane. Rows of half a cache line would be fetched
+  // twice.
+  __device__ __forceinline__ void prefetch(TileCoord coord) const {
     if constexpr (kRow < 128) return;
-    const Place p = place_of(Base::strip(spot) * 32, spot);
+    const RunCoord p = run_coord_of(Base::strip(coord) * 32, coord);
     const int there = within(p);
     for (int i = lane(); i < 2 * Run; i += 32) {
       const Strides& strides = i < Run ? lines.gate_bytes : lines.token_bytes;
@@ -159,24 +164,24 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
     }
   }
   // Of the run's rows a lane copies a vector of each kRows-th, at steps of 512 bytes in shared memory.
-  __device__ __forceinline__ void ask(Spot spot) const {
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
     constexpr int kVectors = Run / kRows;
     const int row = lane() / kLanes;
-    const Place p = place_of(Base::strip(spot) * 32 + lane() % kLanes * int(16 / sizeof(T)), spot);
+    const RunCoord p = run_coord_of(Base::strip(coord) * 32 + lane() % kLanes * int(16 / sizeof(T)), coord);
     const int there = within(p) - row;
-    char* const to = as_one(gates() + lane() * 16);
+    char* const to = opaque(gates() + lane() * 16);
     const auto copy_in = [&](const char* data, const Strides& strides, int space) {
-      const char* const from = as_one(data + at(p, int(p.start) + row, strides));
+      const char* const from = opaque(data + at(p, int(p.start) + row, strides));
       const int step = kRows * int(strides.length);
 #pragma unroll
       for (int k = 0; k < kVectors; k++)
-        if (k * kRows < there) copy_async(to + space + k * 512, from + int64_t(step) * k);
+        if (k * kRows < there) cp_async(to + space + k * 512, from + int64_t(step) * k);
     };
     copy_in(lines.gates, lines.gate_bytes, 0);
     copy_in(lines.tokens, lines.token_bytes, kBytes);
     T* const own = reinterpret_cast<T*>(gates()) + lane();
 #pragma unroll 1
-    for (int i = within(place(spot)); i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
+    for (int i = within(run_coord(coord)); i < Run; i++) own[i * 32] = own[(Run + i) * 32] = {};
   }
   __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
     const char* const from = gates() + lane() * int(sizeof(T)) + j * Part * kRow;
@@ -188,16 +193,16 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   struct Writer {
     int there, step;
     char* to;
-    __device__ __forceinline__ Writer(const SideBySide& layout, const Place& p) {
+    __device__ __forceinline__ Writer(const SideBySide& layout, const RunCoord& p) {
       const Strides& strides = layout.lines.output_bytes;
       there = layout.within(p), step = int(strides.length);
-      to = as_one(layout.lines.output + layout.at(p, int(p.start), strides));
+      to = opaque(layout.lines.output + layout.at(p, int(p.start), strides));
     }
     __device__ __forceinline__ void put(const Number (&y)[Part], int j) const {
       T elements[Part];
       narrow(elements, y);
       const auto put_one = [&](int i) {
-        *reinterpret_cast<T*>(as_one(to) + int64_t(step) * (j * Part + i)) = elements[i];
+        *reinterpret_cast<T*>(opaque(to) + int64_t(step) * (j * Part + i)) = elements[i];
       };
       if (there >= (j + 1) * Part) {
 #pragma unroll
@@ -212,10 +217,10 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   };
 };
 
-// One contiguous line, a lane a run: the warp's part as it lies, of a reverse recurrence at the end of its space, last
-// position first. The vectors of a run change places, so that the lanes' meet different banks.
+// One contiguous line, one lane per run: the warp's part as it lies, in a reverse recurrence at the end of its space,
+// last position first. The vectors of a run are permuted, so that those of the lanes lie in different banks.
 template <class T, bool Carried, bool Reverse>
-struct Along : WarpLayout<T, 0, Carried> {
+struct Contiguous : WarpLayout<T, 0, Carried> {
   using Base = WarpLayout<T, 0, Carried>;
   using Base::lines, Base::Run, Base::Part, Base::lane, Base::copy_one;
   using typename Base::Number;
@@ -223,7 +228,7 @@ struct Along : WarpLayout<T, 0, Carried> {
   static constexpr int E = 16 / int(sizeof(T)), Vectors = Run / E;  // elements of a vector; vectors of a run
   static constexpr int kAll = 32 * Run, kBytes = 32 * 64;
   static_assert(Vectors == 4);
-  static HOST_DEVICE int bytes_of_warp(const Cut&) { return kBytes; }
+  static HOST_DEVICE int bytes_of_warp(const LineConfig&) { return kBytes; }
 
   __device__ __forceinline__ char* gates() const { return this->gates_of_warp(kBytes); }
   __device__ __forceinline__ char* tokens() const { return this->tokens_of_warp(kBytes); }
@@ -232,7 +237,7 @@ struct Along : WarpLayout<T, 0, Carried> {
     int64_t first;  // element of the line
     int at, count;  // where it goes in the warp's space, and how many there are
   };
-  __device__ __forceinline__ Piece piece(const Place& p) const {
+  __device__ __forceinline__ Piece piece(const RunCoord& p) const {
     const int64_t first = p.start - lane() * Run, left = p.exists ? lines.length - first : 0;
     const int n = left <= 0 ? 0 : left < kAll ? int(left) : kAll;
     return {Reverse ? lines.length - first - n : first, Reverse ? kAll - n : 0, n};
@@ -258,15 +263,15 @@ struct Along : WarpLayout<T, 0, Carried> {
     const T* const from = reinterpret_cast<const T*>(line) + piece.first;
     if (in_vectors(from, piece)) {
       const uint4* const mine = reinterpret_cast<const uint4*>(from) + lane();
-      each_vector(space, piece, [&](char* to, int v) { copy_async(to, mine + v); });
+      each_vector(space, piece, [&](char* to, int v) { cp_async(to, mine + v); });
     } else {
 #pragma unroll 4
       for (int i = lane(); i < piece.count; i += 32) copy_one(slot(space, piece.at + i), from + i);
     }
     for (int i = lane(); i < kAll - piece.count; i += 32) *slot(space, (Reverse ? 0 : piece.count) + i) = T{};
   }
-  __device__ __forceinline__ void ask(Spot spot) const {
-    const Place p = Base::place(spot);
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
+    const RunCoord p = Base::run_coord(coord);
     const Piece part = piece(p);
     const int64_t line = p.exists ? p.line : 0;  // of its own outer: inner is 1
     copy_in(gates(), lines.gates + line * lines.gate_bytes.outer, part);
@@ -291,8 +296,8 @@ struct Along : WarpLayout<T, 0, Carried> {
 
   // Over the tokens, which only this lane reads.
   struct Writer {
-    const Along& layout;
-    const Place& p;
+    const Contiguous& layout;
+    const RunCoord& p;
     __device__ __forceinline__ void put(const Number (&y)[Part], int j) const {
       T elements[Part];
       narrow(elements, y);
@@ -322,16 +327,16 @@ struct Along : WarpLayout<T, 0, Carried> {
 
 // Any strides: a lane copies and stores its own elements.
 template <class T, bool Carried>
-struct OneByOne : WarpLayout<T, -1, Carried> {
+struct Strided : WarpLayout<T, -1, Carried> {
   using Base = WarpLayout<T, -1, Carried>;
-  using Base::lines, Base::cut, Base::Run, Base::Part, Base::lane;
+  using Base::lines, Base::config, Base::Run, Base::Part, Base::lane;
   using typename Base::Number;
   using typename Base::Value;
 
-  static HOST_DEVICE int bytes_of_warp(const Cut& cut) { return cut.runs() * cut.run_bytes; }
-  __device__ __forceinline__ int row_bytes() const { return int(sizeof(T)) << cut.log_lines; }
+  static HOST_DEVICE int bytes_of_warp(const LineConfig& config) { return config.runs() * config.run_bytes; }
+  __device__ __forceinline__ int row_bytes() const { return int(sizeof(T)) << config.log_lines; }
   __device__ __forceinline__ char* mine() const {  // gates; the tokens lie behind those of the warp
-    return this->gates_of_warp(bytes_of_warp(cut)) + (lane() >> cut.log_lines) * cut.run_bytes +
+    return this->gates_of_warp(bytes_of_warp(config)) + (lane() >> config.log_lines) * config.run_bytes +
            this->column() * int(sizeof(T));
   }
   __device__ __forceinline__ void copy_in(char* to, const char* from, int64_t step, int count) const {
@@ -346,16 +351,16 @@ struct OneByOne : WarpLayout<T, -1, Carried> {
       }
     }
   }
-  __device__ __forceinline__ void ask(Spot spot) const {
-    const Place p = Base::place(spot);
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
+    const RunCoord p = Base::run_coord(coord);
     const int count = Base::count_of(p);
     const auto of = [&](const char* data, const Strides& strides, int space) {
       copy_in(mine() + space, data + Base::at(p, p.start, strides), strides.length, count);
     };
-    of(lines.gates, lines.gate_bytes, 0), of(lines.tokens, lines.token_bytes, bytes_of_warp(cut));
+    of(lines.gates, lines.gate_bytes, 0), of(lines.tokens, lines.token_bytes, bytes_of_warp(config));
   }
   __device__ __forceinline__ void load(Value (&x)[Part], int j) const {
-    const char *g = mine() + j * Part * row_bytes(), *t = g + bytes_of_warp(cut);
+    const char *g = mine() + j * Part * row_bytes(), *t = g + bytes_of_warp(config);
 #pragma unroll
     for (int i = 0; i < Part; i++) x[i] = {Base::read(g + i * row_bytes()), Base::read(t + i * row_bytes())};
   }
@@ -364,7 +369,7 @@ struct OneByOne : WarpLayout<T, -1, Carried> {
     int there;
     int64_t step;
     char* to;
-    __device__ __forceinline__ Writer(const OneByOne& layout, const Place& p)
+    __device__ __forceinline__ Writer(const Strided& layout, const RunCoord& p)
         : there(layout.count_of(p)),
           step(layout.lines.output_bytes.length),
           to(layout.lines.output + layout.at(p, p.start, layout.lines.output_bytes)) {}
@@ -379,4 +384,4 @@ struct OneByOne : WarpLayout<T, -1, Carried> {
   };
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

@@ -1,14 +1,15 @@
 // The kernel: a warp copies the runs of its lanes into shared memory, where each thread reads its own twice: for its
 // total, and to scan it in registers, part by part. Lanes are neighbouring lines, or the runs of one (layouts.cuh).
 //
-// A missing operand is selected, never computed with (operators.h): which blocks stand before a run is a matter of its
-// position alone, so every fold knows whether it is one of nothing.
+// A missing operand is selected, never computed with (operators.h): which blocks stand before a run depends on its
+// position alone, so every fold knows whether it is empty.
 #pragma once
+#include "../../primitives/shared.cuh"
 #include "../../scan/ordered/pipeline.cuh"
 #include "../../scan/ordered/tree.cuh"
 #include "layouts.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
 
 inline constexpr int kLineThreads = 32 << kLogLineWarps;
 inline constexpr int kLineRadix = 3;
@@ -19,13 +20,13 @@ struct LineTiles {
   using Number = typename Layout::Number;
   using Op = Linear<Number>;
   using Value = typename Op::Value;
-  using Spot = cuda::Spot;
+  using TileCoord = recurrence::TileCoord;
   static constexpr bool Carried = Layout::kCarried;
   static constexpr int Run = Layout::Run, Part = Layout::Part, Parts = Layout::Parts;
   static constexpr int Warps = 1 << kLogLineWarps, Columns = Layout::kColumns;
-  // What a block has beside its tiles. kept[k]: the 2^k tiles before this one, where its number has bit k; before_all:
-  // the fold of all tiles before this one.
-  struct Beside {
+  // What a block has in shared memory besides its tiles. kept[k]: the 2^k tiles before this one, where its number has
+  // bit k; before_all: the fold of all tiles before this one.
+  struct TempStorage {
     Value warp_totals[Carried ? kBuffers : 1][Warps][Columns];
     Value kept[Carried ? kLineRadix * kMaxLevels : 1][Columns];
     Value before_all[Columns];
@@ -33,36 +34,38 @@ struct LineTiles {
 
   Layout layout;
   const RecurrenceLines& lines;
-  const Cut& cut;
+  const LineConfig& config;
   const Carry<kLineRadix>& carry;
   char* const buffers;
-  Beside& beside;
-  Value (*warp_total)[Columns] = beside.warp_totals[0];  // of the tile in use
+  TempStorage& storage;
+  Value (*warp_total)[Columns] = storage.warp_totals[0];  // of the tile in use
 
-  static HOST_DEVICE int tile_bytes(const Cut& cut) { return 2 * Layout::bytes_of_warp(cut) << cut.log_block; }
+  static HOST_DEVICE int tile_bytes(const LineConfig& config) {
+    return 2 * Layout::bytes_of_warp(config) << config.log_block;
+  }
   __device__ __forceinline__ void use(unsigned n) {
-    layout.memory = buffers + n % kBuffers * tile_bytes(cut);
-    warp_total = beside.warp_totals[n % kBuffers];
+    layout.memory = buffers + n % kBuffers * tile_bytes(config);
+    warp_total = storage.warp_totals[n % kBuffers];
   }
 
   __device__ __forceinline__ int column() const { return layout.column(); }
   __device__ __forceinline__ bool leads() const { return layout.leads(); }
-  __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
-    const unsigned tile = cut.groups.quotient(number);
-    return {number - tile * cut.groups.divisor, tile};
+  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // neighbouring strips run at the same time
+    const unsigned tile = config.groups.div(number);
+    return {number - tile * config.groups.divisor, tile};
   }
-  __device__ __forceinline__ void soon(Spot spot) const
-    requires requires(const Layout& l) { l.soon(spot); }
+  __device__ __forceinline__ void prefetch(TileCoord coord) const
+    requires requires(const Layout& l) { l.prefetch(coord); }
   {
-    layout.soon(spot);
+    layout.prefetch(coord);
   }
-  __device__ __forceinline__ void ask(Spot spot) const { layout.ask(spot); }
+  __device__ __forceinline__ void issue_load(TileCoord coord) const { layout.issue_load(coord); }
 
-  // node[Parts + j]: part j of the run; node[1]: all of it. What else there is, is made again: registers are few.
+  // node[Parts + j]: part j of the run; node[1]: all of it. The rest is computed again: registers are few.
   struct State {
     Value node[2 * Parts];
   };
-  __device__ __forceinline__ State up(Spot) const {
+  __device__ __forceinline__ State up(TileCoord) const {
     State s;
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
@@ -84,39 +87,39 @@ struct LineTiles {
     const uint64_t* const words = carry.template word<Value>(level, first, column);
     const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
     const auto word = [&](int i) { return words + (i < n ? i : 0) * step; };
-    for (int asked = 0; !arrived(got, word, Awaited{tag, ~0u});) pause(++asked);
+    for (int attempts = 0; !arrived(got, word, Awaited{tag, ~0u});) pause(++attempts);
   }
 
-  // By the last warp. The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for
-  // them. The words of seven would not fit into the registers.
-  __device__ __forceinline__ void publish(Spot spot, unsigned tag) const {
+  // By the last warp. The last of 8 tiles publishes their total too, the last of 64 theirs, long before a look-back
+  // needs them. The words of seven would not fit into the registers.
+  __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     if (threadIdx.x + 32 < blockDim.x) return;
-    const Place p = layout.place(spot);
+    const RunCoord p = layout.run_coord(coord);
     if (!leads() || !p.exists) return;
-    Value v = block_of<Op>([&](int i) { return warp_total[i][column()]; }, cut.log_block);
-    carry.say(0, spot.tile, p.column, v, tag);
-    unsigned at = spot.tile;
+    Value v = block_of<Op>([&](int i) { return warp_total[i][column()]; }, config.log_block);
+    carry.publish(0, coord.tile, p.column, v, tag);
+    unsigned at = coord.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kLineRadix) {
       Value left[4], right[3];
       await(left, level, at - 7, 4, p.column, tag);
       const Value four = tree<Op, 4>(left);
       await(right, level, at - 3, 3, p.column, tag);
       v = Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], v)));
-      carry.say(level + 1, at >> kLineRadix, p.column, v, tag);
+      carry.publish(level + 1, at >> kLineRadix, p.column, v, tag);
     }
   }
 
-  // A warp a level, a lane a line: the blocks of the digits of the tile's number.
-  __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
+  // One warp per level, one lane per line: the blocks of the digits of the tile's number.
+  __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
-      const Place p = layout.place(spot);
+      const RunCoord p = layout.run_coord(coord);
       if (!leads() || !p.exists) return;
-      const unsigned at = spot.tile >> (kLineRadix * level);
+      const unsigned at = coord.tile >> (kLineRadix * level);
       const int d = at & 7;
       if (d == 0) continue;
       Value got[7];
       await(got, level, at - d, d, p.column, tag);
-      auto* const to = &beside.kept[kLineRadix * level];
+      auto* const to = &storage.kept[kLineRadix * level];
       if (d & 4) to[2][column()] = tree<Op, 4>(got);
       if (d & 2) to[1][column()] = d & 4 ? Op::combine(got[4], got[5]) : Op::combine(got[0], got[1]);
       if (d & 1) to[0][column()] = d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0]);
@@ -134,7 +137,7 @@ struct LineTiles {
     const int ones = __ffs(int(~tile)) - 1;
 #pragma unroll 1
     for (int level = carry.levels - 1; level >= 0; level--) {
-      const auto* const digit = &beside.kept[kLineRadix * level];
+      const auto* const digit = &storage.kept[kLineRadix * level];
       const unsigned bits = tile >> (kLineRadix * level);
 #pragma unroll
       for (int k = kLineRadix - 1; k >= 0; k--) {
@@ -143,7 +146,7 @@ struct LineTiles {
       }
     }
 #pragma unroll 1
-    for (int k = 0; k < ones; k++) own = Op::combine(beside.kept[k][column()], own);
+    for (int k = 0; k < ones; k++) own = Op::combine(storage.kept[k][column()], own);
     rest.append(own);
     a.last = rest.value;
     return a;
@@ -152,11 +155,11 @@ struct LineTiles {
   // By the first warp of a strip: each warp's total becomes the fold of all up to its end.
   __device__ __forceinline__ void scan_warps(unsigned tile) const {
     auto* const total = warp_total + (threadIdx.x >> 5);
-    const int warps = 1 << cut.log_warps;
+    const int warps = 1 << config.log_warps;
     Around all;
     if constexpr (Carried) {
-      all = around_tile(tile, block_of<Op>([&](int i) { return total[i][column()]; }, cut.log_warps));
-      beside.before_all[column()] = all.before.value;
+      all = around_tile(tile, block_of<Op>([&](int i) { return total[i][column()]; }, config.log_warps));
+      storage.before_all[column()] = all.before.value;
     }
     Value x[Warps];
 #pragma unroll
@@ -168,10 +171,10 @@ struct LineTiles {
       if (i < warps) total[i][column()] = Carried && i + 1 == warps ? all.last : x[i];
   }
 
-  __device__ __forceinline__ Around around(Spot spot, const Place& p, Value total) const {
+  __device__ __forceinline__ Around around(TileCoord coord, const RunCoord& p, Value total) const {
     const int warp = layout.warp_of_strip();
-    if (Carried || cut.log_warps > 0) {
-      if (warp == 0 && leads() && p.exists) scan_warps(spot.tile);
+    if (Carried || config.log_warps > 0) {
+      if (warp == 0 && leads() && p.exists) scan_warps(coord.tile);
       __syncthreads();
     } else {
       __syncwarp();
@@ -180,7 +183,7 @@ struct LineTiles {
     const auto* const upto = &warp_total[threadIdx.x >> 5][column()];
     a.last = *upto;
     if (warp > 0) a.before.append(*(upto - Columns));
-    else if (Carried && spot.tile > 0 && p.exists) a.before.append(beside.before_all[column()]);
+    else if (Carried && coord.tile > 0 && p.exists) a.before.append(storage.before_all[column()]);
     if constexpr (Layout::kLogLines < 5) {
       const int lane = threadIdx.x & 31, log_lines = layout.log_lines();
       Value left[5];
@@ -195,15 +198,15 @@ struct LineTiles {
     return a;
   }
 
-  __device__ __forceinline__ void down(Spot spot, const State& s) const {
-    const Place p = layout.place(spot);
-    const Around a = around(spot, p, s.node[1]);
+  __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
+    const RunCoord p = layout.run_coord(coord);
+    const Around a = around(coord, p, s.node[1]);
     if (lines.initial == nullptr) return write<false>(p, s, a, Number{});
     write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * Layout::kSize) : Number{});
   }
-  // The folds of the run, part by part. Without an initial state nobody asks for their gates.
+  // The folds of the run, part by part. Without an initial state their gates are not needed.
   template <bool Begun>
-  __device__ __forceinline__ void write(const Place& p, const State& s, const Around& a, Number initial) const {
+  __device__ __forceinline__ void write(const RunCoord& p, const State& s, const Around& a, Number initial) const {
     typename Layout::Writer writer{layout, p};
     const auto before_part = [&](int j) {
       SoFar<Op> v = a.before;
@@ -229,15 +232,14 @@ struct LineTiles {
 
 template <class Layout>
 __global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
-    recur_lines(const __grid_constant__ RecurrenceLines lines, const __grid_constant__ Cut cut, unsigned work,
+    recur_lines(const __grid_constant__ RecurrenceLines lines, const __grid_constant__ LineConfig config, unsigned work,
                 const __grid_constant__ Carry<kLineRadix> carry) {
   using Tiles = LineTiles<Layout>;
-  extern __shared__ uint4 memory[];
-  __shared__ typename Tiles::Beside beside;
+  __shared__ typename Tiles::TempStorage storage;
   char* const buffers = reinterpret_cast<char*>(memory);
-  Tiles tiles{{{lines, cut, buffers}}, lines, cut, carry, buffers, beside};
-  if constexpr (Layout::kCarried) scan_carried(tiles, carry.board, work);
-  else scan_alone(tiles, cut.log_warps > 0);
+  Tiles tiles{{{lines, config, buffers}}, lines, config, carry, buffers, storage};
+  if constexpr (Layout::kCarried) scan_carried(tiles, carry.tile_state, work);
+  else scan_alone(tiles, config.log_warps > 0);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

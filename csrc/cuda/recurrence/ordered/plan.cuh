@@ -1,10 +1,10 @@
-// How a recurrence is cut. None of this changes a bit of the result.
+// How a recurrence is divided into tiles. None of this changes a bit of the result.
 #pragma once
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
 #include "lines.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
 
 template <class T>
 class RecurrencePlan {
@@ -28,32 +28,33 @@ class RecurrencePlan {
   void run() {
     const int64_t size = sizeof(T), run = kRun, inner = args_.inner, count = lines_.count;
     // Lanes are neighbours in memory: lines, or, where a line is contiguous and long, its runs.
-    Cut cut{};
-    const auto of_warp = [&] { return run * cut.runs(); };
+    LineConfig config{};
+    const auto of_warp = [&] { return run * config.runs(); };
     const Strides& s = args_.token_strides;
     const bool along = s.length < (inner > 1 ? s.inner : s.outer);
-    while (cut.log_lines < 5 && int64_t(1) << cut.log_lines < count && (!along || of_warp() / 2 >= args_.length)) {
-      cut.log_lines++;
+    while (config.log_lines < 5 && int64_t(1) << config.log_lines < count &&
+           (!along || of_warp() / 2 >= args_.length)) {
+      config.log_lines++;
     }
-    if (cut.log_lines == 0 && inner == 1 && s.length == 1 && args_.gate_strides.length == 1)
-      return args_.reverse ? start<Along, true>(cut, count) : start<Along, false>(cut, count);
+    if (config.log_lines == 0 && inner == 1 && s.length == 1 && args_.gate_strides.length == 1)
+      return args_.reverse ? start<Contiguous, true>(config, count) : start<Contiguous, false>(config, count);
     if (args_.reverse) turn_round();
-    if (inner <= INT32_MAX) cut.inner = Divisor(inner);
-    if (cut.log_lines == 5 && inner * size % 16 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
+    if (inner <= INT32_MAX) config.inner = FastDivmod(inner);
+    if (config.log_lines == 5 && inner * size % 16 == 0 && count <= INT32_MAX && args_.length <= INT32_MAX / 2 &&
         are_near(inner * size) && are_vectors(lines_.gates, lines_.gate_bytes) &&
         are_vectors(lines_.tokens, lines_.token_bytes) && is_aligned(args_.output) && is_aligned(args_.initial))
-      return start<SideBySide>(cut, ceil_div(count, 32));
-    // 16 bytes apart the runs of a line meet different banks as vectors, else as single words.
-    const int apart = cut.log_lines == 0 ? 16 : cut.log_lines < 5 ? 4 << cut.log_lines : 0;
-    cut.run_bytes = int((run * size) << cut.log_lines) + apart;
-    start<OneByOne>(cut, ceil_div(count, int64_t(1) << cut.log_lines));
+      return start<SideBySide>(config, ceil_div(count, 32));
+    // 16 bytes apart, the runs of a line lie in different banks as vectors, otherwise as single words.
+    const int apart = config.log_lines == 0 ? 16 : config.log_lines < 5 ? 4 << config.log_lines : 0;
+    config.run_bytes = int((run * size) << config.log_lines) + apart;
+    start<Strided>(config, ceil_div(count, int64_t(1) << config.log_lines));
   }
 
  private:
-  static constexpr int64_t kRun = OneByOne<T, true>::Run;
+  static constexpr int64_t kRun = Strided<T, true>::Run;
 
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-  // Can 32 bits say how far the rows of a run are from the first one?
+  // Do the offsets of a run's rows from the first one fit in 32 bits?
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun && -row_bytes <= INT32_MAX / kRun; }
   // Is each row a sequence of whole vectors?
   static bool are_vectors(const void* data, const Strides& bytes) {
@@ -61,7 +62,7 @@ class RecurrencePlan {
            are_near(bytes.length);
   }
 
-  // A reverse recurrence is one of strides that lead back.
+  // A reverse recurrence is one with negative strides.
   void turn_round() {
     const auto turn = [&](auto*& data, Strides& bytes) {
       data += (args_.length - 1) * bytes.length, bytes.length = -bytes.length;
@@ -70,46 +71,46 @@ class RecurrencePlan {
     turn(lines_.output, lines_.output_bytes);
   }
 
-  // As in a scan: a block a tile; where tiles are carried, as many blocks as are resident, each of which takes tile
+  // As in a scan: one block per tile; where tiles are carried, as many blocks as are resident, each of which takes tile
   // after tile.
   template <template <class, bool, auto...> class Layout, auto... way>
-  void start(Cut cut, int64_t strips) {
+  void start(LineConfig config, int64_t strips) {
     using Carried = Layout<T, true, way...>;
     using Tiles = LineTiles<Carried>;
-    constexpr int kBeside = sizeof(typename Tiles::Beside) + 1024;
-    const int64_t of_warp = int64_t(Tiles::Run) * cut.runs();
+    constexpr int kStorageBytes = sizeof(typename Tiles::TempStorage) + 1024;
+    const int64_t of_warp = int64_t(Tiles::Run) * config.runs();
     int64_t groups, tiles;
-    cut.log_block = kLogLineWarps;
-    while (kBuffers * Tiles::tile_bytes(cut) + kBeside > shared_) cut.log_block--;
-    for (;; cut.log_block--) {
-      cut.log_warps = 0;
-      while (cut.log_warps < cut.log_block && of_warp << cut.log_warps < args_.length) cut.log_warps++;
-      groups = ceil_div(strips, int64_t(1) << (cut.log_block - cut.log_warps));
-      tiles = ceil_div(args_.length, of_warp << cut.log_warps);
-      if (cut.log_block == 0 || groups * tiles >= sms_) break;
+    config.log_block = kLogLineWarps;
+    while (kBuffers * Tiles::tile_bytes(config) + kStorageBytes > shared_) config.log_block--;
+    for (;; config.log_block--) {
+      config.log_warps = 0;
+      while (config.log_warps < config.log_block && of_warp << config.log_warps < args_.length) config.log_warps++;
+      groups = ceil_div(strips, int64_t(1) << (config.log_block - config.log_warps));
+      tiles = ceil_div(args_.length, of_warp << config.log_warps);
+      if (config.log_block == 0 || groups * tiles >= sms_) break;
     }
     const int64_t work = groups * tiles;
     if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
-    cut.groups = Divisor(groups);
+    config.groups = FastDivmod(groups);
 
     Carry<kLineRadix> carry{};
-    const int64_t columns = strips << cut.log_lines, totals = carry.set(tiles, columns);
-    const unsigned threads = 32u << cut.log_block;
+    const int64_t columns = strips << config.log_lines, totals = carry.set(tiles, columns);
+    const unsigned threads = 32u << config.log_block;
     int64_t blocks = work;
-    int bytes = Tiles::tile_bytes(cut);
+    int bytes = Tiles::tile_bytes(config);
     if (tiles > 1) {
-      carry.board = context_.board(totals * columns * kTaggedWords<typename Tiles::Value>);
+      carry.tile_state = context_.tile_state(totals * columns * kTaggedWords<typename Tiles::Value>);
       bytes *= kBuffers;
       const int by_threads = Carried::kBlocks * kLineThreads / int(threads);
-      const int by_memory = (shared_ + 1024) / (bytes + kBeside);
+      const int by_memory = (shared_ + 1024) / (bytes + kStorageBytes);
       const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
       if (blocks > resident) blocks = resident;
     }
     using Alone = Layout<T, false, way...>;
-    static_assert(int(Alone::Run) == int(Carried::Run), "both are cut in one way");
+    static_assert(int(Alone::Run) == int(Carried::Run), "both are config in one way");
     auto kernel = &recur_lines<Carried>;
     if (tiles == 1) kernel = &recur_lines<Alone>;
-    launch(kernel, blocks, threads, bytes, context_.stream, lines_, cut, unsigned(work), carry);
+    launch(kernel, blocks, threads, bytes, context_.stream, lines_, config, unsigned(work), carry);
   }
 
   const RecurrenceArgs& args_;
@@ -118,4 +119,4 @@ class RecurrencePlan {
   RecurrenceLines lines_;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

@@ -3,7 +3,9 @@
 #include "../../scan/ordered/lines.cuh"
 #include "../../scan/segmented/plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::recurrence {
+
+using namespace scan;  // a recurrence is a scan, of steps
 
 template <class T>
 struct RecurrenceJob {
@@ -42,14 +44,14 @@ struct RecurrenceJob {
     }
     template <bool Linear>
     __device__ __forceinline__ void copy(Value* to, int k) const {
-      copy_async<sizeof(T)>(&to->gate, at<Linear>(gate, gate_step, k));
-      copy_async<sizeof(T)>(&to->token, at<Linear>(token, token_step, k));
+      cp_async<sizeof(T)>(&to->gate, at<Linear>(gate, gate_step, k));
+      cp_async<sizeof(T)>(&to->token, at<Linear>(token, token_step, k));
     }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner_index, int64_t position, int step) const {
     const int64_t k = element(position), steps = reverse ? -step : step;
     const auto at = [&](const char* data, const Strides& s) {
-      return as_one(data + outer * s.outer + k * s.length + inner_index * s.inner);
+      return opaque(data + outer * s.outer + k * s.length + inner_index * s.inner);
     };
     return {at(gates, gate_bytes), at(tokens, token_bytes), steps * gate_bytes.length, steps * token_bytes.length};
   }
@@ -65,12 +67,12 @@ struct RecurrenceJob {
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner_index, int64_t position, int step) const {
     const int64_t at = (outer * length + element(position)) * inner + inner_index;
-    return {as_one(reinterpret_cast<T*>(output) + at), (reverse ? -step : step) * inner};
+    return {opaque(reinterpret_cast<T*>(output) + at), (reverse ? -step : step) * inner};
   }
 
-  __device__ __forceinline__ Value nothing() const { return {}; }
+  __device__ __forceinline__ Value empty_value() const { return {}; }
 
-  // The states that the steps make of the initial one of the segment that `position` lies in.
+  // Applies the steps to the initial state of the segment that `position` lies in.
   template <int R>
   __device__ __forceinline__ void begin_with(Value (&x)[R], int64_t outer, int64_t inner_index, int64_t position,
                                              const Windows& windows, const Stretch& stretch) const {
@@ -104,4 +106,4 @@ void recur_packed(const RecurrenceArgs& args, Context& context) {
   run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::recurrence

@@ -2,13 +2,13 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 void ordered_argmax(const ReduceArgs& args, Context& context) {
-  with_kernel_type(args.input_dtype, [&]<class T>(Tag<T>) {
+  with_kernel_type(args.input_dtype, [&]<class T>(std::type_identity<T>) {
     if (args.length <= UINT32_MAX) Plan<T, ArgMaxOf<T>>(args, context).run();
     else Plan<T, ArgMaxLongOf<T>>(args, context).run();
   });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

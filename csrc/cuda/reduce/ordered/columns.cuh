@@ -1,19 +1,20 @@
-// Any layout: a thread takes V neighbouring results and a run of 2^k elements of each; the runs of a block are merged in
-// shared memory. Where rows are aligned and wide, a warp takes 32 words of them through a ring in shared memory, which
-// keeps more bytes on the way than registers can.
+// Any layout: a thread takes V neighbouring results and a run of 2^k elements of each; the runs of a block are merged
+// in shared memory. Where rows are aligned and wide, a warp takes 32 words of them through a ring in shared memory,
+// which keeps more bytes in flight than registers can.
 #pragma once
 #include "../../primitives/async.cuh"
+#include "../../primitives/shared.cuh"
 #include "split.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
-// A run is at most 2^kLogMaxRun elements: each level of its binary counter waits in registers.
+// A run is at most 2^kLogMaxRun elements: each level of its binary counter is kept in registers.
 template <class S, int V>
 inline constexpr int kLogMaxRun = V * sizeof(typename S::Value) <= 4    ? 12
                                   : V * sizeof(typename S::Value) <= 8  ? 11
                                   : V * sizeof(typename S::Value) <= 16 ? 9
                                                                         : 8;
-// A warp's stage of the ring is 2 KB: so many rows of 32 groups of V.
+// A warp's stage of the ring is 2 KB of rows of 32 groups of V.
 inline constexpr int kStages = 3, kStageBytesOfWarp = 2048;
 
 // The rows that a thread folds at once: those of a stage, or as many as it can load into registers.
@@ -36,9 +37,9 @@ struct Columns {
 };
 
 // A block takes `width` groups and 2^log_height runs of 2^log_run elements of each.
-struct Cut {
+struct ColumnConfig {
   int width, log_height, log_run;
-  unsigned strips;  // blocks side by side
+  unsigned blocks_across;  // blocks side by side
 };
 
 // v[0 .. V) folded over 2^Log elements.
@@ -92,10 +93,10 @@ template <class S, int V>
 struct Batches<S, V, true> {
   static constexpr int kLane = V * S::kBytes, kRow = 32 * kLane, kVectors = kRow / 16;  // bytes; vectors of a row
   static constexpr int kLogRows = kLogBatch<S, V, true>;
-  const char* from;  // this lane's first vector of the next batch that is asked for
+  const char* from;  // this lane's first vector of the next batch to load
   char* ring;
   int64_t step;
-  int left, slot = 0;  // the batches still to ask for, and the stage that is read next
+  int left, slot = 0;  // the batches still to load, and the stage that is read next
   int own;             // this lane's group in a row; beyond the last one, the last one again
   bool valid;
 
@@ -106,26 +107,26 @@ struct Batches<S, V, true> {
     from = p + lane / kVectors * step + lane % kVectors * 16;
     own = (lane < groups ? lane : groups - 1) * kLane;
     valid = lane % kVectors * 16 < groups * kLane;
-    for (int i = 0; i + 1 < kStages; i++) ask(i);
+    for (int i = 0; i + 1 < kStages; i++) issue_load(i);
   }
-  __device__ __forceinline__ void ask(int stage) {
+  __device__ __forceinline__ void issue_load(int stage) {
     if (left > 0) {
       left--;
       const int lane = threadIdx.x & 31;
       if (valid) {
 #pragma unroll
         for (int i = 0; i < kStageBytesOfWarp / 512; i++)
-          copy_async(ring + stage * kStageBytesOfWarp + (i * 32 + lane) * 16, from + i * (32 / kVectors) * step);
+          cp_async(ring + stage * kStageBytesOfWarp + (i * 32 + lane) * 16, from + i * (32 / kVectors) * step);
       }
       from += step << kLogRows;
     }
-    commit_copies();  // an empty group too: await_copies counts them
+    cp_async_commit();  // an empty group too: cp_async_wait counts them
   }
   __device__ __forceinline__ void next(const S& source, typename S::Value (&v)[V], const char*, int64_t,
                                        int64_t index) {
-    await_copies<kStages - 2>();
+    cp_async_wait<kStages - 2>();
     __syncwarp();
-    ask(slot == 0 ? kStages - 1 : slot - 1);  // into the stage that every lane has read by now
+    issue_load(slot == 0 ? kStages - 1 : slot - 1);  // into the stage that every lane has read by now
     column_block<V, kLogRows>(source, v, ring + slot * kStageBytesOfWarp + own, kRow, index);
     slot = slot + 1 == kStages ? 0 : slot + 1;
   }
@@ -137,7 +138,7 @@ __device__ __forceinline__ void merge_runs(typename Op::Value* table, typename O
                                            int log_height, int log_run, int whole) {
   using Value = typename Op::Value;
   const int y = threadIdx.x / width, column = (threadIdx.x - y * width) * V, pitch = width * V;
-  if (log_height <= 5) {  // uniform: a lane a run, the digits by xor steps
+  if (log_height <= 5) {  // uniform: one lane per run, the digits by xor steps
     const int run = threadIdx.x & ((1 << log_height) - 1), group = threadIdx.x >> log_height;
     const bool inside = group < width;
 #pragma unroll
@@ -171,23 +172,25 @@ __device__ __forceinline__ void merge_runs(typename Op::Value* table, typename O
   }
 }
 
-// One block folds n elements of `width` groups; p is this thread's group at the block's first element. Staged: a warp a
-// run of 32 groups side by side, of which `groups` exist. Afterwards (synchronised) digit[k * pitch + column] is digit k of that column wherever bit k
-// of n is set. table: a value for each thread and column; digits follow it.
+// One block folds n elements of `width` groups; p is this thread's group at the block's first element. Staged: each
+// warp takes one run of 32 groups side by side, of which `groups` exist. Afterwards (synchronised) digit[k * pitch +
+// column] is digit k of that column wherever bit k of n is set. table: a value for each thread and column; digits
+// follow it.
 template <int V, bool Staged, class S>
 __device__ __forceinline__ typename S::Value* column_fold(const S& source, const char* p, int64_t step, int64_t n,
-                                                          int64_t index, int groups, const Cut& cut, uint4* memory) {
+                                                          int64_t index, int groups, const ColumnConfig& config,
+                                                          uint4* memory) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   constexpr int LogR = kLogBatch<S, V, Staged>, Levels = kLogMaxRun<S, V> - LogR + 1;
-  const int log_run = cut.log_run;
-  const int y = threadIdx.x / cut.width, column = (threadIdx.x - y * cut.width) * V, pitch = cut.width * V;
+  const int log_run = config.log_run;
+  const int y = threadIdx.x / config.width, column = (threadIdx.x - y * config.width) * V, pitch = config.width * V;
   const int whole = int(n >> log_run);  // complete runs
   Value* const table = reinterpret_cast<Value*>(memory);
-  Value* const digit = table + (pitch << cut.log_height);
+  Value* const digit = table + (pitch << config.log_height);
   const auto finish_run = [&](Value(&wait)[Levels][V], int count) {
     const bool complete = count == 1 << log_run;
-    each<Levels>([&](auto l) {
+    static_for<Levels>([&](auto l) {
       if (count >> (LogR + l.value) & 1)
         put<Value, V>(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
     });
@@ -196,7 +199,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
       column_tail<S, V, LogR - 1>(source, complete ? table + y * pitch + column - log_run * pitch : digit + column,
                                   pitch, p, count & ((1 << LogR) - 1), step, index);
   };
-  if (Staged || y < 1 << cut.log_height) {  // every warp of a ring has a run
+  if (Staged || y < 1 << config.log_height) {  // every warp of a ring has a run
     Value wait[Levels][V];
     const int64_t first = int64_t(y) << log_run;
     const int64_t left = n - first;
@@ -218,33 +221,35 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
     finish_run(wait, count);
   }
   __syncthreads();
-  merge_runs<V, Op>(table, digit, cut.width, cut.log_height, log_run, whole);
+  merge_runs<V, Op>(table, digit, config.width, config.log_height, log_run, whole);
   return digit;
 }
 
 template <class S, int V, bool Staged>
 inline constexpr int kColumnThreads = !Staged && S::kBytes >= 4 && V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
 
-// A block takes a chunk (a tile of the lines) of a strip.
+// A block takes a tile of the lines of one column block.
 template <class S, int V, bool Staged>
 __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
-    columns(S source, Columns columns, Output out, Cut cut, Split split) {
+    columns(S source, Columns columns, Output out, ColumnConfig config, Split split) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  extern __shared__ uint4 memory[];
   const bool several = split.tiles > 1;
-  const unsigned workers = cut.strips * split.tiles;
+  const unsigned workers = config.blocks_across * split.tiles;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
-  const unsigned tile = blockIdx.x / cut.strips, strip = blockIdx.x - tile * cut.strips;  // strips side by side in time
-  const int y = threadIdx.x / cut.width, x = threadIdx.x - y * cut.width, pitch = cut.width * V;
-  const int64_t group = int64_t(strip) * cut.width + x, left_groups = columns.groups - int64_t(strip) * cut.width;
+  const unsigned tile = blockIdx.x / config.blocks_across,
+                 column_block =
+                     blockIdx.x - tile * config.blocks_across;  // neighbouring column blocks run at the same time
+  const int y = threadIdx.x / config.width, x = threadIdx.x - y * config.width, pitch = config.width * V;
+  const int64_t group = int64_t(column_block) * config.width + x,
+                left_groups = columns.groups - int64_t(column_block) * config.width;
   const bool inside = group < columns.groups;
   const char* p = columns.group(inside ? group : columns.groups - 1);  // beyond the last group: the last one again
   const int64_t start = int64_t(tile) << split.log_tile, full = int64_t(1) << split.log_tile;
   const int64_t left = split.length - start, n = left < full ? left : full;
   const int groups = left_groups < 32 ? int(left_groups) : 32;
   const Value* const digit = column_fold<V, Staged>(source, p + start * columns.length_bytes, columns.length_bytes, n,
-                                                    start, groups, cut, memory);
+                                                    start, groups, config, memory);
   if (!several) {
     if (y == 0 && inside)
 #pragma unroll
@@ -252,16 +257,17 @@ __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
         out.store<Op>(group * V + e, fold_set_digits<Op>(Op::identity(), digit + x * V + e, n, pitch));
     return;
   }
-  const unsigned tag = launch_tag(launch_number(split.board));
-  const int existing = left_groups < cut.width ? int(left_groups) * V : pitch;
+  const unsigned tag = launch_tag(launch_number(split.tile_state));
+  const int existing = left_groups < config.width ? int(left_groups) * V : pitch;
   if (n == full) {
     for (int i = threadIdx.x; i < existing; i += blockDim.x)
-      publish_total(split, int64_t(strip) * pitch + i, tile, digit[split.log_tile * pitch + i], tag);
+      publish_total(split, int64_t(column_block) * pitch + i, tile, digit[split.log_tile * pitch + i], tag);
   } else {
     for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set))
       for (int i = threadIdx.x; i < existing; i += blockDim.x)
-        publish_digit(split, int64_t(strip) * pitch + i, highest_bit(set), digit[highest_bit(set) * pitch + i], tag);
+        publish_digit(split, int64_t(column_block) * pitch + i, highest_bit(set), digit[highest_bit(set) * pitch + i],
+                      tag);
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

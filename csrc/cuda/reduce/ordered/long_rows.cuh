@@ -4,7 +4,7 @@
 #include "rows.cuh"
 #include "split.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kLogRowWarps = 3;    // of a block, at most
 inline constexpr int kLogWarpUnits = 8;   // units of a warp, at most
@@ -41,7 +41,7 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
     }
   }
   if (lane == 0)
-    each<kLogWarpUnits + 1>([&](auto k) {
+    static_for<kLogWarpUnits + 1>([&](auto k) {
       if (count >> (LogUnit + k.value) & 1)
         (count == 1 << log_span ? shared.total[warp] : shared.digit[LogUnit + k.value]) = wait[k.value][0];
     });
@@ -52,7 +52,7 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
     Value digit[5];
     total = lane_digits<Op, 5>(lane < whole ? shared.total[lane] : total, whole, digit, lane);
     if (lane == whole)
-      each<kLogRowWarps + 1>([&](auto k) {
+      static_for<kLogRowWarps + 1>([&](auto k) {
         if (whole >> k.value & 1) shared.digit[log_span + k.value] = digit[k.value];
       });
     __syncwarp();
@@ -99,7 +99,7 @@ __device__ __forceinline__ typename S::Value fold_whole_tile(const S& source, co
   return total;
 }
 
-// Blocks a multiprocessor: as many as keep all in registers.
+// Blocks per multiprocessor: as many as leave everything in registers.
 template <class S, bool Whole>
 inline constexpr int kRowBlocks = sizeof(typename S::Value) == 4   ? (Whole ? 5 : 3)
                                   : sizeof(typename S::Value) == 8 ? (Whole ? 5 : 2)
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
   const bool several = split.tiles > 1;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
   uint64_t number = 0;
-  if (Whole && several && threadIdx.x < 32) number = launch_number(split.board);
+  if (Whole && several && threadIdx.x < 32) number = launch_number(split.tile_state);
   const unsigned row = split.lines == 1 ? 0 : blockIdx.x / split.tiles, tile = blockIdx.x - row * split.tiles;
   const int64_t start = int64_t(tile) << split.log_tile, left = split.length - start,
                 full = int64_t(1) << split.log_tile, n = left < full ? left : full;
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
   if constexpr (Whole) total = fold_whole_tile(source, p, log_span, start, shared);
   else total = fold_tile(source, p, n, log_span, start, shared);
   if (k >= 32) return;
-  if (!Whole && several) number = launch_number(split.board);  // there is no register to keep it in
+  if (!Whole && several) number = launch_number(split.tile_state);  // there is no register to keep it in
   if (Whole || n == full) {
     if (k > 0) return;
     if (several) publish_total(split, row, tile, total, launch_tag(number));
@@ -138,4 +138,4 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

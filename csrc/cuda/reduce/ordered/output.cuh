@@ -2,7 +2,7 @@
 #pragma once
 #include "../../primitives/elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 // Where the results go: contiguous, of any dtype that the function allows. divisor: the length for a mean, else 0.
 struct Output {
@@ -57,4 +57,4 @@ struct Output {
   }
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -1,4 +1,4 @@
-// Which ordered kernel runs, and how it is cut. None of this changes a bit of the result.
+// Which ordered kernel runs, and its configuration. None of this changes a bit of the result.
 #pragma once
 
 #include "../../../common/ceil_div.h"
@@ -8,7 +8,7 @@
 #include "shifted_columns.cuh"
 #include "short_rows.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 template <class T, class Op>
 class Plan {
@@ -19,7 +19,7 @@ class Plan {
   // Only what pays is instantiated; columns<S, 1, false> serves every other case.
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
   static constexpr bool kShifted = std::is_same_v<T, float> && std::is_same_v<Op, SumOf<T>>;
-  static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results a lane in the ring: a word or more
+  static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results per lane in the ring: a word or more
   // Words are read faster without the ring where a warp's 128 bytes of a row are not one line.
   static constexpr int kRowMultiple = sizeof(T) < 4 ? 16 : 128;
 
@@ -97,7 +97,7 @@ class Plan {
 
   void vector_rows(int64_t rows) {
     const int64_t vectors = rows * args_.length / S::E;
-    launch(&cuda::vector_rows<S>, ceil_div(vectors, kShortThreads * 2), kShortThreads, 0, context_.stream, source_,
+    launch(&reduce::vector_rows<S>, ceil_div(vectors, kShortThreads * 2), kShortThreads, 0, context_.stream, source_,
            data(), out_, vectors, log2_of(int(args_.length)));
   }
 
@@ -109,7 +109,7 @@ class Plan {
     if (per_block >= at_once) per_block -= per_block % at_once;
     per_block = max(int64_t(1), min(per_block, ceil_div(rows, sms_)));
     const size_t bytes = padded<sizeof(T)>(int(per_block * row_bytes) + 16) + 16;
-    launch(&cuda::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream, source_,
+    launch(&reduce::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream, source_,
            data(), out_, rows, int(args_.length), int(per_block));
   }
 
@@ -118,19 +118,20 @@ class Plan {
   }
 
   void warp_rows(int64_t rows) {
-    launch(&cuda::warp_rows<ByWarps>, ceil_div(rows, kRowThreads / 32), kRowThreads, 0, context_.stream,
+    launch(&reduce::warp_rows<ByWarps>, ceil_div(rows, kRowThreads / 32), kRowThreads, 0, context_.stream,
            ByWarps{source_.flip, source_.sign}, this->rows(), out_, rows, int(args_.length));
   }
 
-  // Sets the tiles and the board of `lines` lines.
+  // The tiles and the tile state of `lines` lines.
   Split split(int64_t length, int log_tile, int64_t lines) {
     Split split{length, log_tile, unsigned(lines), unsigned(ceil_div(length, int64_t(1) << log_tile)), {}};
     if (lines > UINT32_MAX) fail("more than 2^32 results");
-    if (split.tiles > 1) split.board = context_.board(lines * split.words_of_line() * kTaggedWords<Value>);
+    if (split.tiles > 1) split.tile_state = context_.tile_state(lines * split.words_of_line() * kTaggedWords<Value>);
     return split;
   }
 
-  // A block a tile, as large a one as leaves three or more a multiprocessor; or a whole row where rows are many.
+  // One block per tile, the largest that leaves three or more tiles per multiprocessor; or one per row where there are
+  // many rows.
   template <class Source, bool Whole>
   bool split_rows(int64_t rows) {
     const int64_t length = args_.length;
@@ -149,29 +150,30 @@ class Plan {
       return false;
     const Split split = this->split(length, log_tile(), rows);
     const unsigned threads = 32u << log_warps;
-    launch(&cuda::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
+    launch(&reduce::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
            Source{source_.flip, source_.sign}, this->rows(), out_, log_tile() - log_warps, split);
     return true;
   }
 
-  // A block a tile of 2^k rows of all columns: about 64 KB where there is enough for every multiprocessor, by steps of as
-  // many runs as threads can take.
+  // One block per tile of 2^k rows of all columns: about 64 KB where there is enough for every multiprocessor, in steps
+  // of as many runs as the threads can take.
   void few_columns() {
     const int64_t size = sizeof(T), inner = args_.inner;
-    FewCut cut{int(inner), 0, 0};
-    const auto log_step = [&] { return log2_of(few_rows(sizeof(T))) + cut.log_height; };
-    while (inner << (cut.log_height + 1) <= kFewThreads && int64_t(1) << log_step() < args_.length) cut.log_height++;
+    FewColumnsConfig config{int(inner), 0, 0};
+    const auto log_step = [&] { return log2_of(few_rows(sizeof(T))) + config.log_height; };
+    while (inner << (config.log_height + 1) <= kFewThreads && int64_t(1) << log_step() < args_.length)
+      config.log_height++;
     const auto tiles = [&](int log_tile) { return args_.outer * ceil_div(args_.length, int64_t(1) << log_tile); };
-    while (cut.log_steps < kLogMaxSteps && int64_t(1) << (log_step() + cut.log_steps) < args_.length &&
-           tiles(log_step() + cut.log_steps + 1) >= sms_ * 8)
-      cut.log_steps++;
-    const int log_tile = log_step() + cut.log_steps;
+    while (config.log_steps < kLogMaxSteps && int64_t(1) << (log_step() + config.log_steps) < args_.length &&
+           tiles(log_step() + config.log_steps + 1) >= sms_ * 8)
+      config.log_steps++;
+    const int log_tile = log_step() + config.log_steps;
     const Split split = this->split(args_.length, log_tile, args_.outer * inner);
-    const unsigned threads = unsigned(ceil_div(inner << cut.log_height, 32) * 32);
-    const size_t staged = cut.stage_bytes(size) + (inner << cut.log_height) * sizeof(Value),
-                 ragged = inner * ((1 << cut.log_height) + log_tile + 1) * sizeof(Value);
-    launch(&cuda::few_columns<S>, args_.outer * split.tiles + split.readers(threads), threads, max(staged, ragged),
-           context_.stream, source_, data(), args_.outer_stride * size, out_, cut, split);
+    const unsigned threads = unsigned(ceil_div(inner << config.log_height, 32) * 32);
+    const size_t staged = config.stage_bytes(size) + (inner << config.log_height) * sizeof(Value),
+                 ragged = inner * ((1 << config.log_height) + log_tile + 1) * sizeof(Value);
+    launch(&reduce::few_columns<S>, args_.outer * split.tiles + split.readers(threads), threads, max(staged, ragged),
+           context_.stream, source_, data(), args_.outer_stride * size, out_, config, split);
   }
 
   // As many runs as the length feeds, 32 results or more side by side, and no more tiles than it takes to keep every
@@ -182,68 +184,70 @@ class Plan {
     const int64_t groups = args_.outer * args_.inner / V, length = args_.length;
     const int64_t busy = max(1, sms_ * 9 / 10);  // blocks
     const int64_t bytes_a_block = args_.outer * args_.inner * length * int64_t(sizeof(T)) / busy;
-    Cut cut{};
-    // The widest strip, of 128 to 32 columns, that gives every multiprocessor one. Where none does, the length is cut, and
-    // much memory is read by strips of 128: fewer places of it are open at a time.
+    ColumnConfig config{};
+    // The widest block, from 128 down to 32 columns, that gives every multiprocessor one. Where none does, the length
+    // is split, and large inputs are read in blocks of 128 columns: fewer regions of memory are open at a time.
     int64_t width = Staged ? 32 : min(groups, int64_t(128)), narrow = width;
     while (!Staged && narrow * V >= 64 && ceil_div(groups, narrow) < busy) narrow = ceil_div(narrow, 2);
     if (ceil_div(groups, narrow) >= busy || bytes_a_block < 128 << 10) width = narrow;
     for (;; width = ceil_div(width, 2)) {
-      cut.log_height = 0;
-      while (width << (cut.log_height + 1) <= kColumnThreads<S, V, Staged> &&
-             int64_t(1) << (LogR + cut.log_height) < length)
-        cut.log_height++;
-      if (!Staged && cut.log_height == 0) width = min(groups, int64_t(256));
-      cut.width = int(width), cut.strips = unsigned(ceil_div(groups, width));
-      // The longest runs whose tiles still fill the multiprocessors once; twice where wide strips are large.
-      const auto tiles = [&] { return ceil_div(length, int64_t(1) << (cut.log_run + cut.log_height)); };
-      cut.log_run = kLogMaxRun<S, V>;
+      config.log_height = 0;
+      while (width << (config.log_height + 1) <= kColumnThreads<S, V, Staged> &&
+             int64_t(1) << (LogR + config.log_height) < length)
+        config.log_height++;
+      if (!Staged && config.log_height == 0) width = min(groups, int64_t(256));
+      config.width = int(width), config.blocks_across = unsigned(ceil_div(groups, width));
+      // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
+      const auto tiles = [&] { return ceil_div(length, int64_t(1) << (config.log_run + config.log_height)); };
+      config.log_run = kLogMaxRun<S, V>;
       int64_t fill = busy * (Staged ? 1 : 1024 / kColumnThreads<S, V, false>);
-      if (!Staged && cut.width == 128 && int64_t(cut.strips) < busy && bytes_a_block >= 1 << 20) fill *= 2;
-      while (cut.log_run > LogR && cut.strips * tiles() < fill) cut.log_run--;
-      while (cut.log_run > 0 && int64_t(1) << (cut.log_run + cut.log_height - 1) >= length) cut.log_run--;
-      const size_t bytes = shared_bytes(cut, V, Staged);
-      // A narrower strip takes less shared memory; of a ring, fewer warps do.
+      if (!Staged && config.width == 128 && int64_t(config.blocks_across) < busy && bytes_a_block >= 1 << 20) fill *= 2;
+      while (config.log_run > LogR && config.blocks_across * tiles() < fill) config.log_run--;
+      while (config.log_run > 0 && int64_t(1) << (config.log_run + config.log_height - 1) >= length) config.log_run--;
+      const size_t bytes = shared_bytes(config, V, Staged);
+      // Fewer columns take less shared memory; for a ring, fewer warps do.
       if (width > 1 && bytes > 48 * 1024 && !Staged) continue;
-      return launch_columns<V, Staged>(cut, bytes);
+      return launch_columns<V, Staged>(config, bytes);
     }
   }
 
-  // Many columns: a block of 128, no chunks.
+  // Many columns: blocks of 128, the length is not split.
   void shifted_columns() {
     using Source = Shifted<T, Op>;
-    Cut cut{};
-    cut.width = 32;
-    while (cut.log_height < 3 && int64_t(8) << cut.log_height < args_.length) cut.log_height++;
-    cut.log_run = kLogBatch<Source, 4, false>;
-    while (int64_t(1) << (cut.log_run + cut.log_height) < args_.length) cut.log_run++;
-    if (cut.log_run > kLogMaxRun<Source, 4>) return columns<1, false>();
+    ColumnConfig config{};
+    config.width = 32;
+    while (config.log_height < 3 && int64_t(8) << config.log_height < args_.length) config.log_height++;
+    config.log_run = kLogBatch<Source, 4, false>;
+    while (int64_t(1) << (config.log_run + config.log_height) < args_.length) config.log_run++;
+    if (config.log_run > kLogMaxRun<Source, 4>) return columns<1, false>();
     const int64_t tiles_of_row = ceil_div(args_.inner, 128), size = sizeof(T);
-    const size_t bytes = size_t(128) * ((1 << cut.log_height) + cut.log_run + cut.log_height + 1) * sizeof(Value);
-    launch(&cuda::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << cut.log_height), bytes,
+    const size_t bytes =
+        size_t(128) * ((1 << config.log_height) + config.log_run + config.log_height + 1) * sizeof(Value);
+    launch(&reduce::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << config.log_height), bytes,
            context_.stream, source_, data(), out_, args_.outer_stride * size, args_.length_stride * size, args_.length,
-           args_.inner, unsigned(tiles_of_row), cut);
+           args_.inner, unsigned(tiles_of_row), config);
   }
 
-  static size_t shared_bytes(const Cut& cut, int vector, bool staged) {
-    const int values = (1 << cut.log_height) + cut.log_run + cut.log_height + 1;  // of a column: the table, its digits
-    const size_t merged = size_t(cut.width) * vector * values * sizeof(Value);
-    return staged ? max(merged, size_t(kStages * kStageBytesOfWarp) << cut.log_height) : merged;
+  static size_t shared_bytes(const ColumnConfig& config, int vector, bool staged) {
+    const int values =
+        (1 << config.log_height) + config.log_run + config.log_height + 1;  // of a column: the table, its digits
+    const size_t merged = size_t(config.width) * vector * values * sizeof(Value);
+    return staged ? max(merged, size_t(kStages * kStageBytesOfWarp) << config.log_height) : merged;
   }
 
   template <int V, bool Staged>
-  void launch_columns(const Cut& cut, size_t bytes) {
+  void launch_columns(const ColumnConfig& config, size_t bytes) {
     const int64_t size = sizeof(T);
-    const Split split = this->split(args_.length, cut.log_run + cut.log_height, args_.outer * args_.inner);
-    const unsigned threads = unsigned(ceil_div(cut.width << cut.log_height, 32) * 32);
+    const Split split = this->split(args_.length, config.log_run + config.log_height, args_.outer * args_.inner);
+    const unsigned threads = unsigned(ceil_div(config.width << config.log_height, 32) * 32);
     const Columns where{data(),
                         args_.outer * args_.inner / V,
                         args_.inner / V,
                         args_.outer_stride * size,
                         args_.inner_stride * size * V,
                         args_.length_stride * size};
-    launch(&cuda::columns<S, V, Staged>, int64_t(cut.strips) * split.tiles + split.readers(threads), threads, bytes,
-           context_.stream, source_, where, out_, cut, split);
+    launch(&reduce::columns<S, V, Staged>, int64_t(config.blocks_across) * split.tiles + split.readers(threads),
+           threads, bytes, context_.stream, source_, where, out_, config, split);
   }
 
   const char* data() const { return static_cast<const char*>(args_.input); }
@@ -255,4 +259,4 @@ class Plan {
   Output out_;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

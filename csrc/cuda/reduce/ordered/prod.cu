@@ -2,10 +2,10 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 void ordered_prod(const ReduceArgs& args, Context& context) {
-  with_summand_type(args.input_dtype, [&]<class T>(Tag<T>) { Plan<T, ProdOf<T>>(args, context).run(); });
+  with_summand_type(args.input_dtype, [&]<class T>(std::type_identity<T>) { Plan<T, ProdOf<T>>(args, context).run(); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

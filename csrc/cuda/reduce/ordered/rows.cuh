@@ -1,10 +1,10 @@
-// Rows in registers: 16-byte loads at any alignment, a warp a row.
+// Rows in registers: 16-byte loads at any alignment, one warp per row.
 //
 // A unit is what a warp loads at once: kGroups groups of 32 vectors of 16 bytes.
 #pragma once
 #include "output.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kRowThreads = 256;  // of warp_rows
 
@@ -66,7 +66,7 @@ struct Tail {
   using Value = typename S::Value;
   static constexpr int kVector = kLogE<S>, kLogGroups = log2_of(kGroups<S>);
   Value group[kLogGroups], vector[5], last[kVector];
-  int group_lane, lane_lane;  // group[] is right in the one, vector[] and last[] in the other
+  int group_lane, lane_lane;  // group[] is valid in the first, vector[] and last[] in the second
 
   // p points at the first element, which stands at `index`.
   __device__ __forceinline__ Tail(const S& source, const Value (&q)[kGroups<S>], const char* p, int r, int lane,
@@ -82,7 +82,7 @@ struct Tail {
       if (j == group_lane) v = other;
     }
     lane_digits<Op, 5>(v, lane_lane, vector, lane);
-    each<kVector>([&](auto k) {
+    static_for<kVector>([&](auto k) {
       last[k.value] = Op::identity();
       if (r >> k.value & 1) {
         const int first = r >> (k.value + 1) << (k.value + 1);
@@ -98,15 +98,15 @@ struct Tail {
   __device__ __forceinline__ Value onto(Value base) const {
     base = shuffle(fold_digits<Op>(base, group), group_lane);
     base = fold_digits<Op>(base, vector);
-    each<kVector>([&](auto k) { base = Op::combine(base, last[kVector - 1 - k.value]); });
+    static_for<kVector>([&](auto k) { base = Op::combine(base, last[kVector - 1 - k.value]); });
     return shuffle(base, lane_lane);
   }
 
   __device__ __forceinline__ void store(Value* digit, int lane) const {
-    if (lane == group_lane) each<kLogGroups>([&](auto k) { digit[kVector + 5 + k.value] = group[k.value]; });
+    if (lane == group_lane) static_for<kLogGroups>([&](auto k) { digit[kVector + 5 + k.value] = group[k.value]; });
     if (lane == lane_lane) {
-      each<5>([&](auto k) { digit[kVector + k.value] = vector[k.value]; });
-      each<kVector>([&](auto k) { digit[k.value] = last[k.value]; });
+      static_for<5>([&](auto k) { digit[kVector + k.value] = vector[k.value]; });
+      static_for<kVector>([&](auto k) { digit[k.value] = last[k.value]; });
     }
   }
 };
@@ -123,7 +123,7 @@ struct Rows {
   }
 };
 
-// A warp a row, of at most 32 units.
+// One warp per row, of at most 32 units.
 template <class S>
 __global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Output out, int64_t count, int length) {
   using Op = typename S::Op;
@@ -155,4 +155,4 @@ __global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Ou
   if (lane == 0) out.store<Op>(i, folded);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

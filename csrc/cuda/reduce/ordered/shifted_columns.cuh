@@ -2,7 +2,7 @@
 #pragma once
 #include "columns.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 // Columns of 4-byte elements whose rows are not aligned: a warp takes 128 neighbouring columns of a row by aligned
 // 16-byte loads, and shifts them across lanes. Four bytes a lane would touch a fifth sector in every 128 bytes.
@@ -59,24 +59,23 @@ __device__ __forceinline__ void column_block(const Shifted<T, Op>& source, typen
   }
 }
 
-// Many columns whose rows are not aligned: a block a tile of 128 columns of one outer index, all of the length.
+// Many columns whose rows are not aligned: one block per tile of 128 columns of one outer index, all of the length.
 template <class T, class Op>
 __global__ void __launch_bounds__(256, 2)
     shifted_columns(Input<T, Op> input, const char* data, Output out, int64_t outer_bytes, int64_t length_bytes,
-                    int64_t length, int64_t inner, unsigned tiles_of_row, Cut cut) {
+                    int64_t length, int64_t inner, unsigned tiles_of_row, ColumnConfig config) {
   using Value = typename Op::Value;
-  extern __shared__ uint4 memory[];
   constexpr int pitch = 128;
   const unsigned outer = blockIdx.x / tiles_of_row, tile = blockIdx.x - outer * tiles_of_row;
   const int lane = threadIdx.x & 31,
             left = int(inner - int64_t(tile) * pitch < pitch ? inner - int64_t(tile) * pitch : pitch);
   const Shifted<T, Op> source{input, lane * 4, left};
   const char* p = data + outer * outer_bytes + (int64_t(tile) * pitch + lane * 4) * int64_t(sizeof(T));
-  const Value* const digit = column_fold<4, false>(source, p, length_bytes, length, 0, 32, cut, memory);
+  const Value* const digit = column_fold<4, false>(source, p, length_bytes, length, 0, 32, config, memory);
   for (int column = threadIdx.x; column < left; column += blockDim.x) {
     const Value v = fold_set_digits<Op>(Op::identity(), digit + column, length, pitch);
     out.store<Op>(outer * inner + int64_t(tile) * pitch + column, v);
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

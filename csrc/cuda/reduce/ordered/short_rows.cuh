@@ -1,9 +1,10 @@
-// Short rows that follow one another in memory: a block stages many of them in shared memory, as they are, by 16-byte
-// loads, and folds them from there: a thread a row up to 128 elements, 8 or 16 lanes a row up to 512.
+// Short rows that are contiguous in memory: a block stages many of them in shared memory, as they are, by 16-byte
+// loads, and folds them from there: one thread per row up to 128 elements, 8 or 16 lanes per row up to 512.
 #pragma once
+#include "../../primitives/shared.cuh"
 #include "output.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kShortThreads = 256;
 inline constexpr int kThreadRow = 128, kLanesRow = 512;  // the longest row of a thread, of several lanes
@@ -52,8 +53,9 @@ struct Staged {
     if constexpr (Log > 0) base = fold<Log - 1>(base, i, n);
     return base;
   }
-  // Blocks of 16 in a loop, the n <= 16 first ones from element `first` on: their digits in wait[]. Returns the block of
-  // all of them where n is a power of two. Unrolled, they would be most of the family's code and of its compile time.
+  // Blocks of 16 in a loop, the n <= 16 first ones from element `first` on: their digits in wait[]. Returns the block
+  // of all of them where n is a power of two. Unrolled, they would be most of the family's code and of its compile
+  // time.
   template <int Levels>
   __device__ __forceinline__ typename S::Value blocks(typename S::Value (&wait)[Levels][1], int first, int n) const {
     typename S::Value v[1] = {S::Op::identity()};
@@ -69,7 +71,7 @@ struct Staged {
     constexpr int Levels = log2_of(kThreadRow) - 3;
     typename S::Value wait[Levels][1], all = S::Op::identity();
     blocks(wait, 0, n >> 4);
-    each<Levels>([&](auto k) {
+    static_for<Levels>([&](auto k) {
       constexpr int Level = Levels - 1 - k.value;
       if (n >> (4 + Level) & 1) all = S::Op::combine(all, wait[Level][0]);
     });
@@ -80,7 +82,7 @@ struct Staged {
 // A row takes 8 or 16 lanes, 32 elements each.
 __device__ __host__ __forceinline__ int log_lanes(int length) { return length < 256 ? 3 : 4; }
 
-// The fold of a row; right in the lane that the row ends in, `sub` being the lane's number in it. With 8 lanes the
+// The fold of a row; valid in the lane that the row ends in, `sub` being the lane's number in it. With 8 lanes the
 // fourth xor step brings another row's total, which no digit takes: the row is shorter than 8 * 32.
 template <class S>
 __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, int length, int sub) {
@@ -101,7 +103,6 @@ __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, in
 template <class S, bool Lanes>
 __global__ void __launch_bounds__(kShortThreads)
     short_rows(S source, const char* data, Output out, int64_t rows, int length, int rows_per_block) {
-  extern __shared__ uint4 memory[];
   char* const shared = reinterpret_cast<char*>(memory);
   const int64_t first = int64_t(blockIdx.x) * rows_per_block;
   const int count = int(rows - first < rows_per_block ? rows - first : rows_per_block);
@@ -166,8 +167,8 @@ __global__ void __launch_bounds__(kShortThreads)
     typename S::Value x[S::E];
 #pragma unroll
     for (int i = 0; i < S::E; i++) x[i] = source.value(words[j], i, i & ((1 << log_length) - 1));
-    each<LogE>([&](auto k) {       // a loop over k would not be unrolled where E is 16
-      if (k.value < log_length) {  // uniform
+    static_for<LogE>([&](auto k) {  // a loop over k would not be unrolled where E is 16
+      if (k.value < log_length) {   // uniform
 #pragma unroll
         for (int i = 0; i < S::E >> (k.value + 1); i++) x[i] = Op::combine(x[2 * i], x[2 * i + 1]);
       }
@@ -177,4 +178,4 @@ __global__ void __launch_bounds__(kShortThreads)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

@@ -5,9 +5,9 @@
 #include "../../primitives/grid.cuh"
 #include "output.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::reduce {
 
-// A reading warp folds so many tiles at once, so many neighbours a lane.
+// How many neighbouring tiles a lane, and so a warp, of the readers folds at once.
 inline constexpr int kLogLaneReads = 3, kLogWarpReads = 5 + kLogLaneReads;
 inline constexpr int kLaneReads = 1 << kLogLaneReads, kWarpReads = 1 << kLogWarpReads;
 inline constexpr int kMaxDigits = 40;
@@ -16,9 +16,9 @@ struct Split {
   int64_t length;  // of a line
   int log_tile;
   unsigned lines, tiles;  // the tiles of a line, the ragged one included
-  Board board;            // where there are several: [line][whole tile, then digit of the ragged one]
+  TileState tile_state;   // where there are several: [line][whole tile, then digit of the ragged one]
 
-  // The lines that the readers' blocks take in turn: a warp a line, or a block a line.
+  // The lines that the readers' blocks take in turn: one warp per line, or one block per line.
   HOST_DEVICE bool by_warps() const { return length >> log_tile <= kWarpReads; }
   HOST_DEVICE unsigned readers(unsigned threads) const {
     const unsigned warps = threads / 32;
@@ -29,7 +29,7 @@ struct Split {
 
 template <class Value>
 __device__ __forceinline__ uint64_t* line_words(const Split& split, int64_t line) {
-  return split.board.words + line * split.words_of_line() * kTaggedWords<Value>;
+  return split.tile_state.words + line * split.words_of_line() * kTaggedWords<Value>;
 }
 
 template <class Value>
@@ -56,8 +56,8 @@ __device__ __forceinline__ typename Op::Value fold_set_digits(typename Op::Value
   return base;
 }
 
-// The n <= kWarpReads totals from `words` on: x[i] is number lane * kLaneReads + i, or the identity past the end. Has the
-// whole warp got all of them?
+// The n <= kWarpReads totals from `words` on: x[i] is number lane * kLaneReads + i, or the identity past the end.
+// Returns whether the whole warp has all of them.
 template <class Op>
 __device__ __forceinline__ bool totals_arrived(typename Op::Value (&x)[kLaneReads], const uint64_t* words, int n,
                                                Awaited awaited, int lane) {
@@ -71,11 +71,11 @@ __device__ __forceinline__ bool totals_arrived(typename Op::Value (&x)[kLaneRead
   return __all_sync(kFullWarp, all);
 }
 
-// The digits below kLogLaneReads of n values of which kLaneReads stand in each lane; right in the lane that n ends in.
+// The digits below kLogLaneReads of n values of which kLaneReads stand in each lane; valid in the lane that n ends in.
 template <class Op>
 __device__ __forceinline__ void digits_in_lane(const typename Op::Value (&x)[kLaneReads], int n,
                                                typename Op::Value (&digit)[kLogLaneReads]) {
-  each<kLogLaneReads>([&](auto k) {
+  static_for<kLogLaneReads>([&](auto k) {
     constexpr int Size = 1 << k.value;
     digit[k.value] = tree<Op, Size>(x);
 #pragma unroll
@@ -86,7 +86,7 @@ __device__ __forceinline__ void digits_in_lane(const typename Op::Value (&x)[kLa
   });
 }
 
-// base ∘ the ragged tile's digits, one a lane.
+// base ∘ the ragged tile's digits, one per lane.
 template <class Op>
 __device__ __forceinline__ typename Op::Value fold_ragged(typename Op::Value base, const uint64_t* digits, int log_tile,
                                                           int64_t length, Awaited awaited, int lane) {
@@ -110,7 +110,7 @@ __device__ __forceinline__ typename Op::Value fold_line_by_warp(const uint64_t* 
   Value v = Op::identity();
   if (n > 0) {
     Value x[kLaneReads], digit[5], low[kLogLaneReads];
-    for (int asked = 0;; pause(asked++)) {
+    for (int attempts = 0;; pause(attempts++)) {
       const bool all = totals_arrived<Op>(x, words, n, awaited, lane);
       v = lane_digits<Op, 5>(tree<Op, kLaneReads>(x), lanes, digit, lane);
       v = fold_digits<Op>(lanes == 32 ? v : Op::identity(), digit);
@@ -125,7 +125,7 @@ __device__ __forceinline__ typename Op::Value fold_line_by_warp(const uint64_t* 
   return fold_ragged<Op>(v, words + n * kTaggedWords<Value>, log_tile, length, awaited, lane);
 }
 
-// The same of any number of tiles, by a block of 2^log_warps warps at least; right in its first warp.
+// The same of any number of tiles, by a block of 2^log_warps warps at least; valid in its first warp.
 template <class Op>
 __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t* words, int64_t length, int log_tile,
                                                                  Awaited awaited, int log_warps) {
@@ -141,14 +141,14 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
     if (warp < warps && left > 0) {
       const int n = left < kWarpReads ? int(left) : kWarpReads, lanes = n >> kLogLaneReads;
       Value x[kLaneReads], steps[5], low[kLogLaneReads];
-      for (int asked = 0;; pause(asked++)) {
+      for (int attempts = 0;; pause(attempts++)) {
         const bool all = totals_arrived<Op>(x, words + first * kTaggedWords<Value>, n, awaited, lane);
         const Value v = lane_digits<Op, 5>(tree<Op, kLaneReads>(x), lanes, steps, lane);
         if (lane == 0) total[warp] = v;
         if (lane == lanes) {  // of the ragged warp only
           digits_in_lane<Op>(x, n, low);
-          each<kLogLaneReads>([&](auto k) { digit[k.value] = low[k.value]; });
-          each<5>([&](auto k) { digit[kLogLaneReads + k.value] = steps[k.value]; });
+          static_for<kLogLaneReads>([&](auto k) { digit[k.value] = low[k.value]; });
+          static_for<5>([&](auto k) { digit[kLogLaneReads + k.value] = steps[k.value]; });
         }
         if (all) break;
       }
@@ -161,7 +161,7 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
       Value v = lane_digits<Op, 5>(lane < m ? total[lane] : Op::identity(), m, steps, lane);
       if (m < warps) {
         if (lane == m)
-          each<5>([&](auto k) {
+          static_for<5>([&](auto k) {
             if (k.value < log_warps) digit[kLogWarpReads + k.value] = steps[k.value];
           });
       } else if (lane == 0) {  // a whole round: the binary counter
@@ -181,19 +181,19 @@ __device__ __forceinline__ typename Op::Value fold_line_by_block(const uint64_t*
   return v;
 }
 
-// Folds a line, and stores it. fold(awaited): the fold, right in the thread that is `first`.
+// Folds a line, and stores it. fold(awaited): the fold, valid in the thread that is `first`.
 //
 // Everything is done twice. The first time is a rehearsal that waits for nothing and folds whatever is there, while the
-// tiles are still on their way: a kernel that starts cold fetches its instructions from memory, and without a rehearsal
+// tiles are still in flight: a kernel that starts cold fetches its instructions from memory, and without a rehearsal
 // the reader would fetch them one after the other when the last total has come.
 template <class Op, class Fold>
 __device__ __forceinline__ void read_line(const Split& split, const Output& out, unsigned line, bool first, Fold fold) {
-  const unsigned tag = launch_tag(launch_number(split.board));
+  const unsigned tag = launch_tag(launch_number(split.tile_state));
 #pragma unroll 1
   for (unsigned mask = 0;; mask = ~0u) {
     const typename Op::Value v = fold(Awaited{tag, mask});
     if (first) {
-      if (mask != 0) leave(split.board, split.lines, tag);
+      if (mask != 0) release(split.tile_state, split.lines, tag);
       out.store<Op>(line, v);
     }
     if (mask != 0) return;
@@ -222,4 +222,4 @@ __device__ __noinline__ void read_lines(Split split, Output out, unsigned reader
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::reduce

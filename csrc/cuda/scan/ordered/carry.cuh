@@ -1,20 +1,21 @@
 // What comes before a tile: look-back over totals, never over another tile's carry, so that no tile waits for a chain.
 //
-// Read the number of a tile in base 2^Radix. Level 0 holds the totals of tiles, level 1 the totals of 2^Radix tiles each,
-// which the last of them publishes as soon as they are there, and so on. The fold of all tiles before tile t is the left fold, from the highest
-// level down, of the binary digits of t's digits: at each level of the at most 2^Radix - 1 totals that stand before t's.
+// Read the number of a tile in base 2^Radix. Level 0 holds the totals of tiles, level 1 the totals of 2^Radix tiles
+// each, which the last of them publishes as soon as they have arrived, and so on. The fold of all tiles before tile t
+// is the left fold, from the highest level down, of the binary digits of t's digits: at each level of the at most
+// 2^Radix - 1 totals that stand before t's.
 #pragma once
 #include "../../primitives/elements.cuh"
 #include "../../primitives/grid.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kMaxLevels = 8;
 
 // The tiles of `lines` lines. The words of a level's totals stand behind those of the level below, lines side by side.
 template <int Radix>
 struct Carry {
-  Board board;
+  TileState tile_state;
   unsigned tiles, lines;          // tiles of a line; 1: there is no carry
   int levels;                     // that a tile looks at
   int64_t first[kMaxLevels + 1];  // a level's first total, of each line
@@ -31,44 +32,46 @@ struct Carry {
   }
   template <class Value>
   __device__ __forceinline__ uint64_t* word(int level, unsigned index, unsigned line) const {
-    return board.words + ((first[level] + index) * lines + line) * kTaggedWords<Value>;
+    return tile_state.words + ((first[level] + index) * lines + line) * kTaggedWords<Value>;
   }
-  // Publishes a total, if there is a place for it: the last tiles of a line may fill none above them.
+  // Publishes a total, if it has a word: the last tiles of a line may not fill a group of the level above.
   template <class Value>
-  __device__ __forceinline__ void say(int level, unsigned index, unsigned line, Value total, unsigned tag) const {
-    if (level < levels && index < tiles >> (Radix * level)) publish(word<Value>(level, index, line), total, tag);
+  __device__ __forceinline__ void publish(int level, unsigned index, unsigned line, Value total, unsigned tag) const {
+    if (level < levels && index < tiles >> (Radix * level)) cuda::publish(word<Value>(level, index, line), total, tag);
   }
 };
 
-// A number and the tag of the launch, from one atomic: blocks get their numbers in the order in which they ask, so that
-// whoever waits for a lower number waits for a block that runs. Whoever is given the last number of all opens the board for
-// the next launch; all others have their tag by then.
+// A number and the tag of the launch, from one atomic: blocks get their numbers in the order of their requests, so that
+// a block that waits for a lower number waits for one that runs. The block that gets the last number advances the state
+// to the next launch; all others have their tag by then.
 struct Ticket {
   unsigned number, tag;
 };
-// Asks for `count` numbers that follow one another; the answer is there when it is looked at.
-__device__ __forceinline__ uint64_t ask_for_tickets(const Board& board, unsigned count) {
-  return atomicAdd(reinterpret_cast<unsigned long long*>(board.launch), uint64_t(count) << 32);
+// Requests `count` consecutive numbers; nothing waits before the answer is used.
+__device__ __forceinline__ uint64_t request_tickets(const TileState& tile_state, unsigned count) {
+  return atomicAdd(reinterpret_cast<unsigned long long*>(tile_state.launch), uint64_t(count) << 32);
 }
 // The first of them.
-__device__ __forceinline__ Ticket tickets(const Board& board, uint64_t answer, unsigned count, unsigned last) {
+__device__ __forceinline__ Ticket tickets(const TileState& tile_state, uint64_t answer, unsigned count, unsigned last) {
   const unsigned tag = launch_tag(answer), number = unsigned(answer >> 32);
-  if (number + count - 1 == last) store_relaxed(board.launch, tag);
+  if (number + count - 1 == last) store_relaxed(tile_state.launch, tag);
   return {number, tag};
 }
-__device__ __forceinline__ Ticket draw_tickets(const Board& board, unsigned count, unsigned last) {
-  return tickets(board, ask_for_tickets(board, count), count, last);
+__device__ __forceinline__ Ticket draw_tickets(const TileState& tile_state, unsigned count, unsigned last) {
+  return tickets(tile_state, request_tickets(tile_state, count), count, last);
 }
-__device__ __forceinline__ Ticket draw_ticket(const Board& board) { return draw_tickets(board, 1, gridDim.x - 1); }
+__device__ __forceinline__ Ticket draw_ticket(const TileState& tile_state) {
+  return draw_tickets(tile_state, 1, gridDim.x - 1);
+}
 
-// The fold of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the identity.
-// bits: a multiple of Together.
-template <class Op, int Together>
+// The fold of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the
+// identity. bits: a multiple of Unroll.
+template <class Op, int Unroll>
 __device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value* kept, int bits, int pitch) {
   typename Op::Value v = Op::identity();
-  for (int k = bits - 1; k >= 0; k -= Together)
+  for (int k = bits - 1; k >= 0; k -= Unroll)
 #pragma unroll
-    for (int i = 0; i < Together; i++) v = Op::combine(v, kept[(k - i) * pitch]);
+    for (int i = 0; i < Unroll; i++) v = Op::combine(v, kept[(k - i) * pitch]);
   return v;
 }
 
@@ -83,4 +86,4 @@ __device__ __forceinline__ typename Op::Value fold_next(const typename Op::Value
   return Op::combine(v, own);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

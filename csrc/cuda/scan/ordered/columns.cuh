@@ -1,16 +1,17 @@
-// Any layout: lanes are neighbouring lines. A warp copies runs of its lines into shared memory, where each thread reads a
-// run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads are
-// resident.
+// Any layout: lanes are neighbouring lines. A warp copies runs of its lines into shared memory, where each thread reads
+// a run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads
+// are resident.
 //
 // Local:   scan_columns (8 bytes): of the general kernel, so that three blocks are resident
 #pragma once
-#include "../../primitives/divisor.cuh"
+#include "../../primitives/fast_divmod.cuh"
+#include "../../primitives/shared.cuh"
 #include "lines.cuh"
 #include "mask.cuh"
 #include "pipeline.cuh"
 #include "tree.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kColumnThreads = 256, kLogColumnWarps = 3;
 inline constexpr int kColumnRadix = 3;
@@ -34,25 +35,26 @@ HOST_DEVICE constexpr int bytes_of_run(int run, int lines, int size) {
   return (run * row + 15) / 16 * 16 + (gap + 15) / 16 * 16;
 }
 
-// How the lines are cut into strips, of at most 2^log_lines lines, one a lane, and how a strip's tile stands in memory.
-struct Strips {
+// How the lines are divided into strips of at most 2^log_lines lines, one per lane, and how a strip's tile lies in
+// memory.
+struct ColumnConfig {
   enum Kind {
     elements,  // any strides: each lane copies its own elements
     rows,      // neighbouring lines, in vectors of 16 bytes
     packed,    // the strip is all there is of [length, inner]: its rows follow one another in memory
   } kind;
   int log_lines, lines;      // of a strip; the lanes beyond `lines` idle
-  int log_block, log_warps;  // warps of a block; of them those that share a strip: the others take the next strips
+  int log_block, log_warps;  // warps of a block; of them those that share a strip; the others take the next strips
   int row_bytes, run_bytes;  // steps in shared memory, of the rows of a run and of runs
   int64_t outer_bytes;       // of the input, if packed: where the next strip begins
-  Divisor groups, inner;     // of strips that a block takes; lines.inner, if it is less than 2^31
+  FastDivmod groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
 
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a warp
   HOST_DEVICE int tile_bytes() const { return (runs() << log_block) * run_bytes; }
 };
 
-// A tile: a strip of lines, and of each the runs of its threads. Width: strips of the kind `rows` of so many lines, known to
-// the compiler, of fewer than 2^31 lines in all, and whose rows' bytes 32 bits count; 0: any.
+// A tile: a strip of lines, and of each the runs of its threads. Width: strips of the kind `rows` of so many lines,
+// known at compile time, of fewer than 2^31 lines in all, and whose rows' bytes 32 bits count; 0: any.
 template <class S, int Width>
 struct ColumnTiles {
   using Op = typename S::Op;
@@ -65,7 +67,7 @@ struct ColumnTiles {
 
   const S& source;
   const Lines& lines;
-  const Strips& strips;
+  const ColumnConfig& config;
   const Carry<kColumnRadix>& carry;
   const int64_t count;
   char* const buffers;
@@ -76,40 +78,40 @@ struct ColumnTiles {
   Value (*warp_total)[kLines] = warp_totals[0];
 
   __device__ __forceinline__ void use(unsigned n) {
-    memory = buffers + n % kBuffers * strips.tile_bytes();
+    memory = buffers + n % kBuffers * config.tile_bytes();
     warp_total = warp_totals[n % kBuffers];
   }
 
-  __device__ __forceinline__ int log_lines() const { return Wide ? log2_of(Width) : strips.log_lines; }
+  __device__ __forceinline__ int log_lines() const { return Wide ? log2_of(Width) : config.log_lines; }
   __device__ __forceinline__ int runs() const { return 32 >> log_lines(); }  // of a line that lie in one warp
-  __device__ __forceinline__ int row_bytes() const { return Wide ? Width * int(sizeof(T)) : strips.row_bytes; }
+  __device__ __forceinline__ int row_bytes() const { return Wide ? Width * int(sizeof(T)) : config.row_bytes; }
   __device__ __forceinline__ int run_bytes() const {
-    return Wide ? bytes_of_run(Run, Width, sizeof(T)) : strips.run_bytes;
+    return Wide ? bytes_of_run(Run, Width, sizeof(T)) : config.run_bytes;
   }
-  __device__ __forceinline__ bool packed() const { return !Wide && strips.kind == Strips::packed; }
+  __device__ __forceinline__ bool packed() const { return !Wide && config.kind == ColumnConfig::packed; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log_lines()) - 1); }
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << log_lines(); }
-  __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << strips.log_warps) - 1); }
+  __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << config.log_warps) - 1); }
 
-  struct Spot {
+  struct TileCoord {
     unsigned group, tile;
   };
-  struct Place {
+  struct RunCoord {
     int64_t strip, line;
     int64_t first, start;  // positions: where the warp's runs begin, and this thread's
     bool exists;
   };
-  __device__ __forceinline__ Spot spot(unsigned number) const {  // strips side by side in time
-    const unsigned tile = strips.groups.quotient(number);
-    return {number - tile * strips.groups.divisor, tile};
+  __device__ __forceinline__ TileCoord coord(unsigned number) const {  // neighbouring strips run at the same time
+    const unsigned tile = config.groups.div(number);
+    return {number - tile * config.groups.divisor, tile};
   }
-  __device__ __forceinline__ Place place(Spot spot) const {
-    Place p;
+  __device__ __forceinline__ RunCoord run_coord(TileCoord coord) const {
+    RunCoord p;
     p.strip =
-        int64_t(spot.group) * (1 << (strips.log_block - strips.log_warps)) + (threadIdx.x >> (5 + strips.log_warps));
-    p.line = p.strip * (Wide ? Width : strips.lines) + column();
+        int64_t(coord.group) * (1 << (config.log_block - config.log_warps)) + (threadIdx.x >> (5 + config.log_warps));
+    p.line = p.strip * (Wide ? Width : config.lines) + column();
     p.exists = !idle() && p.line < count;
-    p.first = ((int64_t(spot.tile) << strips.log_warps) + warp_of_strip()) * runs() * Run;
+    p.first = ((int64_t(coord.tile) << config.log_warps) + warp_of_strip()) * runs() * Run;
     p.start = p.first + ((threadIdx.x & 31) >> log_lines()) * Run;
     return p;
   }
@@ -119,10 +121,10 @@ struct ColumnTiles {
   __device__ __forceinline__ Index index(int64_t line) const {
     if (line < lines.inner) return {0, line};
     if (Wide) {
-      const unsigned outer = strips.inner.quotient(unsigned(line));
-      return {outer, unsigned(line) - outer * strips.inner.divisor};
+      const unsigned outer = config.inner.div(unsigned(line));
+      return {outer, unsigned(line) - outer * config.inner.divisor};
     }
-    const int64_t outer = line >> 31 ? line / lines.inner : strips.inner.quotient(unsigned(line));
+    const int64_t outer = line >> 31 ? line / lines.inner : config.inner.div(unsigned(line));
     return {outer, line - outer * lines.inner};
   }
   // Where position i of a run stands. Of a reverse scan a packed strip lies in memory the last position first.
@@ -130,7 +132,7 @@ struct ColumnTiles {
   __device__ __forceinline__ char* rows_of_run(int run) const {  // of this warp
     return memory + ((threadIdx.x >> 5) * runs() + run) * run_bytes();
   }
-  __device__ __forceinline__ bool idle() const { return !Wide && column() >= strips.lines; }
+  __device__ __forceinline__ bool idle() const { return !Wide && column() >= config.lines; }
   __device__ __forceinline__ char* mine() const {
     return rows_of_run((threadIdx.x & 31) >> log_lines()) + (backwards() ? (Run - 1) * row_bytes() : 0) +
            column() * int(sizeof(T));
@@ -144,7 +146,7 @@ struct ColumnTiles {
     if ((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | unsigned(n)) % 16 == 0) {
 #pragma unroll 4
       for (int v = lane * 16; v < n; v += 32 * 16) {
-        if constexpr (Async) copy_async(to + v, from + v);
+        if constexpr (Async) cp_async(to + v, from + v);
         else *reinterpret_cast<uint4*>(to + v) = *reinterpret_cast<const uint4*>(from + v);
       }
     } else {
@@ -154,7 +156,7 @@ struct ColumnTiles {
   }
   template <bool Async>
   __device__ __forceinline__ static void copy(char* to, const char* from) {
-    if constexpr (Async && sizeof(T) >= 4) copy_async<sizeof(T)>(to, from);
+    if constexpr (Async && sizeof(T) >= 4) cp_async<sizeof(T)>(to, from);
     else *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
   }
   // Of `all` positions of a packed line those of run r of this warp: their rows follow one another.
@@ -163,26 +165,26 @@ struct ColumnTiles {
     int64_t first;  // row in memory
     char* shared;
   };
-  __device__ __forceinline__ Rows packed_rows(const Place& p, int r, int64_t all) const {
+  __device__ __forceinline__ Rows packed_rows(const RunCoord& p, int r, int64_t all) const {
     const int64_t start = p.first + int64_t(r) * Run, more = all - start;
     const int rows = more <= 0 ? 0 : more < Run ? int(more) : Run;
     return {rows, lines.reverse ? all - start - rows : start,
-            rows_of_run(r) + (lines.reverse ? (Run - rows) * strips.row_bytes : 0)};
+            rows_of_run(r) + (lines.reverse ? (Run - rows) * config.row_bytes : 0)};
   }
 
   __device__ __forceinline__ static int within(int64_t left, int most = Run) {
     return left < 0 ? 0 : left < most ? int(left) : most;
   }
-  __device__ __forceinline__ int elements_of_run(const Place& p) const {
+  __device__ __forceinline__ int elements_of_run(const RunCoord& p) const {
     return p.exists ? within(lines.length - p.start) : 0;
   }
 
-  __device__ __forceinline__ void ask(Spot spot) const {
-    const Place p = place(spot);
-    if (Wide || strips.kind == Strips::rows) ask_rows(p);
-    else if (packed()) ask_packed(p);
-    else ask_elements(p);
-    // Zeros behind the end, as in rows.cuh.
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
+    const RunCoord p = run_coord(coord);
+    if (Wide || config.kind == ColumnConfig::rows) issue_rows(p);
+    else if (packed()) issue_packed(p);
+    else issue_elements(p);
+    // Zeros after the end, as in rows.cuh.
     const int there = elements_of_run(p);
     if (there < Run && !idle()) {
       char* const to = mine();
@@ -190,11 +192,11 @@ struct ColumnTiles {
       for (int i = there; i < Run; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
     }
   }
-  // Has what `ask` will copy of rows come into the L2, a line of the cache a lane.
-  __device__ __forceinline__ void soon(Spot spot) const {
+  // Prefetches into the L2 what issue_load will copy of rows, one cache line per lane.
+  __device__ __forceinline__ void prefetch(TileCoord coord) const {
     if constexpr (Wide) {
-      constexpr int kBytes = kLines * int(sizeof(T)), kOfRow = kBytes > 128 ? kBytes / 128 : 1;  // lines of the cache
-      const Place p = place(spot);
+      constexpr int kBytes = kLines * int(sizeof(T)), kOfRow = kBytes > 128 ? kBytes / 128 : 1;  // cache lines
+      const RunCoord p = run_coord(coord);
       const int64_t line = p.strip * kLines;
       if (line >= count) return;
       const auto [outer, inner] = index(line);
@@ -205,32 +207,32 @@ struct ColumnTiles {
     }
   }
   // A lane copies a vector of some lines of every kRows-th row.
-  __device__ __forceinline__ void ask_rows(const Place& p) const {
+  __device__ __forceinline__ void issue_rows(const RunCoord& p) const {
     constexpr int kLanes = kLines * int(sizeof(T)) / 16, kRows = 32 / kLanes;  // of a row; at once
     constexpr int kAll = 32 / kLines * Run;                                    // rows of all runs of the warp
     const int gap = run_bytes() - Run * row_bytes();                           // behind a run
     const int lane = threadIdx.x & 31, begin = lane / kLanes;
     const int64_t line = p.strip * kLines + lane % kLanes * int(16 / sizeof(T));
     const auto [outer, inner] = index(line);
-    const char* from = as_one(lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
+    const char* from = opaque(lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
                               lines.element(p.first + begin) * lines.length_bytes);
-    char* const to = as_one(rows_of_run(0) + lane * 16);
+    char* const to = opaque(rows_of_run(0) + lane * 16);
     const Offset rows = kRows * Offset(lines.reverse ? -lines.length_bytes : lines.length_bytes);
     const int there = line < count ? within(lines.length - p.first, kAll) - begin : 0;
 #pragma unroll
     for (int k = 0; k < kAll / kRows; k++, from += rows)
-      if (k * kRows < there) copy_async(to + k * 512 + k * kRows / Run * gap, from);
+      if (k * kRows < there) cp_async(to + k * 512 + k * kRows / Run * gap, from);
   }
-  __device__ __forceinline__ void ask_packed(const Place& p) const {
-    if (p.strip * strips.lines >= count) return;
+  __device__ __forceinline__ void issue_packed(const RunCoord& p) const {
+    if (p.strip * config.lines >= count) return;
     for (int r = 0; r < runs(); r++) {
       const Rows rows = packed_rows(p, r, lines.length);
-      copy_run<true>(rows.shared, lines.input + p.strip * strips.outer_bytes + rows.first * row_bytes(),
+      copy_run<true>(rows.shared, lines.input + p.strip * config.outer_bytes + rows.first * row_bytes(),
                      rows.count * row_bytes());
     }
   }
   // A lane copies an element of its own line of each row.
-  __device__ __forceinline__ void ask_elements(const Place& p) const {
+  __device__ __forceinline__ void issue_elements(const RunCoord& p) const {
     if (!p.exists) return;
     const auto [outer, inner] = index(p.line);
     const int64_t row = lines.reverse ? -lines.length_bytes : lines.length_bytes;
@@ -242,14 +244,14 @@ struct ColumnTiles {
     for (int i = 0; i < there; i++, to += row_bytes(), from += row) copy<true>(to, from);
   }
 
-  // Where the mask has this thread's run.
-  __device__ __forceinline__ const uint8_t* shown(const Place& p) const {
+  // The mask of this thread's run.
+  __device__ __forceinline__ const uint8_t* shown(const RunCoord& p) const {
     const auto [outer, inner] = index(p.line);
     return lines.mask.at(outer, lines.element(p.start), inner);
   }
-  // The identity in shared memory.
-  __device__ __forceinline__ void hide(Spot spot) const {
-    const Place p = place(spot);
+  // Stores the identity over masked elements in shared memory.
+  __device__ __forceinline__ void hide(TileCoord coord) const {
+    const RunCoord p = run_coord(coord);
     const uint8_t* from = shown(p);
     const int64_t row = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
     const T hidden = hidden_element(source);
@@ -259,13 +261,13 @@ struct ColumnTiles {
       if (*from == 0) *reinterpret_cast<T*>(to) = hidden;
     __syncwarp();
   }
-  __device__ __forceinline__ uint64_t hidden_of_run(const Place& p) const {  // of extremes
+  __device__ __forceinline__ uint64_t hidden_of_run(const RunCoord& p) const {  // of extremes
     if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
     return hidden_bits(lines, shown(p), elements_of_run(p));
   }
 
   // Part j of the run.
-  __device__ __forceinline__ void load(Value (&x)[kPart], const Place& p, int j, uint64_t hidden) const {
+  __device__ __forceinline__ void load(Value (&x)[kPart], const RunCoord& p, int j, uint64_t hidden) const {
     const char* const from = mine();
     if (idle()) {
 #pragma unroll
@@ -275,7 +277,7 @@ struct ColumnTiles {
 #pragma unroll
     for (int i = 0; i < kPart; i++) {
       x[i] = load_one(source, from + (j * kPart + i) * step(), p.start + j * kPart + i);
-      unname(x[i], hidden >> (j * kPart + i) & 1);
+      clear_index(x[i], hidden >> (j * kPart + i) & 1);
     }
   }
   __device__ __forceinline__ Value block_of_warps(int from, int log_count) const {  // of the strip
@@ -296,9 +298,9 @@ struct ColumnTiles {
     }
     return total;
   }
-  __device__ __forceinline__ State up(Spot spot) const {
-    if (masks<Value>(lines)) hide(spot);
-    const Place p = place(spot);
+  __device__ __forceinline__ State up(TileCoord coord) const {
+    if (masks<Value>(lines)) hide(coord);
+    const RunCoord p = run_coord(coord);
     const uint64_t hidden = hidden_of_run(p);
     State s;
 #pragma unroll
@@ -321,33 +323,33 @@ struct ColumnTiles {
     if (n == 0) return;
     const uint64_t* const words = carry.template word<Value>(level, first, unsigned(line));
     const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
-    // Of totals that do not exist, or not yet, the first one again.
-    for (int asked = 0; !arrived(got, [&](int i) { return words + (i < n ? i : 0) * step; }, Awaited{tag, ~0u});)
-      pause(++asked);
+    // In place of totals that do not exist, the first one again.
+    for (int attempts = 0; !arrived(got, [&](int i) { return words + (i < n ? i : 0) * step; }, Awaited{tag, ~0u});)
+      pause(++attempts);
   }
 
-  // The last of 8 tiles says their total too, the last of 64 theirs, long before a look-back asks for them.
-  __device__ __forceinline__ void publish(Spot spot, unsigned tag) const {
-    const Place p = place(spot);
+  // The last of 8 tiles publishes their total too, the last of 64 theirs, long before a look-back needs them.
+  __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
+    const RunCoord p = run_coord(coord);
     if (threadIdx.x + 32 < blockDim.x || !leads() || !p.exists) return;
     const unsigned line = unsigned(p.line);
-    Value v = block_of_warps(0, strips.log_warps), got[8];
-    carry.say(0, spot.tile, line, v, tag);
-    unsigned at = spot.tile;
+    Value v = block_of_warps(0, config.log_warps), got[8];
+    carry.publish(0, coord.tile, line, v, tag);
+    unsigned at = coord.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kColumnRadix) {
       await(got, level, at - 7, 7, p.line, tag);
       got[7] = v;
       v = tree<Op, 8>(got);
-      carry.say(level + 1, at >> kColumnRadix, line, v, tag);
+      carry.publish(level + 1, at >> kColumnRadix, line, v, tag);
     }
   }
 
-  // A warp a level, a lane a line.
-  __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
-    const Place p = place(spot);
+  // One warp per level, one lane per line.
+  __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
+    const RunCoord p = run_coord(coord);
     if (!leads()) return;
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
-      const unsigned at = spot.tile >> (kColumnRadix * level);
+      const unsigned at = coord.tile >> (kColumnRadix * level);
       const int d = at & 7;
       Value got[8];
       await(got, level, at - d, p.exists ? d : 0, p.line, tag);
@@ -364,12 +366,13 @@ struct ColumnTiles {
   struct Ends {
     Value before, after;
   };
-  __device__ __forceinline__ Ends ends_of_run(Spot spot, const State& s) const {
-    const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = strips.log_warps;
+  __device__ __forceinline__ Ends ends_of_run(TileCoord coord, const State& s) const {
+    const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = config.log_warps;
     const int bits = kColumnRadix * carry.levels;
     Value before = Op::identity();
     if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines);
-    // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in fold_next.
+    // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in
+    // fold_next.
     Value left[kLogColumnWarps], own = s.of_warp, base = before;
     const int ones = __ffs(~warp) - 1;  // trailing ones
 #pragma unroll
@@ -385,7 +388,7 @@ struct ColumnTiles {
         if (k > ones) base = before;
       }
     const bool is_last = warp + 1 == 1 << warps;
-    Ends ends{before, is_last && carry.tiles > 1 ? fold_next<Op>(&kept[0][column()], bits, kLines, spot.tile, own)
+    Ends ends{before, is_last && carry.tiles > 1 ? fold_next<Op>(&kept[0][column()], bits, kLines, coord.tile, own)
                                                  : Op::combine(base, own)};
     if (log_lines() < 5) {
 #pragma unroll
@@ -397,9 +400,9 @@ struct ColumnTiles {
     return ends;
   }
 
-  __device__ __forceinline__ void down(Spot spot, const State& s) const {
-    const Place p = place(spot);
-    const Ends ends = ends_of_run(spot, s);
+  __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
+    const RunCoord p = run_coord(coord);
+    const Ends ends = ends_of_run(coord, s);
     Value lo[2 * Parts], hi[2 * Parts];
     lo[1] = ends.before, hi[1] = ends.after;
     tree_down<Op, Parts>(s.node, lo, hi);
@@ -411,7 +414,7 @@ struct ColumnTiles {
     const int64_t row = lines.reverse ? -lines.inner : lines.inner;
     T* const output = reinterpret_cast<T*>(lines.output);
     if (shift && p.exists && p.start == 0) {
-      output[at - row] = stored(source, fold_of_nothing(source));
+      output[at - row] = stored(source, empty_value(source));
       if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = -1;
     }
     char* const to = reinterpret_cast<char*>(output + at);
@@ -428,7 +431,7 @@ struct ColumnTiles {
       if (packed() && lines.exclusive) {
 #pragma unroll
         for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
-        x[0] = j == 0 && p.start == 0 ? fold_of_nothing(source) : lo[Parts + j];
+        x[0] = j == 0 && p.start == 0 ? empty_value(source) : lo[Parts + j];
       }
       if constexpr (IsIndexed<Value>::value)
 #pragma unroll
@@ -453,7 +456,7 @@ struct ColumnTiles {
         }
       }
     }
-    if (!packed() || p.strip * strips.lines >= count) return;
+    if (!packed() || p.strip * config.lines >= count) return;
     __syncwarp();
     for (int r = 0; r < runs(); r++) {
       const Rows rows = packed_rows(p, r, lines.results);
@@ -466,15 +469,14 @@ struct ColumnTiles {
 template <class S, int Width>
 __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
-                 const __grid_constant__ Strips strips, int64_t count, unsigned work,
+                 const __grid_constant__ ColumnConfig config, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {
-  extern __shared__ uint4 memory[];
   using Tiles = ColumnTiles<S, Width>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps][Tiles::kLines];
   __shared__ typename S::Value kept[kColumnRadix * kMaxLevels][Tiles::kLines];
-  Tiles tiles{source, lines, strips, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
-  if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
-  else scan_alone(tiles, strips.log_warps > 0);
+  Tiles tiles{source, lines, config, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
+  if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);
+  else scan_alone(tiles, config.log_warps > 0);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -3,15 +3,15 @@
 #include "../../../common/args.h"
 #include "../../primitives/launch.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 void scan_sum(const ScanArgs& args, Context& context);
 void scan_prod(const ScanArgs& args, Context& context);
 void scan_log_add(const ScanArgs& args, Context& context);
 void scan_extreme(const ScanArgs& args, Context& context);
 
-// Of two neighbouring lines at a time (pairs.cuh). false: these are no such lines, and nothing was done.
+// Of two neighbouring lines at a time (pairs.cuh). false: there are no such lines, and nothing was launched.
 bool scan_pairs_sum(const ScanArgs& args, Context& context);
 bool scan_pairs_prod(const ScanArgs& args, Context& context);
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -3,9 +3,10 @@
 #include "../../../common/mask.h"
 #include "../../primitives/elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
-// Lines [outer, inner], of `length` elements and `results` results each. Positions are counted in the order of the scan.
+// Lines [outer, inner], of `length` elements and `results` results each. Positions are counted in the order of the
+// scan.
 struct Lines {
   const char* input;
   char* output;
@@ -42,10 +43,10 @@ __device__ __forceinline__ T narrowed(A x) {
   else return T(x);
 }
 
-// Fold(0) as it is stored: a sum of nothing is +0, while the identity is -0; of small integers the extreme of nothing is the
-// least or the most of their own type.
+// Fold(0), the empty value, as it is stored: an empty sum is +0, while the identity is -0; the empty extreme of small
+// integers is the least or the greatest value of their own type.
 template <class T, class Op, int G>
-__device__ __forceinline__ typename Op::Value fold_of_nothing(const Input<T, Op, G>& source) {
+__device__ __forceinline__ typename Op::Value empty_value(const Input<T, Op, G>& source) {
   if constexpr (std::is_same_v<Op, Sum<typename Op::Value>>) return typename Op::Value{};
   else if constexpr (IsIndexed<typename Op::Value>::value && sizeof(T) < 4 && std::is_integral_v<T>) {
     const bool is_signed = sizeof(T) > 1 || source.sign != 0;
@@ -54,12 +55,12 @@ __device__ __forceinline__ typename Op::Value fold_of_nothing(const Input<T, Op,
   } else return Op::identity();
 }
 
-// A value as an element of type T: flipped back, if it was flipped when it was read. The identity is no value of a small
-// integer type.
+// A value as an element of type T: flipped back, if it was flipped when it was read. The identity is no value of a
+// small integer type.
 template <class T, class Op, int G>
 __device__ __forceinline__ T stored(const Input<T, Op, G>& source, typename Op::Value v) {
   if constexpr (IsIndexed<typename Op::Value>::value && sizeof(T) < 4 && std::is_integral_v<T>)
-    return narrowed<T>(flip_by(source.flip, v.index < 0 ? fold_of_nothing(source).value : v.value));
+    return narrowed<T>(flip_by(source.flip, v.index < 0 ? empty_value(source).value : v.value));
   else if constexpr (IsIndexed<typename Op::Value>::value) return narrowed<T>(flip_by(source.flip, v.value));
   else return narrowed<T>(v);
 }
@@ -79,7 +80,7 @@ __device__ __forceinline__ void pack(uint32_t (&words)[4], const Input<T, Op, G>
   }
 }
 
-// The elements of a vector, of Bytes each, the other way round.
+// Reverses the elements of a vector, of Bytes each.
 template <int Bytes>
 __device__ __forceinline__ void mirror(uint32_t (&w)[4]) {
   const uint32_t v[4] = {w[0], w[1], w[2], w[3]};
@@ -100,4 +101,4 @@ __device__ __forceinline__ int64_t from_the_front(const Lines& lines, Index inde
   return index < 0 ? -1 : lines.element(int64_t(index));
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -1,9 +1,9 @@
-// Two neighbouring lines as one line of pairs: one load, one store and one address for both. The bits are those of either
-// line alone.
+// Two neighbouring lines as one line of pairs: one load, one store and one address for both. The bits are those of
+// either line alone.
 #pragma once
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // Do all elements and results lie in whole pairs, and is there a kernel for them? Floats make pairs where two lines are
 // all there is.
@@ -17,7 +17,7 @@ bool are_pairs(const ScanArgs& args) {
          args.mask.data == nullptr;
 }
 
-// false: they cannot be scanned in pairs, and nothing was done.
+// false: they cannot be scanned in pairs, and nothing was launched.
 template <class T, template <class> class Op>
 bool scan_pairs(const ScanArgs& args, Context& context) {
   if (!are_pairs<T>(args)) return false;
@@ -27,4 +27,4 @@ bool scan_pairs(const ScanArgs& args, Context& context) {
   return true;
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

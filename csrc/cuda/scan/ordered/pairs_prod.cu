@@ -2,7 +2,7 @@
 #include "families.h"
 #include "pairs.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 bool scan_pairs_prod(const ScanArgs& args, Context& context) {
   switch (args.dtype) {
@@ -13,4 +13,4 @@ bool scan_pairs_prod(const ScanArgs& args, Context& context) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

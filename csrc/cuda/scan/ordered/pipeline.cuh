@@ -1,42 +1,44 @@
 // What a block does with its tiles, the same for rows and columns.
 //
-// A kernel gives: spot(number) says where a tile lies; use(n) names the part of shared memory that the following calls
-// work in, the first one where nobody does; ask(spot) begins to copy a tile there; up(spot) reads it and leaves the totals
-// of its warps; down(spot, state) writes the results. Where tiles are carried from one to the next, publish(spot, tag)
-// makes a tile's total known, and look_back(spot, tag) brings what stands before one.
+// A kernel provides: coord(number), a tile's coordinate; use(n), which selects the part of shared memory that the
+// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there; up(coord), which
+// reads it and stores the totals of its warps; down(coord, state), which writes the results. Where tiles are carried
+// from one to the next, publish(coord, tag) publishes a tile's total, and look_back(coord, tag) collects what stands
+// before one.
 #pragma once
 #include "../../primitives/async.cuh"
 #include "carry.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // Tiles that a block has in shared memory at a time, where they are carried.
 inline constexpr int kBuffers = 2;
 
-// A tile that has nothing to do with the others: a block has one. joined: its warps share a line.
+// A tile that is independent of the others: one per block. joined: its warps share a line.
 template <class Tiles>
 __device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
-  const auto spot = tiles.spot(blockIdx.x);
-  tiles.ask(spot);
-  commit_copies();
-  await_copies<0>();
+  const auto coord = tiles.coord(blockIdx.x);
+  tiles.issue_load(coord);
+  cp_async_commit();
+  cp_async_wait<0>();
   __syncwarp();
-  const auto state = tiles.up(spot);
+  const auto state = tiles.up(coord);
   if (joined) __syncthreads();
-  tiles.down(spot, state);
+  tiles.down(coord, state);
 }
 
-// Tiles of which each needs the totals of those before it. A block publishes the total of a tile before it looks back for
-// the tile before that: what it asks for has mostly been there for long. It draws the number of a tile when it is about
-// to copy it: whoever waits for a number that is drawn waits for a block that soon has its total.
+// Tiles each of which needs the totals of those before it. A block publishes the total of a tile before it looks back
+// for the tile before that: what it reads has mostly been published long before. It draws the number of a tile just
+// before it copies it: a block that waits for a number that is drawn waits for one that soon has its total.
 template <class Tiles>
-__device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, unsigned work) {
+__device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile_state, unsigned work) {
   __shared__ unsigned drawn[kBuffers], tag_of_launch;  // tile n of this block is number drawn[n % kBuffers]
-  // Blocks with one tile each draw one number, others as many as they have buffers before each tile and behind the last.
+  // Blocks with one tile each draw one number, others as many as they have buffers before each tile and behind the
+  // last.
   const bool several = gridDim.x < work;
   const unsigned last = several ? work + kBuffers * gridDim.x - 1 : gridDim.x - 1;
   if (threadIdx.x == 0) {
-    const Ticket first = draw_tickets(board, several ? kBuffers : 1, last);
+    const Ticket first = draw_tickets(tile_state, several ? kBuffers : 1, last);
     for (int i = 0; i < kBuffers; i++) drawn[i] = i == 0 || several ? first.number + i : work;
     tag_of_launch = first.tag;
   }
@@ -44,7 +46,7 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
   const unsigned tag = tag_of_launch;
   struct Tile {
     unsigned number;
-    typename Tiles::Spot spot;
+    typename Tiles::TileCoord coord;
   } tile[kBuffers];
   typename Tiles::State state;
   for (unsigned n = 0;; n++) {  // tile n is read, and the one before it scanned
@@ -55,36 +57,37 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const Board& board, u
       const unsigned number = drawn[newest % kBuffers];
 #pragma unroll
       for (int k = 0; k + 1 < kBuffers; k++) tile[k] = tile[k + 1];
-      tile[kBuffers - 1] = {number, tiles.spot(number)};
+      tile[kBuffers - 1] = {number, tiles.coord(number)};
       tiles.use(newest);
-      if (number < work) tiles.ask(tile[kBuffers - 1].spot);
-      commit_copies();
-      // The tile that somebody draws a round of all blocks later; those of the first round are asked for at once.
-      if constexpr (requires { tiles.soon(tile[0].spot); })
-        if (several && number >= gridDim.x && work - number > gridDim.x) tiles.soon(tiles.spot(number + gridDim.x));
+      if (number < work) tiles.issue_load(tile[kBuffers - 1].coord);
+      cp_async_commit();
+      // The tile that some block draws one round of all blocks later; those of the first round are loaded at once.
+      if constexpr (requires { tiles.prefetch(tile[0].coord); })
+        if (several && number >= gridDim.x && work - number > gridDim.x)
+          tiles.prefetch(tiles.coord(number + gridDim.x));
     }
     if (tile[0].number >= work) return;
     const Tile read = n == 0 ? tile[0] : tile[1];
     auto next = state;
     if (read.number < work) {
-      if (n == 0) await_copies<kBuffers - 1>();
-      else await_copies<kBuffers - 2>();
+      if (n == 0) cp_async_wait<kBuffers - 1>();
+      else cp_async_wait<kBuffers - 2>();
       __syncwarp();
       tiles.use(n);
-      next = tiles.up(read.spot);
+      next = tiles.up(read.coord);
       __syncthreads();
-      tiles.publish(read.spot, tag);
+      tiles.publish(read.coord, tag);
     }
     if (n > 0) {
       tiles.use(n - 1);
-      tiles.look_back(tile[0].spot, tag);
+      tiles.look_back(tile[0].coord, tag);
       __syncthreads();
-      if (threadIdx.x == 0) drawn[(n - 1) % kBuffers] = several ? draw_tickets(board, 1, last).number : work;
-      tiles.down(tile[0].spot, state);
+      if (threadIdx.x == 0) drawn[(n - 1) % kBuffers] = several ? draw_tickets(tile_state, 1, last).number : work;
+      tiles.down(tile[0].coord, state);
       __syncthreads();
     }
     state = next;
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -1,4 +1,4 @@
-// Which ordered kernel runs, and how it is cut. None of this changes a bit of the result.
+// Which ordered kernel runs, and its configuration. None of this changes a bit of the result.
 #pragma once
 
 #include "../../../common/ceil_div.h"
@@ -6,7 +6,7 @@
 #include "columns.cuh"
 #include "rows.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class T, class Op>
 class ScanPlan {
@@ -51,7 +51,8 @@ class ScanPlan {
  private:
   static constexpr int kRowRun = kVectors<Value> * S::E;
 
-  // A tile of as many threads as still leave every multiprocessor some of them; several lines a block where they are short.
+  // A tile of as many threads as still leave every multiprocessor some of them; several lines per block where they are
+  // short.
   void rows() {
     const int64_t count = args_.outer, results = args_.results;
     // As many threads as a short line takes, or the most.
@@ -77,57 +78,57 @@ class ScanPlan {
   void columns() {
     const int64_t size = sizeof(T), inner = args_.inner, count = args_.outer * inner;
     const bool together = args_.inner_stride == 1 || inner == 1;
-    Strips strips{};
-    while (strips.log_lines < 5 && int64_t(1) << strips.log_lines < count) strips.log_lines++;
-    strips.lines = 1 << strips.log_lines;
+    ColumnConfig config{};
+    while (config.log_lines < 5 && int64_t(1) << config.log_lines < count) config.log_lines++;
+    config.lines = 1 << config.log_lines;
     const bool in_vectors = together && inner * size % 16 == 0 && is_aligned(args_.input) &&
                             lines_.length_bytes % 16 == 0 && lines_.outer_bytes % 16 == 0;
     const bool is_near = count <= INT32_MAX && are_near(lines_.length_bytes) && are_near(inner * size);
     if (kNarrow && in_vectors && is_near && inner % 32 == 16 && (inner == 16 || args_.outer > 1)) {
-      strips.kind = Strips::rows, strips.log_lines = 4, strips.lines = 16;
+      config.kind = ColumnConfig::rows, config.log_lines = 4, config.lines = 16;
     } else if (together && args_.length_stride == inner && inner < 32) {
-      strips.kind = Strips::packed, strips.log_lines = log2_of(2 * int(inner) - 1), strips.lines = int(inner);
-    } else if (in_vectors && strips.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
-      strips.kind = Strips::rows;
+      config.kind = ColumnConfig::packed, config.log_lines = log2_of(2 * int(inner) - 1), config.lines = int(inner);
+    } else if (in_vectors && config.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
+      config.kind = ColumnConfig::rows;
     }
-    const int64_t run = kRun<Value>, of_warp = run * strips.runs();
-    strips.row_bytes = strips.lines * int(size);
-    strips.run_bytes = bytes_of_run(int(run), strips.lines, int(size));
-    strips.outer_bytes = lines_.outer_bytes;
-    const int64_t strip_count = strips.kind == Strips::packed ? args_.outer : ceil_div(count, strips.lines);
+    const int64_t run = kRun<Value>, of_warp = run * config.runs();
+    config.row_bytes = config.lines * int(size);
+    config.run_bytes = bytes_of_run(int(run), config.lines, int(size));
+    config.outer_bytes = lines_.outer_bytes;
+    const int64_t strip_count = config.kind == ColumnConfig::packed ? args_.outer : ceil_div(count, config.lines);
     int64_t groups, tiles;
-    strips.log_block = kLogColumnWarps;
-    while (!fits(strips.tile_bytes())) strips.log_block--;
-    for (;; strips.log_block--) {
-      strips.log_warps = 0;
-      while (strips.log_warps < strips.log_block && of_warp << strips.log_warps < args_.results) strips.log_warps++;
-      groups = ceil_div(strip_count, int64_t(1) << (strips.log_block - strips.log_warps));
-      tiles = ceil_div(args_.results, of_warp << strips.log_warps);
-      if (strips.log_block == 0 || groups * tiles >= sms_) break;
+    config.log_block = kLogColumnWarps;
+    while (!fits(config.tile_bytes())) config.log_block--;
+    for (;; config.log_block--) {
+      config.log_warps = 0;
+      while (config.log_warps < config.log_block && of_warp << config.log_warps < args_.results) config.log_warps++;
+      groups = ceil_div(strip_count, int64_t(1) << (config.log_block - config.log_warps));
+      tiles = ceil_div(args_.results, of_warp << config.log_warps);
+      if (config.log_block == 0 || groups * tiles >= sms_) break;
     }
-    strips.groups = Divisor(groups);
-    if (inner <= INT32_MAX) strips.inner = Divisor(inner);
+    config.groups = FastDivmod(groups);
+    if (inner <= INT32_MAX) config.inner = FastDivmod(inner);
     auto kernel = &scan_columns<S, 0>;
-    if (strips.kind == Strips::rows && is_near) {
+    if (config.kind == ColumnConfig::rows && is_near) {
       if constexpr (kWide)
-        if (strips.lines == 32) kernel = &scan_columns<S, 32>;
+        if (config.lines == 32) kernel = &scan_columns<S, 32>;
       if constexpr (kNarrow)
-        if (strips.lines == 16) kernel = &scan_columns<S, 16>;
+        if (config.lines == 16) kernel = &scan_columns<S, 16>;
     }
-    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << strips.log_block, strips.tile_bytes(),
-          carry<kColumnRadix>(tiles, count), strips, count);
+    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(),
+          carry<kColumnRadix>(tiles, count), config, count);
   }
 
-  // Can 32 bits say how far the rows of a run are from the first one?
+  // Do the offsets of a run's rows from the first one fit in 32 bits?
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Value>; }
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-  // A tile of so many bytes. Beside the buffers there are the totals of warps and the like.
-  static constexpr int kBeside = sizeof(Value) * 2048;
-  bool fits(int64_t tile_bytes) const { return kBuffers * tile_bytes + kBeside <= shared_; }
+  // Do the buffers of tiles of tile_bytes fit? Shared memory also holds the totals of warps and the like.
+  static constexpr int kStaticBytes = sizeof(Value) * 2048;
+  bool fits(int64_t tile_bytes) const { return kBuffers * tile_bytes + kStaticBytes <= shared_; }
 
-  // Of lines of one tile a block has one; where tiles are carried, as many blocks as are resident, of so many threads in
-  // all on a multiprocessor, take tile after tile.
+  // Lines of one tile have one block per tile. Where tiles are carried, as many blocks as are resident, with
+  // resident_threads on each multiprocessor, take tile after tile.
   template <class Kernel, int Radix, class... Rest>
   void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes,
              const Carry<Radix>& carry, const Rest&... rest) {
@@ -147,7 +148,7 @@ class ScanPlan {
   Carry<Radix> carry(int64_t tiles, int64_t lines) {
     Carry<Radix> carry{};
     const int64_t totals = carry.set(tiles, lines);
-    if (tiles > 1) carry.board = context_.board(totals * lines * kTaggedWords<Value>);
+    if (tiles > 1) carry.tile_state = context_.tile_state(totals * lines * kTaggedWords<Value>);
     return carry;
   }
 
@@ -158,4 +159,4 @@ class ScanPlan {
   Lines lines_;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -1,16 +1,18 @@
-// Lines that are contiguous: a warp copies its part of a tile into shared memory, scans it there in place, and copies it out.
+// Lines that are contiguous: a warp copies its part of a tile into shared memory, scans it there in place, and copies
+// it out.
 //
-// A thread scans a run of kVectors neighbouring vectors of 16 bytes. Behind each run a vector stays free, so that the lanes
-// of a warp, whose runs lie side by side, meet different banks.
+// A thread scans a run of kVectors neighbouring vectors of 16 bytes. After each run one vector stays free, so that the
+// lanes of a warp, whose runs lie side by side, access different banks.
 //
 // Local:   scan_rows (124 bytes): of bytes, 64-bit products and values of 16 bytes, so that two blocks or three fit
 #pragma once
+#include "../../primitives/shared.cuh"
 #include "lines.cuh"
 #include "mask.cuh"
 #include "pipeline.cuh"
 #include "tree.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kRowThreads = 256, kLogRowWarps = 3;
 inline constexpr int kRowRadix = 5;
@@ -34,16 +36,17 @@ inline constexpr int kRowBlocks = sizeof(Value) == 4     ? 3
                                   : sizeof(Value) == 8   ? 3
                                                          : 2;
 
-// The direction, where the compiler is to know it: two kernels in place of one, without a selection for each element.
+// The direction, where it is a compile-time constant: two kernels in place of one, without a selection for each
+// element.
 enum class Way { either, forward, backward };
 template <class Op>
 inline constexpr bool kTwoWays = sizeof(typename Op::Value) == 4 && kIsNone<Op, LogAdd>;
 
-// A line of several tiles: a block takes one after the other. Shorter ones: 2^log_threads threads a line, several lines a
-// block.
+// A line of several tiles: a block takes one after the other. Shorter ones: 2^log_threads threads per line, several
+// lines per block.
 //
-// What lies behind a line's end is zero in shared memory. It stands in no result: a result is made of blocks that end at
-// its own position or before.
+// Shared memory is zero after a line's end. The zeros enter no result: a result is made of blocks that end at its own
+// position or before.
 template <class S, Way way>
 struct RowTiles {
   using Op = typename S::Op;
@@ -74,22 +77,22 @@ struct RowTiles {
 
   __device__ __forceinline__ bool reverse() const { return way == Way::either ? lines.reverse : way == Way::backward; }
 
-  struct Spot {
+  struct TileCoord {
     unsigned group, tile;
   };
-  struct Place {
+  struct PartCoord {
     int64_t line, first;    // the position of the first element of this warp's part
     int elements, results;  // of the line's that lie in it
   };
-  __device__ __forceinline__ Spot spot(unsigned number) const {
+  __device__ __forceinline__ TileCoord coord(unsigned number) const {
     if (carry.tiles == 1) return {number, 0};
     const unsigned group = number / carry.tiles;
     return {group, number - group * carry.tiles};
   }
-  __device__ __forceinline__ Place place(Spot spot) const {
-    const int64_t line = int64_t(spot.group) * (blockDim.x >> log_threads) + (threadIdx.x >> log_threads);
+  __device__ __forceinline__ PartCoord part_coord(TileCoord coord) const {
+    const int64_t line = int64_t(coord.group) * (blockDim.x >> log_threads) + (threadIdx.x >> log_threads);
     const unsigned thread = threadIdx.x & ((1 << log_threads) - 1) & ~31;
-    const int64_t first = ((int64_t(spot.tile) << log_threads) + thread) * Run;
+    const int64_t first = ((int64_t(coord.tile) << log_threads) + thread) * Run;
     const auto within = [&](int64_t n) {
       return line >= count || n < first ? 0 : n - first < all ? int(n - first) : all;
     };
@@ -100,7 +103,7 @@ struct RowTiles {
   __device__ __forceinline__ T* element(unsigned i) const {
     return reinterpret_cast<T*>(memory + (threadIdx.x - q) * kPitch) + i + i / Run * E;
   }
-  __device__ __forceinline__ auto* place_of_index(int i) const {
+  __device__ __forceinline__ auto* index_slot(int i) const {
     using Index = decltype(Value::index);
     return reinterpret_cast<Index*>(memory + blockDim.x * kPitch) + (threadIdx.x - q) * (Run + 1) + i + i / Run;
   }
@@ -109,10 +112,10 @@ struct RowTiles {
     const unsigned bytes = unsigned(at | count) * unsigned(sizeof(T));
     return (unsigned(reinterpret_cast<uintptr_t>(global)) | bytes) % 16 == 0;
   }
-  // body(shared, i) for this lane's share of n elements, U at a time, the i-th of which stands at element(at + i); those of a
-  // whole warp lie in constant steps.
+  // body(shared, i) for this lane's share of n elements, U at a time, the i-th of which stands at element(at + i);
+  // those of a whole warp lie at constant distances.
   template <int U, class Body>
-  __device__ __forceinline__ void each(int at, int n, Body body) const {
+  __device__ __forceinline__ void for_each(int at, int n, Body body) const {
     if (lanes == 32) {
       constexpr int kStep = Run < 32 * U ? 32 * U : Run, kUnroll = U == E ? Vectors : 8;
 #pragma unroll
@@ -129,36 +132,36 @@ struct RowTiles {
     }
   }
 
-  // Where the part's `elements` lie: in memory, and from element(at) on. Of a reverse scan they lie at the end of their space,
-  // the last position first.
+  // Where the part's `elements` lie: in memory, and from element(at) on. Of a reverse scan they lie at the end of their
+  // space, the last position first.
   struct Share {
     const T* from;
     int at;
   };
-  __device__ __forceinline__ Share share(const Place& p) const {
+  __device__ __forceinline__ Share share(const PartCoord& p) const {
     const T* const line = reinterpret_cast<const T*>(lines.input + p.line * lines.outer_bytes);
     return reverse() ? Share{line + lines.length - p.first - p.elements, all - p.elements} : Share{line + p.first, 0};
   }
-  __device__ __forceinline__ void ask(Spot spot) const {
-    const Place p = place(spot);
+  __device__ __forceinline__ void issue_load(TileCoord coord) const {
+    const PartCoord p = part_coord(coord);
     const auto [from, at] = share(p);
     const int n = p.elements, shift = shift_of(from, at), behind = reverse() ? 0 : n;
     const bool is_whole = in_vectors(from, at, n), all_whole = !kShifts || __all_sync(kFullWarp, is_whole);
-    if (!all_whole) {  // vectors of which only a part comes
+    if (!all_whole) {  // vectors of which only a part is copied
       *my_run() = my_run()[Vectors] = uint4{};
       __syncwarp();
     }
 #pragma unroll 1
     for (int i = q; i < all - n; i += lanes) element(behind + i)[shift] = T{};
     if (!all_whole) __syncwarp();
-    if (is_whole) each<E>(at, n, [&](T* to, int i) { copy_async(to, from + i); });
-    else if constexpr (kShifts) ask_vectors(from, at, n);
-    else each<1>(at, n, [&](T* to, int i) { copy_async<sizeof(T)>(to, from + i); });
+    if (is_whole) for_each<E>(at, n, [&](T* to, int i) { cp_async(to, from + i); });
+    else if constexpr (kShifts) issue_vectors(from, at, n);
+    else for_each<1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
   }
 
-  // Elements of less than a word are copied in the vectors of memory that hold them. Where those are no vectors here, the
-  // elements of a run stand `shift` further on than their places; the vector of a run's last elements and the next run's
-  // first ones stands with both.
+  // Elements of less than a word are copied in the vectors of memory that hold them. Where those are no vectors here,
+  // the elements of a run stand `shift` further on than their places; the vector of a run's last elements and the next
+  // run's first ones stands with both.
   static constexpr bool kShifts = sizeof(T) < 4;
   __device__ __forceinline__ static int lead_of(const T* global) {  // elements before it in its vector
     return int(reinterpret_cast<uintptr_t>(global) & 15) / int(sizeof(T));
@@ -168,18 +171,18 @@ struct RowTiles {
   }
   __device__ __forceinline__ static int head_of(const T* global) { return -lead_of(global) & (E - 1); }
 
-  __device__ __forceinline__ void ask_vectors(const T* from, int at, int n) const {
+  __device__ __forceinline__ void issue_vectors(const T* from, int at, int n) const {
     const int lead = lead_of(from), head = head_of(from), shift = shift_of(from, at);
-    if (q == 0 && lead > 0 && n > 0) copy_async(element(at) + shift - lead, from - lead);
-    each<E>(at + head, n - head, [&](T* to, int i) { copy_async(to + shift, from + head + i); });
+    if (q == 0 && lead > 0 && n > 0) cp_async(element(at) + shift - lead, from - lead);
+    for_each<E>(at + head, n - head, [&](T* to, int i) { cp_async(to + shift, from + head + i); });
     const int i = q * Run - shift - at;
-    if (shift > 0 && q * Run > at && i < n) copy_async(element(q * Run), from + i);
+    if (shift > 0 && q * Run > at && i < n) cp_async(element(q * Run), from + i);
   }
   __device__ __forceinline__ void store_vectors(T* to, int at, int n) const {
     const int shift = shift_of(to, at), head = n < head_of(to) ? n : head_of(to), tail = (n - head) & (E - 1);
     for (int i = q; i < head; i += lanes) to[i] = element(at + i)[shift];
     for (int i = q; i < tail; i += lanes) to[n - tail + i] = element(at + n - tail + i)[shift];
-    each<E>(at + head, n - head - tail, [&](const T* from, int i) {
+    for_each<E>(at + head, n - head - tail, [&](const T* from, int i) {
       *reinterpret_cast<uint4*>(to + head + i) = *reinterpret_cast<const uint4*>(from + shift);
     });
   }
@@ -194,7 +197,7 @@ struct RowTiles {
     realign<true>(words, bytes);
     return {words[0], words[1], words[2], words[3]};
   }
-  // It goes to its place, and back.
+  // Moves this thread's run to its place, and back.
   __device__ __forceinline__ void shift_back(int shift) const {
     uint4* const run = my_run();
     uint4 now = *run;
@@ -216,9 +219,9 @@ struct RowTiles {
     }
   }
 
-  // The identity in shared memory, by the warp that copied the elements.
-  __device__ __forceinline__ void hide(Spot spot) const {
-    const Place p = place(spot);
+  // Stores the identity over masked elements in shared memory, by the warp that copied them.
+  __device__ __forceinline__ void hide(TileCoord coord) const {
+    const PartCoord p = part_coord(coord);
     const int64_t first = reverse() ? lines.length - p.first - p.elements : p.first;
     const int at = share(p).at;
     const T hidden = hidden_element(source);
@@ -229,8 +232,8 @@ struct RowTiles {
       if (*shown == 0) *element(at + i) = hidden;
     __syncwarp();
   }
-  // Those of this thread's run, of extremes.
-  __device__ __forceinline__ uint64_t hidden_of_run(const Place& p) const {
+  // The masked elements of this thread's run, for extremes.
+  __device__ __forceinline__ uint64_t hidden_of_run(const PartCoord& p) const {
     if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
     const int more = p.elements - q * Run;
     return hidden_bits(lines, lines.mask.at(p.line, lines.element(p.first + q * Run), 0), more < Run ? more : Run);
@@ -238,14 +241,14 @@ struct RowTiles {
 
   // This thread's vector j in the order of the scan, and its values.
   __device__ __forceinline__ uint4* run_vector(int j) const { return my_run() + (reverse() ? Vectors - 1 - j : j); }
-  __device__ __forceinline__ void load(Value* x, const Place& p, int j, uint64_t hidden) const {
+  __device__ __forceinline__ void load(Value* x, const PartCoord& p, int j, uint64_t hidden) const {
     const uint4 w = *run_vector(j);
     uint32_t words[4] = {w.x, w.y, w.z, w.w};
     if (reverse()) mirror<sizeof(T)>(words);
 #pragma unroll
     for (int i = 0; i < E; i++) {
       x[i] = source.value(words, i, p.first + q * Run + j * E + i);
-      unname(x[i], hidden >> (j * E + i) & 1);
+      clear_index(x[i], hidden >> (j * E + i) & 1);
     }
   }
 
@@ -255,13 +258,13 @@ struct RowTiles {
   struct State {
     Value node[2 * Vectors], keep[5], of_warp;
   };
-  __device__ __forceinline__ State up(Spot spot) const {
-    const Place p = place(spot);
+  __device__ __forceinline__ State up(TileCoord coord) const {
+    const PartCoord p = part_coord(coord);
     if constexpr (kShifts) {
       const auto [from, at] = share(p);
       if (const int shift = shift_of(from, at); shift > 0) shift_back(shift);
     }
-    if (masks<Value>(lines)) hide(spot);
+    if (masks<Value>(lines)) hide(coord);
     const uint64_t hidden = hidden_of_run(p);
     State s;
 #pragma unroll
@@ -282,14 +285,14 @@ struct RowTiles {
     return s;
   }
 
-  // The first `n` totals of a group of 32, one a lane; the last one, own, in lane n.
+  // The first `n` totals of a group of 32, one per lane; own, the last one, in lane n.
   __device__ __forceinline__ Value await(int level, unsigned first, int n, unsigned group, Value own,
                                          unsigned tag) const {
     const int lane = threadIdx.x & 31;
     Value v[1] = {Op::identity()};
     if (n > 0) {
       const uint64_t* const word = carry.template word<Value>(level, first + (lane < n ? lane : 0), group);
-      for (int asked = 0;; pause(++asked)) {
+      for (int attempts = 0;; pause(++attempts)) {
         const bool all_there = arrived(v, [&](int) { return word; }, Awaited{tag, ~0u});
         if (__all_sync(kFullWarp, all_there)) break;
       }
@@ -297,32 +300,32 @@ struct RowTiles {
     return lane < n ? v[0] : lane == n ? own : Op::identity();
   }
 
-  // By the last warp. The last of 32 tiles says their total too, the last of 1024 theirs, long before a look-back asks for
-  // them.
-  __device__ __forceinline__ void publish(Spot spot, unsigned tag) const {
+  // By the last warp. The last of 32 tiles publishes their total too, the last of 1024 theirs, long before a look-back
+  // needs them.
+  __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     if (threadIdx.x + 32 < blockDim.x) return;
     const int lane = threadIdx.x & 31;
-    Value v = warp_total[lane & ((1 << log_warps()) - 1)];  // in every lane: the last one's is asked for below
+    Value v = warp_total[lane & ((1 << log_warps()) - 1)];  // in every lane: the last one's is used below
 #pragma unroll
     for (int k = 0; k < kLogRowWarps; k++)
       if (k < log_warps()) v = xor_step<Op>(v, k, lane);
-    if (lane == 0) carry.say(0, spot.tile, spot.group, v, tag);
-    unsigned at = spot.tile;
+    if (lane == 0) carry.publish(0, coord.tile, coord.group, v, tag);
+    unsigned at = coord.tile;
     for (int level = 0; level + 1 < carry.levels && (at & 31) == 31; level++, at >>= kRowRadix) {
-      v = await(level, at - 31, 31, spot.group, v, tag);
+      v = await(level, at - 31, 31, coord.group, v, tag);
 #pragma unroll
       for (int k = 0; k < 5; k++) v = xor_step<Op>(v, k, lane);
-      if (lane == 0) carry.say(level + 1, at >> kRowRadix, spot.group, v, tag);
+      if (lane == 0) carry.publish(level + 1, at >> kRowRadix, coord.group, v, tag);
     }
   }
 
-  // A warp a level, a lane a total.
-  __device__ __forceinline__ void look_back(Spot spot, unsigned tag) const {
+  // One warp per level, one lane per total.
+  __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
     const int lane = threadIdx.x & 31;
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
-      const unsigned at = spot.tile >> (kRowRadix * level);
+      const unsigned at = coord.tile >> (kRowRadix * level);
       const int d = at & 31;
-      const Value v = await(level, at - d, d, spot.group, Op::identity(), tag);
+      const Value v = await(level, at - d, d, coord.group, Op::identity(), tag);
       Value digit[kRowRadix];
       lane_digits<Op, kRowRadix>(v, d, digit, lane);
       if (lane == d)
@@ -335,7 +338,7 @@ struct RowTiles {
   struct Ends {
     Value before, after;
   };
-  __device__ __forceinline__ Ends ends_of_warp(Spot spot, Value of_warp) const {
+  __device__ __forceinline__ Ends ends_of_warp(TileCoord coord, Value of_warp) const {
     const int lane = threadIdx.x & 31, warps = log_warps(), warp = (threadIdx.x >> 5) & ((1 << warps) - 1);
     if (warps == 0) return {Op::identity(), of_warp};
     // Lane w holds warp w; then what stands before it. Behind the last one stands the fold of them all.
@@ -352,13 +355,13 @@ struct RowTiles {
     for (int k = kLogRowWarps; k >= 0; k--) v = Op::combine(v, keep[k]);
     Ends ends{shuffle(v, warp), shuffle(v, warp + 1)};
     if (carry.tiles > 1 && warp + 1 == 1 << warps)
-      ends.after = fold_next<Op>(kept, bits, 1, spot.tile, shuffle(all_warps, 0));
+      ends.after = fold_next<Op>(kept, bits, 1, coord.tile, shuffle(all_warps, 0));
     return ends;
   }
 
-  __device__ __forceinline__ void down(Spot spot, const State& s) const {
-    const Place p = place(spot);
-    const Ends ends = ends_of_warp(spot, s.of_warp);
+  __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
+    const PartCoord p = part_coord(coord);
+    const Ends ends = ends_of_warp(coord, s.of_warp);
     // Down: the folds before this thread's run and up to its last element, then the vectors and their elements.
     Value lo[2 * Vectors], hi[2 * Vectors];
     lo[1] = ends.before;
@@ -380,7 +383,7 @@ struct RowTiles {
 #pragma unroll
       for (int i = 0; i < E; i++) y[i] = lines.exclusive ? from[E + i] : to[E + i];
       if (j == 0)
-        if (lines.exclusive && p.first + q == 0) y[0] = fold_of_nothing(source);
+        if (lines.exclusive && p.first + q == 0) y[0] = empty_value(source);
       uint32_t words[4];
       pack(words, source, y);
       if (reverse()) mirror<sizeof(T)>(words);
@@ -389,7 +392,7 @@ struct RowTiles {
         const int at = q * Run + j * E;
 #pragma unroll
         for (int i = 0; i < E; i++)
-          *place_of_index(reverse() ? all - 1 - at - i : at + i) = from_the_front(lines, y[i].index);
+          *index_slot(reverse() ? all - 1 - at - i : at + i) = from_the_front(lines, y[i].index);
       }
     }
     const int64_t first = p.line * lines.results + (reverse() ? lines.results - p.first - p.results : p.first);
@@ -408,12 +411,13 @@ struct RowTiles {
     __syncwarp();
     if constexpr (IsIndexed<Value>::value)
 #pragma unroll 4
-      for (int i = q; i < p.results; i += lanes) lines.indices[first + i] = *place_of_index(at + i);
+      for (int i = q; i < p.results; i += lanes) lines.indices[first + i] = *index_slot(at + i);
     if (in_vectors(to, at, p.results))
-      each<E>(at, p.results,
-              [&](const T* from, int i) { *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from); });
+      for_each<E>(at, p.results, [&](const T* from, int i) {
+        *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from);
+      });
     else if constexpr (kShifts) store_vectors(to, at, p.results);
-    else each<1>(at, p.results, [&](const T* from, int i) { to[i] = *from; });
+    else for_each<1>(at, p.results, [&](const T* from, int i) { to[i] = *from; });
   }
 };
 
@@ -422,11 +426,10 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
     scan_rows(const __grid_constant__ S source, const __grid_constant__ Lines lines, int64_t count, int log_threads,
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
   using Tiles = RowTiles<S, way>;
-  extern __shared__ uint4 memory[];
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
-  if (carry.tiles > 1) scan_carried(tiles, carry.board, work);
+  if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);
   else scan_alone(tiles, log_threads > 5);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -2,11 +2,11 @@
 #include "families.h"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 void scan_sum(const ScanArgs& args, Context& context) {
   if (scan_pairs_sum(args, context)) return;
-  with_kernel_type(args.dtype, [&]<class T>(Tag<T>) { ScanPlan<T, SumOf<T>>(args, context).run(); });
+  with_kernel_type(args.dtype, [&]<class T>(std::type_identity<T>) { ScanPlan<T, SumOf<T>>(args, context).run(); });
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -2,7 +2,7 @@
 #pragma once
 #include "../../primitives/elements.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // node[N .. 2N) are values, and node[i] becomes node[2 i] ∘ node[2 i + 1]: node[1] is the whole.
 template <class Op, int N>
@@ -41,8 +41,8 @@ __device__ __forceinline__ void blocks_of_run(typename Op::Value (&x)[N]) {
     for (int i = 2 * half - 1; i < N; i += 2 * half) x[i] = Op::combine(x[i - half], x[i]);
 }
 
-// A step of a scan of lanes: v, the block of 2^k lanes around this one, becomes that of 2^(k + 1); in the right half of it
-// `left` becomes the left half's.
+// A step of a scan over lanes: v, the block of 2^k lanes around this one, becomes that of 2^(k + 1); in the right half
+// of it `left` becomes the left half's.
 template <class Op>
 __device__ __forceinline__ void left_block(typename Op::Value& v, typename Op::Value& left, int k, int lane) {
   const typename Op::Value other = shuffle_xor(v, 1 << k);
@@ -51,7 +51,7 @@ __device__ __forceinline__ void left_block(typename Op::Value& v, typename Op::V
   v = join<Op>(right, v, other);
 }
 
-// The fold of what came so far, which may be nothing.
+// The fold so far, which may be empty.
 template <class Op>
 struct SoFar {
   typename Op::Value value{};
@@ -62,8 +62,8 @@ struct SoFar {
   }
 };
 
-// Down a run: x[i], the block that ends there, becomes the fold of all up to element i, given those before the first one
-// and up to the last one.
+// Down a run: x[i], the block that ends there, becomes the fold of all up to element i, given those before the first
+// one and up to the last one.
 template <class Op, int N>
 __device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], const SoFar<Op>& before,
                                              typename Op::Value last) {
@@ -76,8 +76,8 @@ __device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], const S
   x[N - 1] = last;
 }
 
-// Up the lanes of a line of 2^log_lines side by side: the total of all its runs in the warp. left[k]: the block of 2^k runs
-// left of this one's, where its place among them has bit k.
+// Up the lanes of a line of 2^log_lines side by side: the total of all its runs in the warp. left[k]: the block of 2^k
+// runs left of this one's, where its place among them has bit k.
 template <class Op>
 __device__ __forceinline__ typename Op::Value runs_of_warp(typename Op::Value total, typename Op::Value (&left)[5],
                                                            int log_lines) {
@@ -91,4 +91,4 @@ __device__ __forceinline__ typename Op::Value runs_of_warp(typename Op::Value to
   return total;
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

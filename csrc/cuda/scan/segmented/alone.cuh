@@ -1,8 +1,8 @@
-// A stretch that is one tile of one segment: a thread a run, side by side, and the tree over them in registers.
+// A stretch that is one tile of one segment: one thread per run, side by side, and the tree over them in registers.
 #pragma once
 #include "tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class Tile>
 struct AloneStretch {
@@ -23,7 +23,7 @@ struct AloneStretch {
     return block_of<Op>([&](int i) { return total_of_warp(from + i); }, log_count);
   }
 
-  // The run's total; leaves that of its warp.
+  // The run's total; stores that of its warp.
   __device__ __forceinline__ Value up() const {
     const Value* const at = run();
     Value x[R], keep[5];
@@ -85,4 +85,4 @@ struct AloneStretch {
   }
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -2,10 +2,11 @@
 //
 // Local:   scan_segments (16 bytes): of values of 4 bytes, so that four blocks are resident, or three of several lines
 #pragma once
+#include "../../primitives/shared.cuh"
 #include "alone.cuh"
 #include "runs.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class Job, bool Rows>
 struct SegmentBlock {
@@ -24,11 +25,11 @@ struct SegmentBlock {
 
   // ---------------------------------------------------------------- by one thread: which stretch comes next
 
-  // Stretch n is the other one of a window or the first one of a new one, whose number this asks for. A block draws numbers
-  // until there are no more, so that so many are drawn in all.
-  __device__ __forceinline__ uint64_t ask_for_number(unsigned n) const {
+  // Stretch n is the other one of a window, or the first one of a new window, whose number this requests. A block draws
+  // numbers until there are no more, so that the number of draws is known.
+  __device__ __forceinline__ uint64_t request_number(unsigned n) const {
     const bool draws = windows.levels > 0 && (n == 0 || !work(n - 1).stretch.another);
-    return draws ? ask_for_tickets(windows.board, 1) : 0;
+    return draws ? request_tickets(windows.tile_state, 1) : 0;
   }
   __device__ __forceinline__ void look_up(unsigned n, uint64_t answer) const {
     Work& next = work(n);
@@ -36,7 +37,7 @@ struct SegmentBlock {
     if (other) next.number = work(n - 1).number;
     else if (windows.levels == 0) next.number = n == 0 ? blockIdx.x : work(n - 1).number + gridDim.x;
     else {
-      const Ticket ticket = tickets(windows.board, answer, 1, count + gridDim.x - 1);
+      const Ticket ticket = tickets(windows.tile_state, answer, 1, count + gridDim.x - 1);
       next.number = ticket.number;
       if (n == 0) memory.tag = ticket.tag;
     }
@@ -48,18 +49,18 @@ struct SegmentBlock {
     next.strip = strip - next.outer * windows.strips_of_outer;
     const auto* const from = reinterpret_cast<const uint4*>(windows.list + (other ? windows.windows : 0) + next.window);
 #pragma unroll
-    for (int i = 0; i < int(sizeof(Stretch) / 16); i++)
-      copy_async(reinterpret_cast<uint4*>(&next.stretch) + i, from + i);
+    for (int i = 0; i < int(sizeof(Stretch) / 16); i++) cp_async(reinterpret_cast<uint4*>(&next.stretch) + i, from + i);
   }
 
   // ---------------------------------------------------------------- by all threads
 
-  // Leaves what a thread then knows: the total of its run where a stretch is one tile, else where its segment ends.
+  // Stores what the thread then knows: the total of its run where a stretch is one tile, otherwise where its segment
+  // ends.
   __device__ __forceinline__ void read(const Tile& tile) const {
-    tile.ask();
-    commit_copies();
+    tile.issue_load();
+    cp_async_commit();
     if (tile.stretch.alone()) {
-      await_copies<0>();
+      cp_async_wait<0>();
       tile.hide();
       __syncwarp();
       tile.total() = Alone{tile}.up();
@@ -67,13 +68,13 @@ struct SegmentBlock {
     }
     const Several several{tile};
     tile.end() = threadIdx.x < several.segments() ? several.end_of(threadIdx.x) : 0;
-    await_copies<0>();
+    cp_async_wait<0>();
     tile.hide();
   }
   __device__ __forceinline__ void publish(const Tile& tile) const {
     if (windows.levels == 0 || tile.work.other) return;
     if (tile.stretch.whole) Alone{tile}.publish();
-    else tile.publish_nothing();
+    else tile.publish_placeholders();
   }
   __device__ __forceinline__ void scan(const Tile& tile) const {
     if (tile.stretch.alone()) {
@@ -86,14 +87,14 @@ struct SegmentBlock {
     tile.store();
   }
 
-  // A stretch is read, and the total of its tile is known to others, before the one before it is scanned: what that looks
-  // back for has mostly been there for long. It is drawn late, so that it is not waited for, and what thread 0 asks for
-  // then is there when it is due.
+  // A stretch is read, and the total of its tile is published, before the stretch before it is scanned: what that reads
+  // in its look-back has mostly been published long before. Its number is requested late, so that no thread waits for
+  // it, and thread 0 has the answer when it is due.
   __device__ __forceinline__ void run() const {
     if (threadIdx.x == 0) {
-      look_up(0, ask_for_number(0));
-      commit_copies();
-      await_copies<0>();
+      look_up(0, request_number(0));
+      cp_async_commit();
+      cp_async_wait<0>();
     }
     __syncthreads();
     for (unsigned n = 0;; n++) {
@@ -103,15 +104,15 @@ struct SegmentBlock {
       uint64_t answer = 0;
       if (more) {
         publish(tile(n));
-        if (threadIdx.x == 0) answer = ask_for_number(n + 1);
+        if (threadIdx.x == 0) answer = request_number(n + 1);
       }
       if (n > 0) tile(n - 1).look_back();
       __syncthreads();
       if (more && threadIdx.x == 0) look_up(n + 1, answer);
-      commit_copies();
+      cp_async_commit();
       if (n > 0) scan(tile(n - 1));
       if (!more) return;
-      await_copies<0>();
+      cp_async_wait<0>();
       __syncthreads();
     }
   }
@@ -120,9 +121,8 @@ struct SegmentBlock {
 template <class Job, bool Rows>
 __global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Job::Op, Rows>)
     scan_segments(const __grid_constant__ Job job, const __grid_constant__ Windows windows) {
-  extern __shared__ uint4 memory[];
   using Block = SegmentBlock<Job, Rows>;
   Block{job, windows, *reinterpret_cast<typename Block::Tile::Memory*>(memory)}.run();
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

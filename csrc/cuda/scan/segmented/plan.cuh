@@ -1,20 +1,20 @@
-// How a call with packed segments is cut. None of this changes a bit of the result.
+// How a call with packed segments is divided over blocks. None of this changes a bit of the result.
 #pragma once
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
 #include "block.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // As many blocks as are resident take the stretches one after the other.
 template <class Job, bool Rows>
 void scan_stretches(const Job& job, const Windows& windows, Context& context) {
   using Memory = SegmentMemory<typename Job::Op::Value, Rows>;
-  constexpr int kBytes = sizeof(Memory), kBeside = 1024;  // that the system takes of a block's shared memory
+  constexpr int kBytes = sizeof(Memory), kReservedBytes = 1024;  // of a block's shared memory, reserved by the system
   static_assert(kBytes <= 64 * 1024, "what a block of 7.5 may have");
   list_stretches(windows, (Memory::kElements >> windows.log_lines) - Memory::R,
-                 context.stream);  // behind them a run is free
-  const int by_memory = (shared_memory(context.device) + kBeside) / (kBytes + kBeside);
+                 context.stream);  // a run stays free after them
+  const int by_memory = (shared_memory(context.device) + kReservedBytes) / (kBytes + kReservedBytes);
   const int by_threads = kSegmentBlocks<typename Job::Op, Rows>;
   const int64_t resident = int64_t(multiprocessors(context.device)) * (by_memory < by_threads ? by_memory : by_threads);
   const int64_t count = int64_t(windows.windows) * windows.strips;
@@ -26,7 +26,7 @@ template <class Job>
 void run_segments(const Job& job, const Segments& segments, int64_t outer, int64_t inner, bool reverse,
                   Context& context) {
   using Value = typename Job::Op::Value;
-  Windows windows{.segments = segments, .board = {}, .list = nullptr, .inner = inner, .reverse = reverse};
+  Windows windows{.segments = segments, .tile_state = {}, .list = nullptr, .inner = inner, .reverse = reverse};
   while (windows.log_lines < kSegmentLogLines<Value, false> && int64_t(1) << windows.log_lines < inner)
     windows.log_lines++;
   windows.log_window = log2_of(SegmentMemory<Value, false>::kTile) - windows.log_lines;
@@ -39,11 +39,12 @@ void run_segments(const Job& job, const Segments& segments, int64_t outer, int64
   windows.strips = unsigned(strips);
   while ((count - 1) >> (kSegmentRadix * windows.levels) > 0) windows.levels++;
   if (windows.levels > kMaxLevels) fail("segments of too many tiles");
-  if (windows.levels > 0) windows.board = context.board(windows.levels * count * outer * inner * kTaggedWords<Value>);
+  if (windows.levels > 0)
+    windows.tile_state = context.tile_state(windows.levels * count * outer * inner * kTaggedWords<Value>);
   windows.list = static_cast<Stretch*>(context.workspace(2 * count * sizeof(Stretch)));
   if constexpr (sizeof(Value) <= 8 && kIsNone<typename Job::Op, LogAdd>)  // others do not pay for a kernel of their own
     if (windows.log_lines == 0) return scan_stretches<Job, true>(job, windows, context);
   scan_stretches<Job, false>(job, windows, context);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

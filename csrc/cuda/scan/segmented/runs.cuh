@@ -1,9 +1,9 @@
-// A stretch of several segments, cut into runs that are counted from each segment's first element: a thread takes one after
-// the other, and above them stands the tree of each segment, of groups of runs by shuffles.
+// A stretch of several segments, divided into runs that are counted from each segment's first element: a thread takes
+// one after the other, and above them stands the tree of each segment, of groups of runs by shuffles.
 #pragma once
 #include "tile.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class Tile>
 struct RunsOfStretch {
@@ -17,9 +17,9 @@ struct RunsOfStretch {
   const int log = tile.log(), column = tile.column(), first = threadIdx.x >> log, step = kSegmentThreads >> log;
   const int log_group = 5 - log, group = 1 << log_group;  // runs that a warp has of a line
 
-  // ---------------------------------------------------------------- the segments, a thread one, as many as there are threads
+  // ---------------------------------------------------------------- the segments, one per thread, as many at a time as there are threads
 
-  // The first one is that which goes on into the stretch; it may have no elements here.
+  // The first one continues into the stretch; it may have no elements here.
   __device__ __forceinline__ int64_t segments() const { return stretch.segments_end - stretch.segment + 1; }
   // Where segment s of the stretch ends. The last one ends with it, whatever the offsets are.
   __device__ __forceinline__ int end_of(int64_t s) const {
@@ -27,8 +27,8 @@ struct RunsOfStretch {
     const int64_t end = tile.windows.start(stretch.segment + s) - stretch.begin;
     return end < 0 ? 0 : end < stretch.length ? int(end) : stretch.length;
   }
-  // The ends in their order, should they fall, and how many runs stand before each segment: how many runs there are in all.
-  // carry: where the segments before end, and then these.
+  // Puts the ends in order, should they fall, and counts the runs before each segment. Returns how many runs there are
+  // in all. carry: where the segments before end, and then these.
   __device__ __forceinline__ int list(int end, int64_t count, int& carry) const {
     const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
     Memory& memory = tile.memory;
@@ -94,23 +94,24 @@ struct RunsOfStretch {
     return {at, number, left < R ? left : R, from_first && s == 0 && stretch.tile > 0};
   }
 
-  // ---------------------------------------------------------------- results in the elements' places
+  // ---------------------------------------------------------------- results in place of the elements
 
-  // body(i, place) for all places of a run; one is free in between.
+  // body(i, slot) for all slots of a run; one is free in between.
   template <class Body>
-  __device__ __forceinline__ void each_place(const Run& run, Body body) const {
-    const int from = (int(run.first + run.first / R) << log) + column, behind = as_one(from + (1 << log));
+  __device__ __forceinline__ void for_each_slot(const Run& run, Body body) const {
+    const int from = (int(run.first + run.first / R) << log) + column, behind = opaque(from + (1 << log));
     const int of_block = R - int(run.first % R);
 #pragma unroll
     for (int i = 0; i < R; i++) body(i, tile.elements[(i < of_block ? from : behind) + (i << log)]);
   }
 
-  // The totals of whole runs, and of groups of them: as many as a warp has of a line. Those of a segment follow one another.
-  __device__ __forceinline__ Value& total_of_run(int place) const { return tile.memory.node[(place << log) + column]; }
-  __device__ __forceinline__ Value& total_of_group(int place) const { return tile.memory.group[place][column]; }
+  // The totals of whole runs, and of groups of them: as many as a warp has of a line. Those of a segment follow one
+  // another.
+  __device__ __forceinline__ Value& total_of_run(int slot) const { return tile.memory.node[(slot << log) + column]; }
+  __device__ __forceinline__ Value& total_of_group(int slot) const { return tile.memory.group[slot][column]; }
 
-  // Two runs of a lane: its own one, and the one that stands a warp's runs before it, so that a warp sees all runs of the
-  // groups that its own ones are of. value: the run's total; the block of its group that ends with it; its fold.
+  // Two runs of a lane: its own one, and the one that stands a warp's runs before it, so that a warp sees all runs of
+  // the groups that its own ones are of. value: the run's total; the block of its group that ends with it; its fold.
   struct Pair {
     int number, early_number;  // below 0: it is of no group of the warp's
     Value value, early;
@@ -118,8 +119,8 @@ struct RunsOfStretch {
   __device__ __forceinline__ Pair pair_of(const Run& run) const {
     const int back = group - ((threadIdx.x & 31) >> log);
     Pair p{int(run.number), int(shuffle(run.number, column)) - back, {}, {}};
-    const int place = int(shuffle(run.first / R, column)) - back;
-    if (p.early_number >= 0) p.early = total_of_run(place);
+    const int slot = int(shuffle(run.first / R, column)) - back;
+    if (p.early_number >= 0) p.early = total_of_run(slot);
     if (run.whole()) p.value = total_of_run(run.first / R);
     return p;
   }
@@ -195,14 +196,14 @@ struct RunsOfStretch {
     }
   }
 
-  // A thread a run, those on the left are done before. Warps without one go by.
+  // One run per thread; those on the left are done before. Warps without a run return early.
   __device__ __forceinline__ void scan_runs(int from, int runs, bool from_first) const {
     const bool any = from + (first & -group) < runs;
     Run run{};
     Value x[R];
     if (any) {
       run = run_of(from + first, runs, from_first);
-      each_place(run, [&](int i, const Value& place) { x[i] = place; });  // what lies behind comes into no result
+      for_each_slot(run, [&](int i, const Value& slot) { x[i] = slot; });  // what lies after it enters no result
       blocks_of_run<Op, R>(x);
       if (run.whole()) total_of_run(run.first / R) = x[R - 1];
     }
@@ -230,10 +231,10 @@ struct RunsOfStretch {
     if (run.count == 0) return;
     if (ends_group) p.value = up_to.value;
     tile.finish(x, before, p.value, stretch.begin + run.first);
-    each_place(run, [&](int i, Value& place) {
-      if (i < run.count) place = x[i];
+    for_each_slot(run, [&](int i, Value& slot) {
+      if (i < run.count) slot = x[i];
     });
   }
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

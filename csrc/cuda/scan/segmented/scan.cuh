@@ -3,7 +3,7 @@
 #include "../ordered/mask.cuh"
 #include "plan.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 template <class S>
 struct ScanJob {
@@ -34,16 +34,16 @@ struct ScanJob {
     }
     template <bool Linear>
     __device__ __forceinline__ void copy(Value* to, int k) const {
-      copy_async<sizeof(T)>(to, at<Linear>(k));
+      cp_async<sizeof(T)>(to, at<Linear>(k));
     }
   };
   __device__ __forceinline__ Reader reader(int64_t outer, int64_t inner, int64_t position, int step) const {
     const char* const from = lines.input + outer * lines.outer_bytes + inner * lines.inner_bytes +
                              lines.element(position) * lines.length_bytes;
-    return {source, as_one(from), position, step, (lines.reverse ? -step : step) * lines.length_bytes};
+    return {source, opaque(from), position, step, (lines.reverse ? -step : step) * lines.length_bytes};
   }
 
-  // What a mask says of such elements.
+  // The mask of such elements.
   struct Shown {
     const uint8_t* from;
     int64_t step;
@@ -71,12 +71,12 @@ struct ScanJob {
   };
   __device__ __forceinline__ Writer writer(int64_t outer, int64_t inner, int64_t position, int step) const {
     const int64_t at = (outer * lines.length + lines.element(position)) * lines.inner + inner;
-    return {*this, as_one(reinterpret_cast<T*>(lines.output) + at),
-            IsIndexed<Value>::value ? as_one(lines.indices + at) : nullptr,
+    return {*this, opaque(reinterpret_cast<T*>(lines.output) + at),
+            IsIndexed<Value>::value ? opaque(lines.indices + at) : nullptr,
             (lines.reverse ? -step : step) * lines.inner};
   }
 
-  __device__ __forceinline__ Value nothing() const { return fold_of_nothing(source); }
+  __device__ __forceinline__ Value empty_value() const { return scan::empty_value(source); }
 };
 
 template <class T, class Op>
@@ -92,4 +92,4 @@ void scan_packed(const ScanArgs& args, Context& context) {
   run_segments(job, args.segments, args.outer, args.inner, args.reverse, context);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -2,7 +2,7 @@
 #include "../../../common/ceil_div.h"
 #include "windows.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 namespace {
 
 constexpr int kListThreads = 256;
@@ -28,10 +28,10 @@ struct Border {
   int64_t segment, before, start;
 };
 
-// What a window owns begins with the first tile or segment from its own first position on, and ends where the next window's
-// begins, whatever the offsets are: the last segment that begins here does so a tile before the next window's first tile of
-// it. What is more than a stretch holds is two: that in front may have to wait, so the other one, for which others may, is
-// first.
+// What a window owns begins with the first tile or segment from its own first position on, and ends where the next
+// window's begins, whatever the offsets are: the last segment that begins here does so a tile before the next window's
+// first tile of it. What does not fit one stretch is two: the one in front may have to wait, so the other one, for
+// which others may wait, is first.
 __device__ __forceinline__ void list(const Windows& windows, unsigned window, int capacity, const Border& low,
                                      const Border& high) {
   const int64_t tile_length = int64_t(1) << windows.log_window, from = window * tile_length;
@@ -80,4 +80,4 @@ void list_stretches(const Windows& windows, int capacity, cudaStream_t stream) {
   launch(&list_windows, ceil_div(windows.windows, kListThreads / 32), kListThreads, 0, stream, windows, capacity);
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -6,7 +6,7 @@
 #include "../ordered/tree.cuh"
 #include "windows.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 // What a block does next: a stretch of a window, in one of the strips of lines.
 struct Work {
@@ -15,8 +15,8 @@ struct Work {
   unsigned window, outer, strip;  // of the outer's strips
 };
 
-// Of the stretches that a block has at a time the elements of kStretches are in shared memory: one is read, the one before it
-// scanned; the next one is known.
+// Of the stretches that a block has at a time the elements of kStretches are in shared memory: one is read, the one
+// before it scanned; the next one is known.
 inline constexpr int kStretches = 2;
 
 template <class Value, bool Rows>
@@ -26,11 +26,11 @@ struct SegmentMemory {
   static constexpr int kElements = kTile + kTile / kWarps;  // a segment may reach beyond the window
   static constexpr int kLines = 1 << kSegmentLogLines<Value, Rows>;
 
-  Value elements[kStretches][kElements / R * (R + 1)];  // [positions, lines], a row of places free behind each run
+  Value elements[kStretches][kElements / R * (R + 1)];  // [positions, lines], a row of slots free after each run
   Value warp_total[kStretches][kWarps][kLines];
   union {
     Value total;  // of the thread's run, where a stretch is one tile
-    int end;      // of the thread's segment, where it is several
+    int end;      // of the thread's segment, where it is several segments
   } own[kStretches][kSegmentThreads];
   Value node[kElements / R];                       // totals of whole runs [runs, lines]
   Value group[kElements / (32 * R)][kLines];       // of as many runs as a warp has of a line
@@ -76,8 +76,8 @@ struct SegmentTile {
 
   // ---------------------------------------------------------------- in and out
 
-  // Of a part a lane moves every 32nd element, in the order of memory: e is its first one, and they go `back` where memory
-  // runs against the scan.
+  // Of a part, each lane moves every 32nd element, in the order of memory: e is its first one, and they go `back` where
+  // memory runs against the scan.
   struct Share {
     int e, back;
   };
@@ -85,12 +85,12 @@ struct SegmentTile {
     const int lane = threadIdx.x & 31, first = part * kPart;
     return Rows && job.reverse ? Share{first + kPart - 1 - lane, -1} : Share{first + lane, 1};
   }
-  __device__ __forceinline__ Value* place(const Share& s, int k) const {
+  __device__ __forceinline__ Value* slot_of(const Share& s, int k) const {
     return Rows ? &elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &elements[slot(s.e + k * 32)];
   }
   __device__ __forceinline__ int step_of(const Share& s) const { return s.back * (32 >> log()); }
-  // move<Linear, N>(k, there): elements k .. k + N - 1 of this lane's share; there(k): is it there? Linear: of a row whose
-  // elements lie side by side all at once, else a few at a time.
+  // move<Linear, N>(k, there): elements k .. k + N - 1 of this lane's share; there(k): is it there? Linear: of a row
+  // whose elements lie side by side all at once, else a few at a time.
   template <class Way, class Move>
   __device__ __forceinline__ void each_way(int count, const Share& s, const Way& way, Move move) const {
     const auto there = [&](int k) { return s.e + s.back * k * 32 < count; };
@@ -104,7 +104,7 @@ struct SegmentTile {
 #pragma unroll 1
     for (int k = 0; k < R; k += kFew) move.template operator()<false, kFew>(k, there);
   }
-  // body(part, count) for this warp's parts of a stretch of so many elements; it has one at least.
+  // body(part, count) for this warp's parts of a stretch of `elements` elements; it has at least one.
   template <class Body>
   __device__ __forceinline__ void each_part(int elements, Body body) const {
     const int count = exists ? stretch.length << log() : 0, warp = threadIdx.x >> 5;
@@ -112,8 +112,8 @@ struct SegmentTile {
     for (int part = warp; part == warp || part * kPart < elements; part += Memory::kWarps) body(part, count);
   }
 
-  // What is not there is zero: it comes into no result. Behind several segments there is a run of it.
-  __device__ __forceinline__ void ask() const {
+  // Missing elements are zero, and enter no result. After several segments there is a run of zeros.
+  __device__ __forceinline__ void issue_load() const {
     each_part((stretch.length + (stretch.alone() ? 0 : R)) << log(), [&](int part, int count) {
       const Share s = share(part);
       const auto reader = job.reader(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
@@ -121,8 +121,8 @@ struct SegmentTile {
         if constexpr (Job::kAsync) {
 #pragma unroll
           for (int i = 0; i < N; i++) {
-            if (there(k + i)) reader.template copy<Linear>(place(s, k + i), k + i);
-            else *place(s, k + i) = Value{};
+            if (there(k + i)) reader.template copy<Linear>(slot_of(s, k + i), k + i);
+            else *slot_of(s, k + i) = Value{};
           }
         } else {
           Value x[N];
@@ -132,12 +132,12 @@ struct SegmentTile {
             if (there(k + i)) x[i] = reader.template value<Linear>(k + i);
           }
 #pragma unroll
-          for (int i = 0; i < N; i++) *place(s, k + i) = x[i];
+          for (int i = 0; i < N; i++) *slot_of(s, k + i) = x[i];
         }
       });
     });
   }
-  // What a mask hides, by the lane that asked for it, which has it by now.
+  // Hides masked elements, by the lane that copied them, whose copies are complete.
   __device__ __forceinline__ void hide() const {
     if constexpr (Job::kMasked) {
       if (!job.masked()) return;
@@ -148,7 +148,7 @@ struct SegmentTile {
 #pragma unroll 4
         for (int k = 0; k < R; k++)
           if (s.e + s.back * k * 32 < count) hidden |= unsigned(shown.hides(k)) << k;
-        for (; hidden != 0; hidden &= hidden - 1) *place(s, __ffs(int(hidden)) - 1) = job.hidden();
+        for (; hidden != 0; hidden &= hidden - 1) *slot_of(s, __ffs(int(hidden)) - 1) = job.hidden();
       });
     }
   }
@@ -159,28 +159,28 @@ struct SegmentTile {
       each_way(count, s, writer, [&]<bool Linear, int N>(int k, auto there) {
 #pragma unroll
         for (int i = 0; i < N; i++)
-          if (there(k + i)) writer.template put<Linear>(*place(s, k + i), k + i);
+          if (there(k + i)) writer.template put<Linear>(*slot_of(s, k + i), k + i);
       });
     });
   }
 
   // ---------------------------------------------------------------- a run
 
-  // x: the blocks of a run (tree.cuh), which begins at `position` and before which `base` stands; become its results. last: the
-  // fold up to its end.
+  // x: the blocks of a run (tree.cuh), which begins at `position` and before which `base` stands; become its results.
+  // last: the fold up to its end.
   __device__ __forceinline__ void finish(Value (&x)[R], const SoFar<Op>& base, Value last, int64_t position) const {
     folds_of_run<Op, R>(x, base, last);
     if (job.exclusive) {
 #pragma unroll
       for (int i = R - 1; i > 0; i--) x[i] = x[i - 1];
-      x[0] = base.there ? base.value : job.nothing();
+      x[0] = base.there ? base.value : job.empty_value();
     }
     if constexpr (Job::kInitial) job.begin_with(x, work.outer, inner(), position, windows, stretch);
   }
 
   // ---------------------------------------------------------------- from tile to tile
 
-  // Where the total of group `at` of a level's tiles is said, of this stretch's first segment.
+  // The word of the total of group `at` of a level's tiles, of this stretch's first segment.
   __device__ __forceinline__ const uint64_t* word_of(int level, unsigned at) const {
     const int64_t from = stretch.segment_begin >> windows.log_window;
     return windows.template word<Value>(level, from + (int64_t(at + 1) << (kSegmentRadix * level)) - 1, line());
@@ -189,19 +189,20 @@ struct SegmentTile {
   template <int N>
   __device__ __forceinline__ void await(Value (&got)[N], int level, unsigned at, int n) const {
     const auto word = [&](int i) { return word_of(level, at + (i < n ? i : 0)); };
-    for (int asked = 0; !arrived(got, word, Awaited{memory.tag, ~0u});) pause(++asked);
+    for (int attempts = 0; !arrived(got, word, Awaited{memory.tag, ~0u});) pause(++attempts);
   }
-  __device__ __forceinline__ void say(int level, Value total) const {
-    ::torch_reductions::cuda::publish(windows.template word<Value>(level, work.window, line()), total, memory.tag);
+  __device__ __forceinline__ void publish_total(int level, Value total) const {
+    cuda::publish(windows.template word<Value>(level, work.window, line()), total, memory.tag);
   }
-  // Every window says something at every level, so that nobody waits for ever, whatever the offsets are.
-  __device__ __forceinline__ void publish_nothing() const {
+  // Every window publishes something at every level, so that no block waits for ever, whatever the offsets are.
+  __device__ __forceinline__ void publish_placeholders() const {
     if (threadIdx.x >> log() != 0 || !exists) return;
-    for (int level = 0; level < windows.levels; level++) say(level, Value{});
+    for (int level = 0; level < windows.levels; level++) publish_total(level, Value{});
   }
-  // The last of 8 tiles says their total too, the last of 64 theirs. Where a warp has one line, a lane asks for a total, else a
-  // lane a line, for one after the other: the words of eight would not fit into the registers.
-  __device__ __forceinline__ Value eight_of(int level, unsigned at, Value last) const {
+  // The last of 8 tiles publishes their total too, the last of 64 theirs. Where a warp has one line, each lane loads
+  // one total; otherwise each lane has a line, and loads one total after the other: the words of eight would not fit
+  // into the registers.
+  __device__ __forceinline__ Value total_of_eight(int level, unsigned at, Value last) const {
     if constexpr (Rows) {
       const int lane = threadIdx.x & 31;
       Value v[1]{};
@@ -221,18 +222,19 @@ struct SegmentTile {
   }
   // A whole tile's total, by the first warp.
   __device__ __forceinline__ void publish(Value total) const {
-    const bool says = leads() && exists;
-    if (!Rows && !says) return;
-    if (says && windows.levels > 0) say(0, total);
+    const bool publishes = leads() && exists;
+    if (!Rows && !publishes) return;
+    if (publishes && windows.levels > 0) publish_total(0, total);
     unsigned at = stretch.tile;
     bool is_last = true;
     for (int level = 0; level + 1 < windows.levels; level++, at >>= kSegmentRadix) {
       is_last = is_last && (at & 7) == 7;
-      if (is_last) total = eight_of(level, at, total);
-      if (says) say(level + 1, total);
+      if (is_last) total = total_of_eight(level, at, total);
+      if (publishes) publish_total(level + 1, total);
     }
   }
-  // The blocks of the digits of the tile's number: a lane a total, 4 levels a warp; or a lane a line, a warp a level.
+  // The blocks of the digits of the tile's number: one lane per total, 4 levels per warp; or one lane per line, one
+  // warp per level.
   __device__ __forceinline__ void look_back() const {
     if (stretch.tile == 0) return;
     if constexpr (Rows) {
@@ -286,4 +288,4 @@ struct SegmentTile {
   }
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

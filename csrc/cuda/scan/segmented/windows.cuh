@@ -1,17 +1,17 @@
-// How packed segments are cut for blocks, and where each of them finds what is its own.
+// How packed segments are divided over blocks, and where each block finds its part.
 //
 // A segment's tiles are counted from its first element, and lie anywhere; a window of the dim is as long as a tile, and
 // owns the tiles that begin in it: at most one of a segment that began before, and the first one of each segment that
-// begins here, of which only the last can reach beyond the window. So tile t of a segment that begins in window w belongs
-// to window w + t, and at most one whole tile, which others may wait for, belongs to a window.
+// begins here, of which only the last can reach beyond the window. So tile t of a segment that begins in window w
+// belongs to window w + t, and at most one whole tile, which others may wait for, belongs to a window.
 //
-// A first kernel lists the stretches of every window (stretches.cu), so that the second one looks up a line where it would
-// have to search.
+// A first kernel lists the stretches of every window (stretches.cu), so that the second one reads a list entry where it
+// would have to search.
 #pragma once
 #include "../../../common/segments.h"
 #include "../ordered/carry.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::scan {
 
 inline constexpr int kSegmentThreads = 256;
 inline constexpr int kSegmentRadix = 3;
@@ -29,7 +29,7 @@ inline constexpr int kSegmentBlocks = sizeof(Value) == 4     ? (Rows ? 4 : 3)
                                       : sizeof(Value) == 8   ? (Rows ? 3 : 2)
                                                              : 2;
 
-// Neighbouring positions that a block scans at a time, of whole segments, but for a tile at either end.
+// Neighbouring positions that a block scans at a time, of whole segments, except for a tile at either end.
 struct alignas(16) Stretch {
   int64_t begin;                  // a position in the order of the scan, as all of them here
   int64_t segment_begin;          // where its first segment began
@@ -42,18 +42,19 @@ struct alignas(16) Stretch {
   __device__ __forceinline__ bool alone() const { return segment == segments_end; }  // one tile
 };
 
-// Strips of 2^log_lines neighbouring lines of [outer, length, inner]; of each, windows of 2^log_window positions, which are
-// counted in the order of the scan.
+// Strips of 2^log_lines neighbouring lines of [outer, length, inner]; of each, windows of 2^log_window positions, which
+// are counted in the order of the scan.
 struct Windows {
   Segments segments;
-  Board board;
+  TileState tile_state;
   Stretch* list;  // the first one of each window, and then the other one of each
   int64_t inner;
   bool reverse;
   int log_lines, log_window, levels;  // of totals; 0: there is one window
   unsigned windows, strips, strips_of_outer;
 
-  // Where segment s begins, counted in the order of the scan; whatever the offsets are, all elements belong to segments.
+  // Where segment s begins, counted in the order of the scan; whatever the offsets are, all elements belong to
+  // segments.
   __device__ __forceinline__ int64_t start(int64_t s) const {
     if (s <= 0) return 0;
     if (s >= segments.count) return segments.length;
@@ -64,11 +65,11 @@ struct Windows {
   template <class Value>
   __device__ __forceinline__ uint64_t* word(int level, int64_t window, int64_t line) const {
     const int64_t lines = int64_t(strips / strips_of_outer) * inner;
-    return board.words + ((level * int64_t(windows) + window) * lines + line) * kTaggedWords<Value>;
+    return tile_state.words + ((level * int64_t(windows) + window) * lines + line) * kTaggedWords<Value>;
   }
 };
 
 // Lists the stretches of all windows, of which one may hold `capacity` elements.
 void list_stretches(const Windows& windows, int capacity, cudaStream_t stream);
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::scan

@@ -1,11 +1,11 @@
-// One operator a file: they compile side by side.
+// One file per operator: they compile in parallel.
 #pragma once
 #include "../ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 void segment_sums(const SegmentArgs& args, Context& context);      // sum, mean
 void segment_prods(const SegmentArgs& args, Context& context);     // prod
 void segment_extremes(const SegmentArgs& args, Context& context);  // amax, amin
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

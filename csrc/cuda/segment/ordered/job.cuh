@@ -1,15 +1,17 @@
-// What the kernels of a call share: what a window of the work owns, and where values go.
+// What the kernels of a call share: what a window of the work owns, and where values are stored.
 //
-// Segment s stands at the place begin(s) + s: a segment is as much work as it has elements, and one more. Tile t of it,
-// 2^log_tile elements counted from its own first one, stands t * 2^log_tile places further on. A window, 2^log_tile
-// places, owns the tiles that stand in it: at most one of a segment that stands before it, and those of the segments that
-// stand in it, of which the last one alone may be longer than a tile. So a window's tiles have two slots for what a segment
-// of several tiles hands on, and where a tile's slot is follows from its place.
+// Segment s has the work index begin(s) + s: a segment is as much work as it has elements, plus one. Tile t of it,
+// 2^log_tile elements counted from its own first one, stands t * 2^log_tile further on. A window, 2^log_tile of the
+// work, owns the tiles that stand in it: at most one of a segment that stands before it, and those of the segments that
+// stand in it, of which the last one alone may be longer than a tile. So a window's tiles have two slots for what a
+// segment of several tiles passes on, and a tile's slot follows from its work index.
 #pragma once
 #include "../../reduce/ordered/output.cuh"
 #include "../ladder.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
+
+using namespace reduce;  // the fold of a segment is the reduction of its elements
 
 template <class S>
 struct Job {
@@ -31,7 +33,7 @@ struct Job {
     const int64_t o = i / inner;
     return data + o * outer_bytes + (i - o * inner) * inner_bytes;
   }
-  __device__ __forceinline__ int64_t place(int64_t s) const { return segments.begin(s) + s; }
+  __device__ __forceinline__ int64_t work_index(int64_t s) const { return segments.begin(s) + s; }
 
   __device__ __forceinline__ Value* first_tile(int64_t line, int64_t window) const {
     return slots + (line * windows + window) * (log_tile + 2);
@@ -64,4 +66,4 @@ __device__ __forceinline__ Piece later_piece(const Job<S>& job, int64_t s, int64
   return {begin + from, int(left < tile ? (left > 0 ? left : 0) : tile)};
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

@@ -2,13 +2,13 @@
 #pragma once
 #include "job.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 inline constexpr int kLineThreads = 256;
 inline constexpr int kLeastLogLineTile = 6, kLogLineTile = 10;
 
-// The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. Its digits too, where somebody
-// asks for them.
+// The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. Its digits too, where
+// `digits` is not null.
 template <class Op, class Load>
 __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, typename Op::Value* digits = nullptr) {
   using Value = typename Op::Value;
@@ -27,12 +27,12 @@ __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, t
     v[0] = tree<Op, 8>(x);
     push<Op, 1>(wait, v, b);
   }
-  each<Levels>([&](auto k) {
+  static_for<Levels>([&](auto k) {
     constexpr int Level = Levels - 1 - k.value;
     if (blocks >> Level & 1) take(3 + Level, wait[Level][0]);
   });
   int at = blocks * 8;
-  each<3>([&](auto k) {
+  static_for<3>([&](auto k) {
     constexpr int Digit = 2 - k.value, Size = 1 << Digit;
     if ((n & Size) == 0) return;
     Value x[Size];
@@ -44,13 +44,13 @@ __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, t
   return all;
 }
 
-// The first segment that does not stand before the place.
+// The first segment whose work index is not below `index`.
 template <class S>
-__device__ __forceinline__ int64_t first_from(const Job<S>& job, int64_t place) {
+__device__ __forceinline__ int64_t first_from(const Job<S>& job, int64_t index) {
   int64_t low = 0, high = job.segments.count;
   while (low < high) {
     const int64_t middle = (low + high) >> 1;
-    if (job.place(middle) < place) low = middle + 1;
+    if (job.work_index(middle) < index) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -91,4 +91,4 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

@@ -1,17 +1,18 @@
-// Contiguous lines: a warp folds what a window owns of a line. Short segments are staged in shared memory by 16-byte loads,
-// as many as there is room for, and folded from there, a thread a segment; longer ones are folded by the whole warp.
+// Contiguous lines: a warp folds what a window owns of a line. Short segments are staged in shared memory by 16-byte
+// loads, as many as there is room for, and folded from there, one thread per segment; longer ones are folded by the
+// whole warp.
 #pragma once
 #include "../../reduce/ordered/rows.cuh"
 #include "../../reduce/ordered/short_rows.cuh"
 #include "job.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 inline constexpr int kPackedThreads = 128;
 inline constexpr int kPackedBytes = 8192;  // that a warp stages at once
-inline constexpr int kPackedLane = 4;      // segments a thread
+inline constexpr int kPackedLane = 4;      // segments per thread
 
-// The fold of the n > 0 elements at p, at most 32 units, in every lane. Its digits too, where somebody asks for them.
+// The fold of the n > 0 elements at p, at most 32 units, in every lane. Its digits too, where `digits` is not null.
 template <class S>
 __device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const char* p, int n,
                                                           typename S::Value* digits = nullptr) {
@@ -33,7 +34,7 @@ __device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const
       Value digit[5];
       const Value all = lane_digits<Op, 5>(mine, units, digit, lane);
       if (digits != nullptr && lane == (units & 31)) {
-        each<5>([&](auto k) {
+        static_for<5>([&](auto k) {
           if (units >> k.value & 1) digits[LogUnit + k.value] = digit[k.value];
         });
         if (units == 32) digits[LogUnit + 5] = all;
@@ -49,15 +50,15 @@ __device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const
   return folded;
 }
 
-// The first segment that does not stand before the place: each lane asks for one of 32.
+// The first segment whose work index is not below `index`: each lane tests one of 32.
 template <class S>
-__device__ __forceinline__ int64_t first_from_by_warp(const Job<S>& job, int64_t place) {
+__device__ __forceinline__ int64_t first_from_by_warp(const Job<S>& job, int64_t index) {
   const int lane = threadIdx.x & 31;
   int64_t low = 0, high = job.segments.count;
   while (low < high) {
     const int64_t step = (high - low + 31) >> 5, at = low + lane * step;
-    const unsigned behind = __ballot_sync(kFullWarp, at >= high || job.place(at) >= place);
-    const int before = behind == 0 ? 32 : __ffs(int(behind)) - 1;  // lanes whose segment stands before the place
+    const unsigned behind = __ballot_sync(kFullWarp, at >= high || job.work_index(at) >= index);
+    const int before = behind == 0 ? 32 : __ffs(int(behind)) - 1;  // lanes whose segment stands before `index`
     if (before < 32) high = min(high, low + before * step);
     if (before > 0) low = low + (before - 1) * step + 1;
   }
@@ -158,4 +159,4 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job) {
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

@@ -10,7 +10,7 @@
 #include "packed_rows.cuh"
 #include "rest.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 template <class T, class Op>
 class SegmentPlan {
@@ -60,12 +60,13 @@ class SegmentPlan {
             .segments = args_.segments,
             .out = {args_.output, args_.output_dtype, flipped, 0},
             .mean = args_.function == Segment::segment_mean,
-            .empty = of_no_elements(flipped),
+            .empty = empty_value(flipped),
             .slots = nullptr};
   }
 
-  // 0, 1, NaN for a mean; of an extreme what every element of the type replaces, flipped as the elements are.
-  Value of_no_elements(bool flipped) const {
+  // The result of an empty segment: 0, 1, NaN for a mean; for an extreme the value that every element of the type
+  // replaces, flipped as the elements are.
+  Value empty_value(bool flipped) const {
     if constexpr (!kExtreme<Op>) {
       if constexpr (std::is_floating_point_v<Value>)
         if (args_.function == Segment::segment_mean) return std::numeric_limits<Value>::quiet_NaN();
@@ -88,4 +89,4 @@ class SegmentPlan {
   const int sms_;
 };
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

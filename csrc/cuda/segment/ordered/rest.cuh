@@ -1,10 +1,10 @@
-// The second launch: segments of several tiles, from what the tiles have handed on. A thread folds a few tiles, a block
+// The second launch: segments of several tiles, from what the tiles have passed on. A thread folds a few tiles, a block
 // many.
 #pragma once
 #include "../../reduce/ordered/split.cuh"
 #include "lines.cuh"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::segment {
 
 inline constexpr int kRestThreads = 256;
 inline constexpr int kThreadTiles = 64;  // that a thread folds
@@ -23,7 +23,7 @@ struct Tiles {
         line(pair % job.lines),
         s(pair / job.lines),
         n(job.segments.end(s) - job.segments.begin(s)),
-        window(job.place(s) >> job.log_tile) {}
+        window(job.work_index(s) >> job.log_tile) {}
 
   __device__ __forceinline__ int64_t whole() const { return n >> job.log_tile; }
   __device__ __forceinline__ bool several() const { return n > int64_t(1) << job.log_tile; }
@@ -37,7 +37,7 @@ struct Tiles {
   }
 };
 
-// The fold of all whole tiles; right in thread 0.
+// The fold of all whole tiles; valid in thread 0.
 template <class S>
 __device__ __forceinline__ typename S::Value fold_tiles_in_block(const Tiles<S>& tiles) {
   using Op = typename S::Op;
@@ -78,7 +78,7 @@ __device__ __forceinline__ typename S::Value fold_tiles_in_block(const Tiles<S>&
   return v;
 }
 
-// `each_block` pairs of a line and a segment a block, neighbouring threads with neighbouring lines.
+// `each_block` pairs of a line and a segment per block, neighbouring threads with neighbouring lines.
 template <class S>
 __global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int each_block) {
   __shared__ bool is_long[kRestThreads];
@@ -102,4 +102,4 @@ __global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int 
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::segment

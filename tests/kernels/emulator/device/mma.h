@@ -55,13 +55,13 @@ struct MatrixRows {
   int count;
   bool transposed;
 };
-void load_matrices(void* const (&operands)[kWarpSize], unsigned lanes);
+void ldmatrix_lanes(void* const (&operands)[kWarpSize], unsigned lanes);
 
 template <bool transposed, int N>
 EMULATED void ldmatrix(uint32_t (&words)[N], const void* row, Place place = Place::current()) {
   static_assert(N == 1 || N == 2 || N == 4);
   MatrixRows own{row, words, N, transposed};
-  meet("ldmatrix", ~0u, place, &own, load_matrices);
+  meet("ldmatrix", ~0u, place, &own, ldmatrix_lanes);
 }
 
 }  // namespace emulator

@@ -9,9 +9,9 @@ enum class Missing { none, wait, barrier, commit };
 template <Missing missing>
 __global__ void copy_then_reverse(const int* in, int* out) {
   __shared__ int shared[64];
-  emulator::copy_async(&shared[threadIdx.x], &in[threadIdx.x], 4);
-  if (missing != Missing::commit) emulator::commit_copies();
-  if (missing != Missing::wait) emulator::await_copies(0);
+  emulator::cp_async(&shared[threadIdx.x], &in[threadIdx.x], 4);
+  if (missing != Missing::commit) emulator::cp_async_commit();
+  if (missing != Missing::wait) emulator::cp_async_wait(0);
   if (missing != Missing::barrier) __syncthreads();
   out[threadIdx.x] = shared[63 - threadIdx.x];
 }
@@ -39,9 +39,9 @@ __global__ void refilled(const int* in, int* out, int tiles) {
   int sum = 0;
   for (int t = 0; t < tiles; t++) {
     if (sound) __syncwarp();
-    emulator::copy_async(&stage[threadIdx.x], &in[t * 32 + threadIdx.x], 4);
-    emulator::commit_copies();
-    emulator::await_copies(0);
+    emulator::cp_async(&stage[threadIdx.x], &in[t * 32 + threadIdx.x], 4);
+    emulator::cp_async_commit();
+    emulator::cp_async_wait(0);
     __syncwarp();
     sum += stage[31 - threadIdx.x];
   }
@@ -58,14 +58,14 @@ template <bool sound>
 __global__ void two_stages(const int* in, int* out, int tiles) {
   __shared__ int stage[2][32];
   const auto load = [&](int t) {
-    if (t < tiles) emulator::copy_async(&stage[t % 2][threadIdx.x], &in[t * 32 + threadIdx.x], 4);
-    emulator::commit_copies();
+    if (t < tiles) emulator::cp_async(&stage[t % 2][threadIdx.x], &in[t * 32 + threadIdx.x], 4);
+    emulator::cp_async_commit();
   };
   int sum = 0;
   load(0);
   for (int t = 0; t < tiles; t++) {
     load(t + 1);
-    emulator::await_copies(sound ? 1 : 2);
+    emulator::cp_async_wait(sound ? 1 : 2);
     __syncthreads();
     sum += stage[t % 2][31 - threadIdx.x];
     __syncthreads();

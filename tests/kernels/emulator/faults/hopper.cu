@@ -1,12 +1,8 @@
 // Hopper's engines: tiles on their way, products that take their time, clusters.
-#include "../../../../csrc/cuda/primitives/bulk.cuh"
 #include "../../../../csrc/cuda/primitives/cluster.cuh"
+#include "../../../../csrc/cuda/primitives/tma.cuh"
 #include "../../../../csrc/cuda/primitives/wgmma.cuh"
 #include "fault.h"
-
-namespace torch_reductions::cuda {
-extern __shared__ uint4 memory[];
-}
 
 namespace {
 using namespace emulator::faults;
@@ -21,31 +17,31 @@ template <Early early>
 __global__ void multiply_rows(const CUtensorMap map, uint32_t* out) {
   __shared__ uint64_t full, empty;
   if (threadIdx.x == 0) {
-    init_barrier(&full, 1);
-    init_barrier(&empty, 128);
+    mbarrier_init(&full, 1);
+    mbarrier_init(&empty, 128);
   }
   __syncthreads();
   if (threadIdx.x == 128) {
     for (int step = 0; step < kSteps; step++) {
-      await_phase(&empty, step % 2 ^ 1);
-      arrive_and_expect(&full, kTileBytes);
-      copy_tile(memory, &map, step * 64, 0, 0, &full);
+      mbarrier_wait(&empty, step % 2 ^ 1);
+      mbarrier_arrive_expect_tx(&full, kTileBytes);
+      tma_load(memory, &map, step * 64, 0, 0, &full);
     }
   } else if (threadIdx.x < 128) {
     uint32_t d[kColumns / 2];
-    const uint64_t rows = tile_descriptor(memory, Along::k, 0);
+    const uint64_t rows = smem_descriptor(memory, Major::k, 0);
     for (int step = 0; step < kSteps; step++) {
-      if (early != Early::tile) await_phase(&full, step % 2);
+      if (early != Early::tile) mbarrier_wait(&full, step % 2);
       for (int k = 0; k < 4; k++) {
-        const uint64_t at = rows + k * kNextStep<Along::k>;
-        multiply_async<BFloat16, Along::k, Along::k>(d, at, at, k > 0 || step > 0);
+        const uint64_t at = rows + k * kNextStep<Major::k>;
+        wgmma<BFloat16, Major::k, Major::k>(d, at, at, k > 0 || step > 0);
       }
-      commit_products();
-      if (early != Early::slot && early != Early::products) await_products<0>();
-      if (early == Early::products && step < kSteps - 1) await_products<0>();
-      arrive_at(&empty, 0);
+      warpgroup_commit();
+      if (early != Early::slot && early != Early::products) warpgroup_wait<0>();
+      if (early == Early::products && step < kSteps - 1) warpgroup_wait<0>();
+      mbarrier_arrive_remote(&empty, 0);
     }
-    if (early == Early::slot) await_products<0>();
+    if (early == Early::slot) warpgroup_wait<0>();
     for (int i = 0; i < kColumns / 2; i++) out[threadIdx.x * (kColumns / 2) + i] = d[i];
   }
 }
@@ -74,14 +70,14 @@ template <bool sound>
 __global__ void meet(int* out) {
   __shared__ uint64_t barrier;
   if (threadIdx.x == 0) {
-    init_barrier(&barrier, 1);
-    publish_barriers();
+    mbarrier_init(&barrier, 1);
+    fence_mbarrier_init();
   }
-  sync_cluster();
-  if (threadIdx.x == 0) arrive_at(&barrier, cluster_rank() ^ 1);
+  cluster_sync();
+  if (threadIdx.x == 0) mbarrier_arrive_remote(&barrier, cluster_rank() ^ 1);
   if (sound) {
-    await_phase(&barrier, 0);
-    sync_cluster();
+    mbarrier_wait(&barrier, 0);
+    cluster_sync();
   }
   out[blockIdx.x * 32 + threadIdx.x] = cluster_rank();
 }

@@ -1,10 +1,7 @@
 // Bounds, alignment and contents of memory.
 #include "../../../../csrc/cuda/primitives/memory.cuh"
+#include "../../../../csrc/cuda/primitives/shared.cuh"
 #include "fault.h"
-
-namespace torch_reductions::cuda {
-extern __shared__ uint4 memory[];  // its size is the launch's
-}
 
 namespace {
 using namespace emulator::faults;

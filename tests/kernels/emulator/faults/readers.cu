@@ -13,17 +13,18 @@ using torch_reductions::Dtype;
 using Op = torch_reductions::Sum<float>;
 
 // The first blocks publish given totals and digits, the last ones read them.
-__global__ void read_given(cuda::Split split, cuda::Output out, const float* totals, const float* digits) {
+__global__ void read_given(cuda::reduce::Split split, cuda::reduce::Output out, const float* totals,
+                           const float* digits) {
   const unsigned workers = split.lines * split.tiles;
-  if (blockIdx.x >= workers) return cuda::read_lines<Op>(split, out, blockIdx.x - workers);
+  if (blockIdx.x >= workers) return cuda::reduce::read_lines<Op>(split, out, blockIdx.x - workers);
   const unsigned line = blockIdx.x / split.tiles, tile = blockIdx.x - line * split.tiles;
   const unsigned whole = unsigned(split.length >> split.log_tile);
   if (threadIdx.x > 0) return;
-  const unsigned tag = cuda::launch_tag(cuda::launch_number(split.board));
-  if (tile < whole) cuda::publish_total(split, line, tile, totals[line * whole + tile], tag);
+  const unsigned tag = cuda::launch_tag(cuda::launch_number(split.tile_state));
+  if (tile < whole) cuda::reduce::publish_total(split, line, tile, totals[line * whole + tile], tag);
   else
     for (int k = 0; k < split.log_tile; k++)
-      if (split.length >> k & 1) cuda::publish_digit(split, line, k, digits[k], tag);
+      if (split.length >> k & 1) cuda::reduce::publish_digit(split, line, k, digits[k], tag);
 }
 
 float tree(const float* x, int64_t n) { return n == 1 ? x[0] : tree(x, n / 2) + tree(x + n / 2, n / 2); }
@@ -43,16 +44,16 @@ float fold(const float* totals, int64_t whole, const float* digits, int64_t rest
 std::string read(int64_t whole, int64_t rest, unsigned threads) {
   constexpr unsigned lines = 2;
   constexpr int log_tile = 3;
-  cuda::Split split{(whole << log_tile) + rest, log_tile, lines, unsigned(whole + (rest != 0)), {}};
-  Buffer<uint64_t> board(2), words(lines * split.words_of_line());
-  split.board = {board, words};
+  cuda::reduce::Split split{(whole << log_tile) + rest, log_tile, lines, unsigned(whole + (rest != 0)), {}};
+  Buffer<uint64_t> tile_state(2), words(lines * split.words_of_line());
+  split.tile_state = {tile_state, words};
   Buffer<float> totals(lines * whole), digits(log_tile), out(lines, -1);
   std::mt19937 random(1);
   for (float& x : totals) x = float(int(random() % 2000001) - 1000000) * std::exp2f(float(random() % 16));
   for (float& x : digits) x = float(random() % 1000) / 7;
   for (int run = 0; run < 2; run++) {
     launch(read_given, lines * split.tiles + split.readers(threads), threads, split,
-           cuda::Output{out, Dtype::float32, false, 0}, totals, digits);
+           cuda::reduce::Output{out, Dtype::float32, false, 0}, totals, digits);
     for (unsigned line = 0; line < lines; line++)
       if (out[line] != fold(totals + line * whole, whole, digits, rest, log_tile))
         return "wrong result of " + std::to_string(whole) + " tiles and " + std::to_string(rest);

@@ -68,13 +68,13 @@ void ask_for(Copy copy, uintptr_t pc) {
 
 }  // namespace
 
-void copy_async(void* shared, const void* global, unsigned bytes) {
+void cp_async(void* shared, const void* global, unsigned bytes) {
   check_aligned("cp.async", shared, bytes);
   check_aligned("cp.async", global, bytes);
   ask_for({shared, global, bytes}, CALLER);
 }
 
-void copy_async_part(void* shared, const void* global, unsigned present) {
+void cp_async_zfill(void* shared, const void* global, unsigned present) {
   check_aligned("cp.async", shared, 16);
   check_aligned("cp.async", global, 16);
   if (present > 16) fault("cp.async of more than 16 bytes");
@@ -82,13 +82,13 @@ void copy_async_part(void* shared, const void* global, unsigned present) {
   if (present < 16) ask_for({static_cast<char*>(shared) + present, nullptr, 16 - present}, CALLER);
 }
 
-void commit_copies() {
+void cp_async_commit() {
   PendingCopies& copies = current->copies;
   copies.groups.push_back(std::move(copies.open));
   copies.open.clear();
 }
 
-void await_copies(unsigned pending) {
+void cp_async_wait(unsigned pending) {
   auto& groups = current->copies.groups;
   for (; groups.size() > pending; groups.pop_front()) {
     for (const Copy& copy : groups.front()) {
@@ -115,10 +115,10 @@ void mbarrier_arrive(uint64_t* barrier, unsigned expected_bytes) {
   end_turn(false);
 }
 
-void mbarrier_arrive_when_copied(uint64_t* barrier) {
+void cp_async_mbarrier_arrive(uint64_t* barrier) {
   Mbarrier& known = mbarrier_at(barrier, CALLER);
   PendingCopies& pending = current->copies;
-  commit_copies();
+  cp_async_commit();
   for (const std::vector<Copy>& group : pending.groups) {
     for (const Copy& copy : group) {
       tell_of(copy, CALLER);

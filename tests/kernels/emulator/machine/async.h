@@ -29,15 +29,15 @@ struct Mbarrier {
 };
 using Mbarriers = std::map<const void*, Mbarrier>;
 
-void copy_async(void* shared, const void* global, unsigned bytes);         // 4, 8 or 16; where global is null, zeros
-void copy_async_part(void* shared, const void* global, unsigned present);  // of 16 bytes; the others are zeros
-void commit_copies();
-void await_copies(unsigned pending);  // until so many of the thread's groups, at most, are on their way
+void cp_async(void* shared, const void* global, unsigned bytes);          // 4, 8 or 16; where global is null, zeros
+void cp_async_zfill(void* shared, const void* global, unsigned present);  // of 16 bytes; the others are zeros
+void cp_async_commit();
+void cp_async_wait(unsigned pending);  // until so many of the thread's groups, at most, are on their way
 
 void mbarrier_init(uint64_t* barrier, unsigned count);
 void mbarrier_arrive(uint64_t* barrier, unsigned expected_bytes);
-void mbarrier_arrive_when_copied(uint64_t* barrier);  // cp.async of this thread that are on their way
-bool mbarrier_test(uint64_t* barrier, bool parity);   // has the phase of that parity ended?
+void cp_async_mbarrier_arrive(uint64_t* barrier);    // cp.async of this thread that are on their way
+bool mbarrier_test(uint64_t* barrier, bool parity);  // has the phase of that parity ended?
 void mbarrier_wait(uint64_t* barrier, bool parity);
 void copy_bulk(void* shared, const void* global, unsigned bytes, uint64_t* barrier);
 void copy_pieces(std::vector<Copy> copies, uint64_t* barrier, uintptr_t pc);  // that arrive together; of any size

@@ -11,7 +11,7 @@ unsigned size_of_cluster() { return current_grid->launch.cluster; }
 
 unsigned cluster_rank() { return unsigned(current->block->number % size_of_cluster()); }
 
-void sync_cluster() {
+void cluster_sync() {
   ClusterBarrier& barrier = current_grid->clusters[current->block->number / size_of_cluster()];
   const unsigned round = barrier.rounds;
   races::release_to(&barrier);

@@ -111,7 +111,7 @@ void multiply(const Product& product, const Descriptor& a, const Descriptor& b) 
     T columns[kDeep][kColumns];
     for (unsigned k = 0; k < kDeep; k++)
       for (unsigned c = 0; c < kColumns; c++)
-        columns[k][c] = element_of<T>(b, begin * 2 + c / 2 * 8 + lane % 4 * 2 + c % 2, k, product.along_n);
+        columns[k][c] = element_of<T>(b, begin * 2 + c / 2 * 8 + lane % 4 * 2 + c % 2, k, product.mn_major_b);
     [[maybe_unused]] TensorFactors<kColumns> factors[kTensorStep];
     if constexpr (sizeof(T) == 2) {
       for (unsigned k = 0; k < kDeep; k++) {
@@ -128,12 +128,12 @@ void multiply(const Product& product, const Descriptor& a, const Descriptor& b) 
       if constexpr (sizeof(T) == 2) {
         TensorFactor row[kTensorStep];
         for (unsigned k = 0; k < kDeep; k++)
-          row[k] = tensor_factor(element_of<T>(a, first + 8 * r, k, product.along_m));
+          row[k] = tensor_factor(element_of<T>(a, first + 8 * r, k, product.mn_major_a));
         step_of_row<T>(row, factors, sums);
       } else {
         for (unsigned k = 0; k < kDeep; k++)
           for (unsigned c = 0; c < kColumns; c++)
-            sums[c] += uint32_t(element_of<T>(a, first + 8 * r, k, product.along_m) * columns[k][c]);
+            sums[c] += uint32_t(element_of<T>(a, first + 8 * r, k, product.mn_major_a) * columns[k][c]);
       }
       for (unsigned c = 0; c < kColumns; c++) sum(c) = sums[c];
     }
@@ -144,8 +144,8 @@ void run(const Product& product, uintptr_t pc) {
   using namespace torch_reductions;
   const Descriptor a(product.a), b(product.b);
   const unsigned size = unsigned(size_of(product.dtype)), warp = current->rank / kWarpSize % 4;
-  tell_of(a, warp * 16, 16, size, product.along_m, pc);
-  tell_of(b, 0, product.count * 2, size, product.along_n, pc);
+  tell_of(a, warp * 16, 16, size, product.mn_major_a, pc);
+  tell_of(b, 0, product.count * 2, size, product.mn_major_b, pc);
   switch (product.dtype) {
     case Dtype::bfloat16: return multiply<BFloat16>(product, a, b);
     case Dtype::float16: return multiply<Half>(product, a, b);
@@ -164,8 +164,8 @@ void run_groups(size_t left, uintptr_t pc) {
 
 uint32_t shared_address(const void* p) { return cluster_rank() << kWindowBits | shared_offset(p); }
 
-void copy_tile(void* shared, const CUtensorMap_st* tensor, int column, int row, int outer, uint64_t* barrier,
-               unsigned blocks) {
+void tma_load(void* shared, const CUtensorMap_st* tensor, int column, int row, int outer, uint64_t* barrier,
+              unsigned blocks) {
   Map map;
   std::memcpy(&map, tensor, sizeof map);
   const uint32_t to = shared_offset(shared);
@@ -192,16 +192,16 @@ void copy_tile(void* shared, const CUtensorMap_st* tensor, int column, int row, 
   }
 }
 
-void multiply_async(const Product& product) { current->products.open.push_back(product); }
+void wgmma(const Product& product) { current->products.open.push_back(product); }
 
-void commit_products() {
+void warpgroup_commit() {
   PendingProducts& products = current->products;
   products.groups.push_back(std::move(products.open));
   products.open.clear();
   if (happens_at_once()) run_groups(0, CALLER);
 }
 
-void await_products(unsigned pending) { run_groups(pending, CALLER); }
+void warpgroup_wait(unsigned pending) { run_groups(pending, CALLER); }
 
 }  // namespace emulator
 

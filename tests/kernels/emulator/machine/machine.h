@@ -137,7 +137,7 @@ void lane_returns(Thread& thread);
 
 // Of clusters.
 unsigned cluster_rank();
-void sync_cluster();                         // barrier.cluster.arrive and wait
+void cluster_sync();                         // barrier.cluster.arrive and wait
 char* in_cluster(void* own, unsigned rank);  // where that block has what stands here in the own shared memory
 Block* holder_of(const void* address);       // the block of the own cluster whose shared memory it is; null: none
 

@@ -109,7 +109,7 @@ void multiply_double_16x8x16(void* const (&operands)[kWarpSize], unsigned lanes)
   multiply_doubles(operands, lanes, 16);
 }
 
-void load_matrices(void* const (&operands)[kWarpSize], unsigned lanes) {
+void ldmatrix_lanes(void* const (&operands)[kWarpSize], unsigned lanes) {
   check_whole(lanes);
   const auto own = [&](unsigned lane) -> MatrixRows& { return *static_cast<MatrixRows*>(operands[lane]); };
   for (int matrix = 0; matrix < own(0).count; matrix++) {

@@ -115,11 +115,10 @@ ScanArgs scan_of(Scan function, const ReduceArgs& a, const std::string& form) {
 
 // form: letters, h for an initial state, r for reverse; g where the gates do not change along the length, o where they are
 // the same for all of outer, x where they are for all of inner.
-RecurrenceArgs recurrence_of(Recurrence function, const ReduceArgs& a, const std::string& form) {
+RecurrenceArgs recurrence_of(const ReduceArgs& a, const std::string& form) {
   const auto has = [&](char letter) { return form.find(letter) != form.npos; };
   const Strides strides{a.outer_stride, a.length_stride, a.inner_stride};
-  return {.function = function,
-          .dtype = a.input_dtype,
+  return {.dtype = a.input_dtype,
           .outer = a.outer,
           .length = a.length,
           .inner = a.inner,
@@ -173,10 +172,8 @@ void read_matrix(std::istream& in, Matrix& matrix, int64_t& offset) {
 }
 
 // What stands in a line of a product between its types and the number of multiprocessors.
-void read_product(std::istream& in, Case& c, const std::string& function, const std::string& output) {
-  MatmulArgs args{.function = Product(index_of(kProductNames, function)),
-                  .dtype = c.args.input_dtype,
-                  .output_dtype = Dtype(index_of(kDtypeNames, output))};
+void read_product(std::istream& in, Case& c, const std::string& output) {
+  MatmulArgs args{.dtype = c.args.input_dtype, .output_dtype = Dtype(index_of(kDtypeNames, output))};
   in >> args.batch >> args.m >> args.n >> args.k;
   read_matrix(in, args.a, c.matrix_offsets[0]);
   read_matrix(in, args.b, c.matrix_offsets[1]);
@@ -190,7 +187,7 @@ void read_product(std::istream& in, Case& c, const std::string& function, const 
 
 // What stands in a line of a sum between its types and the number of multiprocessors: the dims, the innermost first.
 void read_addition(std::istream& in, Case& c) {
-  AddArgs args{.function = Add::add, .dtype = c.args.input_dtype};
+  AddArgs args{.dtype = c.args.input_dtype};
   in >> args.dims;
   args.count = 1;
   for (int d = 0; d < args.dims; d++) in >> args.sizes[d], args.count *= args.sizes[d];
@@ -203,9 +200,9 @@ void read_addition(std::istream& in, Case& c) {
 }
 
 // The same of distances. The points of a grid are no elements: its args have none.
-void read_distance(std::istream& in, Case& c, const std::string& function) {
+void read_distance(std::istream& in, Case& c) {
   DistanceArgs args{};
-  args.function = Distance(index_of(kDistanceNames, function)), args.dtype = c.args.input_dtype;
+  args.dtype = c.args.input_dtype;
   in >> args.count >> args.dims >> args.centers_count >> args.point_stride >> args.dim_stride >> args.width >> c.offset;
   c.distance = args;
   c.args = {.function = Function::sum,
@@ -327,9 +324,9 @@ std::vector<Case> read_cases(std::istream& in) {
   for (Case c; in >> c.name >> c.rung >> function >> input >> output;) {
     c.args.input_dtype = Dtype(index_of(kDtypeNames, input));
     c.scan.reset(), c.recurrence.reset(), c.segment.reset(), c.product.reset(), c.addition.reset(), c.distance.reset();
-    if (std::ranges::find(kProductNames, function) != std::end(kProductNames)) read_product(in, c, function, output);
+    if (std::ranges::find(kProductNames, function) != std::end(kProductNames)) read_product(in, c, output);
     else if (function == "add") read_addition(in, c);
-    else if (std::ranges::find(kDistanceNames, function) != std::end(kDistanceNames)) read_distance(in, c, function);
+    else if (std::ranges::find(kDistanceNames, function) != std::end(kDistanceNames)) read_distance(in, c);
     else
       in >> c.args.outer >> c.args.length >> c.args.inner >> c.args.outer_stride >> c.args.length_stride >>
           c.args.inner_stride >> c.offset;
@@ -344,7 +341,7 @@ std::vector<Case> read_cases(std::istream& in) {
     } else if (function.ends_with("recurrence")) {
       c.args.function = Function::sum;
       c.args.output_dtype = c.args.input_dtype;
-      c.recurrence = recurrence_of(Recurrence(index_of(kRecurrenceNames, function)), c.args, output);
+      c.recurrence = recurrence_of(c.args, output);
       c.has_initial = output.find('h') != output.npos;
     } else if (function.starts_with("segment")) {
       const Segment segment = Segment(index_of(kSegmentNames, function));
@@ -385,7 +382,7 @@ Input::~Input() { std::free(begin_); }
 
 void Input::fill(const Case& c) {
   Numbers numbers(c);
-  with_storage(c.args.input_dtype, [&]<class T>(Tag<T>) {
+  with_storage(c.args.input_dtype, [&]<class T>(std::type_identity<T>) {
     T* const elements = reinterpret_cast<T*>(begin_ + skipped_);
     for (int64_t i = 0; i < elements_reached(c.args); i++) elements[i] = numbers.next<T>();
   });

@@ -239,13 +239,13 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
   Computed got(c);
   TestContext context(reinterpret_cast<cudaStream_t>(stream));
   const bool found = run(
-      c, inputs, got, [&](const ReduceArgs& args) { return cuda::reduce(c.rung, args, context); },
-      [&](const ScanArgs& args) { return cuda::scan(c.rung, args, context); },
-      [&](const RecurrenceArgs& args) { return cuda::recurrence(c.rung, args, context); },
-      [&](const SegmentArgs& args) { return cuda::segment(c.rung, args, context); },
-      [&](const MatmulArgs& args) { return cuda::matmul(c.rung, args, context); },
-      [&](const AddArgs& args) { return cuda::add(c.rung, args, context); },
-      [&](const DistanceArgs& args) { return cuda::distance(c.rung, args, context); });
+      c, inputs, got, [&](const ReduceArgs& args) { return cuda::ladder::reduce(c.rung, args, context); },
+      [&](const ScanArgs& args) { return cuda::ladder::scan(c.rung, args, context); },
+      [&](const RecurrenceArgs& args) { return cuda::ladder::recurrence(c.rung, args, context); },
+      [&](const SegmentArgs& args) { return cuda::ladder::segment(c.rung, args, context); },
+      [&](const MatmulArgs& args) { return cuda::ladder::matmul(c.rung, args, context); },
+      [&](const AddArgs& args) { return cuda::ladder::add(c.rung, args, context); },
+      [&](const DistanceArgs& args) { return cuda::ladder::distance(c.rung, args, context); });
   if (!found) return "the GPU has no rung " + std::to_string(c.rung);
   if (inputs.changed()) return "the input was changed";
   if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";

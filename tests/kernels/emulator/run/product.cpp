@@ -51,16 +51,17 @@ bool execute_order(int rung, int capability, const MatmulArgs& args) {
   if (half && (on_tensor_cores || (rung == kMatmulAuto && capability >= 80)))
     return cpu::matmul(kHopperModel, args, {1, serial});
   const int64_t chunk = chunk_of(rung, args);
-  with_product_types(args.dtype, args.output_dtype, [&]<class T, class Out>(Tag<T>, Tag<Out>) {
-    for (int64_t batch = 0; batch < args.batch; batch++) {
-      for (int64_t i = 0; i < args.m; i++) {
-        for (int64_t j = 0; j < args.n; j++) {
-          const ProductOf<T> value = element_of_product<T, ProductOf<T>>(args, chunk, batch, i, j);
-          cpu::write_products<Out>(args, batch, i, j, 1, &value);
-        }
-      }
-    }
-  });
+  with_product_types(args.dtype, args.output_dtype,
+                     [&]<class T, class Out>(std::type_identity<T>, std::type_identity<Out>) {
+                       for (int64_t batch = 0; batch < args.batch; batch++) {
+                         for (int64_t i = 0; i < args.m; i++) {
+                           for (int64_t j = 0; j < args.n; j++) {
+                             const ProductOf<T> value = element_of_product<T, ProductOf<T>>(args, chunk, batch, i, j);
+                             cpu::write_products<Out>(args, batch, i, j, 1, &value);
+                           }
+                         }
+                       }
+                     });
   return true;
 }
 

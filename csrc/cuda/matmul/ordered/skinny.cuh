@@ -1,28 +1,28 @@
-// Products with at most 16 lines on one side: a warp computes a strip of 32 lines of the other side by all of the few,
-// a lane a line, over one chunk of k. Each warp has a pipeline of copies of its own: no barrier but at the end, where a
-// block whose warps have all the chunks of a strip adds them from left to right.
+// Products with at most 16 lines on one side: a warp computes 32 lines of the other side by all of the few, one lane
+// per line, over one chunk of k. Each warp has its own pipeline of copies: the only barrier is at the end, where a
+// block whose warps have all chunks of a group of lines adds them from left to right.
 #pragma once
 #include "operand.cuh"
 #include "tuning.h"
 
-namespace torch_reductions::cuda {
+namespace torch_reductions::cuda::matmul {
 
 template <class T>
-struct StripJob {
+struct SkinnyJob {
   MatmulArgs args;
   Operand<T> few, many;
   bool few_are_columns;  // the few lines are b's
-  unsigned strips;
-  // Chunks `first` to `last`. Their values go to a plane each, if there are planes.
+  unsigned line_groups;
+  // Chunks `first` to `last`. Each one's values go to a partial, if there are partials.
   int64_t first, last;
-  ProductOf<T>* planes;
+  ProductOf<T>* partials;
 };
 
-// The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, but for lines
-// that are not whole ones: k is the last index of the few.
+// The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, except for lines
+// that are not whole: k is the last index of the few.
 template <class P, int Rows, Layout kLayout>
-struct StripSizes {
-  static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kStripDepth, kStages = strip_stages(Rows);
+struct SkinnySizes {
+  static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kSkinnyDepth, kStages = skinny_stages(Rows);
   static constexpr bool kAlong = is_along_depth(kLayout);
   static constexpr int kRow = kAlong ? kDepth + kVector : 32;  // padded, so that lanes' vectors lie in different banks
   static constexpr int kFew = Rows * kDepth, kStage = kFew + (kAlong ? 32 : kDepth) * kRow;
@@ -32,20 +32,19 @@ struct StripSizes {
 };
 
 template <class T, class Out, int Rows, Layout kLayout>
-__global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
-    multiply_strips(const __grid_constant__ StripJob<T> job) {
+__global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
+    multiply_skinny(const __grid_constant__ SkinnyJob<T> job) {
   using P = ProductOf<T>;
-  using Sizes = StripSizes<P, Rows, kLayout>;
+  using Sizes = SkinnySizes<P, Rows, kLayout>;
   constexpr int kV = Sizes::kVector, kDepth = Sizes::kDepth, kStages = Sizes::kStages, kCopied = vector_of<T>(kLayout);
-  using Vector = Together<P, kV>;
+  using Vector = AlignedVector<P, kV>;
   using Own = Pieces<32, kDepth, 32, Sizes::kAlong, kCopied, kDepth / kCopied>;
-  extern __shared__ uint4 memory[];
   const MatmulArgs& args = job.args;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   P* const stages = reinterpret_cast<P*>(memory) + warp * Sizes::kWarp;
-  const int64_t first_line = int64_t(blockIdx.x % job.strips) * 32;
-  const int64_t batch = blockIdx.x / job.strips % unsigned(args.batch);
-  const int64_t chunk = job.first + int64_t(blockIdx.x / job.strips / unsigned(args.batch)) * warps + warp;
+  const int64_t first_line = int64_t(blockIdx.x % job.line_groups) * 32;
+  const int64_t batch = blockIdx.x / job.line_groups % unsigned(args.batch);
+  const int64_t chunk = job.first + int64_t(blockIdx.x / job.line_groups / unsigned(args.batch)) * warps + warp;
   const int depth =
       int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
   const int rows = int(job.few.lines), lines = int(min(job.many.lines - first_line, int64_t(32)));
@@ -62,7 +61,7 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
     const auto copy = [&](int stage, int slot) {
       P* const to = stages + slot * Sizes::kStage;
       const int k0 = stage * kDepth;
-      const auto spot = [&](int piece) {
+      const auto slot_of = [&](int piece) {
         const int l = line + Own::line_step(piece), k = k_of_lane + Own::depth_step(piece);
         return to + Sizes::kFew + (Sizes::kAlong ? l * Sizes::kRow + k : k * Sizes::kRow + l);
       };
@@ -70,37 +69,37 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
         const T* from = many + line * line_step + (k0 + k_of_lane) * depth_step;
 #pragma unroll
         for (int piece = 0; piece < Own::kCount; piece++) {
-          copy_piece<kCopied>(spot(piece), from);
-          from = as_one(from + (Sizes::kAlong ? Own::kAcross * line_step : Own::kDeep * depth_step));
+          copy_piece<kCopied>(slot_of(piece), from);
+          from = opaque(from + (Sizes::kAlong ? Own::kAcross * line_step : Own::kDeep * depth_step));
         }
       } else {
 #pragma unroll 1
         for (int piece = 0; piece < Own::kCount; piece++) {
           const int l = min(line + Own::line_step(piece), lines - Own::kWide);
           const int k = min(k0 + k_of_lane + Own::depth_step(piece), depth - Own::kLong);
-          copy_piece<kCopied>(spot(piece), many + l * line_step + k * depth_step);
+          copy_piece<kCopied>(slot_of(piece), many + l * line_step + k * depth_step);
         }
       }
       const T* from = few + min(k0 + lane, depth - 1) * job.few.depth_stride;
 #pragma unroll
       for (int r = 0; r < Rows; r++) {
         copy_piece<1>(to + r * kDepth + lane, from);
-        if (r + 1 < rows) from = as_one(from + job.few.line_stride);
+        if (r + 1 < rows) from = opaque(from + job.few.line_stride);
       }
     };
     const int steps = (depth + kDepth - 1) / kDepth;
 #pragma unroll 1
     for (int stage = 0; stage < kStages - 1; stage++) {
       if (stage < steps) copy(stage, stage);
-      commit_copies();
+      cp_async_commit();
     }
     int reading = 0, writing = kStages - 1;
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
-      await_copies<kStages - 2>();
+      cp_async_wait<kStages - 2>();
       __syncwarp();
       if (step + kStages - 1 < steps) copy(step + kStages - 1, writing);
-      commit_copies();
+      cp_async_commit();
       const P* const few_of_stage = stages + reading * Sizes::kStage;
       const P* const own = few_of_stage + Sizes::kFew + lane * (Sizes::kAlong ? Sizes::kRow : 1);
       reading = reading == kStages - 1 ? 0 : reading + 1;
@@ -135,10 +134,10 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
 
   // Where a result stands: the few lines are rows of it, or columns.
   const int64_t row_step = job.few_are_columns ? 1 : args.n, line_step = job.few_are_columns ? args.n : 1;
-  if (job.planes != nullptr) {
+  if (job.partials != nullptr) {
     if (depth == 0 || lane >= lines) return;
     P* const to =
-        job.planes + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
+        job.partials + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
 #pragma unroll
     for (int r = 0; r < Rows; r++)
       if (r < rows) to[r * row_step] = sums[r];
@@ -157,4 +156,4 @@ __global__ void __launch_bounds__(32 * strip_warps(sizeof(ProductOf<T>)), 1)
   }
 }
 
-}  // namespace torch_reductions::cuda
+}  // namespace torch_reductions::cuda::matmul
