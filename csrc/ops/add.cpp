@@ -27,15 +27,15 @@ struct Broadcast {
     const std::span<const int64_t> of[] = {sizes_of(input), sizes_of(other)};
     const std::span<const int64_t> given[] = {strides_of(input), strides_of(other)};
     const size_t count = std::max(of[0].size(), of[1].size());
-    STD_TORCH_CHECK(count <= size_t(kAddDims), "add(): only tensors of up to ", kAddDims, " dims are supported");
+    TR_CHECK(count <= size_t(kAddDims), "add(): only tensors of up to ", kAddDims, " dims are supported");
     dims = int(count);
     for (size_t d = 0; d < count; d++) {
       sizes[d] = 1;
       for (int o : {0, 1}) {
         const size_t missing = count - of[o].size();
         const int64_t size = d < missing ? 1 : of[o][d - missing];
-        STD_TORCH_CHECK(size == sizes[d] || size == 1 || sizes[d] == 1, "add(): the size of input must match that of ",
-                        "other in dim ", d, ", where neither is 1");
+        TR_CHECK(size == sizes[d] || size == 1 || sizes[d] == 1, "add(): the size of input must match that of ",
+                 "other in dim ", d, ", where neither is 1");
         if (size != 1) sizes[d] = size;
       }
       for (int o : {0, 1}) {
@@ -102,12 +102,12 @@ void set_layout(const Broadcast& shape, const int (&order)[kAddDims], AddArgs& a
 }
 
 Tensor add(Tensor input, Tensor other, double alpha, int64_t variant) {
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
-  STD_TORCH_CHECK(input.scalar_type() == other.scalar_type(), "add(): input and other must have the same dtype here");
-  STD_TORCH_CHECK(input.is_cuda() == other.is_cuda() && input.get_device_index() == other.get_device_index(),
-                  "add(): all tensors must be on the same device");
-  STD_TORCH_CHECK(is_float(dtype) || (alpha >= -0x1p63 && alpha < 0x1p63 && alpha == double(int64_t(alpha))),
-                  "add(): alpha of integers must be a whole number");
+  const Dtype dtype = dtype_of("add", "input", input.scalar_type());
+  TR_CHECK(input.scalar_type() == other.scalar_type(), "add(): input and other must have the same dtype here");
+  TR_CHECK(input.is_cuda() == other.is_cuda() && input.get_device_index() == other.get_device_index(),
+           "add(): all tensors must be on the same device");
+  TR_CHECK(is_float(dtype) || (alpha >= -0x1p63 && alpha < 0x1p63 && alpha == double(int64_t(alpha))),
+           "add(): alpha of integers must be a whole number");
   const int rung = check_variant(kAddLadder, variant, kAddAuto, kDevice, Add::add, dtype);
   const Broadcast shape(input, other);
   int order[kAddDims];
@@ -121,7 +121,7 @@ Tensor add(Tensor input, Tensor other, double alpha, int64_t variant) {
   args.count = args.columns = 1, args.dims = 0;
   set_layout(shape, order, args);
   const bool found = on_device(input, [&](auto&& device) { return backend::add(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  TR_CHECK(found, "variant ", variant, " is in the table and not in this library");
   return output;
 }
 

@@ -19,9 +19,9 @@ namespace {
 // Type, rung and centers of a call, without its points.
 DistanceArgs args_of(Distance function, const Tensor& centers, int64_t& variant) {
   const char* name = name_of(function);
-  const Dtype dtype = dtype_of(centers.scalar_type(), "centers");
-  STD_TORCH_CHECK(centers.dim() == 2, name, "(): centers must be [C, D], but have ", centers.dim(), " dims");
-  STD_TORCH_CHECK(is_float(dtype), name, "(): there are no distances of ", kDtypeNames[int(dtype)]);
+  const Dtype dtype = dtype_of(name, "centers", centers.scalar_type());
+  TR_CHECK(centers.dim() == 2, name, "(): centers must be [C, D], but have ", centers.dim(), " dims");
+  TR_CHECK(is_float(dtype), name, "(): there are no distances of ", kDtypeNames[int(dtype)]);
   variant = check_variant(kDistanceLadder, variant, kDistanceAuto, kDevice, function, dtype);
   DistanceArgs args{};
   args.function = function, args.dtype = dtype;
@@ -37,21 +37,21 @@ Tensor run(DistanceArgs& args, const Tensor& centers, Tensor output, int64_t run
   args.output = output.mutable_data_ptr();
   args.count = output.numel();
   const bool found = on_device(rows, [&](auto&& device) { return backend::distance(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", rung, " is in the table and not in this library");
+  TR_CHECK(found, "variant ", rung, " is in the table and not in this library");
   return output;
 }
 
 Tensor sum_squared_distances(Tensor points, Tensor centers, int64_t variant) {
   const char* name = name_of(Distance::sum_squared_distances);
   DistanceArgs args = args_of(Distance::sum_squared_distances, centers, variant);
-  STD_TORCH_CHECK(points.scalar_type() == centers.scalar_type(), name, "(): points and centers differ in dtype");
-  STD_TORCH_CHECK(points.is_cuda() == centers.is_cuda() && points.get_device_index() == centers.get_device_index(),
-                  name, "(): points and centers must be on the same device");
-  STD_TORCH_CHECK(points.dim() <= kMaxDims, "points has ", points.dim(), " dimensions; only tensors with up to ",
-                  kMaxDims, " are supported");
+  TR_CHECK(points.scalar_type() == centers.scalar_type(), name, "(): points and centers differ in dtype");
+  TR_CHECK(points.is_cuda() == centers.is_cuda() && points.get_device_index() == centers.get_device_index(), name,
+           "(): points and centers must be on the same device");
+  TR_CHECK(points.dim() <= kMaxDims, "points has ", points.dim(), " dimensions; only tensors with up to ", kMaxDims,
+           " are supported");
   const int64_t last = points.dim() - 1;
-  STD_TORCH_CHECK(last >= 0 && points.size(last) == args.dims, name, "(): the last dim of points must have ", args.dims,
-                  " coordinates, as centers have");
+  TR_CHECK(last >= 0 && points.size(last) == args.dims, name, "(): the last dim of points must have ", args.dims,
+           " coordinates, as centers have");
   Dims shape, kept;
   for (int64_t i = 0; i < last; i++) {
     shape.push(points.size(i), 0);
@@ -67,9 +67,9 @@ Tensor sum_squared_distances(Tensor points, Tensor centers, int64_t variant) {
 Tensor grid_squared_distances(Tensor centers, int64_t height, int64_t width, int64_t variant) {
   const char* name = name_of(Distance::grid_squared_distances);
   DistanceArgs args = args_of(Distance::grid_squared_distances, centers, variant);
-  STD_TORCH_CHECK(args.dims == 2, name, "(): centers must be [C, 2]: x, the column, and y, the row");
-  STD_TORCH_CHECK(height >= 0 && width >= 0, name, "(): height and width must not be negative, but are ", height,
-                  " and ", width);
+  TR_CHECK(args.dims == 2, name, "(): centers must be [C, 2]: x, the column, and y, the row");
+  TR_CHECK(height >= 0 && width >= 0, name, "(): height and width must not be negative, but are ", height, " and ",
+           width);
   Dims shape;
   shape.push(height, 0);
   shape.push(width, 0);

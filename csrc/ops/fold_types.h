@@ -18,17 +18,17 @@ inline FoldTypes fold_types(Function function, const char* name, Dtype input,
                             const std::optional<torch::headeronly::ScalarType>& requested, bool on_the_way) {
   const bool mean = function == Function::mean;
   if (!requested) {
-    STD_TORCH_CHECK(!mean || is_float(input), name,
-                    "(): could not infer output dtype. Input dtype must be either a "
-                    "floating point or complex dtype. Got: ",
-                    torch::headeronly::toString(scalar_type_of(input)));
+    TR_CHECK(!mean || is_float(input), name,
+             "(): could not infer output dtype. Input dtype must be either a "
+             "floating point or complex dtype. Got: ",
+             torch::headeronly::toString(scalar_type_of(input)));
     return {input, is_float(input) ? input : Dtype::int64};
   }
-  const Dtype output = dtype_of(*requested, "dtype");
-  STD_TORCH_CHECK(!mean || is_float(output), name,
-                  "(): could not infer output dtype. Optional dtype must be either a "
-                  "floating point or complex dtype. Got: ",
-                  torch::headeronly::toString(*requested));
+  const Dtype output = dtype_of(name, "dtype", *requested);
+  TR_CHECK(!mean || is_float(output), name,
+           "(): could not infer output dtype. Optional dtype must be either a "
+           "floating point or complex dtype. Got: ",
+           torch::headeronly::toString(*requested));
   const bool widens = output == Dtype::float32 && (input == Dtype::float16 || input == Dtype::bfloat16);
   const bool truncates = !is_float(input) && !is_float(output) && output != Dtype::boolean;
   return {on_the_way && (widens || truncates) ? input : output, output};

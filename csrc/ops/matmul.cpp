@@ -24,11 +24,11 @@ using torch::headeronly::ScalarType;
 // What a product of this type may be rounded to.
 Dtype output_dtype(const char* function, Dtype dtype, std::optional<ScalarType> wanted) {
   if (!wanted) return dtype;
-  const Dtype out = dtype_of(*wanted, "out_dtype");
+  const Dtype out = dtype_of(function, "out_dtype", *wanted);
   const Dtype wide = is_float(dtype) ? Dtype::float32 : Dtype::int32;
-  STD_TORCH_CHECK(out == dtype || (out == wide && size_of(dtype) < 4), function, "(): out_dtype of ",
-                  kDtypeNames[int(dtype)], " must be its own type", size_of(dtype) < 4 ? " or " : "",
-                  size_of(dtype) < 4 ? kDtypeNames[int(wide)] : "", ", but it is ", kDtypeNames[int(out)]);
+  TR_CHECK(out == dtype || (out == wide && size_of(dtype) < 4), function, "(): out_dtype of ", kDtypeNames[int(dtype)],
+           " must be its own type", size_of(dtype) < 4 ? " or " : "", size_of(dtype) < 4 ? kDtypeNames[int(wide)] : "",
+           ", but it is ", kDtypeNames[int(out)]);
   return out;
 }
 
@@ -55,13 +55,13 @@ Matrix matrix_of(Tensor& tensor) {
 // The strides of what is added, broadcast to [batch, m, n].
 Matrix broadcast(const Tensor& added, const char* function, std::span<const int64_t> shape) {
   const auto sizes = sizes_of(added), strides = strides_of(added);
-  STD_TORCH_CHECK(sizes.size() <= shape.size(), function, "(): input has ", sizes.size(), " dims, which cannot be ",
-                  "broadcast to the ", shape.size(), " of the product");
+  TR_CHECK(sizes.size() <= shape.size(), function, "(): input has ", sizes.size(), " dims, which cannot be ",
+           "broadcast to the ", shape.size(), " of the product");
   int64_t seen[3] = {0, 0, 0};
   for (size_t i = 0; i < sizes.size(); i++) {
     const size_t at = shape.size() - sizes.size() + i;
-    STD_TORCH_CHECK(sizes[i] == 1 || sizes[i] == shape[at], function, "(): input has ", sizes[i], " elements in dim ",
-                    i, ", which cannot be broadcast to the ", shape[at], " of the product");
+    TR_CHECK(sizes[i] == 1 || sizes[i] == shape[at], function, "(): input has ", sizes[i], " elements in dim ", i,
+             ", which cannot be broadcast to the ", shape[at], " of the product");
     seen[3 - shape.size() + at] = sizes[i] == 1 ? 0 : strides[i];
   }
   return {added.const_data_ptr(), seen[0], seen[1], seen[2]};
@@ -77,24 +77,23 @@ Tensor multiply(Product function, const std::optional<Tensor>& given, Tensor a, 
   const char* name = name_of(function);
   const bool batched = function == Product::bmm || function == Product::baddbmm;
   const int64_t dims = batched ? 3 : 2;
-  STD_TORCH_CHECK(a.dim() == dims && b.dim() == dims, name, "(): the factors must have ", dims, " dims, but have ",
-                  a.dim(), " and ", b.dim());
-  const Dtype dtype = dtype_of(a.scalar_type(), "input");
-  STD_TORCH_CHECK(a.scalar_type() == b.scalar_type(), name, "(): the factors must have the same dtype");
-  STD_TORCH_CHECK(dtype != Dtype::boolean, name, "(): there is no product of bool");
+  TR_CHECK(a.dim() == dims && b.dim() == dims, name, "(): the factors must have ", dims, " dims, but have ", a.dim(),
+           " and ", b.dim());
+  const Dtype dtype = dtype_of(name, "input", a.scalar_type());
+  TR_CHECK(a.scalar_type() == b.scalar_type(), name, "(): the factors must have the same dtype");
+  TR_CHECK(dtype != Dtype::boolean, name, "(): there is no product of bool");
   const auto same_device = [&](const Tensor& other) {
-    STD_TORCH_CHECK(a.is_cuda() == other.is_cuda() && a.get_device_index() == other.get_device_index(), name,
-                    "(): all tensors must be on the same device");
+    TR_CHECK(a.is_cuda() == other.is_cuda() && a.get_device_index() == other.get_device_index(), name,
+             "(): all tensors must be on the same device");
   };
   same_device(b);
   const Dtype out = output_dtype(name, dtype, out_dtype);
   const int rung = check_variant(kMatmulLadder, variant, kMatmulAuto, kDevice, function, dtype);
   const int64_t batch = batched ? a.size(0) : 1, m = a.size(dims - 2), k = a.size(dims - 1), n = b.size(dims - 1);
-  STD_TORCH_CHECK(b.size(dims - 2) == k && (!batched || b.size(0) == batch), name,
-                  "(): shapes cannot be multiplied: ", batch, " of ", m, "x", k, " and ", batched ? b.size(0) : 1,
-                  " of ", b.size(dims - 2), "x", n);
-  STD_TORCH_CHECK(is_float(dtype) || (factors.alpha == 1 && (factors.beta == 0 || factors.beta == 1)), name,
-                  "(): alpha and beta of integers must be 1 here");
+  TR_CHECK(b.size(dims - 2) == k && (!batched || b.size(0) == batch), name, "(): shapes cannot be multiplied: ", batch,
+           " of ", m, "x", k, " and ", batched ? b.size(0) : 1, " of ", b.size(dims - 2), "x", n);
+  TR_CHECK(is_float(dtype) || (factors.alpha == 1 && (factors.beta == 0 || factors.beta == 1)), name,
+           "(): alpha and beta of integers must be 1 here");
 
   Dims shape;
   if (batched) shape.push(batch, 0);
@@ -105,8 +104,8 @@ Tensor multiply(Product function, const std::optional<Tensor>& given, Tensor a, 
   std::optional<Tensor> other;
   if (given) {
     same_device(*given);
-    STD_TORCH_CHECK(given->scalar_type() == a.scalar_type() || given->scalar_type() == scalar_type_of(out), name,
-                    "(): input must have the dtype of the factors, or that of the result");
+    TR_CHECK(given->scalar_type() == a.scalar_type() || given->scalar_type() == scalar_type_of(out), name,
+             "(): input must have the dtype of the factors, or that of the result");
     other = given->scalar_type() == scalar_type_of(out) ? *given : torch::stable::to(*given, scalar_type_of(out));
     added = broadcast(*other, name, {shape.sizes, size_t(shape.count)});
     if (factors.beta == 0) added.data = nullptr;  // NaN in it does not count
@@ -129,7 +128,7 @@ Tensor multiply(Product function, const std::optional<Tensor>& given, Tensor a, 
                         .n = n,
                         .k = k};
   const bool found = on_device(a, [&](auto&& device) { return backend::matmul(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  TR_CHECK(found, "variant ", variant, " is in the table and not in this library");
   return output;
 }
 

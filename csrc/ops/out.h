@@ -19,7 +19,7 @@ inline std::pair<uintptr_t, uintptr_t> bytes_of(const Tensor& tensor) {
   int64_t last = 0;
   for (size_t i = 0; i < sizes.size(); i++) last += (sizes[i] - 1) * strides[i];
   const int64_t elements = tensor.numel() == 0 ? 0 : last + 1;
-  return {begin, begin + uintptr_t(elements * size_of(dtype_of(tensor.scalar_type(), "a tensor")))};
+  return {begin, begin + uintptr_t(elements * tensor.element_size())};
 }
 
 // Might an element of one be an element of the other?
@@ -38,24 +38,24 @@ inline Tensor given_or_new(const Tensor& given, Dims& shape, Dtype dtype) {
 // A tensor of the result's shape, which Python gives it where it has another, and of as many elements as that says.
 inline void check_out_shape(const Tensor& out, const Dims& shape, const char* function) {
   const auto sizes = sizes_of(out), strides = strides_of(out);
-  STD_TORCH_CHECK(std::equal(sizes.begin(), sizes.end(), shape.sizes, shape.sizes + shape.count), function,
-                  "(): the shape of out is not that of the result");
+  TR_CHECK(std::equal(sizes.begin(), sizes.end(), shape.sizes, shape.sizes + shape.count), function,
+           "(): the shape of out is not that of the result");
   for (size_t i = 0; i < sizes.size(); i++)
-    STD_TORCH_CHECK(sizes[i] < 2 || strides[i] != 0, function,
-                    "(): unsupported operation: more than one element of the written-to tensor refers to a single "
-                    "memory location. Please clone() the tensor before performing the operation.");
+    TR_CHECK(sizes[i] < 2 || strides[i] != 0, function,
+             "(): unsupported operation: more than one element of the written-to tensor refers to a single "
+             "memory location. Please clone() the tensor before performing the operation.");
 }
 
 inline void check_out_dtype(const Tensor& out, torch::headeronly::ScalarType wanted, const char* function,
                             const char* name) {
-  STD_TORCH_CHECK(out.scalar_type() == wanted, function, "(): Expected ", name, " tensor to have dtype ",
-                  torch::headeronly::toString(wanted), ", but got ", torch::headeronly::toString(out.scalar_type()),
-                  " instead");
+  TR_CHECK(out.scalar_type() == wanted, function, "(): Expected ", name, " tensor to have dtype ",
+           torch::headeronly::toString(wanted), ", but got ", torch::headeronly::toString(out.scalar_type()),
+           " instead");
 }
 
 inline void check_out_device(const Tensor& out, const Tensor& input, const char* function, const char* name) {
-  STD_TORCH_CHECK(out.is_cuda() == input.is_cuda() && out.get_device_index() == input.get_device_index(), function,
-                  "(): ", name, " and input must be on the same device");
+  TR_CHECK(out.is_cuda() == input.is_cuda() && out.get_device_index() == input.get_device_index(), function,
+           "(): ", name, " and input must be on the same device");
 }
 
 // Results that were computed elsewhere go where they belong.

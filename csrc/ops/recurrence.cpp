@@ -22,18 +22,18 @@ namespace {
 
 // Another tensor of the call must be of the tokens' type and device.
 void check_beside_tokens(const Tensor& tensor, const char* name, const Tensor& tokens, Dtype dtype) {
-  STD_TORCH_CHECK(dtype_of(tensor.scalar_type(), name) == dtype, "linear_recurrence(): ", name,
-                  " and tokens must have the same dtype");
-  STD_TORCH_CHECK(tensor.is_cuda() == tokens.is_cuda() && tensor.get_device_index() == tokens.get_device_index(),
-                  "linear_recurrence(): ", name, " and tokens must be on the same device");
+  TR_CHECK(dtype_of("linear_recurrence", name, tensor.scalar_type()) == dtype, "linear_recurrence(): ", name,
+           " and tokens must have the same dtype");
+  TR_CHECK(tensor.is_cuda() == tokens.is_cuda() && tensor.get_device_index() == tokens.get_device_index(),
+           "linear_recurrence(): ", name, " and tokens must be on the same device");
 }
 
 // segments: how many there are, which the initial states have in the place of dim; -1 where there is one for each line.
 void check_shapes(const Tensor& gates, const Tensor& tokens, const std::optional<Tensor>& initial, int64_t dim,
                   int64_t segments) {
   const auto sizes = sizes_of(tokens), others = sizes_of(gates);
-  STD_TORCH_CHECK(std::equal(sizes.begin(), sizes.end(), others.begin(), others.end()),
-                  "linear_recurrence(): gates and tokens must have the same shape");
+  TR_CHECK(std::equal(sizes.begin(), sizes.end(), others.begin(), others.end()),
+           "linear_recurrence(): gates and tokens must have the same shape");
   if (!initial) return;
   Dims wanted;
   for (int64_t i = 0; i < int64_t(sizes.size()); i++) {
@@ -42,22 +42,22 @@ void check_shapes(const Tensor& gates, const Tensor& tokens, const std::optional
   }
   if (sizes.empty() && segments >= 0) wanted.push(segments, 0);
   const auto given = sizes_of(*initial);
-  STD_TORCH_CHECK(std::equal(wanted.sizes, wanted.sizes + wanted.count, given.begin(), given.end()),
-                  "linear_recurrence(): initial must have the shape of tokens without dim ", dim,
-                  segments < 0 ? "" : ", or with the segments in its place");
+  TR_CHECK(std::equal(wanted.sizes, wanted.sizes + wanted.count, given.begin(), given.end()),
+           "linear_recurrence(): initial must have the shape of tokens without dim ", dim,
+           segments < 0 ? "" : ", or with the segments in its place");
 }
 
 Strides strides_in(const View& view) { return {view.outer_stride, view.length_stride, view.inner_stride}; }
 
 Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t dim,
                          std::optional<Tensor> cu_seqlens, bool reverse, int64_t variant) {
-  const Dtype dtype = dtype_of(tokens.scalar_type(), "tokens");
-  STD_TORCH_CHECK(is_float(dtype), "linear_recurrence(): tokens must be of a floating-point type");
+  const Dtype dtype = dtype_of("linear_recurrence", "tokens", tokens.scalar_type());
+  TR_CHECK(is_float(dtype), "linear_recurrence(): tokens must be of a floating-point type");
   check_beside_tokens(gates, "gates", tokens, dtype);
   if (initial) check_beside_tokens(*initial, "initial", tokens, dtype);
-  STD_TORCH_CHECK(tokens.dim() <= kMaxDims, "tokens has ", tokens.dim(), " dimensions; only tensors with up to ",
-                  kMaxDims, " are supported");
-  dim = wrap_dim(dim, tokens.dim());
+  TR_CHECK(tokens.dim() <= kMaxDims, "tokens has ", tokens.dim(), " dimensions; only tensors with up to ", kMaxDims,
+           " are supported");
+  dim = wrap_dim("linear_recurrence", dim, tokens.dim());
   Segments segments{};
   if (cu_seqlens) {
     segments = check_cu_seqlens("linear_recurrence", *cu_seqlens, tokens, tokens.dim() == 0 ? 1 : tokens.size(dim));
@@ -86,7 +86,7 @@ Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> init
                             .reverse = reverse,
                             .segments = segments};
   const bool found = on_device(tokens, [&](auto&& device) { return backend::recurrence(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  TR_CHECK(found, "variant ", variant, " is in the table and not in this library");
   return output;
 }
 

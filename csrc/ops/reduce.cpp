@@ -63,7 +63,7 @@ Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepd
                           .length_stride = view->length_stride,
                           .inner_stride = view->inner_stride};
     const bool found = on_device(input, [&](auto&& device) { return backend::reduce(rung, args, device); });
-    STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+    TR_CHECK(found, "variant ", variant, " is in the table and not in this library");
   }
   return narrow && types.output != Dtype::int64 ? torch::stable::to(output, scalar_type_of(types.output)) : output;
 }
@@ -72,9 +72,11 @@ using OptionalDims = std::optional<std::vector<int64_t>>;
 
 template <Function function>
 Tensor fold(const Tensor& input, OptionalDims dim, bool keepdim, std::optional<ScalarType> dtype, int64_t variant) {
-  const DimSet reduced = dim_set(dim ? std::span<const int64_t>(*dim) : std::span<const int64_t>(), input.dim());
+  const DimSet reduced =
+      dim_set(name_of(function), dim ? std::span<const int64_t>(*dim) : std::span<const int64_t>(), input.dim());
   const FoldTypes types =
-      fold_types(function, name_of(function), dtype_of(input.scalar_type(), "input"), dtype, is_ordered(variant));
+      fold_types(function, name_of(function), dtype_of(name_of(function), "input", input.scalar_type()), dtype,
+                 is_ordered(variant));
   return reduce(function, input, reduced, keepdim, types, variant);
 }
 
@@ -82,29 +84,30 @@ Tensor fold(const Tensor& input, OptionalDims dim, bool keepdim, std::optional<S
 void check_nonempty(Function function, const Tensor& input, const DimSet& reduced, bool dim_given) {
   if (input.numel() > 0) return;
   const char* name = kFunctionNames[int(function)];
-  STD_TORCH_CHECK(dim_given, name,
-                  "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                  "reduction dim with the 'dim' argument.");
+  TR_CHECK(dim_given, name,
+           "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+           "reduction dim with the 'dim' argument.");
   const auto sizes = sizes_of(input);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    STD_TORCH_CHECK(!reduced[i] || sizes[i] > 0, name, "(): Expected reduction dim ", i, " to have non-zero size.");
+    TR_CHECK(!reduced[i] || sizes[i] > 0, name, "(): Expected reduction dim ", i, " to have non-zero size.");
   }
 }
 
 template <Function function>
 Tensor extreme(const Tensor& input, std::vector<int64_t> dim, bool keepdim, int64_t variant) {
-  const DimSet reduced = dim_set(dim, input.dim());
+  const DimSet reduced = dim_set(name_of(function), dim, input.dim());
   check_nonempty(function, input, reduced, !dim.empty());
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  const Dtype dtype = dtype_of(name_of(function), "input", input.scalar_type());
   return reduce(function, input, reduced, keepdim, {dtype, dtype}, variant);
 }
 
 template <Function function>
 Tensor arg_extreme(const Tensor& input, std::optional<int64_t> dim, bool keepdim, int64_t variant) {
-  const DimSet reduced = dim_set(dim ? std::span<const int64_t>(&*dim, 1) : std::span<const int64_t>(), input.dim());
+  const DimSet reduced =
+      dim_set(name_of(function), dim ? std::span<const int64_t>(&*dim, 1) : std::span<const int64_t>(), input.dim());
   check_nonempty(function, input, reduced, dim.has_value());
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
-  STD_TORCH_CHECK(dtype != Dtype::boolean, kFunctionNames[int(function)], "(): does not support bool input");
+  const Dtype dtype = dtype_of(name_of(function), "input", input.scalar_type());
+  TR_CHECK(dtype != Dtype::boolean, kFunctionNames[int(function)], "(): does not support bool input");
   return reduce(function, input, reduced, keepdim, {dtype, Dtype::int64}, variant);
 }
 

@@ -37,13 +37,12 @@ struct Options {
 
 // Fails for a dim or a form that there is none of; the dim then counts from the front.
 Options checked(Scan function, const Tensor& input, Options options) {
-  STD_TORCH_CHECK(input.dim() <= kMaxDims, "input has ", input.dim(), " dimensions; only tensors with up to ", kMaxDims,
-                  " are supported");
-  STD_TORCH_CHECK(
-      !(options.exclusive && options.include_initial), name_of(function),
-      "(): exclusive and include_initial exclude each other: the result with the initial element holds both "
-      "the exclusive and the inclusive scan");
-  options.dim = wrap_dim(options.dim, input.dim());
+  TR_CHECK(input.dim() <= kMaxDims, "input has ", input.dim(), " dimensions; only tensors with up to ", kMaxDims,
+           " are supported");
+  TR_CHECK(!(options.exclusive && options.include_initial), name_of(function),
+           "(): exclusive and include_initial exclude each other: the result with the initial element holds both "
+           "the exclusive and the inclusive scan");
+  options.dim = wrap_dim(name_of(function), options.dim, input.dim());
   return options;
 }
 
@@ -74,24 +73,24 @@ struct Results {
 // Those of a rung that knows of segments.
 Segments segments_for(int rung, Scan function, Tensor& cu_seqlens, const Tensor& input, const Options& options,
                       int64_t length) {
-  STD_TORCH_CHECK(!options.include_initial, name_of(function),
-                  "(): include_initial and cu_seqlens exclude each other: segments have no room for initial elements");
-  STD_TORCH_CHECK(kDevice == kCpu || rung == kScanAuto, name_of(function), "(): variant ", rung,
-                  " does not take cu_seqlens on cuda; choose auto (0)");
+  TR_CHECK(!options.include_initial, name_of(function),
+           "(): include_initial and cu_seqlens exclude each other: segments have no room for initial elements");
+  TR_CHECK(kDevice == kCpu || rung == kScanAuto, name_of(function), "(): variant ", rung,
+           " does not take cu_seqlens on cuda; choose auto (0)");
   return check_cu_seqlens(name_of(function), cu_seqlens, input, length);
 }
 
 // The mask in the shape of the input, for a rung that knows of masks.
 Tensor mask_for(int rung, Scan function, const Tensor& mask, const Tensor& input) {
-  STD_TORCH_CHECK(kDevice == kCpu || rung == kScanAuto, name_of(function), "(): variant ", rung,
-                  " does not take a mask on cuda; choose auto (0)");
+  TR_CHECK(kDevice == kCpu || rung == kScanAuto, name_of(function), "(): variant ", rung,
+           " does not take a mask on cuda; choose auto (0)");
   return check_mask(name_of(function), mask, input);
 }
 
 // The rung of the textbook takes contiguous rows: the rest is done here, around it. `out`, if there is one, is where the
 // results would be best: they are elsewhere where that is no memory for a kernel.
 Results scan(Scan function, Tensor input, Options options, const Results* out) {
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  const Dtype dtype = dtype_of(name_of(function), "input", input.scalar_type());
   const int rung = check_variant(kScanLadder, options.variant, kScanAuto, kDevice, function, dtype);
   const auto sizes = sizes_of(input);
   const int64_t ndim = int64_t(sizes.size()), length = ndim == 0 ? 1 : sizes[options.dim];
@@ -158,7 +157,7 @@ Results scan(Scan function, Tensor input, Options options, const Results* out) {
         .front = 0,
         .mask = mask};
     const bool found = on_device(input, [&](auto&& device) { return backend::scan(rung, args, device); });
-    STD_TORCH_CHECK(found, "variant ", options.variant, " is in the table and not in this library");
+    TR_CHECK(found, "variant ", options.variant, " is in the table and not in this library");
   }
   if (as_rows) {
     results.values = from_rows(results.values, options.dim);
@@ -179,8 +178,8 @@ template <Scan function>
 Tensor accumulate(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seqlens, std::optional<Tensor> mask,
                   std::optional<ScalarType> dtype, bool exclusive, bool reverse, bool include_initial,
                   int64_t variant) {
-  const Dtype given = dtype_of(input.scalar_type(), "input");
-  const Dtype output = dtype ? dtype_of(*dtype, "dtype") : is_float(given) ? given : Dtype::int64;
+  const Dtype given = dtype_of(name_of(function), "input", input.scalar_type());
+  const Dtype output = dtype ? dtype_of(name_of(function), "dtype", *dtype) : is_float(given) ? given : Dtype::int64;
   const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   return accumulate_into<function>(input, output, options, nullptr);
 }
@@ -191,9 +190,9 @@ void accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_s
                     std::optional<ScalarType> dtype, bool exclusive, bool reverse, bool include_initial,
                     int64_t variant, Tensor out) {
   const char* const name = name_of(function);
-  dtype_of(input.scalar_type(), "input");
+  dtype_of(name_of(function), "input", input.scalar_type());
   check_out_device(out, input, name, "out");
-  const Dtype output = dtype_of(dtype.value_or(out.scalar_type()), dtype ? "dtype" : "out");
+  const Dtype output = dtype_of(name, dtype ? "dtype" : "out", dtype.value_or(out.scalar_type()));
   check_out_dtype(out, scalar_type_of(output), name, "out");
   const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   const Results into{out, std::nullopt};
@@ -201,9 +200,9 @@ void accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_s
 }
 
 Tensor log_accumulate_into(const Tensor& input, const Options& options, const Results* out) {
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
-  STD_TORCH_CHECK(is_float(dtype), "\"logcumsumexp\" not implemented for ", kDtypeNames[int(dtype)],
-                  "; supported are float16, bfloat16, float32 and float64");
+  const Dtype dtype = dtype_of(name_of(Scan::logcumsumexp), "input", input.scalar_type());
+  TR_CHECK(is_float(dtype), "\"logcumsumexp\" not implemented for ", kDtypeNames[int(dtype)],
+           "; supported are float16, bfloat16, float32 and float64");
   return scan(Scan::logcumsumexp, input, checked(Scan::logcumsumexp, input, options), out).values;
 }
 
@@ -224,7 +223,7 @@ void log_accumulate_out(const Tensor& input, int64_t dim, std::optional<Tensor> 
 
 template <Scan function>
 Results extreme_into(const Tensor& input, const Options& options, const Results* out) {
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  const Dtype dtype = dtype_of(name_of(function), "input", input.scalar_type());
   const Tensor scanned = dtype == Dtype::boolean ? cast(input, Dtype::uint8) : input;
   const Results results = scan(function, scanned, checked(function, input, options), out);
   return {cast(results.values, dtype), results.indices};
@@ -247,7 +246,7 @@ void extreme_out(const Tensor& input, int64_t dim, std::optional<Tensor> cu_seql
   check_out_device(indices, input, name, "indices");
   check_out_dtype(values, input.scalar_type(), name, "values");
   check_out_dtype(indices, ScalarType::Long, name, "indices");
-  STD_TORCH_CHECK(!overlap(values, indices), name, "(): values and indices of out share memory; give each its own");
+  TR_CHECK(!overlap(values, indices), name, "(): values and indices of out share memory; give each its own");
   const Options options{dim, cu_seqlens, mask, exclusive, reverse, include_initial, variant};
   const Results into{values, indices};
   const Results made = extreme_into<function>(input, options, &into);

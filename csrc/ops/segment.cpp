@@ -26,9 +26,9 @@ using torch::headeronly::ScalarType;
 Tensor reduce_segments(Segment function, Tensor input, Tensor cu_seqlens, int64_t dim, FoldTypes types,
                        int64_t variant) {
   const int64_t ndim = input.dim();
-  STD_TORCH_CHECK(ndim > 0 && ndim <= kMaxDims, name_of(function), "(): input must have 1 to ", kMaxDims,
-                  " dimensions, but it has ", ndim);
-  dim = wrap_dim(dim, ndim);
+  TR_CHECK(ndim > 0 && ndim <= kMaxDims, name_of(function), "(): input must have 1 to ", kMaxDims,
+           " dimensions, but it has ", ndim);
+  dim = wrap_dim(name_of(function), dim, ndim);
   const int rung = check_variant(kSegmentLadder, variant, kSegmentAuto, kDevice, function, types.input);
   const Segments segments = check_cu_seqlens(name_of(function), cu_seqlens, input, sizes_of(input)[dim]);
 
@@ -52,21 +52,21 @@ Tensor reduce_segments(Segment function, Tensor input, Tensor cu_seqlens, int64_
                          .inner_stride = view.inner_stride,
                          .segments = segments};
   const bool found = on_device(input, [&](auto&& device) { return backend::segment(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  TR_CHECK(found, "variant ", variant, " is in the table and not in this library");
   return output;
 }
 
 template <Segment function>
 Tensor fold(const Tensor& input, const Tensor& cu_seqlens, int64_t dim, std::optional<ScalarType> dtype,
             int64_t variant) {
-  const Dtype given = dtype_of(input.scalar_type(), "input");
+  const Dtype given = dtype_of(name_of(function), "input", input.scalar_type());
   const FoldTypes types = fold_types(fold_of(function), name_of(function), given, dtype, true);
   return reduce_segments(function, input, cu_seqlens, dim, types, variant);
 }
 
 template <Segment function>
 Tensor extreme(const Tensor& input, const Tensor& cu_seqlens, int64_t dim, int64_t variant) {
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  const Dtype dtype = dtype_of(name_of(function), "input", input.scalar_type());
   return reduce_segments(function, input, cu_seqlens, dim, {dtype, dtype}, variant);
 }
 
