@@ -12,8 +12,7 @@
 
 #include "../common/ladder.h"
 
-// STD_TORCH_CHECK without the function, the file and the line that it puts before the words. They are put together on
-// failure only.
+// STD_TORCH_CHECK, but the message does not begin with a C++ function, file and line. It is built on failure only.
 #define TR_CHECK(condition, ...) ((condition) ? void() : ::torch_reductions::fail(__VA_ARGS__))
 
 namespace torch_reductions {
@@ -60,9 +59,14 @@ inline int64_t wrap_dim(const char* function, int64_t dim, int64_t ndim) {
   return dim < 0 ? dim + count : dim;
 }
 
+inline void check_ndim(const char* argument, int64_t ndim) {
+  TR_CHECK(ndim <= kMaxDims, argument, " has ", ndim, " dimensions; only tensors with up to ", kMaxDims,
+           " are supported");
+}
+
 // No dim at all means every dim, as in torch.
 inline DimSet dim_set(const char* function, std::span<const int64_t> dims, int64_t ndim) {
-  TR_CHECK(ndim <= kMaxDims, "input has ", ndim, " dimensions; only tensors with up to 64 are supported");
+  check_ndim("input", ndim);
   DimSet set;
   for (const int64_t dim : dims) {
     const int64_t wrapped = wrap_dim(function, dim, ndim);

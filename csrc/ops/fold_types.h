@@ -1,4 +1,4 @@
-// The types that sum, prod and mean cast their input to and give out, over a whole dim or over its segments.
+// The types of sum, prod and mean, over a whole dim or over its segments.
 #pragma once
 #include <optional>
 
@@ -8,14 +8,14 @@
 namespace torch_reductions {
 namespace {
 
-// What the input is cast to first, where the kernel does not do it on the way, and what the result is.
+// The type that the input is cast to before the kernel runs, and that of the result.
 struct FoldTypes {
   Dtype input, output;
 };
 
-// on_the_way: whether the kernel itself widens half precision and truncates integers.
+// kernel_casts: whether the kernel itself widens half precision and truncates integers.
 inline FoldTypes fold_types(Function function, const char* name, Dtype input,
-                            const std::optional<torch::headeronly::ScalarType>& requested, bool on_the_way) {
+                            const std::optional<torch::headeronly::ScalarType>& requested, bool kernel_casts) {
   const bool mean = function == Function::mean;
   if (!requested) {
     TR_CHECK(!mean || is_float(input), name,
@@ -31,7 +31,7 @@ inline FoldTypes fold_types(Function function, const char* name, Dtype input,
            torch::headeronly::toString(*requested));
   const bool widens = output == Dtype::float32 && (input == Dtype::float16 || input == Dtype::bfloat16);
   const bool truncates = !is_float(input) && !is_float(output) && output != Dtype::boolean;
-  return {on_the_way && (widens || truncates) ? input : output, output};
+  return {kernel_casts && (widens || truncates) ? input : output, output};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The offsets of packed segments, as PyTorch hands them in.
+// The cu_seqlens argument of an operator: the offsets of packed segments.
 #pragma once
 #include <torch/headeronly/core/ScalarType.h>
 
@@ -8,8 +8,8 @@
 namespace torch_reductions {
 namespace {
 
-// cu_seqlens as the segments of a dim of `length` elements of the input; it becomes contiguous. Its values are checked on
-// the CPU alone: to read them back from a GPU would stop the host.
+// The segments of a dim of `length` elements of the input. cu_seqlens is made contiguous; its values are checked on the
+// CPU only, because reading them from a GPU would make the host wait.
 inline Segments check_cu_seqlens(const char* function, Tensor& cu_seqlens, const Tensor& input, int64_t length) {
   using torch::headeronly::ScalarType;
   const ScalarType type = cu_seqlens.scalar_type();
@@ -18,8 +18,7 @@ inline Segments check_cu_seqlens(const char* function, Tensor& cu_seqlens, const
   TR_CHECK(cu_seqlens.dim() == 1 && cu_seqlens.numel() > 0, function,
            "(): cu_seqlens must be 1-D with one offset more than there are segments, but it has ", cu_seqlens.dim(),
            " dims and ", cu_seqlens.numel(), " elements");
-  TR_CHECK(cu_seqlens.is_cuda() == input.is_cuda() && cu_seqlens.get_device_index() == input.get_device_index(),
-           function, "(): cu_seqlens and input must be on the same device");
+  TR_CHECK(on_same_device(cu_seqlens, input), function, "(): cu_seqlens and input must be on the same device");
   cu_seqlens = torch::stable::contiguous(cu_seqlens);
   const Segments segments{cu_seqlens.const_data_ptr(), type == ScalarType::Long, cu_seqlens.numel() - 1, length};
   if constexpr (kDevice == kCpu) {
