@@ -46,9 +46,9 @@ struct Broadcast {
     }
   }
 
-  // Orders two dims by the operands' strides, as reorder_dimensions of torch's TensorIterator does, so that the sum of two
-  // transposed matrices is transposed as well. Negative where `outer` should be the outer one, positive where `inner`
-  // should be, 0 where the strides do not tell.
+  // Orders two dims by the operands' strides, as reorder_dimensions of torch's TensorIterator does, so that the sum of
+  // two transposed matrices is transposed as well. Negative where `outer` should be the outer one, positive where
+  // `inner` should be, 0 where the strides do not tell.
   int compare(int inner, int outer) const {
     for (const auto& of : strides) {
       const int64_t a = of[inner], b = of[outer];

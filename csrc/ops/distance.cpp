@@ -30,8 +30,8 @@ DistanceArgs args_of(Distance function, const Tensor& centers) {
 }
 
 // The distances of the points in `args`, in a new tensor of that shape.
-Tensor run_distance(DistanceArgs& args, const Tensor& centers, Dims& shape, int64_t variant) {
-  const int rung = check_variant(kDistanceLadder, variant, kDistanceAuto, kDevice, args.function, args.dtype);
+Tensor run_distance(Distance function, DistanceArgs& args, const Tensor& centers, Dims& shape, int64_t variant) {
+  const int rung = check_variant(kDistanceLadder, variant, kDistanceAuto, kDevice, function, args.dtype);
   Tensor output = empty(shape, args.dtype, centers);
   args.count = output.numel();
   if (args.count == 0) return output;
@@ -43,8 +43,9 @@ Tensor run_distance(DistanceArgs& args, const Tensor& centers, Dims& shape, int6
 }
 
 Tensor sum_squared_distances(Tensor points, Tensor centers, int64_t variant) {
-  const char* const name = name_of(Distance::sum_squared_distances);
-  DistanceArgs args = args_of(Distance::sum_squared_distances, centers);
+  constexpr Distance function = Distance::sum_squared_distances;
+  const char* const name = name_of(function);
+  DistanceArgs args = args_of(function, centers);
   TR_CHECK(points.scalar_type() == centers.scalar_type(), name, "(): points and centers differ in dtype");
   TR_CHECK(on_same_device(points, centers), name, "(): points and centers must be on the same device");
   check_ndim("points", points.dim());
@@ -58,12 +59,13 @@ Tensor sum_squared_distances(Tensor points, Tensor centers, int64_t variant) {
   args.point_stride = batch.count > 1 ? args.dims : batch.count == 1 ? batch.strides[0] : 0;
   args.dim_stride = points.stride(last);
   args.points = points.const_data_ptr();
-  return run_distance(args, centers, shape, variant);
+  return run_distance(function, args, centers, shape, variant);
 }
 
 Tensor grid_squared_distances(Tensor centers, int64_t height, int64_t width, int64_t variant) {
-  const char* const name = name_of(Distance::grid_squared_distances);
-  DistanceArgs args = args_of(Distance::grid_squared_distances, centers);
+  constexpr Distance function = Distance::grid_squared_distances;
+  const char* const name = name_of(function);
+  DistanceArgs args = args_of(function, centers);
   TR_CHECK(args.dims == 2, name, "(): centers must be [C, 2]: x, the column, and y, the row");
   TR_CHECK(height >= 0 && width >= 0, name, "(): height and width must not be negative, but are ", height, " and ",
            width);
@@ -71,7 +73,7 @@ Tensor grid_squared_distances(Tensor centers, int64_t height, int64_t width, int
   shape.push(height);
   shape.push(width);
   args.width = width;
-  return run_distance(args, centers, shape, variant);
+  return run_distance(function, args, centers, shape, variant);
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ Results scan(Call call, const Results* out = nullptr) {
   return made;
 }
 
-// --- The operators: TORCH_BOX wants one C++ function per list of arguments ---------------------------------------------
+// --- The operators: TORCH_BOX wants one C++ function per list of arguments -------------------------------------------
 
 template <Scan function>
 Tensor fold(Tensor input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,

@@ -111,8 +111,7 @@ struct View {
 };
 
 // The kept dims and the reduced dims are merged separately, wherever they are: the kept ones give the order of the
-// output, the reduced ones the order of the elements. Empty where more than two kept dims, or more than one reduced dim,
-// are left.
+// output, the reduced ones the order of the elements. Empty where more than two kept dims or one reduced dim are left.
 inline std::optional<View> view_of(const Tensor& input, const DimSet& reduced) {
   const auto sizes = sizes_of(input), strides = strides_of(input);
   Dims kept, folded;

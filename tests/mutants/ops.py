@@ -143,7 +143,7 @@ MUTANTS = (
         "check",
         "scan.cpp",
         "if ($out) check_results($1);",
-        "if ($out && $types.scanned == $types.result) check_results($1);",
+        "if ($out && types.scanned == types.result) check_results($1);",
         "scan",
         families=OUT,
     ),
