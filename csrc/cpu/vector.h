@@ -31,7 +31,7 @@ struct VectorOf {
 template <class A>
 using Vector = typename VectorOf<A>::Type;
 template <class A>
-using Mask = Vector<std::conditional_t<sizeof(A) == 4, int32_t, int64_t>>;
+using LaneMask = Vector<std::conditional_t<sizeof(A) == 4, int32_t, int64_t>>;
 template <class A>
 constexpr int kLanes = kVectorBytes / int(sizeof(A));
 

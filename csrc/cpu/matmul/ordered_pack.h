@@ -112,7 +112,7 @@ ALWAYS_INLINE Vector<Word> interleave(Vector<Word> a, Vector<Word> b, std::index
 #ifdef __clang__
   return __builtin_shufflevector(a, b, interleaved<Word>(kUnit, kUpper, i)...);
 #else
-  return __builtin_shuffle(a, b, Mask<Word>{interleaved<Word>(kUnit, kUpper, i)...});
+  return __builtin_shuffle(a, b, LaneMask<Word>{interleaved<Word>(kUnit, kUpper, i)...});
 #endif
 }
 

@@ -73,7 +73,7 @@ ALWAYS_INLINE Vector<A> pick(Vector<A> a, Vector<A> b, std::index_sequence<i...>
 #ifdef __clang__
   return __builtin_shufflevector(a, b, source<A>(kLevel, kOdd, i)...);
 #else
-  return __builtin_shuffle(a, b, Mask<A>{source<A>(kLevel, kOdd, i)...});
+  return __builtin_shuffle(a, b, LaneMask<A>{source<A>(kLevel, kOdd, i)...});
 #endif
 }
 
@@ -85,7 +85,7 @@ ALWAYS_INLINE Vector<A> pair(Vector<A> a, Vector<A> b) {
 
 // The totals of 2^kLevel vectors, `step` elements apart. With kPart only the lanes in `keep` count.
 template <class Op, class A, int kLevel = log2(kLanes<A>), bool kPart = false>
-ALWAYS_INLINE Vector<A> totals(const A* p, int64_t step, Mask<A> keep = Mask<A>{}) {
+ALWAYS_INLINE Vector<A> totals(const A* p, int64_t step, LaneMask<A> keep = LaneMask<A>{}) {
   if constexpr (kLevel > 0) {
     const Vector<A> a = totals<Op, A, kLevel - 1, kPart>(p, step, keep);
     const Vector<A> b = totals<Op, A, kLevel - 1, kPart>(p + (1 << (kLevel - 1)) * step, step, keep);
@@ -202,7 +202,7 @@ ALWAYS_INLINE Vector<A> fold_rows(const A* p, int64_t step, int n) {
     if (vectors >> level & 1) acc = Op::combine(acc, waiting[level]);
   }
   p += vectors * W;
-  Mask<A> lane;
+  LaneMask<A> lane;
   for (int i = 0; i < W; i++) lane[i] = i;
   for (int digit = W / 2; digit > 0; digit /= 2) {
     if ((n & digit) == 0) continue;
@@ -395,7 +395,7 @@ void arg_strip_of_columns(const ReduceStrip& s, Indexed<A>* folds) {
       for (int64_t i = 0; i < s.outputs; i += W) {
         const A* from = p + column<A>(i, s.outputs);
         Vector<A> best = load(value + i);
-        Mask<A> at = load(index + i);
+        LaneMask<A> at = load(index + i);
         for (int64_t r = 0; r < n; r++) {
           const Vector<A> x = load(from + r * panel.step);
           const auto take = Op::beats(x, best);

@@ -14,14 +14,14 @@ ALWAYS_INLINE Vector<A> swap_lanes(Vector<A> v, std::index_sequence<i...>) {
 #ifdef __clang__
   return __builtin_shufflevector(v, v, int(i ^ kDistance)...);
 #else
-  return __builtin_shuffle(v, Mask<A>{int(i ^ kDistance)...});
+  return __builtin_shuffle(v, LaneMask<A>{int(i ^ kDistance)...});
 #endif
 }
 
 // All ones in the lanes of the right half of each block of 2 kDistance lanes.
 template <class A, int kDistance, std::size_t... i>
-ALWAYS_INLINE Mask<A> right_halves(std::index_sequence<i...>) {
-  return Mask<A>{(i & kDistance ? -1 : 0)...};
+ALWAYS_INLINE LaneMask<A> right_halves(std::index_sequence<i...>) {
+  return LaneMask<A>{(i & kDistance ? -1 : 0)...};
 }
 
 // Shifts the lanes down by one; the first lane of `next` becomes the last one. So exclusive results become inclusive.
@@ -30,7 +30,7 @@ ALWAYS_INLINE Vector<A> inclusive(Vector<A> v, Vector<A> next, std::index_sequen
 #ifdef __clang__
   return __builtin_shufflevector(v, next, int(i + 1)...);
 #else
-  return __builtin_shuffle(v, next, Mask<A>{int(i + 1)...});
+  return __builtin_shuffle(v, next, LaneMask<A>{int(i + 1)...});
 #endif
 }
 
