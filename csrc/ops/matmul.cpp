@@ -36,9 +36,11 @@ Dtype output_dtype(const char* function, Dtype dtype, std::optional<ScalarType> 
 // A matrix, or one per batch, in which one of the two strides is 1: a copy where neither is.
 Matrix matrix_of(Tensor& tensor) {
   const size_t row = tensor.dim() - 2, column = row + 1;
-  const auto is_unit = [&](size_t dim) { return sizes_of(tensor)[dim] == 1 || strides_of(tensor)[dim] == 1; };
-  if (!is_unit(row) && !is_unit(column)) tensor = torch::stable::contiguous(tensor);
-  const auto sizes = sizes_of(tensor), strides = strides_of(tensor);
+  auto sizes = sizes_of(tensor), strides = strides_of(tensor);
+  if (sizes[row] != 1 && sizes[column] != 1 && strides[row] != 1 && strides[column] != 1) {
+    tensor = torch::stable::contiguous(tensor);
+    sizes = sizes_of(tensor), strides = strides_of(tensor);
+  }
   Matrix matrix{tensor.const_data_ptr(), row == 1 ? strides[0] : 0, strides[row], strides[column]};
   if (matrix.row_stride != 1 && matrix.column_stride != 1) {  // the stride of a dim of size 1 is not used
     if (sizes[column] == 1) matrix.column_stride = 1;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "check.h"
 #include "device.h"
@@ -129,14 +130,14 @@ Results scan(Call call, const Results* out = nullptr) {
            "exclusive and the inclusive scan");
   call.dim = wrap_dim(call.name(), call.dim, ndim);
   const int rung = check_variant(kScanLadder, call.variant, kScanAuto, kDevice, call.function, types.scanned);
-  const int64_t length = ndim == 0 ? 1 : call.input.size(call.dim), results = length + call.include_initial;
-  const Segments segments = check_segments_and_mask(call, rung, length);
   Dims shape = dims_of(call.input);
+  const int64_t length = ndim == 0 ? 1 : shape.sizes[call.dim], results = length + call.include_initial;
+  const Segments segments = check_segments_and_mask(call, rung, length);
   if (ndim == 0 && call.include_initial) shape.push(1);  // a scalar and the initial element make a dim of two
   shape.sizes[call.dim] = results;
   if (out) check_results(call, *out, types.result, shape);
 
-  call.input = cast(cast(call.input, types.result), types.scanned);
+  call.input = cast(cast(std::move(call.input), types.result), types.scanned);
   const int64_t dim = rung == kScanAuto ? call.dim : make_rows(call, shape);
   const bool moved = dim != call.dim;
   const bool has_indices = call.function == Scan::cummax || call.function == Scan::cummin;
@@ -168,7 +169,7 @@ Results scan(Call call, const Results* out = nullptr) {
 
   if (moved) made.values = contiguous_movedim(made.values, dim, call.dim);
   if (moved && has_indices) made.indices = contiguous_movedim(*made.indices, dim, call.dim);
-  made.values = cast(made.values, types.result);
+  made.values = cast(std::move(made.values), types.result);
   if (out) deliver(out->values, made.values);
   if (out && has_indices) deliver(*out->indices, *made.indices);
   return made;
@@ -177,37 +178,37 @@ Results scan(Call call, const Results* out = nullptr) {
 // --- The operators: TORCH_BOX wants one C++ function per list of arguments -------------------------------------------
 
 template <Scan function>
-Tensor fold(Tensor input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
+Tensor fold(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
             bool exclusive, bool reverse, bool include_initial, int64_t variant) {
   return scan({function, input, dim, cu_seqlens, mask, dtype, exclusive, reverse, include_initial, variant}).values;
 }
 
 template <Scan function>
-void fold_out(Tensor input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
+void fold_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
               bool exclusive, bool reverse, bool include_initial, int64_t variant, Tensor out) {
   const Results results{out, std::nullopt};
   scan({function, input, dim, cu_seqlens, mask, dtype, exclusive, reverse, include_initial, variant}, &results);
 }
 
-Tensor logcumsumexp(Tensor input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, bool exclusive,
+Tensor logcumsumexp(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, bool exclusive,
                     bool reverse, bool include_initial, int64_t variant) {
   return fold<Scan::logcumsumexp>(input, dim, cu_seqlens, mask, {}, exclusive, reverse, include_initial, variant);
 }
 
-void logcumsumexp_out(Tensor input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, bool exclusive,
+void logcumsumexp_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, bool exclusive,
                       bool reverse, bool include_initial, int64_t variant, Tensor out) {
   fold_out<Scan::logcumsumexp>(input, dim, cu_seqlens, mask, {}, exclusive, reverse, include_initial, variant, out);
 }
 
 template <Scan function>
-std::tuple<Tensor, Tensor> extreme(Tensor input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask,
+std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask,
                                    bool exclusive, bool reverse, bool include_initial, int64_t variant) {
   const Results made = scan({function, input, dim, cu_seqlens, mask, {}, exclusive, reverse, include_initial, variant});
   return {made.values, *made.indices};
 }
 
 template <Scan function>
-void extreme_out(Tensor input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, bool exclusive,
+void extreme_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, bool exclusive,
                  bool reverse, bool include_initial, int64_t variant, Tensor values, Tensor indices) {
   const Results results{values, indices};
   scan({function, input, dim, cu_seqlens, mask, {}, exclusive, reverse, include_initial, variant}, &results);

@@ -29,7 +29,7 @@ inline bool on_same_device(const Tensor& a, const Tensor& b) {
   return a.is_cuda() == b.is_cuda() && a.get_device_index() == b.get_device_index();
 }
 
-inline Tensor cast(const Tensor& tensor, Dtype dtype) {
+inline Tensor cast(Tensor tensor, Dtype dtype) {
   const auto type = scalar_type_of(dtype);
   return type == tensor.scalar_type() ? tensor : torch::stable::to(tensor, type);
 }

@@ -135,8 +135,8 @@ MUTANTS = (
         "a scan of flags that are numbers",
         "dtype",
         "scan.cpp",
-        "cast(cast($call.input, $types.result), $types.scanned)",
-        "cast($call.input, $types.scanned)",
+        "cast(cast(std::move($call.input), $types.result), $types.scanned)",
+        "cast(std::move($call.input), $types.scanned)",
     ),
     op(
         "an out of another shape, of flags",
