@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -355,9 +354,8 @@ C_INTERFACE = " API call failed at "  # in what is raised where a call of torch'
 
 
 def torchs_own(failure: RuntimeError) -> RuntimeError:
-    """What a kernel raises, without the function and the line of C++ that stand before its words; where torch itself
-    failed, as it does for lack of memory, torch's own words and type."""
-    words = re.sub(r"^\w+, csrc/\S+:\d+, ", "", str(failure))
+    """What a kernel raises; where torch itself failed, as it does for lack of memory, torch's own words and type."""
+    words = str(failure)
     if C_INTERFACE in words:
         words = text_of("torch_exception_get_what_without_backtrace") or words
     if words == str(failure):

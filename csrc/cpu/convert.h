@@ -1,5 +1,5 @@
-// Storage to accumulator and back. Everything here has internal linkage: files compiled for different processors
-// include it, and none may be handed another's copy by the linker.
+// Conversions from storage to accumulator and back. Everything has internal linkage: files compiled for different
+// processors include it, and the linker must not give one of them another's copy.
 #pragma once
 #include <cstdint>
 
@@ -11,7 +11,7 @@
 namespace torch_reductions::cpu {
 namespace {
 
-// What maxima and minima are compared as: any integer as it is, half types as float.
+// The type in which maxima and minima are compared: integers as they are, half types as float.
 template <class S>
 using Comparable =
     std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) <= 4, int32_t, int64_t>, Accumulator<S>>;
@@ -26,7 +26,7 @@ inline To bit_cast(From from) {
 
 inline float widen(BFloat16 x) { return bit_cast<float>(uint32_t(x.bits) << 16); }
 
-// No branch, so that loops of it become vectors. A subnormal half is 2^-14 (1 + m) - 2^-14, exactly.
+// Without a branch, so that loops of it are vectorized. A subnormal half is 2^-14 (1 + m) - 2^-14, exactly.
 inline float widen(Half x) {
   const uint32_t magnitude = uint32_t(x.bits & 0x7fff) << 13, exponent = magnitude & 0x0f800000;
   const float subnormal = bit_cast<float>(magnitude + (113u << 23)) - bit_cast<float>(113u << 23);
@@ -58,7 +58,7 @@ inline S narrow(A x) {
   else return S(x);
 }
 
-// n elements, `stride` apart, as contiguous accumulators. Not inlined: its loops are long, and its callers many.
+// n elements, `stride` apart, as contiguous accumulators. Not inlined: the loops are long, and it has many callers.
 template <class A, class S>
 __attribute__((noinline)) void widen(const S* input, int64_t stride, int64_t n, A* output) {
   if (stride == 1) {

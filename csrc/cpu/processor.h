@@ -1,4 +1,5 @@
-// Which compilation of the vector code runs here. Not for files that are themselves compiled for one processor.
+// Which compilation of the vector code this processor runs. Not for files that are themselves compiled for one
+// processor.
 #pragma once
 #include <cstdlib>
 #include <cstring>
@@ -29,7 +30,7 @@ inline Processor processor() {
   return chosen;
 }
 
-// Has AVX-512 sums of products of small integers (VNNI)? A limit of any kind leaves them out.
+// Whether the processor has AVX-512 VNNI, dot products of small integers. Any limit in the environment turns it off.
 inline bool avx512vnni() {
 #ifdef __x86_64__
   static const bool there = [] {
@@ -43,8 +44,8 @@ inline bool avx512vnni() {
 #endif
 }
 
-// Does asking for memory ahead pay? A Zen 4 does better alone: a sum of 2^24 floats ran at 0.7 of torch's speed with it, at
-// 0.9 without; a Xeon reached torch's with it.
+// Whether software prefetching pays. A Zen 4 is better without: a sum of 2^24 floats ran at 0.7 of torch's speed with
+// it, at 0.9 without; a Xeon reached torch's speed with it.
 inline bool prefetch_pays() {
 #ifdef __x86_64__
   static const bool intel = (__builtin_cpu_init(), __builtin_cpu_is("intel"));

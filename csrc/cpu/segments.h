@@ -1,4 +1,4 @@
-// Packed segments: each is worked on as if it were alone.
+// Runs a kernel on each packed segment as if it were alone.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -8,10 +8,11 @@
 
 namespace torch_reductions::cpu {
 
-inline constexpr int64_t kShared = 16 * kGrain;  // elements of a segment that all threads share
+inline constexpr int64_t kShared = 16 * kGrain;  // a segment of as many elements is split among all threads
 
-// body(outer, s, threads) for segment s of each of `outer` lines of `inner` elements a position, but for empty ones. The
-// largest come first, one after another, with all threads; a thread that is free then takes the next few others.
+// body(outer, s, threads) for each segment s that is not empty, of each of `outer` lines with `inner` elements per
+// position. The large ones come first, one after another, with all threads; the others are handed to free threads, a
+// few at a time.
 template <class Body>
 void each_segment(const Segments& segments, int64_t outer, int64_t inner, const Threads& threads, Body&& body) {
   static constexpr Threads kAlone{1, [](int64_t begin, int64_t end, int64_t,

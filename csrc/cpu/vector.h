@@ -1,6 +1,7 @@
 // GCC's vectors of the processor that a file is compiled for, and the operators that serve scalars and vectors alike.
 //
-// All of it has internal linkage and calls nothing of std::, so that the linker cannot mix the processors up.
+// Everything has internal linkage and uses no function of std::, so that the linker cannot mix up code for different
+// processors.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +31,7 @@ struct VectorOf {
 template <class A>
 using Vector = typename VectorOf<A>::Type;
 template <class A>
-using Mask = Vector<std::conditional_t<sizeof(A) == 4, int32_t, int64_t>>;
+using LaneMask = Vector<std::conditional_t<sizeof(A) == 4, int32_t, int64_t>>;
 template <class A>
 constexpr int kLanes = kVectorBytes / int(sizeof(A));
 
@@ -50,7 +51,7 @@ ALWAYS_INLINE void store(A* p, Vector<A> v) {
 
 template <class A>
 ALWAYS_INLINE Vector<A> splat(A x) {
-  return x - Vector<A>{};  // x - 0 is x, -0 too
+  return x - Vector<A>{};  // x - 0 is x, also for -0
 }
 
 // ---------------------------------------------------------------- operators: T is an A or a vector of them
@@ -84,7 +85,7 @@ struct LogAddOf {
 
 // ---------------------------------------------------------------- memory
 
-// The elements [k, k + n) of a row as contiguous accumulators: the input itself where it is that already.
+// The elements [k, k + n) of a row as contiguous accumulators: the input itself where it has this form.
 template <class A, class S>
 ALWAYS_INLINE const A* contiguous(const S* row, int64_t stride, int64_t k, int64_t n, A* buffer) {
   if constexpr (std::is_same_v<A, S>) {
@@ -94,14 +95,16 @@ ALWAYS_INLINE const A* contiguous(const S* row, int64_t stride, int64_t k, int64
   return buffer;
 }
 
-// The first column of each vector of a strip: the last vector overlaps the one before, with the same bits.
+// The first column of the vector that begins at column i of a strip. The last vector is moved back, so that it overlaps
+// the one before it and computes the same bits again.
 template <class A>
 ALWAYS_INLINE int64_t column(int64_t i, int64_t columns) {
   constexpr int W = kLanes<A>;
   return columns < W ? 0 : i + W <= columns ? i : columns - W;
 }
 
-// Halves as a vector of floats and back: the bits of half_bits, which has one NaN, where the processor keeps a payload.
+// Halves to a vector of floats and back. The bits are those of half_bits, which has a single NaN, although the
+// processor would keep the payload of a NaN.
 #if defined(__AVX512F__)
 ALWAYS_INLINE Vector<float> load_halves(const Half* p) {
   return Vector<float>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));

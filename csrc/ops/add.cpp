@@ -18,36 +18,37 @@
 namespace torch_reductions {
 namespace {
 
-// The shape of a sum, with the operands' strides in it: 0 where one is broadcast.
+// The shape of the result, and the operands' strides for it: 0 where one is broadcast.
 struct Broadcast {
   int dims = 0;
   int64_t sizes[kAddDims], strides[2][kAddDims];
 
   Broadcast(const Tensor& input, const Tensor& other) {
-    const std::span<const int64_t> of[] = {sizes_of(input), sizes_of(other)};
-    const std::span<const int64_t> given[] = {strides_of(input), strides_of(other)};
-    const size_t count = std::max(of[0].size(), of[1].size());
-    STD_TORCH_CHECK(count <= size_t(kAddDims), "add(): only tensors of up to ", kAddDims, " dims are supported");
+    const std::span<const int64_t> own_sizes[] = {sizes_of(input), sizes_of(other)};
+    const std::span<const int64_t> own_strides[] = {strides_of(input), strides_of(other)};
+    const size_t count = std::max(own_sizes[0].size(), own_sizes[1].size());
+    TR_CHECK(count <= size_t(kAddDims), "add(): only tensors of up to ", kAddDims, " dims are supported");
     dims = int(count);
     for (size_t d = 0; d < count; d++) {
       sizes[d] = 1;
       for (int o : {0, 1}) {
-        const size_t missing = count - of[o].size();
-        const int64_t size = d < missing ? 1 : of[o][d - missing];
-        STD_TORCH_CHECK(size == sizes[d] || size == 1 || sizes[d] == 1, "add(): the size of input must match that of ",
-                        "other in dim ", d, ", where neither is 1");
+        const size_t missing = count - own_sizes[o].size();
+        const int64_t size = d < missing ? 1 : own_sizes[o][d - missing];
+        TR_CHECK(size == sizes[d] || size == 1 || sizes[d] == 1,
+                 "add(): the size of input must match that of other in ", "dim ", d, ", where neither is 1");
         if (size != 1) sizes[d] = size;
       }
       for (int o : {0, 1}) {
-        const size_t missing = count - of[o].size();
-        const bool repeats = d < missing || (of[o][d - missing] == 1 && sizes[d] != 1);
-        strides[o][d] = repeats ? 0 : given[o][d - missing];
+        const size_t missing = count - own_sizes[o].size();
+        const bool repeats = d < missing || (own_sizes[o][d - missing] == 1 && sizes[d] != 1);
+        strides[o][d] = repeats ? 0 : own_strides[o][d - missing];
       }
     }
   }
 
-  // Which of two dims lies further out, where an operand says so: more than 0 for the second, as torch's elementwise
-  // operators have it (reorder_dimensions of TensorIterator), so that the sum of two transposed matrices is one, too.
+  // Orders two dims by the operands' strides, as reorder_dimensions of torch's TensorIterator does, so that the sum of
+  // two transposed matrices is transposed as well. Negative where `outer` should be the outer one, positive where
+  // `inner` should be, 0 where the strides do not tell.
   int compare(int inner, int outer) const {
     for (const auto& of : strides) {
       const int64_t a = of[inner], b = of[outer];
@@ -58,7 +59,7 @@ struct Broadcast {
     return 0;
   }
 
-  // The dims as the result has them in memory, the innermost first.
+  // The dims in the order of the result's memory, the innermost first: an insertion sort, as in torch.
   void sort(int (&order)[kAddDims]) const {
     for (int d = 0; d < dims; d++) order[d] = dims - 1 - d;
     for (int i = 1; i < dims; i++) {
@@ -80,7 +81,7 @@ Tensor empty_in_order(const Broadcast& shape, const int (&order)[kAddDims], Dtyp
   return empty_strided(shape.dims, shape.sizes, strides, dtype, like);
 }
 
-// The strides in the order of the result's memory; neighbouring dims that both operands walk as one are merged.
+// Sizes and strides in the order of the result's memory. Neighbouring dims are merged where both operands allow it.
 void set_layout(const Broadcast& shape, const int (&order)[kAddDims], AddArgs& args) {
   for (int i = 0; i < shape.dims; i++) {
     const int d = order[i];
@@ -102,12 +103,11 @@ void set_layout(const Broadcast& shape, const int (&order)[kAddDims], AddArgs& a
 }
 
 Tensor add(Tensor input, Tensor other, double alpha, int64_t variant) {
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
-  STD_TORCH_CHECK(input.scalar_type() == other.scalar_type(), "add(): input and other must have the same dtype here");
-  STD_TORCH_CHECK(input.is_cuda() == other.is_cuda() && input.get_device_index() == other.get_device_index(),
-                  "add(): all tensors must be on the same device");
-  STD_TORCH_CHECK(is_float(dtype) || (alpha >= -0x1p63 && alpha < 0x1p63 && alpha == double(int64_t(alpha))),
-                  "add(): alpha of integers must be a whole number");
+  const Dtype dtype = dtype_of("add", "input", input.scalar_type());
+  TR_CHECK(input.scalar_type() == other.scalar_type(), "add(): input and other must have the same dtype here");
+  TR_CHECK(on_same_device(input, other), "add(): all tensors must be on the same device");
+  TR_CHECK(is_float(dtype) || (alpha >= -0x1p63 && alpha < 0x1p63 && alpha == double(int64_t(alpha))),
+           "add(): alpha of integers must be a whole number");
   const int rung = check_variant(kAddLadder, variant, kAddAuto, kDevice, Add::add, dtype);
   const Broadcast shape(input, other);
   int order[kAddDims];
@@ -120,18 +120,13 @@ Tensor add(Tensor input, Tensor other, double alpha, int64_t variant) {
   args.alpha = dtype == Dtype::boolean ? double(alpha != 0) : alpha;
   args.count = args.columns = 1, args.dims = 0;
   set_layout(shape, order, args);
-  const bool found = on_device(input, [&](auto&& device) { return backend::add(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  run_rung(backend::add, rung, args, input);
   return output;
 }
 
 }  // namespace
 }  // namespace torch_reductions
 
-#ifdef USE_CUDA
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { m.impl("add", TORCH_BOX(&torch_reductions::add)); }
-#else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, TR_DISPATCH_KEY, m) {
   if (torch_reductions::is_only_copy()) m.impl("add", TORCH_BOX(&torch_reductions::add));
 }
-#endif

@@ -1,6 +1,7 @@
-// The device that a file of ops/ is compiled for, and what its kernels may use of PyTorch: the stream and memory of the
+// The device that a file of ops/ is compiled for, and what its kernels use of PyTorch: the stream and memory of the
 // GPU, the threads of the CPU.
 #pragma once
+#include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
 #include <functional>
@@ -12,17 +13,21 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #include "../cuda/primitives/launch.h"
+#define TR_DISPATCH_KEY CUDA
 #else
 #include "../cpu/threads.h"
+#define TR_DISPATCH_KEY CPU
 #endif
 
 namespace torch_reductions {
 
 #ifdef USE_CUDA
-namespace cuda::ladder {}  // namespace cuda::ladder
-#endif
+namespace cuda::ladder {}
 
+inline bool is_only_copy() { return true; }  // Python loads _C_cuda beside the only copy of _C
+#else
 bool is_only_copy();  // library.cpp: whether no other copy of _C has registered the operators in this process
+#endif
 
 namespace {
 
@@ -36,7 +41,7 @@ class TorchContext : public cuda::Context {
 
   void* workspace(size_t bytes) override {
     Dims shape;
-    shape.push(int64_t(bytes), 1);
+    shape.push(int64_t(bytes));
     kept_.push_back(empty(shape, Dtype::uint8, like_));
     return kept_.back().mutable_data_ptr();
   }
@@ -51,29 +56,28 @@ class TorchContext : public cuda::Context {
   const Tensor& like_;
   std::vector<Tensor> kept_;
 };
-
-// body(context) on the input's device.
-template <class Body>
-auto on_device(const Tensor& input, Body&& body) {
-  const int device = input.get_device_index();
-  const torch::stable::accelerator::DeviceGuard guard(device);
-  TorchContext context(input, device);
-  return body(context);
-}
 #else
 constexpr Devices kDevice = kCpu;
 namespace backend = cpu;
+#endif
 
-// body(threads): torch's own.
-template <class Body>
-auto on_device(const Tensor&, Body&& body) {
+// Runs a rung of a family, such as backend::scan, on the input's device.
+template <class Family, class Args>
+void run_rung(Family* family, int rung, const Args& args, const Tensor& input) {
+#ifdef USE_CUDA
+  const int device = input.get_device_index();
+  const torch::stable::accelerator::DeviceGuard guard(device);
+  TorchContext context(input, device);
+#else
   const auto parallel_for = [](int64_t begin, int64_t end, int64_t grain,
                                const std::function<void(int64_t, int64_t)>& part) {
     torch::stable::parallel_for(begin, end, grain, part);
   };
-  return body(cpu::Threads{int(torch::stable::get_num_threads()), parallel_for});
-}
+  const cpu::Threads context{int(torch::stable::get_num_threads()), parallel_for};
+  static_cast<void>(input);
 #endif
+  TR_CHECK(family(rung, args, context), "variant ", rung, " is in the table and not in this library");
+}
 
 inline bool is_float(Dtype dtype) { return dtype <= Dtype::float64; }
 

@@ -16,13 +16,12 @@
 namespace torch_reductions {
 namespace {
 
-// Type, rung and centers of a call, without its points.
-DistanceArgs args_of(Distance function, const Tensor& centers, int64_t& variant) {
-  const char* name = name_of(function);
-  const Dtype dtype = dtype_of(centers.scalar_type(), "centers");
-  STD_TORCH_CHECK(centers.dim() == 2, name, "(): centers must be [C, D], but have ", centers.dim(), " dims");
-  STD_TORCH_CHECK(is_float(dtype), name, "(): there are no distances of ", kDtypeNames[int(dtype)]);
-  variant = check_variant(kDistanceLadder, variant, kDistanceAuto, kDevice, function, dtype);
+// Checks the centers and begins the arguments of a call, which has no points and no output yet.
+DistanceArgs args_of(Distance function, const Tensor& centers) {
+  const char* const name = name_of(function);
+  const Dtype dtype = dtype_of(name, "centers", centers.scalar_type());
+  TR_CHECK(centers.dim() == 2, name, "(): centers must be [C, D], but have ", centers.dim(), " dims");
+  TR_CHECK(is_float(dtype), name, "(): there are no distances of ", kDtypeNames[int(dtype)]);
   DistanceArgs args{};
   args.dtype = dtype;
   args.dims = centers.size(1);
@@ -30,65 +29,59 @@ DistanceArgs args_of(Distance function, const Tensor& centers, int64_t& variant)
   return args;
 }
 
-Tensor run(DistanceArgs& args, const Tensor& centers, Tensor output, int64_t rung) {
-  if (output.numel() == 0) return output;
+// The distances of the points in `args`, in a new tensor of that shape.
+Tensor run_distance(Distance function, DistanceArgs& args, const Tensor& centers, Dims& shape, int64_t variant) {
+  const int rung = check_variant(kDistanceLadder, variant, kDistanceAuto, kDevice, function, args.dtype);
+  Tensor output = empty(shape, args.dtype, centers);
+  args.count = output.numel();
+  if (args.count == 0) return output;
   const Tensor rows = torch::stable::contiguous(centers);
   args.centers = rows.const_data_ptr();
   args.output = output.mutable_data_ptr();
-  args.count = output.numel();
-  const bool found = on_device(rows, [&](auto&& device) { return backend::distance(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", rung, " is in the table and not in this library");
+  run_rung(backend::distance, rung, args, rows);
   return output;
 }
 
 Tensor sum_squared_distances(Tensor points, Tensor centers, int64_t variant) {
-  const char* name = name_of(Distance::sum_squared_distances);
-  DistanceArgs args = args_of(Distance::sum_squared_distances, centers, variant);
-  STD_TORCH_CHECK(points.scalar_type() == centers.scalar_type(), name, "(): points and centers differ in dtype");
-  STD_TORCH_CHECK(points.is_cuda() == centers.is_cuda() && points.get_device_index() == centers.get_device_index(),
-                  name, "(): points and centers must be on the same device");
-  STD_TORCH_CHECK(points.dim() <= kMaxDims, "points has ", points.dim(), " dimensions; only tensors with up to ",
-                  kMaxDims, " are supported");
+  constexpr Distance function = Distance::sum_squared_distances;
+  const char* const name = name_of(function);
+  DistanceArgs args = args_of(function, centers);
+  TR_CHECK(points.scalar_type() == centers.scalar_type(), name, "(): points and centers differ in dtype");
+  TR_CHECK(on_same_device(points, centers), name, "(): points and centers must be on the same device");
+  check_ndim("points", points.dim());
   const int64_t last = points.dim() - 1;
-  STD_TORCH_CHECK(last >= 0 && points.size(last) == args.dims, name, "(): the last dim of points must have ", args.dims,
-                  " coordinates, as centers have");
-  Dims shape, kept;
-  for (int64_t i = 0; i < last; i++) {
-    shape.push(points.size(i), 0);
-    kept.merge(points.size(i), points.stride(i));
-  }
-  if (kept.count > 1) points = torch::stable::contiguous(points);  // its points are not one stride apart
-  args.point_stride = kept.count > 1 ? args.dims : kept.count == 1 ? kept.strides[0] : 0;
+  TR_CHECK(last >= 0 && points.size(last) == args.dims, name, "(): the last dim of points must have ", args.dims,
+           " coordinates, as centers have");
+  Dims shape = dims_of(points), batch;
+  shape.count = last;
+  for (int64_t i = 0; i < last; i++) batch.merge(shape.sizes[i], shape.strides[i]);
+  if (batch.count > 1) points = torch::stable::contiguous(points);  // no single stride leads from point to point
+  args.point_stride = batch.count > 1 ? args.dims : batch.count == 1 ? batch.strides[0] : 0;
   args.dim_stride = points.stride(last);
   args.points = points.const_data_ptr();
-  return run(args, centers, empty(shape, args.dtype, points), variant);
+  return run_distance(function, args, centers, shape, variant);
 }
 
 Tensor grid_squared_distances(Tensor centers, int64_t height, int64_t width, int64_t variant) {
-  const char* name = name_of(Distance::grid_squared_distances);
-  DistanceArgs args = args_of(Distance::grid_squared_distances, centers, variant);
-  STD_TORCH_CHECK(args.dims == 2, name, "(): centers must be [C, 2]: x, the column, and y, the row");
-  STD_TORCH_CHECK(height >= 0 && width >= 0, name, "(): height and width must not be negative, but are ", height,
-                  " and ", width);
+  constexpr Distance function = Distance::grid_squared_distances;
+  const char* const name = name_of(function);
+  DistanceArgs args = args_of(function, centers);
+  TR_CHECK(args.dims == 2, name, "(): centers must be [C, 2]: x, the column, and y, the row");
+  TR_CHECK(height >= 0 && width >= 0, name, "(): height and width must not be negative, but are ", height, " and ",
+           width);
   Dims shape;
-  shape.push(height, 0);
-  shape.push(width, 0);
+  shape.push(height);
+  shape.push(width);
   args.width = width;
-  return run(args, centers, empty(shape, args.dtype, centers), variant);
-}
-
-void register_kernels(torch::stable::detail::StableLibrary& m) {
-  m.impl("sum_squared_distances", TORCH_BOX(&sum_squared_distances));
-  m.impl("grid_squared_distances", TORCH_BOX(&grid_squared_distances));
+  return run_distance(function, args, centers, shape, variant);
 }
 
 }  // namespace
 }  // namespace torch_reductions
 
-#ifdef USE_CUDA
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
-#else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
-  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, TR_DISPATCH_KEY, m) {
+  using namespace torch_reductions;
+  if (!is_only_copy()) return;
+  m.impl("sum_squared_distances", TORCH_BOX(&sum_squared_distances));
+  m.impl("grid_squared_distances", TORCH_BOX(&grid_squared_distances));
 }
-#endif

@@ -1,4 +1,4 @@
-// The types that sum, prod and mean cast their input to and give out, over a whole dim or over its segments.
+// The types of sum, prod and mean, over a whole dim or over its segments.
 #pragma once
 #include <optional>
 
@@ -8,30 +8,30 @@
 namespace torch_reductions {
 namespace {
 
-// What the input is cast to first, where the kernel does not do it on the way, and what the result is.
+// The type that the input is cast to before the kernel runs, and that of the result.
 struct FoldTypes {
   Dtype input, output;
 };
 
-// on_the_way: whether the kernel itself widens half precision and truncates integers.
+// kernel_casts: whether the kernel itself widens half precision and truncates integers.
 inline FoldTypes fold_types(Function function, const char* name, Dtype input,
-                            const std::optional<torch::headeronly::ScalarType>& requested, bool on_the_way) {
+                            const std::optional<torch::headeronly::ScalarType>& requested, bool kernel_casts) {
   const bool mean = function == Function::mean;
   if (!requested) {
-    STD_TORCH_CHECK(!mean || is_float(input), name,
-                    "(): could not infer output dtype. Input dtype must be either a "
-                    "floating point or complex dtype. Got: ",
-                    torch::headeronly::toString(scalar_type_of(input)));
+    TR_CHECK(!mean || is_float(input), name,
+             "(): could not infer output dtype. Input dtype must be either a "
+             "floating point or complex dtype. Got: ",
+             torch::headeronly::toString(scalar_type_of(input)));
     return {input, is_float(input) ? input : Dtype::int64};
   }
-  const Dtype output = dtype_of(*requested, "dtype");
-  STD_TORCH_CHECK(!mean || is_float(output), name,
-                  "(): could not infer output dtype. Optional dtype must be either a "
-                  "floating point or complex dtype. Got: ",
-                  torch::headeronly::toString(*requested));
+  const Dtype output = dtype_of(name, "dtype", *requested);
+  TR_CHECK(!mean || is_float(output), name,
+           "(): could not infer output dtype. Optional dtype must be either a "
+           "floating point or complex dtype. Got: ",
+           torch::headeronly::toString(*requested));
   const bool widens = output == Dtype::float32 && (input == Dtype::float16 || input == Dtype::bfloat16);
   const bool truncates = !is_float(input) && !is_float(output) && output != Dtype::boolean;
-  return {on_the_way && (widens || truncates) ? input : output, output};
+  return {kernel_casts && (widens || truncates) ? input : output, output};
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-// The mask of a call, as PyTorch hands it in.
+// The mask argument of an operator.
 #pragma once
 #include <torch/headeronly/core/ScalarType.h>
-#include <torch/headeronly/util/Exception.h>
 
 #include "../common/mask.h"
 #include "tensor.h"
@@ -9,29 +8,28 @@
 namespace torch_reductions {
 namespace {
 
-// Of the input's shape: broadcast, by strides of 0.
+// The mask, broadcast to the input's shape by strides of 0.
 inline Tensor check_mask(const char* function, const Tensor& mask, const Tensor& input) {
-  STD_TORCH_CHECK(mask.scalar_type() == torch::headeronly::ScalarType::Bool, function,
-                  "(): mask must be bool, but it is ", torch::headeronly::toString(mask.scalar_type()));
-  STD_TORCH_CHECK(mask.is_cuda() == input.is_cuda() && mask.get_device_index() == input.get_device_index(), function,
-                  "(): mask and input must be on the same device");
+  TR_CHECK(mask.scalar_type() == torch::headeronly::ScalarType::Bool, function, "(): mask must be bool, but it is ",
+           torch::headeronly::toString(mask.scalar_type()));
+  TR_CHECK(on_same_device(mask, input), function, "(): mask and input must be on the same device");
   const auto sizes = sizes_of(input), given = sizes_of(mask), strides = strides_of(mask);
+  const size_t missing = sizes.size() - given.size();
   bool fits = given.size() <= sizes.size();
   Dims shape;
   for (size_t i = 0; fits && i < sizes.size(); i++) {
-    const size_t missing = sizes.size() - given.size();
     const bool expands = i < missing || given[i - missing] == 1;
     fits = expands || given[i - missing] == sizes[i];
     shape.push(sizes[i], expands ? 0 : strides[i - missing]);
   }
-  STD_TORCH_CHECK(fits, function, "(): mask cannot be broadcast to the shape of input");
+  TR_CHECK(fits, function, "(): mask cannot be broadcast to the shape of input");
   AtenTensorHandle handle;
   TORCH_ERROR_CODE_CHECK(
       aoti_torch__reinterpret_tensor(mask.get(), shape.count, shape.sizes, shape.strides, 0, &handle));
   return Tensor(handle);
 }
 
-// As [outer, length, inner] around the dim, like the input; a copy where no strides say so.
+// As [outer, length, inner] around the dim, like the input; made contiguous where it has no such view.
 inline Mask mask_around(Tensor& mask, int64_t dim) {
   const View view = view_around(mask, dim);
   return {static_cast<const uint8_t*>(mask.const_data_ptr()),

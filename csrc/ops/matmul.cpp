@@ -21,47 +21,44 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-// What a product of this type may be rounded to.
+// The type of a product: that of the factors, or `wanted`, which may be float32 or int32 for narrower ones.
 Dtype output_dtype(const char* function, Dtype dtype, std::optional<ScalarType> wanted) {
   if (!wanted) return dtype;
-  const Dtype out = dtype_of(*wanted, "out_dtype");
+  const Dtype out = dtype_of(function, "out_dtype", *wanted);
   const Dtype wide = is_float(dtype) ? Dtype::float32 : Dtype::int32;
-  STD_TORCH_CHECK(out == dtype || (out == wide && size_of(dtype) < 4), function, "(): out_dtype of ",
-                  kDtypeNames[int(dtype)], " must be its own type", size_of(dtype) < 4 ? " or " : "",
-                  size_of(dtype) < 4 ? kDtypeNames[int(wide)] : "", ", but it is ", kDtypeNames[int(out)]);
+  const bool narrow = size_of(dtype) < 4;
+  TR_CHECK(out == dtype || (out == wide && narrow), function, "(): out_dtype of ", kDtypeNames[int(dtype)],
+           " must be its own type", narrow ? " or " : "", narrow ? kDtypeNames[int(wide)] : "", ", but it is ",
+           kDtypeNames[int(out)]);
   return out;
 }
 
-// A matrix of each batch, or one matrix: a copy where neither of its strides is 1.
+// A matrix, or one per batch, in which one of the two strides is 1: a copy where neither is.
 Matrix matrix_of(Tensor& tensor) {
-  for (const bool again : {false, true}) {
-    const auto sizes = sizes_of(tensor), strides = strides_of(tensor);
-    const size_t row = sizes.size() - 2, column = sizes.size() - 1;
-    Matrix matrix{nullptr, row == 1 ? strides[0] : 0, strides[row], strides[column]};
-    if (matrix.row_stride != 1 && matrix.column_stride != 1) {
-      if (sizes[column] == 1) matrix.column_stride = 1;
-      else if (sizes[row] == 1) matrix.row_stride = 1;
-      else if (!again) {
-        tensor = torch::stable::contiguous(tensor);
-        continue;
-      }
-    }
-    matrix.data = tensor.const_data_ptr();
-    return matrix;
+  const size_t row = tensor.dim() - 2, column = row + 1;
+  auto sizes = sizes_of(tensor), strides = strides_of(tensor);
+  if (sizes[row] != 1 && sizes[column] != 1 && strides[row] != 1 && strides[column] != 1) {
+    tensor = torch::stable::contiguous(tensor);
+    sizes = sizes_of(tensor), strides = strides_of(tensor);
   }
-  return {};  // not reached: the strides of a contiguous matrix are right
+  Matrix matrix{tensor.const_data_ptr(), row == 1 ? strides[0] : 0, strides[row], strides[column]};
+  if (matrix.row_stride != 1 && matrix.column_stride != 1) {  // the stride of a dim of size 1 is not used
+    if (sizes[column] == 1) matrix.column_stride = 1;
+    else if (sizes[row] == 1) matrix.row_stride = 1;
+  }
+  return matrix;
 }
 
-// The strides of what is added, broadcast to [batch, m, n].
+// The tensor that is added, broadcast to [batch, m, n] by strides of 0.
 Matrix broadcast(const Tensor& added, const char* function, std::span<const int64_t> shape) {
   const auto sizes = sizes_of(added), strides = strides_of(added);
-  STD_TORCH_CHECK(sizes.size() <= shape.size(), function, "(): input has ", sizes.size(), " dims, which cannot be ",
-                  "broadcast to the ", shape.size(), " of the product");
+  TR_CHECK(sizes.size() <= shape.size(), function, "(): input has ", sizes.size(), " dims, which cannot be ",
+           "broadcast to the ", shape.size(), " of the product");
   int64_t seen[3] = {0, 0, 0};
   for (size_t i = 0; i < sizes.size(); i++) {
     const size_t at = shape.size() - sizes.size() + i;
-    STD_TORCH_CHECK(sizes[i] == 1 || sizes[i] == shape[at], function, "(): input has ", sizes[i], " elements in dim ",
-                    i, ", which cannot be broadcast to the ", shape[at], " of the product");
+    TR_CHECK(sizes[i] == 1 || sizes[i] == shape[at], function, "(): input has ", sizes[i], " elements in dim ", i,
+             ", which cannot be broadcast to the ", shape[at], " of the product");
     seen[3 - shape.size() + at] = sizes[i] == 1 ? 0 : strides[i];
   }
   return {added.const_data_ptr(), seen[0], seen[1], seen[2]};
@@ -71,49 +68,47 @@ struct Factors {
   double beta = 0, alpha = 1;
 };
 
-// Of matrices, or of a batch of them; the names are those of torch's arguments.
-Tensor multiply(Product function, const std::optional<Tensor>& given, Tensor a, Tensor b, Factors factors,
+// alpha a b + beta input, of matrices or of batches of them. The messages use the names of torch's arguments.
+Tensor multiply(Product function, const std::optional<Tensor>& input, Tensor a, Tensor b, Factors factors,
                 std::optional<ScalarType> out_dtype, int64_t variant) {
   const char* name = name_of(function);
   const bool batched = function == Product::bmm || function == Product::baddbmm;
   const int64_t dims = batched ? 3 : 2;
-  STD_TORCH_CHECK(a.dim() == dims && b.dim() == dims, name, "(): the factors must have ", dims, " dims, but have ",
-                  a.dim(), " and ", b.dim());
-  const Dtype dtype = dtype_of(a.scalar_type(), "input");
-  STD_TORCH_CHECK(a.scalar_type() == b.scalar_type(), name, "(): the factors must have the same dtype");
-  STD_TORCH_CHECK(dtype != Dtype::boolean, name, "(): there is no product of bool");
-  const auto same_device = [&](const Tensor& other) {
-    STD_TORCH_CHECK(a.is_cuda() == other.is_cuda() && a.get_device_index() == other.get_device_index(), name,
-                    "(): all tensors must be on the same device");
+  TR_CHECK(a.dim() == dims && b.dim() == dims, name, "(): the factors must have ", dims, " dims, but have ", a.dim(),
+           " and ", b.dim());
+  const Dtype dtype = dtype_of(name, "input", a.scalar_type());
+  TR_CHECK(a.scalar_type() == b.scalar_type(), name, "(): the factors must have the same dtype");
+  TR_CHECK(dtype != Dtype::boolean, name, "(): there is no product of bool");
+  const auto check_device = [&](const Tensor& other) {
+    TR_CHECK(on_same_device(a, other), name, "(): all tensors must be on the same device");
   };
-  same_device(b);
+  check_device(b);
   const Dtype out = output_dtype(name, dtype, out_dtype);
   const int rung = check_variant(kMatmulLadder, variant, kMatmulAuto, kDevice, function, dtype);
   const int64_t batch = batched ? a.size(0) : 1, m = a.size(dims - 2), k = a.size(dims - 1), n = b.size(dims - 1);
-  STD_TORCH_CHECK(b.size(dims - 2) == k && (!batched || b.size(0) == batch), name,
-                  "(): shapes cannot be multiplied: ", batch, " of ", m, "x", k, " and ", batched ? b.size(0) : 1,
-                  " of ", b.size(dims - 2), "x", n);
-  STD_TORCH_CHECK(is_float(dtype) || (factors.alpha == 1 && (factors.beta == 0 || factors.beta == 1)), name,
-                  "(): alpha and beta of integers must be 1 here");
+  TR_CHECK(b.size(dims - 2) == k && (!batched || b.size(0) == batch), name, "(): shapes cannot be multiplied: ", batch,
+           " of ", m, "x", k, " and ", batched ? b.size(0) : 1, " of ", b.size(dims - 2), "x", n);
+  TR_CHECK(is_float(dtype) || (factors.alpha == 1 && (factors.beta == 0 || factors.beta == 1)), name,
+           "(): alpha and beta of integers must be 1 here");
 
   Dims shape;
-  if (batched) shape.push(batch, 0);
-  shape.push(m, 0);
-  shape.push(n, 0);
+  if (batched) shape.push(batch);
+  shape.push(m);
+  shape.push(n);
   Tensor output = empty(shape, out, a);
   Matrix added{};
-  std::optional<Tensor> other;
-  if (given) {
-    same_device(*given);
-    STD_TORCH_CHECK(given->scalar_type() == a.scalar_type() || given->scalar_type() == scalar_type_of(out), name,
-                    "(): input must have the dtype of the factors, or that of the result");
-    other = given->scalar_type() == scalar_type_of(out) ? *given : torch::stable::to(*given, scalar_type_of(out));
-    added = broadcast(*other, name, {shape.sizes, size_t(shape.count)});
-    if (factors.beta == 0) added.data = nullptr;  // NaN in it does not count
+  std::optional<Tensor> addend;
+  if (input) {
+    check_device(*input);
+    TR_CHECK(input->scalar_type() == a.scalar_type() || input->scalar_type() == scalar_type_of(out), name,
+             "(): input must have the dtype of the factors, or that of the result");
+    addend = cast(*input, out);
+    added = broadcast(*addend, name, {shape.sizes, size_t(shape.count)});
+    if (factors.beta == 0) added.data = nullptr;  // not read: 0 times NaN would be NaN
   }
   if (output.numel() == 0) return output;
 #ifdef USE_CUDA
-  if (rung == kMatmulCublas) return multiply_by_torch(a, b, other, factors.alpha, factors.beta, scalar_type_of(out));
+  if (rung == kMatmulCublas) return multiply_by_torch(a, b, addend, factors.alpha, factors.beta, scalar_type_of(out));
 #endif
   const MatmulArgs args{.dtype = dtype,
                         .output_dtype = out,
@@ -127,8 +122,7 @@ Tensor multiply(Product function, const std::optional<Tensor>& given, Tensor a, 
                         .m = m,
                         .n = n,
                         .k = k};
-  const bool found = on_device(a, [&](auto&& device) { return backend::matmul(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  run_rung(backend::matmul, rung, args, a);
   return output;
 }
 
@@ -143,20 +137,14 @@ Tensor sum_with_product(Tensor input, Tensor mat1, Tensor mat2, double beta, dou
   return multiply(function, input, mat1, mat2, {beta, alpha}, out_dtype, variant);
 }
 
-void register_kernels(torch::stable::detail::StableLibrary& m) {
+}  // namespace
+}  // namespace torch_reductions
+
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, TR_DISPATCH_KEY, m) {
+  using namespace torch_reductions;
+  if (!is_only_copy()) return;
   m.impl("mm", TORCH_BOX(&product<Product::mm>));
   m.impl("bmm", TORCH_BOX(&product<Product::bmm>));
   m.impl("addmm", TORCH_BOX(&sum_with_product<Product::addmm>));
   m.impl("baddbmm", TORCH_BOX(&sum_with_product<Product::baddbmm>));
 }
-
-}  // namespace
-}  // namespace torch_reductions
-
-#ifdef USE_CUDA
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
-#else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
-  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
-}
-#endif

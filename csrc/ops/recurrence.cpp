@@ -20,53 +20,54 @@
 namespace torch_reductions {
 namespace {
 
-// Another tensor of the call must be of the tokens' type and device.
+constexpr Recurrence kFunction = Recurrence::linear_recurrence;
+constexpr const char* kName = "linear_recurrence";
+
+// Fails unless another tensor of the call has the type and device of the tokens.
 void check_beside_tokens(const Tensor& tensor, const char* name, const Tensor& tokens, Dtype dtype) {
-  STD_TORCH_CHECK(dtype_of(tensor.scalar_type(), name) == dtype, "linear_recurrence(): ", name,
-                  " and tokens must have the same dtype");
-  STD_TORCH_CHECK(tensor.is_cuda() == tokens.is_cuda() && tensor.get_device_index() == tokens.get_device_index(),
-                  "linear_recurrence(): ", name, " and tokens must be on the same device");
+  TR_CHECK(dtype_of(kName, name, tensor.scalar_type()) == dtype, "linear_recurrence(): ", name,
+           " and tokens must have the same dtype");
+  TR_CHECK(on_same_device(tensor, tokens), "linear_recurrence(): ", name, " and tokens must be on the same device");
 }
 
-// segments: how many there are, which the initial states have in the place of dim; -1 where there is one for each line.
+// The initial state has the shape of the tokens without dim, or, where there are segments, with one element per segment
+// along dim. segments: how many there are, -1 for a call without cu_seqlens.
 void check_shapes(const Tensor& gates, const Tensor& tokens, const std::optional<Tensor>& initial, int64_t dim,
                   int64_t segments) {
   const auto sizes = sizes_of(tokens), others = sizes_of(gates);
-  STD_TORCH_CHECK(std::equal(sizes.begin(), sizes.end(), others.begin(), others.end()),
-                  "linear_recurrence(): gates and tokens must have the same shape");
+  TR_CHECK(std::equal(sizes.begin(), sizes.end(), others.begin(), others.end()),
+           "linear_recurrence(): gates and tokens must have the same shape");
   if (!initial) return;
   Dims wanted;
   for (int64_t i = 0; i < int64_t(sizes.size()); i++) {
-    if (i != dim) wanted.push(sizes[i], 0);
-    else if (segments >= 0) wanted.push(segments, 0);
+    if (i != dim) wanted.push(sizes[i]);
+    else if (segments >= 0) wanted.push(segments);
   }
-  if (sizes.empty() && segments >= 0) wanted.push(segments, 0);
+  if (sizes.empty() && segments >= 0) wanted.push(segments);
   const auto given = sizes_of(*initial);
-  STD_TORCH_CHECK(std::equal(wanted.sizes, wanted.sizes + wanted.count, given.begin(), given.end()),
-                  "linear_recurrence(): initial must have the shape of tokens without dim ", dim,
-                  segments < 0 ? "" : ", or with the segments in its place");
+  TR_CHECK(std::equal(wanted.sizes, wanted.sizes + wanted.count, given.begin(), given.end()),
+           "linear_recurrence(): initial must have the shape of tokens without dim ", dim,
+           segments < 0 ? "" : ", or with the segments in its place");
 }
 
 Strides strides_in(const View& view) { return {view.outer_stride, view.length_stride, view.inner_stride}; }
 
 Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t dim,
                          std::optional<Tensor> cu_seqlens, bool reverse, int64_t variant) {
-  const Dtype dtype = dtype_of(tokens.scalar_type(), "tokens");
-  STD_TORCH_CHECK(is_float(dtype), "linear_recurrence(): tokens must be of a floating-point type");
+  const Dtype dtype = dtype_of(kName, "tokens", tokens.scalar_type());
+  TR_CHECK(is_float(dtype), "linear_recurrence(): tokens must be of a floating-point type");
   check_beside_tokens(gates, "gates", tokens, dtype);
   if (initial) check_beside_tokens(*initial, "initial", tokens, dtype);
-  STD_TORCH_CHECK(tokens.dim() <= kMaxDims, "tokens has ", tokens.dim(), " dimensions; only tensors with up to ",
-                  kMaxDims, " are supported");
-  dim = wrap_dim(dim, tokens.dim());
+  check_ndim("tokens", tokens.dim());
+  dim = wrap_dim(kName, dim, tokens.dim());
   Segments segments{};
   if (cu_seqlens) {
-    segments = check_cu_seqlens("linear_recurrence", *cu_seqlens, tokens, tokens.dim() == 0 ? 1 : tokens.size(dim));
+    segments = check_cu_seqlens(kName, *cu_seqlens, tokens, tokens.dim() == 0 ? 1 : tokens.size(dim));
   }
   check_shapes(gates, tokens, initial, dim, cu_seqlens ? segments.count : -1);
-  constexpr Recurrence function = Recurrence::linear_recurrence;
-  const int rung = check_variant(kRecurrenceLadder, variant, kRecurrenceAuto, kDevice, function, dtype);
+  const int rung = check_variant(kRecurrenceLadder, variant, kRecurrenceAuto, kDevice, kFunction, dtype);
 
-  Dims shape = reduced_shape(tokens, DimSet(), false);
+  Dims shape = dims_of(tokens);
   Tensor output = empty(shape, dtype, tokens);
   if (output.numel() == 0) return output;
   const View view = view_around(tokens, dim);
@@ -84,22 +85,15 @@ Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> init
                             .token_strides = token_strides,
                             .reverse = reverse,
                             .segments = segments};
-  const bool found = on_device(tokens, [&](auto&& device) { return backend::recurrence(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  run_rung(backend::recurrence, rung, args, tokens);
   return output;
-}
-
-void register_kernels(torch::stable::detail::StableLibrary& m) {
-  m.impl("linear_recurrence", TORCH_BOX(&linear_recurrence));
 }
 
 }  // namespace
 }  // namespace torch_reductions
 
-#ifdef USE_CUDA
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
-#else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
-  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, TR_DISPATCH_KEY, m) {
+  using namespace torch_reductions;
+  if (!is_only_copy()) return;
+  m.impl("linear_recurrence", TORCH_BOX(&linear_recurrence));
 }
-#endif

@@ -23,31 +23,28 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-bool is_ordered(int64_t variant) { return variant == 0 || variant == kReduceAuto; }
-
-double of_no_elements(Function function) {
+// The result where there are no elements. Only sum, prod and mean have one.
+double empty_value(Function function) {
   if (function == Function::mean) return std::numeric_limits<double>::quiet_NaN();
   return function == Function::prod ? 1 : 0;
 }
 
-// The rungs of the textbook take contiguous rows, and sum integers into int64: the rest is done here, around them.
+// The rungs of the textbook take contiguous rows, and sum integers into int64; ordered takes any view and type.
 Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepdim, FoldTypes types, int64_t variant) {
   const int rung = check_variant(kReduceLadder, variant, kReduceAuto, kDevice, function, types.input);
-  const bool any_layout = is_ordered(rung);
-  const bool narrow = !any_layout && !is_float(types.output) && function <= Function::mean;
-  const Dtype output_dtype = narrow ? Dtype::int64 : types.output;
+  const bool textbook = rung != kReduceAuto;
+  const bool into_int64 = textbook && !is_float(types.output) && function <= Function::mean;
+  const Dtype output_dtype = into_int64 ? Dtype::int64 : types.output;
 
   Dims shape = reduced_shape(input, reduced, keepdim);
   Tensor output = empty(shape, output_dtype, input);
-  const int64_t results = output.numel();
-  const int64_t elements = input.numel();
+  const int64_t results = output.numel(), elements = input.numel();
   if (results > 0 && elements == 0) {
-    torch::stable::fill_(output, of_no_elements(function));
+    torch::stable::fill_(output, empty_value(function));
   } else if (results > 0) {
-    const ScalarType type = scalar_type_of(types.input);
-    if (type != input.scalar_type()) input = torch::stable::to(input, type);
+    input = cast(input, types.input);
     std::optional<View> view = view_of(input, reduced);
-    if (!view || (!any_layout && !view->is_contiguous_rows())) {
+    if (!view || (textbook && !view->is_contiguous_rows())) {
       input = contiguous_rows(input, reduced);
       view = View{.outer = results, .length = elements / results, .outer_stride = elements / results};
     }
@@ -62,53 +59,58 @@ Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepd
                           .outer_stride = view->outer_stride,
                           .length_stride = view->length_stride,
                           .inner_stride = view->inner_stride};
-    const bool found = on_device(input, [&](auto&& device) { return backend::reduce(rung, args, device); });
-    STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+    run_rung(backend::reduce, rung, args, input);
   }
-  return narrow && types.output != Dtype::int64 ? torch::stable::to(output, scalar_type_of(types.output)) : output;
+  return cast(output, types.output);
 }
 
-using OptionalDims = std::optional<std::vector<int64_t>>;
-
 template <Function function>
-Tensor fold(const Tensor& input, OptionalDims dim, bool keepdim, std::optional<ScalarType> dtype, int64_t variant) {
-  const DimSet reduced = dim_set(dim ? std::span<const int64_t>(*dim) : std::span<const int64_t>(), input.dim());
-  const FoldTypes types =
-      fold_types(function, name_of(function), dtype_of(input.scalar_type(), "input"), dtype, is_ordered(variant));
+Tensor fold(const Tensor& input, std::optional<std::vector<int64_t>> dim, bool keepdim, std::optional<ScalarType> dtype,
+            int64_t variant) {
+  const char* const name = name_of(function);
+  const DimSet reduced = dim_set(name, {dim ? dim->data() : nullptr, dim ? dim->size() : 0}, input.dim());
+  const bool ordered = variant == 0 || variant == kReduceAuto;
+  const FoldTypes types = fold_types(function, name, dtype_of(name, "input", input.scalar_type()), dtype, ordered);
   return reduce(function, input, reduced, keepdim, types, variant);
 }
 
-// An extreme of no elements does not exist.
-void check_nonempty(Function function, const Tensor& input, const DimSet& reduced, bool dim_given) {
+// Fails where an extreme would be one of no elements.
+void check_nonempty(const char* name, const Tensor& input, const DimSet& reduced, bool dim_given) {
   if (input.numel() > 0) return;
-  const char* name = kFunctionNames[int(function)];
-  STD_TORCH_CHECK(dim_given, name,
-                  "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
-                  "reduction dim with the 'dim' argument.");
+  TR_CHECK(dim_given, name,
+           "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+           "'dim' argument.");
   const auto sizes = sizes_of(input);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    STD_TORCH_CHECK(!reduced[i] || sizes[i] > 0, name, "(): Expected reduction dim ", i, " to have non-zero size.");
+    TR_CHECK(!reduced[i] || sizes[i] > 0, name, "(): Expected reduction dim ", i, " to have non-zero size.");
   }
 }
 
 template <Function function>
 Tensor extreme(const Tensor& input, std::vector<int64_t> dim, bool keepdim, int64_t variant) {
-  const DimSet reduced = dim_set(dim, input.dim());
-  check_nonempty(function, input, reduced, !dim.empty());
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  const char* const name = name_of(function);
+  const DimSet reduced = dim_set(name, dim, input.dim());
+  check_nonempty(name, input, reduced, !dim.empty());
+  const Dtype dtype = dtype_of(name, "input", input.scalar_type());
   return reduce(function, input, reduced, keepdim, {dtype, dtype}, variant);
 }
 
 template <Function function>
 Tensor arg_extreme(const Tensor& input, std::optional<int64_t> dim, bool keepdim, int64_t variant) {
-  const DimSet reduced = dim_set(dim ? std::span<const int64_t>(&*dim, 1) : std::span<const int64_t>(), input.dim());
-  check_nonempty(function, input, reduced, dim.has_value());
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
-  STD_TORCH_CHECK(dtype != Dtype::boolean, kFunctionNames[int(function)], "(): does not support bool input");
+  const char* const name = name_of(function);
+  const DimSet reduced = dim_set(name, {dim ? &*dim : nullptr, size_t(dim.has_value())}, input.dim());
+  check_nonempty(name, input, reduced, dim.has_value());
+  const Dtype dtype = dtype_of(name, "input", input.scalar_type());
+  TR_CHECK(dtype != Dtype::boolean, name, "(): does not support bool input");
   return reduce(function, input, reduced, keepdim, {dtype, Dtype::int64}, variant);
 }
 
-void register_kernels(torch::stable::detail::StableLibrary& m) {
+}  // namespace
+}  // namespace torch_reductions
+
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, TR_DISPATCH_KEY, m) {
+  using namespace torch_reductions;
+  if (!is_only_copy()) return;
   m.impl("sum", TORCH_BOX(&fold<Function::sum>));
   m.impl("prod", TORCH_BOX(&fold<Function::prod>));
   m.impl("mean", TORCH_BOX(&fold<Function::mean>));
@@ -118,20 +120,9 @@ void register_kernels(torch::stable::detail::StableLibrary& m) {
   m.impl("argmin", TORCH_BOX(&arg_extreme<Function::argmin>));
 }
 
-}  // namespace
-}  // namespace torch_reductions
-
-#ifdef USE_CUDA
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
-
 #ifdef TORCH_REDUCTIONS_ARCHS
 // The architectures that this library was compiled for, as setup.py names them.
 extern "C" __attribute__((visibility("default"))) const char* torch_reductions_cuda_archs() {
   return TORCH_REDUCTIONS_ARCHS;
-}
-#endif
-#else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
-  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
 }
 #endif

@@ -25,19 +25,18 @@ using torch::headeronly::ScalarType;
 
 Tensor reduce_segments(Segment function, Tensor input, Tensor cu_seqlens, int64_t dim, FoldTypes types,
                        int64_t variant) {
+  const char* const name = name_of(function);
   const int64_t ndim = input.dim();
-  STD_TORCH_CHECK(ndim > 0 && ndim <= kMaxDims, name_of(function), "(): input must have 1 to ", kMaxDims,
-                  " dimensions, but it has ", ndim);
-  dim = wrap_dim(dim, ndim);
+  TR_CHECK(ndim > 0 && ndim <= kMaxDims, name, "(): input must have 1 to ", kMaxDims, " dimensions, but it has ", ndim);
+  dim = wrap_dim(name, dim, ndim);
   const int rung = check_variant(kSegmentLadder, variant, kSegmentAuto, kDevice, function, types.input);
-  const Segments segments = check_cu_seqlens(name_of(function), cu_seqlens, input, sizes_of(input)[dim]);
+  const Segments segments = check_cu_seqlens(name, cu_seqlens, input, sizes_of(input)[dim]);
 
-  Dims shape;
-  for (int64_t i = 0; i < ndim; i++) shape.push(i == dim ? segments.count : sizes_of(input)[i], 0);
+  Dims shape = dims_of(input);
+  shape.sizes[dim] = segments.count;
   Tensor output = empty(shape, types.output, input);
   if (output.numel() == 0) return output;
-  const ScalarType type = scalar_type_of(types.input);
-  if (type != input.scalar_type()) input = torch::stable::to(input, type);
+  input = cast(input, types.input);
   const View view = view_around(input, dim);
   const SegmentArgs args{.function = function,
                          .input_dtype = types.input,
@@ -51,40 +50,33 @@ Tensor reduce_segments(Segment function, Tensor input, Tensor cu_seqlens, int64_
                          .length_stride = view.length_stride,
                          .inner_stride = view.inner_stride,
                          .segments = segments};
-  const bool found = on_device(input, [&](auto&& device) { return backend::segment(rung, args, device); });
-  STD_TORCH_CHECK(found, "variant ", variant, " is in the table and not in this library");
+  run_rung(backend::segment, rung, args, input);
   return output;
 }
 
 template <Segment function>
 Tensor fold(const Tensor& input, const Tensor& cu_seqlens, int64_t dim, std::optional<ScalarType> dtype,
             int64_t variant) {
-  const Dtype given = dtype_of(input.scalar_type(), "input");
+  const Dtype given = dtype_of(name_of(function), "input", input.scalar_type());
   const FoldTypes types = fold_types(fold_of(function), name_of(function), given, dtype, true);
   return reduce_segments(function, input, cu_seqlens, dim, types, variant);
 }
 
 template <Segment function>
 Tensor extreme(const Tensor& input, const Tensor& cu_seqlens, int64_t dim, int64_t variant) {
-  const Dtype dtype = dtype_of(input.scalar_type(), "input");
+  const Dtype dtype = dtype_of(name_of(function), "input", input.scalar_type());
   return reduce_segments(function, input, cu_seqlens, dim, {dtype, dtype}, variant);
 }
 
-void register_kernels(torch::stable::detail::StableLibrary& m) {
+}  // namespace
+}  // namespace torch_reductions
+
+STABLE_TORCH_LIBRARY_IMPL(torch_reductions, TR_DISPATCH_KEY, m) {
+  using namespace torch_reductions;
+  if (!is_only_copy()) return;
   m.impl("segment_sum", TORCH_BOX(&fold<Segment::segment_sum>));
   m.impl("segment_prod", TORCH_BOX(&fold<Segment::segment_prod>));
   m.impl("segment_mean", TORCH_BOX(&fold<Segment::segment_mean>));
   m.impl("segment_amax", TORCH_BOX(&extreme<Segment::segment_amax>));
   m.impl("segment_amin", TORCH_BOX(&extreme<Segment::segment_amin>));
 }
-
-}  // namespace
-}  // namespace torch_reductions
-
-#ifdef USE_CUDA
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CUDA, m) { torch_reductions::register_kernels(m); }
-#else
-STABLE_TORCH_LIBRARY_IMPL(torch_reductions, CPU, m) {
-  if (torch_reductions::is_only_copy()) torch_reductions::register_kernels(m);
-}
-#endif

@@ -1,7 +1,6 @@
-// The offsets of packed segments, as PyTorch hands them in.
+// The cu_seqlens argument of an operator: the offsets of packed segments.
 #pragma once
 #include <torch/headeronly/core/ScalarType.h>
-#include <torch/headeronly/util/Exception.h>
 
 #include "../common/segments.h"
 #include "device.h"
@@ -9,18 +8,17 @@
 namespace torch_reductions {
 namespace {
 
-// cu_seqlens as the segments of a dim of `length` elements of the input; it becomes contiguous. Its values are checked on
-// the CPU alone: to read them back from a GPU would stop the host.
+// The segments of a dim of `length` elements of the input. cu_seqlens is made contiguous; its values are checked on the
+// CPU only, because reading them from a GPU would make the host wait.
 inline Segments check_cu_seqlens(const char* function, Tensor& cu_seqlens, const Tensor& input, int64_t length) {
   using torch::headeronly::ScalarType;
   const ScalarType type = cu_seqlens.scalar_type();
-  STD_TORCH_CHECK(type == ScalarType::Int || type == ScalarType::Long, function,
-                  "(): cu_seqlens must be int32 or int64, but it is ", torch::headeronly::toString(type));
-  STD_TORCH_CHECK(cu_seqlens.dim() == 1 && cu_seqlens.numel() > 0, function,
-                  "(): cu_seqlens must be 1-D with one offset more than there are segments, but it has ",
-                  cu_seqlens.dim(), " dims and ", cu_seqlens.numel(), " elements");
-  STD_TORCH_CHECK(cu_seqlens.is_cuda() == input.is_cuda() && cu_seqlens.get_device_index() == input.get_device_index(),
-                  function, "(): cu_seqlens and input must be on the same device");
+  TR_CHECK(type == ScalarType::Int || type == ScalarType::Long, function,
+           "(): cu_seqlens must be int32 or int64, but it is ", torch::headeronly::toString(type));
+  TR_CHECK(cu_seqlens.dim() == 1 && cu_seqlens.numel() > 0, function,
+           "(): cu_seqlens must be 1-D with one offset more than there are segments, but it has ", cu_seqlens.dim(),
+           " dims and ", cu_seqlens.numel(), " elements");
+  TR_CHECK(on_same_device(cu_seqlens, input), function, "(): cu_seqlens and input must be on the same device");
   cu_seqlens = torch::stable::contiguous(cu_seqlens);
   const Segments segments{cu_seqlens.const_data_ptr(), type == ScalarType::Long, cu_seqlens.numel() - 1, length};
   if constexpr (kDevice == kCpu) {
@@ -28,15 +26,15 @@ inline Segments check_cu_seqlens(const char* function, Tensor& cu_seqlens, const
       return segments.wide ? static_cast<const int64_t*>(segments.offsets)[s]
                            : static_cast<const int32_t*>(segments.offsets)[s];
     };
-    STD_TORCH_CHECK(at(0) == 0, function, "(): cu_seqlens must begin with 0, but it begins with ", at(0));
+    TR_CHECK(at(0) == 0, function, "(): cu_seqlens must begin with 0, but it begins with ", at(0));
     for (int64_t s = 0; s < segments.count; s++)
-      STD_TORCH_CHECK(at(s) <= at(s + 1), function, "(): cu_seqlens must not fall, but cu_seqlens[", s, "] is ", at(s),
-                      " and cu_seqlens[", s + 1, "] is ", at(s + 1));
-    STD_TORCH_CHECK(at(segments.count) == length, function, "(): cu_seqlens must end with ", length,
-                    ", the length of the dim, but it ends with ", at(segments.count));
+      TR_CHECK(at(s) <= at(s + 1), function, "(): cu_seqlens must not fall, but cu_seqlens[", s, "] is ", at(s),
+               " and cu_seqlens[", s + 1, "] is ", at(s + 1));
+    TR_CHECK(at(segments.count) == length, function, "(): cu_seqlens must end with ", length,
+             ", the length of the dim, but it ends with ", at(segments.count));
   }
-  STD_TORCH_CHECK(segments.count > 0 || length == 0, function, "(): cu_seqlens must end with ", length,
-                  ", the length of the dim, but it holds no segment");
+  TR_CHECK(segments.count > 0 || length == 0, function, "(): cu_seqlens must end with ", length,
+           ", the length of the dim, but it holds no segment");
   return segments;
 }
 

@@ -1,4 +1,4 @@
-// A tensor seen as [outer, length, inner] with strides, and the few things that kernels ask of PyTorch.
+// A tensor seen as [outer, length, inner] with strides, and the operations on tensors that several operators need.
 #pragma once
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/ops.h>
@@ -25,16 +25,25 @@ inline std::span<const int64_t> strides_of(const Tensor& tensor) {
   return {strides.data(), strides.size()};
 }
 
+inline bool on_same_device(const Tensor& a, const Tensor& b) {
+  return a.is_cuda() == b.is_cuda() && a.get_device_index() == b.get_device_index();
+}
+
+inline Tensor cast(Tensor tensor, Dtype dtype) {
+  const auto type = scalar_type_of(dtype);
+  return type == tensor.scalar_type() ? tensor : torch::stable::to(tensor, type);
+}
+
 // Sizes and strides of at most 64 dimensions, without an allocation.
 struct Dims {
   int64_t sizes[kMaxDims], strides[kMaxDims];
   int count = 0;
 
-  void push(int64_t size, int64_t stride) {
+  void push(int64_t size, int64_t stride = 0) {
     sizes[count] = size;
     strides[count++] = stride;
   }
-  // A size of 1 says nothing, and a dimension that continues the one before is merged into it.
+  // Leaves out a dimension of size 1, and merges one that continues the dimension before it.
   void merge(int64_t size, int64_t stride) {
     if (size == 1) return;
     if (count > 0 && strides[count - 1] == size * stride) {
@@ -42,6 +51,13 @@ struct Dims {
       strides[count - 1] = stride;
     } else {
       push(size, stride);
+    }
+  }
+  // The dimension at `from` goes to `to`; those between them move up by one.
+  void move(int64_t from, int64_t to) {
+    for (int64_t* values : {sizes, strides}) {
+      if (from < to) std::rotate(values + from, values + from + 1, values + to + 1);
+      else std::rotate(values + to, values + from, values + from + 1);
     }
   }
 };
@@ -59,7 +75,7 @@ inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strid
 
 // Like torch.empty.
 inline Tensor empty(Dims& dims, Dtype dtype, const Tensor& like) {
-  uint64_t stride = 1;  // wraps where no memory would do, which torch finds by the sizes
+  uint64_t stride = 1;  // may wrap: torch refuses such sizes
   for (int i = dims.count; i-- > 0;) {
     dims.strides[i] = int64_t(stride);
     stride *= dims.sizes[i] > 0 ? dims.sizes[i] : 1;
@@ -67,13 +83,20 @@ inline Tensor empty(Dims& dims, Dtype dtype, const Tensor& like) {
   return empty_strided(dims.count, dims.sizes, dims.strides, dtype, like);
 }
 
-// The shape that is left when the dims in `reduced` are.
+inline Dims dims_of(const Tensor& tensor) {
+  const auto sizes = sizes_of(tensor), strides = strides_of(tensor);
+  Dims dims;
+  for (size_t i = 0; i < sizes.size(); ++i) dims.push(sizes[i], strides[i]);
+  return dims;
+}
+
+// The shape that is left when the dims in `reduced` are removed.
 inline Dims reduced_shape(const Tensor& input, const DimSet& reduced, bool keepdim) {
   Dims shape;
   const auto sizes = sizes_of(input);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (!reduced[i]) shape.push(sizes[i], 0);
-    else if (keepdim) shape.push(1, 0);
+    if (!reduced[i]) shape.push(sizes[i]);
+    else if (keepdim) shape.push(1);
   }
   return shape;
 }
@@ -87,8 +110,8 @@ struct View {
   }
 };
 
-// The kept and the reduced dims are merged apart, wherever they stand: the kept ones give the order of the output, the
-// reduced ones the order of the elements. None where more than two strides are kept, or more than one is reduced.
+// The kept dims and the reduced dims are merged separately, wherever they are: the kept ones give the order of the
+// output, the reduced ones the order of the elements. Empty where more than two kept dims or one reduced dim are left.
 inline std::optional<View> view_of(const Tensor& input, const DimSet& reduced) {
   const auto sizes = sizes_of(input), strides = strides_of(input);
   Dims kept, folded;
@@ -116,14 +139,14 @@ inline std::optional<View> view_of(const Tensor& input, const DimSet& reduced) {
   return view;
 }
 
-// [outer, length, inner] around one dim; none where the dims before it, or those after it, are no single stride.
-inline std::optional<View> strides_around(const Tensor& input, int64_t dim) {
+// [outer, length, inner] around one dim; empty where the dims before it, or those after it, cannot be merged into one.
+inline std::optional<View> try_view_around(const Tensor& input, int64_t dim) {
   const auto sizes = sizes_of(input), strides = strides_of(input);
-  const bool elements = std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
+  const bool has_elements = std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
   Dims before, after;
   for (int64_t i = 0; i < int64_t(sizes.size()); i++) {
-    // Without elements any strides are right, and torch calls all of them contiguous: 0 always merges.
-    if (i != dim) (i < dim ? before : after).merge(sizes[i], elements ? strides[i] : 0);
+    // Without elements any strides are right, and torch calls all of them contiguous: strides of 0 always merge.
+    if (i != dim) (i < dim ? before : after).merge(sizes[i], has_elements ? strides[i] : 0);
   }
   if (before.count > 1 || after.count > 1) return std::nullopt;
   View view;
@@ -133,17 +156,21 @@ inline std::optional<View> strides_around(const Tensor& input, int64_t dim) {
   return view;
 }
 
-// The same of any tensor: it becomes contiguous where no strides say so.
+// The same for any tensor, which is made contiguous where it has no such view.
 inline View view_around(Tensor& tensor, int64_t dim) {
-  std::optional<View> view = strides_around(tensor, dim);
-  if (!view) {
-    tensor = torch::stable::contiguous(tensor);
-    view = strides_around(tensor, dim);
-  }
-  return *view;
+  if (const std::optional<View> view = try_view_around(tensor, dim)) return *view;
+  tensor = torch::stable::contiguous(tensor);
+  return *try_view_around(tensor, dim);
 }
 
-// The same elements as contiguous rows: a copy, unless the permuted tensor is contiguous as it is.
+// The tensor's memory with other dims, made contiguous: a copy, unless it is contiguous with these dims.
+inline Tensor contiguous_as(const Tensor& tensor, const Dims& dims) {
+  AtenTensorHandle handle;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_as_strided(tensor.get(), dims.sizes, dims.strides, &handle));
+  return torch::stable::contiguous(Tensor(handle));
+}
+
+// The same elements as contiguous rows: the reduced dims are moved behind the kept ones.
 inline Tensor contiguous_rows(const Tensor& input, const DimSet& reduced) {
   const auto sizes = sizes_of(input), strides = strides_of(input);
   Dims permuted;
@@ -152,9 +179,14 @@ inline Tensor contiguous_rows(const Tensor& input, const DimSet& reduced) {
       if (reduced[i] == rows) permuted.push(sizes[i], strides[i]);
     }
   }
-  AtenTensorHandle handle;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_as_strided(input.get(), permuted.sizes, permuted.strides, &handle));
-  return torch::stable::contiguous(Tensor(handle));
+  return contiguous_as(input, permuted);
+}
+
+// One dim moved to another place, as by torch.movedim, and made contiguous.
+inline Tensor contiguous_movedim(const Tensor& tensor, int64_t from, int64_t to) {
+  Dims dims = dims_of(tensor);
+  dims.move(from, to);
+  return contiguous_as(tensor, dims);
 }
 
 }  // namespace torch_reductions

@@ -1,4 +1,4 @@
-// The ruler of the products of matrices: torch's own operators, which call cuBLAS.
+// The baseline that matrix products are measured against: torch's own operators, which call cuBLAS.
 #pragma once
 #include <torch/csrc/stable/ops.h>
 
@@ -31,7 +31,7 @@ inline torch::stable::Tensor multiply_by_torch(const torch::stable::Tensor& a, c
                                             ? call_torch(name, "", std::array{from(a), from(b)})
                                             : call_torch(name, "dtype", std::array{from(a), from(b), from(out)});
   if (!added || beta == 0) return scaled_by_torch(product, alpha);
-  // The first operand decides how the result lies.
+  // The first operand decides the strides of the result.
   return torch::stable::subtract(scaled_by_torch(product, alpha), scaled_by_torch(*added, beta), -1);
 }
 

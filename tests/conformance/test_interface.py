@@ -6,7 +6,7 @@ import gc
 import inspect
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -243,6 +243,49 @@ def test_wrong_call(function: str, way: str, capfd: pytest.CaptureFixture[str]) 
     subject.bind(subject.samples[0])(*x)
     if way in ("eager", "operator"):
         assert capfd.readouterr() == ("", "")
+
+
+def refused(subject: Subject) -> Iterator[tuple[list[Tensor], dict[str, Any]]]:
+    """Calls that the kernels refuse: for a type, a dim, a form, offsets, a mask, a shape."""
+    x, offsets = right_call(subject), torch.tensor([0, 9])
+    assert subject.operator is not None
+    options = {argument.name for argument in subject.operator.default._schema.arguments}
+    yield [t.to(torch.complex64) for t in x], {}
+    for name, value in (("dim", 9), ("dtype", torch.complex64), ("out_dtype", torch.complex64)):
+        if name in options:
+            yield x, {name: value}
+    if subject.name in ("sum", "prod", "mean", "amax", "amin"):
+        yield x, {"dim": (0, 0)}
+    for name, wrong in (("cu_seqlens", [offsets, offsets.float(), offsets[:0]]), ("mask", [offsets, offsets > 0])):
+        if name in options:
+            yield from ((x, {name: value}) for value in wrong)
+    if "include_initial" in options:
+        yield x, {"include_initial": True, "exclusive": True}
+        yield x, {"include_initial": True, "cu_seqlens": torch.tensor([0, 5])}
+    if len(x) > 1:
+        yield longer(subject, tuple(x)), {}
+        yield [*x[:-1], x[-1].double()], {}
+
+
+def words_of(call: Callable[..., Any], x: list[Tensor]) -> str:
+    """Those of the exception; none where the call is right."""
+    try:
+        call(*x)
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("function", [name for name, subject in SUBJECTS.items() if subject.operator])
+def test_words_of_the_operator(function: str) -> None:
+    """Called itself it tells no place in C++, and it names the function where the Python function does."""
+    subject = SUBJECTS[function]
+    call = subject.samples[0]
+    for x, options in refused(subject):
+        python, operator = words_of(subject.bind(call, **options), x), words_of(subject.of_operator(call, **options), x)
+        assert operator and "csrc/" not in operator
+        assert function in operator or function not in python, operator
+    assert words_of(subject.of_operator(call, variant=7), right_call(subject)).startswith("variant 7 does not run")
 
 
 @pytest.mark.parametrize("function", SUBJECTS)

@@ -115,7 +115,7 @@ MUTANTS = (
         "a hidden element of a sum that is +0",
         "sign",
         "scan/090_ordered.cpp",
-        "$args.function == Scan::cumsum ? $1 : nothing<S>($args.function)",
+        "$args.function == Scan::cumsum ? $1 : empty_value<S>($args.function)",
         "nothing<S>($args.function)",
     ),
     cpu(
@@ -151,7 +151,7 @@ MUTANTS = (
         "short rows up to the very end",
         "bound",
         "scan/ordered_rows.h",
-        "$s.lines * $s.length - kGroup<A>",
+        "$s.lines * $s.length - kScanGroup<A>",
         "$s.lines * $s.length - 1",
     ),
     cpu(
@@ -204,8 +204,8 @@ MUTANTS = (
         "the fold of six steps",
         "order",
         "recurrence/ordered_kernels.h",
-        "$f6 = then($f4, x45)",
-        "$f6 = then(then($f4, x[4]), x[5])",
+        "$f6 = compose($f4, x45)",
+        "$f6 = compose(compose($f4, x[4]), x[5])",
         "folds",
     ),
     cpu(

@@ -1,6 +1,6 @@
 // sequential
 // Changes: nothing came before: this is what the other rungs are checked against.
-// Costs:   where an element lies is worked out for each one, by a division a dim.
+// Costs:   the offset of every element is computed from its index, with one division per dim.
 // Gains:   ten lines that cannot be wrong.
 // Order:   alpha other + input, rounded once, in the accumulator type.
 // Needs:   any processor; any layout.
@@ -11,7 +11,7 @@
 namespace torch_reductions::cpu {
 
 void sequential(const AddArgs& args, const Threads&) {
-  const bool either = args.dtype == Dtype::boolean;  // whose sum is an or
+  const bool either = args.dtype == Dtype::boolean;  // the sum of bools is an or
   with_storage(args.dtype, [&]<class T>(std::type_identity<T>) {
     using A = AddType<T>;
     const A alpha = factor_of<A>(args.alpha);

@@ -1,10 +1,10 @@
 // vectorized
-// Changes: threads, vectors, and runs of elements that lie as the result does. This is what auto runs.
-// Costs:   the memory's time, as a copy; a result that is new pays for its pages, too.
-// Gains:   every layout at the speed of the memory: where an operand lies across the result, tiles that stay in the cache.
+// Changes: threads, vectors, and runs of elements that are contiguous in the result. This is what auto runs.
+// Costs:   memory bandwidth, as for a copy; a new result also costs its page faults.
+// Gains:   every layout at memory speed: a transposed operand is read in tiles that fit into the cache.
 // Order:   alpha other + input, rounded once, in the accumulator type: no neighbour takes part.
-// Needs:   any processor; AVX2 and AVX-512 are used where they are.
-// See:     vectorized_kernels.h, the vector code; this file cuts a call into tiles for the threads.
+// Needs:   any processor; AVX2 and AVX-512 are used where available.
+// See:     vectorized_kernels.h, the vector code; this file splits a call into tiles for the threads.
 #include <algorithm>
 
 #include "../../common/ceil_div.h"
@@ -15,12 +15,12 @@
 namespace torch_reductions::cpu {
 namespace {
 
-// Bytes of an output that no cache keeps until somebody reads it. From 32 MB on the C library asks the system for memory,
+// Bytes of an output that is too large for the caches. From 32 MB on the C library gets new pages from the system,
 // whose zeros are in the cache when the sums are written.
-constexpr int64_t kFarBytes = 8 << 20, kFreshBytes = 32 << 20;
-constexpr int64_t kTileWidth = 64, kTileHeight = 32;  // where operands lie across: 64 lines of the cache, all used up
+constexpr int64_t kCacheBytes = 8 << 20, kFreshBytes = 32 << 20;
+constexpr int64_t kTileWidth = 64, kTileHeight = 32;  // for transposed operands: all of each cache line is used
 
-// While the system clears the pages of a new result, vectors of 32 bytes come out ahead of those of 64.
+// While the system clears the pages of a new result, vectors of 32 bytes are faster than those of 64.
 const AddKernels& add_kernels([[maybe_unused]] int64_t bytes) {
 #ifdef __x86_64__
   static constexpr const AddKernels* kCompiled[] = {&add_baseline, &add_avx2, &add_avx512};
@@ -32,7 +32,7 @@ const AddKernels& add_kernels([[maybe_unused]] int64_t bytes) {
 
 bool lies_across(int64_t stride) { return stride != 0 && stride != 1; }
 
-// A call as tiles: runs along the innermost dim, and some of another dim, `rows`.
+// Splits a call into tiles: runs along the innermost dim, several of them along another dim, `rows`.
 struct Plan {
   const AddArgs& args;
   int rows = 1;
@@ -43,7 +43,7 @@ struct Plan {
     bool across_any = false;
     for (const int64_t* strides : {args.input_strides, args.other_strides}) {
       if (args.dims == 1 || across_any || !lies_across(strides[0])) continue;
-      for (int d = 1; d < args.dims; d++) {  // along which its neighbours lie
+      for (int d = 1; d < args.dims; d++) {  // the dim with the smallest stride
         if (strides[d] == 0 || strides[d] >= strides[0]) continue;
         if (!across_any || strides[d] < strides[rows]) rows = d, across_any = true;
       }
@@ -73,7 +73,7 @@ struct Plan {
                args.other_strides[0],
                static_cast<char*>(args.output) + of_output * size,
                std::min(tile_width, args.sizes[0] - column),
-               args.count * size > kFarBytes && args.count * size < kFreshBytes};
+               args.count * size > kCacheBytes && args.count * size < kFreshBytes};
     const int64_t input_step = args.dims == 1 ? 0 : args.input_strides[rows] * size;
     const int64_t other_step = args.dims == 1 ? 0 : args.other_strides[rows] * size;
     for (int64_t i = std::min(tile_height, row_count - row); i > 0; i--) {

@@ -11,7 +11,7 @@ inline float sum_of(float a, float alpha, float b) { return __builtin_fmaf(alpha
 inline double sum_of(double a, double alpha, double b) { return __builtin_fma(alpha, b, a); }
 template <class A>
 inline A sum_of(A a, A alpha, A b) {
-  using Wide = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;  // or short factors would be multiplied as int
+  using Wide = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;  // small types would be multiplied as int
   return A(Wide(a) + Wide(alpha) * Wide(b));
 }
 

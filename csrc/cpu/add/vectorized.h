@@ -1,16 +1,16 @@
-// What 050_vectorized.cpp, which cuts a call into runs, asks of the vector code, which is compiled for each processor.
+// The interface between 050_vectorized.cpp, which splits a call into runs, and the vector code, compiled per processor.
 #pragma once
 #include "../../common/args.h"
 
 namespace torch_reductions::cpu {
 
-// Neighbouring elements of the output, and where those of the operands lie; strides in elements.
+// Contiguous elements of the output, and the operands' elements for them; strides in elements.
 struct AddRun {
   const void *input, *other;
   int64_t input_stride, other_stride;
   void* output;
   int64_t count;
-  bool past;  // the caches: the whole output is larger than they are
+  bool streaming;  // stores that bypass the caches, for an output that is larger than they are
 };
 
 struct AddKernels {

@@ -1,4 +1,5 @@
-// The vector code of `vectorized`: loops that the compiler makes vectors of, a file for each kind of processor.
+// The vector code of `vectorized`: loops that the compiler vectorizes. Each vectorized_*.cpp compiles it for one
+// processor.
 #pragma once
 #include <cstddef>
 #include <utility>
@@ -12,16 +13,16 @@ namespace {
 
 constexpr int64_t kBuffer = 512;  // elements of half types that are widened at once
 
-// Strides as constants, where they are 0 or 1.
+// Strides of 0 and 1 are passed as constants.
 template <int64_t Stride>
 using Constant = std::integral_constant<int64_t, Stride>;
 
 template <bool Or, class S, class T, class A, class P, class Q>
 ALWAYS_INLINE void add_elements(const S* a, P a_stride, const S* b, Q b_stride, A alpha, T* __restrict output,
                                 int64_t n) {
-  if constexpr (Or) {  // of bytes of which any but 0 is true; an alpha of 1 keeps all bits of one, 0 none
+  if constexpr (Or) {  // bool: any nonzero byte is true; -alpha is a mask of all ones or all zeros
     for (int64_t i = 0; i < n; i++) output[i] = (a[i * a_stride] | (b[i * b_stride] & A(-alpha))) != 0;
-  } else if (alpha == A(1)) {  // a processor without fused multiply-adds calls a function for each
+  } else if (alpha == A(1)) {  // avoids fma, which is a function call on a processor without the instruction
     for (int64_t i = 0; i < n; i++) output[i] = narrow<T>(A(widen(a[i * a_stride]) + widen(b[i * b_stride])));
   } else {
     for (int64_t i = 0; i < n; i++)
@@ -52,10 +53,10 @@ ALWAYS_INLINE Vector<A> sum_of_vectors(Vector<A> a, Vector<A> alpha, Vector<A> b
 #endif
 }
 
-// Past the caches, where the processor knows how: a result that is larger than they are would push the operands out, and
-// its lines would be read before they are written.
+// Stores past the caches, where the processor can: a result that is larger than the caches would evict the operands,
+// and its cache lines would be read before they are written.
 template <class A>
-ALWAYS_INLINE void store_past(A* p, Vector<A> v) {
+ALWAYS_INLINE void stream(A* p, Vector<A> v) {
 #if defined(__AVX512F__)
   _mm512_stream_si512(reinterpret_cast<__m512i*>(p), __m512i(v));
 #elif defined(__AVX__)
@@ -65,9 +66,9 @@ ALWAYS_INLINE void store_past(A* p, Vector<A> v) {
 #endif
 }
 
-// The whole groups of vectors of contiguous operands: four of each are asked for before the first is needed. How many
-// elements that were.
-template <bool Or, bool Scaled, bool Past, class A>
+// Adds contiguous operands in groups of vectors, loading a group of each before it is used. Returns the number of
+// elements done; less than a group is left.
+template <bool Or, bool Scaled, bool Streaming, class A>
 ALWAYS_INLINE int64_t add_groups(const A* a, const A* b, A alpha, A* output, int64_t n) {
   constexpr int W = kLanes<A>, kGroup = 4;
   const Vector<A> factor = alpha - Vector<A>{};
@@ -84,28 +85,28 @@ ALWAYS_INLINE int64_t add_groups(const A* a, const A* b, A alpha, A* output, int
       else x[v] += y[v];
     }
     for (int v = 0; v < kGroup; v++) {
-      if constexpr (Past) store_past(output + i + v * W, x[v]);
+      if constexpr (Streaming) stream(output + i + v * W, x[v]);
       else store(output + i + v * W, x[v]);
     }
   }
 #ifdef __AVX__
-  if constexpr (Past) _mm_sfence();  // other threads see it as any other store
+  if constexpr (Streaming) _mm_sfence();  // orders these stores before later ones
 #endif
   return i;
 }
 
 template <bool Or, class A>
-ALWAYS_INLINE int64_t add_groups(const A* a, const A* b, A alpha, A* output, int64_t n, bool past) {
-  past = past && reinterpret_cast<uintptr_t>(output) % kVectorBytes == 0;
+ALWAYS_INLINE int64_t add_groups(const A* a, const A* b, A alpha, A* output, int64_t n, bool streaming) {
+  streaming = streaming && reinterpret_cast<uintptr_t>(output) % kVectorBytes == 0;
   const bool scaled = alpha != A(1);
-  if (past && scaled) return add_groups<Or, true, true>(a, b, alpha, output, n);
-  if (past) return add_groups<Or, false, true>(a, b, alpha, output, n);
+  if (streaming && scaled) return add_groups<Or, true, true>(a, b, alpha, output, n);
+  if (streaming) return add_groups<Or, false, true>(a, b, alpha, output, n);
   return scaled ? add_groups<Or, true, false>(a, b, alpha, output, n)
                 : add_groups<Or, false, false>(a, b, alpha, output, n);
 }
 
 #ifdef __F16C__
-// The whole vectors of contiguous halves, which the processor converts itself. How many elements that were.
+// Adds contiguous halves in whole vectors, converted by the processor. Returns the number of elements done.
 ALWAYS_INLINE int64_t add_halves(const Half* a, const Half* b, float alpha, Half* output, int64_t n) {
   constexpr int W = kLanes<float>;
   const Vector<float> factor = splat(alpha);
@@ -122,7 +123,7 @@ void add_run(const AddRun& run, double factor) {
   using A = AddType<T>;
   const A alpha = factor_of<A>(factor);
   T* const output = static_cast<T*>(run.output);
-  if constexpr (sizeof(T) != sizeof(A)) {  // of half types
+  if constexpr (sizeof(T) != sizeof(A)) {  // half types
     const T *input = static_cast<const T*>(run.input), *other = static_cast<const T*>(run.other);
     A a[kBuffer], b[kBuffer], sums[kBuffer];
     int64_t i = 0;
@@ -146,7 +147,7 @@ void add_run(const AddRun& run, double factor) {
     const A *a = static_cast<const A*>(run.input), *b = static_cast<const A*>(run.other);
     const int64_t p = run.input_stride, q = run.other_stride, n = run.count;
     if (p == 1 && q == 1) {
-      const int64_t done = add_groups<Or>(a, b, alpha, reinterpret_cast<A*>(output), n, run.past);
+      const int64_t done = add_groups<Or>(a, b, alpha, reinterpret_cast<A*>(output), n, run.streaming);
       add_elements<Or>(a + done, Constant<1>(), b + done, Constant<1>(), alpha, output + done, n - done);
     } else if (p == 1 && q == 0) add_elements<Or>(a, Constant<1>(), b, Constant<0>(), alpha, output, n);
     else if (p == 0 && q == 1) add_elements<Or>(a, Constant<0>(), b, Constant<1>(), alpha, output, n);

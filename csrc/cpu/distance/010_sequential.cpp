@@ -1,9 +1,9 @@
 // sequential
 // Changes: nothing came before: this is what the other rungs are checked against.
-// Costs:   a point at a time, a coordinate at a time.
-// Gains:   three loops, and what docs/order.md says, word for word.
-// Order:   Fold(C) of the distances in the order of the centers; a distance is Fold(D) of the squares; difference, square
-//          and sum are rounded apart.
+// Costs:   one point and one coordinate at a time.
+// Gains:   three loops, and exactly what docs/order.md says.
+// Order:   Fold(C) of the distances in the order of the centers; a distance is Fold(D) of the squares; difference,
+//          square and sum are rounded apart.
 // Needs:   any processor; any layout.
 // See:     Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 5.
 #include "../../common/fold.h"

@@ -1,10 +1,10 @@
 // ordered
-// Changes: 128 points at a time, their coordinates side by side in vectors, and strips of points to the threads. This is
+// Changes: 128 points at a time, with neighbouring points in vectors, and strips of points for the threads. This is
 //          what auto runs.
-// Costs:   a copy of the coordinates, which stays in the first-level cache where they are few.
-// Gains:   a vector of points a step, and several of them at once, so that none waits for its own last addition.
+// Costs:   a copy of the coordinates, which fits into the first-level cache where there are few.
+// Gains:   a vector of points per step, and several vectors at once, so that none waits for its own last addition.
 // Order:   Fold(C) of Fold(D), docs/order.md: that of the loops.
-// Needs:   any processor; AVX2 and AVX-512 are used where they are.
+// Needs:   any processor; AVX2 and AVX-512 are used where available.
 // See:     ordered_kernels.h, the vector code.
 #include <algorithm>
 #include <vector>
@@ -18,7 +18,7 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int64_t kMostDims = 8192;  // beyond, a strip of them is larger than any cache
+constexpr int64_t kMostDims = 8192;  // with more, a strip is larger than any cache
 
 AddDistances kernel_of(Dtype dtype) {
 #ifdef __x86_64__

@@ -1,4 +1,4 @@
-// What 080_ordered.cpp, which plans, asks of the vector code, which is compiled once for each kind of processor.
+// The interface between 080_ordered.cpp, which plans, and the vector code, which is compiled per processor.
 #pragma once
 #include "../../common/args.h"
 

@@ -1,5 +1,5 @@
-// The vector code of `ordered`: neighbouring points lie side by side in vectors, one coordinate after the other, so that
-// each value of a center serves a whole strip. Compiled once for each kind of processor.
+// The vector code of `ordered`: the lanes of a vector are neighbouring points, and there is one vector per coordinate,
+// so that each value of a center serves a whole strip. Each ordered_*.cpp compiles it for one processor.
 #pragma once
 #include "../../common/fold.h"
 #include "../vector.h"
@@ -8,21 +8,22 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int kGroup = 4;  // vectors at the same time: enough to hide the latency of an addition
+constexpr int kGroupVectors = 4;  // vectors at the same time: enough to hide the latency of an addition
 
-// Of a group of vectors of points, side by side: distances, or sums of them.
+// Distances of a group of neighbouring points from a center, or sums of them.
 template <class A>
-struct Group {
-  Vector<A> of[kGroup];
+struct PointGroup {
+  Vector<A> of[kGroupVectors];
 
-  ALWAYS_INLINE Group operator+(const Group& right) const {
-    Group sum;
-    for (int v = 0; v < kGroup; v++) sum.of[v] = of[v] + right.of[v];
+  ALWAYS_INLINE PointGroup operator+(const PointGroup& right) const {
+    PointGroup sum;
+    for (int v = 0; v < kGroupVectors; v++) sum.of[v] = of[v] + right.of[v];
     return sum;
   }
 };
 
-// The coordinates of points [first, first + count), kPointStrip apart; zeros behind the last point.
+// Copies the coordinates of points [first, first + count), one row of kPointStrip per dim, with zeros behind the last
+// point.
 template <class T, class A>
 void gather(const DistanceArgs& args, int64_t first, int64_t count, A* coordinates) {
   for (int64_t d = 0; d < args.dims; d++, coordinates += kPointStrip) {
@@ -37,17 +38,17 @@ void gather(const DistanceArgs& args, int64_t first, int64_t count, A* coordinat
   }
 }
 
-// D coordinates, or any number where D is 0.
+// For points of D coordinates, or of any number of them where D is 0.
 template <int D, class A>
 ALWAYS_INLINE void add_group(const DistanceArgs& args, const A* centers, const A* coordinates, A* sums) {
   constexpr int W = kLanes<A>, kUnit = D > 0 ? 4 : 1;
   const int64_t dims = D > 0 ? D : args.dims;
-  const Group<A> totals = fold<Group<A>, kUnit>(args.centers_count, [&](int64_t c) {
+  const PointGroup<A> totals = fold<PointGroup<A>, kUnit>(args.centers_count, [&](int64_t c) {
     const A* const center = centers + c * dims;
     const auto squares = [&](int64_t d) {
       const Vector<A> coordinate = splat(center[d]);
-      Group<A> squares;
-      for (int v = 0; v < kGroup; v++) {
+      PointGroup<A> squares;
+      for (int v = 0; v < kGroupVectors; v++) {
         const Vector<A> difference = load(coordinates + d * kPointStrip + v * W) - coordinate;
         squares.of[v] = difference * difference;
       }
@@ -55,22 +56,22 @@ ALWAYS_INLINE void add_group(const DistanceArgs& args, const A* centers, const A
     };
     if constexpr (D == 2) return squares(0) + squares(1);
     else if constexpr (D == 3) return squares(0) + squares(1) + squares(2);
-    else return fold<Group<A>, 4>(dims, squares);
+    else return fold<PointGroup<A>, 4>(dims, squares);
   });
-  for (int v = 0; v < kGroup; v++) store(sums + v * W, totals.of[v]);
+  for (int v = 0; v < kGroupVectors; v++) store(sums + v * W, totals.of[v]);
 }
 
 template <class T>
 void add_distances(const DistanceArgs& args, const PointStrips& strips) {
   using A = Accumulator<T>;
-  static_assert(kPointStrip % (kGroup * kLanes<A>) == 0);
+  static_assert(kPointStrip % (kGroupVectors * kLanes<A>) == 0);
   A* const coordinates = static_cast<A*>(strips.coordinates);
   for (int64_t done = 0; done < strips.count; done += kPointStrip) {
     const int64_t first = strips.first + done, left = strips.count - done;
     const int64_t count = left < kPointStrip ? left : kPointStrip;
     gather<T>(args, first, count, coordinates);
     A sums[kPointStrip];
-    for (int64_t i = 0; i < count; i += kGroup * kLanes<A>) {
+    for (int64_t i = 0; i < count; i += kGroupVectors * kLanes<A>) {
       const A* const centers = static_cast<const A*>(strips.centers);
       if (args.dims == 2) add_group<2>(args, centers, coordinates + i, sums + i);
       else if (args.dims == 3) add_group<3>(args, centers, coordinates + i, sums + i);

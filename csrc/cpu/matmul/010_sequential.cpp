@@ -1,8 +1,8 @@
 // sequential
 // Changes: nothing came before: this is what the other rungs are checked against.
-// Costs:   a column of b is read anew for each element: of large matrices each read misses the caches.
+// Costs:   a column of b is read again for each element: with large matrices every read misses the caches.
 // Gains:   three loops that cannot be wrong.
-// Order:   k ascending; product and sum are rounded apart, in the accumulator type.
+// Order:   k ascending; product and sum are rounded separately, in the accumulator type.
 // Needs:   any processor; any layout.
 // See:     Cheng, Grossman and McKercher, Professional CUDA C Programming, 2014, chapter 3.
 #include "ladder.h"

@@ -1,8 +1,8 @@
 // blocked
-// Changes: the loops go over blocks: what is read of a and b stays in the cache until all of a block's products are made.
-// Costs:   each block of b is copied; sums wait in memory, not in registers.
-// Gains:   of large matrices each element is read from memory once a block, not once an element of the result.
-// Order:   k ascending; product and sum are rounded apart, in the accumulator type: sequential's bits.
+// Changes: the loops go over blocks: blocks of a and b stay in the cache until all of their products are computed.
+// Costs:   each block of b is copied; sums are kept in memory, not in registers.
+// Gains:   each element of a large matrix is read from memory once per block, not once per element of the result.
+// Order:   k ascending; product and sum are rounded separately, in the accumulator type: sequential's bits.
 // Needs:   any processor; any layout.
 // See:     Lam, Rothberg and Wolf, The Cache Performance and Optimizations of Blocked Algorithms, 1991.
 #include <algorithm>

@@ -1,10 +1,12 @@
 // hopper_model
-// Changes: executes what the tensor cores of an H100 or H200 compute, in integers: not the order of the other rungs.
-// Costs:   a dozen integer operations a product, where those of floats take one or less.
-// Gains:   a float16 or bfloat16 product has the GPU's own bits, where there is no GPU.
-// Order:   steps of 16 of k, ascending, each one sum cut to float32; chunks of 8192 are added left to right, docs/order.md.
-// Needs:   any processor; AVX2 is used where it is. float16 and bfloat16.
-// See:     csrc/common/tensor_step.h, the step; hopper_model_kernels.h, its chain; this file unpacks and cuts for threads.
+// Changes: computes what the tensor cores of an H100 or H200 compute, in integers: not the order of the other rungs.
+// Costs:   a dozen integer operations per product, where floating point takes one or less.
+// Gains:   a float16 or bfloat16 product has the GPU's bits on a machine without a GPU.
+// Order:   steps of 16 of k, ascending, each one sum cut to float32; chunks of 8192 are added left to right,
+//          docs/order.md.
+// Needs:   any processor; AVX2 is used where available. float16 and bfloat16.
+// See:     csrc/common/tensor_step.h, the step; hopper_model_kernels.h, its chain; this file unpacks, and splits for
+//          threads.
 #include <algorithm>
 #include <vector>
 
@@ -26,8 +28,8 @@ const HopperModel& hopper_model_kernels() {
 
 constexpr int64_t kRows = 64, kColumns = 8 * kModelColumns;  // of the result, for which operands are unpacked once
 
-// Rows i ... and columns j ... of one batch. Where an operand ends there are zeros, which change nothing: its padding is
-// that of the last step too.
+// A block of one batch's result, whose first element is (i, j). Operands are padded with zeros, which change nothing,
+// as the last step is on the GPU.
 template <class T, class Out>
 void multiply_block(const MatmulArgs& args, ModelChain chain, int64_t batch, int64_t i, int64_t j) {
   const int64_t rows = std::min(kRows, args.m - i), columns = std::min(kColumns, args.n - j);

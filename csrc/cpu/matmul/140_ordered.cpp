@@ -1,13 +1,13 @@
 // ordered
-// Changes: both factors are packed into panels, in the order in which a tile of sums in registers reads them; vectors,
+// Changes: both factors are packed into panels, in the order in which a register tile of sums reads them; vectors and
 //          threads. This is what auto runs.
-// Costs:   packing, which counts where a factor is used for a few rows or columns only.
-// Gains:   each load feeds many multiply-adds, and the same bits for any layout, processor and number of threads: float32,
-//          float64 and integers also on the GPU.
+// Costs:   packing, which matters where a factor is multiplied with a few rows or columns only.
+// Gains:   each load feeds many multiply-adds, and the same bits for any layout, processor and number of threads:
+//          float32, float64 and integers also on the GPU.
 // Order:   chunks of 512, one chain of fused multiply-adds each; chunks from left to right (docs/order.md).
-// Needs:   any processor; AVX2 and AVX-512 are used where they are.
-// See:     ordered_kernels.h, the vector code; Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication,
-//          2008. This file cuts a call into tiles for the threads.
+// Needs:   any processor; AVX2 and AVX-512 are used where available.
+// See:     ordered_kernels.h, the vector code; Goto and van de Geijn, Anatomy of High-Performance Matrix
+//          Multiplication, 2008. This file splits a call into tiles for the threads.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -23,11 +23,11 @@ namespace {
 
 constexpr int64_t kMostRows = 1024, kMostColumns = 1024;  // of a tile, whose columns are packed for a chunk at a time
 constexpr int64_t kMostSums = int64_t(1) << 17;           // of a tile of few rows
-constexpr int64_t kSmallResult = int64_t(1) << 16;        // elements of one that is cut along k
+constexpr int64_t kSmallResult = int64_t(1) << 16;        // elements of one that is split along k
 constexpr size_t kMostValues = size_t(1) << 30;           // bytes of its chunks
 constexpr double kThreadProducts = 1 << 17;               // multiply-adds that are worth a thread
-constexpr int64_t kSmallBytes = 32768;                    // of a matrix that is asked for ahead
-constexpr int64_t kPartsPerThread = 8;                    // at most, where equal shares are not found
+constexpr int64_t kSmallBytes = 32768;                    // of a matrix that is prefetched
+constexpr int64_t kPartsPerThread = 8;                    // at most, where the tiles cannot be shared equally
 
 const MatmulKernel& kernel_of(const MatmulArgs& args) {
 #ifdef __x86_64__
@@ -49,10 +49,10 @@ std::unique_ptr<void, Free> allocate(size_t bytes) {
   return std::unique_ptr<void, Free>(memory);
 }
 
-// The tile sizes that cut `size` into `parts`, multiples of `unit`.
+// The tile size, a multiple of `unit`, that splits `size` into `parts`.
 int64_t share(int64_t size, int64_t parts, int64_t unit) { return ceil_div(ceil_div(size, parts), unit) * unit; }
 
-// A call as tiles: rows by columns of each batch.
+// Splits a call into tiles of rows by columns of each batch.
 struct Plan {
   const MatmulKernel& kernel;
   ProductTile whole;  // of batch 0
@@ -61,7 +61,7 @@ struct Plan {
   Plan(const MatmulArgs& args, const MatmulKernel& kernel) : kernel(kernel) {
     const Factor a{args.a.data, args.a.batch_stride, args.a.row_stride, args.a.column_stride, args.m};
     const Factor b{args.b.data, args.b.batch_stride, args.b.column_stride, args.b.row_stride, args.n};
-    // Columns fill vectors: rows and columns change places where that leaves clearly fewer lanes empty.
+    // Vectors are filled with columns: rows and columns are swapped where that leaves clearly fewer lanes empty.
     const int64_t lanes = kernel.columns / 2;
     const auto filled = [&](int64_t m, int64_t n) { return m * ceil_div(n, lanes) * lanes; };
     const bool swapped = filled(args.n, args.m) < filled(args.m, args.n) / 8 * 7;
@@ -85,13 +85,13 @@ struct Plan {
     return tile;
   }
 
-  // Enough for any tile: the last row of tiles may be lower, and a low one can want more of one kind of memory.
+  // Enough for any tile: the tiles of the last row may be lower, and a low one can need more of one kind of memory.
   size_t workspace_bytes() const {
     const size_t first = kernel.workspace_bytes(tile(0), chunks);
     return std::max(first, kernel.workspace_bytes(tile((row_tiles() - 1) * column_tiles()), chunks));
   }
 
-  // Tiles for so many threads: as many for each, or many.
+  // Chooses tiles for so many threads: the same number for each thread, or many per thread.
   void cut(int64_t threads) {
     const int64_t rows = whole.row_count, columns = whole.column_count;
     int64_t down = ceil_div(rows, kMostRows);
@@ -108,9 +108,10 @@ struct Plan {
   }
 };
 
-// Asks for a small matrix of the next batch, into the second-level cache: packing begins a product, and would wait for it.
-// Inlined, because GCC leaves out a call that does nothing but this.
-inline __attribute__((always_inline)) void ask_for(const Factor& factor, int64_t batch, int64_t k, int64_t size) {
+// Prefetches a small matrix of the next batch into the second-level cache: a product begins with packing, which would
+// wait for memory. Inlined, because GCC drops a call to a function that does nothing but prefetch.
+inline __attribute__((always_inline)) void prefetch_factor(const Factor& factor, int64_t batch, int64_t k,
+                                                           int64_t size) {
   const int64_t bytes =
       ((factor.lanes - 1) * factor.lane_stride + std::max<int64_t>(k - 1, 0) * factor.k_stride + 1) * size;
   const char* const first = static_cast<const char*>(factor.data) + batch * factor.batch_stride * size;
@@ -124,7 +125,7 @@ void ordered(const MatmulArgs& args, const Threads& threads) {
   Plan plan(args, kernel_of(args));
   const double products = double(args.batch) * args.m * args.n * std::max<int64_t>(args.k, 1);
   const int64_t useful = int64_t(std::clamp(products / kThreadProducts, 1.0, double(threads.count)));
-  // body(part, begin, end) of each part of the tasks, as many parts as threads are of use.
+  // Calls body(part, begin, end) for each part of the tasks, as many parts as useful threads.
   const auto in_parallel = [&](int64_t tasks, auto body) {
     const int64_t parts = std::min(tasks, useful);
     const auto run = [&](int64_t from, int64_t to) {
@@ -155,7 +156,7 @@ void ordered(const MatmulArgs& args, const Threads& threads) {
     for (int64_t task = begin; task < end; task++) {
       if (task + 1 < end && plan.tasks() == args.batch) {
         for (const Factor& factor : {plan.whole.rows, plan.whole.columns}) {
-          ask_for(factor, task + 1, args.k, size_of(args.dtype));
+          prefetch_factor(factor, task + 1, args.k, size_of(args.dtype));
         }
       }
       plan.kernel.multiply(plan.tile(task), {0, plan.chunks, nullptr}, static_cast<char*>(memory.get()) + part * bytes);

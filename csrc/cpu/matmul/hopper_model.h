@@ -1,4 +1,4 @@
-// What 030_hopper_model.cpp, which unpacks, asks of the vector code, which is compiled for two kinds of processor.
+// The interface between 030_hopper_model.cpp, which unpacks, and the vector code, compiled for two kinds of processor.
 #pragma once
 #include "../../common/tensor_step.h"
 

@@ -1,4 +1,4 @@
-// What 140_ordered.cpp, which plans, asks of the vector code, which is compiled once for each kind of processor.
+// The interface between 140_ordered.cpp, which plans, and the vector code, which is compiled per processor.
 #pragma once
 #include <cstddef>
 
@@ -12,8 +12,8 @@ struct Factor {
   int64_t batch_stride, lane_stride, k_stride, lanes;
 };
 
-// A tile of one batch's result, or its share of the chunks of k. Vectors hold neighbouring columns. Where `swapped`, rows
-// are columns of the result, and columns its rows.
+// A tile of one batch's result. The lanes of a vector are neighbouring columns of the tile. If `swapped`, the tile's
+// rows are columns of the result, and its columns are rows.
 struct ProductTile {
   const MatmulArgs* args;
   bool swapped;
@@ -21,25 +21,25 @@ struct ProductTile {
   int64_t batch, row, column, row_count, column_count;
 };
 
-// The chunks [begin, end) of k; of all of them the result is written. Of a part of them each chunk's sums go to values
-// + chunk * sums_bytes(tile), in the order of the kernel's own.
+// The chunks [begin, end) of k. Without `values` these are all chunks, and the result is written. Otherwise the sums of
+// each chunk are stored at values + chunk * sums_bytes(tile), in the kernel's own order.
 struct ProductChunks {
   int64_t begin, end;
   void* values;
 };
 
 struct MatmulKernel {
-  int rows, columns;  // of the tile in registers: what a tile's sizes should be multiples of
+  int rows, columns;  // of the tile in registers: a tile's sizes should be multiples of them
   int64_t chunk;      // of k
   size_t (*workspace_bytes)(const ProductTile& tile, int64_t chunks);
   size_t (*sums_bytes)(const ProductTile& tile);
   void (*multiply)(const ProductTile& tile, const ProductChunks& chunks, void* workspace);
-  // Adds the values of all chunks from left to right, in place, and writes the result.
+  // Adds the sums of all chunks from left to right, in place, and writes the result.
   void (*fold)(const ProductTile& tile, int64_t chunks, void* values);
 };
 
 struct MatmulKernels {
-  MatmulKernel own[kDtypes], wide[kDtypes];  // by the dtype of the factors: the result is of it, or float32 or int32
+  MatmulKernel own[kDtypes], wide[kDtypes];  // by the factors' dtype; the result has the same one, or float32 or int32
 };
 extern const MatmulKernels matmul_baseline, matmul_avx2, matmul_avx512, matmul_avx512vnni;
 

@@ -1,34 +1,35 @@
 // The vector code of `ordered`: each ordered_*.cpp compiles it for one processor.
 //
-// A tile of the result is cut into tiles of a few rows by two vectors, whose chains stay in registers (ordered_steps.h).
-// They read panels, packed for it (ordered_pack.h): a block of rows is packed for a chunk of k and meets all columns; a
-// panel of columns is packed when the first block comes to it. A chunk is taken in two halves of one chain, so that half a
-// panel of columns stays in the first-level cache, where it meets the block's panels of rows, which lie in the second.
+// A tile of the result is split into register tiles of a few rows by two vectors, whose sums stay in registers
+// (ordered_steps.h). These read packed panels (ordered_pack.h): a block of rows is packed for a chunk of k and
+// multiplied with all columns; a panel of columns is packed when the first block of rows needs it. A chunk is computed
+// in two halves, which continue one chain, so that half a panel of columns stays in the first-level cache while it is
+// multiplied with the block's panels of rows, which are in the second-level cache.
 #pragma once
 #include "ordered.h"
-#include "ordered_few.h"
+#include "ordered_skinny.h"
 #include "output.h"
 
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int64_t kNear = 512;       // bytes from step to step of columns that need not be packed
+constexpr int64_t kNear = 512;       // bytes: columns whose steps are not further apart need not be packed
 constexpr int64_t kBlockRows = 144;  // by a chunk of floats: 288 KiB of the second-level cache
 
-// How a tile is cut. Panels of rows are of one height, the last one may be lower.
+// The block sizes of a tile. All panels of rows have the same height, except the last one, which may be lower.
 template <class S>
-struct Cut {
+struct Blocking {
   using Word = WordOf<S>;
   using Sum = typename StepOf<S>::Sum;
   static constexpr int kColumns = kVectors * kLanes<Word>, kDepth = StepOf<S>::kDepth;
-  // Pairs are integers, whose chunks may be of any length: they are of as many steps as other chunks.
+  // Pairs are integers, whose chunks may have any length: they get as many steps as other chunks.
   static constexpr int64_t kSteps = kProductChunk, kHalfSteps = kSteps / 2;
   static constexpr int64_t kChunk = kSteps * kDepth, kHalf = kHalfSteps * kDepth;
 
   int64_t rows, columns, height, row_panels, block, column_panels;
 
-  explicit Cut(const ProductTile& tile) : rows(tile.row_count), columns(tile.column_count) {
-    const int64_t fewest = (rows + kRows - 1) / kRows;
+  explicit Blocking(const ProductTile& tile) : rows(tile.row_count), columns(tile.column_count) {
+    const int64_t fewest = (rows + kTileRows - 1) / kTileRows;
     height = (rows + fewest - 1) / fewest;
     row_panels = (rows + height - 1) / height;
     block = kBlockRows / height < row_panels ? kBlockRows / height : row_panels;
@@ -38,7 +39,7 @@ struct Cut {
   bool one_block() const { return block == row_panels; }
   int64_t height_of(int64_t p) const { return rows - p * height < height ? rows - p * height : height; }
   int64_t width_of(int64_t q) const { return columns - q * kColumns < kColumns ? columns - q * kColumns : kColumns; }
-  // From row to row of a panel of columns: whole vectors.
+  // The width of a panel of columns in memory: whole vectors.
   int64_t pitch_of(int64_t q) const { return (width_of(q) + kLanes<Word> - 1) / kLanes<Word> * kLanes<Word>; }
   int64_t panel_sums() const { return height * kColumns; }
   int64_t sums() const { return row_panels * column_panels * panel_sums(); }
@@ -48,7 +49,9 @@ struct Cut {
   int64_t right_bytes() const {
     return (one_block() ? 1 : 2 * column_panels) * kHalfSteps * kColumns * int64_t(sizeof(Word));
   }
-  int64_t chain_bytes() const { return (rows <= kFew ? kFewSums : block * panel_sums()) * int64_t(sizeof(Sum)); }
+  int64_t chain_bytes() const {
+    return (rows <= kSkinnyRows ? kSkinnySums : block * panel_sums()) * int64_t(sizeof(Sum));
+  }
   int64_t total_bytes(int64_t chunks) const { return chunks > 1 ? sums() * int64_t(sizeof(Sum)) : 0; }
 };
 
@@ -56,19 +59,19 @@ constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 template <class S>
 size_t workspace_bytes(const ProductTile& tile, int64_t chunks) {
-  const Cut<S> cut(tile);
-  return aligned(cut.left_bytes()) + aligned(cut.right_bytes()) + aligned(cut.chain_bytes()) +
-         aligned(cut.total_bytes(chunks));
+  const Blocking<S> blocking(tile);
+  return aligned(blocking.left_bytes()) + aligned(blocking.right_bytes()) + aligned(blocking.chain_bytes()) +
+         aligned(blocking.total_bytes(chunks));
 }
 
 template <class S>
 size_t sums_bytes(const ProductTile& tile) {
-  return aligned(Cut<S>(tile).sums() * sizeof(typename StepOf<S>::Sum));
+  return aligned(Blocking<S>(tile).sums() * sizeof(typename StepOf<S>::Sum));
 }
 
-// total + value in both.
+// Stores total + value in both.
 template <class Sum>
-ALWAYS_INLINE void add(Sum* total, Sum* value, int64_t count) {
+ALWAYS_INLINE void accumulate(Sum* total, Sum* value, int64_t count) {
   for (int64_t i = 0; i < count; i += kLanes<Sum>) {
     const Vector<Sum> sum = load(total + i) + load(value + i);
     store(total + i, sum);
@@ -76,7 +79,7 @@ ALWAYS_INLINE void add(Sum* total, Sum* value, int64_t count) {
   }
 }
 
-// ---------------------------------------------------------------- the way out
+// ---------------------------------------------------------------- output
 
 template <class Out, class Sum>
 ALWAYS_INLINE void write_row(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j, int64_t count,
@@ -95,14 +98,14 @@ __attribute__((noinline)) void write(const ProductTile& tile, int64_t i, int64_t
       write_row<Out>(*tile.args, tile.batch, i + r, j, width, sums + r * pitch);
     }
   } else if (tile.args->n == 1) {
-    // The result is one column, whose elements follow one another.
+    // The result is one column, whose elements are contiguous.
     MatmulArgs across = *tile.args;
     across.n = across.m, across.m = 1;
     across.added.column_stride = across.added.row_stride;
     write_row<Out>(across, tile.batch, 0, j, width, sums);
   } else {
     for (int64_t c = 0; c < width; c++) {
-      Sum row[kRows];
+      Sum row[kTileRows];
       for (int64_t r = 0; r < height; r++) row[r] = sums[r * pitch + c];
       write_row<Out>(*tile.args, tile.batch, j + c, i, height, row);
     }
@@ -111,7 +114,7 @@ __attribute__((noinline)) void write(const ProductTile& tile, int64_t i, int64_t
 
 // ---------------------------------------------------------------- the tile
 
-// Lanes from `lane` of a factor on, from element k.
+// A factor's lanes from `lane` on, from element k on.
 template <class S>
 ALWAYS_INLINE Lanes<S> lanes_of(const Factor& factor, int64_t batch, int64_t lane, int64_t k) {
   return {static_cast<const S*>(factor.data) + batch * factor.batch_stride + lane * factor.lane_stride +
@@ -127,31 +130,31 @@ class TileProduct {
 
  public:
   TileProduct(const ProductTile& tile, const ProductChunks& chunks, void* workspace)
-      : tile_(tile), chunks_(chunks), cut_(tile) {
+      : tile_(tile), chunks_(chunks), blocking_(tile) {
     char* memory = static_cast<char*>(workspace);
     const auto take = [&](int64_t bytes) { return memory += aligned(bytes), memory - aligned(bytes); };
-    left_ = reinterpret_cast<Word*>(take(cut_.left_bytes()));
-    right_ = reinterpret_cast<Word*>(take(cut_.right_bytes()));
-    chains_ = reinterpret_cast<Sum*>(take(cut_.chain_bytes()));
+    left_ = reinterpret_cast<Word*>(take(blocking_.left_bytes()));
+    right_ = reinterpret_cast<Word*>(take(blocking_.right_bytes()));
+    chains_ = reinterpret_cast<Sum*>(take(blocking_.chain_bytes()));
     if (!chunks.values && chunks.end > 1) totals_ = reinterpret_cast<Sum*>(memory);
   }
 
   void run() {
     for (chunk_ = chunks_.begin; chunk_ < chunks_.end; chunk_++) {
-      k_ = chunk_ * Cut<S>::kChunk;
-      taken_ = shorter(tile_.args->k - k_, Cut<S>::kChunk);
+      k_ = chunk_ * Blocking<S>::kChunk;
+      taken_ = shorter(tile_.args->k - k_, Blocking<S>::kChunk);
       if (chunks_.values)
         totals_ = reinterpret_cast<Sum*>(static_cast<char*>(chunks_.values) + chunk_ * sums_bytes<S>(tile_));
-      for (first_ = 0; first_ < cut_.row_panels; first_ += cut_.block) {
-        end_ = shorter(first_ + cut_.block, cut_.row_panels);
+      for (first_ = 0; first_ < blocking_.row_panels; first_ += blocking_.block) {
+        end_ = shorter(first_ + blocking_.block, blocking_.row_panels);
         for (int64_t p = first_; p < end_; p++) {
-          const Lanes<S> rows = lanes_of<S>(tile_.rows, tile_.batch, tile_.row + p * cut_.height, k_);
-          pack(rows, cut_.height_of(p), taken_, left(p), cut_.height_of(p));
+          const Lanes<S> rows = lanes_of<S>(tile_.rows, tile_.batch, tile_.row + p * blocking_.height, k_);
+          pack(rows, blocking_.height_of(p), taken_, left(p), blocking_.height_of(p));
         }
-        if (cut_.rows <= kFew) {
-          few_rows();
+        if (blocking_.rows <= kSkinnyRows) {
+          skinny_rows();
         } else {
-          for (int64_t q = 0; q < cut_.column_panels; q++) panel(q);
+          for (int64_t q = 0; q < blocking_.column_panels; q++) panel(q);
         }
       }
     }
@@ -161,45 +164,48 @@ class TileProduct {
   static int64_t shorter(int64_t a, int64_t b) { return a < b ? a : b; }
   static int64_t steps(int64_t k) { return (k + Step::kDepth - 1) / Step::kDepth; }
 
-  Word* left(int64_t p) const { return left_ + (p - first_) * cut_.height * Cut<S>::kSteps; }
+  Word* left(int64_t p) const { return left_ + (p - first_) * blocking_.height * Blocking<S>::kSteps; }
   Lanes<S> columns(int64_t q, int64_t k) const {
-    return lanes_of<S>(tile_.columns, tile_.batch, tile_.column + q * Cut<S>::kColumns, k);
+    return lanes_of<S>(tile_.columns, tile_.batch, tile_.column + q * Blocking<S>::kColumns, k);
   }
 
-  // Are the sums of this chunk kept as they are, for others to be added?
+  // Whether the sums of this chunk are stored, for those of later chunks to be added.
   bool keeps() const { return chunks_.values || (totals_ && chunk_ == 0); }
-  Sum* totals(int64_t p, int64_t q) const { return totals_ + (q * cut_.row_panels + p) * cut_.panel_sums(); }
-  // Where the chains of a panel of rows are kept until they have come to the chunk's end.
-  Sum* sums(int64_t p, int64_t q) const { return keeps() ? totals(p, q) : chains_ + (p - first_) * cut_.panel_sums(); }
+  Sum* totals(int64_t p, int64_t q) const { return totals_ + (q * blocking_.row_panels + p) * blocking_.panel_sums(); }
+  // The sums of a panel of rows and a panel of columns, until the chunk is complete.
+  Sum* sums(int64_t p, int64_t q) const {
+    return keeps() ? totals(p, q) : chains_ + (p - first_) * blocking_.panel_sums();
+  }
 
   void finish(int64_t p, int64_t q, Sum* sums) const {
     if (keeps()) return;
-    const int64_t h = cut_.height_of(p), width = cut_.width_of(q), pitch = cut_.pitch_of(q);
-    if (totals_) add(totals(p, q), sums, h * pitch);
+    const int64_t h = blocking_.height_of(p), width = blocking_.width_of(q), pitch = blocking_.pitch_of(q);
+    if (totals_) accumulate(totals(p, q), sums, h * pitch);
     if (chunk_ + 1 == chunks_.end) {
-      write<Out>(tile_, p * cut_.height, q * Cut<S>::kColumns, h, width, pitch, sums);
+      write<Out>(tile_, p * blocking_.height, q * Blocking<S>::kColumns, h, width, pitch, sums);
     }
   }
 
-  // A panel that lies in memory much as it would be packed, or null.
+  // A panel that can be read in place, because its layout is close to a packed one; otherwise null.
   ALWAYS_INLINE const Word* in_place(const Lanes<S>& from, int64_t pitch) const {
     if constexpr (sizeof(S) == sizeof(Word)) {
-      if (cut_.one_block() && from.stride == 1 && pitch <= from.count && from.k_stride * int64_t(sizeof(S)) <= kNear) {
+      if (blocking_.one_block() && from.stride == 1 && pitch <= from.count &&
+          from.k_stride * int64_t(sizeof(S)) <= kNear) {
         return reinterpret_cast<const Word*>(from.at);
       }
     }
     return nullptr;
   }
 
-  // A panel of columns and all panels of rows of the block.
+  // Multiplies a panel of columns with all panels of rows of the block.
   void panel(int64_t q) const {
-    const int64_t width = cut_.width_of(q), pitch = cut_.pitch_of(q);
+    const int64_t width = blocking_.width_of(q), pitch = blocking_.pitch_of(q);
     int64_t k = 0;
-    do {  // once where there is no k
-      const int64_t taken = shorter(taken_ - k, Cut<S>::kHalf);
-      const int64_t slot = cut_.one_block() ? 0 : 2 * q + (k != 0);
+    do {  // once even if k is 0
+      const int64_t taken = shorter(taken_ - k, Blocking<S>::kHalf);
+      const int64_t slot = blocking_.one_block() ? 0 : 2 * q + (k != 0);
       const Lanes<S> from = columns(q, k_ + k);
-      Word* const packed = right_ + slot * Cut<S>::kHalfSteps * Cut<S>::kColumns;
+      Word* const packed = right_ + slot * Blocking<S>::kHalfSteps * Blocking<S>::kColumns;
       const Word* right = in_place(from, pitch);
       const int64_t stride = right ? from.k_stride : pitch;
       if (!right) {
@@ -207,35 +213,36 @@ class TileProduct {
         right = packed;
       }
       for (int64_t p = first_; p < end_; p++) {
-        const int64_t h = cut_.height_of(p);
+        const int64_t h = blocking_.height_of(p);
         kChains<Step>.of[h - 1][pitch / kLanes<Word> - 1](left(p) + k / Step::kDepth * h, right, stride, steps(taken),
                                                           k == 0, sums(p, q));
         if (k + taken == taken_) finish(p, q, sums(p, q));
       }
-      k += Cut<S>::kHalf;
+      k += Blocking<S>::kHalf;
     } while (k < taken_);
   }
 
-  // All columns and one panel of few rows: columns are used too rarely to be packed.
-  void few_rows() const {
+  // Multiplies all columns with the only panel of rows, a low one: columns are used too rarely to be packed.
+  void skinny_rows() const {
     const Factor& factor = tile_.columns;
-    const int64_t strip = kFewSums / cut_.panel_sums();
+    const int64_t strip = kSkinnySums / blocking_.panel_sums();
     int64_t q = 0;
     if (factor.lane_stride == 1) {
       // Whole panels.
-      const int64_t reach = (tile_.columns.lanes - tile_.column) / Cut<S>::kColumns;
-      const int64_t whole = shorter(reach, cut_.column_panels);
+      const int64_t reach = (tile_.columns.lanes - tile_.column) / Blocking<S>::kColumns;
+      const int64_t whole = shorter(reach, blocking_.column_panels);
       while (q < whole) {
         const int64_t count = shorter(strip, whole - q);
         Sum* const kept = keeps() ? totals(0, q) : chains_;
-        kFewRows<S>.along_lanes[cut_.rows - 1](left_, columns(q, k_), count, taken_, kept);
-        for (int64_t i = 0; i < count; i++) finish(0, q + i, kept + i * cut_.panel_sums());
+        kSkinnyProducts<S>.along_lanes[blocking_.rows - 1](left_, columns(q, k_), count, taken_, kept);
+        for (int64_t i = 0; i < count; i++) finish(0, q + i, kept + i * blocking_.panel_sums());
         q += count;
       }
     }
-    for (; q < cut_.column_panels; q++) {
+    for (; q < blocking_.column_panels; q++) {
       if (factor.k_stride == 1) {
-        kFewRows<S>.along_k[cut_.rows - 1](left_, columns(q, k_), cut_.width_of(q), taken_, sums(0, q));
+        kSkinnyProducts<S>.along_k[blocking_.rows - 1](left_, columns(q, k_), blocking_.width_of(q), taken_,
+                                                       sums(0, q));
         finish(0, q, sums(0, q));
       } else {
         panel(q);
@@ -245,7 +252,7 @@ class TileProduct {
 
   const ProductTile& tile_;
   const ProductChunks& chunks_;
-  const Cut<S> cut_;
+  const Blocking<S> blocking_;
   Word *left_, *right_;
   Sum *chains_, *totals_ = nullptr;
   int64_t chunk_, k_, taken_;  // the chunk, its first element and how many it has
@@ -260,27 +267,28 @@ void multiply(const ProductTile& tile, const ProductChunks& chunks, void* worksp
 template <class S, class Out>
 void fold(const ProductTile& tile, int64_t chunks, void* values) {
   using Sum = typename StepOf<S>::Sum;
-  const Cut<S> cut(tile);
-  for (int64_t q = 0; q < cut.column_panels; q++) {
-    for (int64_t p = 0; p < cut.row_panels; p++) {
-      const int64_t h = cut.height_of(p), width = cut.width_of(q), pitch = cut.pitch_of(q);
+  const Blocking<S> blocking(tile);
+  for (int64_t q = 0; q < blocking.column_panels; q++) {
+    for (int64_t p = 0; p < blocking.row_panels; p++) {
+      const int64_t h = blocking.height_of(p), width = blocking.width_of(q), pitch = blocking.pitch_of(q);
       char* const first =
-          static_cast<char*>(values) + (q * cut.row_panels + p) * cut.panel_sums() * int64_t(sizeof(Sum));
+          static_cast<char*>(values) + (q * blocking.row_panels + p) * blocking.panel_sums() * int64_t(sizeof(Sum));
       Sum* const sums = reinterpret_cast<Sum*>(first);
       for (int64_t chunk = 1; chunk < chunks; chunk++) {
-        add(sums, reinterpret_cast<Sum*>(first + chunk * sums_bytes<S>(tile)), h * pitch);
+        accumulate(sums, reinterpret_cast<Sum*>(first + chunk * sums_bytes<S>(tile)), h * pitch);
       }
-      write<Out>(tile, p * cut.height, q * Cut<S>::kColumns, h, width, pitch, sums);
+      write<Out>(tile, p * blocking.height, q * Blocking<S>::kColumns, h, width, pitch, sums);
     }
   }
 }
 
 template <class S, class Out>
 constexpr MatmulKernel kernel() {
-  return {kRows, Cut<S>::kColumns, Cut<S>::kChunk, workspace_bytes<S>, sums_bytes<S>, multiply<S, Out>, fold<S, Out>};
+  return {kTileRows,     Blocking<S>::kColumns, Blocking<S>::kChunk, workspace_bytes<S>,
+          sums_bytes<S>, multiply<S, Out>,      fold<S, Out>};
 }
 
-// Of all types, or of those whose steps are pairs.
+// The kernels of all types, or of those only whose steps are pairs.
 template <bool kPairsAlone = false>
 constexpr MatmulKernels make_matmul_kernels() {
   MatmulKernels kernels{};

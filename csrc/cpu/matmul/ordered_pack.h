@@ -1,7 +1,7 @@
-// Packing: the elements of a matrix as the words that chains read, neighbouring lanes side by side, step after step.
+// Packing: the elements of a matrix in the order in which chains read them, as words, [step][lane].
 //
-// A lane is a row of a or a column of b. Elements follow one another in memory along the lanes, or along k: then blocks
-// are transposed in registers.
+// A lane is a row of a or a column of b. A matrix is contiguous across the lanes, or along k: then blocks are
+// transposed in registers.
 #pragma once
 #include "ordered_steps.h"
 
@@ -13,7 +13,7 @@ namespace {
 template <class S>
 using WordOf = typename StepOf<S>::Word;
 
-// n neighbours in memory.
+// A vector of n contiguous elements.
 template <int n, class S>
 ALWAYS_INLINE auto neighbours(const S* p) {
   using Storage = std::conditional_t<std::is_integral_v<S> || sizeof(S) >= 4, S, uint16_t>;
@@ -23,7 +23,7 @@ ALWAYS_INLINE auto neighbours(const S* p) {
   return v;
 }
 
-// n words.
+// A vector of n words.
 template <class Word, int n>
 struct WordsOf {
   typedef Word Type __attribute__((vector_size(sizeof(Word) * n)));
@@ -31,7 +31,7 @@ struct WordsOf {
 template <class Word, int n>
 using Words = typename WordsOf<Word, n>::Type;
 
-// n neighbours as words, of which a pair has its lower half alone.
+// n contiguous elements as words. Of a word that is a pair, only the lower half is set.
 template <int n, class S>
 ALWAYS_INLINE Words<WordOf<S>, n> words(const S* p) {
   using V = Words<WordOf<S>, n>;
@@ -55,7 +55,7 @@ ALWAYS_INLINE Words<WordOf<S>, n> words(const S* p) {
   }
 }
 
-// n steps of one lane, whose elements are neighbours.
+// n steps of one lane, contiguous in memory.
 template <int n, class S>
 ALWAYS_INLINE Words<WordOf<S>, n> words_along_k(const S* p) {
   if constexpr (StepOf<S>::kDepth == 1) return words<n>(p);
@@ -70,7 +70,7 @@ ALWAYS_INLINE Vector<WordOf<S>> words_along_lanes(const S* p, int64_t k_stride) 
   else return words<W>(p) | words<W>(p + k_stride) << 16;
 }
 
-// One step of one lane, of as many elements as are left.
+// One step of one lane, of which `left` elements are left.
 template <class S>
 ALWAYS_INLINE WordOf<S> word(const S* p, int64_t k_stride, int64_t left) {
   if constexpr (StepOf<S>::kDepth == 1) return WordOf<S>(widen(*p));
@@ -80,7 +80,7 @@ ALWAYS_INLINE WordOf<S> word(const S* p, int64_t k_stride, int64_t left) {
 // ---------------------------------------------------------------- blocks of as many steps as lanes, transposed
 
 template <class Word>
-constexpr int kInGroup = 16 / sizeof(Word);  // words of 16 bytes, which shuffles do not leave
+constexpr int kInGroup = 16 / sizeof(Word);  // words in 16 bytes: shuffles do not cross these
 
 template <class Word>
 using Group = Words<Word, kInGroup<Word>>;
@@ -99,7 +99,8 @@ ALWAYS_INLINE Vector<Word> join(const Group<Word> (&groups)[kVectorBytes / 16]) 
 #endif
 }
 
-// Of each group the lower, or upper, `unit` words of a and b in turn: lane i of the result as an index into both.
+// Interleaves units of `unit` words from the lower (upper) half of each group of a and b: lane i of the result as an
+// index into both.
 template <class Word>
 constexpr int interleaved(int unit, bool upper, int i) {
   constexpr int E = kInGroup<Word>;
@@ -111,11 +112,11 @@ ALWAYS_INLINE Vector<Word> interleave(Vector<Word> a, Vector<Word> b, std::index
 #ifdef __clang__
   return __builtin_shufflevector(a, b, interleaved<Word>(kUnit, kUpper, i)...);
 #else
-  return __builtin_shuffle(a, b, Mask<Word>{interleaved<Word>(kUnit, kUpper, i)...});
+  return __builtin_shuffle(a, b, LaneMask<Word>{interleaved<Word>(kUnit, kUpper, i)...});
 #endif
 }
 
-// Rows become columns inside each group of as many vectors as a group has words.
+// Transposes the groups of as many vectors as a group has words.
 template <class Word>
 ALWAYS_INLINE void transpose_groups(Vector<Word>* v) {
   constexpr auto kAll = std::make_index_sequence<kLanes<Word>>();
@@ -132,7 +133,7 @@ ALWAYS_INLINE void transpose_groups(Vector<Word>* v) {
   }
 }
 
-// Lanes of a vector whose elements are neighbours along k; the last of `count` lanes stands for those beyond.
+// A vector's lanes, each contiguous along k. Beyond `count` lanes the last one is repeated.
 template <class S>
 struct LanesAlongK {
   static constexpr int W = kLanes<WordOf<S>>, E = kInGroup<WordOf<S>>;
@@ -142,15 +143,15 @@ struct LanesAlongK {
     for (int i = 0; i < W; i++) lanes[i] = p + (i < count ? i : count - 1) * stride;
   }
 
-  // Asks for the lines that begin so many elements on, each lane's one, in the second-level cache: a processor does not
-  // see by itself that lanes are followed by lanes.
+  // Prefetches the cache line so many elements ahead in each lane, into the second-level cache: the hardware does not
+  // recognize this pattern.
   ALWAYS_INLINE void prefetch(int64_t elements) const {
 #pragma GCC unroll 16
     for (int i = 0; i < W; i++) __builtin_prefetch(lanes[i] + elements, 0, 2);
   }
 
-  // As many steps as lanes, from element k on. A vector is loaded a group from each of its lanes, so that nothing is left
-  // to be moved between groups.
+  // Loads as many steps as there are lanes, from element k on. Each group of a vector is loaded from its own lane, so
+  // that nothing has to be moved between groups.
   ALWAYS_INLINE void load(int64_t k, Vector<WordOf<S>> (&steps)[W]) const {
 #pragma GCC unroll 4
     for (int r = 0; r < E; r++) {
@@ -169,28 +170,28 @@ struct LanesAlongK {
 
 // ---------------------------------------------------------------- panels
 
-// An operand as [lanes][k], or a part of one.
+// An operand, or a part of one, as [lanes][k].
 template <class S>
 struct Lanes {
   const S* at;
   int64_t count, stride, k_stride;
 };
 
-// The first `taken` lanes and k elements as to[steps][pitch], where pitch is `taken` or more, and a multiple of the vector
-// then: what stands in lanes beyond is anything. Up to a vector behind the end is overwritten.
+// Packs the first `taken` lanes and k elements as to[steps][pitch], where pitch is `taken`, or more and a multiple of
+// the vector's width; the lanes beyond `taken` are undefined. Up to a vector behind the end is overwritten.
 template <class S>
 __attribute__((noinline)) void pack(Lanes<S> from, int64_t taken, int64_t k, WordOf<S>* to, int64_t pitch) {
   constexpr int W = kLanes<WordOf<S>>, kDepth = StepOf<S>::kDepth;
   const int64_t whole = k / kDepth, steps = (k + kDepth - 1) / kDepth;
   int64_t done = 0;
   if (from.stride == 1 && (taken + W - 1) / W * W <= from.count) {
-    // Where a vector reaches into the next step, that step is yet to come.
+    // A vector may overwrite the beginning of the next step, which is written later.
     for (; done < whole; done++) {
       const S* const at = from.at + done * kDepth * from.k_stride;
       for (int64_t i = 0; i < taken; i += W) store(to + done * pitch + i, words_along_lanes(at + i, from.k_stride));
     }
   } else if (from.k_stride == 1 && whole >= W) {
-    // From the last lanes to the first, for the same reason.
+    // From the last lanes to the first ones, for the same reason.
     for (int64_t i = (taken - 1) / W * W; i >= 0; i -= W) {
       const LanesAlongK<S> lanes(from.at + i * from.stride, from.stride, taken - i);
       for (done = 0; done < whole; done += W) {

@@ -1,4 +1,4 @@
-// One step of a chain for vectors of sums: what it multiplies, and how.
+// The inner kernel: the steps of a chain of multiply-adds, for vectors of sums.
 #pragma once
 #include "../vector.h"
 #ifdef __SSE2__
@@ -33,7 +33,7 @@ ALWAYS_INLINE Vector<double> fused(Vector<double> a, Vector<double> b, Vector<do
   return Vector<double>(_mm256_fmadd_pd(__m256d(a), __m256d(b), __m256d(c)));
 }
 #else
-#ifdef __FP_FAST_FMAF  // the processor has the instruction, GCC the builtin alone
+#ifdef __FP_FAST_FMAF  // the processor has the instruction, which GCC offers only as a builtin for scalars
 ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
   for (int i = 0; i < kLanes<float>; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
   return c;
@@ -42,20 +42,21 @@ ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float
 typedef double Doubles __attribute__((vector_size(8 * kLanes<float>)));
 typedef uint64_t DoubleBits __attribute__((vector_size(8 * kLanes<float>)));
 
-// The product is exact in double. So is the error of the sum, which tells whether the sum is to be made odd: a sum that is
-// rounded to odd may be rounded once more without harm, because a double has more than two bits to spare (Boldo and
-// Melquiond, Emulation of FMA and Correctly Rounded Sums, 2008).
+// The product is exact in double, and so is the error of the sum, by which the sum is rounded to odd: then rounding it
+// once more, to float, gives the correct result, because a double has more than two extra bits (Boldo and Melquiond,
+// Emulation of FMA and Correctly Rounded Sums, 2008).
 ALWAYS_INLINE Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) {
   const Doubles product = __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
   const Doubles other = __builtin_convertvector(c, Doubles), sum = product + other, back = sum - product;
   const Doubles error = (product - (sum - back)) + (other - back);
   const DoubleBits bits = as<DoubleBits>(sum), away = 1 - 2 * ((bits ^ as<DoubleBits>(error)) >> 63);
-  const DoubleBits inexact = DoubleBits(error < 0) | DoubleBits(error > 0);  // neither of a NaN: the sum is not finite
+  const DoubleBits inexact =
+      DoubleBits(error < 0) | DoubleBits(error > 0);  // false for NaN, where the sum is not finite
   const DoubleBits even = (bits & 1) - 1;
   return __builtin_convertvector(as<Doubles>(bits + (away & inexact & even)), Vector<float>);
 }
 #endif
-// The C library's fma is right on every processor.
+// The C library's fma is correct on every processor.
 ALWAYS_INLINE Vector<double> fused(Vector<double> a, Vector<double> b, Vector<double> c) {
   for (int i = 0; i < kLanes<double>; i++) c[i] = __builtin_fma(a[i], b[i], c[i]);
   return c;
@@ -80,8 +81,8 @@ struct WrappingStep {
   static ALWAYS_INLINE Vector<A> apply(Vector<A> a, Vector<A> b, Vector<A> sum) { return a * b + sum; }
 };
 
-// Integers of up to 16 bits: a word is two neighbours along k, whose products and their sum are exact in 32 bits, but for
-// 2 (-2^15)^2, which wraps as it should.
+// Integers of up to 16 bits: a word is a pair of neighbours along k. The products and their sum are exact in 32 bits,
+// except for 2 (-2^15)^2, which wraps as it should.
 struct PairStep {
   using Word = uint32_t;
   using Sum = uint32_t;
@@ -111,14 +112,14 @@ using StepOf = std::conditional_t<!std::is_integral_v<S>, FusedStep<ProductOf<S>
 // ---------------------------------------------------------------- chains
 
 #if defined(__AVX512F__)
-constexpr int kRows = 14;  // of the sums that stay in registers: 28 of 32 vectors
+constexpr int kTileRows = 14;  // of sums in registers: 28 of 32 vectors
 #else
-constexpr int kRows = 6;  // 12 of 16
+constexpr int kTileRows = 6;  // 12 of 16
 #endif
 constexpr int kVectors = 2;  // of each row
 
-// Goes on with H chains in each lane of NV vectors, or begins them, and keeps their values in tile[H][NV vectors]. `a` is
-// [steps][H], `b` is [steps][NV vectors], `pitch` words from step to step.
+// Continues, or begins, H chains in each lane of NV vectors; their values are kept in tile[H][NV vectors]. `a` is
+// [steps][H], `b` is [steps][NV vectors] with `pitch` words from step to step.
 template <class Step, int H, int NV>
 __attribute__((noinline)) void chain(const typename Step::Word* a, const typename Step::Word* b, int64_t pitch,
                                      int64_t steps, bool begin, typename Step::Sum* tile) {
@@ -156,13 +157,13 @@ using Chain = void (*)(const typename Step::Word*, const typename Step::Word*, i
 // chains<Step>[H - 1][NV - 1]
 template <class Step>
 struct Chains {
-  Chain<Step> of[kRows][kVectors];
+  Chain<Step> of[kTileRows][kVectors];
 
   template <std::size_t... h>
   constexpr explicit Chains(std::index_sequence<h...>) : of{{chain<Step, h + 1, 1>, chain<Step, h + 1, 2>}...} {}
 };
 template <class Step>
-constexpr Chains<Step> kChains{std::make_index_sequence<kRows>()};
+constexpr Chains<Step> kChains{std::make_index_sequence<kTileRows>()};
 
 }  // namespace
 }  // namespace torch_reductions::cpu

@@ -1,4 +1,4 @@
-// What becomes of the sums of products: alpha, what is added, and the one rounding to storage.
+// The epilogue: alpha, the tensor that is added, and the one rounding to storage.
 #pragma once
 #include "../../common/args.h"
 #include "../convert.h"

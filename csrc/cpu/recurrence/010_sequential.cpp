@@ -1,10 +1,11 @@
 // sequential
 // Changes: nothing came before: this is what the other rung is checked against.
 // Costs:   each element waits for the one before it: a multiplication and an addition, eight cycles or so.
-// Gains:   ten lines that cannot be wrong, and two operations an element.
+// Gains:   ten lines that cannot be wrong, and two operations per element.
 // Order:   left to right, in the accumulator type.
 // Needs:   any processor; any layout.
-// See:     Martin and Cundy, Parallelizing Linear Recurrent Neural Nets over Sequence Length, 2018: what is to be scanned.
+// See:     Martin and Cundy, Parallelizing Linear Recurrent Neural Nets over Sequence Length, 2018: what is to be
+//          scanned.
 #include "../../common/operators.h"
 #include "ladder.h"
 #include "output.h"

@@ -1,10 +1,10 @@
 // ordered
-// Changes: a scan of pairs: an element is the step h -> g h + t, and steps are joined as a balanced tree, whose shape the
-//          position alone decides. This is what auto runs.
-// Costs:   six operations an element instead of two.
+// Changes: a scan of pairs: an element is the step h -> g h + t, and steps are joined as a balanced tree, whose shape
+//          the position alone decides. This is what auto runs.
+// Costs:   six operations per element instead of two.
 // Gains:   the same bits for any layout, processor and number of threads, and on the GPU; no chain of operations.
 // Order:   Fold(i + 1), docs/order.md; the initial state is applied last.
-// Needs:   any processor; AVX2 and AVX-512 are used where they are. Lines go to threads: one line has one thread.
+// Needs:   any processor; AVX2 and AVX-512 are used where available. Each line has one thread.
 // See:     ordered_kernels.h, the vector code; Blelloch, Prefix Sums and Their Applications, 1990, section 1.4.
 #include <algorithm>
 
@@ -26,7 +26,7 @@ RecurLines kernel_of(Dtype dtype) {
 #endif
 }
 
-constexpr int64_t kLeastWidth = 16;  // lines of a strip, where there are as many
+constexpr int64_t kLeastWidth = 16;  // lines of a strip, if there are so many
 constexpr int64_t kStripsPerThread = 4;
 
 }  // namespace
@@ -34,7 +34,7 @@ constexpr int64_t kStripsPerThread = 4;
 void ordered(const RecurrenceArgs& args, const Threads& threads) {
   const RecurLines recur = kernel_of(args.dtype);
   const int64_t size = size_of(args.dtype), elements = args.outer * args.length * args.inner;
-  // Wide strips, but enough of them for the threads.
+  // As wide as possible, but with enough strips for the threads.
   int64_t width = std::min(args.inner, kRecurStrip);
   while (width / 2 >= kLeastWidth && args.outer * ceil_div(args.inner, width) < kStripsPerThread * threads.count) {
     width /= 2;

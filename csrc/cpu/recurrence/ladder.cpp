@@ -12,7 +12,7 @@ namespace {
 constexpr Launcher<RecurrenceArgs, const Threads> kLaunchers[] = {{10, sequential}, {20, ordered}};
 static_assert(match(kRecurrenceLadder, kCpu, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
-// Segment s of line `outer`, without segments of its own.
+// Segment s of line `outer`, as a call without segments.
 RecurrenceArgs segment_of(const RecurrenceArgs& args, int64_t outer, int64_t s) {
   RecurrenceArgs alone = args;
   const int64_t begin = args.segments.begin(s);

@@ -1,20 +1,20 @@
-// What 020_ordered.cpp, which plans, asks of the vector code, which is compiled once for each kind of processor.
+// The interface between 020_ordered.cpp, which plans, and the vector code, which is compiled per processor.
 #pragma once
 #include "../../common/args.h"
 
 namespace torch_reductions::cpu {
 
-// Elements of neighbouring lines; strides in elements, a step is negative in a reverse recurrence.
+// Elements of neighbouring lines; strides in elements. The step is negative in a reverse recurrence.
 struct RecurInput {
   const void* first;  // element of the first line
   int64_t line, step;
 };
 
-// Neighbouring lines, in neighbouring places of the output.
+// Neighbouring lines, which are neighbours in the output too.
 struct RecurStrip {
   RecurInput gates, tokens;
-  const void* initial;  // of these lines, side by side, or null
-  void* output;         // where the result of the first element of the first line goes
+  const void* initial;  // one per line, contiguous, or null
+  void* output;         // of the first element of the first line
   int64_t output_step;
   int64_t lines, length;  // 1 to kRecurStrip, at least 1
 };

@@ -1,7 +1,7 @@
 // The vector code of `ordered`: each ordered_*.cpp compiles it for one processor.
 //
-// Eight elements at a time: their tree is in registers, and a binary counter joins it to what came before. Vectors hold
-// neighbouring lines, down columns; of a line alone they hold eights that follow one another.
+// Elements are taken eight at a time: the tree over them is in registers, and a binary counter joins it to what came
+// before. Down columns the lanes of a vector are neighbouring lines; along a single line they are successive trees.
 #pragma once
 #include "../vector.h"
 #include "ordered.h"
@@ -10,23 +10,23 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int kEight = 8, kLogEight = 3;
-constexpr int kEightLevels = 48;
+constexpr int kTree = 8, kTreeLevels = 3;
+constexpr int kCounterLevels = 48;
 constexpr int kLinePitch = kRecurStrip + 16;  // from row to row of a buffer; not a power of two, for the cache's sake
 
-// A step in every lane, or one.
+// The step h -> gate h + token: one, or one per lane.
 template <class V>
 struct Steps {
   V gate, token;
 };
 template <class V>
-ALWAYS_INLINE Steps<V> then(Steps<V> left, Steps<V> right) {
+ALWAYS_INLINE Steps<V> compose(Steps<V> left, Steps<V> right) {
   return {right.gate * left.gate, right.gate * left.token + right.token};
 }
-// The same where `left` may be missing: it is selected, not computed with (operators.h).
+// The same where `left` may be missing: then `right` is selected, nothing is computed (operators.h).
 template <class V>
-ALWAYS_INLINE Steps<V> after(bool missing, Steps<V> left, Steps<V> right) {
-  return missing ? right : then(left, right);
+ALWAYS_INLINE Steps<V> compose_or_right(bool missing, Steps<V> left, Steps<V> right) {
+  return missing ? right : compose(left, right);
 }
 
 template <class V, class A>
@@ -36,46 +36,48 @@ ALWAYS_INLINE V read(const A* p) {
   return v;
 }
 
-// Rows of accumulators in memory: gates or tokens, and from one row to the next.
+// Rows of accumulators in memory, gates or tokens, `pitch` apart.
 template <class A>
 struct Rows {
   const A* at;
   int64_t pitch;
 };
 
-// The tree of eight elements, and the folds of what stands before them and of them.
+// The tree over kTree elements, and the folds up to each of them.
 template <class V>
-struct Eight {
-  Steps<V> x[kEight], x01, x03, x45, total;
+struct Tree {
+  Steps<V> x[kTree], x01, x03, x45, total;
 
   template <class A>
-  ALWAYS_INLINE Eight(Rows<A> g, Rows<A> t) {
-    for (int r = 0; r < kEight; r++) x[r] = {read<V>(g.at + r * g.pitch), read<V>(t.at + r * t.pitch)};
-    x01 = then(x[0], x[1]), x03 = then(x01, then(x[2], x[3])), x45 = then(x[4], x[5]);
-    total = then(x03, then(x45, then(x[6], x[7])));
+  ALWAYS_INLINE Tree(Rows<A> g, Rows<A> t) {
+    for (int r = 0; r < kTree; r++) x[r] = {read<V>(g.at + r * g.pitch), read<V>(t.at + r * t.pitch)};
+    x01 = compose(x[0], x[1]), x03 = compose(x01, compose(x[2], x[3])), x45 = compose(x[4], x[5]);
+    total = compose(x03, compose(x45, compose(x[6], x[7])));
   }
 
-  // The folds up to each. `first`: nothing stands before; `last`: of all, because where the eight end, larger blocks end.
-  ALWAYS_INLINE void folds(bool first, Steps<V> base, Steps<V> last, Steps<V> (&to)[kEight]) const {
-    const Steps<V> f2 = after(first, base, x01), f4 = after(first, base, x03), f6 = then(f4, x45);
-    to[0] = after(first, base, x[0]), to[1] = f2, to[2] = then(f2, x[2]), to[3] = f4;
-    to[4] = then(f4, x[4]), to[5] = f6, to[6] = then(f6, x[6]), to[7] = last;
+  // The folds up to each element. `base` is the fold of the elements before these, and there are none where `first`.
+  // The last fold is passed in: larger blocks end here too, so that its tree is another one.
+  ALWAYS_INLINE void folds(bool first, Steps<V> base, Steps<V> last, Steps<V> (&to)[kTree]) const {
+    const Steps<V> f2 = compose_or_right(first, base, x01), f4 = compose_or_right(first, base, x03),
+                   f6 = compose(f4, x45);
+    to[0] = compose_or_right(first, base, x[0]), to[1] = f2, to[2] = compose(f2, x[2]), to[3] = f4;
+    to[4] = compose(f4, x[4]), to[5] = f6, to[6] = compose(f6, x[6]), to[7] = last;
   }
 
-  // The states after each, row by row.
+  // Stores the state after each element, row by row.
   template <class A>
   ALWAYS_INLINE void put(bool first, Steps<V> base, Steps<V> last, bool has_initial, V initial, A* q,
                          int64_t pitch) const {
-    Steps<V> fold[kEight];
+    Steps<V> fold[kTree];
     folds(first, base, last, fold);
-    for (int r = 0; r < kEight; r++) {
+    for (int r = 0; r < kTree; r++) {
       const V result = has_initial ? fold[r].gate * initial + fold[r].token : fold[r].token;
       __builtin_memcpy(q + r * pitch, &result, sizeof result);
     }
   }
 };
 
-// Steps of Lines lines in memory.
+// One step for each of so many lines, in memory.
 template <class A, int Lines>
 struct StepRow {
   A gates[Lines], tokens[Lines];
@@ -91,12 +93,13 @@ struct StepRow {
   }
 };
 
-// The blocks before an eight. At level l waits one of 2^l eights, and the fold of all that stands before it.
+// The blocks that are complete so far, as a binary counter. waiting[l] is a block of 2^l trees, before[l] the fold of
+// everything before it.
 template <class A, int Lines>
 struct Counter {
-  alignas(64) StepRow<A, Lines> waiting[kEightLevels], before[kEightLevels], base;
+  alignas(64) StepRow<A, Lines> waiting[kCounterLevels], before[kCounterLevels], base;
 
-  // What a fold of nothing would be is read, and not used: it is any number.
+  // The fold of no elements is read, but not used: any number will do.
   ALWAYS_INLINE explicit Counter(int64_t length) {
     int levels = 0;
     while (length >> levels) levels++;
@@ -104,104 +107,104 @@ struct Counter {
     __builtin_memset(&base, 0, sizeof base);
   }
 
-  // After n eights of the lines that V holds, at i, come 2^from more, of this total; n is a multiple of 2^from. The fold of
-  // all of them.
+  // Adds 2^from trees with this total to the n trees, a multiple of 2^from, of the lines in vector i. Returns the fold
+  // of all of them.
   template <class V>
   ALWAYS_INLINE Steps<V> push(int64_t n, int64_t i, Steps<V> total, int from = 0) {
     const int levels = from + __builtin_ctzll(~uint64_t(n >> from));
-    if (levels >= kEightLevels) __builtin_unreachable();  // no tensor is as large; without it GCC warns
-    for (int level = from; level < levels; level++) total = then(waiting[level].template get<V>(i), total);
+    if (levels >= kCounterLevels) __builtin_unreachable();  // no tensor is as large; without it GCC warns
+    for (int level = from; level < levels; level++) total = compose(waiting[level].template get<V>(i), total);
     waiting[levels].set(i, total);
-    const Steps<V> fold = after(n >> levels == 0, before[levels].template get<V>(i), total);
+    const Steps<V> fold = compose_or_right(n >> levels == 0, before[levels].template get<V>(i), total);
     for (int level = 0; level < levels; level++) before[level].set(i, fold);
     base.set(i, fold);
     return fold;
   }
 };
 
-// ---------------------------------------------------------------- a line alone
+// ---------------------------------------------------------------- a single line
 
-constexpr int kAlong = 128;               // eights at once
-constexpr int kAlongPitch = kAlong + 16;  // from row to row, of which row r holds element r of each eight
-constexpr int kChunk = kAlong * kEight;   // elements that are converted at a time
+constexpr int kAlong = 128;                  // trees at once
+constexpr int kAlongPitch = kAlong + 16;     // from row to row, row r holds element r of each tree
+constexpr int kRecurChunk = kAlong * kTree;  // elements that are converted at a time
 
 template <class A>
-ALWAYS_INLINE void eights_to_rows(const A* from, int64_t eights, A* to) {
-  for (int64_t i = 0; i < eights; i++) {
-    for (int r = 0; r < kEight; r++) to[r * kAlongPitch + i] = from[i * kEight + r];
+ALWAYS_INLINE void trees_to_rows(const A* from, int64_t trees, A* to) {
+  for (int64_t i = 0; i < trees; i++) {
+    for (int r = 0; r < kTree; r++) to[r * kAlongPitch + i] = from[i * kTree + r];
   }
 }
 
 template <class A>
-ALWAYS_INLINE void rows_to_eights(const A* from, int64_t eights, A* to) {
-  for (int64_t i = 0; i < eights; i++) {
-    for (int r = 0; r < kEight; r++) to[i * kEight + r] = from[r * kAlongPitch + i];
+ALWAYS_INLINE void rows_to_trees(const A* from, int64_t trees, A* to) {
+  for (int64_t i = 0; i < trees; i++) {
+    for (int r = 0; r < kTree; r++) to[i * kTree + r] = from[r * kAlongPitch + i];
   }
 }
 
-// One line, and what came before on it.
+// The state of one line between chunks.
 template <class A>
 struct Line {
   Counter<A, 1> counter;
   bool has_initial;
   A initial;
 
-  // Eights of eights that begin at element k, as many as fill vectors, whose lanes are eights.
-  __attribute__((noinline)) void vectors(int64_t k, int64_t eights, const A* g, const A* t, A* out) {
+  // The trees from element k on, whole vectors of them: each lane is one tree.
+  __attribute__((noinline)) void vectors(int64_t k, int64_t trees, const A* g, const A* t, A* out) {
     using V = Vector<A>;
     constexpr int W = kLanes<A>;
-    alignas(64) A gates[kEight * kAlongPitch], tokens[kEight * kAlongPitch], results[kEight * kAlongPitch];
+    alignas(64) A gates[kTree * kAlongPitch], tokens[kTree * kAlongPitch], results[kTree * kAlongPitch];
     StepRow<A, kAlong> totals;
-    StepRow<A, kAlong + 1> folds;  // before each eight, and after the last one
-    eights_to_rows(g, eights, gates);
-    eights_to_rows(t, eights, tokens);
-    const auto eight = [&](int64_t i) { return Eight<V>(Rows<A>{gates + i, kAlongPitch}, {tokens + i, kAlongPitch}); };
-    for (int64_t i = 0; i < eights; i += W) totals.set(i, eight(i).total);
+    StepRow<A, kAlong + 1> folds;  // before each tree, and after the last one
+    trees_to_rows(g, trees, gates);
+    trees_to_rows(t, trees, tokens);
+    const auto tree = [&](int64_t i) { return Tree<V>(Rows<A>{gates + i, kAlongPitch}, {tokens + i, kAlongPitch}); };
+    for (int64_t i = 0; i < trees; i += W) totals.set(i, tree(i).total);
     folds.set(0, counter.base.template get<A>(0));
-    for (int64_t i = 0; i < eights; i += kEight) {  // a tree of eight totals again
-      const Eight<A> of_eights(Rows<A>{totals.gates + i, 1}, {totals.tokens + i, 1});
+    for (int64_t i = 0; i < trees; i += kTree) {  // a tree over the totals of kTree trees
+      const Tree<A> of_trees(Rows<A>{totals.gates + i, 1}, {totals.tokens + i, 1});
       const Steps<A> base = counter.base.template get<A>(0);
-      Steps<A> fold[kEight];
-      of_eights.folds(k + i == 0, base, counter.push(k / kEight + i, 0, of_eights.total, kLogEight), fold);
-      for (int r = 0; r < kEight; r++) folds.set(i + 1 + r, fold[r]);
+      Steps<A> fold[kTree];
+      of_trees.folds(k + i == 0, base, counter.push(k / kTree + i, 0, of_trees.total, kTreeLevels), fold);
+      for (int r = 0; r < kTree; r++) folds.set(i + 1 + r, fold[r]);
     }
-    for (int64_t i = 0; i < eights; i += W) {
-      eight(i).put(false, folds.template get<V>(i), folds.template get<V>(i + 1), has_initial, splat(initial),
-                   results + i, kAlongPitch);
+    for (int64_t i = 0; i < trees; i += W) {
+      tree(i).put(false, folds.template get<V>(i), folds.template get<V>(i + 1), has_initial, splat(initial),
+                  results + i, kAlongPitch);
     }
-    if (k == 0) {  // nothing stands before the first eight
-      const Eight<A> first(Rows<A>{gates, kAlongPitch}, {tokens, kAlongPitch});
+    if (k == 0) {  // no element is before the first tree
+      const Tree<A> first(Rows<A>{gates, kAlongPitch}, {tokens, kAlongPitch});
       first.put(true, first.total, first.total, has_initial, initial, results, kAlongPitch);
     }
-    rows_to_eights(results, eights, out);
+    rows_to_trees(results, trees, out);
   }
 
-  // The eight that begins at element k.
+  // One tree, from element k on.
   ALWAYS_INLINE void one(int64_t k, const A* g, const A* t, A* out) {
-    const Eight<A> eight(Rows<A>{g, 1}, {t, 1});
+    const Tree<A> tree(Rows<A>{g, 1}, {t, 1});
     const Steps<A> base = counter.base.template get<A>(0);
-    eight.put(k == 0, base, counter.push(k / kEight, 0, eight.total), has_initial, initial, out, 1);
+    tree.put(k == 0, base, counter.push(k / kTree, 0, tree.total), has_initial, initial, out, 1);
   }
 };
 
 template <class A, class S>
 void recur_line(const RecurStrip& s, int64_t line) {
-  alignas(64) A gates[kChunk], tokens[kChunk], out[kChunk];
+  alignas(64) A gates[kRecurChunk], tokens[kRecurChunk], out[kRecurChunk];
   const bool has_initial = s.initial != nullptr;
   const A initial = has_initial ? A(widen(static_cast<const S*>(s.initial)[line])) : A(0);
   Line<A> state{Counter<A, 1>(s.length), has_initial, initial};
   const S* const gate = static_cast<const S*>(s.gates.first) + line * s.gates.line;
   const S* const token = static_cast<const S*>(s.tokens.first) + line * s.tokens.line;
   S* const output = static_cast<S*>(s.output) + line;
-  for (int64_t k = 0; k < s.length; k += kChunk) {
-    const int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
+  for (int64_t k = 0; k < s.length; k += kRecurChunk) {
+    const int64_t n = s.length - k < kRecurChunk ? s.length - k : kRecurChunk;
     const A* const g = contiguous<A>(gate, s.gates.step, k, n, gates);
     const A* const t = contiguous<A>(token, s.tokens.step, k, n, tokens);
-    int64_t i = n - n % (kEight * (kLanes<A> > kEight ? kLanes<A> : kEight));
-    if (i > 0) state.vectors(k, i / kEight, g, t, out);
-    for (; i + kEight <= n; i += kEight) state.one(k + i, g + i, t + i, out + i);
-    if (i < n) {  // filled up with anything: it comes behind all results
-      A last_gates[kEight] = {}, last_tokens[kEight] = {};
+    int64_t i = n - n % (kTree * (kLanes<A> > kTree ? kLanes<A> : kTree));
+    if (i > 0) state.vectors(k, i / kTree, g, t, out);
+    for (; i + kTree <= n; i += kTree) state.one(k + i, g + i, t + i, out + i);
+    if (i < n) {  // padded: the padding comes after all results
+      A last_gates[kTree] = {}, last_tokens[kTree] = {};
       __builtin_memcpy(last_gates, g + i, sizeof(A) * (n - i));
       __builtin_memcpy(last_tokens, t + i, sizeof(A) * (n - i));
       state.one(k + i, last_gates, last_tokens, out + i);
@@ -212,12 +215,12 @@ void recur_line(const RecurStrip& s, int64_t line) {
 
 // ---------------------------------------------------------------- lines side by side
 
-// Eight rows of an input as accumulators, all lanes of whole vectors readable: the input itself where it is that already.
+// Rows of an input as accumulators, readable in whole vectors: the input itself where it has this form.
 template <class A, class S>
 ALWAYS_INLINE Rows<A> rows_of(const RecurInput& input, const RecurStrip& s, int64_t k, int64_t rows, A* buffer) {
   const S* from = static_cast<const S*>(input.first) + k * input.step;
   if constexpr (std::is_same_v<A, S>) {
-    if (input.line == 1 && rows == kEight) return {from, input.step};
+    if (input.line == 1 && rows == kTree) return {from, input.step};
   }
   for (int64_t r = 0; r < rows; r++) widen(from + r * input.step, input.line, s.lines, buffer + r * kLinePitch);
   return {buffer, kLinePitch};
@@ -227,29 +230,29 @@ ALWAYS_INLINE Rows<A> rows_of(const RecurInput& input, const RecurStrip& s, int6
 template <class A, class S>
 void recur_columns(const RecurStrip& s) {
   constexpr int W = kLanes<A>;
-  alignas(64) A gates[kEight * kLinePitch] = {}, tokens[kEight * kLinePitch] = {}, out[kEight * kLinePitch];
+  alignas(64) A gates[kTree * kLinePitch] = {}, tokens[kTree * kLinePitch] = {}, out[kTree * kLinePitch];
   alignas(64) A initial[kLinePitch] = {};
   Counter<A, kLinePitch> counter(s.length);
   if (s.initial) {
-    // Vectors overlap in memory, not in the buffers: lane i + l of those is line column(i) + l.
+    // The last two vectors overlap in memory, but not in the buffers, where lane i + l is line column(i) + l.
     for (int64_t i = 0; i < s.lines; i += W) {
       widen(static_cast<const S*>(s.initial) + column<A>(i, s.lines), 1, W, initial + i);
     }
   }
-  for (int64_t k = 0; k < s.length; k += kEight) {
-    const int64_t rows = s.length - k < kEight ? s.length - k : kEight;
+  for (int64_t k = 0; k < s.length; k += kTree) {
+    const int64_t rows = s.length - k < kTree ? s.length - k : kTree;
     const Rows<A> g = rows_of<A, S>(s.gates, s, k, rows, gates), t = rows_of<A, S>(s.tokens, s, k, rows, tokens);
     A* q = out;
     int64_t pitch = kLinePitch;
     if constexpr (std::is_same_v<A, S>) {
-      if (rows == kEight) q = static_cast<A*>(s.output) + k * s.output_step, pitch = s.output_step;
+      if (rows == kTree) q = static_cast<A*>(s.output) + k * s.output_step, pitch = s.output_step;
     }
     for (int64_t i = 0; i < s.lines; i += W) {
       const int64_t j = column<A>(i, s.lines);
-      const Eight<Vector<A>> eight(Rows<A>{g.at + j, g.pitch}, {t.at + j, t.pitch});
+      const Tree<Vector<A>> tree(Rows<A>{g.at + j, g.pitch}, {t.at + j, t.pitch});
       const Steps<Vector<A>> base = counter.base.template get<Vector<A>>(i);
-      const Steps<Vector<A>> last = counter.push(k / kEight, i, eight.total);
-      eight.put(k == 0, base, last, s.initial != nullptr, load(initial + i), q + j, pitch);
+      const Steps<Vector<A>> last = counter.push(k / kTree, i, tree.total);
+      tree.put(k == 0, base, last, s.initial != nullptr, load(initial + i), q + j, pitch);
     }
     if (q != out) continue;
     S* const output = static_cast<S*>(s.output) + k * s.output_step;

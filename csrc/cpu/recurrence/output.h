@@ -6,7 +6,7 @@
 namespace torch_reductions::cpu {
 namespace {
 
-// body(std::type_identity<S>()) with the storage type; a recurrence has floating types alone.
+// body(std::type_identity<S>()) with the storage type; a recurrence has floating types only.
 template <class Body>
 constexpr void with_float(Dtype dtype, Body&& body) {
   with_storage(dtype, [&](auto tag) {
@@ -14,7 +14,7 @@ constexpr void with_float(Dtype dtype, Body&& body) {
   });
 }
 
-// Where the first element that a line meets stands, and how far it is to the next.
+// The offset of the first element that the recurrence takes in a line, and the step to the next one.
 inline int64_t first_of(const RecurrenceArgs& args, int64_t outer, int64_t inner, const Strides& strides) {
   return outer * strides.outer + inner * strides.inner + (args.reverse ? (args.length - 1) * strides.length : 0);
 }

@@ -1,8 +1,8 @@
 // threaded
-// Changes: the elements, or the rows where there are enough of them, are dealt out to the threads.
+// Changes: the elements, or the rows where there are enough of them, are distributed among the threads.
 // Costs:   the order, and with it a float's last bits, depends on the number of threads.
 // Gains:   as many chains of additions at once as there are threads.
-// Order:   one part a thread, left to right; then the parts, left to right.
+// Order:   one part per thread, left to right; then the parts, left to right.
 // Needs:   any processor.
 // See:     the same idea on the GPU, where a part is a block: neighbored_divergent.
 #include <algorithm>

@@ -1,10 +1,10 @@
 // ordered
 // Changes: the order of operations is a function of the length alone. This is what auto runs.
-// Costs:   shuffles: they show in the first-level cache, and not where the elements come from memory.
+// Costs:   shuffles: visible where the elements are in the first-level cache, not where they come from memory.
 // Gains:   the same bits for any layout, processor and number of threads, and on the GPU.
 // Order:   Fold(length), docs/order.md.
-// Needs:   any processor; AVX2 and AVX-512 are used where they are.
-// See:     ordered_kernels.h, the vector code; this file cuts a call into strips for the threads.
+// Needs:   any processor; AVX2 and AVX-512 are used where available.
+// See:     ordered_kernels.h, the vector code; this file splits a call into strips for the threads.
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -19,13 +19,13 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int64_t kFarBytes = 4 << 20;  // beyond the second-level caches
-constexpr int64_t kShort = 64;          // rows of argmax shorter than this are taken as columns
+constexpr int64_t kCacheBytes = 4 << 20;  // beyond the second-level caches
+constexpr int64_t kShort = 64;            // shorter rows of argmax are computed as columns
 constexpr int64_t kTasksPerThread = 8;
 
-// The blocks that a length is cut into: tiles of one power of two, then the binary digits of what is left. One tile of
-// the whole length is no cut.
-struct Cut {
+// How a length is split into blocks: tiles of one power of two, then one block per binary digit of the rest. A single
+// tile of the whole length means no split.
+struct Split {
   int64_t length, tile;
 
   int64_t tiles() const { return length / tile; }
@@ -48,11 +48,11 @@ void merge(typename Op::Value* left, const typename Op::Value* right, int64_t co
   for (int64_t i = 0; i < count; i++) left[i] = Op::combine(left[i], right[i]);
 }
 
-// folds[block][output] becomes Fold(length) in folds[0]: a tree for each digit of the number of tiles, and the digits
-// of the tiles and of the rest from left to right.
+// Combines folds[block][output] into Fold(length) in folds[0]: a tree for each binary digit of the number of tiles,
+// then these and the blocks of the rest from left to right.
 template <class Op>
-void merge_blocks(const Cut& cut, typename Op::Value* folds, int64_t outputs) {
-  const int64_t tiles = cut.tiles();
+void merge_blocks(const Split& split, typename Op::Value* folds, int64_t outputs) {
+  const int64_t tiles = split.tiles();
   const auto row = [&](int64_t block) { return folds + block * outputs; };
   for (int64_t half = 1; 2 * half <= tiles; half *= 2) {
     for (int64_t b = 0; b + 2 * half <= tiles; b += 2 * half) merge<Op>(row(b), row(b + half), outputs);
@@ -60,10 +60,11 @@ void merge_blocks(const Cut& cut, typename Op::Value* folds, int64_t outputs) {
   for (int64_t b = std::bit_floor(uint64_t(tiles)); b > 0 && b < tiles; b += std::bit_floor(uint64_t(tiles - b))) {
     merge<Op>(row(0), row(b), outputs);
   }
-  for (int64_t b = std::max<int64_t>(tiles, 1); b < cut.count(); b++) merge<Op>(row(0), row(b), outputs);
+  for (int64_t b = std::max<int64_t>(tiles, 1); b < split.count(); b++) merge<Op>(row(0), row(b), outputs);
 }
 
-// A call as strips of outputs: each is one task, or one a block where there are too few for the threads.
+// Splits a call into strips of outputs: each is one task, or one task per block where there are too few for the
+// threads.
 struct Plan {
   const ReduceArgs& args;
   bool columns;
@@ -80,8 +81,8 @@ struct Plan {
   int64_t tasks() const { return args.outer * strips; }
   int64_t elements() const { return args.outer * args.inner * args.length; }
 
-  // Into blocks of at least kGrain elements, until every thread has its tasks; or into one.
-  Cut cut(int threads) const {
+  // Blocks of at least kGrain elements, as many as give every thread its tasks; or a single one.
+  Split split(int threads) const {
     const int64_t wanted = kTasksPerThread * threads;
     const int64_t least = std::max<int64_t>(kGrain / std::min(width, args.inner), 1);
     if (threads == 1 || elements() <= kGrain || tasks() >= wanted) return {args.length, args.length};
@@ -90,10 +91,10 @@ struct Plan {
     return {args.length, tile};
   }
 
-  // The outputs [first, first + outputs) of a task; element `begin` of each is where its run starts.
+  // The outputs [first, first + outputs) of a task, and their elements from `begin` on as a strip.
   int64_t outputs(int64_t task) const { return std::min(width, args.inner - task % strips * width); }
   int64_t first(int64_t task) const { return task / strips * args.inner + task % strips * width; }
-  Strip strip(int64_t task, int64_t begin, int64_t length) const {
+  ReduceStrip strip(int64_t task, int64_t begin, int64_t length) const {
     const int64_t offset =
         task / strips * args.outer_stride + task % strips * width * args.inner_stride + begin * args.length_stride;
     return {static_cast<const char*>(args.input) + offset * size_of(args.input_dtype),
@@ -103,17 +104,17 @@ struct Plan {
             args.length_stride,
             begin,
             columns,
-            prefetch_pays() && elements() * size_of(args.input_dtype) > kFarBytes};
+            prefetch_pays() && elements() * size_of(args.input_dtype) > kCacheBytes};
   }
 };
 
 template <class Op>
 void run(const ReduceArgs& args, const Threads& threads) {
   using Value = typename Op::Value;
-  const FoldStrip fold = ordered_kernels().fold[int(args.function)][int(args.input_dtype)];
+  const FoldStrip fold = reduce_kernels().fold[int(args.function)][int(args.input_dtype)];
   const Plan plan(args);
-  const Cut cut = plan.cut(threads.count);
-  const int64_t outputs = args.outer * args.inner, tasks = plan.tasks(), blocks = cut.count();
+  const Split split = plan.split(threads.count);
+  const int64_t outputs = args.outer * args.inner, tasks = plan.tasks(), blocks = split.count();
 
   if (blocks == 1) {
     const auto body = [&](int64_t begin, int64_t end) {
@@ -131,22 +132,22 @@ void run(const ReduceArgs& args, const Threads& threads) {
   threads.parallel_for(0, tasks * blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
       const int64_t task = i / blocks, block = i % blocks;
-      const auto [first, length] = cut.block(block);
+      const auto [first, length] = split.block(block);
       fold(plan.strip(task, first, length), &folds[block * outputs + plan.first(task)]);
     }
   });
-  merge_blocks<Op>(cut, folds.get(), outputs);
+  merge_blocks<Op>(split, folds.get(), outputs);
   write(args, 0, outputs, folds.get());
 }
 
 }  // namespace
 
-const OrderedKernels& ordered_kernels() {
+const ReduceKernels& reduce_kernels() {
 #ifdef __x86_64__
-  static constexpr const OrderedKernels* kCompiled[] = {&ordered_baseline, &ordered_avx2, &ordered_avx512};
+  static constexpr const ReduceKernels* kCompiled[] = {&reduce_baseline, &reduce_avx2, &reduce_avx512};
   return *kCompiled[int(processor())];
 #else
-  return ordered_baseline;
+  return reduce_baseline;
 #endif
 }
 
@@ -157,8 +158,8 @@ void ordered(const ReduceArgs& args, const Threads& threads) {
     with_operator<typename decltype(storage)::type>(view.function, [&](auto op) {
       using Op = typename decltype(op)::type;
       if (view.length > 0) return run<Op>(view, threads);
-      const typename Op::Value* nothing = nullptr;
-      write(view, 0, view.outer * view.inner, nothing);
+      const typename Op::Value* no_folds = nullptr;
+      write(view, 0, view.outer * view.inner, no_folds);
     });
   });
 }

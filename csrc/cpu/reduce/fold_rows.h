@@ -1,4 +1,4 @@
-// What the two textbook rungs share: contiguous rows, folded from left to right.
+// Shared by the two textbook rungs: contiguous rows, folded from left to right.
 #pragma once
 #include "ladder.h"
 #include "output.h"
@@ -17,7 +17,7 @@ typename Op::Value value_of(S element, int64_t index, bool flipped) {
   }
 }
 
-// The elements [begin, end) of a row, from left to right.
+// The fold of the elements [begin, end) of a row, from left to right.
 template <class Op, class S>
 typename Op::Value fold_part(const S* row, int64_t begin, int64_t end, bool flipped) {
   typename Op::Value total = Op::identity();

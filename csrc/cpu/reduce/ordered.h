@@ -1,27 +1,27 @@
-// What 170_ordered.cpp, which plans, asks of the vector code, which is compiled once for each kind of processor.
+// The interface between 170_ordered.cpp, which plans, and the vector code, which is compiled per processor.
 #pragma once
 #include "../../common/args.h"
 
 namespace torch_reductions::cpu {
 
-// Neighbouring outputs, and the same run of elements of each; strides in elements.
-struct Strip {
-  const void* input;        // the first element of the run, for the first output
+// Neighbouring outputs, and the same range of elements of each; strides in elements.
+struct ReduceStrip {
+  const void* input;        // the first element of the range, for the first output
   int64_t outputs, length;  // 1 to kStrip, at least 1
   int64_t output_stride, length_stride;
-  int64_t index;  // of the run's first element
-  bool columns;   // vectors hold neighbouring outputs, not the elements of one
-  bool far;       // the input comes from memory: ask for it ahead
+  int64_t index;     // of the range's first element
+  bool columns;      // the lanes of a vector are neighbouring outputs, not elements of one output
+  bool from_memory;  // the input is not in a cache: prefetch it
 };
 inline constexpr int64_t kStrip = 512;
 
-// folds[i] = Fold of output i's run: Op::Value of with_operator's Op (output.h).
-using FoldStrip = void (*)(const Strip& strip, void* folds);
+// folds[i] = the fold of output i's range: Op::Value of with_operator's Op (output.h).
+using FoldStrip = void (*)(const ReduceStrip& strip, void* folds);
 
-struct OrderedKernels {
+struct ReduceKernels {
   FoldStrip fold[kReduceFunctions][kDtypes];
 };
-extern const OrderedKernels ordered_baseline, ordered_avx2, ordered_avx512;
-const OrderedKernels& ordered_kernels();  // of this processor
+extern const ReduceKernels reduce_baseline, reduce_avx2, reduce_avx512;
+const ReduceKernels& reduce_kernels();  // of this processor
 
 }  // namespace torch_reductions::cpu

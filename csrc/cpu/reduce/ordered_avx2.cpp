@@ -2,5 +2,5 @@
 #include "ordered_kernels.h"
 
 namespace torch_reductions::cpu {
-constexpr OrderedKernels ordered_avx2 = make_kernels();
+constexpr ReduceKernels reduce_avx2 = make_reduce_kernels();
 }

@@ -2,5 +2,5 @@
 #include "ordered_kernels.h"
 
 namespace torch_reductions::cpu {
-constexpr OrderedKernels ordered_baseline = make_kernels();
+constexpr ReduceKernels reduce_baseline = make_reduce_kernels();
 }

@@ -1,13 +1,13 @@
 // The vector code of `ordered`, in GCC's vectors of any width: each ordered_*.cpp compiles it for one processor.
 //
-// All of it has internal linkage and calls nothing of std::, so that the linker cannot mix the processors up. The
-// operators are those of operators.h, written so that one text serves scalars and vectors.
+// Everything has internal linkage and uses no function of std::, so that the linker cannot mix up code for different
+// processors. The operators are those of operators.h, written so that one source serves scalars and vectors.
 #pragma once
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
-#include "../../common/operators.h"  // Indexed, and no function of it
+#include "../../common/operators.h"  // only Indexed, none of its functions
 #include "../vector.h"
 #include "ordered.h"
 
@@ -23,7 +23,7 @@ constexpr int32_t kInfinity<int32_t> = INT32_MAX;
 template <>
 constexpr int64_t kInfinity<int64_t> = INT64_MAX;
 
-// beats(x, best) is what argmax asks, x coming later: NaN is the extreme, and the first one stays.
+// beats(x, best) is the comparison of argmax, where x comes later: NaN is the extreme, and the first of equals wins.
 template <class A>
 struct MaxOf {
   static constexpr A identity = std::is_floating_point_v<A> ? -kInfinity<A> : -kInfinity<A> - 1;
@@ -54,11 +54,11 @@ struct MinOf {
   }
 };
 
-// ---------------------------------------------------------------- W vectors to the vector of their W totals
+// ---------------------------------------------------------------- from W vectors to one vector of their W totals
 
-// The first levels pair lanes inside 16 bytes, where a shuffle is cheap; the last ones pair the 16 bytes. Lane i of the
-// even (odd) operand is this lane of the 2 W lanes of a and b; after all levels the totals stand in order.
-constexpr int kInOrder = 0;  // not a level: all neighbours of a, then of b, dearer to shuffle
+// Which of the 2 W lanes of a and b becomes lane i of the even (odd) operand. The first levels pair lanes inside 16
+// bytes, where a shuffle is cheap, the last ones pair these 16 bytes. After all levels the totals are in order.
+constexpr int kInOrder = 0;  // not a level: pairs neighbours in order, first those of a; a more expensive shuffle
 template <class A>
 constexpr int source(int level, int odd, int i) {
   constexpr int kLanesOf16 = 16 / sizeof(A), kInside = log2(kLanesOf16);
@@ -73,7 +73,7 @@ ALWAYS_INLINE Vector<A> pick(Vector<A> a, Vector<A> b, std::index_sequence<i...>
 #ifdef __clang__
   return __builtin_shufflevector(a, b, source<A>(kLevel, kOdd, i)...);
 #else
-  return __builtin_shuffle(a, b, Mask<A>{source<A>(kLevel, kOdd, i)...});
+  return __builtin_shuffle(a, b, LaneMask<A>{source<A>(kLevel, kOdd, i)...});
 #endif
 }
 
@@ -83,9 +83,9 @@ ALWAYS_INLINE Vector<A> pair(Vector<A> a, Vector<A> b) {
   return Op::combine(pick<A, kLevel, 0>(a, b, kAll), pick<A, kLevel, 1>(a, b, kAll));
 }
 
-// 2^kLevel vectors, `step` elements apart. With kPart the lanes that are not kept count as missing.
+// The totals of 2^kLevel vectors, `step` elements apart. With kPart only the lanes in `keep` count.
 template <class Op, class A, int kLevel = log2(kLanes<A>), bool kPart = false>
-ALWAYS_INLINE Vector<A> totals(const A* p, int64_t step, Mask<A> keep = Mask<A>{}) {
+ALWAYS_INLINE Vector<A> totals(const A* p, int64_t step, LaneMask<A> keep = LaneMask<A>{}) {
   if constexpr (kLevel > 0) {
     const Vector<A> a = totals<Op, A, kLevel - 1, kPart>(p, step, keep);
     const Vector<A> b = totals<Op, A, kLevel - 1, kPart>(p + (1 << (kLevel - 1)) * step, step, keep);
@@ -108,21 +108,21 @@ ALWAYS_INLINE A across(Vector<A> v) {
   }
 }
 
-// ---------------------------------------------------------------- one run of contiguous elements
+// ---------------------------------------------------------------- one row of contiguous elements
 
 constexpr int kBlock = 4096;  // a power of every W, and at least W^3
 constexpr int kAhead = 4096;  // bytes
 
-// The balanced tree over kN elements: the totals of W, the totals of W of these, and so on.
+// The balanced tree over kN elements: totals of W elements each, then totals of W totals, and so on.
 template <class Op, class A, int kN = kBlock>
-A block(const A* p, bool far = false) {
+A block(const A* p, bool from_memory = false) {
   constexpr int W = kLanes<A>;
   if constexpr (kN == W) {
     return across<Op, A>(load(p));
   } else {
     alignas(64) A t[kN / W];
     for (int i = 0; i < kN / W; i += W) {
-      if (far) prefetch(reinterpret_cast<const char*>(p + i * W) + kAhead, W * W * sizeof(A));
+      if (from_memory) prefetch(reinterpret_cast<const char*>(p + i * W) + kAhead, W * W * sizeof(A));
       store(t + i, totals<Op, A>(p + i * W, W));
     }
     return block<Op, A, kN / W>(t);
@@ -135,7 +135,7 @@ ALWAYS_INLINE A tree(const A* p) {
   else return Op::combine(tree<Op, A, kN / 2>(p), tree<Op, A, kN / 2>(p + kN / 2));
 }
 
-// acc ∘ the blocks of the lowest digits of n, below 2 kN.
+// acc combined with one block per binary digit of n below 2 kN, the largest first.
 template <class Op, class A, int kN>
 ALWAYS_INLINE A digits(A acc, const A* p, int n) {
   if (n & kN) acc = Op::combine(acc, tree<Op, A, kN>(p)), p += kN;
@@ -143,7 +143,8 @@ ALWAYS_INLINE A digits(A acc, const A* p, int n) {
   return acc;
 }
 
-// acc ∘ the blocks of n's digits, n < kBlock: those from W on are digits of the n / W totals.
+// acc combined with one block per binary digit of n < kBlock. Blocks of W elements and more are blocks of the n / W
+// vectors' totals.
 template <class Op, class A>
 A fold_short(A acc, const A* p, int n) {
   constexpr int W = kLanes<A>;
@@ -165,13 +166,13 @@ A fold_short(A acc, const A* p, int n) {
 }
 
 template <class Op, class A, class S>
-A fold_row(const S* row, int64_t stride, int64_t n, bool far) {
+A fold_row(const S* row, int64_t stride, int64_t n, bool from_memory) {
   alignas(64) A buffer[kBlock];
   A waiting[64], acc = Op::identity;
   const int64_t blocks = n / kBlock;
   for (int64_t b = 0; b < blocks; b++) {
     const A* p = contiguous<A>(row, stride, b * kBlock, kBlock, buffer);
-    A value = block<Op, A>(p, far && p != buffer);
+    A value = block<Op, A>(p, from_memory && p != buffer);
     int level = 0;
     for (int64_t c = b; c & 1; c >>= 1) value = Op::combine(waiting[level++], value);
     waiting[level] = value;
@@ -201,7 +202,7 @@ ALWAYS_INLINE Vector<A> fold_rows(const A* p, int64_t step, int n) {
     if (vectors >> level & 1) acc = Op::combine(acc, waiting[level]);
   }
   p += vectors * W;
-  Mask<A> lane;
+  LaneMask<A> lane;
   for (int i = 0; i < W; i++) lane[i] = i;
   for (int digit = W / 2; digit > 0; digit /= 2) {
     if ((n & digit) == 0) continue;
@@ -211,7 +212,7 @@ ALWAYS_INLINE Vector<A> fold_rows(const A* p, int64_t step, int n) {
   return acc;
 }
 
-// W rows of n = 2^k < W elements that follow one another: n whole vectors.
+// W contiguous rows of n = 2^k < W elements each: n whole vectors.
 template <class Op, class A, int kVectors>
 ALWAYS_INLINE Vector<A> fold_packed_rows(const A* p) {
   if constexpr (kVectors == 1) return load(p);
@@ -232,12 +233,12 @@ ALWAYS_INLINE Vector<A> fold_w_rows(const A* p, int64_t step, int n) {
 }
 
 template <class Op, class A, class S>
-void fold_strip_of_rows(const Strip& s, A* folds) {
+void fold_strip_of_rows(const ReduceStrip& s, A* folds) {
   constexpr int W = kLanes<A>;
   const S* input = static_cast<const S*>(s.input);
   if (s.length >= W * W || s.outputs < W) {
     for (int64_t j = 0; j < s.outputs; j++) {
-      folds[j] = fold_row<Op, A>(input + j * s.output_stride, s.length_stride, s.length, s.far);
+      folds[j] = fold_row<Op, A>(input + j * s.output_stride, s.length_stride, s.length, s.from_memory);
     }
     return;
   }
@@ -249,7 +250,7 @@ void fold_strip_of_rows(const Strip& s, A* folds) {
     if constexpr (std::is_same_v<A, S>) {
       const bool reads_inside = n % W == 0 || (s.outputs - W - j) * s.output_stride >= W - 1;
       if (s.length_stride == 1 && reads_inside) {
-        if (s.far) prefetch(reinterpret_cast<const char*>(rows) + kAhead, W * n * sizeof(A));
+        if (s.from_memory) prefetch(reinterpret_cast<const char*>(rows) + kAhead, W * n * sizeof(A));
         store(folds + j, fold_w_rows<Op, A>(rows, s.output_stride, n));
         continue;
       }
@@ -265,20 +266,20 @@ void fold_strip_of_rows(const Strip& s, A* folds) {
 
 // ---------------------------------------------------------------- columns
 
-constexpr int kRows = 8;  // read at once
+constexpr int kRowsAtOnce = 8;
 
-// Rows of a strip as accumulators; a vector may be read from every multiple of W below the number of columns.
+// Rows of a strip as accumulators, readable in whole vectors.
 template <class A, class S>
 struct Panel {
-  const Strip& strip;
-  A (&buffer)[kRows * kStrip];
+  const ReduceStrip& strip;
+  A (&buffer)[kRowsAtOnce * kStrip];
   int64_t step;
 
   ALWAYS_INLINE const A* rows(int64_t k, int64_t n) {
-    const Strip& s = strip;
+    const ReduceStrip& s = strip;
     const S* input = static_cast<const S*>(s.input) + k * s.length_stride;
     if constexpr (std::is_same_v<A, S>) {
-      // A strip narrower than a vector is read beyond its end, where that still lies inside the whole.
+      // A vector may read beyond the end of a narrower strip, as long as it stays inside the tensor.
       const bool reads_inside = s.outputs >= kLanes<A> || (s.length - k - n) * s.length_stride >= kLanes<A> - s.outputs;
       if (s.output_stride == 1 && reads_inside) {
         step = s.length_stride;
@@ -299,41 +300,41 @@ ALWAYS_INLINE void store_columns(A* output, int64_t j, int64_t columns, Vector<A
 
 // The balanced tree down kN rows.
 template <class Op, class A, int kN>
-ALWAYS_INLINE Vector<A> down(const A* p, int64_t step) {
+ALWAYS_INLINE Vector<A> tree_down(const A* p, int64_t step) {
   if constexpr (kN == 1) return load(p);
-  else return Op::combine(down<Op, A, kN / 2>(p, step), down<Op, A, kN / 2>(p + kN / 2 * step, step));
+  else return Op::combine(tree_down<Op, A, kN / 2>(p, step), tree_down<Op, A, kN / 2>(p + kN / 2 * step, step));
 }
 
 template <class Op, class A, int kN>
 ALWAYS_INLINE Vector<A> digits_down(Vector<A> acc, const A* p, int64_t step, int64_t n) {
-  if (n & kN) acc = Op::combine(acc, down<Op, A, kN>(p, step)), p += kN * step;
+  if (n & kN) acc = Op::combine(acc, tree_down<Op, A, kN>(p, step)), p += kN * step;
   if constexpr (kN > 1) acc = digits_down<Op, A, kN / 2>(acc, p, step, n);
   return acc;
 }
 
 template <class Op, class A, class S>
-void fold_strip_of_columns(const Strip& s, A* folds) {
+void fold_strip_of_columns(const ReduceStrip& s, A* folds) {
   constexpr int W = kLanes<A>;
-  alignas(64) A buffer[kRows * kStrip], waiting[48][kStrip];
+  alignas(64) A buffer[kRowsAtOnce * kStrip], waiting[48][kStrip];
   Panel<A, S> panel{s, buffer, 0};
-  const int64_t blocks = s.length / kRows, rest = s.length % kRows;
+  const int64_t blocks = s.length / kRowsAtOnce, rest = s.length % kRowsAtOnce;
   for (int64_t b = 0; b < blocks; b++) {
-    const A* p = panel.rows(b * kRows, kRows);
+    const A* p = panel.rows(b * kRowsAtOnce, kRowsAtOnce);
     const int levels = __builtin_ctzll(~b);
     for (int64_t i = 0; i < s.outputs; i += W) {
-      Vector<A> value = down<Op, A, kRows>(p + column<A>(i, s.outputs), panel.step);
+      Vector<A> value = tree_down<Op, A, kRowsAtOnce>(p + column<A>(i, s.outputs), panel.step);
       for (int level = 0; level < levels; level++) value = Op::combine(load(waiting[level] + i), value);
       store(waiting[levels] + i, value);
     }
   }
-  const A* p = panel.rows(blocks * kRows, rest);
+  const A* p = panel.rows(blocks * kRowsAtOnce, rest);
   for (int64_t i = 0; i < s.outputs; i += W) {
     const int64_t j = column<A>(i, s.outputs);
     Vector<A> acc = splat(Op::identity);
     for (int level = 47; level >= 0; level--) {
       if (blocks >> level & 1) acc = Op::combine(acc, load(waiting[level] + i));
     }
-    store_columns(folds, j, s.outputs, digits_down<Op, A, kRows / 2>(acc, p + j, panel.step, rest));
+    store_columns(folds, j, s.outputs, digits_down<Op, A, kRowsAtOnce / 2>(acc, p + j, panel.step, rest));
   }
 }
 
@@ -346,7 +347,7 @@ ALWAYS_INLINE A flipped_for_min(A x) {
   else return ~x;
 }
 
-// Where the extreme of these n elements first stands.
+// The index of the first element that is the extreme of these n.
 template <class A>
 int find(const A* p, int n, A extreme) {
   constexpr int kChunk = 64;
@@ -361,7 +362,7 @@ int find(const A* p, int n, A extreme) {
 }
 
 template <class Op, class A, class S>
-void arg_strip_of_rows(const Strip& s, Indexed<A>* folds) {
+void arg_strip_of_rows(const ReduceStrip& s, Indexed<A>* folds) {
   alignas(64) A buffer[kBlock];
   for (int64_t j = 0; j < s.outputs; j++) {
     const S* row = static_cast<const S*>(s.input) + j * s.output_stride;
@@ -369,7 +370,8 @@ void arg_strip_of_rows(const Strip& s, Indexed<A>* folds) {
     for (int64_t k = 0; k < s.length; k += kBlock) {
       const int n = int(s.length - k < kBlock ? s.length - k : kBlock);
       const A* p = contiguous<A>(row, s.length_stride, k, n, buffer);
-      const A extreme = n == kBlock ? block<Op, A>(p, s.far && p != buffer) : fold_short<Op, A>(Op::identity, p, n);
+      const A extreme =
+          n == kBlock ? block<Op, A>(p, s.from_memory && p != buffer) : fold_short<Op, A>(Op::identity, p, n);
       if (Op::beats(extreme, best.value)) best = {extreme, s.index + k + find(p, n, extreme)};
     }
     folds[j] = {flipped_for_min<Op>(best.value), best.index};
@@ -377,23 +379,23 @@ void arg_strip_of_rows(const Strip& s, Indexed<A>* folds) {
 }
 
 template <class Op, class A, class S>
-void arg_strip_of_columns(const Strip& s, Indexed<A>* folds) {
+void arg_strip_of_columns(const ReduceStrip& s, Indexed<A>* folds) {
   using Index = std::conditional_t<sizeof(A) == 4, int32_t, int64_t>;  // as wide as a value
   constexpr int W = kLanes<A>;
   constexpr int64_t kPart = int64_t(1) << 30;  // rows that an Index can count
-  alignas(64) A buffer[kRows * kStrip], value[kStrip];
+  alignas(64) A buffer[kRowsAtOnce * kStrip], value[kStrip];
   alignas(64) Index index[kStrip];
   Panel<A, S> panel{s, buffer, 0};
   for (int64_t part = 0; part < s.length; part += kPart) {
     const int64_t end = s.length - part < kPart ? s.length : part + kPart;
     for (int64_t i = 0; i < kStrip; i++) value[i] = Op::identity, index[i] = 0;
-    for (int64_t k = part; k < end; k += kRows) {
-      const int64_t n = end - k < kRows ? end - k : kRows;
+    for (int64_t k = part; k < end; k += kRowsAtOnce) {
+      const int64_t n = end - k < kRowsAtOnce ? end - k : kRowsAtOnce;
       const A* p = panel.rows(k, n);
       for (int64_t i = 0; i < s.outputs; i += W) {
         const A* from = p + column<A>(i, s.outputs);
         Vector<A> best = load(value + i);
-        Mask<A> at = load(index + i);
+        LaneMask<A> at = load(index + i);
         for (int64_t r = 0; r < n; r++) {
           const Vector<A> x = load(from + r * panel.step);
           const auto take = Op::beats(x, best);
@@ -415,20 +417,20 @@ void arg_strip_of_columns(const Strip& s, Indexed<A>* folds) {
 // ---------------------------------------------------------------- the table
 
 template <class Op, class A, class S>
-void fold_strip(const Strip& strip, void* folds) {
+void fold_strip(const ReduceStrip& strip, void* folds) {
   if (strip.columns) fold_strip_of_columns<Op, A, S>(strip, static_cast<A*>(folds));
   else fold_strip_of_rows<Op, A, S>(strip, static_cast<A*>(folds));
 }
 
 template <class Op, class A, class S>
-void arg_strip(const Strip& strip, void* folds) {
+void arg_strip(const ReduceStrip& strip, void* folds) {
   if (strip.columns) arg_strip_of_columns<Op, A, S>(strip, static_cast<Indexed<A>*>(folds));
   else arg_strip_of_rows<Op, A, S>(strip, static_cast<Indexed<A>*>(folds));
 }
 
 // int64 is summed as uint64, in place: the same bits.
 template <class S, class Summed = std::conditional_t<std::is_same_v<S, int64_t>, uint64_t, S>>
-constexpr void add_storage(OrderedKernels& kernels, Dtype dtype) {
+constexpr void set_reduce_kernels(ReduceKernels& kernels, Dtype dtype) {
   using A = std::conditional_t<std::is_integral_v<S>, uint64_t, Accumulator<S>>;  // unsigned, because it wraps
   using C = std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) <= 4, int32_t, int64_t>, A>;
   const auto set = [&](Function function, FoldStrip fold) { kernels.fold[int(function)][int(dtype)] = fold; };
@@ -441,12 +443,13 @@ constexpr void add_storage(OrderedKernels& kernels, Dtype dtype) {
   set(Function::argmin, arg_strip<MinOf<C>, C, S>);
 }
 
-constexpr OrderedKernels make_kernels() {
-  OrderedKernels kernels{};
+constexpr ReduceKernels make_reduce_kernels() {
+  ReduceKernels kernels{};
   for (int dtype = 0; dtype < kDtypes; dtype++) {
-    with_storage(Dtype(dtype), [&](auto tag) { add_storage<typename decltype(tag)::type>(kernels, Dtype(dtype)); });
+    with_storage(Dtype(dtype),
+                 [&](auto tag) { set_reduce_kernels<typename decltype(tag)::type>(kernels, Dtype(dtype)); });
   }
-  add_storage<uint8_t, Bool>(kernels, Dtype::boolean);  // extremes are those of the bytes
+  set_reduce_kernels<uint8_t, Bool>(kernels, Dtype::boolean);  // extremes are those of the bytes
   return kernels;
 }
 

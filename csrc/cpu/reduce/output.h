@@ -1,4 +1,4 @@
-// An operator for every function, and its value as an element of the output: what the rungs on the CPU share.
+// Shared by the CPU's rungs: the operator of each function, and how its values become elements of the output.
 #pragma once
 #include <type_traits>
 
@@ -22,8 +22,8 @@ void with_operator(Function function, Body&& body) {
   }
 }
 
-// The outputs [first, first + count): a mean is divided, half types are rounded, once. A fold of no elements is 0 or,
-// for prod, 1.
+// Writes the outputs [first, first + count): a mean is divided, half types are rounded once. The fold of no elements is
+// 0, or 1 for prod.
 template <class A>
 void write(const ReduceArgs& args, int64_t first, int64_t count, const A* folds) {
   const auto value = [&](int64_t i) {

@@ -1,6 +1,6 @@
 // sequential
 // Changes: nothing came before: this is what every other rung is checked against.
-// Costs:   each addition waits for the one before it: a few cycles an element.
+// Costs:   each addition waits for the one before it: a few cycles per element.
 // Gains:   ten lines that cannot be wrong.
 // Order:   left to right, in the accumulator type.
 // Needs:   any processor; contiguous rows.
@@ -17,7 +17,7 @@ void sequential(const ScanArgs& args, const Threads&) {
       using Op = typename decltype(op)::type;
       for (int64_t row = 0; row < args.outer; row++) {
         auto total = Op::identity();
-        if (args.exclusive) put_nothing<S>(args, place_of(args, row, 0));
+        if (args.exclusive) put_empty_value<S>(args, place_of(args, row, 0));
         for (int64_t k = 0; k + args.exclusive < args.results; k++) {
           total = Op::combine(total, value_of<Op, S>(args, row, k));
           put<S>(args, place_of(args, row, k + args.exclusive), total);

@@ -1,9 +1,9 @@
 // threaded
-// Changes: two passes: the threads fold a part of the row each; what stands before each part is known then, and the threads
-//          scan their parts from there on. Where there are enough rows, they are dealt out instead.
+// Changes: two passes: each thread folds a part of the row, and then, when the prefix of each part is known, scans it
+//          from there on. Where there are enough rows, each thread scans whole rows instead.
 // Costs:   elements are read twice; the order, and with it a float's last bits, depends on the number of threads.
 // Gains:   as many chains of additions at once as there are threads.
-// Order:   one part a thread, left to right; the parts, left to right; then each part from its base, left to right.
+// Order:   one part per thread, left to right; the parts, left to right; then each part from its base, left to right.
 // Needs:   any processor; contiguous rows.
 // See:     the same idea on the GPU, where a part is a block: reduce_then_scan.
 #include <algorithm>
@@ -30,7 +30,7 @@ class Row {
   }
 
   void scan(int64_t begin, int64_t end, Value total) const {
-    if (args_.exclusive && begin == 0) put_nothing<S>(args_, place_of(args_, row_, 0));
+    if (args_.exclusive && begin == 0) put_empty_value<S>(args_, place_of(args_, row_, 0));
     for (int64_t k = begin; k < end; k++) {
       total = Op::combine(total, value_of<Op, S>(args_, row_, k));
       put<S>(args_, place_of(args_, row_, k + args_.exclusive), total);
@@ -44,7 +44,7 @@ class Row {
 
 template <class S, class Op>
 void scan_rows(const ScanArgs& args, const Threads& threads) {
-  const int64_t length = args.results - args.exclusive;  // the elements that a result is made of
+  const int64_t length = args.results - args.exclusive;  // elements that contribute to results
   const int64_t parts = std::clamp<int64_t>(length, 1, std::max(threads.count, 1));
   if (args.outer >= parts) {
     threads.parallel_for(0, args.outer, 1, [&](int64_t begin, int64_t end) {

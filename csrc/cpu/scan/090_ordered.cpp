@@ -1,11 +1,11 @@
 // ordered
 // Changes: the order of operations is a function of the position alone. This is what auto runs.
-// Costs:   two operations an element instead of one; where few long lines go to many threads, elements are read twice,
+// Costs:   two operations per element instead of one; where few long lines go to many threads, elements are read twice,
 //          the second time from the cache.
 // Gains:   the same bits for any layout, processor and number of threads, and on the GPU; no chain of additions.
 // Order:   Fold(i + 1), or Fold(i) where exclusive, docs/order.md.
-// Needs:   any processor; AVX2 and AVX-512 are used where they are.
-// See:     ordered_kernels.h, the vector code; carry.h, what goes from tile to tile; this file cuts a call for threads.
+// Needs:   any processor; AVX2 and AVX-512 are used where available.
+// See:     ordered_kernels.h, the vector code; carry.h, the prefix of a tile; this file splits a call among threads.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -33,12 +33,12 @@ const ScanKernels& scan_kernels() {
 #endif
 }
 
-constexpr int64_t kTile = 32768;     // elements of all lines of a tile: they stay in the second-level cache
-constexpr int64_t kLeastWidth = 16;  // lines of a strip of columns, where there are as many
+constexpr int64_t kTile = 32768;     // elements of a tile, all lines together: they fit into the second-level cache
+constexpr int64_t kLeastWidth = 16;  // lines of a strip of columns, if there are so many
 constexpr int64_t kStripsPerThread = 4;
 
-// A call as strips of lines, and strips as tiles. An exclusive scan is an inclusive one whose results go one place
-// further, without the last element unless it has a place too.
+// Splits a call into strips of lines, and strips into tiles. An exclusive scan is an inclusive one whose results are
+// stored one place further on; it leaves out the last element, unless the call includes the initial one.
 struct Plan {
   const ScanArgs& args;
   int64_t groups, lines, length;  // as the kernels see them
@@ -64,15 +64,16 @@ struct Plan {
     const bool rows = std::abs(input_step) == 1 && std::abs(output_step) == 1;
     columns = !rows && lines >= kLeastWidth && (output_line == 1 || input_line < std::abs(input_step));
 
-    // Wide strips, but enough of them for the threads; where there are not enough, tiles.
+    // As wide as possible, but with enough strips for the threads. Where there are too few strips, they are cut into
+    // tiles.
     const int64_t wanted = threads > 1 && elements() > kGrain ? kStripsPerThread * threads : 1;
     width = columns ? kStrip : std::clamp(2 * kGrain / std::max<int64_t>(length, 1), int64_t(1), kStrip);
     while (width / 2 >= (columns ? kLeastWidth : 1) && groups * ceil_div(lines, width) < wanted) width /= 2;
     strips = ceil_div(lines, width);
     tile = std::bit_floor(uint64_t(std::max<int64_t>(kTile / std::min(width, lines), 1)));
-    const bool whole = args.mask.data
-                           ? length * std::min(width, lines) <= 2 * kTile  // a tile is made anew in the cache
-                           : tasks() >= wanted || length < 4 * tile;
+    const bool whole =
+        args.mask.data ? length * std::min(width, lines) <= 2 * kTile  // so that the unmasked copy fits into the cache
+                       : tasks() >= wanted || length < 4 * tile;
     if (whole) tile = std::max<int64_t>(length, 1);
   }
 
@@ -83,7 +84,8 @@ struct Plan {
   // Lines of a task.
   int64_t count(int64_t task) const { return std::min(width, lines - task % strips * width); }
 
-  // Where in the input element k of the task's first line is, and where its inclusive result goes; -1 for Fold(0).
+  // The offset of element k of the task's first line in the input, and that of its inclusive result in the output,
+  // where k = -1 is Fold(0).
   int64_t from(int64_t task, int64_t k) const {
     const int64_t first = args.reverse ? (args.length - 1) * args.length_stride : 0;
     return first + task / strips * input_group + task % strips * width * input_line + k * input_step;
@@ -117,36 +119,36 @@ struct Plan {
             .mask_step = mask_step};
   }
 
-  // A tile's total in each line. The last one of the largest is the first one that is met on the way back.
+  // A tile's total in each line. An extreme is searched backwards, because the last one of equal values wins.
   template <class A>
   void total(const ScanStrip& s, int64_t, A* totals) const {
     if (args.function == Scan::logcumsumexp) return scan_kernels().log_sum[int(args.dtype)](s, totals);
     const Function function = args.function == Scan::cumsum ? Function::sum : Function::prod;
-    const Strip run{s.input, s.lines, s.length, s.input_line, s.input_step, 0, columns, false};
-    ordered_kernels().fold[int(function)][int(args.dtype)](run, totals);
+    const ReduceStrip run{s.input, s.lines, s.length, s.input_line, s.input_step, 0, columns, false};
+    reduce_kernels().fold[int(function)][int(args.dtype)](run, totals);
   }
   template <class C>
   void total(const ScanStrip& s, int64_t begin, Indexed<C>* totals) const {
     const Function function = args.function == Scan::cummax ? Function::argmax : Function::argmin;
     const void* const last = static_cast<const char*>(s.input) + (s.length - 1) * s.input_step * size_of(args.dtype);
-    const Strip run{last, s.lines, s.length, s.input_line, -s.input_step, 0, columns, false};
-    ordered_kernels().fold[int(function)][int(args.dtype)](run, totals);
+    const ReduceStrip run{last, s.lines, s.length, s.input_line, -s.input_step, 0, columns, false};
+    reduce_kernels().fold[int(function)][int(args.dtype)](run, totals);
     for (int64_t i = 0; i < s.lines; i++) {
       int64_t k = s.length - 1 - totals[i].index;
-      while (k >= 0 && s.hides(i, k)) k--;  // a hidden one is the least of its type, and so are all others
+      while (k >= 0 && s.hides(i, k)) k--;  // a masked element was found: it is the least of the type, so all are
       totals[i].index = k < 0 ? -1 : begin + k;
     }
   }
 };
 
-// Of a masked call a strip is made anew, without what is hidden; else it is used as it is.
+// Gives a strip without masked elements: a copy in a masked call, else the strip itself.
 template <class S>
 class Unmasked {
  public:
   explicit Unmasked(const Plan& plan)
       : args_(plan.args),
         hidden_(args_.function == Scan::cumsum ? narrow<S>(Sum<Accumulator<S>>::identity())
-                                               : nothing<S>(args_.function)) {
+                                               : empty_value<S>(args_.function)) {
     if (args_.mask.data) elements_.reset(new S[plan.tile * std::min(plan.width, plan.lines)]);
   }
 
@@ -183,7 +185,7 @@ void run(const ScanArgs& args, const Threads& threads) {
   const int64_t tasks = plan.tasks(), tiles = plan.tiles();
   const auto begin_task = [&](int64_t task) {
     for (int64_t i = 0; args.exclusive && i < plan.count(task); i++) {
-      put_nothing<S>(args, plan.to(task, -1) + i * plan.output_line);
+      put_empty_value<S>(args, plan.to(task, -1) + i * plan.output_line);
     }
   };
 
@@ -199,7 +201,7 @@ void run(const ScanArgs& args, const Threads& threads) {
     return threads.parallel_for(0, tasks, std::max<int64_t>(kGrain * tasks / plan.elements(), 1), body);
   }
 
-  // The tiles are handed out in their order, so that whoever waits for a tile's turn waits for threads that run.
+  // The tiles are handed out in order, so that a thread waits only for tiles that other threads are already working on.
   std::vector<Carry<Op>> carries;
   carries.reserve(tasks);
   for (int64_t task = 0; task < tasks; task++) carries.emplace_back(plan.count(task), tiles);
@@ -217,7 +219,7 @@ void run(const ScanArgs& args, const Threads& threads) {
       as_bases(args, bases, count);
       scan(tile, bases);
       if (n < plan.tile) continue;
-      // Where a tile ends larger blocks end, and their tree is not the one of the base and the tile.
+      // Larger blocks end where a tile ends: the last result has another tree than base and tile.
       for (int64_t i = 0; i < count; i++) put<S>(args, plan.to(task, begin + n - 1) + i * plan.output_line, ends[i]);
     }
   });

@@ -1,4 +1,4 @@
-// What goes from tile to tile along a strip of lines: the waiting blocks of the tiles so far, and their Fold.
+// What is carried from tile to tile along a strip of lines: the Fold of the tiles so far, and the blocks that make it.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -21,8 +21,8 @@ class Carry {
   }
   Carry(Carry&& other) : lines_(other.lines_), waiting_(std::move(other.waiting_)), folds_(std::move(other.folds_)) {}
 
-  // Waits until all tiles before this one have passed, and tells their Fold; `ends` is the Fold with this tile. The last
-  // tile of a line may have no totals.
+  // Waits until all tiles before this one have passed. `bases` is their Fold, `ends` the Fold including this tile, with
+  // these totals. The last tile of a line may pass without totals.
   void pass(int64_t tile, const Value* totals, Value* bases, Value* ends) {
     for (int spins = 0; turn_.load(std::memory_order_acquire) != tile;) {
       if (++spins > 1000) std::this_thread::yield();  // its thread may not even have a core
@@ -36,7 +36,7 @@ class Carry {
   }
 
  private:
-  // A binary counter: at level l waits a block of 2^l tiles where that digit of the number of tiles is set.
+  // A binary counter: waiting[l] is a block of 2^l tiles, where bit l of the number of tiles is set.
   Value push(int64_t line, int64_t tiles, Value value) {
     Value* waiting = &waiting_[line];
     int level = 0;

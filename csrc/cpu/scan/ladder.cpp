@@ -12,7 +12,7 @@ namespace {
 constexpr Launcher<ScanArgs, const Threads> kLaunchers[] = {{10, sequential}, {20, threaded}, {90, ordered}};
 static_assert(match(kScanLadder, kCpu, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
-// Segment s of line `outer`, without segments of its own.
+// Segment s of line `outer`, as a call without segments.
 ScanArgs segment_of(const ScanArgs& args, int64_t outer, int64_t s) {
   ScanArgs alone = args;
   const int64_t size = size_of(args.dtype);

@@ -1,4 +1,4 @@
-// What 090_ordered.cpp, which plans, asks of the vector code, which is compiled once for each kind of processor.
+// The interface between 090_ordered.cpp, which plans, and the vector code, which is compiled per processor.
 #pragma once
 #include "../../common/args.h"
 
@@ -8,27 +8,27 @@ namespace torch_reductions::cpu {
 // begins at a multiple of a power of two that is not less than its length.
 struct ScanStrip {
   const void* input;      // the first element of the run, in the first line
-  void* output;           // where its result goes; the others follow in the elements' order
-  int64_t* indices;       // the same of cummax and cummin
+  void* output;           // of its result; the others follow in the elements' order
+  int64_t* indices;       // the same for cummax and cummin
   int64_t lines, length;  // 1 to kStrip where `columns`, at least 1
   int64_t input_line, input_step, output_line, output_step;
   int64_t index, index_step;  // of the run's first element, from the front of the line; 1, or -1 in a reverse scan
   bool columns;               // vectors hold neighbouring lines, not the elements of one
-  // Where the mask has the input's first element, and its steps; null where all take part.
+  // Of the input's first element, with the mask's own strides; null where no element is masked.
   const uint8_t* mask;
   int64_t mask_line, mask_step;
 
   bool hides(int64_t line, int64_t k) const { return mask && mask[line * mask_line + k * mask_step] == 0; }
 };
 
-// Inclusive results. bases[i], if there are bases, is what stands before the run in line i: Op::Value of
-// with_operator's Op (output.h), an extreme neither flipped nor counted from elsewhere than the front.
+// Writes inclusive results. bases[i], if there are bases, is the fold of what precedes the run in line i: Op::Value of
+// with_operator's Op (output.h); an extreme is not flipped there, and its index counts from the front.
 using ScanLines = void (*)(const ScanStrip& strip, const void* bases);
 
-// The fold of each line, of 2^k >= 64 elements: of logcumsumexp, which is no reduction.
+// The fold of each line of 2^k >= 64 elements, for logcumsumexp: the reductions have no such fold.
 using FoldLines = void (*)(const ScanStrip& strip, void* folds);
 
-// The strip's elements, and an element of the same type in the place of the hidden ones: as rows, or as columns.
+// Copies the strip's elements, as contiguous rows or columns, with `hidden` in place of the masked ones.
 using HideElements = void (*)(const ScanStrip& strip, const void* hidden, void* to);
 
 struct ScanKernels {

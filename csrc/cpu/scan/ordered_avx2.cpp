@@ -2,5 +2,5 @@
 #include "ordered_kernels.h"
 
 namespace torch_reductions::cpu {
-constexpr ScanKernels scan_avx2 = make_kernels();
+constexpr ScanKernels scan_avx2 = make_scan_kernels();
 }

@@ -2,5 +2,5 @@
 #include "ordered_kernels.h"
 
 namespace torch_reductions::cpu {
-constexpr ScanKernels scan_baseline = make_kernels();
+constexpr ScanKernels scan_baseline = make_scan_kernels();
 }

@@ -1,4 +1,4 @@
-// Sums and products down columns: vectors hold neighbouring lines, so that nothing is shuffled or transposed.
+// Sums and products down columns: the lanes of a vector are neighbouring lines, so that nothing is shuffled.
 #pragma once
 #include "../reduce/ordered.h"
 #include "../vector.h"
@@ -14,7 +14,7 @@ constexpr int kColumnLevels = 48;
 template <class A>
 using RowsOf = A[kScanRows * kPitch];
 
-// Rows of a strip as accumulators, all columns of whole vectors readable: the input itself where it is that already.
+// Rows of a strip as accumulators, readable in whole vectors: the input itself where it has this form.
 template <class A, class S>
 ALWAYS_INLINE const A* panel_of(const ScanStrip& s, int64_t k, int64_t rows, RowsOf<A>& buffer, int64_t& pitch) {
   const S* input = static_cast<const S*>(s.input) + k * s.input_step;
@@ -29,9 +29,9 @@ ALWAYS_INLINE const A* panel_of(const ScanStrip& s, int64_t k, int64_t rows, Row
   return buffer;
 }
 
-// Where the results of these rows can be stored at once, or null.
+// The output, if the results of these rows can be stored there directly; otherwise null.
 template <class A, class S>
-ALWAYS_INLINE A* place_of(const ScanStrip& s, int64_t k, int64_t rows) {
+ALWAYS_INLINE A* output_rows(const ScanStrip& s, int64_t k, int64_t rows) {
   if constexpr (std::is_same_v<A, S>) {
     if (s.output_line == 1 && s.lines >= kLanes<A> && rows == kScanRows) {
       return static_cast<A*>(s.output) + k * s.output_step;
@@ -48,13 +48,13 @@ ALWAYS_INLINE void narrow_rows(const ScanStrip& s, int64_t k, int64_t rows, cons
   }
 }
 
-// As RowScan (ordered_rows.h), with a line in every lane: at level l waits a block of 2^l panels, and the fold of the
-// base and of all blocks before it.
+// RowScan (ordered_rows.h) with one line per lane: waiting[l] is a block of 2^l panels, before[l] the fold of the base
+// and of all blocks before it.
 template <class Op, class A>
 struct ColumnScan {
   alignas(64) A waiting[kColumnLevels][kPitch], before[kColumnLevels][kPitch], base[kPitch];
 
-  // The columns [i, i + W) of eight rows, read and written at column j.
+  // One vector of columns of eight rows: p and q point to its input and output, i is its place in the arrays above.
   ALWAYS_INLINE void panel(int levels, int64_t i, const A* p, int64_t pitch, A* q, int64_t out_pitch) {
     const Vector<A> x0 = load(p), x1 = load(p + pitch), x2 = load(p + 2 * pitch), x3 = load(p + 3 * pitch);
     const Vector<A> x4 = load(p + 4 * pitch), x5 = load(p + 5 * pitch), x6 = load(p + 6 * pitch);
@@ -79,7 +79,7 @@ struct ColumnScan {
   }
 };
 
-// The block that each line is, of 2^k >= kScanRows elements.
+// The fold of each line, a block of 2^k >= kScanRows elements.
 template <class Op, class A, class S>
 void fold_columns(const ScanStrip& s, A* folds) {
   constexpr int W = kLanes<A>;
@@ -110,7 +110,7 @@ void scan_columns(const ScanStrip& s, const A* bases) {
   constexpr int W = kLanes<A>;
   alignas(64) RowsOf<A> in, out;
   ColumnScan<Op, A> scan;
-  // Rows and lanes beyond the last compute too, with anything that was stored once.
+  // Rows and lanes beyond the last ones are computed too, and need initialized memory.
   if (s.lines < W || s.length < kScanRows) __builtin_memset(in, 0, sizeof in);
   for (int64_t i = 0; i < s.lines; i += W) {
     const int64_t j = column<A>(i, s.lines);
@@ -124,7 +124,7 @@ void scan_columns(const ScanStrip& s, const A* bases) {
     const int64_t rows = s.length - k < kScanRows ? s.length - k : kScanRows;
     int64_t pitch, out_pitch = s.output_step;
     const A* p = panel_of<A, S>(s, k, rows, in, pitch);
-    A* q = place_of<A, S>(s, k, rows);
+    A* q = output_rows<A, S>(s, k, rows);
     if (q == nullptr) q = out, out_pitch = kPitch;
     const int levels = __builtin_ctzll(~uint64_t(k / kScanRows));
     for (int64_t i = 0; i < s.lines; i += W) {

@@ -1,4 +1,5 @@
-// Maxima and minima and where they stand. Their order cannot be seen, so that they go from left to right.
+// Running maxima and minima and their indices. The order of operations does not affect them: they go from left to
+// right.
 #pragma once
 #include "../../common/operators.h"  // Indexed, and no function of it
 #include "ordered_columns.h"
@@ -7,7 +8,7 @@
 namespace torch_reductions::cpu {
 namespace {
 
-// Does x replace the best so far? The last one of equal values does, and of NaN.
+// Whether x replaces the best so far. Among equal values, and among NaN, the last one wins.
 template <bool kMin, class C>
 ALWAYS_INLINE bool replaces(C x, C best) {
   return (kMin ? x <= best : x >= best) | (x != x);
@@ -16,7 +17,7 @@ ALWAYS_INLINE bool replaces(C x, C best) {
 template <bool kMin, class C>
 constexpr C kWorst = kMin ? kMost<C> : kLeast<C>;
 
-constexpr int kLook = 32;  // elements that are looked over at once: most runs of random ones hold nothing new
+constexpr int kLook = 32;  // elements that are compared at once: in random data most groups change nothing
 
 template <bool kMin, class C>
 ALWAYS_INLINE bool any_replaces(const C* x, C best) {
@@ -27,16 +28,16 @@ ALWAYS_INLINE bool any_replaces(const C* x, C best) {
 
 template <bool kMin, class C, class S>
 void extreme_rows(const ScanStrip& s, const Indexed<C>* bases) {
-  alignas(64) C in[kChunk], out[kChunk];
-  alignas(64) int64_t at[kChunk];
+  alignas(64) C in[kScanChunk], out[kScanChunk];
+  alignas(64) int64_t at[kScanChunk];
   for (int64_t line = 0; line < s.lines; line++) {
     const S* input = static_cast<const S*>(s.input) + line * s.input_line;
     S* output = static_cast<S*>(s.output) + line * s.output_line;
     int64_t* indices = s.indices + line * s.output_line;
     C best = bases ? bases[line].value : kWorst<kMin, C>;
     int64_t index = bases ? bases[line].index : -1;
-    for (int64_t k = 0; k < s.length; k += kChunk) {
-      const int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
+    for (int64_t k = 0; k < s.length; k += kScanChunk) {
+      const int64_t n = s.length - k < kScanChunk ? s.length - k : kScanChunk;
       const C* x = contiguous<C>(input, s.input_step, k, n, in);
       C* values = out;
       int64_t* places = s.output_step == 1 ? indices + k : at;
@@ -52,7 +53,7 @@ void extreme_rows(const ScanStrip& s, const Indexed<C>* bases) {
         }
         for (int64_t j = i; j < end; j++) {
           if (replaces<kMin>(x[j], best)) {
-            best = x[j];  // of a hidden one the least of its type, which an element may be, too
+            best = x[j];  // a masked element has the worst value of the type, which another one may have too
             if (!s.hides(line, k + j)) index = s.index + (k + j) * s.index_step;
           }
           values[j] = best, places[j] = index;
@@ -76,7 +77,7 @@ void extreme_columns(const ScanStrip& s, const Indexed<C>* bases) {
     const C* x = contiguous<C>(static_cast<const S*>(s.input) + k * s.input_step, s.input_line, 0, s.lines, in);
     const int64_t index = s.index + k * s.index_step;
     const auto look = [&](auto takes_part) {
-      for (int64_t i = 0; i < s.lines; i++) {  // vectors, as the compiler makes them
+      for (int64_t i = 0; i < s.lines; i++) {  // the compiler vectorizes this
         const bool replace = replaces<kMin>(x[i], best[i]);
         best[i] = replace ? x[i] : best[i];
         at[i] = (replace & takes_part(i)) ? index : at[i];

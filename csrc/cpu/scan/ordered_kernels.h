@@ -16,7 +16,7 @@ void scan_lines(const ScanStrip& strip, const void* bases) {
   else scan_rows<Op, A, S>(strip, static_cast<const A*>(bases));
 }
 
-// For LogAdd, which costs much more than a copy. Of short lines there are vectors side by side, wherever they lie.
+// For LogAdd, which costs much more than a copy: short lines are scanned side by side in any layout.
 constexpr int kShortLine = 256;
 template <class A, class S>
 void log_add_lines(const ScanStrip& strip, const void* bases) {
@@ -39,7 +39,7 @@ void extreme_lines(const ScanStrip& strip, const void* bases) {
 
 // int64 is summed as uint64, in place: the same bits.
 template <class S>
-constexpr void add_storage(ScanKernels& kernels, Dtype dtype) {
+constexpr void set_scan_kernels(ScanKernels& kernels, Dtype dtype) {
   using A = std::conditional_t<std::is_integral_v<S>, uint64_t, Accumulator<S>>;  // unsigned, because it wraps
   using Summed = std::conditional_t<std::is_same_v<S, int64_t>, uint64_t, S>;
   const auto set = [&](Scan function, ScanLines scan) { kernels.scan[int(function)][int(dtype)] = scan; };
@@ -54,11 +54,12 @@ constexpr void add_storage(ScanKernels& kernels, Dtype dtype) {
   kernels.hide[int(dtype)] = hide_elements<BitsOf<sizeof(S)>>;
 }
 
-constexpr ScanKernels make_kernels() {
+constexpr ScanKernels make_scan_kernels() {
   ScanKernels kernels{};
   for (int dtype = 0; dtype < kDtypes; dtype++) {
     if (Dtype(dtype) == Dtype::boolean) continue;  // nothing scans it
-    with_storage(Dtype(dtype), [&](auto tag) { add_storage<typename decltype(tag)::type>(kernels, Dtype(dtype)); });
+    with_storage(Dtype(dtype),
+                 [&](auto tag) { set_scan_kernels<typename decltype(tag)::type>(kernels, Dtype(dtype)); });
   }
   return kernels;
 }

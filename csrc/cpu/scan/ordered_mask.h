@@ -1,4 +1,4 @@
-// A tile with the operator's identity where the mask hides elements: from there on it is a tile like any other.
+// Copies a tile with the operator's identity in place of the masked elements: the copy is scanned like any other tile.
 #pragma once
 #include "../vector.h"
 #include "ordered.h"
@@ -6,7 +6,7 @@
 namespace torch_reductions::cpu {
 namespace {
 
-// n elements, `stride` apart, side by side. Bits: those of the element's type, whatever it is.
+// Copies n elements, `stride` apart. Bits is the unsigned type of the element's size.
 template <class Bits>
 __attribute__((noinline)) void hide(const Bits* input, int64_t stride, const uint8_t* mask, int64_t mask_stride,
                                     int64_t n, Bits hidden, Bits* to) {

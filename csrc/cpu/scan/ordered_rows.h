@@ -8,61 +8,63 @@ namespace {
 
 // ---------------------------------------------------------------- inside a vector: the tree, up and down
 
-// Lane i of `other` is lane i ^ kDistance of v.
+// Lane i of the result is lane i ^ kDistance of v.
 template <class A, int kDistance, std::size_t... i>
 ALWAYS_INLINE Vector<A> swap_lanes(Vector<A> v, std::index_sequence<i...>) {
 #ifdef __clang__
   return __builtin_shufflevector(v, v, int(i ^ kDistance)...);
 #else
-  return __builtin_shuffle(v, Mask<A>{int(i ^ kDistance)...});
+  return __builtin_shuffle(v, LaneMask<A>{int(i ^ kDistance)...});
 #endif
 }
 
-// All bits where the lane lies in the right half of its block of 2 kDistance lanes.
+// All ones in the lanes of the right half of each block of 2 kDistance lanes.
 template <class A, int kDistance, std::size_t... i>
-ALWAYS_INLINE Mask<A> right_halves(std::index_sequence<i...>) {
-  return Mask<A>{(i & kDistance ? -1 : 0)...};
+ALWAYS_INLINE LaneMask<A> right_halves(std::index_sequence<i...>) {
+  return LaneMask<A>{(i & kDistance ? -1 : 0)...};
 }
 
-// All lanes one place down, and the first lane of `next` on top: exclusive results become inclusive ones.
+// Shifts the lanes down by one; the first lane of `next` becomes the last one. So exclusive results become inclusive.
 template <class A, std::size_t... i>
 ALWAYS_INLINE Vector<A> inclusive(Vector<A> v, Vector<A> next, std::index_sequence<i...>) {
 #ifdef __clang__
   return __builtin_shufflevector(v, next, int(i + 1)...);
 #else
-  return __builtin_shuffle(v, next, Mask<A>{int(i + 1)...});
+  return __builtin_shuffle(v, next, LaneMask<A>{int(i + 1)...});
 #endif
 }
 
 template <class A>
 constexpr auto kAllLanes = std::make_index_sequence<kLanes<A>>();
 
-// The way up: at each level every lane keeps its sibling block's value; at last all hold the total.
+// The up-sweep: at each level every lane keeps the value of its sibling block. In the end all lanes hold the total.
 template <class Op, class A, int kLevel = 0>
-ALWAYS_INLINE Vector<A> up(Vector<A> v, Vector<A>* siblings) {
+ALWAYS_INLINE Vector<A> up_sweep(Vector<A> v, Vector<A>* siblings) {
   if constexpr (kLevel == log2(kLanes<A>)) {
     return v;
   } else {
     siblings[kLevel] = swap_lanes<A, 1 << kLevel>(v, kAllLanes<A>);
-    return up<Op, A, kLevel + 1>(Op::combine(v, siblings[kLevel]), siblings);
+    return up_sweep<Op, A, kLevel + 1>(Op::combine(v, siblings[kLevel]), siblings);
   }
 }
 
-// The way down: what stands before a right half is what stands before its block and the sibling.
+// The down-sweep: the prefix of a right half is the prefix of its block, combined with the left sibling.
 template <class Op, class A, int kLevel = log2(kLanes<A>) - 1>
-ALWAYS_INLINE Vector<A> down(Vector<A> before, const Vector<A>* siblings) {
+ALWAYS_INLINE Vector<A> down_sweep(Vector<A> before, const Vector<A>* siblings) {
   before = right_halves<A, 1 << kLevel>(kAllLanes<A>) ? Op::combine(before, siblings[kLevel]) : before;
-  if constexpr (kLevel > 0) return down<Op, A, kLevel - 1>(before, siblings);
+  if constexpr (kLevel > 0) return down_sweep<Op, A, kLevel - 1>(before, siblings);
   else return before;
 }
 
 // ---------------------------------------------------------------- from vector to vector: columns of totals
 
 template <class A>
-constexpr int kGroup = 4 * kLanes<A>;  // elements that are scanned at once: four vectors, so that their chains overlap
+constexpr int kScanGroup =
+    4 * kLanes<A>;  // elements that are scanned at once: four vectors, so that their chains overlap
 
-// Every vector here holds one value in all lanes. At level l waits a block of 2^l groups, and the fold of the base and
-// of all blocks before it: so the way to the next base is one operation behind the tree.
+// A binary counter over the groups of a row; every vector holds one value in all lanes. waiting[l] is a block of 2^l
+// groups, before[l] the fold of the base and of all blocks before it, so that the next base takes one operation more
+// than the tree.
 template <class Op, class A>
 struct RowScan {
   static constexpr int W = kLanes<A>, L = log2(W), kLevels = 60;
@@ -71,17 +73,17 @@ struct RowScan {
 
   ALWAYS_INLINE RowScan(A first, int64_t length) : base(splat(first)) {
     before[0] = base;
-    for (int level = 1; length / kGroup<A> >> (level - 1); level++) before[level] = base;
+    for (int level = 1; length / kScanGroup<A> >> (level - 1); level++) before[level] = base;
   }
 
   ALWAYS_INLINE void group(const A* p, A* q) {
     Vector<A> a[L], b[L], c[L], d[L];
-    const Vector<A> ta = up<Op, A>(load(p), a), tb = up<Op, A>(load(p + W), b);
-    const Vector<A> tc = up<Op, A>(load(p + 2 * W), c), td = up<Op, A>(load(p + 3 * W), d);
+    const Vector<A> ta = up_sweep<Op, A>(load(p), a), tb = up_sweep<Op, A>(load(p + W), b);
+    const Vector<A> tc = up_sweep<Op, A>(load(p + 2 * W), c), td = up_sweep<Op, A>(load(p + 3 * W), d);
     const Vector<A> tab = Op::combine(ta, tb), base_b = Op::combine(base, ta), base_c = Op::combine(base, tab);
     const Vector<A> base_d = Op::combine(base_c, tc);
-    const Vector<A> ra = down<Op, A>(base, a), rb = down<Op, A>(base_b, b);
-    const Vector<A> rc = down<Op, A>(base_c, c), rd = down<Op, A>(base_d, d);
+    const Vector<A> ra = down_sweep<Op, A>(base, a), rb = down_sweep<Op, A>(base_b, b);
+    const Vector<A> rc = down_sweep<Op, A>(base_c, c), rd = down_sweep<Op, A>(base_d, d);
     Vector<A> total = Op::combine(tab, Op::combine(tc, td));
     int level = 0;
     for (int64_t n = groups++; n & 1; n >>= 1) total = Op::combine(waiting[level++], total);
@@ -95,38 +97,38 @@ struct RowScan {
   }
 };
 
-constexpr int kChunk = 1024;  // elements that are converted at a time
+constexpr int kScanChunk = 1024;  // elements that are converted at a time
 
 template <class Op, class A, class S>
 void scan_row(const ScanStrip& s, const S* input, S* output, A base) {
-  alignas(64) A in[kChunk], out[kChunk];
+  alignas(64) A in[kScanChunk], out[kScanChunk];
   RowScan<Op, A> scan(base, s.length);
-  for (int64_t k = 0; k < s.length; k += kChunk) {
-    const int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
+  for (int64_t k = 0; k < s.length; k += kScanChunk) {
+    const int64_t n = s.length - k < kScanChunk ? s.length - k : kScanChunk;
     const A* p = in;
     A* q = out;
-    if (n % kGroup<A> == 0) {
+    if (n % kScanGroup<A> == 0) {
       p = contiguous<A>(input, s.input_step, k, n, in);
       if constexpr (std::is_same_v<A, S>) {
         if (s.output_step == 1) q = output + k;
       }
-    } else {  // the last group is filled up with anything: it comes behind all results
+    } else {  // the last group is padded: the padding comes after all results
       widen(input + k * s.input_step, s.input_step, n, in);
-      for (int64_t i = n; i % kGroup<A> != 0; i++) in[i] = A(0);
+      for (int64_t i = n; i % kScanGroup<A> != 0; i++) in[i] = A(0);
     }
-    for (int64_t i = 0; i < n; i += kGroup<A>) scan.group(p + i, q + i);
+    for (int64_t i = 0; i < n; i += kScanGroup<A>) scan.group(p + i, q + i);
     if (q == out) narrow(out, n, output + k * s.output_step, s.output_step);
   }
 }
 
-// At most four vectors, whose last may hold elements of the next row; their results are replaced by its own.
+// A row of at most four vectors. The last vector may reach into the next row, whose own results then replace these.
 template <class Op, class A>
 ALWAYS_INLINE void scan_short_row(const A* p, A* q, int64_t n) {
   constexpr int W = kLanes<A>, L = log2(W);
   Vector<A> siblings[L], before = splat(Op::identity);
   for (int vector = 0; vector * W < n; vector++) {
-    const Vector<A> total = up<Op, A>(load(p + vector * W), siblings);
-    const Vector<A> results = down<Op, A>(before, siblings);
+    const Vector<A> total = up_sweep<Op, A>(load(p + vector * W), siblings);
+    const Vector<A> results = down_sweep<Op, A>(before, siblings);
     before = Op::combine(before, total);
     store(q + vector * W, inclusive<A>(results, before, kAllLanes<A>));
   }
@@ -138,12 +140,12 @@ void scan_rows(const ScanStrip& s, const A* bases) {
   S* output = static_cast<S*>(s.output);
   int64_t line = 0;
   if constexpr (std::is_same_v<A, S>) {
-    // Whole rows, so that nothing stands before them: the lines of a tile are further apart than they are long.
+    // Packed rows are whole rows, without bases: the lines of a tile are further apart than they are long.
     const bool packed =
         s.input_step == 1 && s.output_step == 1 && s.input_line == s.length && s.output_line == s.length;
-    if (packed && s.length < kGroup<A>) {
-      // A whole vector is read and written from the start of any of a row's vectors: the last rows have no room for it.
-      const int64_t room = s.lines * s.length - kGroup<A>;
+    if (packed && s.length < kScanGroup<A>) {
+      // Rows are read and written in whole vectors, for which there is no room behind the last rows.
+      const int64_t room = s.lines * s.length - kScanGroup<A>;
       for (; line * s.length <= room; line++) {
         const int64_t at = line * s.length;
         scan_short_row<Op, A>(input + at, output + at, s.length);

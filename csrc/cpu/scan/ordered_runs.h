@@ -1,5 +1,5 @@
-// Along contiguous memory, for an operator that costs more than a copy: lanes hold runs of eight elements, so that an
-// element takes part in two operations, not in two a level of the tree inside a vector (ordered_rows.h).
+// Scans along contiguous memory with an operator that costs more than a copy. Each lane holds a run of eight elements,
+// so that there are two operations per element, instead of two per level of the tree inside a vector (ordered_rows.h).
 #pragma once
 #include "../vector.h"
 #include "ordered.h"
@@ -8,23 +8,23 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int kOfRun = 8, kRuns = kChunk / kOfRun;  // elements of a run, runs at once
-constexpr int kRunPitch = kRuns + 16;               // from row to row, of which row r holds element r of each run
+constexpr int kRunLength = 8, kRuns = kScanChunk / kRunLength;  // elements of a run, runs at once
+constexpr int kRunPitch = kRuns + 16;                           // from row to row; row r holds element r of each run
 
-// The first runs of a chunk: their elements, what their lower trees come to, and their totals.
+// The runs of a chunk: their elements, the partial folds inside their trees, and their totals.
 template <class A>
 struct Runs {
-  alignas(64) A x[kOfRun][kRunPitch], x01[kRuns], x03[kRuns], x45[kRuns], total[kRuns];
+  alignas(64) A x[kRunLength][kRunPitch], x01[kRuns], x03[kRuns], x45[kRuns], total[kRuns];
 };
 
-// n elements as runs, and the trees of these. What stands behind the last element is anything that was stored once.
+// Splits n elements into runs and computes their trees. Behind the last element there may be values of earlier chunks.
 template <class Op, class A>
 __attribute__((noinline)) void trees_of_runs(const A* p, int64_t n, Runs<A>& runs) {
-  for (int64_t i = 0; i < n / kOfRun; i++) {
-    for (int r = 0; r < kOfRun; r++) runs.x[r][i] = p[i * kOfRun + r];
+  for (int64_t i = 0; i < n / kRunLength; i++) {
+    for (int r = 0; r < kRunLength; r++) runs.x[r][i] = p[i * kRunLength + r];
   }
-  for (int64_t k = n - n % kOfRun; k < n; k++) runs.x[k % kOfRun][k / kOfRun] = p[k];
-  for (int64_t i = 0; i * kOfRun < n; i += kLanes<A>) {
+  for (int64_t k = n - n % kRunLength; k < n; k++) runs.x[k % kRunLength][k / kRunLength] = p[k];
+  for (int64_t i = 0; i * kRunLength < n; i += kLanes<A>) {
     const auto x = [&](int r) { return load(runs.x[r] + i); };
     const Vector<A> x01 = Op::combine(x(0), x(1)), x03 = Op::combine(x01, Op::combine(x(2), x(3)));
     const Vector<A> x45 = Op::combine(x(4), x(5)), x47 = Op::combine(x45, Op::combine(x(6), x(7)));
@@ -35,13 +35,13 @@ __attribute__((noinline)) void trees_of_runs(const A* p, int64_t n, Runs<A>& run
   }
 }
 
-// The results of the n elements. The totals of the runs are a line of their own: `scan` gives what stands before each.
+// The results of the n elements. The totals of the runs are scanned like a row: `scan` gives the prefix of each run.
 template <class Op, class A>
 __attribute__((noinline)) void folds_of_runs(RowScan<Op, A>& scan, int64_t n, Runs<A>& runs, A* q) {
   alignas(64) A folds[kRuns + 1];  // before each run, and after the last one
   folds[0] = scan.base[0];
-  for (int64_t i = 0; i * kOfRun < n; i += kGroup<A>) scan.group(runs.total + i, folds + 1 + i);
-  for (int64_t i = 0; i * kOfRun < n; i += kLanes<A>) {
+  for (int64_t i = 0; i * kRunLength < n; i += kScanGroup<A>) scan.group(runs.total + i, folds + 1 + i);
+  for (int64_t i = 0; i * kRunLength < n; i += kLanes<A>) {
     const Vector<A> f0 = load(folds + i), f2 = Op::combine(f0, load(runs.x01 + i));
     const Vector<A> f4 = Op::combine(f0, load(runs.x03 + i)), f6 = Op::combine(f4, load(runs.x45 + i));
     const auto with = [&](Vector<A> f, int r) { store(runs.x[r] + i, Op::combine(f, load(runs.x[r] + i))); };
@@ -51,22 +51,22 @@ __attribute__((noinline)) void folds_of_runs(RowScan<Op, A>& scan, int64_t n, Ru
     store(runs.x[5] + i, f6);
     store(runs.x[7] + i, load(folds + 1 + i));
   }
-  for (int64_t i = 0; i < n / kOfRun; i++) {
-    for (int r = 0; r < kOfRun; r++) q[i * kOfRun + r] = runs.x[r][i];
+  for (int64_t i = 0; i < n / kRunLength; i++) {
+    for (int r = 0; r < kRunLength; r++) q[i * kRunLength + r] = runs.x[r][i];
   }
-  for (int64_t k = n - n % kOfRun; k < n; k++) q[k] = runs.x[k % kOfRun][k / kOfRun];
+  for (int64_t k = n - n % kRunLength; k < n; k++) q[k] = runs.x[k % kRunLength][k / kRunLength];
 }
 
 template <class Op, class A, class S>
 void scan_runs(const ScanStrip& s, const A* bases) {
-  alignas(64) A in[kChunk], out[kChunk];
+  alignas(64) A in[kScanChunk], out[kScanChunk];
   Runs<A> runs{};
   for (int64_t line = 0; line < s.lines; line++) {
     const S* const input = static_cast<const S*>(s.input) + line * s.input_line;
     S* const output = static_cast<S*>(s.output) + line * s.output_line;
-    RowScan<Op, A> scan(bases ? bases[line] : Op::identity, (s.length + kOfRun - 1) / kOfRun);
-    for (int64_t k = 0; k < s.length; k += kChunk) {
-      const int64_t n = s.length - k < kChunk ? s.length - k : kChunk;
+    RowScan<Op, A> scan(bases ? bases[line] : Op::identity, (s.length + kRunLength - 1) / kRunLength);
+    for (int64_t k = 0; k < s.length; k += kScanChunk) {
+      const int64_t n = s.length - k < kScanChunk ? s.length - k : kScanChunk;
       trees_of_runs<Op, A>(contiguous<A>(input, s.input_step, k, n, in), n, runs);
       A* q = out;
       if constexpr (std::is_same_v<A, S>) {
@@ -78,14 +78,14 @@ void scan_runs(const ScanStrip& s, const A* bases) {
   }
 }
 
-// The block of n = 2^k elements, at most kChunk: the totals of its runs, of runs of these, and so on.
+// The block of n = 2^k elements, at most kScanChunk: the totals of its runs, of runs of these, and so on.
 template <class Op, class A>
 A block_of_runs(const A* p, int64_t n, Runs<A>& runs) {
-  while (n > kOfRun) {
+  while (n > kRunLength) {
     trees_of_runs<Op, A>(p, n, runs);
-    p = runs.total, n /= kOfRun;
+    p = runs.total, n /= kRunLength;
   }
-  A total[kOfRun];
+  A total[kRunLength];
   for (int64_t i = 0; i < n; i++) total[i] = p[i];
   for (; n > 1; n /= 2) {
     for (int64_t i = 0; i < n / 2; i++) total[i] = Op::combine(total[2 * i], total[2 * i + 1]);
@@ -93,15 +93,15 @@ A block_of_runs(const A* p, int64_t n, Runs<A>& runs) {
   return total[0];
 }
 
-// The block that each line is, of 2^k elements.
+// The fold of each line, a block of 2^k elements.
 template <class Op, class A, class S>
 void fold_runs(const ScanStrip& s, A* folds) {
-  alignas(64) A in[kChunk];
+  alignas(64) A in[kScanChunk];
   Runs<A> runs{};
   for (int64_t line = 0; line < s.lines; line++) {
     const S* const input = static_cast<const S*>(s.input) + line * s.input_line;
     A waiting[64], total = Op::identity;
-    const int64_t n = s.length < kChunk ? s.length : kChunk;
+    const int64_t n = s.length < kScanChunk ? s.length : kScanChunk;
     for (int64_t chunk = 0; chunk * n < s.length; chunk++) {
       total = block_of_runs<Op, A>(contiguous<A>(input, s.input_step, chunk * n, n, in), n, runs);
       int level = 0;

@@ -1,4 +1,4 @@
-// An operator for every function, and its values as results: what the rungs on the CPU share.
+// Shared by the CPU's rungs: the operator of each function, and how its values become results.
 #pragma once
 #include "../../common/args.h"
 #include "../../common/operators.h"
@@ -20,13 +20,13 @@ void with_operator(Scan function, Body&& body) {
   }
 }
 
-// Where element k stands, which counts them as the scan meets them.
+// The position of the k-th element that the scan takes: from the other end in a reverse scan.
 inline int64_t from_front(const ScanArgs& args, int64_t k) { return args.reverse ? args.length - 1 - k : k; }
 
-// The same as an index outside: from the front of the whole line; -1, where no element stands, stays.
+// That position as an index into the whole line. -1, for no element, stays -1.
 inline int64_t index_of(const ScanArgs& args, int64_t k) { return k < 0 ? -1 : args.front + from_front(args, k); }
 
-// Element k of a row of contiguous ones, as the scan meets them.
+// The k-th element that the scan takes, of one of the contiguous rows.
 template <class Op, class S>
 typename Op::Value value_of(const ScanArgs& args, int64_t row, int64_t k) {
   using Value = typename Op::Value;
@@ -41,23 +41,23 @@ typename Op::Value value_of(const ScanArgs& args, int64_t row, int64_t k) {
   }
 }
 
-// Where a row's result number j goes in the whole output.
+// The place of a row's j-th result in the output.
 inline int64_t place_of(const ScanArgs& args, int64_t row, int64_t j) {
   return row * args.results + (args.reverse ? args.results - 1 - j : j);
 }
 
-// Fold(0): +0 for a sum, 1 for a product, -inf for a logarithm of no sum, and for an extreme what every element of the
-// type replaces.
+// Fold(0), the result for no elements: +0 for a sum, 1 for a product, -inf for logcumsumexp, and for an extreme the
+// value that every element of the type replaces.
 template <class S>
-S nothing(Scan function) {
+S empty_value(Scan function) {
   using A = std::conditional_t<std::is_integral_v<S>, S, Accumulator<S>>;
   const A values[] = {A(0), A(1), kLeast<A>, kLeast<A>, kMost<A>};
   return narrow<S>(values[int(function)]);
 }
 
 template <class S>
-void put_nothing(const ScanArgs& args, int64_t at) {
-  static_cast<S*>(args.output)[at] = nothing<S>(args.function);
+void put_empty_value(const ScanArgs& args, int64_t at) {
+  static_cast<S*>(args.output)[at] = empty_value<S>(args.function);
   if (args.indices) args.indices[at] = -1;
 }
 
@@ -69,7 +69,7 @@ void put(const ScanArgs& args, int64_t at, A value) {
 
 template <class S, class C>
 void put(const ScanArgs& args, int64_t at, Indexed<C> value) {
-  if (value.index < 0) return put_nothing<S>(args, at);  // the identity is no value of a small type
+  if (value.index < 0) return put_empty_value<S>(args, at);  // the identity does not fit a small type
   static_cast<S*>(args.output)[at] = narrow<S>(args.function == Scan::cummin ? flip(value.value) : value.value);
   args.indices[at] = index_of(args, value.index);
 }

@@ -1,6 +1,6 @@
 // sequential
 // Changes: nothing came before: this is what the other rung is checked against.
-// Costs:   each addition waits for the one before it: a few cycles an element.
+// Costs:   each addition waits for the one before it: a few cycles per element.
 // Gains:   ten lines that cannot be wrong.
 // Order:   left to right, in the accumulator type.
 // Needs:   any processor; any layout.

@@ -1,11 +1,12 @@
 // ordered
 // Changes: each segment is folded by the reductions' own kernels, in the order that its length alone decides. This is
 //          what auto runs.
-// Costs:   a call of a kernel a segment: it shows where segments have less than a hundred elements or so.
+// Costs:   one call of a kernel per segment: noticeable where segments have less than a hundred elements or so.
 // Gains:   the bits of the reduction of the segment alone, for any layout, processor and number of threads.
 // Order:   Fold(length of the segment), docs/order.md.
-// Needs:   any processor; AVX2 and AVX-512 are used where they are.
-// See:     ../reduce/ordered_kernels.h, the vector code; ../reduce/170_ordered.cpp, which cuts a long segment for the threads.
+// Needs:   any processor; AVX2 and AVX-512 are used where available.
+// See:     ../reduce/ordered_kernels.h, the vector code; ../reduce/170_ordered.cpp, which cuts a long segment for the
+//          threads.
 #include <algorithm>
 #include <type_traits>
 
@@ -18,11 +19,11 @@
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int64_t kFarBytes = 4 << 20;  // beyond the second-level caches
-constexpr int64_t kLongShare = 4;       // a segment that has more than this part of a thread's work is cut
+constexpr int64_t kCacheBytes = 4 << 20;  // beyond the second-level caches
+constexpr int64_t kLongShare = 4;         // a segment with more than this part of a thread's work is split
 
 template <class Op>
-void fold(const ReduceArgs& segment, FoldStrip kernel, bool far) {
+void fold(const ReduceArgs& segment, FoldStrip kernel, bool from_memory) {
   if (segment.length == 0) return write_empty(segment);
   const bool columns = segment.inner > 1 && segment.length_stride != 1 && segment.inner_stride <= segment.length_stride;
   typename Op::Value folds[kStrip];
@@ -30,14 +31,13 @@ void fold(const ReduceArgs& segment, FoldStrip kernel, bool far) {
     const int64_t count = std::min(kStrip, segment.inner - j);
     const char* const input = static_cast<const char*>(segment.input);
     kernel({input + j * segment.inner_stride * size_of(segment.input_dtype), count, segment.length,
-            segment.inner_stride, segment.length_stride, 0, columns, far},
+            segment.inner_stride, segment.length_stride, 0, columns, from_memory},
            folds);
     write(segment, j, count, folds);
   }
 }
 
-// The first segment whose place in the work is not before `place`: a segment is as much work as it has elements, and one
-// more.
+// The first segment whose work does not begin before `place`. A segment counts as its number of elements plus one.
 int64_t first_from(const Segments& segments, int64_t place) {
   int64_t low = 0, high = segments.count;
   while (low < high) {
@@ -51,9 +51,9 @@ int64_t first_from(const Segments& segments, int64_t place) {
 template <class Op>
 void run(const SegmentArgs& args, const Threads& threads) {
   const Segments& segments = args.segments;
-  const FoldStrip kernel = ordered_kernels().fold[int(fold_of(args.function))][int(args.input_dtype)];
+  const FoldStrip kernel = reduce_kernels().fold[int(fold_of(args.function))][int(args.input_dtype)];
   const int64_t line = args.length + segments.count, work = args.outer * line * args.inner;
-  const bool far = prefetch_pays() && work * size_of(args.input_dtype) > kFarBytes;
+  const bool from_memory = prefetch_pays() && work * size_of(args.input_dtype) > kCacheBytes;
   const bool alone = threads.count == 1 || work <= kGrain;
   const auto is_long = [&](int64_t s) {
     const int64_t elements = (segments.end(s) - segments.begin(s)) * args.inner;
@@ -63,7 +63,7 @@ void run(const SegmentArgs& args, const Threads& threads) {
     for (int64_t o = begin / line; o * line < end; o++) {
       for (int64_t s = first_from(segments, begin - o * line); s < segments.count; s++) {
         if (o * line + segments.begin(s) + s >= end) break;
-        if (!is_long(s)) fold<Op>(segment_of(args, o, s), kernel, far);
+        if (!is_long(s)) fold<Op>(segment_of(args, o, s), kernel, from_memory);
       }
     }
   };
@@ -81,7 +81,7 @@ void ordered(const SegmentArgs& args, const Threads& threads) {
   with_storage(args.input_dtype, [&](auto storage) {
     with_operator<typename decltype(storage)::type>(fold_of(args.function), [&](auto op) {
       using Op = typename decltype(op)::type;
-      if constexpr (std::is_arithmetic_v<typename Op::Value>) run<Op>(args, threads);  // no segment has an index
+      if constexpr (std::is_arithmetic_v<typename Op::Value>) run<Op>(args, threads);  // segments have no argmax
     });
   });
 }

@@ -1,4 +1,4 @@
-// One segment as a call of the reductions, and the fold of an empty one: what the rungs on the CPU share.
+// Shared by the CPU's rungs: one segment as a call of the reductions, and the result of an empty one.
 #pragma once
 #include <limits>
 
@@ -23,7 +23,8 @@ inline ReduceArgs segment_of(const SegmentArgs& args, int64_t o, int64_t s) {
           .inner_stride = args.inner_stride};
 }
 
-// The results of an empty segment: 0, 1, NaN, and of an extreme what every element of the type replaces.
+// The results of an empty segment: 0 for a sum, 1 for a product, NaN for a mean, and for an extreme the value that
+// every element of the type replaces.
 inline void write_empty(const ReduceArgs& segment) {
   with_storage(segment.input_dtype, [&](auto storage) {
     using S = typename decltype(storage)::type;
@@ -35,7 +36,7 @@ inline void write_empty(const ReduceArgs& segment) {
                             : segment.function == Function::amin ? Value(kMost<A>)
                                                                  : Value(0);
         ReduceArgs one = segment;
-        if (segment.function >= Function::amax) one.length = 1;  // of a value that is there
+        if (segment.function >= Function::amax) one.length = 1;  // as if there were one element, of that value
         for (int64_t i = 0; i < segment.inner; i++) write(one, i, 1, &value);
       }
     });

@@ -1,19 +1,19 @@
-// Chains of a few rows with columns that are read where they lie: packed they would be used too rarely.
+// Products of a few rows, whose columns are read in place: each is used too rarely for packing to pay.
 #pragma once
 #include "ordered_pack.h"
 
 namespace torch_reductions::cpu {
 namespace {
 
-constexpr int kFew = 4;
-constexpr int64_t kFewSums = 2048;  // in the first-level cache, beside what is read
+constexpr int kSkinnyRows = 4;
+constexpr int64_t kSkinnySums = 2048;  // in the first-level cache, beside what is read
 
-// H rows, `a` packed as [steps][H], and `panels` whole panels of columns, neighbours in memory, over k elements. The
-// panels' sums follow one another as chain() leaves them. Some steps at a time, so that sums are loaded and stored rarely,
-// and memory is read along its rows.
+// H rows, `a` packed as [steps][H], and `panels` whole panels of columns, which are neighbours in memory, over k
+// elements. The sums of each panel are laid out as chain() leaves them. Several steps are taken at a time, so that sums
+// are loaded and stored rarely, and memory is read along its rows.
 template <class S, int H>
-__attribute__((noinline)) void few_along_lanes(const WordOf<S>* a, Lanes<S> b, int64_t panels, int64_t k,
-                                               typename StepOf<S>::Sum* sums) {
+__attribute__((noinline)) void skinny_along_lanes(const WordOf<S>* a, Lanes<S> b, int64_t panels, int64_t k,
+                                                  typename StepOf<S>::Sum* sums) {
   using Step = StepOf<S>;
   using Sum = typename Step::Sum;
   constexpr int W = kLanes<Sum>, kDepth = Step::kDepth, kAtOnce = H == 1 ? 8 : kVectorBytes == 64 && H == 2 ? 8 : 4;
@@ -48,14 +48,14 @@ __attribute__((noinline)) void few_along_lanes(const WordOf<S>* a, Lanes<S> b, i
   if (k == 0) __builtin_memset(sums, 0, sizeof(Sum) * panels * H * kVectors * W);
   for (; step + kAtOnce <= whole; step += kAtOnce) take(std::integral_constant<int, kAtOnce>(), step, b.k_stride);
   for (; step < whole; step++) take(std::integral_constant<int, 1>(), step, b.k_stride);
-  // Half a pair: its other half of a is 0, whatever it meets.
+  // Half a pair: the other half of a is 0, so that the other half of b does not matter.
   if (step * kDepth < k) take(std::integral_constant<int, 1>(), step, 0);
 }
 
-// The same for `taken` columns, a panel or less, each contiguous along k: blocks are transposed in registers.
+// The same for up to one panel of `taken` columns, each contiguous along k: blocks are transposed in registers.
 template <class S, int H>
-__attribute__((noinline)) void few_along_k(const WordOf<S>* a, Lanes<S> b, int64_t taken, int64_t k,
-                                           typename StepOf<S>::Sum* sums) {
+__attribute__((noinline)) void skinny_along_k(const WordOf<S>* a, Lanes<S> b, int64_t taken, int64_t k,
+                                              typename StepOf<S>::Sum* sums) {
   using Step = StepOf<S>;
   using Word = typename Step::Word;
   using Sum = typename Step::Sum;
@@ -85,18 +85,18 @@ __attribute__((noinline)) void few_along_k(const WordOf<S>* a, Lanes<S> b, int64
   }
 }
 
-// Both for each number of rows.
+// Both functions for each number of rows.
 template <class S>
-struct Few {
+struct SkinnyProducts {
   using Run = void (*)(const WordOf<S>*, Lanes<S>, int64_t, int64_t, typename StepOf<S>::Sum*);
-  Run along_lanes[kFew], along_k[kFew];
+  Run along_lanes[kSkinnyRows], along_k[kSkinnyRows];
 
   template <std::size_t... h>
-  constexpr explicit Few(std::index_sequence<h...>)
-      : along_lanes{few_along_lanes<S, h + 1>...}, along_k{few_along_k<S, h + 1>...} {}
+  constexpr explicit SkinnyProducts(std::index_sequence<h...>)
+      : along_lanes{skinny_along_lanes<S, h + 1>...}, along_k{skinny_along_k<S, h + 1>...} {}
 };
 template <class S>
-constexpr Few<S> kFewRows{std::make_index_sequence<kFew>()};
+constexpr SkinnyProducts<S> kSkinnyProducts{std::make_index_sequence<kSkinnyRows>()};
 
 }  // namespace
 }  // namespace torch_reductions::cpu
