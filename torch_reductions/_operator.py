@@ -230,8 +230,6 @@ class Operator(Generic[Output]):
             with torch._C._AutoDispatchBelowAutograd():
                 return self.redispatch(keyset, input, *args, **options)
         except RuntimeError as error:  # of a compiled graph, which calls the operator itself
-            if C_INTERFACE not in str(error):
-                raise
             raise self.own_failure(error, input, *args, **options) from None
 
     def _vmap(self, run: Any, info: Any, in_dims: tuple[Any, ...], *args: Any, **options: Any) -> Any:
@@ -307,8 +305,6 @@ class _Recorded(torch.autograd.Function):
         try:
             found = ctx.operator.gradient.backward(ctx, *grads)
         except RuntimeError as error:
-            if C_INTERFACE not in str(error):
-                raise
             failure = torchs_own(error)
             if C_INTERFACE in str(failure):
                 ask_for_memory(grads, grads[0].device)
@@ -355,10 +351,8 @@ C_INTERFACE = " API call failed at "  # in what is raised where a call of torch'
 
 def torchs_own(failure: RuntimeError) -> RuntimeError:
     """What a kernel raises; where torch itself failed, as it does for lack of memory, torch's own words and type."""
-    words = str(failure)
-    if C_INTERFACE in words:
-        words = text_of("torch_exception_get_what_without_backtrace") or words
-    if words == str(failure):
+    words = C_INTERFACE in str(failure) and text_of("torch_exception_get_what_without_backtrace")
+    if not words:
         return failure
     kind = torch.OutOfMemoryError if words.startswith("CUDA out of memory") else RuntimeError
     return kind(words).with_traceback(failure.__traceback__)

@@ -18,7 +18,7 @@ from torch.autograd.graph import increment_version
 from ._arguments import check_dtype, wrong_type
 from ._ladder import dtype_name
 from ._library import NAMESPACE, has_cuda
-from ._operator import C_INTERFACE, PLAIN, Operator, is_dual, no_cuda, registrations, torchs_own
+from ._operator import PLAIN, Operator, is_dual, no_cuda, registrations, torchs_own
 
 Outs = tuple[Tensor, ...]
 # The Inductor of torch 2.11 fails where an operator of ours writes into what it is given: there the results are copied.
@@ -105,8 +105,6 @@ class Out:
             with torch._C._AutoDispatchBelowAutograd():
                 self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
         except RuntimeError as error:
-            if C_INTERFACE not in str(error):
-                raise
             raise torchs_own(error) from None
         increment_version(outs)
 
