@@ -17,7 +17,7 @@ floats are about as close to a float64 result as rounding allows."""
 OPERATIONS = "Gop/s: 10^9 operations per second; a multiplication and an addition count as two."
 FIGURES = """\
 hot: the same calls back to back in a CUDA graph, with the caches as the previous call left them. eager: the host's
-clock around consecutive calls. of read, copy, roof: the share of what memory or arithmetic alone gave in the same run."""
+clock around consecutive calls. of read, copy, roof: the share of what memory or arithmetic alone gave in that run."""
 LOOP = "torch loop: torch has no such function; this is a loop of its operations."
 
 

@@ -43,7 +43,7 @@ def report(argv: Sequence[str]) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of CSVs (default: %(default)s)")
     output = DOCS / "report.html" if DOCS.is_dir() else Path("report.html")
     parser.add_argument("--output", type=Path, default=output, help="the page (default: %(default)s)")
-    parser.add_argument("--no-pictures", action="store_true", help="only the page (default: also an SVG per family beside it)")
+    parser.add_argument("--no-pictures", action="store_true", help="only the page (default: SVGs beside it)")
     options = parser.parse_args(argv)
     results = read(options.results) if options.results.is_dir() else []
     if not results:
