@@ -1,12 +1,12 @@
-"""Times the sum of two tensors against torch and a copy of as many bytes.
+"""Times the sum of two tensors against torch and a copy of the same number of bytes.
 
     python benchmarks/add.py            # everything, on the GPU
     python benchmarks/add.py --quick    # only the table of the README
     python benchmarks/add.py --cpu      # on the CPU, with two threads
 
 Each result is checked against torch's before it is timed. The numbers go to results/add_<device>.csv (the cases that
-ran replace their own rows), from which readme.py writes the README's table. The exit status is 1 where a result was
-wrong, a target was missed or torch was faster.
+ran replace their own rows), from which readme.py writes the README's table. The exit status is 1 if a result was wrong,
+a target was missed or torch was faster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 import cases  # noqa: E402
 import runner  # noqa: E402
@@ -27,7 +27,7 @@ from torch_reductions._measure.case import Case  # noqa: E402
 
 
 def what_is_wrong(case: Case, result: torch.Tensor, by_torch: torch.Tensor) -> str:
-    """Empty where the result is torch's: to a rounding where torch may round the product, too."""
+    """Empty if the result equals torch's; with alpha within one rounding, because torch may round the product, too."""
     if case.form != "alpha":
         differ = int((result != by_torch).sum())
         return f"{differ} of {result.numel()} results differ from torch's" if differ else ""

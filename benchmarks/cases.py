@@ -1,4 +1,4 @@
-"""What is measured, and what it must reach: data only, read by the benchmarks and by readme.py."""
+"""The cases and their targets: data only, read by the benchmarks and by readme.py."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # runs from a checkout as it is
+sys.path.insert(0, str(Path(__file__).parent.parent))  # runs from a plain checkout
 
 from torch_reductions._measure.case import Case
 
-# The speed that the production rung owes on one H200, cold cache.
+# The targets of the production rung on one H200, cold cache.
 CUDA_TABLE = [
     Case("sum", (2**30,), None, share=0.98),
     Case("sum", (2**28,), None, share=0.98),
@@ -50,7 +50,7 @@ CPU_TABLE = [
     Case("argmax", (2**24,), None, ratio=4),
 ]
 
-ELEMENTS = 2**26  # about as many in each case of the sweep: far beyond the L2
+ELEMENTS = 2**26  # the approximate size of each case of the sweep, far larger than the L2
 SHORT_ROWS = (2, 3, 4, 5, 7, 8, 16, 31, 32, 33, 64, 100, 128, 129)
 LONG_ROWS = (200, 256, 333, 500, 512, 1000, 1003, 2048, 4096, 32768)
 COLUMNS = (1, 2, 3, 4, 8, 16, 33, 64, 100, 128, 1000, 4096)
@@ -65,7 +65,7 @@ def columns(function: str, count: int, dtype: str = "float32") -> Case:
 
 
 def cuda_sweep() -> Iterator[Case]:
-    """Where nothing is owed but to be no slower than torch."""
+    """Cases whose only target is not to be slower than torch."""
     for power in range(10, 31, 2):
         yield Case("sum", (2**power,), None)
     for length in SHORT_ROWS + LONG_ROWS:
@@ -105,7 +105,7 @@ def cpu_sweep() -> Iterator[Case]:
         yield Case(function, (2048, 2048), 0)
 
 
-# The speed that the scans owe on one H200, cold cache: shares of a copy.
+# The targets of the scans on one H200, cold cache: shares of a copy.
 SCAN_CUDA_TABLE = [
     Case("cumsum", (2**28,), 0, share=0.88),
     Case("cumsum", (2**24,), 0, share=0.80),
@@ -140,7 +140,7 @@ SCAN_CPU_TABLE = [
 
 
 def scan_cuda_rest() -> Iterator[Case]:
-    """What is owed beside the table: bfloat16, the forms, the gradient; and other functions and types."""
+    """Cases with targets besides the table, bfloat16, the forms, the gradient; and other functions and dtypes."""
     for case in SCAN_CUDA_TABLE:
         yield replace(case, dtype="bfloat16", share=None, points_below=0.10)
         for form in ("reverse", "exclusive"):
@@ -157,7 +157,7 @@ def scan_cuda_rest() -> Iterator[Case]:
             below = 0.10 if dtype == "bfloat16" else None
             yield Case("linear_recurrence", shape, dim, dtype, share=share, points_below=below)
     yield Case("linear_recurrence", (8, 65536, 64), 1, form="reverse", times_plain=1.1)
-    for power in (16, 20, 28):  # beside 2^24: time against size
+    for power in (16, 20, 28):  # with 2^24, time against size
         yield Case("linear_recurrence", (2**power,), 0)
     for shape, dim in (((4096, 4096), 1), ((4096, 4096), 0), ((2**24,), 0)):
         yield Case("cumprod", shape, dim)
@@ -175,7 +175,7 @@ PANELS: dict[str, Callable[[int], Case]] = {
 
 
 def panel_cases(panel: str) -> Iterator[Case]:
-    """The points of one panel of the picture: 2^10 to 2^28 elements, where there are so many in one line."""
+    """The points of one panel of the picture: 2^10 to 2^28 elements, from the length of one line on."""
     for power in range(10, 29, 2):
         case = PANELS[panel](2**power)
         if case.elements == 2**power:
@@ -195,7 +195,7 @@ def scan_cpu_rest() -> Iterator[Case]:
         yield Case(function, (2048, 2048), 0)
 
 
-# Reductions of segments: nothing is owed but to be no slower than torch's.
+# Reductions of segments: the only target is not to be slower than torch.
 SEGMENT_CUDA_TABLE = [
     *(Case("segment_sum", (2**26,), 0, segments=count) for count in (2**10, 2**13, 2**20, 2**23)),
     Case("segment_sum", (65536, 64), 0, segments=256),
@@ -236,7 +236,7 @@ def segment_cpu_rest() -> Iterator[Case]:
     yield Case("segment_sum", (2048, 2048), 1, segments=32)
 
 
-# The speed that the products of matrices owe on one H200, m x n x k, cold cache: ratios to torch, which is cuBLAS.
+# The targets of matrix products, m x n x k, on one H200, cold cache: ratios to torch, which calls cuBLAS.
 PRODUCT_CUDA_TABLE = [
     Case("mm", (1024, 1024, 1024), None, ratio=1.1),
     Case("mm", (2048, 2048, 2048), None, ratio=0.96),
@@ -259,7 +259,7 @@ PRODUCT_CUDA_TABLE = [
     Case("mm", (4096, 4096, 4096), None, "float64", ratio=0.93),
 ]
 
-# The ratios to torch on the CPU, with two threads and AVX-512. torch's product of int8 is one into int8.
+# The ratios to torch on the CPU, with two threads and AVX-512. torch's product of int8 gives int8.
 PRODUCT_CPU_TABLE = [
     Case("mm", (1024, 1024, 1024), None, ratio=0.88),
     Case("mm", (2048, 2048, 2048), None, ratio=0.88),
@@ -268,12 +268,12 @@ PRODUCT_CPU_TABLE = [
     Case("mm", (1024, 1024, 1024), None, "int8", form="into int32", ratio=2),
 ]
 
-# What the picture shows, all of the table above: every rung that knows the type, at one size.
+# What the picture shows, all of it in the table above: every rung that supports the dtype, at one size.
 LADDER_PRODUCTS = [Case("mm", (4096, 4096, 4096), None, dtype) for dtype in ("float32", "int32", "bfloat16", "float64")]
 
 
 def product_cuda_rest() -> Iterator[Case]:
-    """Nothing is owed but to be no slower than torch: other layouts, types and shapes."""
+    """Cases whose only target is not to be slower than torch: other layouts, dtypes and shapes."""
     for dtype in ("float32", "bfloat16"):
         for form in ("a column-major", "b column-major"):
             yield Case("mm", (4096, 4096, 4096), None, dtype, form=form)
@@ -308,7 +308,7 @@ def product_cpu_rest() -> Iterator[Case]:
     yield Case("bmm", (1000, 64, 64, 64), None)
 
 
-# Sums of two tensors, cold cache: at least torch's speed, 0.99 of it within the noise of two runs.
+# Sums of two tensors, cold cache: the target is torch's speed, less 1% for the noise between two runs.
 ADD_CUDA_TABLE = [
     Case("add", (4096, 4096), None, ratio=0.99),
     Case("add", (4096, 4096), None, "bfloat16", ratio=0.99),
@@ -322,7 +322,7 @@ ADD_CPU_TABLE = [replace(case, ratio=0.95) for case in ADD_CUDA_TABLE[:-1]]
 
 
 def add_rest() -> Iterator[Case]:
-    """Nothing is owed but to be no slower than torch: other sizes, types and layouts."""
+    """Cases whose only target is not to be slower than torch: other sizes, dtypes and layouts."""
     for power in (16, 20, 22):
         yield Case("add", (2**power,), None)
     for dtype in ("float16", "float64", "int8", "int32", "int64"):
@@ -333,7 +333,7 @@ def add_rest() -> Iterator[Case]:
         yield Case("add", (4096, 4095), None, dtype, form="a row")
 
 
-# Sums of squared distances on one H200, cold cache: shares of a copy.
+# The targets of sums of squared distances on one H200, cold cache: shares of a copy.
 DISTANCE_CUDA_TABLE = [
     Case("sum_squared_distances", (2**20, 3), None, share=0.60, centers=20),
     Case("sum_squared_distances", (2**20, 2), None, centers=20),

@@ -1,14 +1,14 @@
-"""Times the sums of squared distances against torch, and on a GPU against a copy of as many bytes.
+"""Times the sums of squared distances against torch, and on a GPU against a copy of the same number of bytes.
 
     python benchmarks/distance.py            # everything, on the GPU
     python benchmarks/distance.py --quick    # only the table of the README
     python benchmarks/distance.py --cpu      # on the CPU, with two threads
 
-torch's are torch.cdist, squared and added up, and broadcasting, which both write every distance to memory; where cdist
-knows the type it counts. Where a grid is asked for, torch's are given its points ready-made. On the GPU every rung of
-the ladder takes part. Each result is checked against float64 before it is timed. The numbers go to
+torch computes them with torch.cdist, squared and added up, and by broadcasting; both write every distance to memory. If
+cdist supports the dtype, ours is compared with it. For a grid torch gets the points precomputed. On the GPU every rung
+of the ladder is timed. Each result is checked against float64 before it is timed. The numbers go to
 results/distance_<device>.csv (the cases that ran replace their own rows), from which readme.py writes the README's
-table. The exit status is 1 where a result was wrong, a target was missed or torch was faster.
+table. The exit status is 1 if a result was wrong, a target was missed or torch was faster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 import cases  # noqa: E402
 import runner  # noqa: E402
@@ -35,7 +35,7 @@ from torch_reductions.catalog import broadcast_distances  # noqa: E402
 
 
 def inputs_of(case: Case, device: torch.device | str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Points and centers; of a grid its pixels, x and then y, which only torch is given."""
+    """Points and centers; for a grid the points are its pixels, x and then y, and only torch gets them."""
     kind = case.torch_dtype
     centers = fill(torch.empty(case.centers, case.length, dtype=kind, device=device), case)
     if case.of_grid:
@@ -52,7 +52,7 @@ def ours(
 
 
 def torchs(case: Case, points: torch.Tensor, centers: torch.Tensor) -> dict[str, Call]:
-    """torch.cdist, which knows no half precision, and broadcasting, where the differences fit into memory."""
+    """torch.cdist, which does not support half precision, and broadcasting, if the differences fit into memory."""
     calls: dict[str, Call] = {}
     if case.dtype in ("float32", "float64"):
         calls["torch"] = lambda: torch.cdist(points, centers).square_().sum(-1)
@@ -62,9 +62,9 @@ def torchs(case: Case, points: torch.Tensor, centers: torch.Tensor) -> dict[str,
 
 
 def what_is_wrong(case: Case, points: torch.Tensor, centers: torch.Tensor, result: torch.Tensor) -> str:
-    """Empty where the result is within the rounding of its chain: nothing is subtracted from it."""
+    """Empty if the result is within the rounding of its chain, in which nothing is subtracted."""
     p, c = points.double(), centers.double()
-    # By the sums of c and of c^2, which stand for all centers, and cost no more than the points do.
+    # From the sums of c and of c^2, which needs no memory per pair of point and center.
     expected = case.centers * p.square().sum(-1) - 2 * (p @ c.sum(0)) + c.square().sum()
     steps = case.centers * case.length
     accumulator = torch.finfo(torch.float64 if case.dtype == "float64" else torch.float32)
@@ -77,7 +77,7 @@ def what_is_wrong(case: Case, points: torch.Tensor, centers: torch.Tensor, resul
 
 
 def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
-    """On a GPU with every rung."""
+    """The work of a case; on a GPU with every rung."""
     points, centers = inputs_of(case, device)
     names = ["ordered"] if memory is None else tr.variants(case.function, device)
     ladder = {name: ours(case, points, centers, name) for name in names}

@@ -2,11 +2,11 @@
 
     python benchmarks/kernelbench.py            # on the GPU, at the problems' own sizes
     python benchmarks/kernelbench.py --cpu      # on the CPU, with two threads, each size halved until it is small
-    python benchmarks/kernelbench.py --eager    # without torch.compile, which takes seconds a problem
+    python benchmarks/kernelbench.py --eager    # without torch.compile, which takes seconds per problem
 
-float32 of torch.rand, as there; strict float32, no TF32. Each result is checked against float64 before it is timed. The
-numbers go to results/kernelbench_<device>.csv (the problems that ran replace their own rows), and the report shows them
-with their families. The exit status is 1 where a result was wrong or torch was faster.
+The inputs are float32 from torch.rand, as in KernelBench; TF32 is off. Each result is checked against float64 before it
+is timed. The numbers go to results/kernelbench_<device>.csv (the problems that ran replace their own rows), and the
+report shows them with their families. The exit status is 1 if a result was wrong or torch was faster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 import runner  # noqa: E402
 from runner import Work  # noqa: E402
@@ -36,7 +36,7 @@ SMALL, FEW = 2**22, 2**30  # elements of a tensor, and operations of a product, 
 
 
 def problem(number: int, function: str, shape: tuple[int, ...], dim: int | None = None) -> Case:
-    """One of KernelBench's. shape: of the input; of a product the rows' sizes, then n and k."""
+    """One of KernelBench's problems. shape: that of the input; for a product the sizes of the rows, then n and k."""
     return Case(function, shape, dim, form=f"KernelBench {number}")
 
 
@@ -51,7 +51,7 @@ def factors(case: Case) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def touched(case: Case) -> int:
-    """Elements of the tensors that are read and written."""
+    """The number of elements that are read and written."""
     if not case.of_matrices:
         return 2 * case.elements
     a, b = factors(case)
@@ -59,7 +59,7 @@ def touched(case: Case) -> int:
 
 
 def small(case: Case) -> Case:
-    """For a CPU: the largest size is halved until the whole is small."""
+    """The problem for a CPU: the largest size is halved until the problem is small."""
     shape = list(case.shape)
     while prod(shape) > (FEW if case.of_matrices else SMALL):
         largest = max(range(len(shape)), key=shape.__getitem__)
@@ -119,7 +119,7 @@ def masked_cumsum(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return torch.cumsum(x * mask, 1)
 
 
-FORMS: dict[int, tuple[Compute, Compute]] = {  # those with more than a dim: ours and torch's
+FORMS: dict[int, tuple[Compute, Compute]] = {  # problems with more than a dim: ours and torch's
     91: (partial(tr.cumsum, dim=1, reverse=True), reversed_cumsum),
     92: (partial(tr.cumsum, dim=1, exclusive=True), exclusive_cumsum),
     93: (lambda x, mask: tr.cumsum(x, 1, mask=mask), masked_cumsum),
@@ -127,7 +127,7 @@ FORMS: dict[int, tuple[Compute, Compute]] = {  # those with more than a dim: our
 
 
 def both(case: Case) -> tuple[Compute, Compute]:
-    """Ours and torch's."""
+    """Our function and torch's for a case."""
     if number_of(case) in FORMS:
         return FORMS[number_of(case)]
     options = {} if case.dim is None else {"dim": case.dim}
@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     options = parser.parse_args(argv)
     make = partial(made, eager=options.eager)
-    # Beside float64's.
+    # Room for the float64 reference.
     return runner.run(
         "kernelbench",
         parser,

@@ -1,15 +1,15 @@
-"""Times the products of matrices against torch, which is cuBLAS or MKL, and on a GPU against the roof.
+"""Times the products of matrices against torch, which calls cuBLAS or MKL, and on a GPU against the roofline.
 
     python benchmarks/matmul.py               # everything, on the GPU, and docs/matmul_<device>.svg
     python benchmarks/matmul.py --quick       # only the table of what must be reached
     python benchmarks/matmul.py --draw FILE   # only the picture, from a kept results/matmul_<device>.csv
     python benchmarks/matmul.py --cpu         # on the CPU, with two threads
 
-The roof of a product is the slower of two: to read as many bytes, and to do as many operations by the fastest
-instruction that this GPU has for the type. Kernels that do nothing else take turns with the product. float32 is strict:
-no TF32, torch's neither. Each result is checked against float64 before it is timed; integers exactly. The numbers go to
-results/matmul_<device>.csv (the cases that ran replace their own rows), from which readme.py writes the README's table.
-The exit status is 1 where a result was wrong, a target was missed or torch was faster.
+The roof of a product is the slower of two: reading the same number of bytes, and doing the same number of operations
+with the fastest instruction that this GPU has for the dtype. Kernels that do nothing else are timed in turns with the
+product. TF32 is off, in torch too. Each result is checked against float64 before it is timed; integers exactly. The
+numbers go to results/matmul_<device>.csv (the cases that ran replace their own rows), from which readme.py writes the
+README's table. The exit status is 1 if a result was wrong, a target was missed or torch was faster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 import cases  # noqa: E402
 import runner  # noqa: E402
@@ -35,11 +35,11 @@ from torch_reductions._measure.results import read  # noqa: E402
 from torch_reductions._measure.timing import Call  # noqa: E402
 from torch_reductions._report import pictures  # noqa: E402
 
-CHUNK = 512  # of docs/order.md: no chain of `ordered` is longer
+CHUNK = 512  # the chunk of docs/order.md, the longest chain of `ordered`
 
 
 def torchs(case: Case, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
-    """torch's, where it has one: of integers on a GPU only int8 into int32, by a function of its own."""
+    """torch's product, if it has one: for integers on a GPU only int8 into int32, by a separate function."""
     function = getattr(torch, case.function)
     if a.is_cuda and not a.is_floating_point():
         return {"torch": partial(torch._int_mm, a, b)} if case.output_dtype == "int32" and case.dtype == "int8" else {}
@@ -49,14 +49,14 @@ def torchs(case: Case, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
 
 
 def what_is_wrong(case: Case, a: torch.Tensor, b: torch.Tensor, result: torch.Tensor, chain: int) -> str:
-    """Empty where the result is right: exact, or within the rounding of sums of random signs in chains of a length."""
-    expected = a.double() @ b.double()  # of integers exact
+    """Empty if the result is right: exact, or within the rounding of sums of random signs in chains of that length."""
+    expected = a.double() @ b.double()  # exact for integers
     if not a.is_floating_point():
         differ = int((result != expected.long().to(result.dtype)).sum())
         return f"{differ} of {result.numel()} results are not those of float64" if differ else ""
     largest = max(abs(extreme.item()) for extreme in expected.aminmax())
     accumulator = torch.finfo(torch.float64 if a.dtype == torch.float64 else torch.float32)
-    # A chain of n products rounds by half a unit of about sqrt(n) each time, the sum of chains by that of them all.
+    # Each step of a chain of n products rounds by half a unit of about sqrt(n); each sum of chains, of the total.
     allowed = 8 * accumulator.eps * sqrt(min(chain, case.length) * case.length)
     if a.dtype == torch.float64:
         allowed *= 2  # the reference's own error
@@ -66,7 +66,7 @@ def what_is_wrong(case: Case, a: torch.Tensor, b: torch.Tensor, result: torch.Te
 
 
 def other_rungs(case: Case, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
-    """Every rung but `ordered` that this device has, each of which must be right, too."""
+    """Every rung of this device except `ordered`; each of them must be right, too."""
     calls: dict[str, Call] = {}
     for rung in _ladder.rungs(case.function):
         if a.device.type not in rung.devices or case.dtype not in rung.dtypes or rung.name == "ordered":
@@ -87,10 +87,10 @@ def other_rungs(case: Case, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]
 
 
 def made(case: Case, device: str, memory: torch.Tensor | None, pictured: bool | None = None) -> Work:
-    """pictured: with every rung, by default those cases of a GPU that are a ladder of the picture."""
+    """The work of a case. pictured: with every rung; by default for the GPU cases that the picture's ladders show."""
     a, b = inputs_of(case, device)
     call = call_of(case, (a, b), "auto")
-    # Tensor cores cut where others round, so their errors have one sign.
+    # Tensor cores truncate instead of rounding, so their errors have one sign.
     cut = memory is not None and case.dtype in ("float16", "bfloat16")
     (result,) = parts(call())
     wrong = what_is_wrong(case, a, b, result, case.length if cut else CHUNK)
@@ -106,7 +106,7 @@ def main(argv: list[str] | None = None) -> int:
         pictures(read(options.draw), options.pictures)
         return 0
     cuda, cpu = (cases.PRODUCT_CUDA_TABLE, cases.product_cuda_rest), (cases.PRODUCT_CPU_TABLE, cases.product_cpu_rest)
-    # Results of ours and torch's beside that of float64.
+    # Memory for our result, torch's and the float64 reference.
     return runner.run("matmul", parser, options, made, cuda, cpu, needs=lambda case: 24 * case.elements, drawn=True)
 
 

@@ -1,7 +1,7 @@
 """Writes the README's tables from results/<family>_*.csv, each between its two markers.
 
 python benchmarks/readme.py            # rewrites the tables
-python benchmarks/readme.py --check    # exit status 1 where the README is not what the results say
+python benchmarks/readme.py --check    # exit status 1 if the README does not match the results
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 import cases  # noqa: E402
 
@@ -21,7 +21,7 @@ from torch_reductions._measure.results import RESULTS, Result, figure, read, spr
 from torch_reductions._measure.table import noise_beside_torch  # noqa: E402
 
 README = Path(__file__).parent.parent / "README.md"
-TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line is, and which there are
+TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what one line is, the cases on a GPU and on a CPU
     "reduce": ("reduction", cases.CUDA_TABLE, cases.CPU_TABLE),
     "scan": ("scan", cases.SCAN_CUDA_TABLE, cases.SCAN_CPU_TABLE),
     "segment": ("reduction of segments", cases.SEGMENT_CUDA_TABLE, cases.SEGMENT_CPU_TABLE),
@@ -32,7 +32,7 @@ TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what a line
 
 
 def sections(family: str, results: Path) -> Iterator[str]:
-    """One table for each device that has a CSV: the GPUs, then the CPU with two threads."""
+    """One table per device that has a CSV: the GPUs, then the CPU with two threads."""
     what, on_cuda, on_two_threads = TABLES[family]
     paths = sorted(results.glob(f"{family}_*.csv"), key=lambda path: (path.stem == f"{family}_cpu", path.stem))
     for path in paths:
@@ -59,7 +59,7 @@ def section(what: str, command: str, shown: Sequence[Result], on_cpu: bool) -> s
     for result in shown:
         timing, share = result.rows[result.case.production].timing, result.share(result.case.production)
         percent = "" if on_cpu else f" {share:.0%} |" if share else " |"
-        torch_us = result.us("torch")  # of integers torch has no product on a GPU
+        torch_us = result.us("torch")  # torch has no integer product on a GPU
         by_torch, ratio = (figure(torch_us), times(torch_us / timing.median)) if torch_us else ("none", "")
         us = f"{figure(timing.median)} | {spread(timing)}"
         lines.append(f"| {result.case.name} | {by_torch} | {us} | {ratio} |{percent}")
@@ -68,7 +68,7 @@ def section(what: str, command: str, shown: Sequence[Result], on_cpu: bool) -> s
 
 
 def updated(readme: str, results: Path = RESULTS) -> str:
-    """The README with its tables as the results say."""
+    """The README with its tables rewritten from the results."""
     for family in TABLES:
         begin, end = f"<!-- benchmark:{family} -->", f"<!-- /benchmark:{family} -->"
         if readme.count(begin) != 1 or readme.count(end) != 1 or readme.index(begin) > readme.index(end):
@@ -82,7 +82,7 @@ def updated(readme: str, results: Path = RESULTS) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail where the README is out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if the README is out of date")
     options = parser.parse_args(argv)
     old = README.read_text(encoding="utf-8")
     try:

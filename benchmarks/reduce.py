@@ -1,11 +1,11 @@
-"""Times the reductions against torch, the read ceiling and CUB, and says whether each reached what it must.
+"""Times the reductions against torch, the read ceiling and CUB, and reports whether each reached its target.
 
     python benchmarks/reduce.py               # everything, on the GPU
-    python benchmarks/reduce.py --quick       # only the table of what must be reached
+    python benchmarks/reduce.py --quick       # only the cases with targets
     python benchmarks/reduce.py --cpu         # on the CPU, with two threads and with one
 
 Each result is checked against torch in float64 before it is timed. The numbers go to results/reduce_<device>.csv (the
-cases that ran replace their own rows), from which readme.py writes the README's table. The exit status is 1 where a
+cases that ran replace their own rows), from which readme.py writes the README's table. The exit status is 1 if a
 result was wrong, a target was missed or torch was faster.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 import cases  # noqa: E402
 import runner  # noqa: E402
@@ -31,7 +31,7 @@ from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 
 
 def what_is_wrong(case: Case, x: torch.Tensor, result: torch.Tensor) -> str:
-    """Empty where the result is right: exact, or within the rounding of a sum of random signs."""
+    """Empty if the result is right: exact, or within the rounding of a sum of random signs."""
     if not x.is_floating_point() or case.function in ("amax", "amin", "argmax", "argmin"):
         (expected,) = parts(call_of(case, (x,), None)())
         differ = (result != expected).sum().item()
@@ -60,7 +60,7 @@ def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
 
 
 def measure_host_time() -> Result:
-    """What a call on 100 elements costs the host: at most twice torch.sum's."""
+    """The host time of a call on 100 elements: at most twice that of torch.sum."""
     case, harness = Case("sum", (100,), None, ratio=0.5), runner.cuda_timer()
     x = fill(torch.empty(case.shape, device=harness.device), case)
     timings = harness.host_time({HOST: call_of(case, (x,), "auto"), "torch": call_of(case, (x,), None)})

@@ -1,4 +1,4 @@
-"""What the benchmarks share: how a case is timed and judged, the loops, and the command line."""
+"""Code shared by the benchmarks: timing and judging a case, the loops over cases, and the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 from torch_reductions._measure.calls import fill  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
@@ -34,23 +34,23 @@ from torch_reductions._report import pictures  # noqa: E402
 
 DOCS = Path(__file__).parent.parent / "docs"
 CUB_DTYPES = ("float32", "float64", "int32", "int64")
-TABLE_ROWS, MOST_ROWS = 60, 100  # the lines of the last table; more than 60 only where there are more failures
-SLOW_US = 10_000  # torch's scans of columns take up to 365 ms: they get three samples, not hundreds
+TABLE_ROWS, MOST_ROWS = 60, 100  # the rows of the last table; more than 60 only for failures
+SLOW_US = 10_000  # slower calls get three samples instead of hundreds: torch's scans of columns take up to 365 ms
 ON_CUDA, ON_CPU = 0.995, 0.9  # the ratios to torch below which a case counts as slower: the harness's own noise
 
 
 @dataclass
 class Work:
-    """A case made ready: what is timed, and what is wrong with ours, which then is not."""
+    """A prepared case: the calls to time, and what is wrong with our result; if anything is, nothing is timed."""
 
     wrong: str
     nbytes: int  # read and written
     calls: dict[str, Call]  # ours first
-    may_be_slow: dict[str, Call] = field(default_factory=dict)  # torch's, and the lower rungs
+    may_be_slow: dict[str, Call] = field(default_factory=dict)  # torch, and the lower rungs
     beside_ceiling: bool = True
 
 
-# From a case, the device and, on a GPU, memory that the ceiling's kernels read and that the input may lie in.
+# Takes a case, the device and, on a GPU, memory that the ceiling kernels read and that may hold the input.
 Make = Callable[[Case, str, torch.Tensor | None], Work]
 
 
@@ -91,7 +91,7 @@ def measure_cuda(case: Case, make: Make, harness: CudaTimer, memory: torch.Tenso
 
 
 def copy_calls(memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
-    """Two ways to move as many bytes, half of them read and half written: the driver's, and a kernel of torch's."""
+    """Two ways of moving that many bytes, half of them read and half written: the driver's, and a kernel of torch."""
     source = memory[: max(16, nbytes // 32 * 16)].view(torch.int32)
     target = torch.empty_like(source)
     return {
@@ -101,7 +101,7 @@ def copy_calls(memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
 
 
 def compare(harness: Timer, calls: dict[str, Call], may_be_slow: dict[str, Call], seconds: float) -> dict[str, Timing]:
-    """The times of all of them; what takes more than 10 ms gets three samples."""
+    """Times all calls; those in `may_be_slow` that take more than 10 ms get three samples."""
     slow: dict[str, Timing] = {}
     for name, call in may_be_slow.items():
         trial = [us for _, us in harness.sample({name: call}, rounds=3)]
@@ -111,11 +111,11 @@ def compare(harness: Timer, calls: dict[str, Call], may_be_slow: dict[str, Call]
     return {**harness.compare({**calls, **rest}, seconds), **slow}
 
 
-# --- All of them ------------------------------------------------------------------------------------------------------
+# --- All cases --------------------------------------------------------------------------------------------------------
 
 
 def run_cpu(chosen: Sequence[Case], make: Make, seconds: float, counts: Sequence[int] = (2,)) -> list[Result]:
-    """Everything with each number of threads; the targets are those of two."""
+    """Measures all cases with each number of threads; the targets apply to two threads."""
     results = []
     threads_before = torch.get_num_threads()
     with progress(len(counts) * len(chosen)) as step:
@@ -130,7 +130,7 @@ def run_cpu(chosen: Sequence[Case], make: Make, seconds: float, counts: Sequence
 
 
 def run_cuda(chosen: Sequence[Case], make: Make, seconds: float, needs: Callable[[Case], int]) -> list[Result]:
-    """Each case in one memory, the largest one's. needs: bytes of a case, its reference's among them."""
+    """Measures all cases in one buffer, as large as the largest. needs: the bytes of a case with its reference."""
     harness, free = cuda_timer(), torch.cuda.mem_get_info()[0]
     fit = [case for case in chosen if needs(case) < free]
     for case in chosen:
@@ -151,7 +151,7 @@ def run_cuda(chosen: Sequence[Case], make: Make, seconds: float, needs: Callable
     return results
 
 
-# --- How it went ------------------------------------------------------------------------------------------------------
+# --- Outcomes ---------------------------------------------------------------------------------------------------------
 
 
 def is_missed(result: Result) -> bool:
@@ -178,13 +178,13 @@ def status(result: Result) -> str:
 
 
 def must(result: Result) -> str:
-    """What it must reach, and what was measured beside it."""
+    """The targets of a result, and what else was measured with it."""
     beside = {name: us for name in ("plain", "torch.compile", "cub") if (us := result.us(name))}
     return result.case.must + "".join(f" ({name} {us:.2f})" for name, us in beside.items())
 
 
 def line(result: Result) -> str:
-    """While it runs."""
+    """The line that is printed when a case is done."""
     said = f"{status(result):6}  {result.case.name:38} "
     if result.wrong or not result.ours:
         return said + result.wrong
@@ -195,7 +195,7 @@ def line(result: Result) -> str:
 
 
 def row_of(result: Result, threads: bool) -> dict[str, str]:
-    """Of the last table."""
+    """A row of the final table."""
     name = result.case.name + (f" [{result.device.rsplit(', ', 1)[-1]}]" if threads else "")
     first = {"": status(result), "case": name}
     if result.wrong:
@@ -207,7 +207,7 @@ def row_of(result: Result, threads: bool) -> dict[str, str]:
 
 
 def print_cases(results: Sequence[Result], title: str, threads: bool) -> None:
-    """Failures first, then what has a target of its own, then the rest, the closest to torch first."""
+    """Prints failures first, then cases with targets of their own, then the rest; those closest to torch first."""
     ranks = {"WRONG": 0, "MISSED": 1, "SLOWER": 2, "ok": 3}
     ranked = sorted(results, key=lambda r: (ranks[status(r)], r.case.must == "torch", 0 if r.wrong else r.ratio or 0))
     failures = sum(status(result) != "ok" for result in results)
@@ -227,9 +227,9 @@ def print_cases(results: Sequence[Result], title: str, threads: bool) -> None:
 def parser(description: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--cpu", action="store_true", help="measure the CPU instead of the GPU")
-    made.add_argument("--quick", action="store_true", help="only the cases that have a target of their own")
-    made.add_argument("--only", metavar="SUBSTR", default="", help="only cases whose name holds this text")
-    made.add_argument("--seconds-per-case", type=float, default=0.5, metavar="S", help="sampling ends by then")
+    made.add_argument("--quick", action="store_true", help="only the cases with targets of their own")
+    made.add_argument("--only", metavar="SUBSTR", default="", help="only cases whose name contains this text")
+    made.add_argument("--seconds-per-case", type=float, default=0.5, metavar="S", help="sampling time limit")
     made.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
     return made
 
@@ -242,7 +242,7 @@ def with_pictures(description: str | None) -> argparse.ArgumentParser:
 
 
 def choose(made: argparse.ArgumentParser, options: argparse.Namespace, every: Sequence[Case]) -> list[Case]:
-    """The cases of the command line, each once; no GPU or no case is an error."""
+    """The cases that the command line selects, each once; it is an error if there is no GPU or no case."""
     if not options.cpu and not torch.cuda.is_available():
         made.error("torch sees no GPU here: --cpu measures the CPU")
     first = {case: case for case in reversed(every)}
@@ -262,14 +262,14 @@ def run(
     *,
     more: Sequence[Case] = (),
     counts: Sequence[int] = (2,),
-    needs: Callable[[Case], int] = lambda case: 4 * case.moved,  # the float64 reference takes twice or four times it
+    needs: Callable[[Case], int] = lambda case: 4 * case.moved,  # the float64 reference takes 2 to 4 times it
     beside: Callable[[], Result] | None = None,
     drawn: bool = False,
 ) -> int:
-    """A whole benchmark, kept and printed; the exit status.
+    """Runs a whole benchmark, saves and prints the results, and returns the exit status.
 
-    cuda, cpu: what --quick measures, and the rest. more: what is measured anyhow. counts: threads of the CPU, one after
-    the other. beside: what a GPU measures once, after all cases. drawn: a picture of what is kept, of a GPU.
+    cuda, cpu: the cases that --quick measures, and the rest. more: cases that are always measured. counts: numbers of
+    CPU threads. beside: measured once on a GPU, after all cases. drawn: whether to draw a picture of a GPU's results.
     """
     table, rest = cpu if options.cpu else cuda
     chosen = choose(made, options, [*table, *(() if options.quick else rest()), *more])

@@ -1,13 +1,13 @@
-"""Times the scans against torch, a copy of as many bytes and CUB, and says whether each reached what it must.
+"""Times the scans against torch, a copy of the same number of bytes and CUB, and reports whether each met its target.
 
     python benchmarks/scan.py               # everything, on the GPU
-    python benchmarks/scan.py --quick       # only the table of what must be reached, in float32
+    python benchmarks/scan.py --quick       # only the float32 table of targets
     python benchmarks/scan.py --picture     # also all lengths from 2^10 to 2^28, and docs/scan_<device>.svg
     python benchmarks/scan.py --draw FILE   # only the picture, from a kept results/scan_<device>.csv
     python benchmarks/scan.py --cpu         # on the CPU, with two threads
 
 Each result is checked against torch in float64 before it is timed. The numbers go to results/scan_<device>.csv (the
-cases that ran replace their own rows), from which readme.py writes the README's table. The exit status is 1 where a
+cases that ran replace their own rows), from which readme.py writes the README's table. The exit status is 1 if a
 result was wrong, a target was missed or torch was faster.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 import cases  # noqa: E402
 import runner  # noqa: E402
@@ -36,7 +36,7 @@ from torch_reductions._measure.results import read  # noqa: E402
 from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 from torch_reductions._report import pictures  # noqa: E402
 
-WIDE = 56  # bytes an element that a case needs: most of them for the float64 reference, which is flipped twice
+WIDE = 56  # bytes per element that a case needs, most of them for the float64 reference, which is flipped twice
 
 
 def offsets_of(case: Case, device: torch.device) -> torch.Tensor:
@@ -49,7 +49,7 @@ def along(case: Case) -> int:
 
 
 def gates_of(x: torch.Tensor) -> torch.Tensor:
-    """In [0, 1), and the same on every device."""
+    """Values in [0, 1), the same on every device."""
     return x - x.floor()
 
 
@@ -67,7 +67,7 @@ def ours(case: Case, x: torch.Tensor, variant: str = "ordered") -> Callable[[], 
 
 
 def torchs(case: Case, x: torch.Tensor, **options: object) -> tuple[torch.Tensor, ...]:
-    """By torch, which has the plain form only: flipped, less the elements themselves, less what stands before."""
+    """torch's scan, which has only the plain form: others flip it, or subtract the elements or the sums before them."""
     function, dim = getattr(torch, case.function), along(case)
     if case.form == "mask":
         x = x.clamp(min=0)
@@ -83,13 +83,13 @@ def torchs(case: Case, x: torch.Tensor, **options: object) -> tuple[torch.Tensor
 
 
 def with_gradient(module: object, case: Case, x: torch.Tensor, grad: torch.Tensor) -> Callable[[], Output]:
-    """Forward and backward."""
+    """A call of the scan and its gradient."""
     scan, leaf = getattr(module, case.function), x.detach().requires_grad_()
     return lambda: torch.autograd.grad(scan(leaf, along(case)), leaf, grad)
 
 
 def into(module: object, case: Case, x: torch.Tensor) -> Callable[[], Output]:
-    """A scan into a result that is used again; with a new result where the function has no out=."""
+    """A scan into a result that is reused; into a new one if the function has no out=."""
     scan, again = getattr(module, case.function), torchs(case, x)
     if module is tr and "out" not in inspect.signature(scan).parameters:
         return lambda: scan(x, along(case))
@@ -97,24 +97,24 @@ def into(module: object, case: Case, x: torch.Tensor) -> Callable[[], Output]:
 
 
 def what_is_wrong(case: Case, x: torch.Tensor, results: Sequence[torch.Tensor]) -> str:
-    """Empty where the results are right: exact, or within the rounding of sums of random signs."""
+    """Empty if the results are right: exact, or within the rounding of sums of random signs."""
     if not x.is_floating_point() or case.function in ("cummax", "cummin"):
         pairs = zip(results, torchs(case, x), strict=True)
         differ = sum(int((actual != expected).sum()) for actual, expected in pairs)
         return f"{differ} results differ from torch's" if differ else ""
     (result,) = results
-    # Factors near 1 round with a bias in any tree, and torch has no recurrence: the CPU's bits.
+    # Factors near 1 round with a bias in any tree, and torch has no recurrence: compare with the CPU's bits.
     if case.function in ("cumprod", "linear_recurrence") and x.is_cuda:
         return "" if torch.equal(result.cpu(), ours(case, x.cpu())()[0]) else "not the bits of the CPU"
     if case.function == "logcumsumexp":  # takes no dtype
         (expected,) = torchs(case, x.double())
     else:
         (expected,) = torchs(case, x, dtype=torch.float64)
-    largest = max(abs(extreme.item()) for extreme in expected.aminmax())  # without a copy, as all that follows
+    largest = max(abs(extreme.item()) for extreme in expected.aminmax())  # avoids a copy, as does all that follows
     accumulator = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32)
-    # A result is made of at most log2(length) blocks, no larger than twice the largest result, and each addition rounds
-    # by half a unit at most. torch adds one after the other: in float64 its own error is what is allowed. Factors near
-    # 1 round with a bias.
+    # A result is the sum of at most log2(length) blocks, none larger than twice the largest result, and each addition
+    # rounds by at most half a unit. torch adds sequentially: for float64 the tolerance is torch's own error. Factors
+    # near 1 round with a bias.
     chain = case.function == "cumprod" or x.dtype == torch.float64
     allowed = accumulator.eps * (8 * case.length if chain else log2(2 * case.length) * (largest + 1))
     allowed += torch.finfo(result.dtype).eps * largest
@@ -123,7 +123,7 @@ def what_is_wrong(case: Case, x: torch.Tensor, results: Sequence[torch.Tensor]) 
 
 
 def made(case: Case, device: str, memory: torch.Tensor | None, compiled: Collection[Case] = ()) -> Work:
-    """On a GPU an option beside the plain form, and what is in `compiled` beside torch's by the compiler."""
+    """The work of a case; on a GPU with the plain form, if it has options, and torch.compile, if in `compiled`."""
     x = runner.input_of(case, device, memory)
     plain: dict[str, Call] = {"plain": ours(case.plain, x)} if memory is not None and not case.is_plain else {}
     if case.form == "backward":  # both forward and backward
@@ -132,7 +132,7 @@ def made(case: Case, device: str, memory: torch.Tensor | None, compiled: Collect
         wrong = what_is_wrong(replace(case, form="reverse"), grad, parts(both()))
         calls: dict[str, Call] = {"ordered": both, **plain, "torch": with_gradient(torch, case, x, grad)}
         return Work(wrong, 4 * case.nbytes, calls, beside_ceiling=False)
-    gates = [x] if case.function == "linear_recurrence" else []  # as many bytes as the tokens
+    gates = [x] if case.function == "linear_recurrence" else []  # the same number of bytes as the tokens
     call = into(tr, case, x) if case.form == "out=" else ours(case, x)
     outputs = parts(call())
     wrong, nbytes = what_is_wrong(case, x, outputs), bytes_moved(x, *gates, *outputs)
@@ -153,7 +153,7 @@ def made(case: Case, device: str, memory: torch.Tensor | None, compiled: Collect
 
 def main(argv: list[str] | None = None) -> int:
     parser = runner.with_pictures(__doc__)
-    parser.add_argument("--picture", action="store_true", help="on the GPU, also the lengths of the picture")
+    parser.add_argument("--picture", action="store_true", help="on the GPU, also measure the lengths of the picture")
     options = parser.parse_args(argv)
     if options.draw:
         pictures(read(options.draw), options.pictures)

@@ -6,7 +6,7 @@
 
 The segments have random lengths, the same every time. Each result is checked against torch in float64 before it is
 timed. The numbers go to results/segment_<device>.csv (the cases that ran replace their own rows), from which readme.py
-writes the README's table. The exit status is 1 where a result was wrong or torch was faster.
+writes the README's table. The exit status is 1 if a result was wrong or torch was faster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a checkout as it is
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 import cases  # noqa: E402
 import runner  # noqa: E402
@@ -29,7 +29,7 @@ from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 
 
 def what_is_wrong(case: Case, x: torch.Tensor, offsets: torch.Tensor, result: torch.Tensor) -> str:
-    """Empty where the result is right: exact, or within the rounding of a sum of random signs."""
+    """Empty if the result is right: exact, or within the rounding of a sum of random signs."""
     if case.function == "segment_prod" and x.is_cuda:  # factors near 1 round with a bias in any tree
         (expected,) = parts(call_of(case, (x.cpu(), offsets.cpu()), "auto")())
         return "" if torch.equal(result.cpu(), expected) else "not the bits of the CPU"
@@ -43,12 +43,12 @@ def what_is_wrong(case: Case, x: torch.Tensor, offsets: torch.Tensor, result: to
     accumulator = torch.finfo(torch.float64 if x.dtype == torch.float64 else torch.float32)
     largest = expected.nan_to_num().abs().max().item()
     longest = int(offsets.diff().max())
-    # In float64 torch's own error, that of a chain, is what is allowed; and factors near 1 round with a bias.
+    # For float64 the tolerance is the error of torch, which adds in a chain; and factors near 1 round with a bias.
     chain = case.function == "segment_prod" or x.dtype == torch.float64
     growth = longest if chain else 1 if case.function == "segment_mean" else sqrt(longest)
     allowed = 8 * accumulator.eps * growth + torch.finfo(result.dtype).eps * largest
     off = (result.double() - expected).abs()
-    off[result.isnan() & expected.isnan()] = 0  # the mean of no elements
+    off[result.isnan() & expected.isnan()] = 0  # the mean of an empty segment
     error = off.max().item()
     return "" if error <= allowed else f"off by {error:.3g}, and {allowed:.3g} is rounding"
 
@@ -59,7 +59,7 @@ def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
     call = call_of(case, (x, offsets), "auto")
     (output,) = parts(call())
     wrong = what_is_wrong(case, x, offsets, output)
-    # torch's knows segments along the first dim alone.
+    # torch supports segments along the first dim only.
     by_torch: dict[str, Call] = {"torch": call_of(case, (x, offsets), None)} if case.dim == 0 else {}
     return Work(wrong, bytes_moved(x, offsets, output), {"ordered": call}, by_torch)
 

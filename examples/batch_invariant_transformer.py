@@ -1,21 +1,21 @@
-"""A transformer whose answer to a prompt does not depend on the other prompts of the batch, to the last bit.
+"""A transformer whose logits for a prompt do not depend on the other prompts of the batch, to the last bit.
 
     python examples/batch_invariant_transformer.py         # 2 layers of width 256, a batch of 32: seconds
     python examples/batch_invariant_transformer.py --batch 128 --layers 8
 
-A library picks a kernel by the number of rows, and another kernel adds in another order: so a prompt's logits change
-with the load of a server, and at temperature 0 the answer may (He, *Defeating Nondeterminism in LLM Inference*, 2025).
-Here every linear layer is tr.linear and both products of the attention are tr.matmul. What else could depend on the
-batch:
+A library chooses a kernel by the number of rows, and different kernels add in different orders. So a prompt's logits
+change with the load of a server, and at temperature 0 the answer may change too (He, *Defeating Nondeterminism in LLM
+Inference*, 2025). Here every linear layer is tr.linear and both products of the attention are tr.matmul. What else
+could depend on the batch:
 
-- Means of a norm: tr.mean, in the order that the width alone decides.
-- The batch is as long as its longest prompt. What a prompt does not see counts as 0 in a chain of products, which
-  leaves its bits alone; and so the sum of the softmax is a product, too: a column of ones beside the values.
-- exp: a vector instruction for most elements and another function for what is left at the end need not agree. This one
-  is made of single operations, which are rounded alike everywhere.
+- The mean in a norm: tr.mean adds in an order that depends on the width alone.
+- The batch is padded to its longest prompt. Masked positions count as 0 in a chain of products, which does not change
+  the bits. For the same reason the sum of the softmax is part of a product: a column of ones next to the values.
+- exp: a vectorized loop and the scalar code for its tail may give different results. The exp here consists of single
+  operations, which are rounded alike everywhere.
 
-The weights are random, float32, on a GPU bfloat16 too. The same model by torch's own products is beside it: for some
-lengths of a prompt its logits agree as well, as its kernels happen to.
+The weights are random, in float32, on a GPU also in bfloat16. The same model with torch's own products is run for
+comparison: for some prompt lengths its logits agree as well, by chance of its kernels.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-sys.path.append(str(Path(__file__).parent.parent))  # runs from a checkout as it is, too
+sys.path.append(str(Path(__file__).parent.parent))  # also runs from a checkout without installation
 
 import torch_reductions as tr
 
@@ -48,14 +48,14 @@ OURS, TORCHS = Products(tr.linear, tr.matmul), Products(F.linear, torch.matmul)
 
 
 def norm(x: Tensor) -> Tensor:
-    """To a root mean square of 1, in float32."""
+    """Scales to a root mean square of 1, in float32."""
     wide = x.float()
     scale: Tensor = (tr.mean(wide * wide, -1, keepdim=True) + 1e-6).sqrt()
     return (wide / scale).to(x.dtype)
 
 
 def exp(x: Tensor) -> Tensor:
-    """Of float32, at most 0: 2^n times a polynomial of the rest."""
+    """exp of float32 values that are at most 0: 2^n times a polynomial of the remainder."""
     n = (x.clamp(min=-87) / math.log(2)).round()
     rest = x.clamp(min=-87) - n * 0.693359375 - n * -2.12194440e-4  # ln 2 in two parts
     value = torch.ones_like(x)
@@ -65,7 +65,7 @@ def exp(x: Tensor) -> Tensor:
 
 
 class Transformer:
-    """Decoder layers of random weights; tokens [batch, time] -> logits [batch, time, tokens]."""
+    """Decoder layers with random weights; tokens [batch, time] -> logits [batch, time, tokens]."""
 
     def __init__(self, width: int, layers: int, tokens: int, dtype: torch.dtype, device: str) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -102,7 +102,7 @@ class Transformer:
 
 
 def prompts_of(batch: int, tokens: int, length: int) -> list[Tensor]:
-    """The first one is of that length, the others of up to twice as many tokens."""
+    """Random prompts: the first has the given length, the others up to twice as many tokens."""
     generator = torch.Generator().manual_seed(1)
     lengths = [length, *torch.randint(1, 2 * length + 1, (batch - 1,), generator=generator).tolist()]
     return [torch.randint(tokens, (n,), generator=generator) for n in lengths]
@@ -112,8 +112,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--width", type=int, default=256, help=f"a multiple of {HEAD}")
     parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--tokens", type=int, default=1000, help="that there are")
-    parser.add_argument("--length", type=int, default=9, help="tokens of the prompt")
+    parser.add_argument("--tokens", type=int, default=1000, help="size of the vocabulary")
+    parser.add_argument("--length", type=int, default=9, help="length of the prompt in tokens")
     parser.add_argument("--batch", type=int, default=32)
     options = parser.parse_args()
 

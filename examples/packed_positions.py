@@ -1,10 +1,10 @@
-"""Sequences packed one behind the other: where each begins, and each token's place in its own, by two scans.
+"""Packed sequences: the offset of each one, and each token's position in its own sequence, by two scans.
 
     python examples/packed_positions.py                     # lengths 3, 1, 4, 2
     python examples/packed_positions.py --lengths 5 2 7
 
-cumsum with its initial element makes the offsets that variable-length attention wants (cu_seqlens): one more than there
-are sequences. cummax carries each beginning on to the tokens that follow it.
+cumsum with include_initial gives the offsets that variable-length attention takes (cu_seqlens), one more than there are
+sequences. cummax propagates the start of each sequence to its tokens.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.append(str(Path(__file__).parent.parent))  # runs from a checkout as it is, too
+sys.path.append(str(Path(__file__).parent.parent))  # also runs from a checkout without installation
 
 import torch_reductions as tr
 
@@ -25,7 +25,7 @@ def offsets_of(lengths: torch.Tensor) -> torch.Tensor:
 
 
 def positions_of(offsets: torch.Tensor, tokens: int) -> torch.Tensor:
-    """0, 1, 2, ... from each beginning on; a sequence of no tokens begins where the next one does."""
+    """0, 1, 2, ... from the start of each sequence; an empty sequence starts where the next one does."""
     places = torch.arange(tokens, device=offsets.device)
     begins = torch.zeros(tokens + 1, dtype=torch.int64, device=offsets.device).scatter(0, offsets, offsets)
     return places - tr.cummax(begins[:tokens], 0).values

@@ -1,13 +1,13 @@
-"""A selective state-space layer, trained with linear_recurrence, and timed against torch operations alone.
+"""A selective state-space layer, trained with linear_recurrence, and timed against implementations in plain torch.
 
     python examples/state_space.py                      # 200 steps, one or two minutes on two cores
     python examples/state_space.py --steps 500 --length 4096      # on a GPU
 
-The data: a series of numbers, some of which are marked; the answer at every place is the number that was marked last.
-A layer whose gates depend on what it reads learns to hold a number until the next mark (Gu and Dao, *Mamba:
-Linear-Time Sequence Modeling with Selective State Spaces*, 2023). Its states are one linear recurrence along time.
-torch has no such operation; what people write instead is timed beside it: a loop over time, and the scan by doubling
-(Hillis and Steele, *Data Parallel Algorithms*, 1986), log2(length) passes over all gates and tokens.
+The data is a series of numbers, some of which are marked; the answer at every place is the last marked number. A layer
+whose gates depend on its input learns to hold a number until the next mark (Gu and Dao, *Mamba: Linear-Time Sequence
+Modeling with Selective State Spaces*, 2023). Its states are one linear recurrence along time. torch has no such
+operation. Two common replacements are timed for comparison: a loop over time, and the scan by doubling (Hillis and
+Steele, *Data Parallel Algorithms*, 1986), which makes log2(length) passes over all gates and tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-sys.path.append(str(Path(__file__).parent.parent))  # runs from a checkout as it is, too
+sys.path.append(str(Path(__file__).parent.parent))  # also runs from a checkout without installation
 
 import torch_reductions as tr
 
@@ -51,7 +51,7 @@ def by_doubling(gates: Tensor, tokens: Tensor) -> Tensor:
 
 
 class SelectiveStateSpace(nn.Module):
-    """h[t] = exp(dt A) h[t - 1] + dt B[t] x[t], y[t] = C[t] h[t] + D x[t]; dt, B and C are made of x[t]."""
+    """h[t] = exp(dt A) h[t - 1] + dt B[t] x[t], y[t] = C[t] h[t] + D x[t]; dt, B and C depend on x[t]."""
 
     def __init__(self, width: int, states: int, recurrence: Recurrence = by_one_scan) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Model(nn.Module):
 
 
 def batch_of(size: int, length: int, device: str) -> tuple[Tensor, Tensor]:
-    """Numbers with marks, and the number that was marked last: cummax carries its place along."""
+    """Numbers with marks, and the last marked number at each place, whose index cummax propagates."""
     numbers = torch.rand(size, length, device=device) * 2 - 1
     marked = torch.rand(size, length, device=device) < 1 / 16
     marked[:, 0] = True
@@ -93,7 +93,7 @@ def batch_of(size: int, length: int, device: str) -> tuple[Tensor, Tensor]:
 
 
 def train(model: Model, options: argparse.Namespace, device: str) -> tuple[float, float]:
-    """The mean loss of the first and of the last tenth of the steps."""
+    """Trains the model; returns the mean loss of the first and of the last tenth of the steps."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     losses = []
     for step in range(options.steps):
@@ -110,7 +110,7 @@ def train(model: Model, options: argparse.Namespace, device: str) -> tuple[float
 
 
 def seconds_of_a_step(model: Model, x: Tensor, answers: Tensor, seconds: float) -> float:
-    """Forward and backward, the median."""
+    """The median time of a forward and a backward pass."""
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
         if x.is_cuda:
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=256)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--states", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=3.0, help="for each timing")
+    parser.add_argument("--seconds", type=float, default=3.0, help="time per measurement")
     options = parser.parse_args()
 
     device = "cuda" if torch.cuda.is_available() and tr.has_cuda() else "cpu"

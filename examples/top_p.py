@@ -1,13 +1,13 @@
-"""Top-p sampling with one exclusive scan: a token stays while the tokens before it hold less than p.
+"""Top-p sampling with one exclusive scan: a token is kept if the tokens before it have a probability below p.
 
     python examples/top_p.py                       # 8 rows of 32,000 logits
     python examples/top_p.py --rows 2 --tokens 50 --p 0.5
 
-The textbook takes the inclusive scan less the probability itself: one more pass over memory, and one more rounding. Its
-sums differ in the last bits from those of the exclusive scan, and for a p between the two another token stays: the
-example finds such a p, though most are none. Neither is always the closer one (torch's scan on a CPU adds in float64);
-but the exclusive scan has the same bits for a row alone and in a batch, on a CPU and on a GPU: of the same
-probabilities the same tokens stay.
+The textbook subtracts the probability itself from the inclusive scan, which takes one more pass over memory and one
+more rounding. Its sums differ in the last bits from those of the exclusive scan, and for a p between the two a
+different set of tokens is kept: the example finds such a p, although most values of p are not. Neither sum is always
+the more accurate one (torch's scan on a CPU adds in float64). But the exclusive scan has the same bits for a row alone
+and in a batch, on a CPU and on a GPU, so the same probabilities always keep the same tokens.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from pathlib import Path
 
 import torch
 
-sys.path.append(str(Path(__file__).parent.parent))  # runs from a checkout as it is, too
+sys.path.append(str(Path(__file__).parent.parent))  # also runs from a checkout without installation
 
 import torch_reductions as tr
 
 
 def before(probabilities: torch.Tensor) -> torch.Tensor:
-    """What the tokens before each hold; of the first, 0."""
+    """The total probability of the tokens before each one; 0 for the first."""
     return tr.cumsum(probabilities, -1, exclusive=True)
 
 
 def less(probabilities: torch.Tensor) -> torch.Tensor:
-    """The same by the textbook."""
+    """The same, computed as in the textbook."""
     return torch.cumsum(probabilities, -1) - probabilities
 
 
 def sample(logits: torch.Tensor, p: float) -> torch.Tensor:
-    """One token a row, out of the smallest set that holds p."""
+    """Samples one token per row from the smallest set with a total probability of p."""
     probabilities, order = logits.softmax(-1).sort(-1, descending=True)
     kept = probabilities * (before(probabilities) < p)
     return order.gather(-1, torch.multinomial(kept, 1)).squeeze(-1)
@@ -64,7 +64,7 @@ def main() -> None:
     apart = (ours - theirs).abs()
     print(f"sums that differ:   {(apart > 0).double().mean():.0%} of them, by at most {apart.max():.1e}")
     row, token = divmod(int(apart.argmax()), options.tokens)
-    edge = torch.maximum(ours[row, token], theirs[row, token])  # less than p is one of the two at most
+    edge = torch.maximum(ours[row, token], theirs[row, token])  # with p = edge only one of the sums is below p
     kept, by_textbook = ((sums[row] < edge).sum().item() for sums in (ours, theirs))
     print(f"p = {edge:.9f}:    row {row} keeps {kept}, by the textbook {by_textbook}")
     print(

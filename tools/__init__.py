@@ -1,1 +1,1 @@
-"""Helpers of the build; no part of the package."""
+"""Build and test tools; not part of the package."""

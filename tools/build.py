@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Builds the two libraries: decides what for and says why, writes build/build.ninja and runs it.
+"""Builds the two libraries: decides what to build and prints why, writes build/build.ninja and runs it.
 
-    python tools/build.py            torch_reductions/_C.so and, where torch has CUDA, _C_cuda.so
-    python tools/build.py quick      these, and one CUDA source a family for one architecture
-    python tools/build.py check      these, every CUDA source, and one file a family for the architectures of wheels
-    python tools/build.py report     the CPU seconds of each compile
-    python tools/build.py sanitized  build/sanitized: a package for the CPU with AddressSanitizer and
+    python tools/build.py            torch_reductions/_C.so and, if torch has CUDA, _C_cuda.so
+    python tools/build.py quick      these, and one CUDA source per family for one architecture
+    python tools/build.py check      these, every CUDA source, and one file per family for the wheels' architectures
+    python tools/build.py report     the CPU seconds of each compilation
+    python tools/build.py sanitized  build/sanitized: a CPU package with AddressSanitizer and
                                      UndefinedBehaviorSanitizer, for `python -m tests.fuzz --sanitize`
 
-USE_CUDA=0 leaves CUDA out, FORCE_CUDA=1 fails where there is no nvcc, TORCH_CUDA_ARCH_LIST names the architectures
-("all": those of wheels), MAX_JOBS bounds the jobs, CXX names the C++ compiler, CUDA_HOME the toolkit.
+USE_CUDA=0 disables CUDA, FORCE_CUDA=1 fails if there is no nvcc, TORCH_CUDA_ARCH_LIST lists the architectures ("all":
+those of the wheels), MAX_JOBS limits the number of jobs, CXX is the C++ compiler, CUDA_HOME the toolkit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = Path("build")  # paths are relative to ROOT, where the compilers run: a moved checkout rebuilds nothing
+BUILD = Path("build")  # relative to ROOT, where the compilers run, so that moving the checkout rebuilds nothing
 PACKAGE = Path("torch_reductions")
 CSRC = Path("csrc")
 
@@ -39,8 +39,8 @@ MIN_TORCH = (2, 11)
 MIN_NVCC = (12, 0)  # the first with C++20
 WHEEL_ARCHS = "7.5;8.0;8.6;8.9;9.0a+PTX"
 DEFAULT_ARCHS = "9.0a"
-# The file of each family that `check` compiles for every architecture of a wheel, and `quick` for one; a family without
-# one: its first.
+# The file of each family that `check` compiles for every architecture of a wheel, and `quick` for one; by default the
+# family's first.
 WHEEL_CHECKS = {
     "reduce": "150_single_pass.cu",
     "scan": "070_look_back.cu",
@@ -50,21 +50,21 @@ WHEEL_CHECKS = {
     "distance": "080_ordered.cu",
 }
 
-FAMILY_SECONDS = 300.0  # CPU seconds of all files of a family, one architecture
+FAMILY_SECONDS = 300.0  # the most CPU seconds for all files of a family, for one architecture
 FILE_SECONDS = 60.0
 
 CXX_FLAGS = [
     *("-std=c++20", "-O3", "-fPIC", "-pthread", "-fno-semantic-interposition"),
-    *("-ffp-contract=off", "-fno-math-errno"),  # no fused multiply-add: the order of operations decides the bits
+    *("-ffp-contract=off", "-fno-math-errno"),  # no implicit fused multiply-add, which would change the bits
     *("-Wall", "-Wextra", "-Wno-psabi", "-Wno-ignored-attributes"),
-    "-Wno-restrict",  # GCC 12 warns of std::string itself (its bug 105651)
+    "-Wno-restrict",  # GCC 12 warns about std::string itself (its bug 105651)
 ]
 NVCC_FLAGS = [
-    *("-std=c++20", "-O1", "--fmad=false"),  # -O1 is for the host's half, which only plans; the device's is always -O3
+    *("-std=c++20", "-O1", "--fmad=false"),  # -O1 is for the host code, which only plans; device code is always -O3
     *("-Xcompiler=-fPIC", "-Xcompiler=-Wall"),
     *("-Xptxas=--warning-as-error", "--Werror=cross-execution-space-call,default-stream-launch,reorder"),
 ]
-# gcc's -Wall warns of its own instrumentation.
+# -w: gcc's -Wall warns about its own instrumentation.
 SANITIZE_FLAGS = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
@@ -74,13 +74,13 @@ SANITIZE_FLAGS = [
     "-w",
 ]
 SANITIZED = BUILD / "sanitized"
-TORCH_FLAGS = ["-DTORCH_TARGET_VERSION=0x020b000000000000"]  # the stable ABI of torch 2.11 serves every later one
+TORCH_FLAGS = ["-DTORCH_TARGET_VERSION=0x020b000000000000"]  # the stable ABI of torch 2.11 works with every later torch
 AVX2_FLAGS = ["-mavx2", "-mfma", "-mf16c"]
 AVX512_FLAGS = [
     *AVX2_FLAGS,
     *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
     "-mprefer-vector-width=512",
-    # GCC 12 warns of its own avx512fintrin.h; the baseline is the same source, and compiled with these warnings.
+    # GCC 12 warns about its own avx512fintrin.h; the baseline is the same source, compiled with these warnings.
     *("-Wno-uninitialized", "-Wno-maybe-uninitialized"),
 ]
 SIMD_FLAGS = {"_avx2": AVX2_FLAGS, "_avx512": AVX512_FLAGS, "_avx512vnni": [*AVX512_FLAGS, "-mavx512vnni"]}
@@ -90,7 +90,7 @@ class BuildError(Exception):
     """What the user asked for cannot be built; the message says why and what to do."""
 
 
-# --- What is there ----------------------------------------------------------------------------------------------------
+# --- What is installed ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,14 @@ class Nvcc:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is built; `why` are the lines that say so."""
+    """What is built; `why` holds the lines that explain it."""
 
     torch: Torch
     cxx: str
     nvcc: Nvcc | None
     archs: tuple[str, ...]
     link_cuda: bool
-    compile_cuda: bool  # by the default target as well, not by `check` alone
+    compile_cuda: bool  # in the default target as well, not only in `check`
     why: tuple[str, ...]
 
 
@@ -131,7 +131,7 @@ def output_of(*command: str | Path) -> str:
 
 
 def find_torch() -> Torch:
-    """torch's version and folder, without the seconds that importing it takes."""
+    """torch's version and folder, without importing it, which takes seconds."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise BuildError(f"{sys.executable} has no torch. `make setup` gets one; so does pip install torch==2.13.0")
@@ -153,7 +153,7 @@ def find_nvcc(env: Mapping[str, str]) -> tuple[Nvcc | None, str]:
     candidates.append(("the usual place", Path("/usr/local/cuda/bin/nvcc")))
     tried = []
     for found, path in candidates:
-        # nvcc itself names its toolkit: the one on PATH may be a link or a script.
+        # nvcc is asked for its toolkit, because the one on PATH may be a link or a script.
         dryrun = output_of(path, "--dryrun", "-c", "-x", "cu", "/dev/null", "-o", "/dev/null") if path.exists() else ""
         top = re.search(r"^#\$ TOP=(.+)$", dryrun, re.MULTILINE)
         version = re.search(r"release (\d+\.\d+)", output_of(path, "--version")) if top else None
@@ -169,7 +169,7 @@ def find_nvcc(env: Mapping[str, str]) -> tuple[Nvcc | None, str]:
 
 
 def visible_archs() -> list[str]:
-    """Compute capabilities of the GPUs that this process may use, asked of the driver."""
+    """Compute capabilities of the GPUs that this process may use, from the driver."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -198,7 +198,7 @@ def choose_archs(wanted: str, known: Sequence[str], visible: Sequence[str]) -> t
     """The architectures to compile for and why. `wanted` is TORCH_CUDA_ARCH_LIST."""
     if wanted:
         names = (WHEEL_ARCHS if wanted == "all" else wanted).replace(";", " ").replace(",", " ").split()
-        if wanted == "all":  # but for what a newer nvcc has dropped
+        if wanted == "all":  # except those that a newer nvcc has dropped
             names = [name for name in names if number(name) >= number(known[0])]
         for name in names:
             if not re.fullmatch(r"\d+\.\d[af]?(\+PTX)?", name):
@@ -225,7 +225,7 @@ def gencode(archs: Iterable[str]) -> list[str]:
     for arch in archs:
         exact, digits = arch.removesuffix("+PTX").replace(".", ""), "".join(map(str, number(arch)))
         flags.append(f"-gencode=arch=compute_{exact},code=sm_{exact}")
-        if arch.endswith("+PTX"):  # of the plain target: PTX of 90a runs on 9.0 only
+        if arch.endswith("+PTX"):  # for the plain target, because PTX of 90a runs on 9.0 only
             flags.append(f"-gencode=arch=compute_{digits},code=compute_{digits}")
     return flags
 
@@ -281,13 +281,13 @@ def decide(env: Mapping[str, str]) -> Decision:
 
 @dataclass(frozen=True)
 class Step:
-    """One command: it is run when the command itself, an input or a file in the .d beside the output has changed."""
+    """One command, run if the command itself, an input or a file in the .d next to the output has changed."""
 
     kind: str  # CXX, NVCC or LINK
     output: Path
     inputs: tuple[Path, ...]
     command: str
-    stamps: tuple[Path, ...] = ()  # what else it depends on: a compiler, a torch
+    stamps: tuple[Path, ...] = ()  # files for its other dependencies: a compiler, a torch
 
     @property
     def compiles(self) -> bool:
@@ -315,13 +315,13 @@ def simd_of(source: Path) -> str | None:
 
 
 def cpu_sources() -> list[Path]:
-    """What goes into _C."""
+    """The sources of _C."""
     found = sources("ops/*.cpp") + sources("cpu/**/*.cpp")
     return [source for source in found if is_x86() or not simd_of(source)]
 
 
 def cuda_sources() -> list[Path]:
-    """What goes into _C_cuda; library.cpp holds the schemas, which belong to _C alone."""
+    """The sources of _C_cuda; library.cpp has the schemas, which belong to _C only."""
     operators = [source for source in sources("ops/*.cpp") if source.name != "library.cpp"]
     return operators + sources("cuda/**/*.cpp") + sources("cuda/**/*.cu")
 
@@ -342,10 +342,10 @@ def wheel_checks() -> list[Path]:
 
 
 def make_plan(decision: Decision, sanitize: bool = False) -> Plan:
-    """Every step of every target, from the sources that are there; or of the sanitized library alone."""
+    """Every step of every target, from the existing sources; or only those of the sanitized library."""
     torch, nvcc = decision.torch, decision.nvcc
     cxx = shlex.split(decision.cxx)
-    exports = Path("tools/exports.map")  # the symbols that a library shows
+    exports = Path("tools/exports.map")  # the symbols that a library exports
     cxx_stamp, torch_stamp, nvcc_stamp = BUILD / "cxx.stamp", BUILD / "torch.stamp", BUILD / "nvcc.stamp"
     plan = Plan(decision.archs)
     plan.stamps = {cxx_stamp: output_of(*cxx, "--version"), torch_stamp: f"{torch.version} {torch.path}\n"}
@@ -368,8 +368,8 @@ def make_plan(decision: Decision, sanitize: bool = False) -> Plan:
                 command += [*TORCH_FLAGS, "-isystem", str(torch.path / "include")]
                 stamps.append(torch_stamp)
         command += [*depend, "-c", str(source), "-o", str(output)]
-        # The shell's own `times` tells the CPU seconds of the compiler and its children; the messages are kept, because
-        # not all that matter are warnings (tests/kernels/test_gates.py).
+        # The shell's `times` gives the CPU seconds of the compiler and its children; the messages are kept, because
+        # some that matter are not warnings (tests/kernels/test_gates.py).
         log = shlex.quote(f"{output}.log")
         timed = f"{{ {shlex.join(command)} && times > {shlex.quote(f'{output}.times')}; }} > {log} 2>&1; "
         timed += f"code=$?; cat {log}; exit $code"
@@ -379,7 +379,7 @@ def make_plan(decision: Decision, sanitize: bool = False) -> Plan:
 
     def link_step(name: str, objects: list[Path], libraries: Sequence[str], stamps: Sequence[Path]) -> Path:
         output = (SANITIZED if sanitize else Path()) / PACKAGE / name
-        # No rpath: torch is imported first, and its libraries are found by their names.
+        # No rpath: torch is imported first, so its libraries are already loaded.
         command = [
             *cxx,
             "-shared",
@@ -432,7 +432,7 @@ def make_plan(decision: Decision, sanitize: bool = False) -> Plan:
     return plan
 
 
-# --- Running them -----------------------------------------------------------------------------------------------------
+# --- Running the steps ------------------------------------------------------------------------------------------------
 
 
 def ninja_text(plan: Plan) -> str:
@@ -460,7 +460,7 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def find_ninja() -> str | None:
-    """The ninja package's own program, which is not on PATH in a virtual environment that is not activated."""
+    """The ninja package's program, which is not on PATH unless its virtual environment is activated."""
     if importlib.util.find_spec("ninja"):
         import ninja
 
@@ -488,7 +488,7 @@ def depends_on(step: Step) -> list[Path]:
 
 
 def ran(step: Step) -> Path:
-    """Holds the command that made the step's output."""
+    """The file that holds the command that made the step's output."""
     return ROOT / BUILD / "ran" / step.output
 
 
@@ -501,7 +501,7 @@ def is_stale(step: Step) -> bool:
 
 
 def run_steps(plan: Plan, target: str, count: int) -> int:
-    """What ninja does, for a machine without it: all stale compiles at once, then the links."""
+    """Replaces ninja on a machine without it: all stale compiles in parallel, then the links."""
     wanted = set(plan.targets[target])
     wanted |= {path for step in plan.steps if step.output in wanted and not step.compiles for path in step.inputs}
     steps = [step for step in plan.steps if step.output in wanted]
@@ -533,7 +533,7 @@ def build(target: str = "libraries", env: Mapping[str, str] = os.environ) -> Non
     for stamp, text in plan.stamps.items():
         write_if_changed(ROOT / stamp, text)
     write_if_changed(ROOT / BUILD / "build.ninja", ninja_text(plan))
-    if not decision.link_cuda:  # one from an earlier build would still be loaded
+    if not decision.link_cuda:  # a library from an earlier build would still be loaded
         (ROOT / PACKAGE / "_C_cuda.so").unlink(missing_ok=True)
     ninja, count = find_ninja(), jobs(env)
     if ninja:
@@ -547,7 +547,7 @@ def build(target: str = "libraries", env: Mapping[str, str] = os.environ) -> Non
 
 
 def build_sanitized(env: Mapping[str, str] = os.environ) -> None:
-    """A folder whose torch_reductions is the checkout's, but for the library."""
+    """Makes a folder whose torch_reductions is the checkout's except for the library."""
     decision = decide({**env, "USE_CUDA": "0"})
     plan = make_plan(decision, sanitize=True)
     for stamp, text in plan.stamps.items():
@@ -566,7 +566,7 @@ def build_sanitized(env: Mapping[str, str] = os.environ) -> None:
 
 
 def sanitized_environment(env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What a Python needs that loads the sanitized library: the sanitizer's own libraries come first."""
+    """The environment of a Python that loads the sanitized library: the sanitizer's libraries must be loaded first."""
     cxx = shlex.split(env.get("CXX") or "g++")
     libraries = [output_of(*cxx, f"-print-file-name={name}").strip() for name in ("libasan.so", "libstdc++.so")]
     return {
@@ -577,7 +577,7 @@ def sanitized_environment(env: Mapping[str, str] = os.environ) -> dict[str, str]
     }
 
 
-# --- What it cost -----------------------------------------------------------------------------------------------------
+# --- The time it took -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -604,12 +604,12 @@ def planned_archs() -> list[str]:
 
 
 def seconds_in(times: str) -> float:
-    """The user and system seconds of the children: the second line of what the shell's `times` prints."""
+    """The user and system seconds of the children: the second line of the output of the shell's `times`."""
     return sum(60 * float(m) + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", times.splitlines()[1]))
 
 
 def compiles() -> list[Compile]:
-    """The latest compile of each object that is there."""
+    """The latest compilation of each existing object."""
     return [
         Compile(source, output, seconds_in((ROOT / f"{output}.times").read_text()))
         for source, output in planned()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Finds or makes the Python that builds and tests, and writes its path to build/python.
 
-A Python with torch >= 2.11 is used as it is, and only test tools that are missing are installed: into it, or into a
-.venv that sees its packages where it may not be written to. A Python without torch gets a .venv of its own, with the
-torch of TORCH below: PyPI's, which on Linux brings CUDA's libraries, gigabytes of them. Where there is no GPU,
-PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu gets the small one. Without a network what is missing is named,
-and the tests that need it skip; where CI is set, that is a failure.
+A Python with torch >= 2.11 is used as it is. Missing test tools are installed into it or, if it is not writable, into a
+.venv that sees its packages. A Python without torch gets a .venv of its own with the torch of TORCH below, from PyPI,
+which on Linux includes gigabytes of CUDA libraries. For a machine without a GPU,
+PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu installs the small build. Without a network the missing
+packages are listed, and the tests that need them are skipped; if CI is set, that is a failure.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ def names_of(requirements: list[str]) -> str:
 
 
 def missing_tools() -> list[str]:
-    """Lines of requirements-test.txt whose package is not there, in whatever version."""
+    """Lines of requirements-test.txt whose package is not installed in any version."""
     lines = [line.strip() for line in REQUIREMENTS.read_text().splitlines()]
     return [line for line in lines if line and line[0] != "#" and not version_of(name_of(line))]
 
 
 def is_writable() -> bool:
-    """May pip install here? Not where a distribution manages the packages (PEP 668)."""
+    """Whether pip may install here, which it may not if a distribution manages the packages (PEP 668)."""
     in_venv = sys.prefix != sys.base_prefix
     managed = (Path(sysconfig.get_path("stdlib")) / "EXTERNALLY-MANAGED").exists() and not in_venv
     return not managed and os.access(sysconfig.get_path("purelib"), os.W_OK)
 
 
 def install(requirements: list[str]) -> None:
-    """pip install; what fails shows in what is missing afterwards. torch stays the one that is there."""
+    """Runs pip install, without changing an installed torch. Failures show up as missing packages afterwards."""
     constraints = ROOT / "build" / "constraints.txt"
     constraints.write_text(f"torch=={version_of('torch')}\n" if has_torch() else f"{TORCH}\n")
     options = ["--disable-pip-version-check", "--no-input", "--retries=1", "-c", str(constraints)]
-    options += [] if TORCH in requirements else ["-q"]  # of a long download the progress is shown
+    options += [] if TORCH in requirements else ["-q"]  # a long download shows its progress
     command = [sys.executable, "-m", "pip", "install", *options]
     print("setup: installing", names_of(requirements), flush=True)
     if TORCH in requirements and not os.environ.get("PIP_EXTRA_INDEX_URL"):
@@ -74,14 +74,14 @@ def install(requirements: list[str]) -> None:
             flush=True,
         )
     environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore"}
-    # One by one where all together fail: one missing package does not keep the others away.
+    # If installing all of them at once fails, install one by one, so that one missing package does not block the rest.
     if subprocess.run([*command, *requirements], env=environment).returncode and len(requirements) > 1:
         for requirement in requirements:
-            subprocess.run([*command, requirement], env=environment, stderr=subprocess.DEVNULL)  # said above
+            subprocess.run([*command, requirement], env=environment, stderr=subprocess.DEVNULL)  # printed above
 
 
 def continue_in_venv(see_packages: bool) -> int:
-    """Makes .venv, unless the same Python made it for the same purpose before, and goes on inside."""
+    """Makes .venv, unless the same Python has made it for the same purpose, and continues inside it."""
     python, made_for = VENV / "bin" / "python", VENV / "made-for"
     purpose = f"{sys.executable} {sys.version} {'with its packages' if see_packages else 'alone'}\n"
     if not made_for.exists() or made_for.read_text() != purpose:
@@ -90,7 +90,7 @@ def continue_in_venv(see_packages: bool) -> int:
         if subprocess.run([sys.executable, "-m", "venv", *options, str(VENV)]).returncode:
             print(f"setup: {sys.executable} cannot make {VENV} (on Debian: apt install python3-venv)", file=sys.stderr)
             return 1
-        if see_packages and sys.prefix != sys.base_prefix:  # a virtual environment of its own: named by hand
+        if see_packages and sys.prefix != sys.base_prefix:  # the option does not cover a parent venv
             (Path(venv_purelib(python)) / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n")
         made_for.write_text(purpose)
     return subprocess.run([str(python), __file__]).returncode
@@ -102,7 +102,7 @@ def venv_purelib(python: Path) -> str:
 
 
 def main() -> int:
-    if sys.version_info < (3, 10):  # noqa: UP036 - this is the file that says so
+    if sys.version_info < (3, 10):  # noqa: UP036 - this is the check itself
         print(f"setup: {sys.executable} is older than Python 3.10; name a newer one: make PYTHON=...", file=sys.stderr)
         return 1
     (ROOT / "build").mkdir(exist_ok=True)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the checks, part by part, and ends in a summary: what ran, what was left out, how long each part took.
+"""Runs the checks part by part and prints a summary: what ran, what was left out, how long each part took.
 
-    python tools/suite.py          make test: what finds nearly every fault, in minutes
+    python tools/suite.py          make test: finds nearly every fault, in minutes
     python tools/suite.py deep     make test-deep: the rest
 
-A part that fails does not keep the later ones from running, except where nothing could be built.
+If a part fails, the later ones still run, unless the build failed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 EMULATOR = "tests/kernels/test_emulator.py"
 SETTINGS = {
-    # An OpenMP thread that spins while it waits takes the core that another test needs.
+    # OpenMP threads that spin while waiting would occupy cores that other tests need.
     "OMP_WAIT_POLICY": "passive",
     "GOMP_SPINCOUNT": "0",
 }
@@ -44,18 +44,18 @@ class Outcome:
     seconds: float
     code: int
     said: str = ""
-    left_out: int = 0  # cases
+    left_out: int = 0  # number of cases
 
 
 def pytest(*arguments: str, workers: bool = True) -> list[str]:
-    """Two workers at most: the tests start threads and processes of their own."""
+    """A pytest command with at most two workers, because the tests start threads and processes of their own."""
     count = min(2, len(os.sched_getaffinity(0)))
     spread = ["-n", str(count), "--dist", "loadgroup"] if workers and importlib.util.find_spec("xdist") else []
     return ["-m", "pytest", "-q", "-rfEs", *spread, *arguments]
 
 
 def one_compiler() -> dict[str, str]:
-    """COMPILE_BUDGET counts the CPU seconds of each compilation, and two compilers at a time inflate each other's."""
+    """Limits the build to one job: COMPILE_BUDGET counts CPU seconds, which concurrent compilers inflate."""
     return {} if os.environ.get("MAX_JOBS") else {"MAX_JOBS": "1"}
 
 
@@ -97,7 +97,7 @@ def deep() -> list[Part]:
 
 
 def run(part: Part) -> Outcome:
-    """Its output as it comes, and the line of it that says most."""
+    """Runs a part, passing its output through, and extracts the line with the test counts."""
     environment = {**SETTINGS, **os.environ, **part.settings}
     begin = time.monotonic()
     process = subprocess.Popen(
@@ -105,7 +105,7 @@ def run(part: Part) -> Outcome:
     )
     assert process.stdout is not None
     last = b""
-    while piece := os.read(process.stdout.fileno(), 1 << 16):  # pytest's dots come without an end of line
+    while piece := os.read(process.stdout.fileno(), 1 << 16):  # not by lines: pytest's dots have no newline
         sys.stdout.buffer.write(piece)
         sys.stdout.flush()
         last = (last + piece)[-(1 << 16) :]

@@ -21,7 +21,7 @@ from typing import Literal
 
 
 def text() -> str:
-    """The module's source."""
+    """The source of _variants.py."""
     parts = [HEAD]
     for family in FAMILIES:
         lines = "".join(f'    "{name}",\n' for name in names(family))

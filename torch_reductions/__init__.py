@@ -1,14 +1,14 @@
-"""Reductions, scans and products for PyTorch in one order of operations, which no batch or layout changes.
+"""Reductions, scans and matrix products for PyTorch, in a fixed order of operations that no batch or layout changes.
 
-reductions                     sum prod mean amax amin argmax argmin: as torch's
-scans                          cumsum cumprod logcumsumexp cummax cummin: as torch's, with more forms, packed and masked
-recurrence                     linear_recurrence: torch has none
+reductions                     sum prod mean amax amin argmax argmin: as in torch
+scans                          cumsum cumprod logcumsumexp cummax cummin: as in torch, also packed, masked, reverse
+recurrence                     linear_recurrence: not in torch
 reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin: torch.segment_reduce
-products of matrices           mm bmm addmm baddbmm matmul linear: as torch's, of integers too
-sum of two tensors             add: as torch's
-sums of squared distances      sum_squared_distances grid_squared_distances: torch has none
+products of matrices           mm bmm addmm baddbmm matmul linear: as in torch, for integers too
+sum of two tensors             add: as in torch
+sums of squared distances      sum_squared_distances grid_squared_distances: not in torch
 
-``variants(function, device)`` names the ways of computing one, and ``Variant`` is the type of these names.
+``variants(function, device)`` lists the implementations of a function, and ``Variant`` is the type of their names.
 ``has_cuda()`` says whether the CUDA kernels are loaded. ``python -m torch_reductions`` has the commands doctor,
 variants, explain, bench, demo and report.
 """
@@ -16,9 +16,9 @@ variants, explain, bench, demo and report.
 from ._installed import is_command_line
 from ._variants import Variant as Variant
 
-_failure: Exception | None = None  # why the functions are not here; of the command line alone, which says so
+_failure: Exception | None = None  # why the import failed; set for the command line only, which reports it
 try:
-    from . import _library  # noqa: F401  before all others: it says what is missing where there is no torch
+    from . import _library  # noqa: F401  first, because it explains what is missing if torch is not installed
 except (ImportError, OSError) as error:
     if not is_command_line():
         raise
@@ -69,5 +69,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The functions, and none of the modules that hold them."""
+    """The public functions, without the modules that define them."""
     return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -18,7 +18,7 @@ from pathlib import Path
 from . import __version__, _failure
 from ._installed import CPU_LIBRARY, CUDA_LIBRARY, NO_CPU_LIBRARY, REBUILD
 
-if _failure is None:  # else doctor is all that runs
+if _failure is None:  # otherwise only doctor runs
     import torch
 
     from ._ladder import FAMILIES, Rung, did_you_mean, ladder, rung_called
@@ -28,7 +28,7 @@ SOURCES = Path(__file__).resolve().parent.parent / "csrc"
 
 
 def find_nvcc() -> str:
-    """The CUDA compiler and its version, or an empty text."""
+    """The CUDA compiler and its version, or an empty string."""
     homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     places = [Path(home) / "bin" / "nvcc" for home in [*homes, "/usr/local/cuda"]]
     found = next((str(path) for path in places if path.exists()), None) or shutil.which("nvcc")
@@ -40,7 +40,7 @@ def find_nvcc() -> str:
 
 
 def runs_on(archs: str, capability: tuple[int, int]) -> bool:
-    """Whether a library that was compiled for these architectures ("8.0;9.0a+PTX") holds code for a GPU."""
+    """Whether a library compiled for these architectures ("8.0;9.0a+PTX") has code for a GPU of that capability."""
     for arch in archs.split(";"):
         match = re.fullmatch(r"(\d+)\.(\d)([af]?)(\+PTX)?", arch)
         if not match:
@@ -53,7 +53,7 @@ def runs_on(archs: str, capability: tuple[int, int]) -> bool:
 
 
 def has_driver() -> bool:
-    """Whether NVIDIA's driver is here; a torch without CUDA cannot say."""
+    """Whether NVIDIA's driver is installed, which a torch without CUDA cannot tell."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -85,9 +85,9 @@ def problems(info: dict[str, str]) -> list[str]:
 
 
 def missing() -> list[str]:
-    """What keeps the package from being imported, and what to do about it."""
+    """Why the package cannot be imported, and what to do about it."""
     found = [str(_failure)]
-    if isinstance(_failure, OSError):  # the dynamic linker's words
+    if isinstance(_failure, OSError):  # the dynamic linker's message
         found.append(f"{CPU_LIBRARY.name} is there and cannot be loaded: `make build` makes it for this torch.")
     if not CPU_LIBRARY.exists() and NO_CPU_LIBRARY not in found:
         found.append(NO_CPU_LIBRARY)
@@ -95,7 +95,7 @@ def missing() -> list[str]:
 
 
 def torch_in_use() -> str:
-    """The version of torch, where it can be imported."""
+    """The version of torch, or why there is none."""
     module = sys.modules.get("torch")
     if module is None:
         absent = isinstance(_failure, ModuleNotFoundError) and _failure.name == "torch"
@@ -104,7 +104,7 @@ def torch_in_use() -> str:
 
 
 def doctor(argv: Sequence[str]) -> int:
-    """Versions, libraries, devices, what is missing and what to do."""
+    """Shows versions, libraries, devices, what is missing and what to do about it."""
     argparse.ArgumentParser("python -m torch_reductions doctor", description=doctor.__doc__).parse_args(argv)
     works = _failure is None
     info = build_info() if works else {}
@@ -145,13 +145,13 @@ def functions_of(rung: Rung, family: str) -> str:
 
 
 def variants(argv: Sequence[str]) -> int:
-    """The ladder: every way of computing the functions, from the simplest to the fastest, which is what auto runs."""
+    """Lists the ladder: every implementation of the functions, from the simplest to the fastest, which "auto" runs."""
     parser = argparse.ArgumentParser("python -m torch_reductions variants", description=variants.__doc__)
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="only those of this device (default: both)")
-    parser.add_argument("--family", choices=FAMILIES, action="append", help="only these (default: every family)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="only variants on this device (default: both)")
+    parser.add_argument("--family", choices=FAMILIES, action="append", help="only this family (default: every family)")
     options = parser.parse_args(argv)
     rows = [("family", "number", "variant", "devices", "functions", "order of operations", "idea")]
-    values: dict[str, list[str]] = {}  # of a parameter, and the names that have them
+    values: dict[str, list[str]] = {}  # a parameter's values -> the names that have them
     for family in options.family or FAMILIES:
         for row in rows_of(family):
             rung = row[0]
@@ -172,19 +172,19 @@ def variants(argv: Sequence[str]) -> int:
 
 
 def rows_of(family: str) -> list[list[Rung]]:
-    """The rungs of each row of the table: one, or one for each value of its parameter."""
+    """The rungs of each row of the table: one, or one per value of its parameter."""
     return [list(group) for _, group in itertools.groupby(ladder(family), lambda rung: rung.row)]
 
 
 def values_of(row: Sequence[Rung]) -> str:
-    """The values of a row's parameter, and what its bare name means."""
+    """The values of a row's parameter, and which of them its bare name means."""
     (default,) = (rung for rung in row if rung.is_default)
     bare = f"it is {default.value}" if default.value else "the row's length decides"
     return f"{', '.join(rung.value for rung in row if rung.value)}; where none is given, {bare}"
 
 
 def source_of(rung: Rung, device: str, family: str) -> Path | None:
-    """NNN_idea.cu, whose number is that of the first value where there is a parameter."""
+    """NNN_idea.cu; NNN is the rung's number, or that of the first value of its parameter."""
     number = min(other.number for other in ladder(family) if other.row == rung.row)
     for path in sorted((SOURCES / device / family).glob(f"{number:03d}_*")):
         if path.stem[4:].startswith(rung.row):
@@ -208,15 +208,15 @@ def explain_rung(rung: Rung, family: str) -> None:
             continue
         print(f"\n{path.relative_to(SOURCES.parent)}")
         head = itertools.takewhile(lambda line: line.startswith("//"), path.read_text().splitlines())
-        for line in itertools.dropwhile(lambda line: "Changes:" not in line, head):  # the names stand above
+        for line in itertools.dropwhile(lambda line: "Changes:" not in line, head):  # before it, only names
             print(line.removeprefix("//").removeprefix(" "))
 
 
 def explain(argv: Sequence[str]) -> int:
-    """What one variant does and changes: the table's row, and the head of its source."""
+    """Explains one variant: the table's row, and the comment at the head of its source."""
     parser = argparse.ArgumentParser("python -m torch_reductions explain", description=explain.__doc__)
     parser.add_argument("name", help="a name that `variants` prints")
-    parser.add_argument("--family", choices=FAMILIES, action="append", help="only of these (default: every family)")
+    parser.add_argument("--family", choices=FAMILIES, action="append", help="only this family (default: every family)")
     options = parser.parse_args(argv)
     known = [(family, rung) for family in options.family or FAMILIES for rung in ladder(family)]
     found = [(family, rung) for family, rung in known if rung == rung_called(family, options.name)]
@@ -246,7 +246,7 @@ def demo(argv: Sequence[str]) -> int:
 
 
 def report(argv: Sequence[str]) -> int:
-    """Makes docs/report.html and its pictures of the kept results."""
+    """Makes docs/report.html and its pictures from the kept results."""
     from ._report import report as run
 
     return run(argv)
@@ -264,7 +264,7 @@ def main(argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="what to do; --help after it tells more"
+        "command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="what to do; COMMAND --help explains it"
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
@@ -278,5 +278,5 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `... | head` ends it without a word
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `... | head` ends it silently
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Arguments as torch takes them: which tensors, types and dims there are, and the exceptions for those that are not."""
+"""Arguments as torch takes them: the supported tensors, dtypes and dims, and the exceptions for all others."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PYTHON_TYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, comple
 
 
 def wrong_type(function: str, argument: str, right: str, value: object) -> TypeError:
-    """The exception for an argument of a type that torch refuses; a long value is cut."""
+    """The exception for an argument of a type that torch rejects; a long value is truncated."""
     kind = type(value).__name__
-    # Dynamo cannot trace a tensor's repr, and nobody needs it.
+    # Dynamo cannot trace a tensor's repr, which would not help anyway.
     shown, way = kind if isinstance(value, Tensor) else f"{value!r:.60} of type {kind}", ""
     if right.startswith("Tensor"):
         if kind == "ndarray":
@@ -33,7 +33,7 @@ def wrong_type(function: str, argument: str, right: str, value: object) -> TypeE
 
 
 def check_dtype(function: str, argument: str, dtype: torch.dtype) -> None:
-    """Raises for a type that no kernel takes."""
+    """Raises for a dtype that no kernel supports."""
     if dtype not in DTYPES:
         right = (
             "take real and imaginary parts apart" if dtype.is_complex else "convert it, for instance to torch.float32"
@@ -54,7 +54,7 @@ def check_float(function: str, tensor: Tensor, argument: str = "input") -> None:
 
 
 def check_same_device(function: str, **tensors: Tensor) -> None:
-    """Raises where two tensors are on different devices."""
+    """Raises if two tensors are on different devices."""
     for (first, a), (second, b) in itertools.pairwise(tensors.items()):
         if a.device != b.device:
             devices = f"but {first} is on {a.device} and {second} is on {b.device}"
@@ -62,7 +62,7 @@ def check_same_device(function: str, **tensors: Tensor) -> None:
 
 
 def check_same_dtype(function: str, **tensors: Tensor) -> None:
-    """Raises where two tensors are of different types."""
+    """Raises if two tensors have different dtypes."""
     for (first, a), (second, b) in itertools.pairwise(tensors.items()):
         if a.dtype != b.dtype:
             raise RuntimeError(
@@ -72,7 +72,7 @@ def check_same_dtype(function: str, **tensors: Tensor) -> None:
 
 
 def check_input(function: str, input: Tensor, argument: str = "input") -> None:
-    """Raises for the kinds of tensors and the types that there are no kernels for."""
+    """Raises for the layouts, devices and dtypes that there are no kernels for."""
     if not isinstance(input, Tensor):
         raise wrong_type(function, argument, "Tensor", input)
     kind = None
@@ -92,7 +92,7 @@ def check_input(function: str, input: Tensor, argument: str = "input") -> None:
 
 
 def check_dim(function: str, dim: int, ndim: int) -> None:
-    """Raises for a dim that a tensor of so many dims does not have."""
+    """Raises for a dim that a tensor of `ndim` dims does not have."""
     last = max(ndim, 1) - 1  # a tensor without dims takes 0 and -1
     if not -last - 1 <= dim <= last:
         message = f"Dimension out of range (expected to be in range of [{-last - 1}, {last}], but got {dim})"
@@ -100,7 +100,7 @@ def check_dim(function: str, dim: int, ndim: int) -> None:
 
 
 def check_mean(function: str, input: Tensor, dtype: torch.dtype | None) -> None:
-    """Raises for a mean of integers."""
+    """Raises for a mean of integers or bools."""
     if (dtype or input.dtype) not in FLOATS:
         argument, wrong = ("Input", input.dtype) if dtype is None else ("Optional", dtype)
         raise RuntimeError(
@@ -110,14 +110,14 @@ def check_mean(function: str, input: Tensor, dtype: torch.dtype | None) -> None:
 
 
 def result_dtype(input: Tensor, dtype: torch.dtype | None, widens: bool) -> torch.dtype:
-    """The type of a result: the one that is named, or the input's own, of integers int64 where the function widens."""
+    """The dtype of a result: the given one, else the input's; int64 for integers and bool if the function widens."""
     return dtype or (torch.int64 if widens and input.dtype not in FLOATS else input.dtype)
 
 
 def to_dim(function: str, dim: Any, right: str = "int") -> int:
-    """An int as torch takes it: numpy's and a tensor's too, but no bool."""
+    """An int as torch takes it: from numpy or a tensor too, but not a bool."""
     if torch.compiler.is_compiling() and not isinstance(dim, (bool, float, str, bytes, set, range, list, tuple)):
-        return int(dim)  # numpy's are not numbers.Integral there, and an index() that fails is a graph break
+        return int(dim)  # under Dynamo numpy's ints are not numbers.Integral, and a failing index() is a graph break
     if isinstance(dim, (numbers.Integral, torch.SymInt, Tensor)) and not isinstance(dim, bool):
         with contextlib.suppress(TypeError):
             return index(dim)
@@ -125,7 +125,7 @@ def to_dim(function: str, dim: Any, right: str = "int") -> int:
 
 
 def to_dtype(function: str, dtype: Any, argument: str = "dtype") -> torch.dtype:
-    """A type as torch takes it: Python's too."""
+    """A dtype as torch takes it: Python's types too."""
     if isinstance(dtype, type):
         dtype = PYTHON_TYPES.get(dtype, dtype)
     if not isinstance(dtype, torch.dtype):
@@ -134,17 +134,17 @@ def to_dtype(function: str, dtype: Any, argument: str = "dtype") -> torch.dtype:
 
 
 def to_factor(function: str, argument: str, value: Any) -> Any:
-    """A number as torch takes it, numpy's too, but no tensor, whose gradient would be lost."""
+    """A number as torch takes it, numpy's too, but not a tensor, whose gradient would be lost."""
     if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
         return value
-    # Dynamo knows the first question, and breaks its graph at the second.
+    # Dynamo traces the first condition, and breaks the graph at the second.
     if isinstance(value, Tensor) or not isinstance(value, numbers.Real):
         raise wrong_type(function, argument, "Number", value)
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def check_factor(function: str, argument: str, value: Any, dtype: torch.dtype) -> None:
-    """Raises for a fraction as a factor of integers."""
+    """Raises for a floating-point factor of integers."""
     if not dtype.is_floating_point and isinstance(value, (float, torch.SymFloat)):
         raise RuntimeError(
             f"{function}(): For integral input tensors, argument {argument} must not be a floating point number, but "
@@ -153,14 +153,14 @@ def check_factor(function: str, argument: str, value: Any, dtype: torch.dtype) -
 
 
 def check_differentiable(input: Tensor, output: Tensor) -> None:
-    """Raises where a gradient is asked for through a type that has none."""
+    """Raises if a gradient is required through a dtype that has none."""
     if input.requires_grad and not output.is_floating_point():
         name = dtype_name(output.dtype)
         raise RuntimeError(f"Autograd not support dtype: {name}; detach input, or give a floating-point dtype")
 
 
 def check_cu_seqlens(function: str, cu_seqlens: Tensor, input: Tensor) -> None:
-    """Raises for what cannot be the offsets of packed segments; no offset is read."""
+    """Raises if a tensor cannot hold the offsets of packed segments; its values are not read."""
     if not isinstance(cu_seqlens, Tensor):
         raise wrong_type(function, "cu_seqlens", "Tensor", cu_seqlens)
     if cu_seqlens.is_nested or cu_seqlens.layout != torch.strided:
@@ -182,7 +182,7 @@ def check_cu_seqlens(function: str, cu_seqlens: Tensor, input: Tensor) -> None:
 
 
 def check_mask(function: str, mask: Tensor, input: Tensor) -> None:
-    """Raises for what cannot say which elements of the input take part."""
+    """Raises if a tensor cannot be a mask of the input."""
     if not isinstance(mask, Tensor):
         raise wrong_type(function, "mask", "Tensor", mask)
     if mask.is_nested or mask.layout != torch.strided:
@@ -204,7 +204,7 @@ def check_mask(function: str, mask: Tensor, input: Tensor) -> None:
 
 
 def check_offsets(function: str, cu_seqlens: Tensor, length: int) -> None:
-    """Raises where offsets that can be read, on a CPU, are not [0, ..., length], none less than the one before it."""
+    """Raises if offsets on a CPU are not [0, ..., length], non-decreasing; others are not read."""
     if torch.compiler.is_compiling() or type(cu_seqlens) is not Tensor or cu_seqlens.device.type != "cpu":
         return
     if torch._C._functorch.is_functorch_wrapped_tensor(cu_seqlens):

@@ -1,4 +1,4 @@
-"""`python -m torch_reductions demo` and `bench`: every rung, timed and checked, on the devices at hand."""
+"""`python -m torch_reductions demo` and `bench`: every rung, timed and checked, on the available devices."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ DEMO = [
     Case("sum_squared_distances", (2**20, 3), centers=20),
     Case("grid_squared_distances", (256, 256), centers=20),
 ]
-# Products of matrices: on a CPU as large as a loop can do in a second, on a GPU as the textbook has them.
+# The sizes of matrix products: on a CPU what a loop can do in a second, on a GPU those of the textbook.
 PRODUCT_SIZES = {"cpu": 512, "cuda": 1024}
-TILES = ("register_tile", "shared_tile")  # the rungs in several sizes of tiles
-RUNS = 5  # whose mean the textbook takes
+TILES = ("register_tile", "shared_tile")  # the rungs with several tile sizes
+RUNS = 5  # the textbook reports the mean of five
 
 
 def demo_of(device: str) -> list[Case]:
-    """What the demo does on a device."""
+    """The cases of the demo on a device."""
     cube = (PRODUCT_SIZES[device],) * 3
     return [*DEMO, *(Case("mm", cube, None, dtype) for dtype in ("float32", "int32", "bfloat16"))]
 
@@ -53,7 +53,7 @@ def devices_at_hand() -> list[str]:
 
 
 def chosen_devices(parser: argparse.ArgumentParser, chosen: Sequence[str] | None) -> list[str]:
-    """Those of the command line, by default all."""
+    """The devices given on the command line, by default all available ones."""
     there = devices_at_hand()
     for device in chosen or ():
         if device not in there:
@@ -64,7 +64,7 @@ def chosen_devices(parser: argparse.ArgumentParser, chosen: Sequence[str] | None
 
 
 def not_run(families: Sequence[str]) -> str:
-    """What a learner without a GPU misses, and where to find it; nothing where there is one."""
+    """Text about the rungs that were not run for lack of a GPU; empty if all were run."""
     count = sum("cpu" not in rung.devices for family in families for rung in ladder(family))
     if not count or torch.cuda.is_available() and tr.has_cuda():
         return ""
@@ -78,7 +78,7 @@ def not_run(families: Sequence[str]) -> str:
 def run(
     work: Sequence[tuple[str, Case, Sequence[str]]], seconds: float, peers: Sequence[str] | None = None
 ) -> list[Result]:
-    """Each case on its device by the variants named."""
+    """Measures each case on its device with the given variants."""
     results = []
     with progress(len(work), quiet=True) as step:
         for device, case, variants in work:
@@ -88,7 +88,7 @@ def run(
 
 
 def print_tiles(case: Case, device: str) -> None:
-    """The textbook's own experiment: how long each size of the tiles takes, and what the ladder says of it."""
+    """The textbook's own experiment: the time of each tile size, and the ladder's description of the rung."""
     here = rungs_of_type(case, device)
     for tile in TILES:
         sizes = [rung for rung in ladder(case.family) if rung.row == tile and rung.name in here]
@@ -105,7 +105,7 @@ def print_tiles(case: Case, device: str) -> None:
 
 
 def print_clocks(case: Case, device: str) -> None:
-    """Every rung, and so every shape of a block, by the textbook's two clocks: the device's and the host's."""
+    """Times every rung, and so every block shape, with the textbook's two clocks: the device's and the host's."""
     inputs, names = inputs_of(case, device), rungs_of_type(case, device)
     harness, ideas = timer(device), {rung.name: rung.idea for rung in ladder(case.family)}
     calls = {name: call_of(case, inputs, name) for name in names}
@@ -117,7 +117,7 @@ def print_clocks(case: Case, device: str) -> None:
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
-    """The picture: a chart a case, a bar a rung."""
+    """Draws the picture: one chart per case, one bar per rung."""
     groups: dict[str, list[charts.Bars | charts.Lines]] = {}
     for result in results:
         groups.setdefault(f"{charts.title_of(result.case.family)}, {result.device}", []).append(charts.bars(result))
@@ -128,7 +128,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
 
 
 def conclude(results: Sequence[Result]) -> int:
-    """The exit status: 1 where something is wrong."""
+    """The exit status: 1 if a result is wrong."""
     wrong = [(name, result) for result in results for name, row in result.rows.items() if row.wrong]
     for name, result in wrong:
         print(f"WRONG: {name} on {result.device}: {result.case.name}")
@@ -136,9 +136,9 @@ def conclude(results: Sequence[Result]) -> int:
 
 
 def demo(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser("python -m torch_reductions demo", description="Every rung on every device.")
-    parser.add_argument("--output", type=Path, default=Path("demo.svg"), help="the picture (default: demo.svg)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="for each rung of each problem (default: 0.5)")
+    parser = argparse.ArgumentParser("python -m torch_reductions demo", description="Times every rung on every device.")
+    parser.add_argument("--output", type=Path, default=Path("demo.svg"), help="the picture's file (default: demo.svg)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="per rung and problem (default: 0.5)")
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
     parser.add_argument("--family", choices=FAMILIES, action="append", default=[], help="default: every family")
     options = parser.parse_args(argv)
@@ -162,7 +162,7 @@ OF_EVERY_CASE = ("function", "device", "seconds", "quick", "save", "results", "p
 
 
 def families_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Sequence[str]:
-    """The families that are asked for; none where it is one function, or one input."""
+    """The families to measure; none if a single function or input is given."""
     given = [name for name in vars(options) if getattr(options, name) != parser.get_default(name)]
     if any(name not in OF_EVERY_CASE for name in given):
         return ()
@@ -170,7 +170,7 @@ def families_of(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
 
 
 def bench_of(families: Sequence[str], options: argparse.Namespace, devices: Sequence[str]) -> list[Result]:
-    """The demo's cases of families, with every figure and peer; quick: the first of each family, no compiler."""
+    """Measures the demo's cases of families, with every figure and peer; quick: the first of each, without peers."""
     work = []
     for device in devices:
         for family in families:
@@ -181,7 +181,7 @@ def bench_of(families: Sequence[str], options: argparse.Namespace, devices: Sequ
 
 
 def save(results: Sequence[Result], folder: Path) -> None:
-    """One file a device, in the format of all results."""
+    """Writes one file per device, in the format of all results."""
     for device in dict.fromkeys(result.device for result in results):
         path = folder / f"ladder_{short_name(device)}.csv"
         keep([result for result in results if result.device == device], path)
@@ -191,7 +191,7 @@ def save(results: Sequence[Result], folder: Path) -> None:
 def bench(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         "python -m torch_reductions bench",
-        description="Times the rungs of every family, of one, or on one input of a function.",
+        description="Times the rungs of every family, of one family, or of one function on one input.",
     )
     names = list(dict.fromkeys((*FAMILIES, *FAMILY_OF)))
     parser.add_argument(
@@ -199,11 +199,11 @@ def bench(argv: Sequence[str]) -> int:
         nargs="?",
         choices=names,
         metavar="FAMILY or FUNCTION",
-        help=f"of {', '.join(names)} (default: every family; sum where an input is described). A name that is both is "
-        "the family, unless an input is described",
+        help=f"one of {', '.join(names)} (default: every family, or sum if an input is described). A name that is both "
+        "means the family, unless an input is described",
     )
-    parser.add_argument("--quick", action="store_true", help="one problem a family, shortly (default: all of them)")
-    parser.add_argument("--save", action="store_true", help="keep the rows in a CSV (default: only print them)")
+    parser.add_argument("--quick", action="store_true", help="one problem per family, briefly (default: all problems)")
+    parser.add_argument("--save", action="store_true", help="also save the rows in a CSV (default: only print them)")
     results = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()
     parser.add_argument(
         "--results", type=Path, default=results, metavar="FOLDER", help="for --save (default: %(default)s)"
@@ -212,25 +212,26 @@ def bench(argv: Sequence[str]) -> int:
         "--peer",
         choices=PEERS,
         action="append",
-        help="beside torch (default: both for families, none of them with --quick and for one input)",
+        help="what to time besides torch (default: both for families, none with --quick or for one input)",
     )
     parser.add_argument(
         "--shape",
-        help="such as 16777216; m x n x k of a product of matrices, b x m x n x k of a batch of them, height x width "
-        "of a grid (default: 4096x4096, 1024x1024x1024, 16x256x256x256; of distances 1048576x3, 256x256)",
+        help="such as 16777216; m x n x k for a product of matrices, b x m x n x k for a batched one, height x width "
+        "for a grid (default: 4096x4096, 1024x1024x1024, 16x256x256x256; for distances 1048576x3, 256x256)",
     )
     parser.add_argument(
         "--dim",
         type=int,
         default=None,
-        help="default: all; of a scan or recurrence the last, of segments the first; products, add and distances: none",
+        help="default: all; for scans and recurrences the last, for segments the first; products, add and distances "
+        "have none",
     )
-    parser.add_argument("--centers", type=int, default=20, help="how many, of distances (default: 20)")
-    parser.add_argument("--segments", type=int, default=1024, help="how many, of random lengths (default: 1024)")
-    parser.add_argument("--dtype", default="float32", help="a name of torch's (default: float32)")
+    parser.add_argument("--centers", type=int, default=20, help="their number, for distances (default: 20)")
+    parser.add_argument("--segments", type=int, default=1024, help="their number, random lengths (default: 1024)")
+    parser.add_argument("--dtype", default="float32", help="a dtype of torch (default: float32)")
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
     parser.add_argument("--variant", action="append", default=[], help="default: every rung of the device")
-    parser.add_argument("--seconds", type=float, default=0.5, help="for each rung (default: 0.5)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="time per rung (default: 0.5)")
     options = parser.parse_args(argv)
     dtype = getattr(torch, options.dtype, None)
     if not isinstance(dtype, torch.dtype):
@@ -297,7 +298,7 @@ def finish(results: Sequence[Result], options: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`demo` or `bench`, and what follows them on the command line."""
+    """Runs `demo` or `bench` with the rest of the command line."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     commands = {"demo": demo, "bench": bench}
     if not arguments or arguments[0] not in commands:

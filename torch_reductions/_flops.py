@@ -1,6 +1,6 @@
-"""FLOP formulas for torch.utils.flop_counter, which takes long to be imported: they are registered when it is.
+"""FLOP formulas for torch.utils.flop_counter, which is slow to import: they are registered when it is imported.
 
-As torch counts them, a multiply-add is two; a squared distance is a difference, a product and a sum a coordinate.
+As in torch a multiply-add counts as two; a squared distance counts as three per coordinate: difference, product, sum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def product(a: Shape, b: Shape, *args: Any, **options: Any) -> int:
 
 
 def sum_of_product(input: Shape, a: Shape, b: Shape, *args: Any, **options: Any) -> int:
-    """As torch, which does not count the addition."""
+    """As in torch, which does not count the addition."""
     return product(a, b)
 
 
@@ -54,7 +54,7 @@ def register(flop_counter: ModuleType) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the module as everybody does, and registers the formulas behind its last line."""
+    """Finds the module in the usual way, and registers the formulas after it has been executed."""
 
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != MODULE:

@@ -1,4 +1,4 @@
-"""The files of the compiled libraries, and what to do where they or torch are missing. Imports no torch."""
+"""The paths of the compiled libraries, and what to do if they or torch are missing. Does not import torch."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ REBUILD = (
 
 
 def is_command_line() -> bool:
-    """Whether the package is imported for `python -m torch_reductions`, whose doctor tells what the import lacks."""
-    # Until Python has found the module, -m stands where the module's file will.
+    """Whether the package is imported for `python -m torch_reductions`, whose doctor reports why an import fails."""
+    # Until Python has found the module, sys.argv[0] is -m instead of the module's file.
     return sys.argv[:1] == ["-m"] and _module_asked_for() == __package__
 
 
 def _module_asked_for() -> str:
-    """The module of `python -m MODULE`, also as in -Im MODULE and -mMODULE."""
+    """The module of `python -m MODULE`, also in the forms -Im MODULE and -mMODULE."""
     words = iter(sys.orig_argv[1:])
     for word in words:
         if word in ("-X", "-W"):

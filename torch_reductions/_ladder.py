@@ -1,4 +1,4 @@
-"""The ladder: every way of computing each family, as the library's own table holds it."""
+"""The ladder: every implementation of each family of functions, read from the library's own table."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class Rung:
-    """One way of computing a family of functions, with one value of its parameter where it has one.
+    """One implementation of a family of functions, with one value of its parameter if it has one.
 
-    A row of the table in `csrc/common/ladder.h` with a parameter is as many rungs as the parameter has values.
+    A row of the table in `csrc/common/ladder.h` with a parameter makes one rung per value of the parameter.
     """
 
     number: int
@@ -33,18 +33,18 @@ class Rung:
     emulated: bool
     row: str  # the table's name for it, without a value: look_back
     parameter: str  # block_size; empty where the row has none
-    value: str  # 256, 16x16; empty where the row has no parameter, or the kernel chooses by the row's length
-    is_default: bool  # is this what the row's bare name means?
-    capabilities: tuple[int, int]  # the first and the last compute capability that has the instruction, 80 for 8.0
+    value: str  # 256, 16x16; empty if the row has no parameter, or the kernel chooses by the length of the input's rows
+    is_default: bool  # whether the row's bare name means this rung
+    capabilities: tuple[int, int]  # the first and the last compute capability with the instruction, 80 for 8.0
 
     @property
     def block_size(self) -> int:
-        """Threads per block where the value says how many, else 0: the kernel chooses."""
+        """Threads per block if the value gives them, else 0: the kernel chooses."""
         return int(self.value) if self.parameter == "block_size" and self.value else 0
 
     @property
     def needs(self) -> str:
-        """The compute capability, where not all will do: "8.0 or later"."""
+        """The required compute capability, such as "8.0 or later"; empty if any will do."""
         first, last = self.capabilities
         if first == 0:
             return ""
@@ -52,7 +52,7 @@ class Rung:
 
 
 def _rungs_of_row(line: str) -> Iterator[Rung]:
-    """The rungs of a line that the library gives out; `torch_reductions_ladder` in `csrc/ops/library.cpp`."""
+    """The rungs of one line of `torch_reductions_ladder`, which is in `csrc/ops/library.cpp`."""
     number, row, devices, functions, dtypes, order, idea, *others = line.split("|")
     emulated, parameter, values, bare, first, last = others
     for i, value in enumerate(values.split(",")):
@@ -73,7 +73,7 @@ def _rungs_of_row(line: str) -> Iterator[Rung]:
         )
 
 
-# Read once, into plain tables: torch.compile cannot look into a foreign function, not even to raise an error.
+# Read once, into plain tables: torch.compile cannot trace a ctypes function, not even to raise an error.
 _LADDERS = {
     family: tuple(
         rung
@@ -87,12 +87,12 @@ _RUNGS = {
     function: tuple(rung for rung in _LADDERS[family] if function in rung.functions)
     for function, family in _FAMILY_OF.items()
 }
-# Every name that `variant=` takes: those that `variants` lists, and the bare names of rows with a parameter.
+# Every name that `variant=` accepts: those that `variants` lists, and the bare names of rows with a parameter.
 _NAMED = {
     family: {rung.row: rung for rung in rungs if rung.is_default} | {rung.name: rung for rung in rungs}
     for family, rungs in _LADDERS.items()
 }
-# What a rung with a value was called at first, and is still taken: look_back_256.
+# The former names of rungs with a value, which are still accepted: look_back_256.
 _OLD_NAMES = {
     family: {f"{rung.row}_{rung.value}": rung for rung in rungs if rung.value} for family, rungs in _LADDERS.items()
 }
@@ -103,7 +103,7 @@ _NUMBERS = {
 
 
 def ladder(family: str) -> tuple[Rung, ...]:
-    """The rungs of a family, as the library holds them."""
+    """The rungs of a family, in the library's order."""
     if family not in _LADDERS:
         raise ValueError(f"family is {family!r}; it must be one of {', '.join(FAMILIES)}")
     return _LADDERS[family]
@@ -117,12 +117,12 @@ def rungs(function: str) -> tuple[Rung, ...]:
 
 
 def numbers(function: str) -> dict[str, int]:
-    """The number of each name that ``variant=`` takes for a function, 0 of ``"auto"``."""
+    """The number of each name that ``variant=`` accepts for a function; ``"auto"`` is 0."""
     return _NUMBERS[function]
 
 
 def names(family: str) -> list[str]:
-    """Every name that ``variant=`` takes for one function of the family or another; deprecated ones are left out."""
+    """Every name that ``variant=`` accepts for any function of the family, without the deprecated ones."""
     every: dict[str, None] = {"auto": None}
     for rung in _LADDERS[family]:
         every |= dict.fromkeys((rung.row, rung.name))
@@ -130,12 +130,12 @@ def names(family: str) -> list[str]:
 
 
 def rung_called(family: str, name: str) -> Rung | None:
-    """The rung that a name stands for: one that `variants` lists, a bare name, or a deprecated one."""
+    """The rung that a name means: a name that `variants` lists, a bare name, or a deprecated one."""
     return _NAMED[family].get(name) or _OLD_NAMES[family].get(name)
 
 
 def renamed(function: str, variant: str) -> str | None:
-    """The name that took the place of a deprecated one, with a DeprecationWarning; None: it is no such name."""
+    """The name that replaces a deprecated one, with a DeprecationWarning; None if the name is not deprecated."""
     rung = _OLD_NAMES[_FAMILY_OF[function]].get(variant)
     if rung is None or function not in rung.functions:
         return None
@@ -143,9 +143,9 @@ def renamed(function: str, variant: str) -> str | None:
     return rung.name
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # it is called while the graph is traced
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # called while the graph is traced
 def _warn_of(variant: str, name: str) -> None:
-    """Warns for the line that called the public function; of a compiled function, for the line that called that."""
+    """Warns at the line that called the public function; if that is compiled, at the line that called it."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in (__package__, "torch"):
         level, frame = level + 1, frame.f_back
@@ -154,17 +154,17 @@ def _warn_of(variant: str, name: str) -> None:
 
 
 def variants(function: str, device: str = "cpu") -> list[str]:
-    """Names that ``variant=`` takes for a function on a device, beside ``"auto"``, from the simplest to the fastest.
+    """Names that ``variant=`` accepts for a function on a device, besides ``"auto"``, from the simplest to the fastest.
 
-    Where a variant has a parameter, such as the size of its tiles, each value has a name, ``"register_tile:8"``. The
-    bare name, ``"register_tile"``, is taken too, and means one of them; in the list it stands where it means something
-    of its own: ``"look_back"`` chooses its block size by the row's length, ``"look_back:256"`` does not.
+    If a variant has a parameter, such as its tile size, each value has a name, ``"register_tile:8"``. The bare name,
+    ``"register_tile"``, is accepted too, and means one of them. It is listed only if it means something else:
+    ``"look_back"`` chooses its block size by the row's length, ``"look_back:256"`` does not.
 
-    Needs no GPU: the names come from the table that the kernels are compiled with.
+    No GPU is needed: the names come from the table that the kernels are compiled with.
 
     Args:
         function: the name of a public function, such as ``"sum"`` or ``"cumsum"``.
-        device: ``"cpu"`` or ``"cuda"``; of a tensor ``x.device.type``.
+        device: ``"cpu"`` or ``"cuda"``; for a tensor ``x.device.type``.
 
     Raises:
         ValueError: the function or the device does not exist.
@@ -178,15 +178,15 @@ def variants(function: str, device: str = "cpu") -> list[str]:
 
 
 def did_you_mean(name: object, names: Sequence[str]) -> str:
-    """A guess at what a name was to be, in parentheses, where one is close."""
-    if torch.compiler.is_compiling() or not isinstance(name, str):  # it cannot look into difflib
+    """A suggestion in parentheses, if a known name is close to the given one."""
+    if torch.compiler.is_compiling() or not isinstance(name, str):  # Dynamo cannot trace difflib
         return ""
     close = difflib.get_close_matches(name, names, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
-    """The exception for a name or number that `function` does not have on the device; it lists those that exist."""
+    """The exception for a name or number that `function` does not have on the device; it lists the valid names."""
     names = variants(function, device) if device in DEVICES else [rung.name for rung in rungs(function)]
     choice = f"choose from {', '.join(map(repr, ['auto', *names]))}"
     family = _FAMILY_OF[function]
@@ -205,7 +205,7 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
 
 
 def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) -> None:
-    """Raises where no rung of that number computes the function of the dtype on the device."""
+    """Raises if no rung of that number computes the function for the dtype on the device."""
     if variant == 0:
         return
     rung = next((rung for rung in rungs(function) if rung.number == variant), None)

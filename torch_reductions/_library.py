@@ -1,4 +1,4 @@
-"""The two compiled libraries: how they are loaded, and what they say of themselves."""
+"""The two compiled libraries: how they are loaded, and what they report about themselves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMESPACE = "torch_reductions"
 
 
 def _load() -> ctypes.CDLL:
-    """Registers the operators. The CUDA kernels come from a second library, because they need a torch with CUDA."""
+    """Registers the operators. The CUDA kernels are in a second library, because they need a torch with CUDA."""
     version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
     if version < MIN_TORCH:
         raise ImportError(f"torch_reductions needs torch >= 2.11, but this is torch {torch.__version__}: upgrade torch")
@@ -40,7 +40,7 @@ def _load() -> ctypes.CDLL:
 
 
 def _is_loaded(library: Path) -> bool:
-    """By whatever means: torch.ops.load_library, ctypes, or a program that is linked with it."""
+    """Whether it is loaded by any means: torch.ops.load_library, ctypes, or a program that is linked with it."""
     try:
         ctypes.CDLL(str(library), mode=os.RTLD_NOLOAD)
     except OSError:
@@ -52,7 +52,7 @@ _cpu_library = _load()
 
 
 def text_of(function: str, *args: bytes, library: ctypes.CDLL = _cpu_library) -> str:
-    """What a `const char* function(...)` of a library says; empty where the library has no such function."""
+    """What `const char* function(...)` of a library returns; empty if the library has no such function."""
     call = getattr(library, function, None)
     if call is None:
         return ""
@@ -62,11 +62,11 @@ def text_of(function: str, *args: bytes, library: ctypes.CDLL = _cpu_library) ->
 
 def has_cuda() -> bool:
     """Whether the CUDA kernels are loaded: they were built, and torch has CUDA."""
-    return os.path.realpath(CUDA_LIBRARY) in torch.ops.loaded_libraries  # which holds no symbolic links
+    return os.path.realpath(CUDA_LIBRARY) in torch.ops.loaded_libraries  # which holds resolved paths
 
 
 def no_cuda_message() -> str:
-    """Why a CUDA tensor cannot be worked on here, and what to do."""
+    """Why CUDA tensors cannot be processed here, and what to do."""
     if not CUDA_LIBRARY.exists():
         return (
             f"input is a CUDA tensor, but torch_reductions was built without CUDA: {CUDA_LIBRARY} is missing; {REBUILD}"
@@ -75,7 +75,7 @@ def no_cuda_message() -> str:
 
 
 def build_info() -> dict[str, str]:
-    """Facts of the compiled libraries: compiler, the CPU's instruction set in use, the GPUs compiled for."""
+    """Facts about the compiled libraries: compiler, CPU instruction set in use, GPU architectures compiled for."""
     info = {
         "build": text_of("torch_reductions_build"),
         "cpu capability": text_of("torch_reductions_cpu_capability"),

@@ -1,4 +1,4 @@
-"""What PyTorch must know of an operator beside its kernels: results, gradient, vmap, autocast, errors."""
+"""What PyTorch must know about an operator besides its kernels: results, gradient, vmap, autocast, errors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ._library import NAMESPACE, has_cuda, no_cuda_message, text_of
 
 Output = TypeVar("Output")  # a tensor, or a tuple of them
 
-PLAIN = (Tensor, Parameter)  # types whose torch functions nobody overrides
+PLAIN = (Tensor, Parameter)  # types that do not override torch functions
 
 
 class Spec(NamedTuple):
-    """A result without its values. It is contiguous where no strides are named."""
+    """The shape, dtype and strides of a result, which is contiguous unless strides are given."""
 
     shape: Sequence[int]
     dtype: torch.dtype
@@ -37,14 +37,14 @@ class Spec(NamedTuple):
         return like.new_empty_strided(self.shape, self.strides, dtype=self.dtype)
 
 
-# What infer gives where Dynamo traces it, from where on sizes count: it can neither sort nor compare those that only
-# values decide. The fake kernel goes on from there.
+# What infer returns under Dynamo once it would need sizes: Dynamo can neither sort nor compare data-dependent sizes.
+# The fake kernel does the rest.
 TRACED = Spec((), torch.float32)
 
 
 class Gradient(NamedTuple):
-    """``save(ctx, output, *args, **options)`` keeps what ``backward(ctx, *grads of the outputs)`` needs, which gives
-    the gradient of the first argument, or a tuple of those of the first ones."""
+    """``save(ctx, output, *args, **options)`` saves what ``backward(ctx, *grads of the outputs)`` needs. ``backward``
+    returns the gradient of the first argument, or a tuple of the gradients of the first several."""
 
     save: Callable[..., None]
     backward: Callable[..., Tensor | tuple[Tensor | None, ...] | None]
@@ -58,18 +58,18 @@ NOT_DIFFERENTIABLE = Gradient(_save_nothing, lambda ctx, grad: None)
 
 
 class Operator(Generic[Output]):
-    """An operator and its three rules, which see the operator's own arguments; `variant` is the rung's number.
+    """An operator and its three rules, which take the operator's own arguments; `variant` is the rung's number.
 
-    `infer(*args, **options)` gives the Spec of the result, or a tuple of them, or raises what torch raises for such
-    arguments. It serves the fake kernel, meta tensors, ``out=`` and the error of an eager call; eager calls that go
-    well never run it, because the kernels check what memory safety needs.
-    `gradient` is the pair that autograd needs. `batch(run, batch size, *args, **options)` is vmap: every tensor has the
-    batch as its first dim, and so has the output.
+    `infer(*args, **options)` returns the Spec of the result, or a tuple of Specs, or raises what torch raises for such
+    arguments. The fake kernel, meta tensors, ``out=`` and the errors of eager calls use it. Eager calls that succeed
+    never run it, because the kernels check what memory safety needs.
+    `gradient` is the pair of functions that autograd needs. `batch(run, batch size, *args, **options)` implements vmap:
+    the batch is the first dim of every tensor, and of the output.
 
-    `several`: the first arguments are tensors or None, and have gradients and batches; else the first one alone.
-    `shared`: names of tensors among them that all examples of a batch share; vmap over them raises.
-    `autocast` names the device types where autocast makes float32 of half precision, `lower` those where it makes its
-    own type of float32.
+    `several`: the leading arguments are tensors or None, and have gradients and batches; otherwise only the first does.
+    `shared`: names of tensors among them that all examples of a batch share; vmap over these raises.
+    `autocast` lists the device types on which autocast converts half precision to float32, `lower` those on which it
+    converts float32 to its own dtype.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class Operator(Generic[Output]):
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
         self.shared = {i: a.name for i, a in enumerate(overload._schema.arguments) if a.name in shared}
         self.op: Callable[..., Output] = overload
-        self.call: Callable[..., Output] = overload.op  # the same, a Python frame less
+        self.call: Callable[..., Output] = overload.op  # the same call with one Python frame less
         self.redispatch: Callable[..., Output] = overload.redispatch
         self.numbers = numbers(name)
         # autograd names a Function's node after the Function: SumBackward.
         node = "".join(word.capitalize() for word in name.split("_"))
         self.recorded: type[_Recorded] = type(node, (_Recorded,), {})
-        overload.tags.append(torch.Tag.pt2_compliant_tag)  # which a library for torch 2.11 cannot name
+        overload.tags.append(torch.Tag.pt2_compliant_tag)  # a C++ library built for torch 2.11 cannot set it
         qualified = f"{NAMESPACE}::{name}"
         torch.library.register_fake(qualified, self._fake)
         torch.library.register_vmap(qualified, functools.partial(self._vmap, self.op))
@@ -106,32 +106,32 @@ class Operator(Generic[Output]):
         if not has_cuda():
             registrations.impl(name, no_cuda, "CUDA")
 
-    # --- The ways to the kernel ---------------------------------------------------------------------------------------
+    # --- The call paths to the kernel ---------------------------------------------------------------------------------
 
     def __call__(self, variant: str, input: Tensor, *args: Any, **options: Any) -> Output:
-        """The public way: a variant's name, and exceptions of the types that torch raises."""
+        """The public entry: takes a variant's name, and raises the exception types that torch raises."""
         if variant != "auto":
             options["variant"] = self.number(input, variant)
         if torch.compiler.is_compiling():
-            self.infer(input, *args, **options)  # as far as Dynamo can; what the fake kernel raises is wrapped
+            self.infer(input, *args, **options)  # checks what Dynamo can: exceptions of the fake kernel are wrapped
             return self.op(input, *args, **options)
         try:
             return self.run(input, *args, **options)
         except RuntimeError as error:
             failure = error
-        # The kernels know RuntimeError alone: what was wrong is found out after the fact.
+        # The kernels raise only RuntimeError: the cause is determined here, after the fact.
         try:
             self.check(input, *args, **options)
             raise self.own_failure(failure, input, *args, **options)
         finally:
-            del failure  # its traceback holds this frame, and that the input
+            del failure  # its traceback holds this frame, which holds the input
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Output:
-        """The operator itself: through torch.func, through the dispatcher, or straight to the kernel."""
-        if not isinstance(input, Tensor):  # None would pass for a tensor that is not there
+        """Calls the operator: through torch.func, through the dispatcher, or directly as a kernel."""
+        if not isinstance(input, Tensor):  # the dispatcher would take None for an absent tensor
             raise wrong_type(self.name, "input", "Tensor", input)
         if torch._C._are_functorch_transforms_active() and not _functionalizing():
-            # torch.func cannot look into an Autograd kernel. What is recorded are autocast's lower types, as below.
+            # torch.func cannot look into an Autograd kernel. Autograd records autocast's lower dtypes, as below.
             given = (input, *args)
             if self._lowers(input):
                 given = self._lowered(input.device.type, *given)
@@ -145,23 +145,23 @@ class Operator(Generic[Output]):
         return self._kernel(input, *args, **options)
 
     def _needs_dispatcher(self, input: Tensor, args: tuple[Any, ...]) -> bool:
-        """Whether somebody between here and the kernel may change the call. Else two frames of Python are spared."""
+        """Whether anything between here and the kernel may intercept the call. If not, two Python frames are saved."""
         return (
             not self._is_plain(input, args)
             or forward_ad._current_level >= 0
             or torch._C._are_functorch_transforms_active()
             or torch._C._is_torch_function_mode_enabled()
-            or torch._C._is_tracing()  # torch.jit would write down the Function instead of the operator
-            or self._lowers(input)  # what is recorded are autocast's lower types
+            or torch._C._is_tracing()  # torch.jit would record the Function instead of the operator
+            or self._lowers(input)  # autograd records autocast's lower dtypes
         )
 
     def _kernel(self, input: Tensor, *args: Any, **options: Any) -> Output:
         with torch._C._AutoDispatchBelowAutograd():
             return self.call(input, *args, **options)
 
-    # Loops, not any(): every small call waits for them.
+    # Loops, not any(), which is slower: these run in every call.
     def _is_plain(self, input: Tensor, args: tuple[Any, ...]) -> bool:
-        """Whether nobody overrides the torch functions of the tensors that have gradients."""
+        """Whether no differentiable tensor overrides torch functions."""
         if self.several:
             for arg in args:
                 if type(arg) not in PLAIN and isinstance(arg, Tensor):
@@ -186,23 +186,23 @@ class Operator(Generic[Output]):
     # --- Errors -------------------------------------------------------------------------------------------------------
 
     def specs(self, *args: Any, **options: Any) -> tuple[Spec, ...]:
-        """Of each result, in a tuple though there be one."""
+        """The Spec of each result, in a tuple even if there is only one."""
         found = self.infer(*args, **options)
         return (found,) if isinstance(found, Spec) else found
 
     def check(self, *args: Any, **options: Any) -> None:
-        """Raises what is wrong with these arguments, if anything; called when a kernel has failed."""
+        """Raises if these arguments are wrong; called when a kernel has failed."""
         self.infer(*args, **options)
         if args[0].is_cuda and not has_cuda():
             raise RuntimeError(no_cuda_message())
 
     def own_failure(self, failure: RuntimeError, input: Tensor, *args: Any, **options: Any) -> RuntimeError:
-        """The exception for a failure of which the arguments are not the cause."""
+        """The exception for a failure that the arguments did not cause."""
         found = torchs_own(failure)
         if C_INTERFACE in str(found):
             results = self.specs(input, *args, **options)
             ask_for_memory([spec.empty(input.to("meta")) for spec in results], input.device)
-            # Which may have been copied as another type.
+            # The input may have been copied with another dtype.
             ask_for_memory((input,), input.device, options.get("dtype"))
             ask_for_memory((*args, *options.values()), input.device)
         return found
@@ -214,7 +214,7 @@ class Operator(Generic[Output]):
         return specs.empty(input) if isinstance(specs, Spec) else tuple(spec.empty(input) for spec in specs)
 
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
-        """torch.library.register_autograd, but for tangents, which that drops without a word."""
+        """Like torch.library.register_autograd, except that tangents raise, which it would silently drop."""
         if any(isinstance(t, Tensor) and is_dual(t) for t in ((input, *args) if self.several else (input,))):
             raise NotImplementedError(
                 f"{self.name}(): forward-mode gradients (jvp) are not implemented; use backward mode"
@@ -229,11 +229,11 @@ class Operator(Generic[Output]):
         try:
             with torch._C._AutoDispatchBelowAutograd():
                 return self.redispatch(keyset, input, *args, **options)
-        except RuntimeError as error:  # of a compiled graph, which calls the operator itself
+        except RuntimeError as error:  # from a compiled graph, which calls the operator directly
             raise self.own_failure(error, input, *args, **options) from None
 
     def _vmap(self, run: Any, info: Any, in_dims: tuple[Any, ...], *args: Any, **options: Any) -> Any:
-        """The batch becomes the first dim of every tensor; those that have none are the same for every example."""
+        """Makes the batch the first dim of every tensor; tensors that are not batched are expanded."""
         for i, name in self.shared.items():
             if i < len(in_dims) and in_dims[i] is not None:
                 raise NotImplementedError(
@@ -250,8 +250,8 @@ class Operator(Generic[Output]):
         return self.batch(run, info.batch_size, *batched, **options), 0
 
     def _autocast(self, device: str, input: Tensor, *args: Any, **options: Any) -> Output:
-        """float32 of half precision, as torch has it; a reduction's kernel widens on the way, a scan's input is
-        copied."""
+        """Half precision to float32, as in torch; a reduction's kernel converts as it reads, a scan copies its
+        input."""
         if options.get("dtype") is None and input.dtype in (torch.float16, torch.bfloat16):
             options["dtype"] = torch.float32
         with _without_autocast(device):
@@ -262,12 +262,12 @@ class Operator(Generic[Output]):
             return self.op(*self._lowered(device, *args), **options)
 
     def _lowers(self, input: Tensor) -> bool:
-        """Whether autocast makes a lower type of float32 here."""
+        """Whether autocast converts float32 to a lower dtype here."""
         return bool(self.lower) and input.device.type in self.lower and torch.is_autocast_enabled(input.device.type)
 
     @staticmethod
     def _lowered(device: str, *args: Any) -> tuple[Any, ...]:
-        """Every tensor of the device as autocast's type, except float64, as torch's products have it."""
+        """Converts every tensor on the device to autocast's dtype, except float64, as torch's products do."""
         dtype = torch.get_autocast_dtype(device)
         return tuple(
             arg.to(dtype)
@@ -286,7 +286,7 @@ def _without_autocast(device: str) -> Any:
 
 
 class _Recorded(torch.autograd.Function):
-    """An operator whose gradient is asked for; `run` computes it. Without a jvp, so that forward mode raises.
+    """An operator recorded by autograd; `run` computes it. It has no jvp, so that forward mode raises.
 
     Each operator has a class of its own, made in Operator.__init__."""
 
@@ -318,18 +318,18 @@ class _Recorded(torch.autograd.Function):
 
     @classmethod
     def record(cls, *args: Any) -> Any:
-        """apply where torch.func is not active: Function.apply looks up forward's signature at every call."""
+        """`apply` without torch.func: Function.apply would look up forward's signature at every call."""
         return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))  # type: ignore[misc]
 
     @classmethod
     def one_level(cls, operator: Operator[Any], run: Callable[..., Any], *args: Any) -> Any:
-        """apply within the operator's Autograd kernel. There torch.func, which torch.compile calls so, has come to one
-        of its levels, of which Function.apply, made to stand above the dispatcher, knows nothing, and refuses."""
+        """`apply` within the operator's Autograd kernel. torch.compile gets here with torch.func at one of its levels,
+        and Function.apply, which is meant to be called above the dispatcher, refuses that."""
         if not torch._C._are_functorch_transforms_active():
             return cls.record(operator, run, *args)
 
         def with_gradients(*args: Any, **options: Any) -> Any:
-            # Gradients are off in forward, and the transforms around this one would drop theirs without a word.
+            # Gradients are off in forward, and the enclosing transforms would silently drop theirs.
             with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
                 return run(*args, **options)
 
@@ -339,18 +339,18 @@ class _Recorded(torch.autograd.Function):
 
 def overridden(function: str, tensors: Iterable[Any], *args: Any, **options: Any) -> Output:  # type: ignore[type-var]  # whatever the public function returns
     """Calls the ``__torch_function__`` of a tensor, or of a mode, with the public function of that name, as torch does
-    with its own; options that are None are left out. torch.fx writes down the function that way."""
+    with its own functions; options that are None are omitted. torch.fx records the function this way."""
     public = getattr(sys.modules[__package__], function)
     given = {name: value for name, value in options.items() if value is not None}
     result: Output = handle_torch_function(public, tensors, *args, **given)
     return result
 
 
-C_INTERFACE = " API call failed at "  # in what is raised where a call of torch's C interface failed
+C_INTERFACE = " API call failed at "  # in the message when a call of torch's C interface failed
 
 
 def torchs_own(failure: RuntimeError) -> RuntimeError:
-    """What a kernel raises; where torch itself failed, as it does for lack of memory, torch's own words and type."""
+    """A kernel's exception; if torch itself failed, such as for lack of memory, torch's own message and exception type."""
     words = C_INTERFACE in str(failure) and text_of("torch_exception_get_what_without_backtrace")
     if not words:
         return failure
@@ -359,7 +359,7 @@ def torchs_own(failure: RuntimeError) -> RuntimeError:
 
 
 def ask_for_memory(like: Iterable[Any], device: torch.device, dtype: torch.dtype | None = None) -> None:
-    """torch < 2.13 keeps to itself what it says of the lack of memory, but says it again where as much is asked for."""
+    """Allocates as much again to provoke torch's out-of-memory message, which torch < 2.13 does not pass on."""
     for tensor in like:
         if isinstance(tensor, Tensor):
             torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device=device)
@@ -372,8 +372,8 @@ def _functionalizing() -> bool:
 
 
 def is_dual(input: Tensor) -> bool:
-    """Whether it has a tangent. One looks only where there may be one: to look is an operation, which takes longer than
-    a small sum, and which a subclass of Tensor sees as an alias."""
+    """Whether the input has a tangent. It is unpacked only where there may be one: unpacking is an operation, which
+    takes longer than a small sum, and which a subclass of Tensor sees as an alias."""
     if forward_ad._current_level < 0 and not torch._C._functorch.is_functorch_wrapped_tensor(input):
         return False
     return torch._VF._unpack_dual(input, level=0)[1] is not None

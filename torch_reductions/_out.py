@@ -1,7 +1,7 @@
-"""``out=``: results that go where the caller wants them, by the ``.out`` overloads of the operators.
+"""``out=``: results written into the caller's tensors, by the ``.out`` overloads of the operators.
 
-A contiguous tensor of the right type and shape that no other argument shares memory with is written by the kernel
-itself. Any other is right too: the results are computed elsewhere and copied.
+The kernel writes directly into a contiguous tensor of the right dtype and shape that shares no memory with another
+argument. Any other tensor is accepted too: the results are computed elsewhere and copied into it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ._library import NAMESPACE, has_cuda
 from ._operator import PLAIN, Operator, is_dual, no_cuda, registrations, torchs_own
 
 Outs = tuple[Tensor, ...]
-# The Inductor of torch 2.11 fails where an operator of ours writes into what it is given: there the results are copied.
+# Inductor of torch 2.11 fails if one of our operators writes into its arguments: there the results are copied.
 COMPILES_WRITES = torch.__version__ >= "2.13"
 
 
 class Out:
-    """The ``.out`` overload of an operator, whose arguments are the operator's own; `names`: of what it writes."""
+    """The ``.out`` overload of an operator, with the operator's own arguments; `names` are those that it writes."""
 
     def __init__(self, operator: Operator[Any]) -> None:
         self.operator, self.name = operator, operator.name
@@ -43,7 +43,7 @@ class Out:
             registrations.impl(name, no_cuda, "CUDA")
 
     def __call__(self, variant: str, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
-        """The public way: a variant's name, and exceptions of the types that torch raises."""
+        """The public entry: takes a variant's name, and raises the exception types that torch raises."""
         if not isinstance(input, Tensor):
             raise wrong_type(self.name, "input", "Tensor", input)
         self._check_writable(outs, input)
@@ -57,7 +57,7 @@ class Out:
             return
         except RuntimeError as error:
             failure = error
-        # What was wrong, if it was not the shape alone, is found out after the fact, as by Operator.
+        # Unless only the shape was wrong, the cause is determined after the fact, as in Operator.
         try:
             self.operator.check(input, *args, **options)
             shape = self._check_types(outs, input, *args, **options)
@@ -87,7 +87,7 @@ class Out:
         increment_version(outs)
 
     def _compiled(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
-        """The fake kernel checks all of it, too, but what it raises is wrapped."""
+        """The fake kernel makes the same checks, but Dynamo wraps what it raises."""
         self._check_shapes(outs, self._check_types(outs, input, *args, **options))
         if COMPILES_WRITES:
             self.op(input, *args, **options, **dict(zip(self.names, outs, strict=True)))
@@ -112,10 +112,10 @@ class Out:
         outs = tuple(options.pop(name) for name in self.names)
         self._check_shapes(outs, self._check_types(outs, input, *args, **options))
 
-    # --- What is right ------------------------------------------------------------------------------------------------
+    # --- Checks -------------------------------------------------------------------------------------------------------
 
     def _check_writable(self, outs: Outs, input: Tensor) -> None:
-        """Raises what torch raises where autograd would have to know of the write."""
+        """Raises what torch raises if autograd would have to track the write."""
         tensors, compiling = (input, *outs), torch.compiler.is_compiling()
         active = not compiling and torch._C._are_functorch_transforms_active()
         if active and any(torch._C._functorch.is_batchedtensor(t) for t in tensors):
@@ -134,7 +134,7 @@ class Out:
             )
 
     def _check_types(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> Sequence[int]:
-        """Gives the shape of the results. As in torch the type of out is theirs, where one may be named and none is."""
+        """Returns the shape of the results. As in torch, out's dtype is used if dtype could be given but was not."""
         specs = self.operator.specs(input, *args, **options)
         free = self.takes_dtype and options.get("dtype") is None
         for name, out, spec in zip(self.names, outs, specs, strict=True):
@@ -154,14 +154,14 @@ class Out:
                 raise RuntimeError(f"{self.name}(): {name} must have the shape of the result, {shapes}")
 
     def _check_apart(self, outs: Outs, given: Sequence[Any], shape: Sequence[int]) -> None:
-        """A tensor that is read cannot be given another shape first."""
+        """Raises if out would have to be resized but is also read."""
         for name, out in zip(self.names, outs, strict=True):
             if list(out.shape) != list(shape) and any(out is tensor for tensor in given):
                 shapes = f"{list(out.shape)} is not that of the result, {list(shape)}"
                 raise RuntimeError(f"{self.name}(): {name} is an argument that is read, too, and its shape {shapes}")
 
     def _resize(self, outs: Outs, shape: Sequence[int]) -> bool:
-        """Gives each tensor the shape of the result, as torch does; whether any had another."""
+        """Resizes each tensor to the shape of the result, as torch does; returns whether any had another shape."""
         others = [out for out in outs if list(out.shape) != list(shape)]
         for out in others:
             if out.numel() > 0:

@@ -1,8 +1,8 @@
-r"""The sum of two tensors, ``input + alpha * other``, as torch.add has it.
+r"""The sum of two tensors, ``input + alpha * other``, as in torch.add.
 
-An element of the result depends on its two elements and alpha alone: one fused multiply-add, rounded once, in float32
-for float16 and bfloat16, then once to the result's type. It has the same bits in every layout, on CPU and GPU. Integers
-wrap; of bool the sum is an or.
+Each element of the result is one fused multiply-add of its two elements and alpha, rounded once, in float32 for float16
+and bfloat16 and then once more to the result's dtype. It has the same bits in every layout, on CPU and GPU. Integers
+wrap; for bool the sum is a logical or.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from ._operator import TRACED, Gradient, Operator, Spec, overridden
 from ._variants import AddVariant
 from .reduce import sum_to_shape
 
-# The operator is called `function` here: the module has the name of the public function.
 __all__ = ["add"]
 
 Number = int | float
-EXACT = 2**53  # whole numbers up to here are doubles, as which alpha goes to the kernels
+EXACT = 2**53  # all integers up to here are exact as doubles, and alpha goes to the kernels as a double
 
 
-# --- What is right --------------------------------------------------------------------------------------------------
+# --- Checks ---------------------------------------------------------------------------------------------------------
 
 
 def _promoted(input: Tensor, other: Tensor) -> torch.dtype:
-    """torch.result_type, at which Dynamo breaks the graph: a tensor without dims counts by its kind alone."""
+    """torch.result_type, which breaks Dynamo's graph: of a tensor without dims only the kind of its dtype counts."""
     if (input.ndim == 0) == (other.ndim == 0):
         return torch.promote_types(input.dtype, other.dtype)
     tensor, scalar = (input.dtype, other.dtype) if other.ndim == 0 else (other.dtype, input.dtype)
@@ -41,7 +40,7 @@ def _promoted(input: Tensor, other: Tensor) -> torch.dtype:
 
 
 def _check_alpha(alpha: Any, dtype: torch.dtype, device: str) -> None:
-    """Raises for a factor that torch refuses for sums of the type."""
+    """Raises for a factor that torch rejects for sums of the dtype."""
     if isinstance(alpha, int) and not -(2**63) <= alpha < 2**64:
         raise OverflowError("add(): alpha is an int too big to convert; it must fit in 64 bits")
     if isinstance(alpha, bool) and dtype != torch.bool:
@@ -49,13 +48,13 @@ def _check_alpha(alpha: Any, dtype: torch.dtype, device: str) -> None:
             f"add(): Boolean alpha only supported for Boolean results, but the result is {dtype_name(dtype)}; pass "
             f"{int(alpha)}"
         )
-    if dtype.is_complex:  # refused as a type, whatever the factor
+    if dtype.is_complex:  # rejected by its dtype, whatever the factor
         return
     check_factor("add", "alpha", alpha, dtype)
     if isinstance(alpha, bool) or dtype == torch.bool or not isinstance(alpha, (int, float)):
         return
     if dtype.is_floating_point:
-        # torch converts it to the type of the sums on a CPU, and to the one they are computed in on a GPU.
+        # torch converts alpha to the dtype of the sums on a CPU, and to the dtype they are computed in on a GPU.
         computed = dtype if device == "cpu" or dtype == torch.float64 else torch.float32
         bound = torch.finfo(computed).max
         low, high = -bound, bound
@@ -72,9 +71,9 @@ def _check_alpha(alpha: Any, dtype: torch.dtype, device: str) -> None:
 
 
 def _surely(condition: bool | torch.SymBool) -> bool:
-    """False where only the values of tensors decide: sizes that do count as those that fit."""
+    """The condition, or False if it depends on data: sizes that depend on data are assumed to fit."""
     if isinstance(condition, torch.SymBool):
-        from torch.fx.experimental.symbolic_shapes import guard_or_false  # takes long to be imported
+        from torch.fx.experimental.symbolic_shapes import guard_or_false  # slow to import
 
         return guard_or_false(condition)
     return condition
@@ -91,7 +90,7 @@ def _check_shapes(input: Tensor, other: Tensor) -> None:
 
 
 def _layout(input: Tensor, other: Tensor) -> tuple[list[int], list[int]]:
-    """Sizes and strides of the sum, as csrc/ops/add.cpp has them: the order of torch's TensorIterator."""
+    """Sizes and strides of the sum, as in csrc/ops/add.cpp: the dim order of torch's TensorIterator."""
     ndim = max(input.ndim, other.ndim)
     sizes = [1] * ndim
     for tensor in (input, other):
@@ -135,8 +134,8 @@ def _layout(input: Tensor, other: Tensor) -> tuple[list[int], list[int]]:
 
 
 def _infer(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: int = 0) -> Spec:
-    """The sum without its values, or the exception that torch raises for such arguments. torch's own fake add has other
-    strides in half precision, and others than it really gives in some layouts."""
+    """The Spec of the sum; raises what torch raises for invalid arguments. The strides of torch's own fake add differ
+    from these in half precision, and in some layouts from those that torch.add really returns."""
     check_input("add", input)
     check_input("add", other, "other")
     check_variant("add", variant, input.dtype, input.device.type)
@@ -155,7 +154,7 @@ def _infer(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: int = 0)
 
 
 def _batch(run: Callable[..., Tensor], batch_size: int, input: Tensor, other: Tensor, **options: Any) -> Tensor:
-    """The batch stays the first dim where one example has fewer dims than the other."""
+    """Keeps the batch the first dim if the examples of one tensor have fewer dims than those of the other."""
     ndim = max(input.ndim, other.ndim)
     input, other = (
         t.reshape(batch_size, *(1,) * (ndim - t.ndim), *t.shape[1:]) if t.ndim < ndim else t for t in (input, other)
@@ -165,11 +164,11 @@ def _batch(run: Callable[..., Tensor], batch_size: int, input: Tensor, other: Te
 
 def _save(ctx: Any, output: Tensor, input: Tensor, other: Tensor, *, alpha: Number = 1, **_: Any) -> None:
     ctx.shapes, ctx.alpha = (input.shape, other.shape), alpha
-    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # of the operator's arguments
+    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # for the operator's arguments
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """The gradient itself, times alpha, summed over the dims that were broadcast: in one order, too."""
+    """The gradient, for `other` times alpha, summed over the dims that were broadcast, in the fixed order."""
     grads = (grad, grad * ctx.alpha if ctx.needs[1] and ctx.alpha != 1 else grad)
     of_input, of_other = (
         sum_to_shape(of, shape) if needed else None
@@ -180,14 +179,14 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 # --- The operator and the function ----------------------------------------------------------------------------------
 
-# torch's add, too, promotes by the types alone under autocast.
+# Autocast does not change add: torch's own only promotes dtypes under autocast, too.
 _OPERATOR: Operator[Tensor] = Operator(
     "add", infer=_infer, gradient=Gradient(_save, _backward), batch=_batch, several=True
 )
 
 
 def _alike(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Both of one type, and a number that is a CPU tensor beside the other."""
+    """Converts both tensors to one dtype, and moves a CPU tensor without dims to the device of the other."""
     check_input("add", input)
     check_input("add", other, "other")
     if input.device != other.device:
@@ -200,31 +199,31 @@ def _alike(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: AddVariant = "auto") -> Tensor:
-    r"""Sum of two tensors, :math:`\mathrm{input}_i + \alpha\,\mathrm{other}_i`, broadcast as torch.add has it.
+    r"""Sum of two tensors, :math:`\mathrm{input}_i + \alpha\,\mathrm{other}_i`, broadcast as in torch.add.
 
     Args:
-        input: of any shape, layout and type but complex.
-        other: a tensor that can be broadcast with the input. A CPU tensor without dims is taken to the input's device,
-            and such an input to the other's.
-        alpha: factor of other. Of integers an int within their type, of bool a bool or an int.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any shape and strides, and of any supported dtype.
+        other: a tensor that can be broadcast with the input. A CPU tensor without dims, either of the two, is moved to
+            the other one's device.
+        alpha: factor of other. For integers an int that fits their dtype, for bool a bool or an int.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        The broadcast shape, in the type that torch.result_type gives: a tensor without dims counts by its kind alone.
-        Tensors of other types are converted first, each by a copy. Its strides are torch.add's: the sum of two
-        transposed matrices is a transposed matrix.
+        A tensor of the broadcast shape, of the dtype that torch.result_type gives: of a tensor without dims only the
+        kind of its dtype counts. A tensor of another dtype is copied to it first. The strides are torch.add's: the sum
+        of two transposed matrices is a transposed matrix.
 
     Raises:
-        RuntimeError: the shapes cannot be broadcast; the devices differ; alpha does not fit the type; a CUDA tensor
-            meets a build without CUDA.
+        RuntimeError: the shapes cannot be broadcast; the devices differ; alpha does not fit the dtype; a CUDA tensor is
+            given to a build without CUDA.
         OverflowError: alpha is an int that does not fit in 64 bits.
         TypeError: an argument is of the wrong type.
-        ValueError: there is no such variant for the device.
+        ValueError: the variant does not exist on the device.
         NotImplementedError: a tensor is complex, sparse, nested or quantized.
 
-    Order of operations: one fused multiply-add, rounded once, in float32 for float16 and bfloat16, whose result is then
-    rounded to their type (docs/order.md); alpha is rounded to the type it is multiplied in. With an alpha of 1 that is
-    the rounded sum. Integers wrap; of bool it is an or.
+    Order of operations: one fused multiply-add, rounded once; float16 and bfloat16 compute it in float32 and then round
+    to their dtype (docs/order.md). alpha is rounded to the dtype that it is multiplied in. With an alpha of 1 the
+    result is the rounded sum. Integers wrap; for bool the sum is a logical or.
 
     Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 2.
 
@@ -253,5 +252,5 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: AddVariant 
     if input.dtype == torch.bool:
         alpha = bool(alpha)
     if input.dtype in INTEGERS and isinstance(alpha, int) and abs(alpha) > EXACT:
-        return _OPERATOR(variant, input, other * alpha)  # which wraps to the same
+        return _OPERATOR(variant, input, other * alpha)  # which wraps to the same result
     return _OPERATOR(variant, input, other, alpha=int(alpha) if isinstance(alpha, bool) else alpha)

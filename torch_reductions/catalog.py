@@ -1,4 +1,4 @@
-"""One record a public function: what tests, benchmarks and the README's tables go through."""
+"""One record per public function, over which the tests, the benchmarks and the README's tables iterate."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor by its recipe: shape, how it lies in memory, seed."""
+    """The recipe of a tensor: shape, memory layout, seed."""
 
     shape: tuple[int, ...]
-    layout: str = "contiguous"  # transposed, sliced, expanded; of matrices column_major and narrow, too
+    layout: str = "contiguous"  # transposed, sliced, expanded; for matrices also column_major and narrow
     seed: int = 0
 
     def tensor(self, dtype: torch.dtype, device: str = "cpu") -> Tensor:
-        """Integers of the type's range, bools, or floats of both signs."""
+        """Integers from the dtype's range, bools, or floats of both signs."""
         generator = torch.Generator().manual_seed(self.seed)
         shape = {
             "contiguous": self.shape,
@@ -82,7 +82,7 @@ INPUTS = tuple(Input(shape, layout) for shape in SHAPES for layout in (LAYOUTS i
 
 @dataclass(frozen=True)
 class Record:
-    """A public function, and what torch calls the same."""
+    """A public function and its counterpart in torch."""
 
     name: str
     family: str
@@ -91,7 +91,7 @@ class Record:
     dtypes: tuple[torch.dtype, ...]
 
     def rungs(self, dtype: torch.dtype, device: str) -> Iterator[Rung]:
-        """The rungs that compute this function of the type on the device."""
+        """The rungs that compute this function for the dtype on the device."""
         for rung in ladder(self.family):
             if device in rung.devices and self.name in rung.functions and dtype_name(dtype) in rung.dtypes:
                 yield rung
@@ -99,7 +99,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Operator(Record):
-    """A function of one tensor along its dims, and what it is tried on; of two tensors the second lies as the first."""
+    """A function of one tensor along its dims, and its test inputs; a second tensor has the layout of the first."""
 
     several_dims: bool
     inputs: tuple[Input, ...]
@@ -107,14 +107,14 @@ class Operator(Record):
 
 @dataclass(frozen=True)
 class Product(Record):
-    """A product of matrices, or another function of several tensors, and those of each call that it is tried on."""
+    """A product of matrices, or another function of several tensors, and the tensors of each test call."""
 
     inputs: tuple[tuple[Input, ...], ...]
 
 
 @dataclass(frozen=True)
 class Distance(Record):
-    """Sums of squared distances, and the arguments of each call that it is tried on; tensors by their recipes."""
+    """A sum of squared distances, and the arguments of each test call, tensors as recipes."""
 
     inputs: tuple[tuple[Input | int, ...], ...]
 
@@ -122,7 +122,7 @@ class Distance(Record):
 def torch_prod(
     input: Tensor, dim: reduce.Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """torch.prod, of several dims too: one after another, the last one first."""
+    """torch.prod over several dims: one dim after another, the last one first."""
     dims = [dim] if isinstance(dim, int) else list(dim or range(input.ndim))
     if not dims:
         return torch.prod(input, dtype=dtype)
@@ -134,7 +134,7 @@ def torch_prod(
 def loop_recurrence(
     gates: Tensor, tokens: Tensor, dim: int, *, initial: Tensor | None = None, reverse: bool = False
 ) -> Tensor:
-    """torch has no recurrence: a loop of its operations, from left to right."""
+    """A loop of torch's operations, from left to right, because torch has no recurrence."""
     gates, tokens = torch.broadcast_tensors(gates, tokens)
     pairs = list(zip(torch.atleast_1d(gates).unbind(dim), torch.atleast_1d(tokens).unbind(dim), strict=True))
     h, states = initial, []
@@ -146,8 +146,8 @@ def loop_recurrence(
 
 
 def loop_segments(reduction: Callable[..., Tensor], of_none: float | None = None) -> Callable[..., Tensor]:
-    """torch has no segments along any dim: a loop of its reduction. of_none: what an extreme of no elements is the
-    opposite bound of, 1 for the largest and -1 for the smallest."""
+    """A loop of torch's reduction over the segments, because torch has none along an arbitrary dim. of_none is 1 for
+    the largest and -1 for the smallest element: an empty segment gives the dtype's bound of the opposite sign."""
 
     def loop(input: Tensor, cu_seqlens: Tensor, dim: int = 0, **options: Any) -> Tensor:
         offsets = cu_seqlens.tolist()
@@ -166,7 +166,7 @@ def loop_segments(reduction: Callable[..., Tensor], of_none: float | None = None
 
 
 def bound(dtype: torch.dtype, sign: float) -> float:
-    """The largest value of a type, or the smallest for a sign of -1."""
+    """The largest value of a dtype, or the smallest for a sign of -1."""
     if dtype.is_floating_point:
         return sign * torch.inf
     if dtype == torch.bool:
@@ -219,7 +219,7 @@ SEGMENTS = tuple(
 OPERATORS = (*REDUCTIONS, *SCANS, *RECURRENCES, *SEGMENTS)
 
 
-# [m, k, n] of products: nothing, single elements, rows and columns, primes, tails of tiles, a chunk and its neighbours.
+# [m, k, n] of products: empty, single elements, rows and columns, primes, tile tails, k = a chunk and one more or less.
 SIZES = (
     (0, 3, 2),
     (3, 0, 2),
@@ -245,7 +245,7 @@ def _factors(*batch: int) -> Iterator[tuple[Input, Input]]:
 
 
 def _sums(*batch: int) -> Iterator[tuple[Input, Input, Input]]:
-    """And what is added: a number, a row, a column, a matrix in some layout, or a batch of them."""
+    """The factors and what is added: a number, a row, a column, a matrix in some layout, or a batch of matrices."""
     for i, (a, b) in enumerate(_factors(*batch)):
         m, n = a.shape[-2], b.shape[-1]
         shape = ((), (n,), (m, 1), (m, n), (*batch, m, n), (*batch, 1, n))[i % 6]
@@ -345,7 +345,7 @@ ADDITIONS = (
                 for shape in ((1,), (33,), (1025,), (100_003,))
                 for left, right in (("contiguous", "contiguous"), ("sliced", "contiguous"), ("narrow", "narrow"))
             ),
-            (Input((5, 1301), "sliced"), Input((5, 1301), "narrow", seed=1)),  # rows of several parts
+            (Input((5, 1301), "sliced"), Input((5, 1301), "narrow", seed=1)),  # rows that are split into several parts
             *(
                 _shapes(left, right)
                 for left, right in (
@@ -366,7 +366,7 @@ ADDITIONS = (
 
 
 def broadcast_distances(points: Tensor, centers: Tensor) -> Tensor:
-    """By torch's broadcasting: every difference stands in memory."""
+    """With torch's broadcasting, which stores every difference in memory."""
     return (points.unsqueeze(-2) - centers).square().sum((-1, -2))
 
 
@@ -395,7 +395,7 @@ DISTANCES = (
                 ((0, 3), 2),
                 ((4, 3), 0),
                 ((4, 0), 3),
-                ((300, 3), 1500),  # several parts of constant and of shared memory
+                ((300, 3), 1500),  # several chunks of constant and of shared memory
             )
             for layout, of_centers in (("contiguous", "contiguous"), ("transposed", "sliced"), ("sliced", "transposed"))
         ),
@@ -413,4 +413,4 @@ DISTANCES = (
         ),
     ),
 )
-RECORDS = (*OPERATORS, *PRODUCTS, *ADDITIONS, *DISTANCES)  # one a public function
+RECORDS = (*OPERATORS, *PRODUCTS, *ADDITIONS, *DISTANCES)  # one per public function

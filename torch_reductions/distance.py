@@ -1,11 +1,11 @@
 r"""Sums of squared distances from points to centers: sum_squared_distances, grid_squared_distances.
 
 A result is Fold(C), over the centers, of Fold(D), over the coordinates, of the squared differences (docs/order.md);
-difference, square and sum are rounded apart. A point has the same bits alone and in any batch, in every layout, on CPU
-and GPU, and those that :func:`torch_reductions.sum` makes of the squares. float16 and bfloat16 compute in float32 and
-are rounded once.
+difference, square and sum are each rounded. A point's result has the same bits alone and in any batch, in every layout,
+on CPU and GPU: those of :func:`torch_reductions.sum` over the squares. float16 and bfloat16 compute in float32 and are
+rounded once.
 
-The gradients are sums by :func:`torch_reductions.sum`, so that they have the same bits every time.
+The gradients are computed with :func:`torch_reductions.sum`, so that they have the same bits every time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["grid_squared_distances", "sum_squared_distances"]
 SUM, GRID = "sum_squared_distances", "grid_squared_distances"
 
 
-# --- What is right --------------------------------------------------------------------------------------------------
+# --- Checks ---------------------------------------------------------------------------------------------------------
 
 
 def _check_tensor(function: str, argument: str, tensor: Tensor) -> None:
@@ -38,7 +38,7 @@ def _check_tensor(function: str, argument: str, tensor: Tensor) -> None:
 
 
 def _infer_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> Spec:
-    """The sums without their values, or the exception that torch raises for such arguments."""
+    """The Spec of the sums; raises what torch raises for invalid arguments."""
     _check_tensor(SUM, "points", points)
     _check_tensor(SUM, "centers", centers)
     check_variant(SUM, variant, points.dtype, points.device.type)
@@ -55,7 +55,7 @@ def _infer_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> Spec:
 
 
 def _infer_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -> Spec:
-    """As _infer_sum."""
+    """The same for a grid."""
     _check_tensor(GRID, "centers", centers)
     check_variant(GRID, variant, centers.dtype, centers.device.type)
     if torch.compiler.is_dynamo_compiling():
@@ -75,7 +75,7 @@ def _infer_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -
 
 
 def _batch_sum(run: Callable[..., Tensor], batch_size: int, points: Tensor, centers: Tensor, **options: Any) -> Tensor:
-    """Points of all examples at once where the centers are the same for all, else one example after another."""
+    """Computes all examples at once if they share the centers, else one example after another."""
     if batch_size == 0:
         return run(points, centers.new_empty(centers.shape[1:]), **options)
     _infer_sum(points[0], centers[0], **options)
@@ -97,7 +97,7 @@ def _batch_grid(
 
 
 def _wide(*tensors: Tensor) -> list[Tensor]:
-    """In the type that half precision is computed in."""
+    """Converts half precision to float32, in which it is computed."""
     return [t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors]
 
 
@@ -107,8 +107,8 @@ def _save_sum(ctx: Any, output: Tensor, points: Tensor, centers: Tensor, **_: An
 
 
 def _sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """2 (C p - the sum of c) of a point; 2 (c times the sum of g - the sum of g p) of a center. All are moved by the
-    first center, which changes no gradient: else two large sums would be subtracted far from 0."""
+    """For a point 2 g (C p - the sum of c); for a center 2 (c times the sum of g - the sum of g p). The origin is moved
+    to the first center, which changes no gradient and avoids subtracting two large sums."""
     points, centers = ctx.saved_tensors
     g, p, c = _wide(grad, points, centers)
     if c.shape[0] > 0:
@@ -128,7 +128,7 @@ def _save_grid(ctx: Any, output: Tensor, centers: Tensor, height: int, width: in
 
 
 def _grid_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """As that of centers above; the pixels of a column share x, those of a row y."""
+    """The gradient of the centers, as in _sum_backward; the pixels of a column share x, those of a row share y."""
     (centers,) = ctx.saved_tensors
     g, c = _wide(grad, centers)
     sums = [sum_of(line * torch.arange(line.shape[0], device=g.device)) for line in (sum_of(g, 0), sum_of(g, 1))]
@@ -137,7 +137,7 @@ def _grid_backward(ctx: Any, grad: Tensor) -> Tensor:
 
 
 def _autocast(tensor: Tensor) -> Tensor:
-    """float32 of half precision where autocast is on, as torch.cdist has it."""
+    """Converts half precision to float32 if autocast is on, as torch.cdist does."""
     kind = tensor.device.type
     if tensor.dtype in (torch.float16, torch.bfloat16) and kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
         return tensor.float()
@@ -158,29 +158,29 @@ def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: DistanceV
     r"""Sum of the squared distances from each point to all centers,
     :math:`y_i = \sum_c \sum_d (p_{id} - c_{cd})^2`.
 
-    What ``torch.cdist(points, centers).square().sum(-1)`` computes, without the distances in memory.
+    Computes ``torch.cdist(points, centers).square().sum(-1)`` without storing the distances.
 
     Args:
-        points: [..., D], of float16, bfloat16, float32 or float64; any strides.
-        centers: [C, D], of the same type.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        points: [..., D], float16, bfloat16, float32 or float64; any strides.
+        centers: [C, D], of the same dtype.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        [...], of the same type; where autocast is on, float32 of half precision. Without centers, or without
-        coordinates, it is zero.
+        [...], of the same dtype; under autocast half precision gives float32. Without centers, or without coordinates,
+        the result is zero.
 
     Raises:
-        RuntimeError: shapes, types or devices do not fit together; a CUDA tensor meets a build without CUDA.
+        RuntimeError: shapes, dtypes or devices do not match; a CUDA tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
-        ValueError: there is no such variant for the device.
-        NotImplementedError: a tensor is of integers, complex, sparse, nested or quantized.
+        ValueError: the variant does not exist on the device.
+        NotImplementedError: a tensor is integer, complex, sparse, nested or quantized.
 
     Order of operations: Fold(C), over the centers, of Fold(D), over the coordinates, of the squares (docs/order.md), as
-    ``sum(sum((points.unsqueeze(-2) - centers) ** 2, -1), -1)`` has it; in float32 of half precision, rounded once.
-    ``"constant_divergent"`` has an order of its own.
+    in ``sum(sum((points.unsqueeze(-2) - centers) ** 2, -1), -1)``; half precision computes in float32 and is rounded
+    once. ``"constant_divergent"`` has an order of its own.
 
-    Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 5, for the memories that the
-    centers can be read from.
+    Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 5, for the kinds of memory
+    that the centers can be read from.
 
     >>> sum_squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]]), torch.tensor([[0.0, 0.0], [3.0, 0.0]]))
     tensor([ 9., 41.])
@@ -198,23 +198,23 @@ def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant:
     :math:`y_{ij} = \sum_c (j - c_{c0})^2 + (i - c_{c1})^2`.
 
     Args:
-        height: how many rows of pixels there are.
-        width: how many columns.
-        centers: [C, 2], of float16, bfloat16, float32 or float64: x, the place in a row, and y, the row, of each.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        height: the number of rows of pixels.
+        width: the number of columns.
+        centers: [C, 2], float16, bfloat16, float32 or float64: x, the column, and y, the row, of each.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        [height, width], of the type and on the device of centers, but float32 of half precision where autocast is on.
-        Without centers it is zero.
+        [height, width], of the dtype and on the device of centers; under autocast half precision gives float32. Without
+        centers the result is zero.
 
     Raises:
-        RuntimeError: centers has another shape, or a size is negative; a CUDA tensor meets a build without CUDA.
+        RuntimeError: centers has another shape, or a size is negative; a CUDA tensor is given to a build without CUDA.
         TypeError, ValueError, NotImplementedError: as :func:`sum_squared_distances`.
 
-    Order of operations: that of :func:`sum_squared_distances` of the points (j, i), whose coordinates are of the type
-    that is computed in: float32 of half precision, exact up to 2^24.
+    Order of operations: as in :func:`sum_squared_distances` for the points (j, i), whose coordinates have the dtype of
+    the computation, float32 for half precision, and are exact up to 2^24.
 
-    Source: that of :func:`sum_squared_distances`.
+    Source: as :func:`sum_squared_distances`.
 
     >>> grid_squared_distances(2, 3, torch.tensor([[0.0, 0.0], [2.0, 1.0]]))
     tensor([[5., 3., 5.],
@@ -229,7 +229,7 @@ def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant:
 
 
 def _size(argument: str, value: Any) -> int:
-    """An int as torch takes it, numpy's too, but no bool."""
+    """An int as torch takes it, numpy's too, but not a bool."""
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]  # stands for an int
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):

@@ -1,13 +1,13 @@
-r"""Products of matrices: mm, bmm, addmm, baddbmm, matmul, linear, as torch's, and of integers too.
+r"""Products of matrices: mm, bmm, addmm, baddbmm, matmul, linear, as in torch, and for integers too.
 
-An element of a product depends on its row, its column and their length alone: k runs through chunks of 512, each one
-chain of fused multiply-adds from +0.0, and the chunks' values are added from left to right. A row has the same bits for
-any number of rows, at any position, alone and in a batch, in every layout; float32 and float64 have them on CPU and GPU
-alike. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU the tensor cores add them, 16 elements
-at a time, in an order that k alone decides. Integers wrap. float32 is strict: no TF32, whatever torch's flags say.
+An element of a product depends only on its row, its column and their length: k is cut into chunks of 512, each chunk is
+one chain of fused multiply-adds from +0.0, and the chunks' values are added from left to right. A row has the same bits
+for any number of rows, at any position, alone and in a batch, in every layout; for float32 and float64 also on CPU and
+GPU. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU the tensor cores add them, 16 elements at
+a time, in an order that depends on k alone. Integers wrap. float32 never uses TF32, whatever torch's flags say.
 
-Gradients are such products, too: that of a row has the same bits in any batch; that of a weight sums over all rows, so
-it depends on how many there are and on their order; where batches of matmul were broadcast, torch sums it up.
+Gradients are such products, too. The gradient of a row has the same bits in any batch; that of a weight sums over all
+rows, so it depends on their number and order. If matmul broadcasts a batch, torch sums that gradient over the batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .reduce import sum_to_shape
 
 __all__ = ["addmm", "baddbmm", "bmm", "linear", "matmul", "mm"]
 
-# The tensors of each operator, as torch names them; the last two are multiplied. The functions of PUBLIC have none.
+# The tensors of each operator, as torch names them; the last two are multiplied. PUBLIC functions have no operators.
 TENSORS = {
     "mm": ("input", "mat2"),
     "bmm": ("input", "mat2"),
@@ -48,24 +48,24 @@ PUBLIC = {"matmul": ("input", "other"), "linear": ("bias", "input", "weight")}
 Number = int | float
 
 
-# --- What is right --------------------------------------------------------------------------------------------------
+# --- Checks ---------------------------------------------------------------------------------------------------------
 
 
 def wider(dtype: torch.dtype) -> tuple[torch.dtype, ...]:
-    """What a product of the type may be rounded to: out_dtype."""
+    """The values of out_dtype for a product of the dtype."""
     if dtype in (torch.float16, torch.bfloat16):
         return dtype, torch.float32
     return (dtype, torch.int32) if dtype in (torch.int8, torch.uint8, torch.int16) else (dtype,)
 
 
 def _names(function: str, count: int) -> tuple[str, ...]:
-    """What the tensors of a call are called; a linear layer may have no bias."""
+    """The names of a call's tensors; a linear layer may have no bias."""
     return (TENSORS.get(function) or PUBLIC[function])[-count:]
 
 
 def _differ(one: Any, other: Any) -> bool:
-    """Whether two numbers differ. Of those that only values decide (the rows that a mask selects) it is not known while
-    a graph is traced: they are compared when it runs."""
+    """Whether two numbers differ. Numbers that depend on data (such as the number of rows that a mask selects) are
+    unknown while a graph is traced: they are compared when it runs."""
     if not any(isinstance(number, (torch.SymInt, torch.SymFloat)) for number in (one, other)):
         return bool(one != other)
     from torch.fx.experimental.symbolic_shapes import guard_or_false  # imports sympy, which takes half a second
@@ -88,8 +88,8 @@ def _infer(
     alpha: Number = 1,
     variant: int = 0,
 ) -> Spec:
-    """The product without its values, or the exception that torch raises for such arguments. Types are checked last,
-    because autocast changes them."""
+    """The Spec of the product; raises what torch raises for invalid arguments. Dtypes are checked last, because
+    autocast changes them."""
     names, (a, b) = _names(function, len(tensors)), tensors[-2:]
     first, second = names[-2:]
     for name, tensor in zip(names, tensors, strict=True):
@@ -133,7 +133,7 @@ def _infer(
 
 
 def _check_added(function: str, added: Tensor, factor: Tensor, shape: list[int], dtype: torch.dtype) -> None:
-    """Raises where a tensor cannot be added to the product."""
+    """Raises if a tensor cannot be added to the product."""
     name, first, _ = _names(function, 3)
     sizes = list(zip(reversed(added.shape), reversed(shape), strict=False))
     if added.ndim > len(shape) or any(one != n and one != 1 for one, n in sizes):
@@ -152,11 +152,11 @@ def _check_added(function: str, added: Tensor, factor: Tensor, shape: list[int],
 
 
 def _batch(function: str, run: Callable[..., Tensor], batch_size: int, *tensors: Tensor, **options: Any) -> Tensor:
-    """A product of matrices becomes one of batches, and a batch of batches one larger batch."""
+    """Turns a product of matrices into a batched one, and a batch of batched products into one larger batch."""
     *given, a, b = tensors
     batches = "bmm" if len(tensors) == 2 else "baddbmm"
     operator = _OPERATORS[batches]
-    # What was run is the operator, or its way through torch.func.
+    # `run` is either the operator or its path through torch.func.
     run = operator.op if run is _OPERATORS[function].op else operator.run
     if a.ndim < 3 or b.ndim < 3:
         _infer(function, *(tensor[0] for tensor in tensors), **options)  # raises: an example has too few dims
@@ -176,18 +176,18 @@ def _save(ctx: Any, output: Tensor, *tensors: Tensor, beta: Number = 1, alpha: N
     *given, a, b = tensors
     ctx.dtype, ctx.beta, ctx.alpha = a.dtype, beta, alpha
     ctx.given = [(t.shape, t.dtype) for t in given]
-    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # of the operator's arguments
+    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # for the operator's arguments
     ctx.save_for_backward(a if ctx.needs[-1] else None, b if ctx.needs[-2] else None)
 
 
 def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """Products again: of the gradient and the other factor, each in its own order, which is its length's alone."""
+    """Products again, of the gradient and the other factor, each in the order that its own length gives."""
     a, b = ctx.saved_tensors
     of_given: list[Tensor | None] = []
     for shape, dtype in ctx.given:
         of_one = sum_to_shape(grad if ctx.beta == 1 else grad * ctx.beta, shape).to(dtype) if ctx.needs[0] else None
         of_given.append(of_one)
-    # A float32 gradient, of out_dtype, may be too large for float16, although its product with the other factor is not.
+    # A float32 gradient, from out_dtype, may overflow float16, although its product with the other factor does not.
     wide = ctx.dtype == torch.float16 and grad.dtype == torch.float32
     dtype = grad.dtype if wide else ctx.dtype
     grad = grad.to(dtype)
@@ -214,7 +214,7 @@ _OPERATORS = {name: _operator(name) for name in TENSORS}
 def _call(
     name: str, variant: str, *tensors: Tensor, out_dtype: torch.dtype | None = None, function: str = "", **options: Any
 ) -> Tensor:
-    """Calls an operator with tensors; `function` is the public one that was called, where it has another name."""
+    """Calls an operator with tensors; `function` is the public function that was called, if its name differs."""
     if not function and has_torch_function(tensors):
         return overridden(name, tensors, *tensors, out_dtype=out_dtype, variant=variant)
     for argument, tensor in zip(_names(function or name, len(tensors)), tensors, strict=True):
@@ -229,10 +229,10 @@ def _call(
     except RuntimeError as error:
         failure = error
     try:
-        _infer(function, *tensors, **options)  # says the same of the function's own arguments
+        _infer(function, *tensors, **options)  # raises the same error about the function's own arguments
         raise failure
     finally:
-        del failure  # its traceback holds this frame, and that the tensors
+        del failure  # its traceback holds this frame, which holds the tensors
 
 
 def _call_sum(
@@ -243,7 +243,7 @@ def _call_sum(
     beta: Number,
     alpha: Number,
 ) -> Tensor:
-    """beta input + alpha (a b). Kernels of integers only add: factors are applied apart, which wraps to the same."""
+    """beta input + alpha (a b). Integer kernels only add: factors are applied separately, which wraps to the same."""
     if has_torch_function(tensors):
         return overridden(name, tensors, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha, variant=variant)
     beta, alpha = to_factor(name, "beta", beta), to_factor(name, "alpha", alpha)
@@ -254,7 +254,7 @@ def _call_sum(
         return _call(name, variant, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha)
     for argument, factor in (("beta", beta), ("alpha", alpha)):
         check_factor(name, argument, factor, tensors[1].dtype)
-    added = torch.zeros_like(tensors[0]) if isinstance(tensors[0], Tensor) else tensors[0]  # which _call refuses
+    added = torch.zeros_like(tensors[0]) if isinstance(tensors[0], Tensor) else tensors[0]  # which _call rejects
     product = _call(name, variant, added, *tensors[1:], out_dtype=out_dtype) * alpha
     return product if beta == 0 else product + tensors[0].to(product.dtype) * beta
 
@@ -266,26 +266,26 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
     r"""Product of two matrices, :math:`c_{ij} = \sum_k a_{ik} b_{kj}`.
 
     Args:
-        input: [m, k], of any type but bool and complex; row-major, column-major and slices of either without a copy.
-        mat2: [k, n], of the same type.
-        out_dtype: what the sums are rounded to. None: the input's own type. float16 and bfloat16 may become float32,
-            which they accumulate in; int8, uint8 and int16 may become int32. A float32 gradient of float16 factors is
-            multiplied in float32, which on a GPU takes longer, and rounded last: it may be too large for float16.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        input: [m, k], of any supported dtype except bool; row-major, column-major and slices of either are not copied.
+        mat2: [k, n], of the same dtype.
+        out_dtype: the dtype of the result. None: the input's. float16 and bfloat16 may give float32, in which they
+            accumulate; int8, uint8 and int16 may give int32. A float32 gradient of float16 factors is multiplied in
+            float32, which is slower on a GPU, and rounded last, because it may be too large for float16.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        [m, n]. Of k = 0 it is zero. Integers wrap: int8 without out_dtype to 8 bits, as torch's.
+        [m, n]; zero if k = 0. Integers wrap: int8 without out_dtype wraps to 8 bits, as in torch.
 
     Raises:
-        RuntimeError: shapes, types or devices do not fit together, or out_dtype is no type for these sums; a CUDA
-            tensor meets a build without CUDA.
+        RuntimeError: shapes, dtypes or devices do not match, or out_dtype is not possible for the input's dtype; a CUDA
+            tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
-        ValueError: there is no such variant for the device.
-        NotImplementedError: a tensor is of bool, complex, sparse, nested or quantized.
+        ValueError: the variant does not exist on the device.
+        NotImplementedError: a tensor is bool, complex, sparse, nested or quantized.
 
-    Order of operations: k in chunks of 512, in each one chain of fused multiply-adds, chunks added from left to right
-    (docs/order.md); tensor cores have a chain of steps of 16. Neither depends on m, n or where a row stands. Autocast
-    rounds to its type first, as torch's.
+    Order of operations: k in chunks of 512, each one chain of fused multiply-adds, and the chunks added from left to
+    right (docs/order.md); tensor cores compute a chain of steps of 16. Neither depends on m, n or the position of a
+    row. Autocast rounds to its dtype first, as in torch.
 
     Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014; Goto and van de Geijn, *Anatomy of
     High-Performance Matrix Multiplication*, 2008.
@@ -305,11 +305,11 @@ def bmm(
     r"""Product of the matrices of two batches, :math:`c_{bij} = \sum_k a_{bik} b_{bkj}`.
 
     Args:
-        input: [batch, m, k], of any type but bool and complex; each matrix as in :func:`torch_reductions.mm`, and one
-            matrix for all the batch, expanded, without a copy.
-        mat2: [batch, k, n], of the same type.
+        input: [batch, m, k], of any supported dtype except bool; each matrix as in :func:`torch_reductions.mm`. One
+            matrix expanded to the batch is not copied.
+        mat2: [batch, k, n], of the same dtype.
         out_dtype: as in :func:`torch_reductions.mm`.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
         [batch, m, n]; each matrix has the bits of :func:`torch_reductions.mm` of its factors.
@@ -317,9 +317,9 @@ def bmm(
     Raises:
         RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
 
-    Order of operations: that of :func:`torch_reductions.mm`.
+    Order of operations: as :func:`torch_reductions.mm`.
 
-    Source: that of :func:`torch_reductions.mm`.
+    Source: as :func:`torch_reductions.mm`.
 
     >>> bmm(torch.ones(2, 1, 3), torch.arange(6.0).reshape(2, 3, 1)).flatten()
     tensor([ 3., 12.])
@@ -340,27 +340,28 @@ def addmm(
     r"""A matrix and a product, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{mat1}\,\mathrm{mat2}`.
 
     Args:
-        input: broadcast to [m, n]; of the factors' type, or of out_dtype.
+        input: broadcast to [m, n]; of the factors' dtype, or of out_dtype.
         mat1: [m, k], as in :func:`torch_reductions.mm`.
-        mat2: [k, n], of the same type.
+        mat2: [k, n], of the same dtype.
         out_dtype: as in :func:`torch_reductions.mm`.
-        beta: factor of the input; 0: the input is not read, so that NaN in it does not count. Of integers an int, which
-            wraps where it is outside their type; torch refuses it.
-        alpha: factor of the product. Of integers an int, as beta. 0 does not keep NaN and infinity of the product out.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        beta: factor of the input. If it is 0, the input is not read, and NaN in it is ignored. For integers an int,
+            which wraps if it is out of their range; torch raises.
+        alpha: factor of the product. For integers an int, as beta. With 0, NaN and infinity in the product still give
+            NaN.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
         [m, n].
 
     Raises:
-        RuntimeError: as :func:`torch_reductions.mm`; the input cannot be broadcast; a factor of integers is a float.
+        RuntimeError: as :func:`torch_reductions.mm`; the input cannot be broadcast; a factor for integers is a float.
         TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
 
     Order of operations: the product as in :func:`torch_reductions.mm`, times alpha, plus beta times input: each of the
-    three is rounded in the type of the sums (float32 of half precision), and the result once to its own type. A factor
-    of 1 multiplies nothing.
+    three operations is rounded in the accumulator's dtype (float32 for half precision), and the result once to its own
+    dtype. A factor of 1 is not multiplied.
 
-    Source: that of :func:`torch_reductions.mm`.
+    Source: as :func:`torch_reductions.mm`.
 
     >>> addmm(torch.tensor([1.0, 2.0]), torch.ones(1, 3), torch.ones(3, 2), beta=10, alpha=2)
     tensor([[16., 26.]])
@@ -381,13 +382,13 @@ def baddbmm(
     r"""Matrices and products of two batches, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{batch1}\,\mathrm{batch2}`.
 
     Args:
-        input: broadcast to [batch, m, n]; of the factors' type, or of out_dtype.
+        input: broadcast to [batch, m, n]; of the factors' dtype, or of out_dtype.
         batch1: [batch, m, k], as in :func:`torch_reductions.bmm`.
-        batch2: [batch, k, n], of the same type.
+        batch2: [batch, k, n], of the same dtype.
         out_dtype: as in :func:`torch_reductions.mm`.
         beta: as in :func:`torch_reductions.addmm`.
         alpha: as in :func:`torch_reductions.addmm`.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
         [batch, m, n]; each matrix has the bits of :func:`torch_reductions.addmm` of its factors.
@@ -395,9 +396,9 @@ def baddbmm(
     Raises:
         RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.addmm`.
 
-    Order of operations: that of :func:`torch_reductions.addmm`.
+    Order of operations: as :func:`torch_reductions.addmm`.
 
-    Source: that of :func:`torch_reductions.mm`.
+    Source: as :func:`torch_reductions.mm`.
 
     >>> baddbmm(torch.tensor(1.0), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
     tensor([4., 4.])
@@ -408,25 +409,25 @@ def baddbmm(
 def matmul(
     input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto"
 ) -> Tensor:
-    r"""Product of vectors, matrices or batches of matrices, as torch.matmul, and ``input @ other``, have it.
+    r"""Product of vectors, matrices or batches of matrices, as in torch.matmul and ``input @ other``.
 
     Args:
-        input: [..., m, k], or a vector [k]; of any type but bool and complex.
-        other: [..., k, n], or a vector [k]; of the same type. The dims before the last two are broadcast.
+        input: [..., m, k], or a vector [k]; of any supported dtype except bool.
+        other: [..., k, n], or a vector [k]; of the same dtype. The dims before the last two are broadcast.
         out_dtype: as in :func:`torch_reductions.mm`.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        [..., m, n]; without m where the input is a vector, without n where the other one is.
+        [..., m, n]; without m if the input is a vector, without n if the other is.
 
     Raises:
-        RuntimeError: a tensor has no dims; shapes, types or devices do not fit together.
+        RuntimeError: a tensor has no dims; shapes, dtypes or devices do not match.
         TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
 
-    Order of operations: that of :func:`torch_reductions.mm`, for a vector too: ``matmul(x, w)[i]`` has the bits of
+    Order of operations: as :func:`torch_reductions.mm`, for a vector too: ``matmul(x, w)[i]`` has the bits of
     ``matmul(x[i], w)``.
 
-    Source: that of :func:`torch_reductions.mm`.
+    Source: as :func:`torch_reductions.mm`.
 
     >>> matmul(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0, 6.0]))
     tensor(32.)
@@ -452,7 +453,7 @@ def matmul(
     if a.ndim == b.ndim == 2:
         result = _call("mm", variant, a, b, out_dtype=out_dtype, function="matmul")
     elif b.ndim == 2:
-        # A batch of rows is rows: the bits of a row do not depend on how many there are.
+        # A batch of matrices is flattened into one: the bits of a row do not depend on the number of rows.
         result = _call("mm", variant, a.flatten(0, -2), b, out_dtype=out_dtype, function="matmul")
         result = result.reshape(*a.shape[:-1], b.shape[-1])
     else:
@@ -479,25 +480,25 @@ def linear(
     out_dtype: torch.dtype | None = None,
     variant: MatmulVariant = "auto",
 ) -> Tensor:
-    r"""A linear layer, :math:`y = x W^T + b`, as torch.nn.functional.linear has it.
+    r"""A linear layer, :math:`y = x W^T + b`, as in torch.nn.functional.linear.
 
     Args:
-        input: [..., k], of any type but bool and complex.
-        weight: [n, k], or [k] for a single feature without a dim; of the same type.
-        bias: [n], or what is broadcast to it; None: nothing is added.
+        input: [..., k], of any supported dtype except bool.
+        weight: [n, k], or [k] for a single output feature, whose dim is then dropped; of the same dtype.
+        bias: [n], or broadcastable to it; None: nothing is added.
         out_dtype: as in :func:`torch_reductions.mm`.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
         [..., n]. A token has the same bits alone and in any batch.
 
     Raises:
-        RuntimeError: shapes, types or devices do not fit together.
+        RuntimeError: shapes, dtypes or devices do not match.
         TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
 
-    Order of operations: that of :func:`torch_reductions.addmm`; the bias is added before the one rounding.
+    Order of operations: as :func:`torch_reductions.addmm`; the bias is added before the single rounding.
 
-    Source: that of :func:`torch_reductions.mm`.
+    Source: as :func:`torch_reductions.mm`.
 
     >>> linear(torch.ones(2, 3), torch.arange(6.0).reshape(2, 3), torch.tensor([0.5, 0.0]))
     tensor([[ 3.5000, 12.0000],

@@ -1,9 +1,9 @@
-"""The linear recurrence h[t] = gates[t] * h[t - 1] + tokens[t] along a dim, in one order of operations.
+"""The linear recurrence h[t] = gates[t] * h[t - 1] + tokens[t] along a dim, in a fixed order of operations.
 
-An element is the step h -> g h + t, written (g, t); (g, t) and then (g', t') is the step (g' g, g' t + t'), product and
-sum rounded apart. Element i of the result is T of (G, T) = ``Fold(i + 1)``, the fold of the steps up to it as
-:mod:`torch_reductions.reduce` defines it, or G h + T where an initial state h is given: on every device, in every
-layout and in every batch the same bits.
+Each element is the step h -> g h + t, written (g, t). Step (g, t) followed by (g', t') is the step (g' g, g' t + t'),
+product and sum each rounded. Element i of the result is T of (G, T) = ``Fold(i + 1)``, the fold of the steps up to it
+as :mod:`torch_reductions.reduce` defines it, or G h + T if an initial state h is given. It has the same bits on every
+device, in every layout and in every batch.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["linear_recurrence"]
 NAME = "linear_recurrence"
 
 
-# --- What is right --------------------------------------------------------------------------------------------------
+# --- Checks ---------------------------------------------------------------------------------------------------------
 
 
 def _check_tensors(gates: Tensor, tokens: Tensor, initial: Tensor | None) -> None:
-    """Raises for the kinds of tensors and the types that there are no kernels for."""
+    """Raises for the layouts, devices and dtypes that there are no kernels for."""
     for name, tensor in (("gates", gates), ("tokens", tokens), ("initial", initial)):
         if tensor is not None:
             check_input(NAME, tensor, name)
@@ -47,7 +47,7 @@ def _check_tensors(gates: Tensor, tokens: Tensor, initial: Tensor | None) -> Non
 
 
 def _check_beside(name: str, tensor: Tensor, tokens: Tensor) -> None:
-    """Raises where another tensor of the call does not fit the tokens."""
+    """Raises if another tensor of the call differs from the tokens in dtype or device."""
     if tensor.dtype != tokens.dtype:
         types = f"but {name} is {dtype_name(tensor.dtype)} and tokens is {dtype_name(tokens.dtype)}"
         raise RuntimeError(f"{NAME}(): {name} and tokens must have the same dtype, {types}")
@@ -65,7 +65,7 @@ def _infer(
     reverse: bool = False,
     variant: int = 0,
 ) -> Spec:
-    """The states without their values, or the exception that torch raises for such arguments."""
+    """The Spec of the states; raises what torch raises for invalid arguments."""
     _check_tensors(gates, tokens, initial)
     check_variant(NAME, variant, tokens.dtype, tokens.device.type)
     if cu_seqlens is not None:
@@ -92,7 +92,7 @@ def _infer(
 
 
 def _state_shape(tokens: Tensor, dim: int, cu_seqlens: Tensor | None) -> list[int]:
-    """The shape of one state of every line: without the dim; or of one of every segment, in the dim's place."""
+    """The shape of one state per line, without the dim; or of one state per segment, in place of the dim."""
     shape = list(tokens.shape)
     dim %= max(len(shape), 1)
     states = [] if cu_seqlens is None else [cu_seqlens.shape[0] - 1]
@@ -112,12 +112,12 @@ def _batch(
     *cu_seqlens: Tensor | None,
     **options: Any,
 ) -> Tensor:
-    """The same dim of every example, one further on."""
+    """Runs along the same dim of every example; in the batch it is one further right."""
     ndim = tokens.ndim - 1
     check_dim(NAME, dim, ndim)
     if ndim > 0:
         return run(gates, tokens, initial, dim % ndim + 1, *cu_seqlens, **options)
-    # An example is one element, whose dim no dim names.
+    # Each example is one element, without a dim.
     return run(gates.unsqueeze(1), tokens.unsqueeze(1), initial, 1, *cu_seqlens, **options).squeeze(1)
 
 
@@ -136,13 +136,13 @@ def _save(
     **_: Any,
 ) -> None:
     ctx.dim, ctx.reverse = dim % max(tokens.ndim, 1), reverse
-    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # of the operator's arguments
+    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # for the operator's arguments
     ctx.save_for_backward(gates, output if ctx.needs[0] else None, initial, cu_seqlens)
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """One recurrence from the other end, whose gates are those of the element behind; what it gives, times the state
-    before an element, is the gradient of that element's gate (Martin and Cundy, 2018)."""
+    """One recurrence from the other end, each element with the gate of the next one. It gives the gradients of the
+    tokens; each times the state before the element is the gradient of the gate (Martin and Cundy, 2018)."""
     gates, output, initial, cu_seqlens = ctx.saved_tensors
     shape, dim = gates.shape, ctx.dim
     gates, grad = torch.atleast_1d(gates), torch.atleast_1d(grad)
@@ -150,7 +150,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     if n == 0:
         empty = torch.zeros_like(gates)
         return empty, empty, None if initial is None else torch.zeros_like(initial)
-    # The gate that rolls in belongs to the first element that the recurrence meets: nothing stands before that one.
+    # The gate that wraps around goes to the first element of the recurrence, which has no state before it.
     behind = gates.roll(1 if ctx.reverse else -1, dim)
     of_tokens = recur(behind, grad, None, dim, cu_seqlens, reverse=not ctx.reverse)
     of_gates = of_initial = None
@@ -165,7 +165,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         return of_gates, of_tokens.reshape(shape), of_initial
     first, others = (n - 1, 0) if ctx.reverse else (0, 1)
     if ctx.needs[0]:
-        # Times the states before the elements; before the first one stands the initial state, or nothing.
+        # Times the state before each element; before the first one that is the initial state, or 0 without one.
         later = of_tokens.narrow(dim, others, n - 1) * torch.atleast_1d(output).narrow(dim, 1 - others, n - 1)
         head = of_tokens.select(dim, first)
         head = (torch.zeros_like(head) if initial is None else head * initial).unsqueeze(dim)
@@ -179,12 +179,12 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 def _along(values: Tensor, like: Tensor, dim: int) -> Tensor:
-    """Values along a dim, to be broadcast over the others."""
+    """Reshapes values along a dim so that they broadcast over the others."""
     return values.reshape([-1 if d == dim % like.ndim else 1 for d in range(like.ndim)])
 
 
 def edges(cu_seqlens: Tensor, like: Tensor, dim: int, last: bool) -> Tensor:
-    """Whether an element is the first, or the last, of its segment; to be broadcast."""
+    """Whether each element is the first, or the last, of its segment; broadcastable to `like`."""
     n = like.shape[dim]
     edge = torch.zeros(n + 1, dtype=torch.bool, device=like.device)
     edge = edge.index_fill(0, cu_seqlens.long().clamp(0, n), True)
@@ -192,14 +192,14 @@ def edges(cu_seqlens: Tensor, like: Tensor, dim: int, last: bool) -> Tensor:
 
 
 def _of_segments(cu_seqlens: Tensor, like: Tensor, dim: int, last: bool) -> tuple[Tensor, Tensor]:
-    """Where the first, or the last, element of each segment stands, or anywhere; and whether the segment is empty."""
+    """The place of each segment's first, or last, element, arbitrary if it is empty; and whether it is empty."""
     places = cu_seqlens[1:] - 1 if last else cu_seqlens[:-1]
     is_empty = cu_seqlens[1:] <= cu_seqlens[:-1]
     return places.clamp(0, like.shape[dim] - 1), _along(is_empty, like, dim)
 
 
 def _states_before(states: Tensor, initial: Tensor | None, cu_seqlens: Tensor, dim: int, reverse: bool) -> Tensor:
-    """The state before each element: of the first one of a segment its initial state, or zero."""
+    """The state before each element; before the first one of a segment its initial state, or zero."""
     before = states.roll(-1 if reverse else 1, dim)
     first = edges(cu_seqlens, states, dim, last=reverse)
     if initial is None:
@@ -260,37 +260,37 @@ def linear_recurrence(
     r"""States of a linear recurrence, :math:`h_t = g_t h_{t-1} + x_t`, along a dim: g are the gates, x the tokens.
 
     Args:
-        gates: float16, bfloat16, float32 or float64; any strides. Gates and tokens are broadcast, without a copy where
-            the result is still one stride before the dim and one behind it.
-        tokens: on the gates' device. Gates, tokens and initial state of different types are promoted, as torch does it:
-            float32 states before tokens of half precision make all of it float32.
-        dim: the dim along which it runs.
-        initial: the state before the first element, of the result's shape without ``dim``; of packed segments one
-            each, in the place of ``dim``. None: no state stands there, and the first state is the first token to the
-            bit.
-        reverse: whether it runs from the end, :math:`h_t = g_t h_{t+1} + x_t`.
-        cu_seqlens: cumulative sequence lengths, the offsets of packed segments along ``dim``, each run through alone,
-            as in :func:`torch_reductions.cumsum`.
-        return_last: whether the last state that is reached is returned too, with ``cu_seqlens`` that of each segment.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        gates: float16, bfloat16, float32 or float64; any strides. Gates and tokens are broadcast, without a copy if the
+            dims before ``dim`` still merge into one stride and those after it into another.
+        tokens: on the gates' device. Gates, tokens and initial state of different dtypes are promoted as in torch: a
+            float32 initial state with half-precision tokens makes everything float32.
+        dim: the dim along which the recurrence runs.
+        initial: the state before the first element, of the result's shape without ``dim``; with packed segments one
+            state per segment, in place of ``dim``. None: there is no such state, and the first state is exactly the
+            first token.
+        reverse: whether the recurrence runs from the end, :math:`h_t = g_t h_{t+1} + x_t`.
+        cu_seqlens: cumulative sequence lengths, the offsets of packed segments along ``dim``, each processed alone, as
+            in :func:`torch_reductions.cumsum`.
+        return_last: whether to return the final state too, with ``cu_seqlens`` that of each segment.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        The states, of the shape of gates and tokens; with ``return_last`` a pair of them and of the last one, without
-        ``dim`` or with the segments in its place: of no elements the initial state, or zeros. Half precision
-        accumulates in float32 and is rounded once.
+        The states, in the broadcast shape of gates and tokens. With ``return_last`` a pair of the states and the final
+        state, which has no ``dim``, or has the segments in its place; without elements it is the initial state, or
+        zero. Half precision accumulates in float32 and is rounded once.
 
     Raises:
         IndexError: dim is out of range.
-        RuntimeError: shapes, types or devices do not fit together, or cu_seqlens is wrong as in
-            :func:`torch_reductions.cumsum`; a CUDA tensor meets a build without CUDA.
+        RuntimeError: shapes, dtypes or devices do not match, or cu_seqlens is wrong as in
+            :func:`torch_reductions.cumsum`; a CUDA tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
-        ValueError: there is no such variant for the device.
-        NotImplementedError: a tensor is of integers, complex, sparse, nested or quantized; vmap over cu_seqlens.
+        ValueError: the variant does not exist on the device.
+        NotImplementedError: a tensor is integer, complex, sparse, nested or quantized; vmap over cu_seqlens.
 
-    Order of operations: Fold(i + 1) of the steps, a fixed tree of pairs (docs/order.md); the initial state is applied
-    last. Infinities and NaN reach what comes after them alone. Gates are multiplied with one another, which states one
-    after the other would not need: where the product of neighbouring gates overflows, a state 0 becomes NaN, and one
-    that is finite may be infinite; ``variant="sequential"`` has no such products. Gates in [-1, 1] never overflow. The
+    Order of operations: Fold(i + 1) of the steps, a fixed tree (docs/order.md); the initial state is applied last.
+    Infinities and NaN affect only the elements after them. Gates are multiplied with one another, which a sequential
+    recurrence does not do: if the product of neighbouring gates overflows, a state that should be 0 becomes NaN, and a
+    finite one may become infinite; ``variant="sequential"`` has no such products. Gates in [-1, 1] never overflow. The
     gradient is one recurrence from the other end.
 
     Sources: Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.4; Martin and Cundy, *Parallelizing Linear
@@ -342,7 +342,7 @@ def linear_recurrence(
 
 
 def _promoted(gates: Tensor, tokens: Tensor, initial: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Of one type, as torch promotes them: those without dims do not count beside others."""
+    """Promotes the tensors to one dtype as torch does: tensors without dims do not count beside others."""
     for name, tensor in (("gates", gates), ("tokens", tokens), ("initial", initial)):
         if tensor is not None:
             check_input(NAME, tensor, name)
@@ -354,7 +354,7 @@ def _promoted(gates: Tensor, tokens: Tensor, initial: Tensor | None) -> tuple[Te
 
 
 def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """As torch does it. torch.broadcast_shapes would not tell which arguments are at fault."""
+    """Broadcasts as torch does, but the error names the arguments, which torch.broadcast_shapes does not know."""
     sizes = list(zip_longest(reversed(gates.shape), reversed(tokens.shape), fillvalue=1))
     if any(a != b and a != 1 and b != 1 for a, b in sizes):
         shapes = f"{list(gates.shape)} and {list(tokens.shape)}"
@@ -364,7 +364,7 @@ def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _last(states: Tensor, initial: Tensor | None, dim: int, cu_seqlens: Tensor | None, reverse: bool) -> Tensor:
-    """A copy: a state that is carried on would keep all others in memory."""
+    """The final state, as a copy: a view would keep all the states in memory."""
     if states.ndim == 0 and cu_seqlens is None:
         return states.clone()
     states = torch.atleast_1d(states)

@@ -1,10 +1,10 @@
-"""The reductions: sum, prod, mean, amax, amin, argmax, argmin, with torch's signatures and one order of operations.
+"""The reductions: sum, prod, mean, amax, amin, argmax, argmin, with torch's signatures and a fixed order of operations.
 
-Let ``B`` of 2^k consecutive elements be the balanced tree of their pairs. ``Fold(n)`` cuts n elements into the blocks
-that n's binary digits give, the largest first, and folds their values from left to right: Fold(11) =
+Let ``B`` of 2^k consecutive elements be their balanced binary tree. ``Fold(n)`` cuts n elements into the blocks given
+by the binary digits of n, the largest first, and folds the blocks' values from left to right: Fold(11) =
 (B[0:8) ∘ B[8:10)) ∘ B[10:11). ``variant="auto"`` computes exactly that, in float32 for half precision and float32, in
-float64 for float64, in wrapping int64 for integers, so that a result has the same bits on every device, in every
-layout and in every batch. Where several dims are reduced, their elements follow one another in row-major order.
+float64 for float64, in wrapping int64 for integers. So a result has the same bits on every device, in every layout and
+in every batch. If several dims are reduced, their elements are taken in row-major order.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ FOLDS = ("sum", "prod", "mean")
 INDICES = ("argmax", "argmin")
 
 
-# --- What is right --------------------------------------------------------------------------------------------------
+# --- Checks ---------------------------------------------------------------------------------------------------------
 
 
 def _wrap(dim: Dim, ndim: int) -> list[int]:
-    """The dims counted from 0, sorted; all of them where none is named."""
+    """The dims as non-negative numbers, sorted; all dims if none is given."""
     dims = [dim] if isinstance(dim, int) else dim or range(ndim)
     return sorted(d % max(ndim, 1) for d in dims)
 
 
 def _names_none(dim: Dim) -> bool:
-    """Whether no dim is named, which stands for all."""
+    """Whether no dim is given, which means all dims."""
     return dim is None or dim == () or dim == []
 
 
@@ -73,7 +73,7 @@ def _infer(
     dtype: torch.dtype | None = None,
     variant: int = 0,
 ) -> Spec:
-    """The result without its values, or the exception that torch raises for such arguments."""
+    """The Spec of the result; raises what torch raises for invalid arguments."""
     check_input(function, input)
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
@@ -111,10 +111,10 @@ def _batch(
     keepdim: bool = False,
     **options: Any,
 ) -> Tensor:
-    """The same dims of every example, one further on."""
+    """Reduces the same dims of every example; in the batch each is one further right."""
     ndim = input.ndim - 1
     _check_dims(function, dim, ndim)
-    if ndim == 0:  # an example is one element, whose dim no dim names
+    if ndim == 0:  # each example is one element, without a dim
         return run(input.unsqueeze(1), 1 if function in INDICES else [1], **options)
     if function not in INDICES:
         return run(input, [d + 1 for d in _wrap(dim, ndim)], keepdim, **options)
@@ -128,8 +128,8 @@ def _batch(
 
 
 def _expand(ctx: Any, result: Tensor) -> Tensor:
-    """The result, or its gradient, at every element that it was made of."""
-    if not ctx.keepdim and result.ndim > 0:  # without dims it expands as it is
+    """Expands the result, or its gradient, to the input's shape."""
+    if not ctx.keepdim and result.ndim > 0:  # a result without dims expands as it is
         for d in _reduced(ctx):
             result = result.unsqueeze(d)
     return result.expand(ctx.shape)
@@ -159,8 +159,8 @@ def _mean_backward(ctx: Any, grad: Tensor) -> Tensor:
 
 
 def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """torch's rules, infinities and NaN included: the product over the element, or, where an element of the tensor is
-    zero, the product of those before times the product of those after."""
+    """torch's rules, including infinities and NaN: the product divided by the element; or, if any element of the tensor
+    is zero, the product of the elements before it times the product of those after it."""
     input: Tensor
     input, output = ctx.saved_tensors
     if input.ndim == 0:
@@ -182,7 +182,7 @@ def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
 
 
 def _has_values(input: Tensor) -> bool:
-    """Whether a decision may be made by its values: nothing traces, transforms or captures it, as torch asks, too."""
+    """Whether Python may branch on the input's values: nothing traces, transforms or captures it; as torch checks."""
     return (
         type(input) in PLAIN
         and not input.is_meta
@@ -194,12 +194,12 @@ def _has_values(input: Tensor) -> bool:
 
 
 def _exclusive_cumprod(x: Tensor) -> Tensor:
-    """The product of the elements before each."""
+    """At each element the product of the elements before it."""
     return torch.cat([torch.ones_like(x[..., :1]), x[..., :-1]], -1).cumprod(-1)
 
 
 def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """Equal elements share the gradient evenly; no element equals NaN, whose gradient is NaN therefore."""
+    """Equal elements share the gradient evenly. No element equals NaN, so that the gradient of NaN is 0 / 0, NaN."""
     input: Tensor
     input, output = ctx.saved_tensors
     equal = input == _expand(ctx, output)
@@ -228,20 +228,20 @@ def _dim(function: str, dim: object) -> int:
 
 
 def _dims(function: str, dim: Any) -> Any:
-    """The dims as the schema names them, which itself would take True for 1, or a set for a list."""
+    """The dims as the schema takes them; the schema itself would accept True for 1, or a set for a list."""
     if dim is None:
         return None
     if isinstance(dim, (list, tuple)) and function not in INDICES:
         return [d if type(d) is int else _dim(function, d) for d in dim]
     one = dim if type(dim) is int else _dim(function, dim)
-    # A symbolic one is no list to the schema, and torch.compile may make one of what this function gave in eager mode.
+    # The schema takes no SymInt for a list, and torch.compile may make a SymInt of this dim, which is an int in eager.
     return one if function in INDICES else [one]
 
 
 def _call(
     operator: Operator[Tensor], variant: str, input: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Calls an operator with arguments of the types that torch takes; its schema takes more."""
+    """Checks that the arguments have types that torch accepts, and calls an operator, whose schema accepts more."""
     if has_torch_function_unary(input):
         return overridden(operator.name, (input,), input, dim, keepdim, dtype=dtype, variant=variant)
     dim = _dims(operator.name, dim)
@@ -265,23 +265,23 @@ def sum(
     Args:
         input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool; any shape and strides.
         dim: the dim or dims to reduce; None and ``()`` reduce all.
-        keepdim: whether reduced dims stay, with size 1.
-        dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        keepdim: whether the reduced dims are kept, with size 1.
+        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of the kept dims. The sum of no elements is 0.
+        A tensor without the reduced dims, unless ``keepdim``. The sum of an empty slice is 0.
 
     Raises:
         IndexError: a dim is out of range.
-        RuntimeError: a dim appears twice, or a CUDA tensor meets a build without CUDA.
+        RuntimeError: a dim appears twice, or a CUDA tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
-        ValueError: there is no such variant for the device.
-        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type.
+        ValueError: the variant does not exist on the device.
+        NotImplementedError: input is complex, sparse, nested or quantized, or the variant does not support its dtype.
 
-    Order of operations: Fold(n), a fixed tree of pairs (docs/order.md): the n elements are cut into blocks of powers of
-    two, the largest first, each a balanced tree, and these are added from left to right. So the error grows as
-    :math:`\log_2 n` (Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
+    Order of operations: Fold(n), a fixed tree (docs/order.md): the n elements are cut into blocks whose sizes are
+    powers of two, the largest first; each block is a balanced tree, and the blocks are added from left to right. So the
+    error grows as :math:`\log_2 n` (Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
 
     >>> sum(torch.tensor([[1, 2], [3, 4]]), 1)
     tensor([3, 7])
@@ -300,21 +300,21 @@ def prod(
     r"""Product of the elements, :math:`\prod_i x_i`, over everything or over some dims.
 
     Args:
-        input: a tensor of any type of :func:`sum`; any shape and strides.
+        input: a tensor of any dtype that :func:`sum` takes; any shape and strides.
         dim: the dim or dims to reduce (``torch.prod`` takes one only); None and ``()`` reduce all.
-        keepdim: whether reduced dims stay, with size 1.
-        dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        keepdim: whether the reduced dims are kept, with size 1.
+        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of the kept dims. The product of no elements is 1.
+        A tensor without the reduced dims, unless ``keepdim``. The product of an empty slice is 1.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`sum`.
 
-    Order of operations: Fold(n), as of :func:`sum`. The gradient is torch's, infinities and NaN
-    included: the product over the element; where the tensor has a zero, the product before an element times the product
-    after it (Blelloch, *Prefix Sums and Their Applications*).
+    Order of operations: Fold(n), as in :func:`sum`. The gradient is torch's, including infinities and NaN: the product
+    divided by the element, or, if the tensor has a zero, the product of the elements before it times the product of
+    those after it (Blelloch, *Prefix Sums and Their Applications*).
 
     >>> prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), (0, 1))
     tensor(24.)
@@ -333,20 +333,20 @@ def mean(
     r"""Mean of the elements, :math:`\frac{1}{n} \sum_i x_i`, over everything or over some dims.
 
     Args:
-        input: a floating-point tensor; of integers or bool with a floating-point ``dtype``.
+        input: a floating-point tensor; integers or bool only with a floating-point ``dtype``.
         dim: the dim or dims to reduce; None and ``()`` reduce all.
-        keepdim: whether reduced dims stay, with size 1.
-        dtype: the floating-point type that the input is cast to first. By default the input's type.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        keepdim: whether the reduced dims are kept, with size 1.
+        dtype: the floating-point dtype that the input is converted to first. Default: the input's dtype.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of the kept dims. The mean of no elements is NaN.
+        A tensor without the reduced dims, unless ``keepdim``. The mean of an empty slice is NaN.
 
     Raises:
-        RuntimeError: the input is of integers or bool without a ``dtype``, or ``dtype`` is not floating-point.
+        RuntimeError: the input is integer or bool and no ``dtype`` is given, or ``dtype`` is not floating-point.
         IndexError, TypeError, ValueError, NotImplementedError: as :func:`sum`.
 
-    Order of operations: Fold(n), as of :func:`sum`, then one division by n in the accumulator's type.
+    Order of operations: Fold(n), as in :func:`sum`, then one division by n in the accumulator's type.
 
     >>> mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
     tensor([2., 3.])
@@ -358,21 +358,22 @@ def amax(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: Reduce
     r"""Largest element, :math:`\max_i x_i`, over everything or over some dims. NaN counts as the largest.
 
     Args:
-        input: a tensor of any type of :func:`sum`; any shape and strides.
+        input: a tensor of any dtype that :func:`sum` takes; any shape and strides.
         dim: the dim or dims to reduce; ``()`` and None reduce all.
-        keepdim: whether reduced dims stay, with size 1.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        keepdim: whether the reduced dims are kept, with size 1.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of the kept dims and of input's type. Of -0.0 and 0.0, which are equal, the first one stays.
+        A tensor of the input's dtype without the reduced dims, unless ``keepdim``. -0.0 and 0.0 are equal: the first of
+        them is the result.
 
     Raises:
         IndexError: a reduced dim is empty, or a dim is out of range.
         RuntimeError: the input is empty and no dim is given; as :func:`sum` otherwise.
         TypeError, ValueError, NotImplementedError: as :func:`sum`.
 
-    Order of operations: Fold(n), as of :func:`sum`. Equal elements share the gradient evenly. The
-    textbook's variants follow Harris, *Optimizing Parallel Reduction in CUDA*.
+    Order of operations: Fold(n), as in :func:`sum`. Equal elements share the gradient evenly. The textbook's variants
+    follow Harris, *Optimizing Parallel Reduction in CUDA*.
 
     >>> amax(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
     tensor([2., 4.])
@@ -384,19 +385,20 @@ def amin(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: Reduce
     r"""Smallest element, :math:`\min_i x_i`, over everything or over some dims. NaN counts as the smallest.
 
     Args:
-        input: a tensor of any type of :func:`sum`; any shape and strides.
+        input: a tensor of any dtype that :func:`sum` takes; any shape and strides.
         dim: the dim or dims to reduce; ``()`` and None reduce all.
-        keepdim: whether reduced dims stay, with size 1.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        keepdim: whether the reduced dims are kept, with size 1.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of the kept dims and of input's type. Of -0.0 and 0.0, which are equal, the first one stays.
+        A tensor of the input's dtype without the reduced dims, unless ``keepdim``. -0.0 and 0.0 are equal: the first of
+        them is the result.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`amax`.
 
-    Order of operations: Fold(n), as of :func:`sum`. Equal elements share the gradient evenly. The
-    textbook's variants follow Harris, *Optimizing Parallel Reduction in CUDA*.
+    Order of operations: Fold(n), as in :func:`sum`. Equal elements share the gradient evenly. The textbook's variants
+    follow Harris, *Optimizing Parallel Reduction in CUDA*.
 
     >>> amin(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
     tensor([1., 3.])
@@ -408,21 +410,22 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, vari
     r"""Index of the largest element, :math:`\min \{ i : x_i = \max_j x_j \}`. NaN counts as the largest.
 
     Args:
-        input: a tensor of any type of :func:`sum` but bool; any shape and strides.
-        dim: the dim to reduce; None counts through all elements in row-major order.
-        keepdim: whether reduced dims stay, with size 1.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that :func:`sum` takes except bool; any shape and strides.
+        dim: the dim to reduce; None reduces all elements, indexed in row-major order.
+        keepdim: whether the reduced dims are kept, with size 1.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        An int64 tensor of the kept dims; of equal elements, and of several NaN, the first one. It has no gradient.
+        An int64 tensor without the reduced dim, unless ``keepdim``; among equal elements, or several NaN, the index of
+        the first. It has no gradient.
 
     Raises:
         IndexError: the reduced dim is empty, the input is empty and no dim is given, or dim is out of range.
         RuntimeError: the input is bool.
         TypeError, ValueError, NotImplementedError: as :func:`sum`.
 
-    Order of operations: none that shows, the first index is the same in every order (Harris's tree on pairs of a value
-    and its index).
+    Order of operations: not observable, since the first index is the same in every order (Harris's tree on pairs of a
+    value and its index).
 
     >>> argmax(torch.tensor([[1.0, 2.0], [4.0, 4.0]]), 1)
     tensor([1, 0])
@@ -434,19 +437,20 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, vari
     r"""Index of the smallest element, :math:`\min \{ i : x_i = \min_j x_j \}`. NaN counts as the smallest.
 
     Args:
-        input: a tensor of any type of :func:`sum` but bool; any shape and strides.
-        dim: the dim to reduce; None counts through all elements in row-major order.
-        keepdim: whether reduced dims stay, with size 1.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that :func:`sum` takes except bool; any shape and strides.
+        dim: the dim to reduce; None reduces all elements, indexed in row-major order.
+        keepdim: whether the reduced dims are kept, with size 1.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        An int64 tensor of the kept dims; of equal elements, and of several NaN, the first one. It has no gradient.
+        An int64 tensor without the reduced dim, unless ``keepdim``; among equal elements, or several NaN, the index of
+        the first. It has no gradient.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`argmax`.
 
-    Order of operations: none that shows, the first index is the same in every order (Harris's tree on pairs of a value
-    and its index).
+    Order of operations: not observable, since the first index is the same in every order (Harris's tree on pairs of a
+    value and its index).
 
     >>> argmin(torch.tensor([[2.0, 1.0], [4.0, 4.0]]), 1)
     tensor([1, 0])
@@ -454,11 +458,11 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, vari
     return _call(_argmin, variant, input, dim, keepdim)
 
 
-# --- For the gradients of others --------------------------------------------------------------------------------------
+# --- For the gradients of other families ------------------------------------------------------------------------------
 
 
 def sum_to_shape(grad: Tensor, shape: Sequence[int]) -> Tensor:
-    """Summed over the dims along which a tensor of that shape was broadcast; in one order too."""
+    """Sums the gradient over the dims along which a tensor of that shape was broadcast, in the fixed order."""
     ahead = grad.ndim - len(shape)
     dims = [d for d in range(grad.ndim) if d < ahead or (shape[d - ahead] == 1 and grad.shape[d] != 1)]
     return sum(grad, dims, keepdim=True).reshape(shape) if dims else grad

@@ -1,8 +1,8 @@
-"""The order of operations, executed as docs/order.md defines it: slow, and right to the bit.
+"""The order of operations, executed exactly as docs/order.md defines it: slow, but correct to the bit.
 
-Every operation is one elementwise torch operation in the accumulator's type: float32 for float16, bfloat16 and float32,
-float64 for float64, int64, wrapping, for integers and bool. A level of the tree is combined at once, for all rows. The
-fused multiply-add of products of matrices, which torch does not have, is put together from several.
+Every operation is one elementwise torch operation in the accumulator's dtype: float32 for float16, bfloat16 and
+float32, float64 for float64, wrapping int64 for integers and bool. One operation combines a level of the tree for all
+rows. The fused multiply-add of matrix products, which torch does not have, is composed of several operations.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Combine = Callable[[Values, Values], Values]
 
 
 def block(combine: Combine, x: Values) -> Values:
-    """B: the balanced tree over 2^k elements, a level at a time."""
+    """B: the balanced tree over 2^k elements, level by level."""
     while x[0].shape[1] > 1:
         x = combine(tuple(part[:, 0::2] for part in x), tuple(part[:, 1::2] for part in x))
     return x
 
 
 def fold(combine: Combine, x: Values) -> Values:
-    """Fold(n): the blocks that n's binary digits give, the largest first, from left to right."""
+    """Fold(n): the blocks given by the binary digits of n, the largest first, folded from left to right."""
     n, start = x[0].shape[1], 0
     value: Values | None = None
     for k in reversed(range(n.bit_length())):
@@ -42,7 +42,7 @@ def fold(combine: Combine, x: Values) -> Values:
 
 
 def folds(combine: Combine, x: Values) -> Values:
-    """Fold(1), Fold(2), ..., Fold(n): the blocks of each length, its largest first, for all lengths at once."""
+    """Fold(1), Fold(2), ..., Fold(n): each length's blocks, the largest first, for all lengths at once."""
     n = x[0].shape[1]
     levels = [x]  # levels[k] holds B of each 2^k consecutive elements
     while (pairs := levels[-1][0].shape[1] // 2) > 0:
@@ -51,7 +51,7 @@ def folds(combine: Combine, x: Values) -> Values:
     lengths = torch.arange(1, n + 1)
     values = tuple(torch.empty_like(part) for part in x)
     for k in reversed(range(len(levels))):
-        these = lengths[lengths >> k & 1 == 1]  # those with a block of 2^k elements
+        these = lengths[lengths >> k & 1 == 1]  # the lengths with a block of 2^k elements
         above = these >> k + 1  # blocks of 2^(k + 1) elements before it
         blocks = tuple(part[:, 2 * above] for part in levels[k])
         folded = combine(tuple(part[:, these - 1] for part in values), blocks)
@@ -69,7 +69,7 @@ def multiply(left: Values, right: Values) -> Values:
 
 
 def _polynomial(x: Tensor, coefficients: str) -> Tensor:
-    """Two chains, of the even and of the odd powers."""
+    """Two Horner chains, of the even and of the odd powers."""
     s = x * x
     chains = []
     for words in (coefficients.split()[0::2], coefficients.split()[1::2]):
@@ -114,7 +114,7 @@ def exp_of_negative(t: Tensor) -> Tensor:
 
 
 def log_1_plus(u: Tensor) -> Tensor:
-    """log(1 + u) for u from 0 to 1: that of 1 + f, or of 2 (1 + f)."""
+    """log(1 + u) for u from 0 to 1, as log(1 + f) or log(2 (1 + f))."""
     single = u.dtype == torch.float32
     ln2, rest = ("0x1.62e43p-1", "-0x1.05c61p-29") if single else ("0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56")
     large, zero = u >= 0.5, torch.zeros_like(u)
@@ -124,7 +124,7 @@ def log_1_plus(u: Tensor) -> Tensor:
 
 
 def log_add(left: Values, right: Values) -> Values:
-    """log(e^left + e^right), as csrc/common/log_add.h has it, which says more."""
+    """log(e^left + e^right), as in csrc/common/log_add.h, which explains it."""
     x, y = left[0], right[0]
     larger, smaller = torch.where(x < y, y, x), torch.where(x < y, x, y)
     difference = torch.where(smaller == larger, 0, smaller - larger)
@@ -133,7 +133,7 @@ def log_add(left: Values, right: Values) -> Values:
 
 
 def larger(left: Values, right: Values) -> Values:
-    """NaN wins; of equal values the left one stays."""
+    """NaN wins; of equal values the left one is kept."""
     return (torch.where((right[0] > left[0]) | (right[0] != right[0]), right[0], left[0]),)
 
 
@@ -142,7 +142,7 @@ def smaller(left: Values, right: Values) -> Values:
 
 
 def first_larger(left: Values, right: Values) -> Values:
-    """The left one comes first, so it stays where both are equal or NaN."""
+    """The left one comes first, so it is kept if both are equal or NaN."""
     take = (right[0] > left[0]) | (right[0] != right[0]) & (left[0] == left[0])
     return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
 
@@ -153,7 +153,7 @@ def first_smaller(left: Values, right: Values) -> Values:
 
 
 def last_larger(left: Values, right: Values) -> Values:
-    """The right one comes last, so it stays where both are equal or NaN; but no element, at index -1, replaces one."""
+    """The right one comes last, so it is kept if both are equal or NaN, unless it is the empty value, at index -1."""
     take = ((right[0] >= left[0]) | (right[0] != right[0])) & (right[1] >= 0)
     return tuple(torch.where(take, r, s) for r, s in zip(right, left, strict=True))
 
@@ -164,7 +164,7 @@ def last_smaller(left: Values, right: Values) -> Values:
 
 
 def then(left: Values, right: Values) -> Values:
-    """One step h -> g h + t and then another: the pair (g, t) of both."""
+    """The pair (g, t) of one step h -> g h + t followed by another."""
     return right[0] * left[0], right[0] * left[1] + right[1]
 
 
@@ -175,7 +175,7 @@ def accumulator(dtype: torch.dtype) -> torch.dtype:
 
 
 def rows_of(input: Tensor, dim: Dim, keepdim: bool) -> tuple[Tensor, list[int]]:
-    """The reduced elements of each result as a row, in the accumulator's type, and the shape of the results."""
+    """The reduced elements of each result as a row, in the accumulator's dtype, and the shape of the results."""
     ndim = max(input.ndim, 1)
     dims = [dim] if isinstance(dim, int) else list(dim or range(input.ndim))
     reduced = sorted(d % ndim for d in dims if input.ndim)
@@ -208,7 +208,7 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.
 
 
 def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
-    """Fold(n) / n: one division, in the accumulator's type, before the result is rounded."""
+    """Fold(n) / n: one division, in the accumulator's dtype, before the result is rounded."""
     rows, shape = rows_of(input.to(dtype or input.dtype), dim, keepdim)
     if 0 in rows.shape:
         return torch.full(shape, torch.nan, dtype=dtype or input.dtype)
@@ -242,8 +242,8 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 def _scan(input: Tensor, dim: int, combine: Combine, initial: Sequence[float], options: dict[str, Any]) -> Values:
     """Element i is Fold(i + 1), or Fold(i), counted from the end in a reverse scan. Fold(0) is `initial`, one number
-    for each part of an element: its value and, if there are two, its index. What the mask hides is the identity, which
-    is `initial` but for a sum's -0.0."""
+    for each part of an element: its value and, if there are two, its index. Masked-out elements are the identity, which
+    is `initial` except for a sum, where it is -0.0."""
     lines = torch.atleast_1d(input).movedim(dim, -1)
     *outer, n = lines.shape
     rows = lines.reshape(math.prod(outer), n).to(accumulator(input.dtype))
@@ -282,7 +282,7 @@ def logcumsumexp(input: Tensor, dim: int, **options: Any) -> Tensor:
 
 
 def _bounds(dtype: torch.dtype) -> tuple[float, float]:
-    """The smallest and the largest value of a type."""
+    """The smallest and the largest value of a dtype."""
     if dtype.is_floating_point:
         return -torch.inf, torch.inf
     return (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
@@ -301,7 +301,7 @@ def cummin(input: Tensor, dim: int, **options: Any) -> Values:
 def linear_recurrence(
     gates: Tensor, tokens: Tensor, dim: int, *, initial: Tensor | None = None, reverse: bool = False
 ) -> Tensor:
-    """Element i is T of (G, T) = Fold(i + 1), or G h + T, h being the initial state, which is applied last."""
+    """Element i is T of (G, T) = Fold(i + 1), or G h + T for an initial state h, which is applied last."""
     gates, tokens = torch.broadcast_tensors(gates, tokens)
     lines = [torch.atleast_1d(part).movedim(dim, -1) for part in (gates, tokens)]
     *outer, n = lines[0].shape
@@ -318,7 +318,7 @@ def linear_recurrence(
 def _segments(
     input: Tensor, cu_seqlens: Tensor, dim: int, result: torch.dtype, combine: Combine, empty: float, mean: bool = False
 ) -> Tensor:
-    """Fold(n) of the n elements of each segment, counted from its own first one."""
+    """Fold(n) of the n elements of each segment, counted from its first one."""
     lines = input.movedim(dim, -1)
     *outer, n = lines.shape
     rows = lines.reshape(math.prod(outer), n).to(accumulator(input.dtype))
@@ -356,36 +356,36 @@ def segment_amin(input: Tensor, cu_seqlens: Tensor, dim: int = 0) -> Tensor:
     return _segments(input, cu_seqlens, dim, input.dtype, smaller, _bounds(input.dtype)[1])
 
 
-# --- Products of matrices: chunks of k, in each one chain of fused multiply-adds --------------------------------------
+# --- Products of matrices: chunks of k, each one chain of fused multiply-adds -----------------------------------------
 
 CHUNK = 512
 
 
 def two_sum(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """a + b, rounded, and what the rounding left out, exactly (Knuth)."""
+    """a + b, rounded, and its exact rounding error (Knuth)."""
     total = a + b
     of_b = total - a
     return total, (a - (total - of_b)) + (b - of_b)
 
 
 def to_odd(total: Tensor, rest: Tensor) -> Tensor:
-    """A rounded sum, and what was left out, as the sum rounded to odd: rounding that again, to at least two bits less,
-    is one rounding (Boldo and Melquiond, Emulation of FMA and Correctly Rounded Sums, 2008)."""
+    """The sum rounded to odd, from the rounded sum and its rounding error. Rounding it again, to at least two bits
+    less, equals a single rounding (Boldo and Melquiond, Emulation of FMA and Correctly Rounded Sums, 2008)."""
     bits = total.view(torch.int64)
-    away = (rest > 0) == (total > 0)  # from zero
+    away = (rest > 0) == (total > 0)  # whether the exact sum is further from zero
     inexact = (rest != 0) & total.isfinite() & (bits & 1 == 0)
     return torch.where(inexact, torch.where(away, bits + 1, bits - 1), bits).view(torch.float64)
 
 
 def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """a b, rounded, and what the rounding left out, exactly where nothing overflows or underflows (Dekker)."""
+    """a b, rounded, and its rounding error, exact if nothing overflows or underflows (Dekker)."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = ((high := x * 134217729.0 - (x * 134217729.0 - x), x - high) for x in (a, b))
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
 def exact_multiply_add(a: float, b: float, c: float) -> float:
-    """By whole numbers, where two_product is not exact."""
+    """a b + c with one rounding, in rational arithmetic, for values for which two_product is not exact."""
     if not (math.isfinite(a) and math.isfinite(b)):
         return a * b + c
     if not math.isfinite(c):
@@ -400,7 +400,7 @@ def exact_multiply_add(a: float, b: float, c: float) -> float:
 
 
 def multiply_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """a b + c with one rounding, which torch has no operation for on a CPU; integers wrap."""
+    """a b + c with one rounding, for which torch has no operation on a CPU; integers wrap."""
     if a.dtype == torch.float32:
         return to_odd(*two_sum(a.double() * b.double(), c.double())).float()  # float64 holds the product exactly
     if a.dtype != torch.float64:
@@ -419,7 +419,7 @@ def multiply_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """[..., m, k] times [..., k, n] before it is rounded, all elements at once."""
+    """[..., m, k] times [..., k, n] before rounding to the result's dtype, all elements at once."""
     a, b = a.to(accumulator(a.dtype)), b.to(accumulator(b.dtype))
     k = a.shape[-1]
     shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
@@ -448,7 +448,7 @@ def addmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> Tensor:
-    """Factor, factor and sum are each rounded in the accumulator's type; the result once more."""
+    """The two multiplications and the sum are each rounded in the accumulator's dtype; the result once more."""
     value = product(mat1, mat2)
     value = value if alpha == 1 else value * alpha
     if beta != 0:
@@ -476,7 +476,7 @@ def linear(
 
 
 def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
-    """alpha other + input with one rounding in the accumulator's type, and one of half precision to its own."""
+    """alpha other + input with one rounding in the accumulator's dtype, and a second one for half precision."""
     dtype = torch.result_type(input, other)
     input, other = input.to(dtype), other.to(dtype)
     if not dtype.is_floating_point:
@@ -486,7 +486,7 @@ def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     return multiply_add(factor, other.to(wide), input.to(wide)).to(dtype)
 
 
-# --- Sums of squared distances: Fold(C) of Fold(D), difference, square and sum rounded apart -------------------------
+# --- Sums of squared distances: Fold(C) of Fold(D), difference, square and sum each rounded --------------------------
 
 
 def sum_squared_distances(points: Tensor, centers: Tensor) -> Tensor:

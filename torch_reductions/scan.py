@@ -1,17 +1,17 @@
-"""The scans: cumsum, cumprod, logcumsumexp, cummax and cummin, with torch's signatures and more forms, in one order.
+"""The scans: cumsum, cumprod, logcumsumexp, cummax, cummin, with torch's signatures and more forms, in a fixed order.
 
 Element i of a scan is ``Fold(i + 1)``, the fold of the elements up to it, as :mod:`torch_reductions.reduce` defines it:
 ``cumsum(x, 0)[i]`` has the bits of ``sum(x[:i + 1])``, on every device, in every layout and in every batch. Three
-options make the other forms in the same pass:
+options select other forms of the scan, computed in the same pass:
 
 - ``exclusive``: element i is Fold(i), the fold of the elements before it. Fold(0) is 0 for cumsum, 1 for cumprod, -inf
-  for logcumsumexp; for cummax the smallest value of the type and for cummin the largest, -inf and inf where there are,
+  for logcumsumexp; for cummax it is the dtype's smallest value and for cummin its largest, -inf and inf for floats,
   at index -1.
-- ``include_initial``: Fold(0) stands before the inclusive scan, which makes it one element longer.
-- ``reverse``: the same from the end; the initial element stands last.
+- ``include_initial``: Fold(0) comes before the inclusive scan, so that the result is one element longer.
+- ``reverse``: the same from the end; the initial element is the last.
 
-``cu_seqlens``, the offsets of packed segments, scans each segment alone, with the bits of the scan of its slice.
-``mask`` tells which elements take part: the others count as the operator's identity.
+``cu_seqlens`` holds the offsets of packed segments: each segment is scanned alone, with the bits of a scan of its
+slice. ``mask`` selects the elements that take part: the others count as the operator's identity.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from .recurrence import edges, recur
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
-FOLDS = ("cumsum", "cumprod")  # they make int64 of integers, and take a dtype
-EXTREMES = ("cummax", "cummin")  # they give indices, too
-UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # of which these are, though no kernel reads them
+FOLDS = ("cumsum", "cumprod")  # they widen integers to int64, and take a dtype
+EXTREMES = ("cummax", "cummin")  # they also return indices
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # FOLDS convert these, which no kernel reads
 Pair = tuple[Tensor, Tensor]
 
 
-# --- What is right --------------------------------------------------------------------------------------------------
+# --- Checks ---------------------------------------------------------------------------------------------------------
 
 
 def _infer(
@@ -67,7 +67,7 @@ def _infer(
     include_initial: bool = False,
     variant: int = 0,
 ) -> Spec | tuple[Spec, Spec]:
-    """The result without its values, or the exception that torch raises for such arguments."""
+    """The Spec of the result; raises what torch raises for invalid arguments."""
     check_input(function, input)
     if function == "logcumsumexp":
         check_float(function, input)
@@ -122,14 +122,14 @@ def _batch(
     mask: Tensor | None = None,
     **options: Any,
 ) -> Any:
-    """The same dim of every example, one further on."""
+    """Scans the same dim of every example; in the batch it is one further right."""
     ndim = input.ndim - 1
     check_dim(function, dim, ndim)
-    while mask is not None and mask.ndim < max(input.ndim, 2):  # an example's mask is broadcast to it from the last dim
+    while mask is not None and mask.ndim < max(input.ndim, 2):  # each example's mask is broadcast from the last dim
         mask = mask.unsqueeze(1)
     if ndim > 0:
         return run(input, dim % ndim + 1, cu_seqlens, mask, **options)
-    # An example is one element, whose dim no dim names.
+    # Each example is one element, without a dim.
     result = run(input.unsqueeze(1), 1, cu_seqlens, mask, **options)
     if options.get("include_initial"):
         return result
@@ -169,35 +169,35 @@ def _save_values(ctx: Any, output: Tensor, input: Tensor, *args: Any, **options:
 def _save_indices(ctx: Any, output: Pair, input: Tensor, *args: Any, **options: Any) -> None:
     _save(ctx, (output[1],), input, *args, **options)
     ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)  # zeros for the indices, which nobody would read
+    ctx.set_materialize_grads(False)  # it would make zeros for the indices, which are not read
 
 
 def _precise(*tensors: Tensor) -> torch.dtype:
-    """The type to compute a gradient in."""
+    """The dtype to compute a gradient in."""
     return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
 
 
-# What was saved is read once in each backward: checkpoints and offloading unpack it at every access.
+# Each backward reads ctx.saved_tensors once: with checkpointing or offloading every access unpacks them.
 
 
 def _hidden(mask: Tensor | None, x: Tensor, identity: float) -> Tensor:
-    """x, of the input's shape, with the identity where the mask hides elements."""
+    """x, of the input's shape, with the identity at masked-out elements."""
     return x if mask is None else x.masked_fill(mask.logical_not(), identity)
 
 
 def _gradient(ctx: Any, mask: Tensor | None, gradient: Tensor) -> Tensor:
-    """As the input's: what is hidden has none."""
+    """The gradient in the input's shape and dtype, 0 at masked-out elements."""
     return _hidden(mask, gradient.reshape(ctx.shape), 0).to(ctx.dtype)
 
 
 def _without_initial(ctx: Any, results: Tensor) -> Tensor:
-    """The results that were made of elements, of those with an initial one."""
+    """The results without the initial one."""
     kept = slice(None, -1) if ctx.reverse else slice(1, None)
     return results[(slice(None),) * ctx.dim + (kept,)]
 
 
 def _cumsum_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """Each element is in every sum from its own one on: a scan from the other end."""
+    """Each element is part of every sum from its own on: the gradient is a scan from the other end."""
     cu_seqlens, mask = ctx.saved_tensors
     if ctx.include_initial:
         grad = _without_initial(ctx, grad)
@@ -206,14 +206,14 @@ def _cumsum_backward(ctx: Any, grad: Tensor) -> Tensor:
 
 
 def _shifted(x: Tensor, dim: int, by: int, fill: float) -> Tensor:
-    """Moved by one place, and the place that is free filled."""
+    """x shifted by one place along dim; the free place is filled."""
     kept = x.narrow(dim, 0 if by > 0 else 1, x.shape[dim] - 1)
     end = torch.full_like(x.narrow(dim, 0, 1), fill)
     return torch.cat([end, kept] if by > 0 else [kept, end], dim)
 
 
 def _behind(ctx: Any, cu_seqlens: Tensor | None, x: Tensor) -> Tensor:
-    """What stands behind each element, or 0 behind the last of a line or segment."""
+    """At each element the next one, or 0 at the last element of a line or segment."""
     on = 1 if ctx.reverse else -1
     if cu_seqlens is None:
         return _shifted(x, ctx.dim, on, 0.0)
@@ -221,14 +221,14 @@ def _behind(ctx: Any, cu_seqlens: Tensor | None, x: Tensor) -> Tensor:
 
 
 def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """The product before an element, times the sum of the gradients from it on, each times the elements between: that
-    sum is a linear recurrence from the other end. Nothing is divided, so that elements may be zero."""
+    """The product of the elements before an element, times the sum of the gradients from it on, each times the elements
+    in between. That sum is a linear recurrence from the other end. There is no division, so elements may be zero."""
     cu_seqlens, mask, input, output = ctx.saved_tensors
     if input.numel() == 0:
         return torch.zeros_like(input)
     precise, dim, on = _precise(input, output), ctx.dim, -1 if ctx.reverse else 1
     grad, factors, output = (torch.atleast_1d(t).to(precise) for t in (grad, _hidden(mask, input, 1), output))
-    gates = factors.roll(-on, dim)  # the one that rolls in is met first, where no state stands yet
+    gates = factors.roll(-on, dim)  # the gate that wraps around is applied first, before there is a state
     if ctx.include_initial:
         grad = _without_initial(ctx, grad)
         before = output.narrow(dim, 1 if ctx.reverse else 0, factors.shape[dim])
@@ -236,23 +236,23 @@ def _cumprod_backward(ctx: Any, grad: Tensor) -> Tensor:
         before = _cumprod.run(factors, dim, cu_seqlens, exclusive=True, reverse=ctx.reverse)
     else:
         before = output if ctx.exclusive else _shifted(output, dim, on, 1.0)
-    if ctx.exclusive:  # an element is in the products behind its own
+    if ctx.exclusive:  # an element is part of the products after its own place
         grad = _behind(ctx, cu_seqlens, grad)
     sums = recur(gates, grad, None, dim, cu_seqlens, reverse=not ctx.reverse)
     return _gradient(ctx, mask, before * sums)
 
 
 def _share(part: Tensor, whole: Tensor, none: Tensor) -> Tensor:
-    """exp(part - whole), at most 1: of a sum's logarithm and that of one of its parts. 0 where there is none."""
+    """exp(part - whole), at most 1, for the logarithms of a sum and of one of its parts; 0 where `none` is set."""
     return (part - whole).masked_fill(none, -torch.inf).exp()
 
 
 def _logcumsumexp_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """exp(x[j]) times the sum of grad[i] exp(-y[i]) over i >= j, without numbers that overflow: h[j] = grad[j] +
-    exp(y[j] - y[j + 1]) h[j + 1], a recurrence from the other end, and then exp(x[j] - y[j]) h[j]. In float64: of many
-    factors that are a hair below 1 the product would drift.
+    """exp(x[j]) times the sum of grad[i] exp(-y[i]) over i >= j, without overflow: h[j] = grad[j] +
+    exp(y[j] - y[j + 1]) h[j + 1], a recurrence from the other end, and then exp(x[j] - y[j]) h[j]. It is computed in
+    float64, because the product of many factors slightly below 1 would drift.
 
-    Where y is -inf nothing has a share in it. An element inf has no defined share, NaN, and the others have 0."""
+    If y is -inf, no element has a share in it. The share of an element inf is undefined, NaN, and the others' is 0."""
     dim, reverse = ctx.dim, ctx.reverse
     cu_seqlens, mask, input, output = ctx.saved_tensors
     if input.numel() == 0:
@@ -261,20 +261,20 @@ def _logcumsumexp_backward(ctx: Any, grad: Tensor) -> Tensor:
     x, y, grad = (torch.atleast_1d(t) for t in (_hidden(mask, input, -torch.inf).to(precise), output, grad))
     if ctx.include_initial:
         y, grad = _without_initial(ctx, y), _without_initial(ctx, grad)
-    if ctx.exclusive:  # each result's gradient stands one place further on than the last element that it is made of
+    if ctx.exclusive:  # each result's gradient is one place after the last element that the result includes
         grad = _behind(ctx, cu_seqlens, grad)
     if ctx.exclusive or y.dtype != precise:  # half precision is too coarse for differences
         y = _logcumsumexp.run(x, dim, cu_seqlens, reverse=reverse)
     x, y, grad = (t.to(torch.float64) for t in (x, y, grad))
-    later = y.roll(1 if reverse else -1, dim)  # what rolls in makes the gate of the first element that is met
+    later = y.roll(1 if reverse else -1, dim)  # the value that wraps around only affects the gate that is applied first
     h = recur(_share(y, later, later.isinf()), grad, None, dim, cu_seqlens, reverse=not reverse)
     return _gradient(ctx, mask, _share(x, y, y == -torch.inf) * h)
 
 
 def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
-    """Each gradient goes to the element at its index. One element's results stand side by side, from its own place on:
-    a recurrence from the other end adds them up, whose gates are 1 inside such a run and 0 between two. What is hidden
-    is named by no index."""
+    """Each gradient goes to the element at its index. The results that come from one element are adjacent, from its own
+    place on: a recurrence from the other end adds them up, with gates 1 inside such a run and 0 between two runs. No
+    index refers to a masked-out element."""
     if grad is None:
         return None
     (cu_seqlens, _, indices), dim = ctx.saved_tensors, ctx.dim
@@ -283,7 +283,7 @@ def _extreme_backward(ctx: Any, grad: Tensor | None, _: None) -> Tensor | None:
     grad, indices = (torch.atleast_1d(t) for t in (grad.to(_precise(grad)), indices))
     if ctx.include_initial:
         grad, indices = _without_initial(ctx, grad), _without_initial(ctx, indices)
-    elif ctx.exclusive:  # an element's first result stands behind its own place
+    elif ctx.exclusive:  # an element's first result is one place after its own
         grad, indices = _behind(ctx, cu_seqlens, grad), _behind(ctx, cu_seqlens, indices)
     gates = (indices == indices.roll(1 if ctx.reverse else -1, dim)).to(grad.dtype)
     sums = recur(gates, grad, None, dim, cu_seqlens, reverse=not ctx.reverse)
@@ -323,7 +323,7 @@ def _call(
     out: Tensor | Pair | None,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    """Calls an operator with arguments of the types that torch takes; its schema takes more."""
+    """Checks that the arguments have types that torch accepts, and calls an operator, whose schema accepts more."""
     flags = {"exclusive": exclusive, "reverse": reverse, "include_initial": include_initial}
     tensors = {"cu_seqlens": cu_seqlens, "mask": mask}
     if has_torch_function_variadic(input, cu_seqlens, mask, out):
@@ -334,7 +334,7 @@ def _call(
     for name, flag in flags.items():
         if type(flag) is not bool:
             raise wrong_type(operator.name, name, "bool", flag)
-    options: dict[str, Any] = {name: True for name, flag in flags.items() if flag}  # each that is named takes time
+    options: dict[str, Any] = {name: True for name, flag in flags.items() if flag}  # each one that is passed takes time
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
     if operator.name in FOLDS and isinstance(input, Tensor) and input.dtype in UNSIGNED:
@@ -381,40 +381,42 @@ def cumsum(
         input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool; any shape and strides.
             uint16, uint32 and uint64 are converted first.
         dim: the dim to scan.
-        dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
-        exclusive: whether an element's own value is left out, :math:`y_i = \sum_{j < i} x_j`.
-        reverse: whether the sums begin at the end, :math:`y_i = \sum_{j \ge i} x_j`.
-        include_initial: whether the sum of no elements, 0, stands before the others, or behind them if ``reverse``.
-        cu_seqlens: cumulative sequence lengths, where packed segments begin and end along ``dim``: segment s is
+        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
+        exclusive: whether each element's own value is excluded, :math:`y_i = \sum_{j < i} x_j`.
+        reverse: whether the sums start at the end, :math:`y_i = \sum_{j \ge i} x_j`.
+        include_initial: whether the empty sum, 0, is added as the first element, or as the last if ``reverse``.
+        cu_seqlens: cumulative sequence lengths, which give the packed segments along ``dim``: segment s is
             ``[cu_seqlens[s], cu_seqlens[s + 1])``. 1-D int32 or int64 on the input's device, ``[0, ..., length]``;
-            segments may be empty. Each is scanned alone, with the bits of the scan of its slice.
-            On a CPU their values are checked; on a GPU nothing is read back, and offsets that fall, or begin or end
-            elsewhere, give results without a meaning, but touch no memory outside.
-        mask: bool, on the input's device, to be broadcast to its shape: True where an element takes part. What does not
-            take part counts as -0.0, which changes no sum (0.0 would make 0.0 of -0.0), and has the gradient 0; the
-            input is not copied for it.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names. On a GPU only ``"auto"``, that
-            is ``"ordered"``, takes segments or a mask.
-        out: where the results go; by default into a new tensor. Its type is that of the results, where ``dtype`` is
-            None. One of another shape is resized, with a warning unless it is empty, and under torch.compile refused.
-            A contiguous one that shares no memory with the other tensors is written by the kernel itself.
+            segments may be empty. Each segment is scanned alone, with the bits of a scan of its slice.
+            The values are checked on a CPU only, because checking on a GPU would stop the host: there offsets that
+            decrease, or begin or end elsewhere, give meaningless results, but access no memory out of bounds.
+        mask: bool, on the input's device, broadcastable to its shape: True where an element takes part. Other elements
+            count as -0.0, which changes no sum (0.0 would turn -0.0 into 0.0), and have the gradient 0. The input is
+            not copied to apply the mask.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names. On a GPU only ``"auto"``, which
+            is ``"ordered"``, supports segments and masks.
+        out: the tensor to write to. Its dtype is that of the results if ``dtype`` is None. A tensor of another shape is
+            resized, with a warning unless it is empty; under torch.compile it raises. The kernel writes directly into a
+            contiguous tensor that shares no memory with the other tensors.
 
     Returns:
-        A tensor of the input's shape, but one more along ``dim`` if ``include_initial``.
+        A tensor of the input's shape, one longer along ``dim`` if ``include_initial``.
 
     Raises:
         IndexError: dim is out of range.
-        RuntimeError: a CUDA tensor meets a build without CUDA; cu_seqlens is of the wrong type, shape or device, or its
-            values on a CPU are wrong; mask is not bool, on another device or cannot be broadcast; out is of
-            the wrong type or device, or it or the input requires a gradient.
+        RuntimeError: a CUDA tensor is given to a build without CUDA; cu_seqlens has the wrong dtype, shape or device,
+            or, on a CPU, invalid values; mask is not bool, is on another device or cannot be broadcast; out has the
+            wrong dtype or device; out is given and it or the input requires a gradient.
         TypeError: an argument is of the wrong type.
-        ValueError: there is no such variant for the device, or ``include_initial`` meets ``exclusive`` or cu_seqlens.
-        NotImplementedError: input is complex, sparse, nested or quantized, or the variant lacks its type, segments or
-            masks; vmap over cu_seqlens.
+        ValueError: the variant does not exist on the device, or ``include_initial`` is combined with ``exclusive`` or
+            cu_seqlens.
+        NotImplementedError: input is complex, sparse, nested or quantized, or the variant does not support its dtype,
+            segments or masks; vmap over cu_seqlens.
 
-    Order of operations: Fold(i + 1), a fixed tree of pairs (docs/order.md): the i + 1 elements are cut into blocks of
-    powers of two, the largest first, each a balanced tree, and these are added from left to right. So the error grows
-    as :math:`\log_2 i`. The gradient is one scan from the other end (Blelloch, *Prefix Sums and Their Applications*).
+    Order of operations: Fold(i + 1), a fixed tree (docs/order.md): the i + 1 elements are cut into blocks whose sizes
+    are powers of two, the largest first; each block is a balanced tree, and the blocks are added from left to right. So
+    the error grows as :math:`\log_2 i`. The gradient is one scan from the other end (Blelloch, *Prefix Sums and Their
+    Applications*).
 
     >>> cumsum(torch.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
@@ -453,25 +455,25 @@ def cumprod(
     r"""Products of the elements up to each, :math:`y_i = \prod_{j \le i} x_j`, along a dim.
 
     Args:
-        input: a tensor of any type of :func:`cumsum`; any shape and strides.
+        input: a tensor of any dtype that :func:`cumsum` takes; any shape and strides.
         dim: the dim to scan.
-        dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
-        exclusive: whether an element's own value is left out, :math:`y_i = \prod_{j < i} x_j`.
-        reverse: whether the products begin at the end, :math:`y_i = \prod_{j \ge i} x_j`.
-        include_initial: whether the product of no elements, 1, stands before the others, or behind them if ``reverse``.
+        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
+        exclusive: whether each element's own value is excluded, :math:`y_i = \prod_{j < i} x_j`.
+        reverse: whether the products start at the end, :math:`y_i = \prod_{j \ge i} x_j`.
+        include_initial: whether the empty product, 1, is added as the first element, or as the last if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; what does not take part counts as 1.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
-        out: where the results go, as in :func:`cumsum`.
+        mask: which elements take part, as in :func:`cumsum`; other elements count as 1.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        out: the tensor to write to, as in :func:`cumsum`.
 
     Returns:
-        A tensor of the input's shape, but one more along ``dim`` if ``include_initial``.
+        A tensor of the input's shape, one longer along ``dim`` if ``include_initial``.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
 
-    Order of operations: Fold(i + 1), as of :func:`cumsum` (Blelloch, *Prefix Sums and Their Applications*).
-    The gradient is one linear recurrence from the other end, right where elements are zero, too: nothing is divided.
+    Order of operations: Fold(i + 1), as in :func:`cumsum` (Blelloch, *Prefix Sums and Their Applications*).
+    The gradient is one linear recurrence from the other end. It does not divide, so elements may be zero.
 
     >>> cumprod(torch.tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 2., 6.])
@@ -501,23 +503,24 @@ def logcumsumexp(
     Args:
         input: float16, bfloat16, float32 or float64; any shape and strides.
         dim: the dim to scan.
-        exclusive: whether an element's own value is left out, :math:`y_i = \log \sum_{j < i} e^{x_j}`.
-        reverse: whether the sums begin at the end, :math:`y_i = \log \sum_{j \ge i} e^{x_j}`.
-        include_initial: whether the logarithm of no sum, -inf, stands before the others, or behind them if ``reverse``.
+        exclusive: whether each element's own value is excluded, :math:`y_i = \log \sum_{j < i} e^{x_j}`.
+        reverse: whether the sums start at the end, :math:`y_i = \log \sum_{j \ge i} e^{x_j}`.
+        include_initial: whether the logarithm of the empty sum, -inf, is added as the first element, or as the last if
+            ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; what does not take part counts as -inf.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
-        out: where the results go, as in :func:`cumsum`.
+        mask: which elements take part, as in :func:`cumsum`; other elements count as -inf.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        out: the tensor to write to, as in :func:`cumsum`.
 
     Returns:
-        A tensor of the input's type and shape, but one more along ``dim`` if ``include_initial``.
+        A tensor of the input's dtype and shape, one longer along ``dim`` if ``include_initial``.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError: as :func:`cumsum`.
-        NotImplementedError: as :func:`cumsum`; or input is of integers or bools, as in torch.
+        NotImplementedError: as :func:`cumsum`; or input is integer or bool, as in torch.
 
-    Order of operations: Fold(i + 1), as of :func:`cumsum`, of
-    :math:`\max(a, b) + \log(1 + e^{\min(a, b) - \max(a, b)})`, whose exponential and logarithm are the same sums and
+    Order of operations: Fold(i + 1), as in :func:`cumsum`, of
+    :math:`\max(a, b) + \log(1 + e^{\min(a, b) - \max(a, b)})`. Its exponential and logarithm are the same sums and
     products on every device, each within 2 units in the last place. Half precision is rounded once, at the end. The
     gradient is one :func:`torch_reductions.linear_recurrence` from the other end, whose gates
     :math:`e^{y_i - y_{i + 1}}` are at most 1 (Blelloch, *Prefix Sums and Their Applications*, section 1.4); an element
@@ -549,29 +552,29 @@ def cummax(
     r"""Largest of the elements up to each, :math:`y_i = \max_{j \le i} x_j`, and its index, along a dim.
 
     Args:
-        input: a tensor of any type of :func:`cumsum`; any shape and strides.
+        input: a tensor of any dtype that :func:`cumsum` takes; any shape and strides.
         dim: the dim to scan.
-        exclusive: whether an element's own value is left out, :math:`y_i = \max_{j < i} x_j`.
-        reverse: whether it begins at the end, :math:`y_i = \max_{j \ge i} x_j`.
-        include_initial: whether the largest of no elements, the type's smallest value at index -1, stands before the
-            others, or behind them if ``reverse``.
+        exclusive: whether each element's own value is excluded, :math:`y_i = \max_{j < i} x_j`.
+        reverse: whether the scan starts at the end, :math:`y_i = \max_{j \ge i} x_j`.
+        include_initial: whether the empty maximum, the dtype's smallest value at index -1, is added as the first
+            element, or as the last if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; what does not take part counts as the
-            type's smallest value at index -1.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
-        out: where the results go, a pair of values and int64 indices, as in :func:`cumsum`.
+        mask: which elements take part, as in :func:`cumsum`; other elements count as the dtype's smallest value at
+            index -1.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        out: the pair of tensors to write to, values and int64 indices, as in :func:`cumsum`.
 
     Returns:
-        ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
-        ``include_initial``. NaN counts as the largest; of equal elements, and of several NaN, the last one met stays.
-        An index is a position along ``dim`` of the input, of packed segments too, or -1 where there is no element.
+        ``(values, indices)`` of the input's dtype and int64, of the input's shape, one longer along ``dim`` if
+        ``include_initial``. NaN counts as the largest; among equal elements, or several NaN, the last one scanned wins.
+        An index is a position along ``dim`` of the input, with packed segments too, or -1 if there is no element.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
 
-    Order of operations: none that shows, the last index is the same in every order (Blelloch, *Prefix Sums and Their
-    Applications*). The gradient of a value goes to the element at its index; an initial element has none. They are
-    added in one order, without atomics; one that is infinite or NaN makes NaN of those before it.
+    Order of operations: not observable, since the last index is the same in every order (Blelloch, *Prefix Sums and
+    Their Applications*). The gradient of a value goes to the element at its index; an initial element has none.
+    Gradients are added in a fixed order, without atomics; an infinite or NaN gradient makes those before it NaN.
 
     >>> cummax(torch.tensor([1.0, 3.0, 2.0, 3.0]), 0)
     torch.return_types.cummax(
@@ -599,29 +602,29 @@ def cummin(
     r"""Smallest of the elements up to each, :math:`y_i = \min_{j \le i} x_j`, and its index, along a dim.
 
     Args:
-        input: a tensor of any type of :func:`cumsum`; any shape and strides.
+        input: a tensor of any dtype that :func:`cumsum` takes; any shape and strides.
         dim: the dim to scan.
-        exclusive: whether an element's own value is left out, :math:`y_i = \min_{j < i} x_j`.
-        reverse: whether it begins at the end, :math:`y_i = \min_{j \ge i} x_j`.
-        include_initial: whether the smallest of no elements, the type's largest value at index -1, stands before the
-            others, or behind them if ``reverse``.
+        exclusive: whether each element's own value is excluded, :math:`y_i = \min_{j < i} x_j`.
+        reverse: whether the scan starts at the end, :math:`y_i = \min_{j \ge i} x_j`.
+        include_initial: whether the empty minimum, the dtype's largest value at index -1, is added as the first
+            element, or as the last if ``reverse``.
         cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; what does not take part counts as the
-            type's largest value at index -1.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
-        out: where the results go, a pair of values and int64 indices, as in :func:`cumsum`.
+        mask: which elements take part, as in :func:`cumsum`; other elements count as the dtype's largest value at
+            index -1.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        out: the pair of tensors to write to, values and int64 indices, as in :func:`cumsum`.
 
     Returns:
-        ``(values, indices)``, of the input's type and int64, of the input's shape, but one more along ``dim`` if
-        ``include_initial``. NaN counts as the smallest; of equal elements, and of several NaN, the last one met stays.
-        An index is a position along ``dim`` of the input, of packed segments too, or -1 where there is no element.
+        ``(values, indices)`` of the input's dtype and int64, of the input's shape, one longer along ``dim`` if
+        ``include_initial``. NaN counts as the smallest; among equal elements, or several NaN, the last one scanned
+        wins. An index is a position along ``dim`` of the input, with packed segments too, or -1 if there is no element.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
 
-    Order of operations: none that shows, the last index is the same in every order (Blelloch, *Prefix Sums and Their
-    Applications*). The gradient of a value goes to the element at its index; an initial element has none. They are
-    added in one order, without atomics; one that is infinite or NaN makes NaN of those before it.
+    Order of operations: not observable, since the last index is the same in every order (Blelloch, *Prefix Sums and
+    Their Applications*). The gradient of a value goes to the element at its index; an initial element has none.
+    Gradients are added in a fixed order, without atomics; an infinite or NaN gradient makes those before it NaN.
 
     >>> cummin(torch.tensor([3.0, 1.0, 2.0, 1.0]), 0)
     torch.return_types.cummin(

@@ -1,12 +1,12 @@
 """The reductions of packed segments: segment_sum, segment_prod, segment_mean, segment_amax, segment_amin.
 
-Sequences of different lengths lie one after another along a dim, and ``cu_seqlens`` says where: segment s is
-``[cu_seqlens[s], cu_seqlens[s + 1])``. Its result is ``Fold(n)`` of its n elements, counted from its own first one, as
+Sequences of different lengths are packed one after another along a dim, and ``cu_seqlens`` holds their offsets: segment
+s is ``[cu_seqlens[s], cu_seqlens[s + 1])``. Its result is ``Fold(n)`` of its n elements, counted from its first one, as
 :mod:`torch_reductions.reduce` defines it: ``segment_sum(x, cu_seqlens)[s]`` has the bits of
 ``sum(x[cu_seqlens[s]:cu_seqlens[s + 1]], 0)``, on every device, in every layout and whatever the other segments are.
 
-The gradients have no atomics, and the same bits every time: what a segment's result hands to its elements is read by
-each of them, and what they hand back is a ``segment_sum`` again.
+The gradients use no atomics and have the same bits every time: each element reads the gradient of its segment's result,
+and the gradient of that read is a ``segment_sum`` again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["segment_amax", "segment_amin", "segment_mean", "segment_prod", "segm
 FOLDS = ("segment_sum", "segment_prod", "segment_mean")  # they take a dtype
 
 
-# --- What is right --------------------------------------------------------------------------------------------------
+# --- Checks ---------------------------------------------------------------------------------------------------------
 
 
 def _infer(
@@ -53,7 +53,7 @@ def _infer(
     dtype: torch.dtype | None = None,
     variant: int = 0,
 ) -> Spec:
-    """The result without its values, or the exception that torch raises for such arguments."""
+    """The Spec of the result; raises what torch raises for invalid arguments."""
     check_input(function, input)
     check_cu_seqlens(function, cu_seqlens, input)
     if dtype is not None:
@@ -84,7 +84,7 @@ def _batch(
     dim: int = 0,
     **options: Any,
 ) -> Tensor:
-    """The same dim of every example, one further on; the segments are the same for all of them."""
+    """Reduces the same dim of every example; in the batch it is one further right. All examples share the segments."""
     ndim = input.ndim - 1
     if ndim == 0:
         raise IndexError(f"{function}(): argument 'dim' is {dim}, but an example of the batch has no dims")
@@ -96,8 +96,8 @@ def _batch(
 
 
 class _Spread(torch.autograd.Function):
-    """A segment's value at each of its elements. Its gradient is a segment_sum, in one order; index_select's own would
-    be an index_add, whose order differs from run to run."""
+    """A segment's value at each of its elements. Its gradient is a segment_sum, in a fixed order; index_select's own
+    gradient would be an index_add, whose order differs from run to run."""
 
     generate_vmap_rule = True
 
@@ -105,7 +105,7 @@ class _Spread(torch.autograd.Function):
     def forward(values: Tensor, cu_seqlens: Tensor, dim: int, length: int) -> Tensor:
         offsets = cu_seqlens.to(torch.int64).contiguous()
         places = torch.arange(length, device=offsets.device)
-        # Clamped, for offsets on a GPU that are wrong.
+        # Clamped, because offsets on a GPU are not checked.
         last = torch.sym_max(offsets.shape[0] - 2, 0)
         segment = (torch.searchsorted(offsets, places, right=True) - 1).clamp(0, last)
         return values.index_select(dim, segment)
@@ -127,7 +127,7 @@ def _spread(ctx: Any, values: Tensor, cu_seqlens: Tensor) -> Tensor:
 
 
 def _counts(ctx: Any, cu_seqlens: Tensor) -> Tensor:
-    """Elements of each segment, along the dim; of an empty one 1, which divides what nobody reads."""
+    """The number of elements of each segment, along the dim; 1 for an empty one, whose quotient is never read."""
     return cu_seqlens.diff().clamp(min=1).reshape([-1 if d == ctx.dim else 1 for d in range(ctx.ndim)])
 
 
@@ -159,8 +159,8 @@ def _mean_backward(ctx: Any, grad: Tensor) -> Tensor:
 
 
 def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """The product of the elements before one and of those behind it: nothing is divided, so that elements may be zero,
-    in derivatives of every order."""
+    """The product of the elements before each element and of those after it. There is no division, so elements may be
+    zero, in derivatives of every order."""
     cu_seqlens, input = ctx.saved_tensors
     x = input.to(torch.float64 if torch.float64 in (ctx.dtype, grad.dtype) else torch.float32)
     before, behind = (cumprod_of(x, ctx.dim, cu_seqlens, exclusive=True, reverse=reverse) for reverse in (False, True))
@@ -168,7 +168,7 @@ def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
 
 
 def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
-    """Equal elements share the gradient evenly; no element equals NaN, whose gradient is NaN therefore."""
+    """Equal elements share the gradient evenly. No element equals NaN, so that the gradient of NaN is 0 / 0, NaN."""
     cu_seqlens, input, output = ctx.saved_tensors
     equal = input == _spread(ctx, output.detach(), cu_seqlens)
     ties = _segment_sum.run(equal, cu_seqlens, ctx.dim)
@@ -202,7 +202,7 @@ def _call(
     dim: Any,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Calls an operator with arguments of the types that torch takes; its schema takes more."""
+    """Checks that the arguments have types that torch accepts, and calls an operator, whose schema accepts more."""
     if has_torch_function_variadic(input, cu_seqlens):
         return overridden(operator.name, (input, cu_seqlens), input, cu_seqlens, dim, dtype=dtype, variant=variant)
     for name, tensor in (("input", input), ("cu_seqlens", cu_seqlens)):
@@ -225,35 +225,36 @@ def segment_sum(
 ) -> Tensor:
     r"""Sum of each packed segment, :math:`y_s = \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a dim; c is ``cu_seqlens``.
 
-    What ``torch.segment_reduce(input, "sum", offsets=cu_seqlens)`` computes, of every type and along any dim.
+    Computes ``torch.segment_reduce(input, "sum", offsets=cu_seqlens)``, for every dtype and along any dim.
 
     Args:
         input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool; one dim or more, any
             strides.
         cu_seqlens: cumulative sequence lengths: segment s is ``[cu_seqlens[s], cu_seqlens[s + 1])``. 1-D, int32 or
-            int64, on the input's device: ``[0, ..., input.shape[dim]]``, none less than the one before it. Segments may
-            be empty, and there may be none.
-        dim: the dim along which the segments lie.
-        dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+            int64, on the input's device: ``[0, ..., input.shape[dim]]``, non-decreasing. Segments may be empty, and
+            there may be none.
+        dim: the dim along which the segments are packed.
+        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of the input's shape, but ``len(cu_seqlens) - 1`` along ``dim``. The sum of an empty segment is 0.
+        A tensor of the input's shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. The sum of an empty segment
+        is 0.
 
     Raises:
         IndexError: dim is out of range, or the input has no dims.
-        RuntimeError: cu_seqlens is of another type, shape or device; on a CPU, its values are no such offsets; a CUDA
-            tensor meets a build without CUDA.
+        RuntimeError: cu_seqlens has the wrong dtype, shape or device, or, on a CPU, invalid values; a CUDA tensor is
+            given to a build without CUDA.
         TypeError: an argument is of the wrong type.
-        ValueError: there is no such variant for the device.
+        ValueError: the variant does not exist on the device.
         NotImplementedError: input is complex, sparse, nested or quantized, or vmap is over cu_seqlens.
 
-    On a GPU the values of cu_seqlens are not checked, which would stop the host: wrong ones give wrong results, but no
-    memory outside the tensors is read or written.
+    On a GPU the values of cu_seqlens are not checked, because that would stop the host: wrong values give wrong
+    results, but no memory outside the tensors is read or written.
 
-    Order of operations: Fold(n) of each segment's n elements, a fixed tree of pairs (docs/order.md; Higham, *Accuracy
-    and Stability of Numerical Algorithms*, 4.2; Blelloch, *Prefix Sums and Their Applications*, 1.5). Gradients have
-    the same bits every time.
+    Order of operations: Fold(n) of each segment's n elements, a fixed tree (docs/order.md; Higham, *Accuracy and
+    Stability of Numerical Algorithms*, 4.2; Blelloch, *Prefix Sums and Their Applications*, 1.5). Gradients have the
+    same bits every time.
 
     >>> segment_sum(torch.tensor([1, 2, 3, 4]), torch.tensor([0, 3, 3, 4]))
     tensor([6, 0, 4])
@@ -273,21 +274,22 @@ def segment_prod(
     ``cu_seqlens``.
 
     Args:
-        input: a tensor of any type of :func:`segment_sum`; one dim or more, any strides.
-        cu_seqlens: the segments' offsets, as those of :func:`segment_sum`.
-        dim: the dim along which the segments lie.
-        dtype: the input is cast to it first. By default the input's type, int64 for integers and bool.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that :func:`segment_sum` takes; one dim or more, any strides.
+        cu_seqlens: the segments' offsets, as in :func:`segment_sum`.
+        dim: the dim along which the segments are packed.
+        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of the input's shape, but ``len(cu_seqlens) - 1`` along ``dim``. The product of an empty segment is 1.
+        A tensor of the input's shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. The product of an empty
+        segment is 1.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, as of :func:`segment_sum` (Blelloch, *Prefix
-    Sums and Their Applications*, 1.5). The gradient of an element is the product of the others, of those before it
-    and of those behind it: nothing is divided, and elements may be zero.
+    Order of operations: Fold(n) of each segment's n elements, as in :func:`segment_sum` (Blelloch, *Prefix
+    Sums and Their Applications*, 1.5). The gradient of an element is the product of the elements before it times the
+    product of those after it, without division, so elements may be zero.
 
     >>> segment_prod(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
     tensor([6., 1., 4.])
@@ -307,21 +309,22 @@ def segment_mean(
     dim; c is ``cu_seqlens``.
 
     Args:
-        input: a floating-point tensor of one dim or more; of integers or bool with a floating-point ``dtype``.
-        cu_seqlens: the segments' offsets, as those of :func:`segment_sum`.
-        dim: the dim along which the segments lie.
-        dtype: the floating-point type that the input is cast to first. By default the input's type.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        input: a floating-point tensor of one dim or more; integers or bool only with a floating-point ``dtype``.
+        cu_seqlens: the segments' offsets, as in :func:`segment_sum`.
+        dim: the dim along which the segments are packed.
+        dtype: the floating-point dtype that the input is converted to first. Default: the input's dtype.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of the input's shape, but ``len(cu_seqlens) - 1`` along ``dim``. The mean of an empty segment is NaN.
+        A tensor of the input's shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. The mean of an empty segment
+        is NaN.
 
     Raises:
-        RuntimeError: the input is of integers or bool without a ``dtype``, or ``dtype`` is not floating-point; as
+        RuntimeError: the input is integer or bool and no ``dtype`` is given, or ``dtype`` is not floating-point; as
             :func:`segment_sum` otherwise.
         IndexError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, as of :func:`segment_sum` (Blelloch, *Prefix
+    Order of operations: Fold(n) of each segment's n elements, as in :func:`segment_sum` (Blelloch, *Prefix
     Sums and Their Applications*, 1.5), then one division by n in the accumulator's type.
 
     >>> segment_mean(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
@@ -335,19 +338,19 @@ def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: Se
     ``cu_seqlens``. NaN counts as the largest.
 
     Args:
-        input: a tensor of any type of :func:`segment_sum`; one dim or more, any strides.
-        cu_seqlens: the segments' offsets, as those of :func:`segment_sum`.
-        dim: the dim along which the segments lie.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that :func:`segment_sum` takes; one dim or more, any strides.
+        cu_seqlens: the segments' offsets, as in :func:`segment_sum`.
+        dim: the dim along which the segments are packed.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of input's type and shape, but ``len(cu_seqlens) - 1`` along ``dim``. Of -0.0 and 0.0, which are equal,
-        the first one stays. Of an empty segment it is the type's smallest value, -inf where there is one.
+        A tensor of the input's dtype and shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. -0.0 and 0.0
+        are equal: the first of them is the result. An empty segment gives the dtype's smallest value, -inf for floats.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, as of :func:`segment_sum` (Blelloch, *Prefix
+    Order of operations: Fold(n) of each segment's n elements, as in :func:`segment_sum` (Blelloch, *Prefix
     Sums and Their Applications*, 1.5). Equal elements share the gradient evenly.
 
     >>> segment_amax(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))
@@ -361,19 +364,19 @@ def segment_amin(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: Se
     ``cu_seqlens``. NaN counts as the smallest.
 
     Args:
-        input: a tensor of any type of :func:`segment_sum`; one dim or more, any strides.
-        cu_seqlens: the segments' offsets, as those of :func:`segment_sum`.
-        dim: the dim along which the segments lie.
-        variant: how it is computed; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that :func:`segment_sum` takes; one dim or more, any strides.
+        cu_seqlens: the segments' offsets, as in :func:`segment_sum`.
+        dim: the dim along which the segments are packed.
+        variant: the implementation; :func:`torch_reductions.variants` lists the names.
 
     Returns:
-        A tensor of input's type and shape, but ``len(cu_seqlens) - 1`` along ``dim``. Of -0.0 and 0.0, which are equal,
-        the first one stays. Of an empty segment it is the type's largest value, inf where there is one.
+        A tensor of the input's dtype and shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. -0.0 and 0.0
+        are equal: the first of them is the result. An empty segment gives the dtype's largest value, inf for floats.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, as of :func:`segment_sum` (Blelloch, *Prefix
+    Order of operations: Fold(n) of each segment's n elements, as in :func:`segment_sum` (Blelloch, *Prefix
     Sums and Their Applications*, 1.5). Equal elements share the gradient evenly.
 
     >>> segment_amin(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))

@@ -1,4 +1,4 @@
-"""A case's inputs, and what is done with them: ours by any variant, torch's, the compiler's and numpy's."""
+"""A case's inputs, and the calls that are timed on them: ours by any variant, torch's, torch.compile's and numpy's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..catalog import DISTANCES, OPERATORS
 from .case import Case
 from .timing import Call
 
-# The factors of a product of matrices, and what is added, by the letters of their sizes: b, m, n and k.
+# The tensors of each product of matrices, by the letters of their sizes: b, m, n and k.
 MATRICES = {
     "mm": ("mk", "kn"),
     "bmm": ("bmk", "bkn"),
@@ -34,18 +34,18 @@ Inputs = tuple[torch.Tensor, ...]
 
 
 def parts(output: Output) -> tuple[torch.Tensor, ...]:
-    """The tensors of a result: one, or values and indices."""
+    """The tensors of a result as a tuple: one, or values and indices."""
     return (output,) if isinstance(output, torch.Tensor) else tuple(output)
 
 
 def random_offsets(length: int, segments: int) -> torch.Tensor:
-    """Where the segments begin, and the end: cuts at random places, the same every time."""
+    """Offsets of segments, with cuts at random places that are the same every time."""
     cuts = torch.randint(length + 1, (segments - 1,), generator=torch.Generator().manual_seed(0))
     return torch.cat([torch.tensor([0]), cuts.sort().values, torch.tensor([length])])
 
 
 def fill(x: torch.Tensor, case: Case, generator: torch.Generator | None = None) -> torch.Tensor:
-    """Random values; those of a product keep it near 1."""
+    """Fills x with random values; for products with values that keep the result near 1."""
     if x.dtype == torch.bool:
         return x.random_(0, 2, generator=generator)
     if not x.is_floating_point():
@@ -56,7 +56,7 @@ def fill(x: torch.Tensor, case: Case, generator: torch.Generator | None = None) 
 
 
 def inputs_of(case: Case, device: str) -> Inputs:
-    """The same every time."""
+    """The inputs of a case, the same every time."""
     generator = torch.Generator(device).manual_seed(0)
 
     def values(*shape: int) -> torch.Tensor:
@@ -84,7 +84,7 @@ def inputs_of(case: Case, device: str) -> Inputs:
 
 
 def second_operand(case: Case, values: Callable[..., torch.Tensor]) -> torch.Tensor:
-    """Of add, as the form says."""
+    """The second operand of add, in the layout that the case's form names."""
     *rest, columns = case.shape
     if case.form == "a row":
         return values(columns)
@@ -96,13 +96,13 @@ def second_operand(case: Case, values: Callable[..., torch.Tensor]) -> torch.Ten
 
 
 def segment_reduce(function: str, input: torch.Tensor, cu_seqlens: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """torch's own reduction of segments: of floating types, along the first dim."""
+    """torch's own reduction of segments, which takes floating-point dtypes, along the first dim."""
     name = {"segment_amax": "max", "segment_amin": "min"}.get(function, function.removeprefix("segment_"))
     return torch.segment_reduce(input, name, offsets=cu_seqlens, axis=dim, unsafe=True)
 
 
 def by_torch(case: Case) -> Callable[..., Output]:
-    """What torch calls the same; where it has nothing, a loop of its operations."""
+    """torch's counterpart of the function, or a loop of torch's operations if it has none."""
     if case.family == "segment" and case.dim == 0 and case.torch_dtype.is_floating_point:
         return partial(segment_reduce, case.function)
     if case.of_matrices or case.family == "add":
@@ -114,14 +114,14 @@ def by_torch(case: Case) -> Callable[..., Output]:
 
 
 def torch_name(case: Case) -> str:
-    """What torch's row is called."""
+    """The name of torch's row."""
     if case.of_matrices or case.family == "distance" or hasattr(torch, case.function):
         return "torch"
     return "torch loop" if by_torch(case) is OF_ONE_TENSOR[case.function].reference else "torch"
 
 
 def call_of(case: Case, inputs: Inputs, variant: str | None, **options: object) -> Callable[[], Output]:
-    """Ours by that variant; torch's for None."""
+    """A call of our function by that variant, or of torch's if variant is None."""
     function = by_torch(case) if variant is None else getattr(tr, case.function)
     if variant is not None:
         options["variant"] = variant
@@ -137,9 +137,10 @@ def call_of(case: Case, inputs: Inputs, variant: str | None, **options: object) 
 
 
 def is_right(case: Case, inputs: Inputs, output: Output) -> bool:
-    """Integers, extremes and their places exactly; else to a millionth of the sum of the absolute values."""
+    """Whether the output is right: integers, extremes and their indices exactly, others to a millionth of the sum of
+    the absolute values."""
     x = inputs[0]
-    if case.of_matrices and not x.is_floating_point():  # torch has them on the CPU alone; float64 is exact here
+    if case.of_matrices and not x.is_floating_point():  # torch has these on the CPU only; float64 is exact here
         ((actual,), (expected,)) = parts(output), parts(call_of(case, tuple(t.double() for t in inputs), None)())
         return torch.equal(actual, expected.long().to(actual.dtype))
     if case.function in EXACT or not x.is_floating_point():
@@ -151,18 +152,18 @@ def is_right(case: Case, inputs: Inputs, output: Output) -> bool:
     scale = expected.abs() if product or case.family == "distance" else parts(call_of(case, absolute, None)())[0]
     allowed = scale * (1e-12 if x.dtype == torch.float64 else 1e-6) + expected.abs() * torch.finfo(x.dtype).eps
     if product:
-        allowed = allowed * 100  # each of the factors' roundings stays
-    if case.centers:  # a chain, whose roundings go both ways
+        allowed = allowed * 100  # the rounding errors of all factors accumulate
+    if case.centers:  # a chain, whose roundings partly cancel
         allowed = allowed * max(1, case.centers * inputs[-1].shape[1] / 64) ** 0.5
-    if case.function == "logcumsumexp":  # as each of a chain's does, and beside 2^20 a 1 is next to nothing
+    if case.function == "logcumsumexp":  # so do those of a chain, and next to 2^20 a 1 almost vanishes
         allowed = allowed + scale * torch.finfo(x.dtype).eps / 8 * x.shape[case.dim or 0]
-    none = actual.isnan() & expected.isnan()  # the mean of no elements
+    none = actual.isnan() & expected.isnan()  # the mean of an empty slice
     return bool((((actual.double() - expected).abs() <= allowed) | none).all())
 
 
 def by_compiler(function: Callable[..., object], inputs: Inputs, name: str) -> dict[str, Call]:
-    """torch's function by torch.compile, for these shapes alone; nothing where there is no compiler."""
-    torch.compiler.reset()  # else the compiler gives up on one more shape
+    """torch's function by torch.compile, specialized for these shapes; empty if there is no compiler."""
+    torch.compiler.reset()  # otherwise it reaches its limit of recompilations
     call = torch.compile(lambda *tensors: function(*tensors), dynamic=False)
     try:
         call(*inputs)
@@ -173,7 +174,7 @@ def by_compiler(function: Callable[..., object], inputs: Inputs, name: str) -> d
 
 
 def by_numpy(case: Case, inputs: Inputs) -> dict[str, Call]:
-    """numpy's function on the same memory, where numpy is installed and has the function and the type."""
+    """numpy's function on the same memory, if numpy is installed and has the function and the dtype."""
     if case.function not in NUMPY or inputs[0].is_cuda or case.dtype in ("bfloat16", "float16"):
         return {}
     try:

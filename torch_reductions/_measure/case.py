@@ -1,4 +1,4 @@
-"""What is measured: a function on inputs of one shape and type; and what it must reach."""
+"""What is measured: a function on inputs of one shape and dtype; and the target that it must reach."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from .._ladder import FAMILIES, ladder
 
 FAMILY_OF = {function: family for family in FAMILIES for rung in ladder(family) for function in rung.functions}
-# What no call of a family can be faster than: to read its bytes, to copy them, or the slower of reading and arithmetic.
+# The lower bound of a family's time: reading its bytes, copying them, or the slower of reading and arithmetic.
 CEILINGS = {
     "reduce": "read",
     "scan": "copy",
@@ -22,7 +22,7 @@ CEILINGS = {
     "add": "copy",
     "distance": "copy",
 }
-# How a case stands in a CSV.
+# The columns of a case in a CSV.
 COLUMNS = ("family", "function", "shape", "dim", "dtype", "form", "segments", "centers")
 
 
@@ -32,32 +32,32 @@ def size_text(n: int) -> str:
 
 
 def target() -> Any:
-    """Of a field that says what a case must reach, and does not tell it from others."""
+    """A field that is a target of the case, and is ignored when cases are compared."""
     return field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Two cases are equal where they measure the same, whatever each must reach."""
+    """One measurement. Two cases are equal if they measure the same, whatever their targets."""
 
     function: str
-    # Of the input, or a grid. Of a product of matrices m, n and k, before these the batch.
+    # The shape of the input, or of a grid. For a product of matrices m, n and k, preceded by the batch.
     shape: tuple[int, ...]
     dim: int | None = None
     dtype: str = "float32"
-    # Of a scan: "reverse", "exclusive", "mask", "out=" or "backward" (forward and backward). Of a product: "a
-    # column-major", "b column-major", "into int32". Of add, how the second operand lies: "a row", "a column",
+    # For a scan: "reverse", "exclusive", "mask", "out=" or "backward" (forward and backward). For a product: "a
+    # column-major", "b column-major", "into int32". For add the layout of the second operand: "a row", "a column",
     # "transposed", "sliced"; or "alpha". Or one of KernelBench's problems: "KernelBench 47".
     form: str = ""
     segments: int = 0  # of random lengths
-    centers: int = 0  # of distances
+    centers: int = 0  # for distances
 
-    share: float | None = target()  # of the ceiling, at least
+    share: float | None = target()  # the least share of the ceiling
     at_most_us: float | None = target()
     against_cub: bool | None = target()  # must be faster than CUB in the same run
-    ratio: float | None = target()  # torch's time over ours, at least
-    points_below: float | None = target()  # the share, at most so much below float32's in the same run
-    times_plain: float | None = target()  # the plain form's time in the same run, at most so often
+    ratio: float | None = target()  # the least ratio of torch's time to ours
+    points_below: float | None = target()  # how far the share may be below float32's in the same run
+    times_plain: float | None = target()  # the largest multiple of the plain form's time in the same run
 
     @property
     def family(self) -> str:
@@ -69,12 +69,12 @@ class Case:
 
     @property
     def production(self) -> str:
-        """What auto runs: the last rung."""
+        """The rung that "auto" runs: the last one."""
         return ladder(self.family)[-1].name
 
     @property
     def of_matrices(self) -> bool:
-        """Is it measured by its operations, and not by its bytes?"""
+        """Whether the case is measured by its operations instead of its bytes."""
         return self.family == "matmul"
 
     @property
@@ -83,12 +83,12 @@ class Case:
 
     @property
     def is_plain(self) -> bool:
-        """Without options, of which a scan's segments are one."""
+        """Whether the case has no options; the segments of a scan are one."""
         return not self.form and (not self.segments or self.family == "segment")
 
     @property
     def plain(self) -> Case:
-        """A scan without options."""
+        """The same scan without options."""
         return Case(self.function, self.shape, self.dim, self.dtype)
 
     # --- Sizes --------------------------------------------------------------------------------------------------------
@@ -114,12 +114,12 @@ class Case:
 
     @property
     def operations(self) -> int:
-        """Of a product of matrices; a multiplication and an addition are two."""
+        """The operations of a product of matrices; a multiplication and an addition count as two."""
         return 2 * prod(self.shape)
 
     @property
     def elements(self) -> int:
-        """Of the input; of a product of matrices, of the factors and the result."""
+        """The elements of the input; for a product of matrices those of the factors and the result."""
         if self.of_matrices:
             m, n, k = self.sizes
             return self.batch * (m * k + k * n + m * n)
@@ -127,7 +127,7 @@ class Case:
 
     @property
     def length(self) -> int:
-        """How many elements each result is made of; of distances the coordinates of a point."""
+        """The number of elements that each result is computed from; for distances the coordinates of a point."""
         if self.family == "distance":
             return 2 if self.of_grid else self.shape[-1]
         if self.of_matrices:
@@ -136,19 +136,19 @@ class Case:
 
     @property
     def points(self) -> int:
-        """Of distances."""
+        """The number of points, for distances."""
         return self.elements if self.of_grid else self.elements // self.length
 
     @property
     def nbytes(self) -> int:
-        """Of the input; of a product of matrices, of the factors."""
+        """The bytes of the input; for a product of matrices those of the factors."""
         m, n, k = self.sizes if self.of_matrices else (0, 0, 0)
         elements = self.batch * (m + n) * k if self.of_matrices else self.elements
         return elements * self.torch_dtype.itemsize
 
     @property
     def moved(self) -> int:
-        """At least the bytes that are read and written."""
+        """The least number of bytes that must be read and written."""
         size = self.torch_dtype.itemsize
         if self.of_matrices:
             m, n, _ = self.sizes
@@ -158,7 +158,7 @@ class Case:
             rows, columns = self.shape if len(self.shape) == 2 else (1, self.elements)
             other = {"a row": columns, "a column": rows}.get(self.form, self.elements)
             return (2 * self.elements + other) * size
-        if self.family == "distance":  # of a grid no point is read
+        if self.family == "distance":  # a grid's points are not read
             return ((0 if self.of_grid else self.elements) + self.centers * self.length + self.points) * size
         if self.family == "segment":
             return self.nbytes + 8 * (self.segments + 1 + self.segments * (self.elements // self.length))
@@ -182,12 +182,12 @@ class Case:
 
     @property
     def dim_text(self) -> str:
-        """Empty where the function has no dim."""
+        """The dim as text; empty if the function has none."""
         return str(self.dim) if self.dim is not None else "all" if self.family == "reduce" else ""
 
     @property
     def must(self) -> str:
-        """What this case must reach, in words."""
+        """The targets of this case as text."""
         if self.times_plain:
             return f"{self.times_plain} x plain"
         parts = [f"{self.share:.0%} of {self.ceiling}"] if self.share else []

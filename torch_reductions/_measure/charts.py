@@ -1,4 +1,4 @@
-"""What is drawn, as data: the ladder, time against size, and the roof."""
+"""The data of the charts: the ladder, time against size, and the roofline."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ Points = list[tuple[float, float]]
 @dataclass(frozen=True)
 class Bar:
     name: str
-    kind: str  # "rung", "best": what auto runs, "peer", or "wrong"
-    length: float  # of the longest that there could be: 1 is the ceiling
+    kind: str  # "rung", "best" for what auto runs, "peer", or "wrong"
+    length: float  # relative to the ceiling, which is 1
     text: str
-    dots: tuple[float, ...] = ()  # the same of a rung's other block sizes
+    dots: tuple[float, ...] = ()  # the lengths of a rung's other block sizes
 
 
 @dataclass(frozen=True)
 class Bars:
-    """A rung a bar."""
+    """A bar chart with one bar per rung."""
 
     title: str
-    ceiling: str  # what a whole bar is
-    beside: str  # what is said beside the share: the time or the rate
+    ceiling: str  # what a full bar means
+    beside: str  # what is printed beside the share: the time or the rate
     bars: tuple[Bar, ...]
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Points of several series, both axes logarithmic."""
+    """A chart of several series of points; both axes are logarithmic."""
 
     title: str
     x: str
     y: str
-    series: dict[str, Points]  # by the names of STYLES
-    joined: tuple[str, ...]  # those whose points a line joins
+    series: dict[str, Points]  # by the names in STYLES
+    joined: tuple[str, ...]  # the series whose points are joined by a line
 
 
 # The colour's name in svg.py, and whether the line is dashed.
@@ -75,14 +75,14 @@ def title_of(family: str) -> str:
 
 
 def ladders(results: Sequence[Result]) -> list[Bars]:
-    """Of the results of one family and device that several rungs took part in, those with most rungs."""
+    """The results of one family and device with the most rungs, as bar charts; those with a single rung are skipped."""
     climbed = [result for result in results if {rung.name for rung in result.rungs} - {result.case.production, "cub"}]
     most = sorted(climbed, key=lambda result: -len(result.rungs))[:MOST_LADDERS]
     return [bars(result) for result in climbed if any(result is other for other in most)]
 
 
 def bars(result: Result) -> Bars:
-    """torch and its like first, then the rungs as the table has them; shares of the ceiling, or of the fastest."""
+    """torch and other peers first, then the rungs in the table's order; shares of the ceiling, or of the fastest."""
     case, rungs = result.case, [rung.name for rung in result.rungs]
     peers = [name for name in result.rows if name.startswith(("torch", "numpy"))]
     peers = peers if "torch" in peers or result.us("torch") is None else ["torch", *peers]
@@ -101,19 +101,19 @@ def bars(result: Result) -> Bars:
         made.append(Bar(name, kind, lengths[name], text, tuple(lengths[n] for n, row in sizes.items() if row == name)))
     ceiling = OF[case.ceiling if shares else ""]
     for name, row in result.rows.items():
-        if name.isupper() and row.tera_ops_per_s:  # the arithmetic that was measured beside a product
+        if name.isupper() and row.tera_ops_per_s:  # the arithmetic ceiling that was measured with a product
             ceiling += f": {name} {operations(row.tera_ops_per_s)}"
     return Bars(case.name, ceiling, "rate" if rate(result, fastest) else "time", tuple(made))
 
 
 def rate(result: Result, us: float) -> str:
-    """Of a product of matrices: 10^12 operations a second."""
+    """The rate of a product of matrices, as text."""
     row = result.rows.get(result.case.production)
     return operations(row.tera_ops_per_s * row.timing.median / us) if row and row.tera_ops_per_s else ""
 
 
 def operations(tera: float) -> str:
-    """10^12 a second, or 10^9."""
+    """A rate in 10^12 or 10^9 operations per second, as text."""
     return f"{tera:.3g} T/s" if tera >= 1 else f"{tera * 1e3:.3g} G/s"
 
 
@@ -126,7 +126,7 @@ def duration(us: float) -> str:
 
 
 def place(case: Case) -> tuple[str, str, float] | None:
-    """In which panel a case is a point: its title, what its axis is, and where on it."""
+    """The panel in which a case is a point: its title, its axis, and the place on the axis."""
     shape, of = case.shape, case.function
     if not case.is_plain:
         return None
@@ -161,7 +161,7 @@ def place(case: Case) -> tuple[str, str, float] | None:
 
 
 def sizes(results: Sequence[Result]) -> list[Lines]:
-    """Time against size against the peers: the panels with most points."""
+    """Time against size for ours and its peers: the panels with the most points."""
     panels: dict[tuple[str, str], dict[str, Points]] = {}
     for result in results:
         if result.case.production not in result.rows or not (found := place(result.case)):
@@ -188,8 +188,9 @@ def sizes(results: Sequence[Result]) -> list[Lines]:
 
 
 def work(result: Result) -> tuple[float, float] | None:
-    """Where a case stands under its roof: a product by its operations a byte and a second, anything else, which does
-    few operations a byte, by the megabytes it moves and the gigabytes a second. None where no share is kept."""
+    """The place of a case in the roofline chart: for a product its operations per byte and per second; for anything
+    else, which does few operations per byte, the megabytes it moves and the gigabytes per second. None without a
+    share."""
     case, row = result.case, result.rows.get(result.case.production)
     if not case.is_plain or row is None or not row.share:
         return None
@@ -199,7 +200,7 @@ def work(result: Result) -> tuple[float, float] | None:
 
 
 def roofs(results: Sequence[Result]) -> list[Lines]:
-    """Every shape of a type, of the types with most of them: what ours and torch reach under the roof."""
+    """Roofline charts of the dtypes with the most shapes: what ours and torch reach for each shape."""
     drawn = []
     for dtype in dict.fromkeys(result.case.dtype for result in results):
         series: dict[str, Points] = {"torch": [], "torch_reductions": [], "the roof": []}

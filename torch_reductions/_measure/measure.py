@@ -1,4 +1,4 @@
-"""One case on one device: every variant is checked, then all are timed in turns, beside torch, its peers and the
+"""Measures one case on one device: checks every variant, then times all of them in turns with torch, its peers and the
 ceilings."""
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ PEERS = ("torch.compile", "numpy")
 
 
 def rungs_of_type(case: Case, device: str) -> list[str]:
-    """The rungs that know the case's type."""
+    """The rungs that support the case's dtype."""
     knowing = {rung.name for rung in ladder(case.family) if case.dtype in rung.dtypes}
     return [name for name in tr.variants(case.function, device) if name in knowing]
 
 
 def is_refusal(error: RuntimeError) -> bool:
-    """Whether a rung does not know a type, or this GPU lacks what it needs: no fault of anybody's."""
+    """Whether a rung does not support a dtype or this GPU, which is not a failure."""
     return isinstance(error, NotImplementedError) or "needs a GPU of compute capability" in str(error)
 
 
 def peer_calls(case: Case, inputs: Inputs, peers: Sequence[str]) -> dict[str, Call]:
-    """The compiler's, of a function that torch has, and numpy's."""
+    """The calls of torch.compile, if torch has the function, and of numpy."""
     calls: dict[str, Call] = {}
     if "torch.compile" in peers and torch_name(case) == "torch" and case.family != "segment":
         calls |= by_compiler(lambda *tensors: call_of(case, tensors, None)(), inputs, case.name)
@@ -41,7 +41,7 @@ def peer_calls(case: Case, inputs: Inputs, peers: Sequence[str]) -> dict[str, Ca
 def ceiling_calls(
     case: Case, harness: CudaTimer, nbytes: int, memory: torch.Tensor | None = None
 ) -> tuple[dict[str, Call], dict[str, int]]:
-    """Kernels that only read as many bytes, and those of arithmetic alone with their numbers of operations."""
+    """Kernels that only read the same number of bytes, and arithmetic-only kernels with their numbers of operations."""
     if case.ceiling == "copy":
         return {}, {}
     if memory is None:
@@ -54,14 +54,14 @@ def ceiling_calls(
 def measure(
     case: Case, device: str, variants: Sequence[str], seconds: float, peers: Sequence[str] | None = None
 ) -> Result:
-    """A copy, torch and each variant, all taking turns in one loop: every ratio is that of two printed times.
+    """Times a copy, torch and each variant in turns in one loop, so that every ratio is that of two printed times.
 
-    peers: whose times are taken as well, of PEERS; then the ceilings and the hot and eager figures are, too.
+    peers: those of PEERS to time as well; if not None, the ceilings and the hot and eager figures are measured, too.
     """
     inputs = inputs_of(case, device)
     harness = timer(device)
     copy, copied = harness.copy_call(max(inputs, key=bytes_moved))
-    # Arithmetic is no matter of bytes, and a grid is read from nowhere.
+    # A copy is no ceiling for arithmetic, nor for a grid, which is not read.
     calls: dict[str, Call] = {} if case.of_matrices or case.of_grid else {"copy": copy}
     outputs: tuple[torch.Tensor, ...] = ()
     wrong, refused = [], []

@@ -1,4 +1,4 @@
-"""What was measured, and the files that keep it, benchmarks/results/*.csv: one header, a line a variant of a case."""
+"""Results and their files, benchmarks/results/*.csv: one header, and one line per variant of a case."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from .timing import INSTRUCTIONS, Timing
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 RESULTS = CHECKOUT / "benchmarks" / "results"
-HOST = "host time"  # of a call of ours, instead of the device's
+HOST = "host time"  # the row of a call's host time, instead of its device time
 TIMINGS = tuple(f"{kind}{name}_us" for kind in ("", "hot_", "eager_") for name in ("median", "p20", "p80"))
 FIGURES = (*TIMINGS, "samples", "gb_per_s", "tera_ops_per_s", "ceiling", "share_of_ceiling", "torch_us")
-# The machine behind the last sample, and what ran on it.
+# The state of the machine after the last sample, and the software versions.
 CONDITIONS = ("clock_mhz", "power_w", "device", "torch_version", "cuda_version", "version", "date")
 HEADER = (*COLUMNS, "variant", *FIGURES, *CONDITIONS)
-Line = dict[str, str]  # of a CSV
+Line = dict[str, str]  # one line of a CSV
 
 
 def is_ceiling(variant: str) -> bool:
-    """Does it only read, only copy, or do one instruction over and over?"""
+    """Whether it only reads, only copies, or repeats one instruction."""
     return variant.split(" ")[0] in ("read", "copy") or variant in INSTRUCTIONS
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one variant took."""
+    """The figures of one variant."""
 
     timing: Timing
     hot: Timing | None = None  # in a CUDA graph
@@ -62,13 +62,13 @@ class Row:
 
 @dataclass
 class Result:
-    """One case on one device: the row of each variant that took part."""
+    """One case on one device: a row for each variant that was timed."""
 
     case: Case
     conditions: dict[str, str]
     rows: dict[str, Row] = field(default_factory=dict)
-    kept_torch_us: float | None = None  # where torch has no row of its own
-    wrong: str = ""  # what is wrong with the output, where that is why nothing was timed
+    kept_torch_us: float | None = None  # torch's time if it has no row of its own
+    wrong: str = ""  # what is wrong with the output, if nothing was timed because of it
 
     @property
     def device(self) -> str:
@@ -76,41 +76,41 @@ class Result:
 
     @property
     def ours(self) -> Row | None:
-        """What is compared with torch."""
+        """The row that is compared with torch."""
         return self.rows.get(self.case.production) or self.rows.get(HOST)
 
     @property
     def torch(self) -> Timing | None:
-        """torch's, or its loop's; of an old result only the median is known."""
+        """The timing of torch, or of a loop of its operations; an old result has only the median."""
         row = self.rows.get("torch") or self.rows.get("torch loop")
         us = self.kept_torch_us
         return row.timing if row else Timing(us, us, us, 0) if us else None
 
     def us(self, variant: str) -> float | None:
-        """The median."""
+        """The median of a variant."""
         if variant in self.rows:
             return self.rows[variant].timing.median
         return self.kept_torch_us if variant == "torch" else None
 
     @property
     def ratio(self) -> float | None:
-        """torch's time over ours; None where torch has no such function."""
+        """torch's time over ours; None if torch has no such function."""
         by_torch = self.us("torch")
         return by_torch / self.ours.timing.median if self.ours and by_torch else None
 
     @property
     def ceiling(self) -> str:
-        """What the shares are of: read, copy or roof; empty where there are none."""
+        """What the shares refer to: read, copy or roof; empty if there are none."""
         return self.case.ceiling if any(row.share for row in self.rows.values()) else ""
 
     @property
     def ceiling_us(self) -> float | None:
-        """The time of what only reads, or only copies."""
+        """The time of the kernel that only reads, or only copies."""
         ways = [row.timing.median for name, row in self.rows.items() if name.split(" ")[0] == self.ceiling]
         return min(ways, default=None)
 
     def share(self, variant: str) -> float | None:
-        """Of the ceiling, as the run that took the time has it; torch's from ours, where it has no row."""
+        """A variant's share of the ceiling of the same run; torch's is derived from ours if it has no row."""
         if variant in self.rows:
             return self.rows[variant].share
         us, ours = self.us(variant), self.rows.get(self.case.production)
@@ -118,12 +118,12 @@ class Result:
 
     @property
     def rungs(self) -> list[Rung]:
-        """The rungs that were measured, from the simplest to the fastest, without their other block sizes."""
+        """The rungs that were measured, from the simplest to the fastest, one block size each."""
         measured = [rung for rung in ladder(self.case.family) if rung.name in self.rows]
         return [rung for rung in measured if rung.name == rung.row or rung.row not in self.rows]
 
     def lines(self) -> list[Line]:
-        """Of the CSV: what is right."""
+        """The lines for the CSV, without rows whose output is wrong."""
         by_torch = self.us("torch")
         made = []
         for variant, row in self.rows.items():
@@ -152,7 +152,7 @@ class Result:
 
 
 def conditions(device: str, clocks: tuple[str, str] = ("", "")) -> dict[str, str]:
-    """Those of now. device: its name."""
+    """The current conditions. device: the device's name."""
     cuda = "" if short_name(device) == "cpu" else torch.version.cuda or ""
     today = datetime.date.today().isoformat()
     return dict(zip(CONDITIONS, (*clocks, device, torch.__version__, cuda, __version__, today), strict=True))
@@ -167,10 +167,10 @@ def rows_of(
     copied: int = 0,
     shares: bool = True,
 ) -> dict[str, Row]:
-    """Rates, and shares of the ceiling, of what took turns in one loop; of the ceiling's kernels the fastest of a kind.
+    """Rates and shares of the ceiling of calls that were timed in turns; of each kind of ceiling only the fastest.
 
-    operations: of the kernels of arithmetic alone. copied: bytes of the copy, where they are not as many. shares: False
-    on a CPU, which reads what lies in its caches faster than anything else.
+    operations: those of the arithmetic-only kernels. copied: the copy's bytes, if they differ. shares: False on a CPU,
+    whose caches can make reading faster than any ceiling.
     """
     operations = operations or {}
 
@@ -203,14 +203,14 @@ def rows_of(
 
 
 def lines_of(path: Path) -> list[Line]:
-    """Those of one file; none where it is no file of results."""
+    """The lines of one file; none if it is not a file of results."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         return list(reader) if tuple(reader.fieldnames or ()) == HEADER else []
 
 
 def keep(results: Sequence[Result], path: Path) -> None:
-    """Adds results to a file; a case that was measured on the same device before loses its lines."""
+    """Adds results to a file, replacing earlier lines of the same cases on the same device."""
     every = [line for result in results for line in result.lines()]
     if not every:
         return
@@ -230,7 +230,7 @@ def keep(results: Sequence[Result], path: Path) -> None:
 
 
 def read(folder: Path) -> list[Result]:
-    """Every result that is kept in a folder, the GPUs' first, or in one file; of a function that is no more, none."""
+    """All results in a folder, those of GPUs first, or in one file; lines of removed functions are skipped."""
     found: dict[tuple[str, str, Case], Result] = {}
     paths = [folder] if folder.is_file() else folder.glob("*.csv")
     for path in sorted(paths, key=lambda path: (path.stem.endswith("_cpu"), path.stem)):
@@ -260,7 +260,7 @@ def cpu_name() -> str:
 
 
 def device_name(device: str) -> str:
-    """A CPU by its model and the number of threads."""
+    """The device's name; for a CPU its model and the number of threads."""
     if device != "cpu":
         return torch.cuda.get_device_name()
     threads = torch.get_num_threads()
@@ -268,7 +268,7 @@ def device_name(device: str) -> str:
 
 
 def short_name(device: str) -> str:
-    """A device in the name of a file: cpu, h200."""
+    """The device as part of a file name: cpu, h200."""
     name = device.lower()
     if not name.startswith("nvidia "):
         return "cpu"

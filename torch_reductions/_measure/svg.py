@@ -1,4 +1,4 @@
-"""A chart as SVG, as wide as a phone, light or dark: inline in the report's page, or several as a picture."""
+"""Draws a chart as SVG, as wide as a phone, light or dark: inline in the report's page, or several in one picture."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .charts import STYLES, Bars, Lines
 WIDTH, PLOT = (
     340,
     204,
-)  # of a chart, about a phone's, so that its letters are as large as they are meant; a plot's height
+)  # the width of a chart, about a phone's, so that its text is not scaled; the height of a plot
 LEFT, RIGHT, TOP, BAR = 46, 8, 36, 16
-NAMES, FIGURES = 136, 100  # the room for a bar's name before it, and for its figures behind it
-LETTER = 6.2  # about as wide as one is
-LEAST = 0.8  # from 1 to 2 to 5 to 10 no step is longer than half of it
-ACROSS, GAP = 3, 28  # charts of a picture's row
+NAMES, FIGURES = 136, 100  # the width for a bar's name before it, and for its figures after it
+LETTER = 6.2  # the approximate width of a letter
+LEAST = 0.8  # the least span of an axis in decades; the steps from 1 to 2 to 5 to 10 are at most half of it
+ACROSS, GAP = 3, 28  # the charts in a row of a picture, and the gap between them
 
 LIGHT = "--page: #ffffff; --ink: #24292f; --faint: #6e7781; --grid: #e4e8ec; --band: #f6f8fa; --rung: #7fa8d9; \
 --best: #1f5fa8; --peer: #a5acb5; --good: #1a7f37; --bad: #b35900; --wrong: #cf222e;"
@@ -59,7 +59,7 @@ def height_of(chart: str) -> int:
 
 
 def bars(chart: Bars) -> str:
-    """A rung a bar; a dot each of its other block sizes."""
+    """One bar per rung; a dot for each of its other block sizes."""
     longest = max(1.0, *(bar.length for bar in chart.bars), *(dot for bar in chart.bars for dot in bar.dots))
     room = (WIDTH - NAMES - FIGURES) / longest
     foot = TOP + BAR * len(chart.bars)
@@ -88,14 +88,14 @@ def bars(chart: Bars) -> str:
 
 
 def span(values: Sequence[float]) -> tuple[float, float]:
-    """The logarithms between which an axis lies, with a little room, and at least so much that two ticks fit in."""
+    """The logarithms of an axis's ends, with a little margin, at least far enough apart for two ticks."""
     low, high = math.log10(min(values)), math.log10(max(values))
     room = max(0.06 * (high - low), (LEAST - high + low) / 2)
     return low - room, high + room
 
 
 def ticks(low: float, high: float, binary: bool) -> list[float]:
-    """Whole powers between two logarithms, of 2 or 10, at most six; of 10 also 2 and 5 times them where it is short."""
+    """Powers of 2 or 10 between two logarithms, at most six; on a short axis also 2 and 5 times powers of 10."""
     if not binary and high - low < 2:
         steps = [power + math.log10(digit) for power in range(math.floor(low), math.ceil(high)) for digit in (1, 2, 5)]
         return [step for step in steps if low <= step <= high]
@@ -116,7 +116,7 @@ def label(exponent: float, binary: bool) -> str:
 
 
 def lines(chart: Lines) -> str:
-    """The series, each point with its figures as a title, and below them their names."""
+    """The series, each point with its figures as a tooltip, and a legend below."""
     every = [point for points in chart.series.values() for point in points]
     (x0, x1), (y0, y1) = (span([point[axis] for point in every]) for axis in (0, 1))
     binary, foot = chart.joined != ("the roof",), TOP + PLOT
@@ -163,7 +163,7 @@ def drawing(chart: Bars | Lines) -> str:
 
 
 def picture(title: str, groups: Sequence[tuple[str, Sequence[Bars | Lines]]]) -> str:
-    """One SVG: the charts of each group in rows, below its heading where it has one."""
+    """One SVG with the charts of each group in rows, below the group's heading if it has one."""
     parts, y = [], GAP + 16.0
     across = min(ACROSS, max(len(charts) for _, charts in groups))
     for heading, charts in groups:

@@ -10,15 +10,15 @@ from .results import Result, is_ceiling, spread, times
 from .timing import Timing
 
 LEGEND = """\
-time: the median of one call, in microseconds; the rows of a table were timed in turns. p20–p80: three fifths of its
-samples lie there. GB/s: input and output, each moved once. x torch: torch's time over the row's, more than 1 is faster
-than torch. copy: torch's copy_ of the largest input. right: the same as torch's result; sums and products of floats
-about as close to that of float64 as rounding allows."""
-OPERATIONS = "Gop/s: 10^9 operations a second, a multiplication and an addition being two."
+time: the median of one call, in microseconds; the rows of a table were timed in turns. p20–p80: the range of the middle
+three fifths of the samples. GB/s: input and output, each moved once. x torch: torch's time over the row's; more than 1
+is faster than torch. copy: torch's copy_ of the largest input. right: the same as torch's result; sums and products of
+floats are about as close to a float64 result as rounding allows."""
+OPERATIONS = "Gop/s: 10^9 operations per second; a multiplication and an addition count as two."
 FIGURES = """\
-hot: the same calls back to back in a CUDA graph, with what the call before left in the caches. eager: the host's clock
-around calls in a row. of read, copy, roof: the share of what memory or arithmetic alone gave in the same run."""
-LOOP = "torch loop: torch has no such function, this is a loop of its operations."
+hot: the same calls back to back in a CUDA graph, with the caches as the previous call left them. eager: the host's
+clock around consecutive calls. of read, copy, roof: the share of what memory or arithmetic alone gave in that run."""
+LOOP = "torch loop: torch has no such function; this is a loop of its operations."
 
 
 def number(rate: float) -> str:
@@ -26,7 +26,7 @@ def number(rate: float) -> str:
 
 
 def cells(result: Result, variant: str) -> dict[str, str]:
-    """One row's figures by their headings."""
+    """The figures of one row by column heading."""
     row, by_torch = result.rows[variant], result.torch
     ratio = by_torch.median / row.timing.median if by_torch and not is_ceiling(variant) else None
     return {
@@ -42,7 +42,7 @@ def cells(result: Result, variant: str) -> dict[str, str]:
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, str]], styles: Sequence[str], left: Sequence[str]) -> None:
-    """Of rows by their headings; a column that is empty everywhere is left out. left: the columns of words."""
+    """Prints rows of cells by column heading; empty columns are left out. left: the columns to align left."""
     every = dict.fromkeys(key for row in sorted(rows, key=len, reverse=True) for key in row)
     headings = [name for name in every if any(row.get(name) for row in rows)]
     try:
@@ -72,7 +72,7 @@ def print_table(title: str, rows: Sequence[Mapping[str, str]], styles: Sequence[
 
 
 def print_results(results: Sequence[Result]) -> None:
-    """A table a case and device, a row a variant; then what the columns are."""
+    """Prints one table per case and device, one row per variant; then a legend of the columns."""
     for result in results:
         rows, styles = [], []
         for name, row in result.rows.items():
@@ -98,12 +98,12 @@ def print_results(results: Sequence[Result]) -> None:
 
 
 def is_ranked(first: Timing, second: Timing) -> bool:
-    """One is faster than another only where their spreads, p20 to p80, do not touch; one sample has none."""
+    """Whether one is clearly faster: their spreads, p20 to p80, do not overlap. A single sample has no spread."""
     return 1 not in (first.samples, second.samples) and (first.p80 < second.p20 or second.p80 < first.p20)
 
 
 def unranked(timings: Mapping[str, Timing]) -> list[list[str]]:
-    """Of rows by their medians those that stand beside each other and cannot be ranked, the fastest first."""
+    """Groups of rows that are adjacent by median and cannot be ranked, the fastest first."""
     ordered = sorted(timings, key=lambda name: timings[name].median)
     groups: list[list[str]] = []
     for name in ordered:
@@ -115,7 +115,7 @@ def unranked(timings: Mapping[str, Timing]) -> list[list[str]]:
 
 
 def noise(timings: Mapping[str, Timing]) -> str:
-    """The line below a table; empty where every row has its rank."""
+    """The line below a table; empty if all rows can be ranked."""
     if len(timings) > 1 and all(timing.samples == 1 for timing in timings.values()):
         return "Not ranked: one sample each has no spread (--seconds gives more)."
     groups = unranked(timings)
@@ -125,7 +125,7 @@ def noise(timings: Mapping[str, Timing]) -> str:
 
 
 def noise_beside_torch(results: Sequence[Result], most: int = 5) -> str:
-    """The same below a table of cases, each beside torch."""
+    """The line below a table of cases, each compared with torch."""
     pairs = [(result.case.name, result.ours.timing, result.torch) for result in results if result.ours and result.torch]
     names = [name for name, ours, by_torch in pairs if by_torch and not is_ranked(ours, by_torch)]
     if not names:
@@ -142,9 +142,9 @@ def noise_beside_torch(results: Sequence[Result], most: int = 5) -> str:
 
 @contextmanager
 def progress(total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """A function to call after each of `total` steps: a bar where rich and a terminal are there, else plain lines.
+    """A function to call after each of `total` steps: a bar if rich is installed and stdout is a terminal, else lines.
 
-    quiet: the bar says what was done last; without a bar a line appears only when another tenth is done.
+    quiet: the bar shows the last step; without a bar a line appears only when another tenth is done.
     """
     try:
         from rich.console import Console
@@ -156,7 +156,7 @@ def progress(total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]
         console = Console()
     if console is not None and console.is_terminal:
         columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-        # Refreshed between measurements only: a thread of its own would disturb them.
+        # Refreshed only between measurements: a refresh thread would disturb them.
         with Progress(*columns, console=console, auto_refresh=False, transient=quiet) as bar:
             task = bar.add_task("warming up", total=total)
             bar.refresh()

@@ -1,15 +1,16 @@
-"""The one harness: every time that this project reports is taken here.
+"""The one harness: every time that this project reports is measured here.
 
-CUDA: each sample is one call between two events, with a cold cache: before it another buffer, eight times the L2, is
-*read*, so that neither the input nor dirty lines are left. That read keeps the GPU busy for longer than the host needs
-to queue the call, so a sample never holds host time. CPU: `perf_counter` around enough calls to fill 0.2 ms.
+CUDA: each sample is one call between two events, with a cold cache: another buffer, eight times the size of the L2, is
+*read* before it, so that neither the input nor dirty lines remain in the cache. That read keeps the GPU busy for longer
+than the host needs to queue the call, so a sample never includes host time. CPU: `perf_counter` around enough calls to
+fill 0.2 ms.
 
-On both, everything that is compared takes turns in one loop, in a random order in each round, so that clocks and
-neighbours disturb all alike; the median is reported, with the 20th and 80th percentile.
+On both, all calls that are compared take turns in one loop, in a random order in each round, so that clock changes and
+other processes affect all alike. The median is reported, with the 20th and 80th percentile.
 
-CUDA has two figures more, each by its own such loop. Hot: as many calls as take about a millisecond, captured into a
-CUDA graph, so that nothing of the host is in it and the caches hold what the call before left. Eager: the host's clock
-around calls in a row and the synchronisation behind them.
+CUDA has two more figures, each from such a loop of its own. Hot: about a millisecond of calls captured into a CUDA
+graph, which excludes host time; the caches hold what the previous call left. Eager: the host's clock around consecutive
+calls and the synchronization after them.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from .._library import has_cuda
 Call = Callable[[], object]
 
 MOST_SAMPLES = 1000
-SLOW_US = 10_000  # a call that takes longer has no hot and no eager figure: they would say the same as the cold one
-GRAPH_US, MOST_CALLS = 1000, 20  # how long a graph is, and how many calls it or an eager sample holds at most
+SLOW_US = 10_000  # slower calls have no hot and eager figures, which would equal the cold one
+GRAPH_US, MOST_CALLS = 1000, 20  # the length of a graph, and the most calls in a graph or an eager sample
 SETTLED = 0.002  # the median's standard error, as a share of the median, at which sampling ends
 
 
@@ -62,12 +63,12 @@ class Timing:
 
 
 def bytes_moved(*tensors: torch.Tensor) -> int:
-    """What a reduction must move: its input once and its output once."""
+    """The bytes of the tensors: what a reduction must move, its input once and its output once."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 class Timer:
-    """Times calls against each other; `timer(device)` gives the one of a device."""
+    """Times calls against each other; `timer(device)` returns the timer of a device."""
 
     def compare(self, calls: Mapping[str, Call], seconds: float = 0.5) -> dict[str, Timing]:
         """The times of `calls`, interleaved, until all have settled or `seconds` have passed (one turn at least)."""
@@ -78,7 +79,7 @@ class Timer:
     def settle(
         sample: Callable[[], list[tuple[str, float]]], names: Iterable[str], seconds: float
     ) -> dict[str, Timing]:
-        """Samples of all, until all have settled or the time is over."""
+        """Takes samples of all calls until all have settled or the time is over."""
         samples: dict[str, list[float]] = {name: [] for name in names}
         deadline = time.perf_counter() + seconds
         while True:
@@ -90,11 +91,11 @@ class Timer:
                 return timings
 
     def hot(self, calls: Mapping[str, Call], cold: Mapping[str, Timing], seconds: float = 0.5) -> dict[str, Timing]:
-        """In a CUDA graph, warm caches; nothing on a CPU."""
+        """Times in a CUDA graph with warm caches; empty on a CPU."""
         return {}
 
     def eager(self, calls: Mapping[str, Call], cold: Mapping[str, Timing], seconds: float = 0.5) -> dict[str, Timing]:
-        """The host's wall time of a call; nothing on a CPU, where `compare` takes no other."""
+        """The host's wall time of a call; empty on a CPU, where `compare` measures just that."""
         return {}
 
     def copy_call(self, source: torch.Tensor) -> tuple[Call, int]:
@@ -103,13 +104,13 @@ class Timer:
         return lambda: target.copy_(source), 2 * bytes_moved(source)
 
     def means(self, calls: Mapping[str, Call], runs: int = 5) -> dict[str, float]:
-        """The textbook's way: the mean of a few runs, in microseconds."""
+        """The textbook's method: the mean of a few runs, in microseconds."""
         self.warm_up(calls)
         taken = self.sample(calls, rounds=runs)
         return {name: statistics.fmean(us for of, us in taken if of == name) for name in calls}
 
     def waited_for(self, calls: Mapping[str, Call], runs: int = 5) -> dict[str, float]:
-        """The same by the host's clock, which stops when the device is done."""
+        """The same by the host's clock, including the wait for the device."""
         return self.means(calls, runs)
 
     def warm_up(self, calls: Mapping[str, Call]) -> None:
@@ -120,14 +121,14 @@ class Timer:
 
 
 class CpuTimer(Timer):
-    """Wall time; how many calls make up one sample is found in the warm-up."""
+    """Wall time; the warm-up determines how many calls make up one sample."""
 
     def __init__(self) -> None:
         self.repeats: dict[str, int] = {}
 
     def warm_up(self, calls: Mapping[str, Call]) -> None:
         for name, call in calls.items():
-            first = self.wall(call, 1)  # the first call also pays for what is made once
+            first = self.wall(call, 1)  # the first call includes one-time setup
             once = first if first > 20_000 else self.wall(call, 1)
             self.repeats[name] = max(1, min(100, round(200 / max(once, 1))))
 
@@ -153,7 +154,7 @@ class CudaTimer(Timer):
             self.read, self.arithmetic = read_kernel(), arithmetic_kernel()
             self.sink = torch.zeros(4, dtype=torch.int32, device=device)
             self.other = torch.empty(max(8 * l2_bytes, 1 << 28), dtype=torch.uint8, device=device).random_()
-            for _ in range(100):  # the clocks rise
+            for _ in range(100):  # ramps up the clocks
                 self.flush()
             torch.cuda.synchronize()
         self.fastest: dict[int, list[tuple[int, int, str]]] = {}
@@ -190,7 +191,7 @@ class CudaTimer(Timer):
         torch.cuda.synchronize()
 
     def sample(self, calls: Mapping[str, Call], rounds: int = 10) -> list[tuple[str, float]]:
-        """Ten rounds without a synchronisation between them: the host stays ahead."""
+        """Ten rounds without synchronization between them, so that the host stays ahead of the device."""
         pending = []
         for _ in range(rounds):
             for name in random.sample(list(calls), len(calls)):
@@ -216,7 +217,7 @@ class CudaTimer(Timer):
                 pending = []
                 for name in random.sample(list(graphs), len(graphs)):
                     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                    graphs[name].replay()  # what another call left in the caches goes
+                    graphs[name].replay()  # evicts what another call left in the caches
                     start.record()
                     graphs[name].replay()
                     end.record()
@@ -228,7 +229,7 @@ class CudaTimer(Timer):
 
     @staticmethod
     def captured(call: Call, count: int) -> torch.cuda.CUDAGraph | None:
-        """So many calls as one graph; None where something in them waits for the GPU, which no graph can."""
+        """A graph of `count` calls; None if a call synchronizes with the GPU, which cannot be captured."""
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
         try:
@@ -259,9 +260,9 @@ class CudaTimer(Timer):
             return self.settle(sample, short, seconds) if short else {}
 
     def read_calls(self, memory: torch.Tensor, nbytes: int) -> dict[str, Call]:
-        """The three fastest ways to only read the first `nbytes` bytes of `memory`, found in one short trial.
+        """The three fastest ways of only reading the first `nbytes` bytes of `memory`, found in a short trial.
 
-        Put them into the comparison itself: the best of their medians is the read ceiling of that run.
+        Time them in the comparison itself: the best of their medians is the read ceiling of that run.
         """
         if nbytes > memory.numel() * memory.element_size():
             raise ValueError(f"cannot read {nbytes} bytes of {tuple(memory.shape)} {memory.dtype}")
@@ -283,10 +284,10 @@ class CudaTimer(Timer):
         return {f"read {way[0]} threads, {way[1]} loads, {way[2]}": call(way) for way in self.fastest[nbytes]}
 
     def arithmetic_calls(self, instructions: Sequence[str]) -> dict[str, tuple[Call, int]]:
-        """Calls that do one instruction over and over, on data in registers, and how many operations each call is.
+        """Calls that repeat one instruction on data in registers, and the number of operations of each call.
 
-        Put them into the comparison itself: they give the arithmetic's ceiling in that run. What this GPU lacks is not
-        among them.
+        Time them in the comparison itself: they give the arithmetic ceiling of that run. Instructions that this GPU
+        lacks are left out.
         """
 
         def call(instruction: str) -> Call:
@@ -297,7 +298,7 @@ class CudaTimer(Timer):
         return {name: (call(name), count) for name, count in operations.items() if count}
 
     def host_time(self, calls: Mapping[str, Call], rounds: int = 40, repeats: int = 100) -> dict[str, Timing]:
-        """What a call costs the host: many in a row without synchronisation. Few enough to fit the launch queue."""
+        """The host time of a call: consecutive calls without synchronization, few enough to fit the launch queue."""
         samples: dict[str, list[float]] = {name: [] for name in calls}
         with torch.cuda.device(self.device):
             self.warm_up(calls)
@@ -315,10 +316,10 @@ def timer(device: str | torch.device) -> Timer:
 
 
 def clocks(device: str | torch.device) -> tuple[str, str]:
-    """The clock of a GPU's multiprocessors in MHz and its power in watts, now; empty where nothing tells them."""
+    """The current SM clock of a GPU in MHz and its power in watts; empty if unknown."""
     if torch.device(device).type != "cuda":
         return "", ""
-    try:  # through NVML's Python package
+    try:  # needs NVML's Python package
         return f"{torch.cuda.clock_rate():.0f}", f"{torch.cuda.power_draw() / 1000:.0f}"
     except (ImportError, AttributeError, RuntimeError):
         pass
@@ -338,7 +339,7 @@ Read = Callable[[torch.Tensor, int, int, int, str, torch.Tensor], None]
 
 @cache
 def read_kernel() -> Read:
-    """csrc/cuda/measure/read_ceiling.cu as a Python function, without any torch header between them."""
+    """csrc/cuda/measure/read_ceiling.cu as a Python function, through ctypes."""
     if not has_cuda():
         raise RuntimeError("CUDA cannot be timed: `python -m torch_reductions doctor` says what is missing")
     function = ctypes.CDLL(str(CUDA_LIBRARY)).torch_reductions_read
@@ -356,8 +357,8 @@ def read_kernel() -> Read:
 
 
 # The instructions of csrc/cuda/measure/arithmetic_ceiling.cu by their numbers there, and how many steps take an H200
-# about a millisecond: a thread's own of float32, int32 and float64; a warp's of bfloat16, int8 and float64 on tensor
-# cores; and those of four warps, of bfloat16 and int8.
+# about a millisecond: per thread for float32, int32 and float64; per warp, on tensor cores, for bfloat16, int8 and
+# float64; per four warps for bfloat16 and int8.
 INSTRUCTIONS = {
     "FFMA": (0, 16384),
     "IMAD": (1, 8192),
@@ -368,7 +369,7 @@ INSTRUCTIONS = {
     "HGMMA": (6, 512),
     "IGMMA": (7, 512),
 }
-# What a GPU can add up products of a type with; of several the fastest counts, where the GPU has it.
+# The instructions that add up products of a dtype; the fastest one that the GPU has counts.
 INSTRUCTIONS_OF = {
     "float32": ("FFMA",),
     "float64": ("DFMA", "DMMA"),
@@ -382,7 +383,7 @@ Arithmetic = Callable[[str, torch.Tensor], int]
 
 @cache
 def arithmetic_kernel() -> Arithmetic:
-    """csrc/cuda/measure/arithmetic_ceiling.cu as a Python function that returns how many operations it started."""
+    """csrc/cuda/measure/arithmetic_ceiling.cu as a Python function that returns the number of operations started."""
     function = ctypes.CDLL(str(CUDA_LIBRARY)).torch_reductions_arithmetic
     function.argtypes = [ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_void_p]
     function.restype = ctypes.c_longlong

@@ -1,4 +1,4 @@
-"""`python -m torch_reductions report`: one HTML page, and a picture a family, of the results that are kept."""
+"""`python -m torch_reductions report`: one HTML page of the kept results, and one picture per family."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOCS = CHECKOUT / "docs"
 
 
 def pictures(results: Sequence[Result], folder: Path) -> list[Path]:
-    """A picture of each family on each GPU: the ladder above, sizes and the roof below."""
+    """One picture per family and GPU: the ladder at the top, times by size and the roofline below."""
     made = []
     for device in devices_of(results):
         name = short_name(device)
@@ -38,12 +38,12 @@ def pictures(results: Sequence[Result], folder: Path) -> list[Path]:
 
 def report(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        "python -m torch_reductions report", description="One page and a picture a family, of the kept results."
+        "python -m torch_reductions report", description="One page, and a picture per family, of the kept results."
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of CSVs (default: %(default)s)")
     output = DOCS / "report.html" if DOCS.is_dir() else Path("report.html")
     parser.add_argument("--output", type=Path, default=output, help="the page (default: %(default)s)")
-    parser.add_argument("--no-pictures", action="store_true", help="the page alone (default: SVGs beside it)")
+    parser.add_argument("--no-pictures", action="store_true", help="only the page (default: SVGs beside it)")
     options = parser.parse_args(argv)
     results = read(options.results) if options.results.is_dir() else []
     if not results:

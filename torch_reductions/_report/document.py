@@ -1,4 +1,4 @@
-"""The page: one HTML file with its style, its script and its charts, which loads nothing."""
+"""The report page: one HTML file that contains its style, script and charts, and loads nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ filter.addEventListener("input", () => {
 
 
 def page(results: Sequence[Result]) -> str:
-    """The whole page, of whatever is kept."""
+    """The whole page, from the results that are kept."""
     links = "".join(f'<a href="#{family}">{escape(charts.title_of(family))}</a>' for family in FAMILIES)
     dates = sorted({result.conditions["date"] for result in results} - {""})
     when = f"measured {dates[0]} to {dates[-1]}" if dates else "nothing is measured yet"
@@ -68,7 +68,7 @@ def page(results: Sequence[Result]) -> str:
 
 
 def section(family: str, results: Sequence[Result]) -> str:
-    """A family: its ladder, its charts and its table on each device."""
+    """The section of a family: its ladder, its charts and its table on each device."""
     functions = dict.fromkeys(name for rung in ladder(family) for name in rung.functions)
     parts = [f'<section id="{family}"><h2>{escape(charts.title_of(family))}</h2>']
     parts.append(f'<p class="faint">{", ".join(f"<code>{name}</code>" for name in functions)}</p>')
@@ -89,7 +89,7 @@ def section(family: str, results: Sequence[Result]) -> str:
 
 
 def no_ladder(family: str, device: str) -> str:
-    """Why nothing is compared with what auto runs."""
+    """Why there is no ladder to show."""
     kind = "cpu" if short_name(device) == "cpu" else "cuda"
     if sum(kind in rung.devices for rung in ladder(family)) == 1:
         return "There is no ladder to climb here: one rung runs on this device."
@@ -101,12 +101,12 @@ def grid(drawn: Sequence[charts.Bars | charts.Lines]) -> str:
 
 
 def is_met(result: Result) -> bool:
-    """As fast as torch, in the two digits that are shown?"""
+    """Whether ours is as fast as torch, in the two decimals that are shown."""
     return result.ratio is not None and round(result.ratio, 2) >= 1
 
 
 def ratios(results: Sequence[Result]) -> str:
-    """Every case: torch's time, ours with its spread, torch's over ours, and the share."""
+    """The table of all cases: torch's time, ours with its spread, the ratio, and the share."""
     compared = [result for result in results if result.ours and result.ratio is not None]
     alone = [result for result in results if result.ours and result.ratio is None]
     if not compared and not alone:
@@ -136,7 +136,7 @@ def ratios(results: Sequence[Result]) -> str:
 
 
 def textbook(results: Sequence[Result]) -> str:
-    """Every system of the textbooks, the rung that stands for it, and its figure on the first device that has one."""
+    """The table of the textbooks' systems: the matching rungs, and their figures on the first device that has any."""
     measured: dict[tuple[str, str], tuple[str, str]] = {}
     for result in results:
         for name, row in result.rows.items():

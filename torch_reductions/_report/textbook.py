@@ -1,4 +1,4 @@
-"""The systems of the textbooks that the ladder restates, each by the rungs that stand for it."""
+"""The systems of the textbooks that the ladder reimplements, each with the rungs that correspond to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from .._ladder import FAMILIES, Rung, ladder
 REDUCTION, SHARED, SCAN = "reduction in global memory", "reduction in shared memory", "scan"
 PRODUCT, CONSTANT = "matrix product", "constant memory"
 
-# Source, system, family, and the rows of the ladder, of which each value of a parameter is shown. Or what else stands
-# for it.
+# Source, system, family, and the rows of the ladder; every value of a row's parameter is shown.
 SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (REDUCTION, "a CPU loop that checks", "reduce", ("sequential",)),
     (REDUCTION, "matrix add on a 2-D grid", "add", ("grid_2d",)),
@@ -37,7 +36,7 @@ SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (CONSTANT, "the same in constant memory (broadcast)", "distance", ("constant_memory",)),
     (CONSTANT, "lanes at different addresses (serialised)", "distance", ("constant_divergent",)),
 )
-# What is no rung of its own.
+# Source, system, and what corresponds to it, for systems that have no rung of their own.
 BESIDE = (
     (SHARED, "sum, maximum, minimum of one vector", "the functions sum, amax and amin, by each of these rungs"),
     (SCAN, "warp scan, block scan", "csrc/cuda/primitives: what the rungs of scans are made of"),
@@ -47,7 +46,7 @@ BESIDE = (
 
 
 def systems() -> Iterator[tuple[str, str, str, Rung]]:
-    """Source, system, family and rung, of the families that there are."""
+    """Source, system, family and rung of every system whose family exists."""
     for source, system, family, names in SYSTEMS:
         for rung in ladder(family) if family in FAMILIES else ():
             if rung.row in names and not rung.block_size:
