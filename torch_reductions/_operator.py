@@ -350,7 +350,7 @@ C_INTERFACE = " API call failed at "  # in the message when a call of torch's C 
 
 
 def torchs_own(failure: RuntimeError) -> RuntimeError:
-    """A kernel's exception; if torch itself failed, such as for lack of memory, torch's own message and exception type."""
+    """A kernel's exception; if torch itself failed, such as for lack of memory, torch's own message and type."""
     words = C_INTERFACE in str(failure) and text_of("torch_exception_get_what_without_backtrace")
     if not words:
         return failure
