@@ -139,7 +139,7 @@ def demo(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m torch_reductions demo", description="Times every rung on every device.")
     parser.add_argument("--output", type=Path, default=Path("demo.svg"), help="the picture's file (default: demo.svg)")
     parser.add_argument("--seconds", type=float, default=0.5, help="per rung and problem (default: 0.5)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
+    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every available device")
     parser.add_argument("--family", choices=FAMILIES, action="append", default=[], help="default: every family")
     options = parser.parse_args(argv)
     families = options.family or FAMILIES
@@ -229,7 +229,7 @@ def bench(argv: Sequence[str]) -> int:
     parser.add_argument("--centers", type=int, default=20, help="their number, for distances (default: 20)")
     parser.add_argument("--segments", type=int, default=1024, help="their number, random lengths (default: 1024)")
     parser.add_argument("--dtype", default="float32", help="a dtype of torch (default: float32)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
+    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every available device")
     parser.add_argument("--variant", action="append", default=[], help="default: every rung of the device")
     parser.add_argument("--seconds", type=float, default=0.5, help="time per rung (default: 0.5)")
     options = parser.parse_args(argv)
