@@ -473,7 +473,7 @@ def find_ninja() -> str | None:
 def jobs(env: Mapping[str, str]) -> int:
     if env.get("MAX_JOBS"):
         if not env["MAX_JOBS"].isdigit() or int(env["MAX_JOBS"]) < 1:
-            raise BuildError(f"MAX_JOBS={env['MAX_JOBS']!r} is no positive number")
+            raise BuildError(f"MAX_JOBS={env['MAX_JOBS']!r} is not a positive number")
         return int(env["MAX_JOBS"])
     available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     gigabytes = int(available[1]) >> 20 if available else 1

@@ -57,9 +57,7 @@ def chosen_devices(parser: argparse.ArgumentParser, chosen: Sequence[str] | None
     there = devices_at_hand()
     for device in chosen or ():
         if device not in there:
-            parser.error(
-                f"--device {device}: there is none that can be used; python -m torch_reductions doctor says why"
-            )
+            parser.error(f"--device {device}: no such device can be used; python -m torch_reductions doctor says why")
     return list(chosen or there)
 
 
@@ -206,7 +204,7 @@ def bench(argv: Sequence[str]) -> int:
     parser.add_argument("--save", action="store_true", help="also save the rows in a CSV (default: only print them)")
     results = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()
     parser.add_argument(
-        "--results", type=Path, default=results, metavar="FOLDER", help="for --save (default: %(default)s)"
+        "--results", type=Path, default=results, metavar="FOLDER", help="where --save writes (default: %(default)s)"
     )
     parser.add_argument(
         "--peer",
@@ -262,7 +260,7 @@ def bench(argv: Sequence[str]) -> int:
         options.dim = 0 if family == "segment" else len(shape) - 1
     for option, count in (("segments", options.segments), ("centers", options.centers)):
         if count < 1:
-            parser.error(f"--{option} {count}: there must be one at least")
+            parser.error(f"--{option} {count}: there must be at least one")
     segments = options.segments if family == "segment" else 0
     centers = options.centers if family == "distance" else 0
     case = Case(options.function, shape, options.dim, dtype_name(dtype), "", segments, centers)
