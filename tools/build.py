@@ -473,7 +473,7 @@ def find_ninja() -> str | None:
 def jobs(env: Mapping[str, str]) -> int:
     if env.get("MAX_JOBS"):
         if not env["MAX_JOBS"].isdigit() or int(env["MAX_JOBS"]) < 1:
-            raise BuildError(f"MAX_JOBS={env['MAX_JOBS']!r} is no positive number")
+            raise BuildError(f"MAX_JOBS={env['MAX_JOBS']!r} is not a positive number")
         return int(env["MAX_JOBS"])
     available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     gigabytes = int(available[1]) >> 20 if available else 1
@@ -559,7 +559,10 @@ def build_sanitized(env: Mapping[str, str] = os.environ) -> None:
     code = subprocess.run(command, cwd=ROOT).returncode if ninja else run_steps(plan, "libraries", count)
     if code != 0:
         raise BuildError("the sanitized library was not built; the compiler's messages are above")
-    for source in [*sorted((ROOT / PACKAGE).glob("*.py")), ROOT / "tests", ROOT / "tools"]:
+    package = [
+        path for path in sorted((ROOT / PACKAGE).iterdir()) if path.suffix != ".so" and path.name != "__pycache__"
+    ]
+    for source in [*package, ROOT / "tests", ROOT / "tools"]:
         link = ROOT / SANITIZED / source.relative_to(ROOT)
         if not link.is_symlink():
             link.symlink_to(source)

@@ -232,7 +232,7 @@ def explain(argv: Sequence[str]) -> int:
 
 
 def bench(argv: Sequence[str]) -> int:
-    """Times the variants on one input."""
+    """Times the variants of every family, of one family, or of one function on one input."""
     from ._bench import bench as run
 
     return run(argv)

@@ -36,7 +36,9 @@ def check_dtype(function: str, argument: str, dtype: torch.dtype) -> None:
     """Raises for a dtype that no kernel supports."""
     if dtype not in DTYPES:
         right = (
-            "take real and imaginary parts apart" if dtype.is_complex else "convert it, for instance to torch.float32"
+            "pass real and imaginary parts separately"
+            if dtype.is_complex
+            else "convert it, for instance to torch.float32"
         )
         raise NotImplementedError(
             f'"{function}" not implemented for {argument} of type {dtype_name(dtype)}; {right}. '

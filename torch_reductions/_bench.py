@@ -57,9 +57,7 @@ def chosen_devices(parser: argparse.ArgumentParser, chosen: Sequence[str] | None
     there = devices_at_hand()
     for device in chosen or ():
         if device not in there:
-            parser.error(
-                f"--device {device}: there is none that can be used; python -m torch_reductions doctor says why"
-            )
+            parser.error(f"--device {device}: no such device can be used; python -m torch_reductions doctor says why")
     return list(chosen or there)
 
 
@@ -139,7 +137,7 @@ def demo(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m torch_reductions demo", description="Times every rung on every device.")
     parser.add_argument("--output", type=Path, default=Path("demo.svg"), help="the picture's file (default: demo.svg)")
     parser.add_argument("--seconds", type=float, default=0.5, help="per rung and problem (default: 0.5)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
+    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every available device")
     parser.add_argument("--family", choices=FAMILIES, action="append", default=[], help="default: every family")
     options = parser.parse_args(argv)
     families = options.family or FAMILIES
@@ -206,7 +204,7 @@ def bench(argv: Sequence[str]) -> int:
     parser.add_argument("--save", action="store_true", help="also save the rows in a CSV (default: only print them)")
     results = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()
     parser.add_argument(
-        "--results", type=Path, default=results, metavar="FOLDER", help="for --save (default: %(default)s)"
+        "--results", type=Path, default=results, metavar="FOLDER", help="where --save writes (default: %(default)s)"
     )
     parser.add_argument(
         "--peer",
@@ -229,7 +227,7 @@ def bench(argv: Sequence[str]) -> int:
     parser.add_argument("--centers", type=int, default=20, help="their number, for distances (default: 20)")
     parser.add_argument("--segments", type=int, default=1024, help="their number, random lengths (default: 1024)")
     parser.add_argument("--dtype", default="float32", help="a dtype of torch (default: float32)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every device at hand")
+    parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every available device")
     parser.add_argument("--variant", action="append", default=[], help="default: every rung of the device")
     parser.add_argument("--seconds", type=float, default=0.5, help="time per rung (default: 0.5)")
     options = parser.parse_args(argv)
@@ -262,7 +260,7 @@ def bench(argv: Sequence[str]) -> int:
         options.dim = 0 if family == "segment" else len(shape) - 1
     for option, count in (("segments", options.segments), ("centers", options.centers)):
         if count < 1:
-            parser.error(f"--{option} {count}: there must be one at least")
+            parser.error(f"--{option} {count}: there must be at least one")
     segments = options.segments if family == "segment" else 0
     centers = options.centers if family == "distance" else 0
     case = Case(options.function, shape, options.dim, dtype_name(dtype), "", segments, centers)

@@ -212,7 +212,7 @@ def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) 
     if rung is None or device in DEVICES and device not in rung.devices:
         raise wrong_variant(function, variant, device)
     if dtype_name(dtype) not in rung.dtypes:
-        types = f"only of {', '.join(rung.dtypes)}; 'auto' takes every type"
+        types = f"only of {', '.join(rung.dtypes)}; 'auto' supports every dtype"
         raise NotImplementedError(f"variant {rung.name!r} does not compute {function} of {dtype_name(dtype)}, {types}")
 
 

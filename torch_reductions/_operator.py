@@ -237,7 +237,7 @@ class Operator(Generic[Output]):
         for i, name in self.shared.items():
             if i < len(in_dims) and in_dims[i] is not None:
                 raise NotImplementedError(
-                    f"{self.name}(): vmap over {name} is not implemented; give all examples the same, by in_dims None"
+                    f"{self.name}(): vmap over {name} is not implemented; give all examples the same, with in_dims None"
                 )
         batched = [
             arg

@@ -112,7 +112,7 @@ def _infer(
         )
     if a.ndim == 3 and _differ(a.shape[0], b.shape[0]):
         raise RuntimeError(
-            f"{function}(): {first} and {second} must be of as many matrices each, but their shapes are "
+            f"{function}(): {first} and {second} must have the same number of matrices, but their shapes are "
             f"{list(a.shape)} and {list(b.shape)}"
         )
     for name, tensor in zip(names, tensors, strict=True):
@@ -448,7 +448,7 @@ def matmul(
     if a.shape[-1] != b.shape[-2]:
         raise RuntimeError(
             f"matmul(): input and other shapes cannot be multiplied ({_sizes(input)} and {_sizes(other)}): the last "
-            f"dim of input has {a.shape[-1]} elements, and other {b.shape[-2]} to meet them"
+            f"dim of input has {a.shape[-1]} elements, but other has {b.shape[-2]}"
         )
     if a.ndim == b.ndim == 2:
         result = _call("mm", variant, a, b, out_dtype=out_dtype, function="matmul")

@@ -11,7 +11,6 @@ import torch
 from helpers import DEVICES, PRODUCTS, assert_same_bits, cases, needs_cuda, needs_two_gpus, run_python, table
 from matrices import CALLS, RECORDS, leaves
 from torch.func import grad, vmap
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 import torch_reductions as tr
 
@@ -80,22 +79,6 @@ def test_factors_are_arguments_of_the_compiled_function(name: str, device: str) 
         compiled = torch.compile(call, fullgraph=True, backend="aot_eager", dynamic=dynamic)
         for beta, alpha in factors:
             assert_same_bits(compiled(beta, alpha), call(beta, alpha))
-
-
-# --- torch.func -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("function", OPERATORS)
-def test_flops_by_torchs_formulas(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the README says how."""
-    ours, theirs = (getattr(operators, function) for operators in (torch.ops.torch_reductions, torch.ops.aten))
-    monkeypatch.setitem(flop_registry, ours, flop_registry[theirs])
-    counts = []
-    for by in (tr, torch):
-        with FlopCounterMode(display=False) as counter:
-            getattr(by, function)(*example(function))
-        counts.append(counter.get_total_flops())
-    assert counts[0] == counts[1] > 0
 
 
 # --- Autocast -------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ BAD: dict[str, tuple[Callable[[Any, Tensors], Any], str]] = {
     "two vectors": (lambda f, x: f.matmul(x.v, x.b[0]), r"matmul.*\(4 and 5\).* 4 elements.* 5"),
     "shapes of linear": (lambda f, x: f.linear(x.a, x.b), r"linear.*input and weight .*3x4 .*transpose of 4x5"),
     "weight a vector": (lambda f, x: f.linear(x.a, x.b[0]), r"linear.*3x4 .*transpose of 5"),
-    "batches of bmm": (lambda f, x: f.bmm(x.A, x.B[:1]), r"bmm.*as many.*\[2, 3, 4\] and \[1, 4, 5\]"),
+    "batches of bmm": (lambda f, x: f.bmm(x.A, x.B[:1]), r"bmm.*same number of matrices.*\[2, 3, 4\] and \[1, 4, 5\]"),
     "batches of matmul": (lambda f, x: f.matmul(x.A, x.B[[0, 0, 0]]), r"matmul.*batches.*\[2, 3, 4\] and \[3, 4, 5\]"),
     "a batch for mm": (lambda f, x: f.mm(x.A, x.b), r"mm.*input must be a matrix.*\[2, 3, 4\]"),
     "a vector for mm": (lambda f, x: f.mm(x.a, x.b[:, 0]), r"mm.*mat2 must be a matrix.*\[4\]"),

@@ -350,7 +350,7 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     """Such as one of an older format."""
     path = tmp_path / "ladder_cpu.csv"
     path.write_text("family,function\nreduce,sum\n")
-    with pytest.raises(ValueError, match=r"ladder_cpu\.csv is no file of results"):
+    with pytest.raises(ValueError, match=r"ladder_cpu\.csv is not a results file"):
         bench.save([made_up(SMALL[0], {"ordered": Row(ONCE)})], tmp_path)
     assert path.read_text() == "family,function\nreduce,sum\n"
 

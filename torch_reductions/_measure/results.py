@@ -220,7 +220,7 @@ def keep(results: Sequence[Result], path: Path) -> None:
 
     before = lines_of(path) if path.exists() else []
     if path.exists() and path.stat().st_size and not before:
-        raise ValueError(f"{path} is no file of results, or an old one: its columns are not {', '.join(HEADER)}")
+        raise ValueError(f"{path} is not a results file, or an old one: its columns are not {', '.join(HEADER)}")
     now = {measured(line) for line in every}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
