@@ -26,6 +26,8 @@ namespace cuda::ladder {}
 
 inline bool is_only_copy() { return true; }  // Python loads _C_cuda beside the only copy of _C
 #else
+namespace cpu::ladder {}
+
 bool is_only_copy();  // library.cpp: whether no other copy of _C has registered the operators in this process
 #endif
 
@@ -58,7 +60,7 @@ class TorchContext : public cuda::Context {
 };
 #else
 constexpr Devices kDevice = kCpu;
-namespace backend = cpu;
+namespace backend = cpu::ladder;
 #endif
 
 // Runs a rung of a family, such as backend::scan, on the input's device.

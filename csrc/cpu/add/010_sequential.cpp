@@ -8,7 +8,7 @@
 #include "elements.h"
 #include "ladder.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::add {
 
 void sequential(const AddArgs& args, const Threads&) {
   const bool either = args.dtype == Dtype::boolean;  // the sum of bools is an or
@@ -29,4 +29,4 @@ void sequential(const AddArgs& args, const Threads&) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::add

@@ -12,7 +12,7 @@
 #include "ladder.h"
 #include "vectorized.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::add {
 namespace {
 
 // Bytes of an output that is too large for the caches. From 32 MB on the C library gets new pages from the system,
@@ -98,4 +98,4 @@ void vectorized(const AddArgs& args, const Threads& threads) {
   threads.parallel_for(0, tiles, std::max(kGrain / (plan.tile_width * plan.tile_height), int64_t(1)), body);
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::add

@@ -3,7 +3,7 @@
 #include "../../common/args.h"
 #include "../convert.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::add {
 namespace {
 
 // a + alpha b with one rounding, or wrapping.
@@ -23,4 +23,4 @@ inline A factor_of(double alpha) {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::add

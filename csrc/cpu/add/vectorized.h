@@ -2,7 +2,7 @@
 #pragma once
 #include "../../common/args.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::add {
 
 // Contiguous elements of the output, and the operands' elements for them; strides in elements.
 struct AddRun {
@@ -18,4 +18,4 @@ struct AddKernels {
 };
 extern const AddKernels add_baseline, add_avx2, add_avx512;
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::add

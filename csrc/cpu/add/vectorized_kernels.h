@@ -8,7 +8,7 @@
 #include "elements.h"
 #include "vectorized.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::add {
 namespace {
 
 constexpr int64_t kBuffer = 512;  // elements of half types that are widened at once
@@ -170,4 +170,4 @@ constexpr AddKernels make_add_kernels() {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::add

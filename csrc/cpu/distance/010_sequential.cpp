@@ -10,7 +10,7 @@
 #include "../convert.h"
 #include "ladder.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::distance {
 
 void sequential(const DistanceArgs& args, const Threads&) {
   with_storage(args.dtype, [&](auto storage) {
@@ -35,4 +35,4 @@ void sequential(const DistanceArgs& args, const Threads&) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::distance

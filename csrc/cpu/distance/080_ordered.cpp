@@ -15,7 +15,7 @@
 #include "ladder.h"
 #include "ordered.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::distance {
 namespace {
 
 constexpr int64_t kMostDims = 8192;  // with more, a strip is larger than any cache
@@ -56,4 +56,4 @@ void ordered(const DistanceArgs& args, const Threads& threads) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::distance

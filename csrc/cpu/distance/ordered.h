@@ -2,7 +2,7 @@
 #pragma once
 #include "../../common/args.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::distance {
 
 inline constexpr int64_t kPointStrip = 128;  // points of a strip
 
@@ -20,4 +20,4 @@ struct DistanceKernels {
 };
 extern const DistanceKernels distance_baseline, distance_avx2, distance_avx512;
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::distance

@@ -5,7 +5,7 @@
 #include "../vector.h"
 #include "ordered.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::distance {
 namespace {
 
 constexpr int kGroupVectors = 4;  // vectors at the same time: enough to hide the latency of an addition
@@ -91,4 +91,4 @@ constexpr DistanceKernels make_distance_kernels() {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::distance

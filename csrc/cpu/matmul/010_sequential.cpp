@@ -8,7 +8,7 @@
 #include "ladder.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 
 void sequential(const MatmulArgs& args, const Threads&) {
   with_product_types(args.dtype, args.output_dtype, [&](auto storage, auto output) {
@@ -28,4 +28,4 @@ void sequential(const MatmulArgs& args, const Threads&) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 constexpr int64_t kBlock = 64;  // rows, columns and k: two blocks of 8-byte numbers fit into the second-level cache
@@ -49,4 +49,4 @@ void blocked(const MatmulArgs& args, const Threads&) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

@@ -16,7 +16,7 @@
 #include "ladder.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 const HopperModel& hopper_model_kernels() {
@@ -84,4 +84,4 @@ void hopper_model(const MatmulArgs& args, const Threads& threads) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

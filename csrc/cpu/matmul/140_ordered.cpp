@@ -18,7 +18,7 @@
 #include "ladder.h"
 #include "ordered.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 constexpr int64_t kMostRows = 1024, kMostColumns = 1024;  // of a tile, whose columns are packed for a chunk at a time
@@ -164,4 +164,4 @@ void ordered(const MatmulArgs& args, const Threads& threads) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

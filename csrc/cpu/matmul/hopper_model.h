@@ -2,7 +2,7 @@
 #pragma once
 #include "../../common/tensor_step.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 
 inline constexpr int kModelColumns = 32;  // of b at once
 
@@ -14,4 +14,4 @@ struct HopperModel {
 };
 extern const HopperModel hopper_model_baseline, hopper_model_avx2;
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

@@ -2,7 +2,7 @@
 #pragma once
 #include "hopper_model.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 template <class T>
@@ -15,4 +15,4 @@ void model_chain(const TensorFactor* a, const TensorFactors<kModelColumns>* b, i
 constexpr HopperModel make_model() { return {model_chain<Half>, model_chain<BFloat16>}; }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

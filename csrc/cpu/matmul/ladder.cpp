@@ -3,7 +3,7 @@
 
 #include "../../common/launchers.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 constexpr Launcher<MatmulArgs, const Threads> kLaunchers[] = {
@@ -15,9 +15,8 @@ constexpr Launcher<MatmulArgs, const Threads> kLaunchers[] = {
 static_assert(match(kMatmulLadder, kCpu, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
 }  // namespace
+}  // namespace torch_reductions::cpu::matmul
 
-bool matmul(int64_t variant, const MatmulArgs& args, const Threads& threads) {
-  return run(kLaunchers, variant == 0 ? kMatmulAuto : variant, args, threads);
+bool torch_reductions::cpu::ladder::matmul(int64_t variant, const MatmulArgs& args, const Threads& threads) {
+  return run(matmul::kLaunchers, variant == 0 ? kMatmulAuto : variant, args, threads);
 }
-
-}  // namespace torch_reductions::cpu

@@ -4,7 +4,7 @@
 
 #include "../../common/args.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 
 // One factor as lanes, the rows of a or the columns of b, of k elements each; strides in elements.
 struct Factor {
@@ -43,4 +43,4 @@ struct MatmulKernels {
 };
 extern const MatmulKernels matmul_baseline, matmul_avx2, matmul_avx512, matmul_avx512vnni;
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

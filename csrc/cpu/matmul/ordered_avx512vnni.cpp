@@ -2,6 +2,6 @@
 // integers of up to 16 bits.
 #include "ordered_kernels.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 constexpr MatmulKernels matmul_avx512vnni = make_matmul_kernels<true>();
 }

@@ -10,7 +10,7 @@
 #include "ordered_skinny.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 constexpr int64_t kNear = 512;       // bytes: columns whose steps are not further apart need not be packed
@@ -306,4 +306,4 @@ constexpr MatmulKernels make_matmul_kernels() {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

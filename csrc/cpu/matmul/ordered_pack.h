@@ -5,7 +5,7 @@
 #pragma once
 #include "ordered_steps.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 // ---------------------------------------------------------------- elements as words
@@ -212,4 +212,4 @@ __attribute__((noinline)) void pack(Lanes<S> from, int64_t taken, int64_t k, Wor
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

@@ -2,7 +2,7 @@
 #pragma once
 #include "ordered_pack.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 constexpr int kSkinnyRows = 4;
@@ -99,4 +99,4 @@ template <class S>
 constexpr SkinnyProducts<S> kSkinnyProducts{std::make_index_sequence<kSkinnyRows>()};
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #endif
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 template <class V>
@@ -166,4 +166,4 @@ template <class Step>
 constexpr Chains<Step> kChains{std::make_index_sequence<kTileRows>()};
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

@@ -3,7 +3,7 @@
 #include "../../common/args.h"
 #include "../convert.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::matmul {
 namespace {
 
 // The element at (batch, i, j) of a matrix of T.
@@ -34,4 +34,4 @@ inline void write_products(const MatmulArgs& args, int64_t batch, int64_t i, int
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::matmul

@@ -10,7 +10,7 @@
 #include "ladder.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::recurrence {
 
 void sequential(const RecurrenceArgs& args, const Threads&) {
   with_float(args.dtype, [&](auto storage) {
@@ -33,4 +33,4 @@ void sequential(const RecurrenceArgs& args, const Threads&) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::recurrence

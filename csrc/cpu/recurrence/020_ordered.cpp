@@ -14,7 +14,7 @@
 #include "ordered.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::recurrence {
 namespace {
 
 RecurLines kernel_of(Dtype dtype) {
@@ -62,4 +62,4 @@ void ordered(const RecurrenceArgs& args, const Threads& threads) {
   threads.parallel_for(0, tasks, std::max<int64_t>(kGrain * tasks / elements, 1), body);
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::recurrence

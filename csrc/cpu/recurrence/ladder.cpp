@@ -6,7 +6,7 @@
 #include "../../common/launchers.h"
 #include "../segments.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::recurrence {
 namespace {
 
 constexpr Launcher<RecurrenceArgs, const Threads> kLaunchers[] = {{10, sequential}, {20, ordered}};
@@ -31,15 +31,14 @@ RecurrenceArgs segment_of(const RecurrenceArgs& args, int64_t outer, int64_t s) 
 }
 
 }  // namespace
+}  // namespace torch_reductions::cpu::recurrence
 
-bool recurrence(int64_t variant, const RecurrenceArgs& args, const Threads& threads) {
+bool torch_reductions::cpu::ladder::recurrence(int64_t variant, const RecurrenceArgs& args, const Threads& threads) {
   if (variant == 0) variant = kRecurrenceAuto;
-  if (args.segments.offsets == nullptr) return run(kLaunchers, variant, args, threads);
+  if (args.segments.offsets == nullptr) return run(recurrence::kLaunchers, variant, args, threads);
   std::atomic<bool> found{true};
   each_segment(args.segments, args.outer, args.inner, threads, [&](int64_t outer, int64_t s, const Threads& some) {
-    if (!run(kLaunchers, variant, segment_of(args, outer, s), some)) found = false;
+    if (!run(recurrence::kLaunchers, variant, recurrence::segment_of(args, outer, s), some)) found = false;
   });
   return found;
 }
-
-}  // namespace torch_reductions::cpu

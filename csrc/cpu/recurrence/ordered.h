@@ -2,7 +2,7 @@
 #pragma once
 #include "../../common/args.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::recurrence {
 
 // Elements of neighbouring lines; strides in elements. The step is negative in a reverse recurrence.
 struct RecurInput {
@@ -27,4 +27,4 @@ struct RecurrenceKernels {
 };
 extern const RecurrenceKernels recurrence_baseline, recurrence_avx2, recurrence_avx512;
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::recurrence

@@ -7,7 +7,7 @@
 #include "ordered.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::recurrence {
 namespace {
 
 constexpr int kTree = 8, kTreeLevels = 3;
@@ -276,4 +276,4 @@ constexpr RecurrenceKernels make_recurrence_kernels() {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::recurrence

@@ -3,7 +3,7 @@
 #include "../../common/args.h"
 #include "../convert.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::recurrence {
 namespace {
 
 // body(std::type_identity<S>()) with the storage type; a recurrence has floating types only.
@@ -24,4 +24,4 @@ inline int64_t step_of(const RecurrenceArgs& args, const Strides& strides) {
 inline Strides output_strides(const RecurrenceArgs& args) { return {args.length * args.inner, args.inner, 1}; }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::recurrence

@@ -7,7 +7,7 @@
 // See:     the host loop of every textbook's first parallel reduction.
 #include "fold_rows.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::reduce {
 
 void sequential(const ReduceArgs& args, const Threads&) {
   with_rows(args, [&](auto op, const auto* input) {
@@ -19,4 +19,4 @@ void sequential(const ReduceArgs& args, const Threads&) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::reduce

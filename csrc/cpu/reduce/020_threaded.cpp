@@ -10,7 +10,7 @@
 
 #include "fold_rows.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::reduce {
 
 void threaded(const ReduceArgs& args, const Threads& threads) {
   const int64_t parts = std::min<int64_t>(std::max(threads.count, 1), std::max<int64_t>(args.length, 1));
@@ -42,4 +42,4 @@ void threaded(const ReduceArgs& args, const Threads& threads) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::reduce

@@ -16,7 +16,7 @@
 #include "ordered.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::reduce {
 namespace {
 
 constexpr int64_t kCacheBytes = 4 << 20;  // beyond the second-level caches
@@ -164,4 +164,4 @@ void ordered(const ReduceArgs& args, const Threads& threads) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::reduce

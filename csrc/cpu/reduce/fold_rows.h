@@ -3,7 +3,7 @@
 #include "ladder.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::reduce {
 
 // One element as an operator's value.
 template <class Op, class S>
@@ -37,4 +37,4 @@ void with_rows(const ReduceArgs& args, Body&& body) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::reduce

@@ -2,7 +2,7 @@
 #pragma once
 #include "../../common/args.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::reduce {
 
 // Neighbouring outputs, and the same range of elements of each; strides in elements.
 struct ReduceStrip {
@@ -24,4 +24,4 @@ struct ReduceKernels {
 extern const ReduceKernels reduce_baseline, reduce_avx2, reduce_avx512;
 const ReduceKernels& reduce_kernels();  // of this processor
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::reduce

@@ -11,7 +11,7 @@
 #include "../vector.h"
 #include "ordered.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::reduce {
 namespace {
 
 // ---------------------------------------------------------------- more operators: T is an A or a vector of them
@@ -454,4 +454,4 @@ constexpr ReduceKernels make_reduce_kernels() {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::reduce

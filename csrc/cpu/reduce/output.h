@@ -6,7 +6,7 @@
 #include "../../common/operators.h"
 #include "../convert.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::reduce {
 
 // body(std::type_identity<Op>()) with the operator of the function. argmin is argmax of flipped values.
 template <class S, class Body>
@@ -48,4 +48,4 @@ void write(const ReduceArgs& args, int64_t first, int64_t count, const Indexed<A
   for (int64_t i = 0; i < count; i++) output[i] = folds[i].index;
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::reduce

@@ -8,7 +8,7 @@
 #include "ladder.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 
 void sequential(const ScanArgs& args, const Threads&) {
   with_storage(args.dtype, [&](auto storage) {
@@ -27,4 +27,4 @@ void sequential(const ScanArgs& args, const Threads&) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

@@ -13,7 +13,7 @@
 #include "ladder.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 namespace {
 
 template <class S, class Op>
@@ -79,4 +79,4 @@ void threaded(const ScanArgs& args, const Threads& threads) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

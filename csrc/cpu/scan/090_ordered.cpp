@@ -21,7 +21,7 @@
 #include "ordered.h"
 #include "output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 namespace {
 
 const ScanKernels& scan_kernels() {
@@ -67,7 +67,8 @@ struct Plan {
     // As wide as possible, but with enough strips for the threads. Where there are too few strips, they are cut into
     // tiles.
     const int64_t wanted = threads > 1 && elements() > kGrain ? kStripsPerThread * threads : 1;
-    width = columns ? kStrip : std::clamp(2 * kGrain / std::max<int64_t>(length, 1), int64_t(1), kStrip);
+    width =
+        columns ? reduce::kStrip : std::clamp(2 * kGrain / std::max<int64_t>(length, 1), int64_t(1), reduce::kStrip);
     while (width / 2 >= (columns ? kLeastWidth : 1) && groups * ceil_div(lines, width) < wanted) width /= 2;
     strips = ceil_div(lines, width);
     tile = std::bit_floor(uint64_t(std::max<int64_t>(kTile / std::min(width, lines), 1)));
@@ -124,15 +125,15 @@ struct Plan {
   void total(const ScanStrip& s, int64_t, A* totals) const {
     if (args.function == Scan::logcumsumexp) return scan_kernels().log_sum[int(args.dtype)](s, totals);
     const Function function = args.function == Scan::cumsum ? Function::sum : Function::prod;
-    const ReduceStrip run{s.input, s.lines, s.length, s.input_line, s.input_step, 0, columns, false};
-    reduce_kernels().fold[int(function)][int(args.dtype)](run, totals);
+    const reduce::ReduceStrip run{s.input, s.lines, s.length, s.input_line, s.input_step, 0, columns, false};
+    reduce::reduce_kernels().fold[int(function)][int(args.dtype)](run, totals);
   }
   template <class C>
   void total(const ScanStrip& s, int64_t begin, Indexed<C>* totals) const {
     const Function function = args.function == Scan::cummax ? Function::argmax : Function::argmin;
     const void* const last = static_cast<const char*>(s.input) + (s.length - 1) * s.input_step * size_of(args.dtype);
-    const ReduceStrip run{last, s.lines, s.length, s.input_line, -s.input_step, 0, columns, false};
-    reduce_kernels().fold[int(function)][int(args.dtype)](run, totals);
+    const reduce::ReduceStrip run{last, s.lines, s.length, s.input_line, -s.input_step, 0, columns, false};
+    reduce::reduce_kernels().fold[int(function)][int(args.dtype)](run, totals);
     for (int64_t i = 0; i < s.lines; i++) {
       int64_t k = s.length - 1 - totals[i].index;
       while (k >= 0 && s.hides(i, k)) k--;  // a masked element was found: it is the least of the type, so all are
@@ -207,7 +208,7 @@ void run(const ScanArgs& args, const Threads& threads) {
   for (int64_t task = 0; task < tasks; task++) carries.emplace_back(plan.count(task), tiles);
   std::atomic<int64_t> next{0};
   threads.parallel_for(0, threads.count, 1, [&](int64_t, int64_t) {
-    Value totals[kStrip], bases[kStrip], ends[kStrip];
+    Value totals[reduce::kStrip], bases[reduce::kStrip], ends[reduce::kStrip];
     const Unmasked<S> unmasked(plan);
     for (int64_t ticket; (ticket = next++) < tasks * tiles;) {
       const int64_t task = ticket / tiles, begin = ticket % tiles * plan.tile;
@@ -234,4 +235,4 @@ void ordered(const ScanArgs& args, const Threads& threads) {
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 
 template <class Op>
 class Carry {
@@ -54,4 +54,4 @@ class Carry {
   std::atomic<int64_t> turn_{0};
 };
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

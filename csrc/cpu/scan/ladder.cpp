@@ -6,7 +6,7 @@
 #include "../../common/launchers.h"
 #include "../segments.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 namespace {
 
 constexpr Launcher<ScanArgs, const Threads> kLaunchers[] = {{10, sequential}, {20, threaded}, {90, ordered}};
@@ -30,15 +30,14 @@ ScanArgs segment_of(const ScanArgs& args, int64_t outer, int64_t s) {
 }
 
 }  // namespace
+}  // namespace torch_reductions::cpu::scan
 
-bool scan(int64_t variant, const ScanArgs& args, const Threads& threads) {
+bool torch_reductions::cpu::ladder::scan(int64_t variant, const ScanArgs& args, const Threads& threads) {
   if (variant == 0) variant = kScanAuto;
-  if (args.segments.offsets == nullptr) return run(kLaunchers, variant, args, threads);
+  if (args.segments.offsets == nullptr) return run(scan::kLaunchers, variant, args, threads);
   std::atomic<bool> found{true};
   each_segment(args.segments, args.outer, args.inner, threads, [&](int64_t outer, int64_t s, const Threads& some) {
-    if (!run(kLaunchers, variant, segment_of(args, outer, s), some)) found = false;
+    if (!run(scan::kLaunchers, variant, scan::segment_of(args, outer, s), some)) found = false;
   });
   return found;
 }
-
-}  // namespace torch_reductions::cpu

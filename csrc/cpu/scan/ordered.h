@@ -2,7 +2,7 @@
 #pragma once
 #include "../../common/args.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 
 // Neighbouring lines, and the same run of elements of each; strides in elements, negative in a reverse scan. The run
 // begins at a multiple of a power of two that is not less than its length.
@@ -38,4 +38,4 @@ struct ScanKernels {
 };
 extern const ScanKernels scan_baseline, scan_avx2, scan_avx512;
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

@@ -4,11 +4,11 @@
 #include "../vector.h"
 #include "ordered.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 namespace {
 
-constexpr int kScanRows = 8;         // rows at once: the lowest three levels of the tree are in registers
-constexpr int kPitch = kStrip + 16;  // from row to row of a buffer; not a power of two, for the cache's sake
+constexpr int kScanRows = 8;                 // rows at once: the lowest three levels of the tree are in registers
+constexpr int kPitch = reduce::kStrip + 16;  // from row to row of a buffer; not a power of two, for the cache's sake
 constexpr int kColumnLevels = 48;
 
 template <class A>
@@ -136,4 +136,4 @@ void scan_columns(const ScanStrip& s, const A* bases) {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

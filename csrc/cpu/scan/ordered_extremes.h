@@ -5,7 +5,7 @@
 #include "ordered_columns.h"
 #include "ordered_rows.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 namespace {
 
 // Whether x replaces the best so far. Among equal values, and among NaN, the last one wins.
@@ -67,8 +67,8 @@ void extreme_rows(const ScanStrip& s, const Indexed<C>* bases) {
 
 template <bool kMin, class C, class S>
 void extreme_columns(const ScanStrip& s, const Indexed<C>* bases) {
-  alignas(64) C in[kStrip], best[kStrip];
-  alignas(64) int64_t at[kStrip];
+  alignas(64) C in[reduce::kStrip], best[reduce::kStrip];
+  alignas(64) int64_t at[reduce::kStrip];
   for (int64_t i = 0; i < s.lines; i++) {
     best[i] = bases ? bases[i].value : kWorst<kMin, C>;
     at[i] = bases ? bases[i].index : -1;
@@ -91,4 +91,4 @@ void extreme_columns(const ScanStrip& s, const Indexed<C>* bases) {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

@@ -7,7 +7,7 @@
 #include "ordered_rows.h"
 #include "ordered_runs.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 namespace {
 
 template <class Op, class A, class S>
@@ -65,4 +65,4 @@ constexpr ScanKernels make_scan_kernels() {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

@@ -3,7 +3,7 @@
 #include "../vector.h"
 #include "ordered.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 namespace {
 
 // Copies n elements, `stride` apart. Bits is the unsigned type of the element's size.
@@ -37,4 +37,4 @@ using BitsOf =
                        std::conditional_t<kBytes == 2, uint16_t, std::conditional_t<kBytes == 4, uint32_t, uint64_t>>>;
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

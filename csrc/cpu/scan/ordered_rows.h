@@ -3,7 +3,7 @@
 #include "../vector.h"
 #include "ordered.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 namespace {
 
 // ---------------------------------------------------------------- inside a vector: the tree, up and down
@@ -159,4 +159,4 @@ void scan_rows(const ScanStrip& s, const A* bases) {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

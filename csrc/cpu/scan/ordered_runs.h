@@ -5,7 +5,7 @@
 #include "ordered.h"
 #include "ordered_rows.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 namespace {
 
 constexpr int kRunLength = 8, kRuns = kScanChunk / kRunLength;  // elements of a run, runs at once
@@ -113,4 +113,4 @@ void fold_runs(const ScanStrip& s, A* folds) {
 }
 
 }  // namespace
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

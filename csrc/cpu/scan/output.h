@@ -4,7 +4,7 @@
 #include "../../common/operators.h"
 #include "../convert.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::scan {
 
 // body(std::type_identity<Op>()) with the operator of the function. cummin is cummax of flipped values.
 template <class S, class Body>
@@ -74,4 +74,4 @@ void put(const ScanArgs& args, int64_t at, Indexed<C> value) {
   args.indices[at] = index_of(args, value.index);
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::scan

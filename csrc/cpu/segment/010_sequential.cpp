@@ -9,7 +9,7 @@
 #include "ladder.h"
 #include "segment.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::segment {
 
 void sequential(const SegmentArgs& args, const Threads&) {
   for (int64_t i = 0; i < args.outer * args.segments.count; i++) {
@@ -18,18 +18,18 @@ void sequential(const SegmentArgs& args, const Threads&) {
       write_empty(segment);
       continue;
     }
-    with_rows(segment, [&](auto op, const auto* input) {
+    reduce::with_rows(segment, [&](auto op, const auto* input) {
       using Op = typename decltype(op)::type;
       for (int64_t j = 0; j < segment.inner; j++) {
         typename Op::Value total = Op::identity();
         for (int64_t k = 0; k < segment.length; k++) {
           const auto element = input[j * segment.inner_stride + k * segment.length_stride];
-          total = Op::combine(total, value_of<Op>(element, k, false));
+          total = Op::combine(total, reduce::value_of<Op>(element, k, false));
         }
-        write(segment, j, 1, &total);
+        reduce::write(segment, j, 1, &total);
       }
     });
   }
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::segment

@@ -16,24 +16,24 @@
 #include "ladder.h"
 #include "segment.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::segment {
 namespace {
 
 constexpr int64_t kCacheBytes = 4 << 20;  // beyond the second-level caches
 constexpr int64_t kLongShare = 4;         // a segment with more than this part of a thread's work is split
 
 template <class Op>
-void fold(const ReduceArgs& segment, FoldStrip kernel, bool from_memory) {
+void fold(const ReduceArgs& segment, reduce::FoldStrip kernel, bool from_memory) {
   if (segment.length == 0) return write_empty(segment);
   const bool columns = segment.inner > 1 && segment.length_stride != 1 && segment.inner_stride <= segment.length_stride;
-  typename Op::Value folds[kStrip];
-  for (int64_t j = 0; j < segment.inner; j += kStrip) {
-    const int64_t count = std::min(kStrip, segment.inner - j);
+  typename Op::Value folds[reduce::kStrip];
+  for (int64_t j = 0; j < segment.inner; j += reduce::kStrip) {
+    const int64_t count = std::min(reduce::kStrip, segment.inner - j);
     const char* const input = static_cast<const char*>(segment.input);
     kernel({input + j * segment.inner_stride * size_of(segment.input_dtype), count, segment.length,
             segment.inner_stride, segment.length_stride, 0, columns, from_memory},
            folds);
-    write(segment, j, count, folds);
+    reduce::write(segment, j, count, folds);
   }
 }
 
@@ -51,7 +51,7 @@ int64_t first_from(const Segments& segments, int64_t place) {
 template <class Op>
 void run(const SegmentArgs& args, const Threads& threads) {
   const Segments& segments = args.segments;
-  const FoldStrip kernel = reduce_kernels().fold[int(fold_of(args.function))][int(args.input_dtype)];
+  const reduce::FoldStrip kernel = reduce::reduce_kernels().fold[int(fold_of(args.function))][int(args.input_dtype)];
   const int64_t line = args.length + segments.count, work = args.outer * line * args.inner;
   const bool from_memory = prefetch_pays() && work * size_of(args.input_dtype) > kCacheBytes;
   const bool alone = threads.count == 1 || work <= kGrain;
@@ -71,7 +71,7 @@ void run(const SegmentArgs& args, const Threads& threads) {
   threads.parallel_for(0, args.outer * line, std::max<int64_t>(kGrain / args.inner, 1), body);
   for (int64_t s = 0; s < segments.count; s++) {
     if (!is_long(s)) continue;
-    for (int64_t o = 0; o < args.outer; o++) ordered(segment_of(args, o, s), threads);
+    for (int64_t o = 0; o < args.outer; o++) reduce::ordered(segment_of(args, o, s), threads);
   }
 }
 
@@ -79,11 +79,11 @@ void run(const SegmentArgs& args, const Threads& threads) {
 
 void ordered(const SegmentArgs& args, const Threads& threads) {
   with_storage(args.input_dtype, [&](auto storage) {
-    with_operator<typename decltype(storage)::type>(fold_of(args.function), [&](auto op) {
+    reduce::with_operator<typename decltype(storage)::type>(fold_of(args.function), [&](auto op) {
       using Op = typename decltype(op)::type;
       if constexpr (std::is_arithmetic_v<typename Op::Value>) run<Op>(args, threads);  // segments have no argmax
     });
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::segment

@@ -4,7 +4,7 @@
 
 #include "../reduce/output.h"
 
-namespace torch_reductions::cpu {
+namespace torch_reductions::cpu::segment {
 
 // Segment s of the lines of outer index o: its results are contiguous.
 inline ReduceArgs segment_of(const SegmentArgs& args, int64_t o, int64_t s) {
@@ -28,7 +28,7 @@ inline ReduceArgs segment_of(const SegmentArgs& args, int64_t o, int64_t s) {
 inline void write_empty(const ReduceArgs& segment) {
   with_storage(segment.input_dtype, [&](auto storage) {
     using S = typename decltype(storage)::type;
-    with_operator<S>(segment.function, [&](auto op) {
+    reduce::with_operator<S>(segment.function, [&](auto op) {
       using Value = typename decltype(op)::type::Value;
       if constexpr (std::is_arithmetic_v<Value>) {
         using A = std::conditional_t<std::is_integral_v<S>, S, Accumulator<S>>;
@@ -37,10 +37,10 @@ inline void write_empty(const ReduceArgs& segment) {
                                                                  : Value(0);
         ReduceArgs one = segment;
         if (segment.function >= Function::amax) one.length = 1;  // as if there were one element, of that value
-        for (int64_t i = 0; i < segment.inner; i++) write(one, i, 1, &value);
+        for (int64_t i = 0; i < segment.inner; i++) reduce::write(one, i, 1, &value);
       }
     });
   });
 }
 
-}  // namespace torch_reductions::cpu
+}  // namespace torch_reductions::cpu::segment

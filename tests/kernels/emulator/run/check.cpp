@@ -265,15 +265,15 @@ std::string check(const Case& c, uint64_t& digest) {
   options.capability = c.capability;
   const Inputs inputs(c);
   Computed expected(c);
-  const auto segment = [](const SegmentArgs& args) { return cpu::segment(0, args, {1, serial}); };
+  const auto segment = [](const SegmentArgs& args) { return cpu::ladder::segment(0, args, {1, serial}); };
   if (!c.no_offsets && !c.wrong_offsets)
     run(
-        c, inputs, expected, [](const ReduceArgs& args) { return cpu::reduce(0, args, {1, serial}); },
-        [](const ScanArgs& args) { return cpu::scan(0, args, {1, serial}); },
-        [](const RecurrenceArgs& args) { return cpu::recurrence(0, args, {1, serial}); }, segment,
+        c, inputs, expected, [](const ReduceArgs& args) { return cpu::ladder::reduce(0, args, {1, serial}); },
+        [](const ScanArgs& args) { return cpu::ladder::scan(0, args, {1, serial}); },
+        [](const RecurrenceArgs& args) { return cpu::ladder::recurrence(0, args, {1, serial}); }, segment,
         [&](const MatmulArgs& args) { return execute_order(c.rung, c.capability, args); },
-        [](const AddArgs& args) { return cpu::add(kSequentialSums, args, {1, serial}); },
-        [](const DistanceArgs& args) { return cpu::distance(0, args, {1, serial}); });
+        [](const AddArgs& args) { return cpu::ladder::add(kSequentialSums, args, {1, serial}); },
+        [](const DistanceArgs& args) { return cpu::ladder::distance(0, args, {1, serial}); });
   if (inputs.changed() || expected.values.overrun() || expected.indices.overrun())
     return "the CPU's kernel changed its input or wrote beside its output";
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.

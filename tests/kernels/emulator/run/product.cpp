@@ -36,8 +36,8 @@ A element_of_product(const MatmulArgs& args, int64_t chunk, int64_t batch, int64
   for (int64_t begin = 0; begin < args.k; begin += chunk) {
     A chain = 0;
     for (int64_t k = begin; k < std::min(begin + chunk, args.k); k++)
-      chain = multiply_add(A(cpu::widen(*cpu::element_of<T>(args.a, batch, i, k))),
-                           A(cpu::widen(*cpu::element_of<T>(args.b, batch, k, j))), chain);
+      chain = multiply_add(A(cpu::widen(*cpu::matmul::element_of<T>(args.a, batch, i, k))),
+                           A(cpu::widen(*cpu::matmul::element_of<T>(args.b, batch, k, j))), chain);
     total = begin == 0 ? chain : total + chain;
   }
   return total;
@@ -49,7 +49,7 @@ bool execute_order(int rung, int capability, const MatmulArgs& args) {
   const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
   const bool on_tensor_cores = std::ranges::find(kTensorCores, rung) != std::end(kTensorCores);
   if (half && (on_tensor_cores || (rung == kMatmulAuto && capability >= 80)))
-    return cpu::matmul(kHopperModel, args, {1, serial});
+    return cpu::ladder::matmul(kHopperModel, args, {1, serial});
   const int64_t chunk = chunk_of(rung, args);
   with_product_types(args.dtype, args.output_dtype,
                      [&]<class T, class Out>(std::type_identity<T>, std::type_identity<Out>) {
@@ -57,7 +57,7 @@ bool execute_order(int rung, int capability, const MatmulArgs& args) {
                          for (int64_t i = 0; i < args.m; i++) {
                            for (int64_t j = 0; j < args.n; j++) {
                              const ProductOf<T> value = element_of_product<T, ProductOf<T>>(args, chunk, batch, i, j);
-                             cpu::write_products<Out>(args, batch, i, j, 1, &value);
+                             cpu::matmul::write_products<Out>(args, batch, i, j, 1, &value);
                            }
                          }
                        }
