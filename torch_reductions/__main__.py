@@ -186,9 +186,10 @@ def values_of(row: Sequence[Rung]) -> str:
 def source_of(rung: Rung, device: str, family: str) -> Path | None:
     """NNN_idea.cu; NNN is the rung's number, or that of the first value of its parameter."""
     number = min(other.number for other in ladder(family) if other.row == rung.row)
-    for path in sorted((SOURCES / device / family).glob(f"{number:03d}_*")):
-        if path.stem[4:].startswith(rung.row):
-            return path
+    for folder in (SOURCES / device / family, SOURCES / "ops"):  # ops calls what is torch's own
+        for path in sorted(folder.glob(f"{number:03d}_*")):
+            if path.stem[4:].startswith(rung.row):
+                return path
     return None
 
 

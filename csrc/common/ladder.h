@@ -12,7 +12,8 @@
 
 namespace torch_reductions {
 
-enum Devices : unsigned { kCpu = 1, kCuda = 2 };
+// kTorch: csrc/ops calls torch's own operator, and no library has a launcher.
+enum Devices : unsigned { kCpu = 1, kCuda = 2, kTorch = 4 };
 
 // 256, or 16 x 16. Without numbers: the kernel chooses, by the row's length.
 struct Value {
@@ -152,7 +153,7 @@ inline constexpr Rung kMatmulLadder[] = {
     {100, "async_pipeline", kCuda, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "copies into shared memory go on while older panels are multiplied", true},
     {110, "tensor_core", kCuda, kAllProducts, kTensorDtypes, "steps of 16 as the device's tensor core adds them", "tensor cores by mma.sync: a warp multiplies tiles that ldmatrix loads into its lanes", true, {}, {.first = 80}},
     {120, "tensor_core_hopper", kCuda, kAllProducts, kTensorDtypes, "steps of 16 as a 9.0 tensor core adds them", "wgmma on tiles that the TMA engine copies: one warpgroup issues the copies, two multiply", true, {}, {.first = 90, .last = 90}},
-    {130, "cublas", kCuda, kAllProducts, kFloats, "cuBLAS's own", "torch's own operators: the ruler", false},
+    {130, "cublas", kCuda | kTorch, kAllProducts, kFloats, "cuBLAS's own", "torch's own operators: the ruler", false},
     {140, "ordered", kCpu | kCuda, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", true},
 };
 

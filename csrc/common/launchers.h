@@ -18,7 +18,7 @@ template <size_t R, size_t L, class Args, class Device>
 constexpr bool match(const Rung (&ladder)[R], Devices device, const Launcher<Args, Device> (&launchers)[L]) {
   size_t i = 0;
   for (const Rung& rung : ladder) {
-    if ((rung.devices & device) == 0) continue;
+    if ((rung.devices & device) == 0 || rung.devices & kTorch) continue;
     for (int value = 0; value < rung.parameter.count; value++) {
       if (i == L || launchers[i++].number != rung.number + value) return false;
     }

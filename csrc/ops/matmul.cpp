@@ -5,13 +5,13 @@
 
 #include <optional>
 
+#include "130_cublas.h"
 #include "check.h"
 #include "device.h"
 #include "tensor.h"
 
 #ifdef USE_CUDA
 #include "../cuda/matmul/ladder.h"
-#include "torch_product.h"
 #else
 #include "../cpu/matmul/ladder.h"
 #endif

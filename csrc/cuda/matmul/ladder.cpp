@@ -12,7 +12,7 @@ constexpr Launcher<MatmulArgs, Context> kLaunchers[] = {
     {60, shared_tile_1},   {61, shared_tile_2},    {62, shared_tile_4},        {63, shared_tile_8},
     {64, shared_tile_16},  {65, shared_tile_32},   {70, shared_register_tile}, {80, vector_loads},
     {90, swizzled},        {100, async_pipeline},  {110, tensor_core},         {120, tensor_core_hopper},
-    {130, cublas},         {140, ordered},
+    {140, ordered},
 };
 static_assert(match(kMatmulLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 

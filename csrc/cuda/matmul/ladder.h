@@ -23,7 +23,6 @@ void shared_register_tile(const MatmulArgs& args, Context& context);
 void vector_loads(const MatmulArgs& args, Context& context);
 void swizzled(const MatmulArgs& args, Context& context);
 void async_pipeline(const MatmulArgs& args, Context& context);
-void cublas(const MatmulArgs& args, Context& context);
 void ordered(const MatmulArgs& args, Context& context);
 void tensor_core(const MatmulArgs& args, Context& context);
 void tensor_core_hopper(const MatmulArgs& args, Context& context);

@@ -1,4 +1,11 @@
-// The baseline that matrix products are measured against: torch's own operators, which call cuBLAS.
+// cublas
+// Changes: no kernel of ours: torch's own operators, which call cuBLAS: the baseline.
+// Costs:   the bits depend on m, n, the version of cuBLAS and the device. addmm rounds after the product, after each
+//          factor and after the sum.
+// Gains:   years of tuning for each size and device.
+// Order:   cuBLAS's own.
+// Needs:   what torch needs; torch's flags apply, including those of reduced precision.
+// See:     NVIDIA, cuBLAS Library User Guide.
 #pragma once
 #include <torch/csrc/stable/ops.h>
 
