@@ -34,7 +34,7 @@ else:
     from .scan import cummax, cummin, cumprod, cumsum, logcumsumexp
     from .segment import segment_amax, segment_amin, segment_mean, segment_prod, segment_sum
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "add",
     "addmm",
