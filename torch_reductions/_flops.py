@@ -6,7 +6,6 @@ As in torch a multiply-add counts as two; a squared distance counts as three per
 from __future__ import annotations
 
 import importlib.abc
-import importlib.util
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -53,23 +52,35 @@ def register(flop_counter: ModuleType) -> None:
         flop_counter.register_flop_formula(getattr(operators, name))(formula)
 
 
+class _Loader(importlib.abc.Loader):
+    """Loads the module as its own loader does, then registers the formulas."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self.loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        register(module)
+
+
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the module in the usual way, and registers the formulas after it has been executed."""
+    """Finds that module as the finders behind this one do, which stays: a module may be looked for without an import,
+    and other threads may be going through the list."""
 
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != MODULE:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def execute_and_register(module: ModuleType) -> None:
-            execute(module)
-            register(module)
-
-        spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
+        others = (finder for finder in list(sys.meta_path) if finder is not self)
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
         return spec
 
 

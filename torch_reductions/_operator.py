@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -85,7 +86,8 @@ class Operator(Generic[Output]):
         lower: Sequence[str] = (),
     ) -> None:
         self.name, self.infer, self.gradient, self.batch = name, infer, gradient, batch
-        self.several, self.lower = several, lower
+        self.several, self.lower, self.casts = several, lower, (*autocast, *lower)
+        self.is_differentiable = gradient is not NOT_DIFFERENTIABLE
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
         self.shared = {i: a.name for i, a in enumerate(overload._schema.arguments) if a.name in shared}
         self.op: Callable[..., Output] = overload
@@ -112,8 +114,9 @@ class Operator(Generic[Output]):
         """The public entry: takes a variant's name, and raises the exception types that torch raises."""
         if variant != "auto":
             options["variant"] = self.number(input, variant)
-        if torch.compiler.is_compiling():
-            self.infer(input, *args, **options)  # checks what Dynamo can: exceptions of the fake kernel are wrapped
+        if torch.compiler.is_dynamo_compiling():
+            if not self._is_cast(input):  # autocast changes the dtypes that infer would check
+                self.infer(input, *args, **options)  # as far as Dynamo can: exceptions of the fake kernel are wrapped
             return self.op(input, *args, **options)
         try:
             return self.run(input, *args, **options)
@@ -130,7 +133,7 @@ class Operator(Generic[Output]):
         """Calls the operator: through torch.func, through the dispatcher, or directly as a kernel."""
         if not isinstance(input, Tensor):  # the dispatcher would take None for an absent tensor
             raise wrong_type(self.name, "input", "Tensor", input)
-        if torch._C._are_functorch_transforms_active() and not _functionalizing():
+        if self.is_differentiable and torch._C._are_functorch_transforms_active() and not _functionalizing():
             # torch.func cannot look into an Autograd kernel. Autograd records autocast's lower dtypes, as below.
             given = (input, *args)
             if self._lowers(input):
@@ -215,15 +218,20 @@ class Operator(Generic[Output]):
 
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         """Like torch.library.register_autograd, except that tangents raise, which it would silently drop."""
-        if any(isinstance(t, Tensor) and is_dual(t) for t in ((input, *args) if self.several else (input,))):
-            raise NotImplementedError(
-                f"{self.name}(): forward-mode gradients (jvp) are not implemented; use backward mode"
-            )
         redispatch = functools.partial(self._redispatch, keyset & torch._C._after_autograd_keyset)
+        if not self.is_differentiable:
+            return redispatch(input, *args, **options)
+        if any(isinstance(t, Tensor) and is_dual(t) for t in ((input, *args) if self.several else (input,))):
+            raise self.no_jvp()
         if torch.is_grad_enabled() and self._requires_grad(input, args):
             result: Output = self.recorded.one_level(self, redispatch, options, input, *args)
             return result
         return redispatch(input, *args, **options)
+
+    def no_jvp(self) -> NotImplementedError:
+        return NotImplementedError(
+            f"{self.name}(): forward-mode gradients (jvp) are not implemented; use backward mode"
+        )
 
     def _redispatch(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         try:
@@ -260,6 +268,10 @@ class Operator(Generic[Output]):
     def _autocast_lower(self, device: str, *args: Any, **options: Any) -> Output:
         with _without_autocast(device):
             return self.op(*self._lowered(device, *args), **options)
+
+    def _is_cast(self, input: Tensor) -> bool:
+        """Whether autocast changes dtypes here, to a lower one or to a wider one."""
+        return input.device.type in self.casts and torch.is_autocast_enabled(input.device.type)
 
     def _lowers(self, input: Tensor) -> bool:
         """Whether autocast converts float32 to a lower dtype here."""
@@ -313,6 +325,10 @@ class _Recorded(torch.autograd.Function):
         return None, None, None, *of_first, *(None,) * (ctx.count - len(of_first))
 
     @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise ctx.operator.no_jvp()
+
+    @staticmethod
     def vmap(info: Any, in_dims: Any, operator: Operator[Any], run: Any, options: Any, *args: Any) -> Any:
         return operator._vmap(operator.run, info, in_dims[3:], *args, **options)
 
@@ -339,9 +355,10 @@ class _Recorded(torch.autograd.Function):
 
 def overridden(function: str, tensors: Iterable[Any], *args: Any, **options: Any) -> Output:  # type: ignore[type-var]  # whatever the public function returns
     """Calls the ``__torch_function__`` of a tensor, or of a mode, with the public function of that name, as torch does
-    with its own functions; options that are None are omitted. torch.fx records the function this way."""
+    with its own functions; options that have their default are omitted. torch.fx records the function this way."""
     public = getattr(sys.modules[__package__], function)
-    given = {name: value for name, value in options.items() if value is not None}
+    known = inspect.signature(public).parameters
+    given = {name: value for name, value in options.items() if name in known and value is not known[name].default}
     result: Output = handle_torch_function(public, tensors, *args, **given)
     return result
 

@@ -63,7 +63,10 @@ class Out:
             shape = self._check_types(outs, input, *args, **options)
             self._check_apart(outs, (input, *args), shape)
             if not self._resize(outs, shape):
-                raise self.operator.own_failure(failure, input, *args, **options)
+                if not any(out.is_neg() for out in outs):
+                    raise self.operator.own_failure(failure, input, *args, **options)
+                self._copied(outs, input, *args, **options)  # torch has no rule for writes into negated views
+                return
         finally:
             del failure
         try:
@@ -92,6 +95,10 @@ class Out:
         if COMPILES_WRITES:
             self.op(input, *args, **options, **dict(zip(self.names, outs, strict=True)))
             return
+        self._copied(outs, input, *args, **options)
+
+    def _copied(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
+        """Computes the results elsewhere."""
         if self.takes_dtype:
             options["dtype"] = outs[0].dtype
         results = self.operator.op(input, *args, **options)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.overrides import has_torch_function_variadic
 
 from ._arguments import INTEGERS, check_factor, check_input, check_same_device, to_factor, wrong_type
@@ -139,7 +140,7 @@ def _infer(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: int = 0)
     check_input("add", input)
     check_input("add", other, "other")
     check_variant("add", variant, input.dtype, input.device.type)
-    if torch.compiler.is_dynamo_compiling():
+    if is_dynamo_compiling():
         return TRACED
     check_same_device("add", input=input, other=other)
     if input.dtype != other.dtype:
@@ -233,7 +234,7 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: AddVariant 
     >>> add(torch.tensor([1, 2], dtype=torch.int32), torch.tensor(0.5))
     tensor([1.5000, 2.5000])
     """
-    if has_torch_function_variadic(input, other):
+    if has_torch_function_variadic(input, other) and not is_dynamo_compiling():
         return overridden("add", (input, other), input, other, alpha=alpha, variant=variant)
     if not isinstance(input, Tensor):
         raise wrong_type("add", "input", "Tensor", input)

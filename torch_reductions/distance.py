@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.overrides import has_torch_function_unary, has_torch_function_variadic
 
 from ._arguments import check_float, check_input, check_same_device, check_same_dtype, wrong_type
@@ -42,7 +43,7 @@ def _infer_sum(points: Tensor, centers: Tensor, *, variant: int = 0) -> Spec:
     _check_tensor(SUM, "points", points)
     _check_tensor(SUM, "centers", centers)
     check_variant(SUM, variant, points.dtype, points.device.type)
-    if torch.compiler.is_dynamo_compiling():
+    if is_dynamo_compiling():
         return TRACED
     shapes = f"but points has the shape {list(points.shape)} and centers {list(centers.shape)}"
     if points.ndim == 0 or centers.ndim != 2:
@@ -58,7 +59,7 @@ def _infer_grid(centers: Tensor, height: int, width: int, *, variant: int = 0) -
     """The same for a grid."""
     _check_tensor(GRID, "centers", centers)
     check_variant(GRID, variant, centers.dtype, centers.device.type)
-    if torch.compiler.is_dynamo_compiling():
+    if is_dynamo_compiling():
         return TRACED
     if centers.ndim != 2 or centers.shape[1] != 2:
         raise RuntimeError(
@@ -185,7 +186,7 @@ def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: DistanceV
     >>> sum_squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]]), torch.tensor([[0.0, 0.0], [3.0, 0.0]]))
     tensor([ 9., 41.])
     """
-    if has_torch_function_variadic(points, centers):
+    if has_torch_function_variadic(points, centers) and not is_dynamo_compiling():
         return overridden(SUM, (points, centers), points, centers, variant=variant)
     for name, tensor in (("points", points), ("centers", centers)):
         if not isinstance(tensor, Tensor):
@@ -220,7 +221,7 @@ def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant:
     tensor([[5., 3., 5.],
             [5., 3., 5.]])
     """
-    if has_torch_function_unary(centers):
+    if has_torch_function_unary(centers) and not is_dynamo_compiling():
         return overridden(GRID, (centers,), height, width, centers, variant=variant)
     if not isinstance(centers, Tensor):
         raise wrong_type(GRID, "centers", "Tensor", centers)

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.overrides import has_torch_function, has_torch_function_variadic
 
 from ._arguments import (
@@ -97,7 +98,7 @@ def _infer(
     if a.dtype == torch.bool:
         raise NotImplementedError(f'"{function}" not implemented for bool; pass {first}.to(torch.int8)')
     check_variant(function, variant, a.dtype, a.device.type)
-    if torch.compiler.is_dynamo_compiling():
+    if is_dynamo_compiling():
         return TRACED
     if function in TENSORS:
         ndim = 3 if function in ("bmm", "baddbmm") else 2
@@ -124,7 +125,7 @@ def _infer(
             f"{function}(): out_dtype is {dtype_name(dtype)}; of {dtype_name(a.dtype)} it must be "
             f"{' or '.join(map(dtype_name, wider(a.dtype)))}"
         )
-    if a.dtype in INTEGERS and (_differ(beta, 1) or _differ(alpha, 1)):
+    if a.dtype in INTEGERS and (_differ(alpha, 1) or (_differ(beta, 1) and _differ(beta, 0))):
         raise RuntimeError(f"{function}(): alpha and beta of integers must be 1 here")
     shape = [*a.shape[:-1], b.shape[-1]]
     if len(tensors) == 3:
@@ -212,10 +213,16 @@ _OPERATORS = {name: _operator(name) for name in TENSORS}
 
 
 def _call(
-    name: str, variant: str, *tensors: Tensor, out_dtype: torch.dtype | None = None, function: str = "", **options: Any
+    name: str,
+    variant: str,
+    *tensors: Tensor,
+    out_dtype: torch.dtype | None = None,
+    function: str = "",
+    asked: bool = False,
+    **options: Any,
 ) -> Tensor:
     """Calls an operator with tensors; `function` is the public function that was called, if its name differs."""
-    if not function and has_torch_function(tensors):
+    if not (function or asked) and has_torch_function(tensors) and not is_dynamo_compiling():
         return overridden(name, tensors, *tensors, out_dtype=out_dtype, variant=variant)
     for argument, tensor in zip(_names(function or name, len(tensors)), tensors, strict=True):
         if not isinstance(tensor, Tensor):
@@ -244,18 +251,18 @@ def _call_sum(
     alpha: Number,
 ) -> Tensor:
     """beta input + alpha (a b). Integer kernels only add: factors are applied separately, which wraps to the same."""
-    if has_torch_function(tensors):
+    if has_torch_function(tensors) and not is_dynamo_compiling():
         return overridden(name, tensors, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha, variant=variant)
     beta, alpha = to_factor(name, "beta", beta), to_factor(name, "alpha", alpha)
     if beta == 1 and alpha == 1:
-        return _call(name, variant, *tensors, out_dtype=out_dtype)
+        return _call(name, variant, *tensors, out_dtype=out_dtype, asked=True)
     integers = isinstance(tensors[1], Tensor) and tensors[1].dtype in INTEGERS
     if not integers:
-        return _call(name, variant, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha)
+        return _call(name, variant, *tensors, out_dtype=out_dtype, asked=True, beta=beta, alpha=alpha)
     for argument, factor in (("beta", beta), ("alpha", alpha)):
         check_factor(name, argument, factor, tensors[1].dtype)
     added = torch.zeros_like(tensors[0]) if isinstance(tensors[0], Tensor) else tensors[0]  # which _call rejects
-    product = _call(name, variant, added, *tensors[1:], out_dtype=out_dtype) * alpha
+    product = _call(name, variant, added, *tensors[1:], out_dtype=out_dtype, asked=True) * alpha
     return product if beta == 0 else product + tensors[0].to(product.dtype) * beta
 
 
@@ -434,7 +441,7 @@ def matmul(
     >>> matmul(torch.ones(5, 1, 2, 3), torch.ones(4, 3, 2)).shape
     torch.Size([5, 4, 2, 2])
     """
-    if has_torch_function_variadic(input, other):
+    if has_torch_function_variadic(input, other) and not is_dynamo_compiling():
         return overridden("matmul", (input, other), input, other, out_dtype=out_dtype, variant=variant)
     for name, tensor in (("input", input), ("other", other)):
         if not isinstance(tensor, Tensor):
@@ -504,7 +511,7 @@ def linear(
     tensor([[ 3.5000, 12.0000],
             [ 3.5000, 12.0000]])
     """
-    if has_torch_function_variadic(input, weight, bias):
+    if has_torch_function_variadic(input, weight, bias) and not is_dynamo_compiling():
         return overridden(
             "linear", (input, weight, bias), input, weight, bias=bias, out_dtype=out_dtype, variant=variant
         )
@@ -526,12 +533,12 @@ def linear(
     matrix = weight.unsqueeze(0) if weight.ndim == 1 else weight
     rows = input if input.ndim == 2 else input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
     if bias is None:
-        result = _call("mm", variant, rows, matrix.mT, out_dtype=out_dtype, function="linear")
+        result = _call("mm", variant, rows, matrix.t(), out_dtype=out_dtype, function="linear")
     else:
         if bias.ndim > 1 or (bias.ndim == 1 and bias.shape[0] not in (1, matrix.shape[0])):
             raise RuntimeError(
                 f"linear(): bias must have the {matrix.shape[0]} elements of weight's rows, but its shape is "
                 f"{list(bias.shape)}"
             )
-        result = _call("addmm", variant, bias, rows, matrix.mT, out_dtype=out_dtype, function="linear")
+        result = _call("addmm", variant, bias, rows, matrix.t(), out_dtype=out_dtype, function="linear")
     return result if input.ndim == weight.ndim == 2 else result.reshape((*input.shape[:-1], *weight.shape[:-1]))

@@ -15,6 +15,7 @@ from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.overrides import has_torch_function_variadic
 
 from ._arguments import (
@@ -84,7 +85,7 @@ def _infer(
                 f"{NAME}(): initial must have the shape of tokens {where} {dim}, {wanted}, but it has "
                 f"{list(initial.shape)}"
             )
-    if torch.compiler.is_dynamo_compiling():
+    if is_dynamo_compiling():
         return TRACED
     if cu_seqlens is not None:
         check_offsets(NAME, cu_seqlens, tokens.shape[dim] if tokens.ndim else 1)
@@ -304,7 +305,7 @@ def linear_recurrence(
     >>> linear_recurrence(torch.full((4,), 0.5), torch.ones(4), 0, cu_seqlens=torch.tensor([0, 3, 4]))
     tensor([1.0000, 1.5000, 1.7500, 1.0000])
     """
-    if has_torch_function_variadic(gates, tokens, initial, cu_seqlens):
+    if has_torch_function_variadic(gates, tokens, initial, cu_seqlens) and not is_dynamo_compiling():
         return overridden(
             NAME,
             (gates, tokens, initial, cu_seqlens),

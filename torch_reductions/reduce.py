@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.overrides import has_torch_function_unary
 
 from ._arguments import (
@@ -78,7 +79,7 @@ def _infer(
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
     check_variant(function, variant, dtype or input.dtype, input.device.type)
-    if torch.compiler.is_dynamo_compiling():
+    if is_dynamo_compiling():
         return TRACED
     _check_dims(function, dim, input.ndim)
     dims = _wrap(dim, input.ndim)
@@ -242,7 +243,7 @@ def _call(
     operator: Operator[Tensor], variant: str, input: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Checks that the arguments have types that torch accepts, and calls an operator, whose schema accepts more."""
-    if has_torch_function_unary(input):
+    if has_torch_function_unary(input) and not is_dynamo_compiling():
         return overridden(operator.name, (input,), input, dim, keepdim, dtype=dtype, variant=variant)
     dim = _dims(operator.name, dim)
     if type(keepdim) is not bool:

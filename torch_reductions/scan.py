@@ -22,7 +22,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import has_torch_function_variadic
+from torch.compiler import is_dynamo_compiling
+from torch.overrides import has_torch_function
 
 from ._arguments import (
     check_cu_seqlens,
@@ -324,41 +325,43 @@ def _call(
     dtype: torch.dtype | None = None,
 ) -> Any:
     """Checks that the arguments have types that torch accepts, and calls an operator, whose schema accepts more."""
-    flags = {"exclusive": exclusive, "reverse": reverse, "include_initial": include_initial}
-    tensors = {"cu_seqlens": cu_seqlens, "mask": mask}
-    if has_torch_function_variadic(input, cu_seqlens, mask, out):
-        asked = (input, cu_seqlens, mask, out)
-        return overridden(operator.name, asked, input, dim, dtype=dtype, **flags, **tensors, variant=variant, out=out)
+    asked = (input, cu_seqlens, mask, *(out if isinstance(out, (tuple, list)) else (out,)))
+    if has_torch_function(asked) and not is_dynamo_compiling():
+        flags = {"exclusive": exclusive, "reverse": reverse, "include_initial": include_initial}
+        given = {"cu_seqlens": cu_seqlens, "mask": mask, "out": out}
+        return overridden(operator.name, asked, input, dim, dtype=dtype, **flags, **given, variant=variant)
     if type(dim) is not int:
         dim = to_dim(operator.name, dim)
-    for name, flag in flags.items():
+    options: dict[str, Any] = {}
+    for name, flag in (("exclusive", exclusive), ("reverse", reverse), ("include_initial", include_initial)):
         if type(flag) is not bool:
             raise wrong_type(operator.name, name, "bool", flag)
-    options: dict[str, Any] = {name: True for name, flag in flags.items() if flag}  # each one that is passed takes time
+        if flag:  # each option that is passed takes time
+            options[name] = flag
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
     if operator.name in FOLDS and isinstance(input, Tensor) and input.dtype in UNSIGNED:
         input = input.to(options.get("dtype", torch.int64))
-    given: tuple[Tensor | None, ...] = ()
+    tensors: tuple[Tensor | None, ...] = ()
     if cu_seqlens is not None or mask is not None:
-        for name, tensor in tensors.items():
+        for name, tensor in (("cu_seqlens", cu_seqlens), ("mask", mask)):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise wrong_type(operator.name, name, "Tensor or None", tensor)
-        given = (cu_seqlens,) if mask is None else (cu_seqlens, mask)
+        tensors = (cu_seqlens,) if mask is None else (cu_seqlens, mask)
     into = _OUTS[operator.name]
     if operator.name not in EXTREMES:
         if out is None:
-            return operator(variant, input, dim, *given, **options)
+            return operator(variant, input, dim, *tensors, **options)
         if not isinstance(out, Tensor):
             raise wrong_type(operator.name, "out", "Tensor or None", out)
-        into(variant, (out,), input, dim, *given, **options)
+        into(variant, (out,), input, dim, *tensors, **options)
         return out
     pair = getattr(torch.return_types, operator.name)
     if out is None:
-        return pair(operator(variant, input, dim, *given, **options))
+        return pair(operator(variant, input, dim, *tensors, **options))
     if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(part, Tensor) for part in out):
         raise wrong_type(operator.name, "out", "tuple of Tensors (values, indices) or None", out)
-    into(variant, tuple(out), input, dim, *given, **options)
+    into(variant, tuple(out), input, dim, *tensors, **options)
     return pair(out)
 
 

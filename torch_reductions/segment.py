@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.overrides import has_torch_function_variadic
 
 from ._arguments import (
@@ -59,7 +60,7 @@ def _infer(
     if dtype is not None:
         check_dtype(function, "dtype", dtype)
     check_variant(function, variant, dtype or input.dtype, input.device.type)
-    if torch.compiler.is_dynamo_compiling():
+    if is_dynamo_compiling():
         return TRACED
     if input.ndim == 0:
         raise IndexError(f"{function}(): argument 'dim' is {dim}, but input has no dims; pass input.reshape(1)")
@@ -203,7 +204,7 @@ def _call(
     dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Checks that the arguments have types that torch accepts, and calls an operator, whose schema accepts more."""
-    if has_torch_function_variadic(input, cu_seqlens):
+    if has_torch_function_variadic(input, cu_seqlens) and not is_dynamo_compiling():
         return overridden(operator.name, (input, cu_seqlens), input, cu_seqlens, dim, dtype=dtype, variant=variant)
     for name, tensor in (("input", input), ("cu_seqlens", cu_seqlens)):
         if not isinstance(tensor, Tensor):

@@ -50,10 +50,11 @@ def test_an_override_is_asked_first(function: str, sample: str) -> None:
 @cases(lambda subject, sample: sample.name == subject.samples[0].name and subject.family == "scan", samples=first)
 def test_an_override_by_out(function: str, sample: str) -> None:
     subject = SUBJECTS[function]
-    if function in ("cummax", "cummin"):
-        return
-    answer, asked, *_ = subject.bind(subject.sample(sample))(*subject.tensors(subject.sample(sample)), out=Duck())
-    assert (answer, asked) == ("asked", public(subject))
+    x, call = subject.tensors(subject.sample(sample)), subject.bind(subject.sample(sample))
+    for out in ((Duck(), x[0]), (x[0], Duck())) if function in ("cummax", "cummin") else (Duck(),):
+        answer, asked, _, options = call(*x, out=out)
+        assert (answer, asked) == ("asked", public(subject))
+        assert options == {"out": out}  # and nothing that has its default
 
 
 @cases(samples=few)
@@ -71,6 +72,22 @@ def test_symbolic_trace(function: str, sample: str) -> None:
     assert public(subject) in calls
     x = subject.tensors(call)
     same(traced(*x), subject.bind(call)(*x))
+
+
+class Kept(torch.Tensor):
+    """A subclass with torch's own rules."""
+
+
+@cases(samples=first)
+def test_a_compiled_subclass(function: str, sample: str) -> None:
+    """In one graph, with the type of the subclass."""
+    subject = SUBJECTS[function]
+    call = subject.sample(sample)
+    x = [t.as_subclass(Kept) for t in subject.tensors(call)]
+    compiled = torch.compile(lambda *t: parts(subject.bind(call)(*t)), fullgraph=True, backend="eager")
+    actual, expected = compiled(*x), parts(subject.bind(call)(*x))
+    assert [type(t) for t in actual] == [type(t) for t in expected] == [Kept] * len(expected)
+    same([t.as_subclass(torch.Tensor) for t in actual], [t.as_subclass(torch.Tensor) for t in expected])
 
 
 @cases(lambda subject, sample: differentiable(subject, sample) and subject.operator is not None, samples=first)
@@ -159,3 +176,87 @@ def test_flops_whoever_is_imported_first(first: str) -> None:
         print(counter.get_total_flops())
     """)
     assert said.split() == [str(first != "torch_reductions"), "48"]
+
+
+def test_flops_after_somebody_looked_for_the_module() -> None:
+    said = run_python("""
+        import importlib.util, inspect, torch, torch_reductions as tr
+        assert importlib.util.find_spec("torch.utils.flop_counter") is not None
+        import torch.utils.flop_counter as flop_counter
+        assert "class FlopCounterMode" in inspect.getsource(flop_counter)
+        with flop_counter.FlopCounterMode(display=False) as counter:
+            tr.mm(torch.ones(2, 3), torch.ones(3, 4))
+        print(counter.get_total_flops())
+        import importlib
+        importlib.reload(flop_counter)
+        print(torch.ops.torch_reductions.mm in flop_counter.flop_registry)
+    """)
+    assert said.split() == ["48", "True"]
+
+
+# --- What is cast, dropped or only read -------------------------------------------------------------------------------
+
+
+class Product(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return tr.mm(a, b)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_export_under_autocast(strict: bool) -> None:
+    """Of factors of two dtypes, which autocast makes one."""
+    a, b = torch.rand(3, 4).bfloat16(), torch.rand(4, 5)
+    with torch.autocast("cpu", torch.bfloat16):
+        program = torch.export.export(Product(), (a, b), strict=strict)
+        same(program.module()(a, b), tr.mm(a, b))
+
+
+def test_a_variant_of_autocasts_dtype() -> None:
+    """Compiled and exported as in eager mode: what counts is the dtype that autocast makes."""
+    a, b = torch.rand(3, 4), torch.rand(4, 5)
+    multiply = lambda a, b: tr.mm(a, b, variant="hopper_model")  # noqa: E731
+    with pytest.raises(NotImplementedError, match="float32"):
+        multiply(a, b)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = multiply(a, b)
+        same(torch.compile(multiply, fullgraph=True, backend="eager")(a, b), expected)
+
+
+@pytest.mark.parametrize("function", ["argmax", "argmin"])
+def test_an_index_has_no_tangent(function: str) -> None:
+    """It is dropped, as torch drops it, in forward mode, too."""
+    x = torch.rand(5, dtype=torch.float64)
+    ours, theirs = (lambda t, by=by: t * getattr(by, function)(t, 0) for by in (tr, torch))
+    same(torch.func.jvp(ours, (x,), (x,)), torch.func.jvp(theirs, (x,), (x,)))
+    same(torch.func.jacfwd(ours)(x), torch.func.jacfwd(theirs)(x))
+    same(torch.func.hessian(lambda t: ours(t).sum())(x), torch.func.hessian(lambda t: theirs(t).sum())(x))
+
+
+@cases(lambda subject, sample: differentiable(subject, sample) and subject.operator is not None, samples=first)
+def test_forward_mode_says_what_is_missing(function: str, sample: str) -> None:
+    subject = SUBJECTS[function]
+    call = subject.sample(sample)
+    x = tuple(subject.tensors(call))
+    with pytest.raises(NotImplementedError, match=f"{function}.*forward-mode.*backward mode"):
+        torch.func.jvp(lambda *t: parts(subject.bind(call)(*t))[0], x, x)
+
+
+def test_out_that_is_a_negated_view() -> None:
+    x, memory = torch.rand(3, 4), torch.empty(3, 4)
+    tr.cumsum(x, 1, out=torch._neg_view(memory))
+    same(-memory, tr.cumsum(x, 1))
+    values, indices = torch._neg_view(torch.empty(3, 4)), torch.empty(3, 4, dtype=torch.int64)
+    tr.cummax(x, 1, out=(values, indices))
+    same((values.clone(), indices), tr.cummax(x, 1))
+
+
+def test_beta_of_integers() -> None:
+    """The operator takes 1 and 0, whose input is not read, and meta tensors say the same."""
+    x = torch.ones(3, 3, dtype=torch.int32)
+    for beta, alpha in ((1, 1), (0, 1)):
+        result = torch.ops.torch_reductions.addmm(x, x, x, beta=beta, alpha=alpha)
+        meta = torch.ops.torch_reductions.addmm(*[x.to("meta")] * 3, beta=beta, alpha=alpha)
+        assert (result.shape, result.dtype) == (meta.shape, meta.dtype)
+    for tensor in (x, x.to("meta")):
+        with pytest.raises(RuntimeError, match="alpha and beta of integers"):
+            torch.ops.torch_reductions.addmm(tensor, tensor, tensor, beta=2)
