@@ -8,7 +8,8 @@ products of matrices           mm bmm addmm baddbmm matmul linear: as in torch, 
 sum of two tensors             add: as in torch
 sums of squared distances      sum_squared_distances grid_squared_distances: not in torch
 
-``variants(function, device)`` lists the implementations of a function, and ``Variant`` is the type of their names.
+``variants(function, device)`` lists the implementations of a function. ``Variant`` is the type of their names, for type
+checkers: a ``Literal`` of those of every family; each function accepts only its own family's.
 ``has_cuda()`` says whether the CUDA kernels are loaded. ``python -m torch_reductions`` has the commands doctor,
 variants, explain, bench, demo and report.
 """

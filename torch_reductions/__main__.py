@@ -66,8 +66,8 @@ def problems(info: dict[str, str]) -> list[str]:
     found = []
     if not torch.cuda.is_available() and not has_driver():
         found.append(
-            "Nothing is missing for the CPU. There is no NVIDIA driver here, so no GPU to use: where there is one, "
-            "install a torch with CUDA and run `make build`."
+            "Nothing is missing for the CPU. No NVIDIA driver was found, so only the CPU is used. On a machine with a "
+            "GPU, install a torch with CUDA and run `make build`."
         )
     elif not torch.version.cuda:
         found.append("This torch has no CUDA: tensors stay on the CPU. Install a torch with CUDA, then `make build`.")
@@ -110,7 +110,8 @@ def doctor(argv: Sequence[str]) -> int:
     info = build_info() if works else {}
     there = "there, not loaded"
     cpu_state = "loaded" if works else there if CPU_LIBRARY.exists() else "missing: make build"
-    cuda_state = "loaded" if works and has_cuda() else there if CUDA_LIBRARY.exists() else "missing"
+    absent = "missing" if has_driver() else "not built; only a GPU needs it"
+    cuda_state = "loaded" if works and has_cuda() else there if CUDA_LIBRARY.exists() else absent
     cpu = platform.processor() or platform.machine()
     rows = [
         ("torch_reductions", f"{__version__}, {Path(__file__).parent}"),
@@ -145,7 +146,7 @@ def functions_of(rung: Rung, family: str) -> str:
 
 
 def variants(argv: Sequence[str]) -> int:
-    """Lists the ladder: every implementation of the functions, from the simplest to the fastest, which "auto" runs."""
+    """Lists the ladder: every implementation, by number, from the simplest to the one that "auto" runs."""
     parser = argparse.ArgumentParser("python -m torch_reductions variants", description=variants.__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), help="only variants on this device (default: both)")
     parser.add_argument("--family", choices=FAMILIES, action="append", help="only this family (default: every family)")
@@ -222,6 +223,11 @@ def explain(argv: Sequence[str]) -> int:
     known = [(family, rung) for family in options.family or FAMILIES for rung in ladder(family)]
     found = [(family, rung) for family, rung in known if rung == rung_called(family, options.name)]
     if not found:
+        row, _, value = options.name.partition(":")
+        same_row = [rung for _, rung in known if rung.row == row and rung.value]
+        if value and same_row:
+            values = ", ".join(dict.fromkeys(rung.value for rung in same_row))
+            parser.error(f"{row} has no {same_row[0].parameter} {value}; it has {values}")
         guess = did_you_mean(options.name, [rung.name for _, rung in known])
         where = f" in {' and '.join(options.family)}" if options.family else ""
         every = "`python -m torch_reductions variants` lists all"

@@ -9,8 +9,8 @@ CPU_LIBRARY = Path(__file__).with_name("_C.so")
 CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
 
 NO_TORCH = (
-    f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch. In a checkout `make` "
-    "finds or makes one that has: PYTHONPATH=. $(cat build/python) -m torch_reductions doctor"
+    f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch. Run `make setup`, "
+    "which finds or installs a Python with torch, then `PYTHONPATH=. $(cat build/python) -m torch_reductions doctor`"
 )
 NO_CPU_LIBRARY = f"{CPU_LIBRARY} is missing: build it by `make build` in the checkout, or by `pip install .`"
 REBUILD = (

@@ -154,7 +154,9 @@ def _warn_of(variant: str, name: str) -> None:
 
 
 def variants(function: str, device: str = "cpu") -> list[str]:
-    """Names that ``variant=`` accepts for a function on a device, besides ``"auto"``, from the simplest to the fastest.
+    """Names that ``variant=`` accepts for a function on a device, besides ``"auto"``.
+
+    They are in the order of their numbers, from the simplest to the one that ``"auto"`` runs.
 
     If a variant has a parameter, such as its tile size, each value has a name, ``"register_tile:8"``. The bare name,
     ``"register_tile"``, is accepted too, and means one of them. It is listed only if it means something else:
@@ -212,7 +214,7 @@ def check_variant(function: str, variant: int, dtype: torch.dtype, device: str) 
     if rung is None or device in DEVICES and device not in rung.devices:
         raise wrong_variant(function, variant, device)
     if dtype_name(dtype) not in rung.dtypes:
-        types = f"only of {', '.join(rung.dtypes)}; 'auto' supports every dtype"
+        types = f"only of {', '.join(rung.dtypes)}; 'auto' supports every dtype that {function} does"
         raise NotImplementedError(f"variant {rung.name!r} does not compute {function} of {dtype_name(dtype)}, {types}")
 
 

@@ -220,7 +220,8 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: AddVariant 
         OverflowError: alpha is an int that does not fit in 64 bits.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
-        NotImplementedError: a tensor is complex, sparse, nested or quantized.
+        NotImplementedError: a tensor is complex, sparse, nested or quantized, or the variant does not support its
+            dtype.
 
     Order of operations: one fused multiply-add, rounded once; float16 and bfloat16 compute it in float32 and then round
     to their dtype (docs/order.md). alpha is rounded to the dtype that it is multiplied in. With an alpha of 1 the

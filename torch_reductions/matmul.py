@@ -288,7 +288,8 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
             tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
-        NotImplementedError: a tensor is bool, complex, sparse, nested or quantized.
+        NotImplementedError: a tensor is bool, complex, sparse, nested or quantized, or the variant does not support its
+            dtype.
 
     Order of operations: k in chunks of 512, each one chain of fused multiply-adds, and the chunks added from left to
     right (docs/order.md); tensor cores compute a chain of steps of 16. Neither depends on m, n or the position of a

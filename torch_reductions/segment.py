@@ -248,7 +248,8 @@ def segment_sum(
             given to a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
-        NotImplementedError: input is complex, sparse, nested or quantized, or vmap is over cu_seqlens.
+        NotImplementedError: input is complex, sparse, nested or quantized, the variant does not support its dtype, or
+            vmap is over cu_seqlens.
 
     On a GPU the values of cu_seqlens are not checked, because that would stop the host: wrong values give wrong
     results, but no memory outside the tensors is read or written.

@@ -90,12 +90,12 @@ inline constexpr Parameter kBlock = parameter("block", {{32, 32}, {16, 16}, {32,
 
 // clang-format off
 inline constexpr Rung kReduceLadder[] = {
-    {10, "sequential", kCpu, kAllFunctions, kAllDtypes, "left to right", "one loop over the elements: the textbook's check", false},
+    {10, "sequential", kCpu, kAllFunctions, kAllDtypes, "left to right", "one loop over the elements: the reference that other rungs are checked against", false},
     {20, "threaded", kCpu, kAllFunctions, kAllDtypes, "one part per thread", "each thread folds a part, one thread folds the parts", false},
     {30, "neighbored_divergent", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "even threads add their neighbour: half of each warp idles", true},
     {40, "neighbored_compact", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "the same pairs, the working threads packed into whole warps", true},
     {50, "interleaved_pairs", kCuda, kFolds, kTextbookDtypes, "halves of the block", "the stride halves, so that neighbours read neighbours", true},
-    {60, "unrolled_blocks", kCuda, kFolds, kTextbookDtypes, "2, 4 or 8 blocks, then halves", "each thread first adds so many blocks of data", true, kBlocks},
+    {60, "unrolled_blocks", kCuda, kFolds, kTextbookDtypes, "2, 4 or 8 blocks, then halves", "each thread first adds `blocks` blocks of data", true, kBlocks},
     {70, "unrolled_last_warp", kCuda, kFolds, kTextbookDtypes, "8 blocks, then halves", "8 blocks, and the last warp without block barriers", true},
     {80, "unrolled_complete", kCuda, kFolds, kTextbookDtypes, "8 blocks, then halves", "the whole loop unrolled by a template on the block size", true},
     {90, "shared_divergent", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "in shared memory, interleaved addresses, divergent warps", true},
@@ -105,34 +105,34 @@ inline constexpr Rung kReduceLadder[] = {
     {130, "shared_last_warp", kCuda, kFolds, kTextbookDtypes, "2 blocks, then halves", "the last warp unrolled, a template on the block size", true},
     {140, "warp_shuffle", kCuda, kFolds, kTextbookDtypes, "grid stride, then halves", "registers and shuffles instead of shared memory", true},
     {150, "single_pass", kCuda, kFolds, kTextbookDtypes, "grid stride, then halves", "a ticket: the last block folds the partials, one launch", true},
-    {160, "cub", kCuda, bit(Function::sum) | bit(Function::amax), kTextbookDtypes, "CUB's own", "CUB's DeviceReduce: the ruler", false},
+    {160, "cub", kCuda, bit(Function::sum) | bit(Function::amax), kTextbookDtypes, "CUB's own", "CUB's DeviceReduce: for comparison", false},
     {170, "ordered", kCpu | kCuda, kAllFunctions, kAllDtypes, "Fold(length)", "one order that the length alone decides: the same bits everywhere", true},
 };
 
 inline constexpr unsigned kAllScans = (1u << kScanFunctions) - 1, kNumbers = kAllDtypes & ~bit(Dtype::boolean);
 inline constexpr unsigned kScanFolds = bit(Scan::cumsum) | bit(Scan::cumprod);
 inline constexpr Rung kScanLadder[] = {
-    {10, "sequential", kCpu, kAllScans, kNumbers, "left to right", "one loop over the elements: the textbook's check", false},
-    {20, "threaded", kCpu, kAllScans, kNumbers, "one part per thread", "each thread folds a part, then scans it from what stands before it", false},
+    {10, "sequential", kCpu, kAllScans, kNumbers, "left to right", "one loop over the elements: the reference that other rungs are checked against", false},
+    {20, "threaded", kCpu, kAllScans, kNumbers, "one part per thread", "each thread folds a part, then scans it, starting from the prefix before it", false},
     {30, "scan_then_fan", kCuda, kScanFolds, kTextbookDtypes, "log2 steps of blocks", "blocks scan, their totals are scanned, and fanned out to the results: 4 accesses", true, kBlockSize},
     {40, "reduce_then_scan", kCuda, kScanFolds, kTextbookDtypes, "log2 steps of blocks", "blocks reduce, their totals are scanned, blocks scan from there on: 3 accesses", true, kBlockSize},
     {50, "two_level", kCuda, kScanFolds, kTextbookDtypes, "strips of up to 512 parts", "at most 512 parts per row: three launches, no recursion", true, kBlockSize},
     {60, "two_level_zero_padded", kCuda, kScanFolds, kTextbookDtypes, "strips of up to 512 parts", "identities before each warp's shared memory: no branch in its scan", true, kBlockSize},
     {70, "look_back", kCuda, kScanFolds, kTextbookDtypes, "differs from run to run", "one pass: blocks read the totals before theirs, 32 at a time: 2 accesses", true, kBlockSize},
-    {80, "cub", kCuda, bit(Scan::cumsum), kTextbookDtypes, "CUB's own", "CUB's DeviceScan: the ruler", false},
+    {80, "cub", kCuda, bit(Scan::cumsum), kTextbookDtypes, "CUB's own", "CUB's DeviceScan: for comparison", false},
     {90, "ordered", kCpu | kCuda, kAllScans, kNumbers, "Fold(i + 1)", "one order that the position alone decides: the same bits everywhere", true},
 };
 
 inline constexpr unsigned kAllRecurrences = (1u << kRecurrenceFunctions) - 1;
 inline constexpr unsigned kFloats = bit(Dtype::float16) | bit(Dtype::bfloat16) | bit(Dtype::float32) | bit(Dtype::float64);
 inline constexpr Rung kRecurrenceLadder[] = {
-    {10, "sequential", kCpu, kAllRecurrences, kFloats, "left to right", "one loop over the elements: the textbook's check", false},
+    {10, "sequential", kCpu, kAllRecurrences, kFloats, "left to right", "one loop over the elements: the reference that other rungs are checked against", false},
     {20, "ordered", kCpu | kCuda, kAllRecurrences, kFloats, "Fold(i + 1)", "a scan of pairs: one order that the position alone decides", true},
 };
 
 inline constexpr unsigned kAllSegments = (1u << kSegmentFunctions) - 1;
 inline constexpr Rung kSegmentLadder[] = {
-    {10, "sequential", kCpu, kAllSegments, kAllDtypes, "left to right", "one loop over each segment: the textbook's check", false},
+    {10, "sequential", kCpu, kAllSegments, kAllDtypes, "left to right", "one loop over each segment: the reference that other rungs are checked against", false},
     {20, "ordered", kCpu | kCuda, kAllSegments, kAllDtypes, "Fold(length)", "each segment in the order that its own length decides", true},
 };
 
@@ -141,7 +141,7 @@ inline constexpr unsigned kTextbookProducts = bit(Dtype::int32) | bit(Dtype::flo
 inline constexpr unsigned kHalves = bit(Dtype::float16) | bit(Dtype::bfloat16);
 inline constexpr unsigned kTensorDtypes = kHalves | bit(Dtype::int8) | bit(Dtype::uint8);
 inline constexpr Rung kMatmulLadder[] = {
-    {10, "sequential", kCpu, kAllProducts, kNumbers, "k ascending, product and sum rounded", "three loops: the textbook's check", false},
+    {10, "sequential", kCpu, kAllProducts, kNumbers, "k ascending, product and sum rounded", "three loops: the reference that other rungs are checked against", false},
     {20, "blocked", kCpu, kAllProducts, kNumbers, "k ascending, product and sum rounded", "the loops go over blocks that stay in the cache", false},
     {30, "hopper_model", kCpu, kAllProducts, kHalves, "steps of 16 as a 9.0 tensor core adds them", "the tensor core's own arithmetic in integers: the bits of an H100 or H200 without one", false},
     {40, "one_element", kCuda, kAllProducts, kNumbers, "one chain of fma, k ascending", "one thread per element of the result: each operand is read from memory over and over", true},
@@ -153,22 +153,22 @@ inline constexpr Rung kMatmulLadder[] = {
     {100, "async_pipeline", kCuda, kAllProducts, kTextbookProducts, "one chain of fma, k ascending", "copies into shared memory go on while older panels are multiplied", true},
     {110, "tensor_core", kCuda, kAllProducts, kTensorDtypes, "steps of 16 as the device's tensor core adds them", "tensor cores by mma.sync: a warp multiplies tiles that ldmatrix loads into its lanes", true, {}, {.first = 80}},
     {120, "tensor_core_hopper", kCuda, kAllProducts, kTensorDtypes, "steps of 16 as a 9.0 tensor core adds them", "wgmma on tiles that the TMA engine copies: one warpgroup issues the copies, two multiply", true, {}, {.first = 90, .last = 90}},
-    {130, "cublas", kCuda | kTorch, kAllProducts, kFloats, "cuBLAS's own", "torch's own operators: the ruler", false},
+    {130, "cublas", kCuda | kTorch, kAllProducts, kFloats, "cuBLAS's own", "torch's own operators: for comparison", false},
     {140, "ordered", kCpu | kCuda, kAllProducts, kNumbers, "chunks of 512, one chain of fma each", "one order that k alone decides: the same bits everywhere", true},
 };
 
 inline constexpr Rung kAddLadder[] = {
-    {10, "sequential", kCpu, bit(Add::add), kAllDtypes, "one rounding per element", "one loop over the elements: the textbook's check", false},
+    {10, "sequential", kCpu, bit(Add::add), kAllDtypes, "one rounding per element", "one loop over the elements: the reference that other rungs are checked against", false},
     {20, "grid_2d", kCuda, bit(Add::add), kTextbookDtypes, "one rounding per element", "a two-dimensional grid of blocks over rows and columns", true, kBlock},
-    {30, "grid_1d", kCuda, bit(Add::add), kTextbookDtypes, "one rounding per element", "one thread per element, counted through all rows: no thread beside a short row", true},
-    {40, "grid_stride", kCuda, bit(Add::add), kTextbookDtypes, "one rounding per element", "as many blocks as run at once: each thread goes on by the grid's width", true},
+    {30, "grid_1d", kCuda, bit(Add::add), kTextbookDtypes, "one rounding per element", "one thread per element, counted through all rows: no idle threads next to a short row", true},
+    {40, "grid_stride", kCuda, bit(Add::add), kTextbookDtypes, "one rounding per element", "as many blocks as run at once: each thread advances by the number of threads in the grid", true},
     {50, "vectorized", kCpu | kCuda, bit(Add::add), kAllDtypes, "one rounding per element", "16 bytes per access on the GPU; threads and vectors on the CPU", true},
 };
 
 inline constexpr unsigned kAllDistances = (1u << kDistanceFunctions) - 1;
 inline constexpr Rung kDistanceLadder[] = {
-    {10, "sequential", kCpu, kAllDistances, kFloats, "Fold(C) of Fold(D)", "three loops: the textbook's check", false},
-    {20, "global_memory", kCuda, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the sums lie in global memory: one is read and written for each center", true},
+    {10, "sequential", kCpu, kAllDistances, kFloats, "Fold(C) of Fold(D)", "three loops: the reference that other rungs are checked against", false},
+    {20, "global_memory", kCuda, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the sums are in global memory: one is read and written for each center", true},
     {30, "global_register", kCuda, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the total stays in a register, the centers in global memory", true},
     {40, "constant_memory", kCuda, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the centers in constant memory: all lanes read one address, a broadcast", true},
     {50, "constant_divergent", kCuda, kAllDistances, kFloats, "one chain, a lane's own center first", "each lane begins at another center: constant memory serves one address after the other", true},

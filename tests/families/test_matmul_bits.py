@@ -27,7 +27,7 @@ from torch_reductions import reference
 HALVES = ["float16", "bfloat16"]
 # What the CPU's order decides: on a GPU half precision has that of the tensor cores.
 DEFINED = [(d, device) for d in (*FLOATS, *INTEGERS) for device in DEVICES if device == "cpu" or d not in HALVES]
-OWN_ORDER = ["cublas"]  # the ruler's, which follows the shape
+OWN_ORDER = ["cublas"]  # its own order, which follows the shape
 
 
 def same(function: str, x: list[torch.Tensor], device: str, what: object = "", **options: Any) -> None:

@@ -15,10 +15,10 @@ COLUMNS = ("quick", "deep", "survives", "equivalent", "not run")
 HEAD = """# Mutants
 
 Faults that are put into the sources one at a time, and what finds each: a test of the quick suite (`make test`), a test
-that only the deep suite runs (`make test-deep`); of a CUDA kernel a case that the emulator runs in that suite, with the
-build and the order of blocks. *Equivalent* is a change that no test can see. Made from `tests/mutants/results.csv` by
+that only the deep suite runs (`make test-deep`); for a CUDA kernel, the emulator's case that finds it, with its build
+and its order of blocks. *Equivalent* is a change that no test can see. Made from `tests/mutants/results.csv` by
 `python -m tests.mutants --table`; `python -m tests.mutants WORD` runs those whose name, kind or file holds the word,
-in a copy of the tree, and keeps what it finds in both files.
+in a copy of the tree, and writes the results into both files.
 
 """
 
@@ -83,9 +83,11 @@ def page(mutants: Sequence[Mutant]) -> str:
 
     groups = dict.fromkeys(map(group, mutants))
     quick, deep = (sum(result.found == name for result in found.values()) for name in ("quick", "deep"))
-    share = 100 * quick / max(quick + deep, 1)
+    visible = sum(result.found != "equivalent" for result in found.values())
+    share = 100 * quick / max(visible, 1)
     lines = [
-        f"Of the {quick + deep} that are found, the quick suite finds {quick}: {share:.1f} %.",
+        f"The suites find {quick + deep} of the {visible} faults that are not equivalent; the quick suite alone finds "
+        f"{quick} ({share:.1f} %).",
         "",
         "| where | mutants | quick suite | deep suite alone | survive | equivalent | not run |",
         "|---|---|---|---|---|---|---|",

@@ -204,7 +204,9 @@ def test_a_rung_that_lacks_the_type_is_named(
     monkeypatch.setattr(measure, "call_of", lacking)
     result = measure.measure(case_of("cumsum"), "cpu", ["threaded", "ordered"], 0)
     assert rows_of(result) == ["copy", "torch", "ordered"]
-    assert re.search(r" threads?: threaded$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(
+        r": left out, because they do not compute float32: threaded$", capsys.readouterr().out, re.MULTILINE
+    )
 
 
 @table("message refused", [("variant 'x' needs a GPU of compute capability 9.0", True), ("out of memory", False)])
@@ -468,6 +470,8 @@ def test_one_sample_is_not_ranked() -> None:
     timings = {"a": taken(10, 10, 1), "b": taken(20, 20, 1)}
     assert tables.noise(timings).startswith("Not ranked: one sample")
     assert tables.unranked({"a": taken(10, 10, 1), "b": taken(20, 21)}) == [["a", "b"]]
+    assert tables.unranked({"a": taken(10, 10, 0), "b": taken(20, 21)}) == [["a", "b"]]  # an older result
+    assert tables.is_ranked(taken(10, 10, 9), taken(20, 21))  # nine equal samples
 
 
 def test_noise_beside_torch() -> None:
@@ -479,9 +483,16 @@ def test_noise_beside_torch() -> None:
     old.kept_torch_us = 12.1
     assert tables.noise_beside_torch([clear, old]) == ""
     old.kept_torch_us = 11.9
-    assert tables.noise_beside_torch([clear, old]).endswith(f"1 of 2: {SMALL[2].name}.")
+    within = "torch's median lies within our p20–p80"
+    said = f"Too noisy to rank beside torch ({within}): 1 of 2: {SMALL[2].name}."
+    assert tables.noise_beside_torch([clear, old]) == said
+    single = made_up(SMALL[1], {"ordered": Row(taken(10, 10, 0))})
+    single.kept_torch_us = 50
+    said = f"Too noisy to rank beside torch (one sample has no spread): 1 of 2: {SMALL[1].name}."
+    assert tables.noise_beside_torch([clear, single]) == said
+    assert f"(one sample has no spread, or {within}): 2 of 3: " in tables.noise_beside_torch([clear, old, single])
     said = tables.noise_beside_torch([*noisy, clear])
-    assert "8 of 9: sum 2^1 all float32; " in said and said.endswith(" and 3 more.")
+    assert "(p20–p80 overlap): 8 of 9: sum 2^1 all float32; " in said and said.endswith(" and 3 more.")
 
 
 @pytest.mark.parametrize("rich", [True, False])
@@ -496,6 +507,15 @@ def test_the_spread_is_printed(rich: bool, monkeypatch: pytest.MonkeyPatch, caps
     assert rows["variant"] == ["time", "(us)"] and rows["ordered"] == ["24.0", "21.5–26.5"]
     assert rows["torch"] == ["25.0", "20.0–30.0"] and rows["sequential"] == ["45.2", "40.5–50.0"]
     assert "Too noisy to rank (p20–p80 overlap): ordered, torch.\n" in printed
+    assert "GB/s: " not in printed and "copy: " not in printed
+
+
+def test_the_median_is_rounded_as_its_spread_is(capsys: pytest.CaptureFixture[str]) -> None:
+    row = Row(Timing(7928.5, 7927.6, 7928.6, 30), gb_per_s=2.0)
+    tables.print_results([made_up(SMALL[0], {"copy": row, "ordered": row})])
+    printed = capsys.readouterr().out
+    assert "7,928 " in printed and "7,928–7,929" in printed and "7,928.5" not in printed
+    assert "\nGB/s: " in printed and "\ncopy: " in printed
 
 
 # --- The harness ------------------------------------------------------------------------------------------------------

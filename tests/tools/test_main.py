@@ -74,8 +74,11 @@ MACHINES = {  # driver, torch's CUDA, the library loaded, a device in use: what 
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_doctor(machine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor(
+    machine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (driver, cuda, built, device), said, unsaid = MACHINES[machine]
+    monkeypatch.setattr(command_line, "CUDA_LIBRARY", tmp_path / "_C_cuda.so")
     monkeypatch.setattr(command_line, "has_driver", lambda: driver)
     monkeypatch.setattr(command_line, "has_cuda", lambda: built)
     monkeypatch.setattr(torch.version, "cuda", cuda)
@@ -83,6 +86,9 @@ def test_doctor(machine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     printed = run(capsys, "doctor")
     assert said in printed and unsaid not in printed
+    state = "loaded" if built else "missing" if driver else "not built; only a GPU needs it"
+    assert f"_C_cuda.so ({state})\n" in printed
+    assert ("No NVIDIA driver was found, so only the CPU is used." in printed) == (not driver)
     assert sys.executable in printed and torch.__version__ in printed
 
 
@@ -90,7 +96,12 @@ def test_doctor(machine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 # -S: without site-packages, and so without torch.
 LACKS = {
-    "no torch": (["-S"], {"_C.so": ""}, ["not installed", "there, not loaded"], "needs torch >= 2.11"),
+    "no torch": (
+        ["-S"],
+        {"_C.so": ""},
+        ["not installed", "there, not loaded", "Run `make setup`"],
+        "needs torch >= 2.11",
+    ),
     "neither": (
         ["-S"],
         {},
@@ -248,6 +259,20 @@ def test_explain_of_what_is_not_there(
     with pytest.raises(SystemExit):
         command_line.main(["explain", *arguments])
     assert f"there is no variant {said}" in capsys.readouterr().err
+
+
+@table(
+    "name said",
+    [
+        ("look_back:100", "look_back has no block_size 100; it has 128, 256, 512, 1024\n"),
+        ("grid_2d:8x8", "grid_2d has no block 8x8; it has 32x32, 16x16, 32x8, 128x1\n"),
+        ("ordered:8", "there is no variant 'ordered:8'"),
+    ],
+)
+def test_explain_of_a_value_that_is_not_there(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command_line.main(["explain", name])
+    assert f"error: {said}" in capsys.readouterr().err
 
 
 def test_explain_without_the_sources(

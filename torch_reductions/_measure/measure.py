@@ -79,7 +79,7 @@ def measure(
         else:
             calls[name] = call
     if refused:
-        print(f"{case.name}: not for this type on {device_name(device)}: {', '.join(refused)}")
+        print(f"{case.name}: left out, because they do not compute {case.dtype}: {', '.join(refused)}")
     nbytes = bytes_moved(*inputs, *outputs)
     alone: dict[str, Call] = {}
     operations: Mapping[str, int] = {}

@@ -80,6 +80,11 @@ class Result:
         return self.rows.get(self.case.production) or self.rows.get(HOST)
 
     @property
+    def has_torch_row(self) -> bool:
+        """Whether torch's spread is known, not only its median."""
+        return "torch" in self.rows or "torch loop" in self.rows
+
+    @property
     def torch(self) -> Timing | None:
         """The timing of torch, or of a loop of its operations; an old result has only the median."""
         row = self.rows.get("torch") or self.rows.get("torch loop")
@@ -118,7 +123,7 @@ class Result:
 
     @property
     def rungs(self) -> list[Rung]:
-        """The rungs that were measured, from the simplest to the fastest, one block size each."""
+        """The rungs that were measured, in the order of their numbers, one block size each."""
         measured = [rung for rung in ladder(self.case.family) if rung.name in self.rows]
         return [rung for rung in measured if rung.name == rung.row or rung.row not in self.rows]
 

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from .measure import PEERS
-from .results import Result, is_ceiling, spread, times
+from .results import Result, figure, is_ceiling, spread, times
 from .timing import Timing
 
 LEGEND = """\
 time: the median of one call, in microseconds; the rows of a table were timed in turns. p20–p80: the range of the middle
-three fifths of the samples. GB/s: input and output, each moved once. x torch: torch's time over the row's; more than 1
-is faster than torch. copy: torch's copy_ of the largest input. right: the same as torch's result; sums and products of
-floats are about as close to a float64 result as rounding allows."""
+three fifths of the samples. x torch: torch's time over the row's; more than 1 is faster than torch. right: the same as
+torch's result; sums and products of floats are about as close to a float64 result as rounding allows."""
+BYTES = "GB/s: input and output, each moved once."
+COPY = "copy: torch's copy_ of the largest input."
 OPERATIONS = "Gop/s: 10^9 operations per second; a multiplication and an addition count as two."
 FIGURES = """\
 hot: the same calls back to back in a CUDA graph, with the caches as the previous call left them. eager: the host's
@@ -30,13 +31,13 @@ def cells(result: Result, variant: str) -> dict[str, str]:
     row, by_torch = result.rows[variant], result.torch
     ratio = by_torch.median / row.timing.median if by_torch and not is_ceiling(variant) else None
     return {
-        "time (us)": f"{row.timing.median:,.1f}",
+        "time (us)": figure(row.timing.median),
         "p20–p80 (us)": spread(row.timing),
         "GB/s": "" if row.gb_per_s is None else number(row.gb_per_s),
         "Gop/s": "" if row.tera_ops_per_s is None else number(row.tera_ops_per_s * 1e3),
         "x torch": "" if ratio is None else times(ratio),
-        "hot (us)": f"{row.hot.median:,.1f}" if row.hot else "",
-        "eager (us)": f"{row.eager.median:,.1f}" if row.eager else "",
+        "hot (us)": figure(row.hot.median) if row.hot else "",
+        "eager (us)": figure(row.eager.median) if row.eager else "",
         f"of {result.case.ceiling}": f"{row.share:.0%}" if row.share else "",
     }
 
@@ -86,6 +87,10 @@ def print_results(results: Sequence[Result]) -> None:
         if said := noise({name: row.timing for name, row in result.rows.items() if not is_ceiling(name)}):
             print(said)
     print(f"\n{LEGEND}")
+    if any(row.gb_per_s is not None for result in results for row in result.rows.values()):
+        print(BYTES)
+    if any("copy" in result.rows for result in results):
+        print(COPY)
     if any(result.case.of_matrices for result in results):
         print(OPERATIONS)
     if any(row.hot or row.share for result in results for row in result.rows.values()):
@@ -97,9 +102,18 @@ def print_results(results: Sequence[Result]) -> None:
 # --- Noise ------------------------------------------------------------------------------------------------------------
 
 
+def is_single(timing: Timing) -> bool:
+    """Whether it is one sample, which has no spread. Older results do not say how many there were: samples is 0."""
+    return timing.samples == 1 or timing.samples == 0 and timing.p20 == timing.p80
+
+
+def is_apart(first: Timing, second: Timing) -> bool:
+    return first.p80 < second.p20 or second.p80 < first.p20
+
+
 def is_ranked(first: Timing, second: Timing) -> bool:
     """Whether one is clearly faster: their spreads, p20 to p80, do not overlap. A single sample has no spread."""
-    return 1 not in (first.samples, second.samples) and (first.p80 < second.p20 or second.p80 < first.p20)
+    return not is_single(first) and not is_single(second) and is_apart(first, second)
 
 
 def unranked(timings: Mapping[str, Timing]) -> list[list[str]]:
@@ -124,16 +138,29 @@ def noise(timings: Mapping[str, Timing]) -> str:
     return f"Too noisy to rank (p20–p80 overlap): {'; '.join(', '.join(group) for group in groups)}."
 
 
+def why_unranked(ours: Timing, by_torch: Timing, median_only: bool) -> str:
+    """Why ours cannot be ranked beside torch; empty if it can. median_only: torch's spread is not known."""
+    if is_single(ours) or not median_only and is_single(by_torch):
+        return "one sample has no spread"
+    if is_apart(ours, by_torch):
+        return ""
+    return "torch's median lies within our p20–p80" if median_only else "p20–p80 overlap"
+
+
 def noise_beside_torch(results: Sequence[Result], most: int = 5) -> str:
     """The line below a table of cases, each compared with torch."""
-    pairs = [(result.case.name, result.ours.timing, result.torch) for result in results if result.ours and result.torch]
-    names = [name for name, ours, by_torch in pairs if by_torch and not is_ranked(ours, by_torch)]
+    compared, names, reasons = 0, [], set()
+    for result in results:
+        if not result.ours or not result.torch:
+            continue
+        compared += 1
+        if why := why_unranked(result.ours.timing, result.torch, median_only=not result.has_torch_row):
+            names.append(result.case.name)
+            reasons.add(why)
     if not names:
         return ""
     rest = f" and {len(names) - most} more" if len(names) > most else ""
-    single = any(ours.samples == 1 for _, ours, _ in pairs)
-    why = "p20–p80 overlap" + (", or one sample has none" if single else "")
-    said = f"Too noisy to rank beside torch ({why}): {len(names)} of {len(pairs)}"
+    said = f"Too noisy to rank beside torch ({', or '.join(sorted(reasons))}): {len(names)} of {compared}"
     return f"{said}: {'; '.join(names[:most])}{rest}."
 
 

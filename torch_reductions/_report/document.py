@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from .. import __version__
 from .._ladder import FAMILIES, ladder
 from .._measure import charts, svg
 from .._measure.results import HOST, Result, devices_of, figure, short_name, spread, times
@@ -50,11 +49,11 @@ def page(results: Sequence[Result]) -> str:
     """The whole page, from the results that are kept."""
     links = "".join(f'<a href="#{family}">{escape(charts.title_of(family))}</a>' for family in FAMILIES)
     dates = sorted({result.conditions["date"] for result in results} - {""})
-    when = f"measured {dates[0]} to {dates[-1]}" if dates else "nothing is measured yet"
+    when = f"Measured {dates[0]} to {dates[-1]}" if dates else "Nothing is measured yet"
     body = [
         "<header><h1>torch_reductions: what was measured</h1>",
-        f'<p class="faint">Version {__version__}, {when}. Of every figure the median; on a GPU with a cold cache. '
-        "A share is that of what memory, a copy or the arithmetic alone gave in the same run.</p>",
+        f'<p class="faint">{when}. All figures are medians; on a GPU with a cold cache. '
+        "A share compares with memory, a copy, or arithmetic alone, timed in the same run.</p>",
         f'<nav>{links}<a href="#textbook">The textbooks\' systems</a></nav>',
         '<p><input id="filter" type="search" placeholder="cases, such as float32 dim 0" aria-label="filter the cases">',
         "</p></header>",
@@ -93,7 +92,7 @@ def no_ladder(family: str, device: str) -> str:
     kind = "cpu" if short_name(device) == "cpu" else "cuda"
     if sum(kind in rung.devices for rung in ladder(family)) == 1:
         return "There is no ladder to climb here: one rung runs on this device."
-    return "Of the rungs but the one that auto runs no result is kept here."
+    return 'Only the rung that "auto" runs has results here.'
 
 
 def grid(drawn: Sequence[charts.Bars | charts.Lines]) -> str:
@@ -130,7 +129,7 @@ def ratios(results: Sequence[Result]) -> str:
     head = "".join(f'<th class="number">{escape(text)}</th>' for text in heads)
     said = f"{len(lines)} case{'s' if len(lines) > 1 else ''}"
     if compared:
-        said += f": torch is met or passed in {faster} of the {len(compared)} that it has a function for"
+        said += f": at least as fast as torch in {faster} of the {len(compared)} cases that torch has a function for"
     table = f"<table><thead><tr><th>case</th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     return f'<details><summary>{said}</summary><div class="wide">{table}</div></details>'
 

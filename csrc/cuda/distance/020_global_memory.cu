@@ -1,5 +1,5 @@
 // global_memory
-// Changes: nothing came before on the GPU: one thread per point, whose sums lie in memory.
+// Changes: nothing came before on the GPU: one thread per point, whose sums are in memory.
 // Costs:   on average a load and a store for each center, each of which waits for the one before; and that memory, one
 //          accumulator per point for each digit of the number of centers.
 // Gains:   the textbook's first kernel, and what it costs to add in memory.

@@ -1,5 +1,5 @@
 // constant_divergent
-// Changes: each lane begins at another center, its own, and comes around to it.
+// Changes: each lane starts at a different center and wraps around.
 // Costs:   the lanes of a warp read different addresses, which constant memory serves one after another: what it is bad
 //          at.
 // Gains:   none: it is here to be measured against constant_memory, which reads as much and adds as much.

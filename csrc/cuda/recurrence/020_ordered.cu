@@ -1,5 +1,5 @@
-// Changes: a scan of pairs: an element is the step h -> g h + t, and two steps are one, so that a tree joins them; what
-//          the position alone decides (docs/order.md).
+// Changes: a scan of pairs: an element is the step h -> g h + t, and two steps combine into one, so a balanced tree can
+//          combine them; the position alone decides its shape (docs/order.md).
 // Costs:   six operations per element instead of two; a few words per tile that other blocks read.
 // Gains:   the same bits alone and in a batch, as a row and as a column, on every GPU and on the CPU; one launch, which
 //          reads and writes each element once; gates and tokens of any strides without a copy.

@@ -1,4 +1,5 @@
-// Changes: the library that NVIDIA tunes for each architecture, called as a user would: the ruler for the rungs above.
+// Changes: the library that NVIDIA tunes for each architecture, called as a user would: for comparison with
+//          the rungs above.
 // Costs:   two launches and a workspace; seconds of compilation per type, so only sum and amax.
 // Gains:   vector loads, several loads in flight and block sizes chosen for the type and the device.
 // Order:   CUB's own: it depends on the device and on CUB's version.

@@ -1,4 +1,5 @@
-// Changes: the library that NVIDIA tunes for each architecture, called as a user would: the ruler for the rungs above.
+// Changes: the library that NVIDIA tunes for each architecture, called as a user would: for comparison with
+//          the rungs above.
 // Costs:   seconds of compilation per type, so only cumsum; several rows, and those in reverse, are scanned by a key,
 //          for which each element's number is divided by the length.
 // Gains:   decoupled look-back with several elements per thread, block sizes and pauses chosen for the type and the
