@@ -51,21 +51,14 @@ class Gradient(NamedTuple):
     backward: Callable[..., Tensor | tuple[Tensor | None, ...] | None]
 
 
-def _save_nothing(ctx: Any, output: Tensor, *args: Any, **options: Any) -> None:
-    ctx.mark_non_differentiable(output)
-
-
-NOT_DIFFERENTIABLE = Gradient(_save_nothing, lambda ctx, grad: None)
-
-
 class Operator(Generic[Output]):
     """An operator and its three rules, which take the operator's own arguments; `variant` is the rung's number.
 
     `infer(*args, **options)` returns the Spec of the result, or a tuple of Specs, or raises what torch raises for such
     arguments. The fake kernel, meta tensors, ``out=`` and the errors of eager calls use it. Eager calls that succeed
     never run it, because the kernels check what memory safety needs.
-    `gradient` is the pair of functions that autograd needs. `batch(run, batch size, *args, **options)` implements vmap:
-    the batch is the first dim of every tensor, and of the output.
+    `gradient` is the pair of functions that autograd needs, or None. `batch(run, batch size, *args, **options)`
+    implements vmap: the batch is the first dim of every tensor, and of the output.
 
     `several`: the leading arguments are tensors or None, and have gradients and batches; otherwise only the first does.
     `shared`: names of tensors among them that all examples of a batch share; vmap over these raises.
@@ -78,7 +71,7 @@ class Operator(Generic[Output]):
         name: str,
         *,
         infer: Callable[..., Spec | tuple[Spec, ...]],
-        gradient: Gradient,
+        gradient: Gradient | None,
         batch: Callable[..., Output],
         several: bool = False,
         shared: Sequence[str] = (),
@@ -87,7 +80,6 @@ class Operator(Generic[Output]):
     ) -> None:
         self.name, self.infer, self.gradient, self.batch = name, infer, gradient, batch
         self.several, self.lower, self.casts = several, lower, (*autocast, *lower)
-        self.is_differentiable = gradient is not NOT_DIFFERENTIABLE
         overload = getattr(getattr(torch.ops, NAMESPACE), name).default
         self.shared = {i: a.name for i, a in enumerate(overload._schema.arguments) if a.name in shared}
         self.op: Callable[..., Output] = overload
@@ -133,7 +125,7 @@ class Operator(Generic[Output]):
         """Calls the operator: through torch.func, through the dispatcher, or directly as a kernel."""
         if not isinstance(input, Tensor):  # the dispatcher would take None for an absent tensor
             raise wrong_type(self.name, "input", "Tensor", input)
-        if self.is_differentiable and torch._C._are_functorch_transforms_active() and not _functionalizing():
+        if self.gradient is not None and torch._C._are_functorch_transforms_active() and not _functionalizing():
             # torch.func cannot look into an Autograd kernel. Autograd records autocast's lower dtypes, as below.
             given = (input, *args)
             if self._lowers(input):
@@ -142,7 +134,7 @@ class Operator(Generic[Output]):
             return result
         if self._needs_dispatcher(input, args):
             return self.op(input, *args, **options)
-        if torch.is_grad_enabled() and self._requires_grad(input, args):
+        if self.gradient is not None and torch.is_grad_enabled() and self._requires_grad(input, args):
             result = self.recorded.record(self, self._kernel, options, input, *args)
             return result
         return self._kernel(input, *args, **options)
@@ -219,7 +211,7 @@ class Operator(Generic[Output]):
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         """Like torch.library.register_autograd, except that tangents raise, which it would silently drop."""
         redispatch = functools.partial(self._redispatch, keyset & torch._C._after_autograd_keyset)
-        if not self.is_differentiable:
+        if self.gradient is None:
             return redispatch(input, *args, **options)
         if any(isinstance(t, Tensor) and is_dual(t) for t in ((input, *args) if self.several else (input,))):
             raise self.no_jvp()

@@ -32,7 +32,7 @@ from ._arguments import (
     wrong_type,
 )
 from ._ladder import check_variant
-from ._operator import NOT_DIFFERENTIABLE, PLAIN, TRACED, Gradient, Operator, Spec, overridden
+from ._operator import PLAIN, TRACED, Gradient, Operator, Spec, overridden
 from ._variants import ReduceVariant
 
 __all__ = ["amax", "amin", "argmax", "argmin", "mean", "prod", "sum"]
@@ -210,7 +210,7 @@ def _extreme_backward(ctx: Any, grad: Tensor) -> Tensor:
 # --- The functions --------------------------------------------------------------------------------------------------
 
 
-def _operator(name: str, gradient: Gradient, autocast: Sequence[str] = ()) -> Operator[Tensor]:
+def _operator(name: str, gradient: Gradient | None, autocast: Sequence[str] = ()) -> Operator[Tensor]:
     infer, batch = functools.partial(_infer, name), functools.partial(_batch, name)
     return Operator(name, infer=infer, gradient=gradient, batch=batch, autocast=autocast)
 
@@ -220,8 +220,8 @@ _prod = _operator("prod", Gradient(_save_both, _prod_backward), autocast=["cuda"
 _mean = _operator("mean", Gradient(_save_shape, _mean_backward))
 _amax = _operator("amax", Gradient(_save_both, _extreme_backward))
 _amin = _operator("amin", Gradient(_save_both, _extreme_backward))
-_argmax = _operator("argmax", NOT_DIFFERENTIABLE)
-_argmin = _operator("argmin", NOT_DIFFERENTIABLE)
+_argmax = _operator("argmax", None)
+_argmin = _operator("argmin", None)
 
 
 def _dim(function: str, dim: object) -> int:

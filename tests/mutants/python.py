@@ -65,7 +65,7 @@ MUTANTS = (
         "if not self._is_cast($input):",
         "if True:",
     ),
-    python("a tangent of an index raises", "protocol", "_operator", "if not self.is_differentiable:", "if False:"),
+    python("a tangent of an index raises", "protocol", "_operator", "if self.gradient is None:", "if False:"),
     python("a tag less", "protocol", "_operator", "$overload.tags.append(torch.Tag.pt2_compliant_tag)", "pass"),
     python(
         "a look for a tangent of every subclass",
