@@ -107,7 +107,8 @@ class Operator(Generic[Output]):
         if variant != "auto":
             options["variant"] = self.number(input, variant)
         if torch.compiler.is_dynamo_compiling():
-            if not self._is_cast(input):  # autocast changes the dtypes that infer would check
+            # autocast changes the dtypes that infer would check
+            if not isinstance(input, Tensor) or not self._is_cast(input):
                 self.infer(input, *args, **options)  # as far as Dynamo can: exceptions of the fake kernel are wrapped
             return self.op(input, *args, **options)
         try:

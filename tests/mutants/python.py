@@ -62,7 +62,7 @@ MUTANTS = (
         "dtypes that autocast will change are checked",
         "protocol",
         "_operator",
-        "if not self._is_cast($input):",
+        "if not isinstance($input, Tensor) or not self._is_cast($input):",
         "if True:",
     ),
     python("a tangent of an index raises", "protocol", "_operator", "if self.gradient is None:", "if False:"),
