@@ -179,7 +179,7 @@ void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, con
     const int64_t blocks = std::min(tiles, std::max(processors >> log_cluster, int64_t(1))) << log_cluster;
     if (plan.chain < plan.piece)
       plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
-    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N>, 1 << log_cluster, blocks, kThreads<M>,
+    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N>, 1 << log_cluster, blocks, kBlockThreads<M>,
                     kSharedBytes<M>, context.stream, map_a, map_b, plan);
   };
   if (!schedule.split_k) return start(1);

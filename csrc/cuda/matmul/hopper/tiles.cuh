@@ -25,7 +25,7 @@ constexpr int kStagingBytes = 16 * kRows * 4;  // a warp's 16 rows of 64 columns
 template <int M>
 inline constexpr int kMultiplyingWarps = M / 16;
 template <int M>
-inline constexpr int kThreads = 128 + kMultiplyingWarps<M> * 32;
+inline constexpr int kBlockThreads = 128 + kMultiplyingWarps<M> * 32;
 template <int M>
 inline constexpr int kSharedBytes = kAlignment + kRingBytes + kMultiplyingWarps<M> * kStagingBytes;
 template <int M, int N>
@@ -336,7 +336,7 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
 }
 
 template <class T, Major major_a, Major major_b, int M, int N>
-__global__ void __launch_bounds__(kThreads<M>, 1)
+__global__ void __launch_bounds__(kBlockThreads<M>, 1)
     multiply_bulk_tiles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                         const __grid_constant__ Plan plan) {
 #ifdef HOPPER
