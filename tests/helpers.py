@@ -79,7 +79,7 @@ def runs_here(rung: _ladder.Rung, device: str) -> bool:
 
 
 def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) -> Iterator[tuple[str, str, str, str]]:
-    """(function, rung, dtype, device) of everything the ladder offers here, auto included; but for scans in blocks of a
+    """(function, rung, dtype, device) of everything the ladder offers here, auto included; except scans in blocks of a
     given size, which have a test of their own in tests/families/test_scan_values.py."""
     for device in DEVICES:
         for function in functions:

@@ -7,6 +7,8 @@
 A digest covers, of each function of a source for 9.0a, in an order of their own: its instructions, constants,
 relocations, registers, barriers and the bytes of its shared and local memory. A source is compiled again when its
 preprocessed text has changed, whatever the comments and the layout say. MAX_JOBS bounds the jobs.
+
+Host code is not covered, and of a function's attributes neither launch bounds nor cluster sizes as such.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -80,10 +83,16 @@ def main() -> int:
     assert nvcc, tried
     kept: dict[str, dict[str, str]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
 
+    writes = threading.Lock()
+
     def one(source: Path) -> None:
-        kept[str(source)] = digest(nvcc.path, source, kept.get(str(source), {}))
-        KEPT.parent.mkdir(exist_ok=True)
-        KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True))
+        found = digest(nvcc.path, source, kept.get(str(source), {}))
+        with writes:  # after each source, so that a run that is stopped loses little
+            kept[str(source)] = found
+            KEPT.parent.mkdir(exist_ok=True)
+            temporary = KEPT.with_suffix(".tmp")
+            temporary.write_text(json.dumps(kept, indent=1, sort_keys=True))
+            temporary.replace(KEPT)
 
     sources = build.sources("cuda/**/*.cu")
     with ThreadPoolExecutor(build.jobs(os.environ)) as pool:

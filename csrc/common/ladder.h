@@ -16,9 +16,9 @@ namespace torch_reductions {
 enum Devices : unsigned { kCpu = 1, kCuda = 2, kTorch = 4 };
 
 // 256, or 16 x 16. Without numbers: the kernel chooses, by the row's length.
-struct Value {
+struct ParameterValue {
   int x = 0, y = 0;
-  constexpr bool operator==(const Value&) const = default;
+  constexpr bool operator==(const ParameterValue&) const = default;
 };
 
 // What a rung is compiled for several values of. The rung's name with a value, look_back:256, chooses one; its bare
@@ -26,16 +26,16 @@ struct Value {
 struct Parameter {
   const char* name = "";
   int count = 1, bare = 0;
-  Value values[7] = {};
+  ParameterValue values[7] = {};
 };
 
 template <size_t N>
-constexpr Parameter parameter(const char* name, const Value (&values)[N], Value bare) {
+consteval Parameter parameter(const char* name, const ParameterValue (&values)[N], ParameterValue bare) {
   Parameter made{name, int(N)};
   static_assert(N <= std::size(made.values) && N <= 10, "the numbers of two rungs are ten apart");
   std::copy(values, values + N, made.values);
   made.bare = int(std::find(values, values + N, bare) - values);
-  return made.bare < made.count ? made : throw "the bare name's value is among them";
+  return made.bare < made.count ? made : throw "the bare name's value is not among them";
 }
 
 // The compute capabilities, 80 for 8.0, whose instructions a rung needs; by default any that the library is compiled for.
@@ -47,8 +47,8 @@ struct Rung {
   int number;  // of the parameter's first value
   const char* name;
   unsigned devices;    // of Devices
-  unsigned functions;  // one bit a Function, or whatever the family's functions are called
-  unsigned dtypes;     // one bit a Dtype
+  unsigned functions;  // one bit per function of the family
+  unsigned dtypes;     // one bit per Dtype
   const char* order;   // of operations: what decides the bits
   const char* idea;
   bool emulated;  // can the CPU emulator run it?
@@ -62,7 +62,7 @@ constexpr bool has_number(const Rung& rung, int64_t number) {
 
 // The value that a number stands for.
 template <size_t N>
-constexpr Value value_of(const Rung (&ladder)[N], int number) {
+consteval ParameterValue value_of(const Rung (&ladder)[N], int number) {
   for (const Rung& rung : ladder) {
     if (has_number(rung, number)) return rung.parameter.values[number - rung.number];
   }

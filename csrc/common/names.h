@@ -30,14 +30,14 @@ inline const char* name_of(Product function) { return kProductNames[int(function
 inline const char* name_of(Add function) { return kAddNames[int(function)]; }
 inline const char* name_of(Distance function) { return kDistanceNames[int(function)]; }
 
-inline std::string text_of(Value value) {
-  if (value == Value()) return "";
+inline std::string parameter_text(ParameterValue value) {
+  if (value == ParameterValue()) return "";
   return std::to_string(value.x) + (value.y ? "x" + std::to_string(value.y) : "");
 }
 
 // The name of a rung with value i of its parameter.
 inline std::string name_of(const Rung& rung, int i) {
-  const std::string value = text_of(rung.parameter.values[i]);
+  const std::string value = parameter_text(rung.parameter.values[i]);
   return value.empty() ? rung.name : std::string(rung.name) + ":" + value;
 }
 

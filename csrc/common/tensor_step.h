@@ -87,15 +87,16 @@ HOST_DEVICE void tensor_step(const TensorFactor* a, const TensorFactors<N>* b, u
     for (int n = 0; n < N; n++) {
       const int32_t product = a[k].significand * b[k].significand[n];
       const int32_t below = top[n] - (a[k].exponent + b[k].exponent[n]);
-      const int32_t cut = int32_t(uint32_t(product < 0 ? -product : product) << kUp >> (below < kNone ? below : kNone));
-      sum[n] += product < 0 ? -cut : cut;  // 16 of less than 2^27, and 2047^2 2^5 16 is less than 2^31
+      const int32_t truncated =
+          int32_t(uint32_t(product < 0 ? -product : product) << kUp >> (below < kNone ? below : kNone));
+      sum[n] += product < 0 ? -truncated : truncated;  // 16 of less than 2^27, and 2047^2 2^5 16 is less than 2^31
     }
   }
   int32_t highest = 0;
   for (int n = 0; n < N; n++) {
     const int32_t s = significand[n], below = top[n] - exponent[n];
-    const int32_t cut = int32_t(uint32_t(s < 0 ? -s : s) << (kTermBits - 23) >> (below < kNone ? below : kNone));
-    const int32_t term = s < 0 ? -cut : cut;
+    const int32_t truncated = int32_t(uint32_t(s < 0 ? -s : s) << (kTermBits - 23) >> (below < kNone ? below : kNone));
+    const int32_t term = s < 0 ? -truncated : truncated;
     const bool negative = sum[n] < -term;
     const uint32_t total = uint32_t(sum[n]) + uint32_t(term), magnitude = negative ? 0 - total : total;
     // The highest bit, by the exponent of a float that cannot be rounded up to the next one.

@@ -14,7 +14,7 @@ inline constexpr int64_t kShared = 16 * kGrain;  // a segment of as many element
 // position. The large ones come first, one after another, with all threads; the others are handed to free threads, a
 // few at a time.
 template <class Body>
-void each_segment(const Segments& segments, int64_t outer, int64_t inner, const Threads& threads, Body&& body) {
+void for_each_segment(const Segments& segments, int64_t outer, int64_t inner, const Threads& threads, Body&& body) {
   static constexpr Threads kAlone{1, [](int64_t begin, int64_t end, int64_t,
                                         const std::function<void(int64_t, int64_t)>& part) { part(begin, end); }};
   const int64_t count = outer * segments.count, elements = outer * segments.length * inner;

@@ -63,9 +63,9 @@ constexpr Devices kDevice = kCpu;
 namespace backend = cpu::ladder;
 #endif
 
-// Runs a rung of a family, such as backend::scan, on the input's device.
-template <class Family, class Args>
-void run_rung(Family* family, int rung, const Args& args, const Tensor& input) {
+// Runs one of a family's rungs, such as backend::scan, on the input's device.
+template <class Rungs, class Args>
+void run_rung(Rungs* rungs, int rung, const Args& args, const Tensor& input) {
 #ifdef USE_CUDA
   const int device = input.get_device_index();
   const torch::stable::accelerator::DeviceGuard guard(device);
@@ -78,7 +78,7 @@ void run_rung(Family* family, int rung, const Args& args, const Tensor& input) {
   const cpu::Threads context{int(torch::stable::get_num_threads()), parallel_for};
   static_cast<void>(input);
 #endif
-  TR_CHECK(family(rung, args, context), "variant ", rung, " is in the table and not in this library");
+  TR_CHECK(rungs(rung, args, context), "variant ", rung, " is in the table and not in this library");
 }
 
 inline bool is_float(Dtype dtype) { return dtype <= Dtype::float64; }

@@ -125,7 +125,9 @@ std::string lines(const Rung (&ladder)[N], const Names& functions) {
   std::string text;
   for (const Rung& rung : ladder) {
     std::string values;
-    for (int i = 0; i < rung.parameter.count; i++) values += (i == 0 ? "" : ",") + text_of(rung.parameter.values[i]);
+    for (int i = 0; i < rung.parameter.count; i++) {
+      values += (i == 0 ? "" : ",") + parameter_text(rung.parameter.values[i]);
+    }
     text += std::to_string(rung.number) + '|' + rung.name + '|' + join(rung.devices, kDevices) + '|' +
             join(rung.functions, functions) + '|' + join(rung.dtypes, kDtypeNames) + '|' + rung.order + '|' +
             rung.idea + '|' + (rung.emulated ? "1" : "0") + '|' + rung.parameter.name + '|' + values + '|' +

@@ -95,7 +95,6 @@ Tensor multiply(Product function, const std::optional<Tensor>& input, Tensor a, 
   if (batched) shape.push(batch);
   shape.push(m);
   shape.push(n);
-  Tensor output = empty(shape, out, a);
   Matrix added{};
   std::optional<Tensor> addend;
   if (input) {
@@ -106,10 +105,12 @@ Tensor multiply(Product function, const std::optional<Tensor>& input, Tensor a, 
     added = broadcast(*addend, name, {shape.sizes, size_t(shape.count)});
     if (factors.beta == 0) added.data = nullptr;  // not read: 0 times NaN would be NaN
   }
-  if (output.numel() == 0) return output;
 #ifdef USE_CUDA
-  if (rung == kMatmulCublas) return multiply_by_torch(a, b, addend, factors.alpha, factors.beta, scalar_type_of(out));
+  if (rung == kMatmulCublas && batch > 0 && m > 0 && n > 0)
+    return multiply_by_torch(a, b, addend, factors.alpha, factors.beta, scalar_type_of(out));
 #endif
+  Tensor output = empty(shape, out, a);
+  if (output.numel() == 0) return output;
   const MatmulArgs args{.dtype = dtype,
                         .output_dtype = out,
                         .a = matrix_of(a),

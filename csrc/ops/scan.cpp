@@ -39,6 +39,7 @@ struct Call {
   int64_t variant;
 
   const char* name() const { return name_of(function); }
+  bool has_indices() const { return function == Scan::cummax || function == Scan::cummin; }
 };
 
 struct Results {
@@ -53,7 +54,7 @@ struct Types {
 
 Types types_of(const Call& call, const Results* out) {
   const Dtype input = dtype_of(call.name(), "input", call.input.scalar_type());
-  if (call.function == Scan::cummax || call.function == Scan::cummin) {
+  if (call.has_indices()) {
     return {input, input == Dtype::boolean ? Dtype::uint8 : input};
   }
   if (call.function == Scan::logcumsumexp) {
@@ -134,16 +135,16 @@ Results scan(Call call, const Results* out = nullptr) {
   const int64_t length = ndim == 0 ? 1 : shape.sizes[call.dim], results = length + call.include_initial;
   const Segments segments = check_segments_and_mask(call, rung, length);
   if (ndim == 0 && call.include_initial) shape.push(1);  // a scalar and the initial element make a dim of two
-  shape.sizes[call.dim] = results;
+  shape.sizes[call.dim] = results;                       // a scalar has no dim: the value is not read
   if (out) check_results(call, *out, types.result, shape);
 
   call.input = cast(cast(std::move(call.input), types.result), types.scanned);
   const int64_t dim = rung == kScanAuto ? call.dim : make_rows(call, shape);
   const bool moved = dim != call.dim;
-  const bool has_indices = call.function == Scan::cummax || call.function == Scan::cummin;
-  const Results* const into = moved ? nullptr : out;
-  Results made{memory_for(into ? &into->values : nullptr, call, shape, types.scanned), std::nullopt};
-  if (has_indices) made.indices = memory_for(into ? &*into->indices : nullptr, call, shape, Dtype::int64);
+  const bool has_indices = call.has_indices();
+  const Results* const direct_out = moved ? nullptr : out;
+  Results made{memory_for(direct_out ? &direct_out->values : nullptr, call, shape, types.scanned), std::nullopt};
+  if (has_indices) made.indices = memory_for(direct_out ? &*direct_out->indices : nullptr, call, shape, Dtype::int64);
 
   if (made.values.numel() > 0) {
     const View view = view_around(call.input, dim);
@@ -178,32 +179,39 @@ Results scan(Call call, const Results* out = nullptr) {
 // --- The operators: TORCH_BOX wants one C++ function per list of arguments -------------------------------------------
 
 template <Scan function>
-Tensor fold(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
-            bool exclusive, bool reverse, bool include_initial, int64_t variant) {
-  return scan({function, input, dim, cu_seqlens, mask, dtype, exclusive, reverse, include_initial, variant}).values;
+Tensor cumulate(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
+                bool exclusive, bool reverse, bool include_initial, int64_t variant) {
+  return scan({function, input, dim, std::move(cu_seqlens), std::move(mask), dtype, exclusive, reverse, include_initial,
+               variant})
+      .values;
 }
 
 template <Scan function>
-void fold_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
-              bool exclusive, bool reverse, bool include_initial, int64_t variant, Tensor out) {
+void cumulate_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
+                  bool exclusive, bool reverse, bool include_initial, int64_t variant, Tensor out) {
   const Results results{out, std::nullopt};
-  scan({function, input, dim, cu_seqlens, mask, dtype, exclusive, reverse, include_initial, variant}, &results);
+  scan({function, input, dim, std::move(cu_seqlens), std::move(mask), dtype, exclusive, reverse, include_initial,
+        variant},
+       &results);
 }
 
 Tensor logcumsumexp(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, bool exclusive,
                     bool reverse, bool include_initial, int64_t variant) {
-  return fold<Scan::logcumsumexp>(input, dim, cu_seqlens, mask, {}, exclusive, reverse, include_initial, variant);
+  return cumulate<Scan::logcumsumexp>(input, dim, std::move(cu_seqlens), std::move(mask), {}, exclusive, reverse,
+                                      include_initial, variant);
 }
 
 void logcumsumexp_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, bool exclusive,
                       bool reverse, bool include_initial, int64_t variant, Tensor out) {
-  fold_out<Scan::logcumsumexp>(input, dim, cu_seqlens, mask, {}, exclusive, reverse, include_initial, variant, out);
+  cumulate_out<Scan::logcumsumexp>(input, dim, std::move(cu_seqlens), std::move(mask), {}, exclusive, reverse,
+                                   include_initial, variant, out);
 }
 
 template <Scan function>
 std::tuple<Tensor, Tensor> extreme(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask,
                                    bool exclusive, bool reverse, bool include_initial, int64_t variant) {
-  const Results made = scan({function, input, dim, cu_seqlens, mask, {}, exclusive, reverse, include_initial, variant});
+  const Results made = scan(
+      {function, input, dim, std::move(cu_seqlens), std::move(mask), {}, exclusive, reverse, include_initial, variant});
   return {made.values, *made.indices};
 }
 
@@ -211,7 +219,8 @@ template <Scan function>
 void extreme_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, bool exclusive,
                  bool reverse, bool include_initial, int64_t variant, Tensor values, Tensor indices) {
   const Results results{values, indices};
-  scan({function, input, dim, cu_seqlens, mask, {}, exclusive, reverse, include_initial, variant}, &results);
+  scan({function, input, dim, std::move(cu_seqlens), std::move(mask), {}, exclusive, reverse, include_initial, variant},
+       &results);
 }
 
 }  // namespace
@@ -220,13 +229,13 @@ void extreme_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, Op
 STABLE_TORCH_LIBRARY_IMPL(torch_reductions, TR_DISPATCH_KEY, m) {
   using namespace torch_reductions;
   if (!is_only_copy()) return;
-  m.impl("cumsum", TORCH_BOX(&fold<Scan::cumsum>));
-  m.impl("cumprod", TORCH_BOX(&fold<Scan::cumprod>));
+  m.impl("cumsum", TORCH_BOX(&cumulate<Scan::cumsum>));
+  m.impl("cumprod", TORCH_BOX(&cumulate<Scan::cumprod>));
   m.impl("logcumsumexp", TORCH_BOX(&logcumsumexp));
   m.impl("cummax", TORCH_BOX(&extreme<Scan::cummax>));
   m.impl("cummin", TORCH_BOX(&extreme<Scan::cummin>));
-  m.impl("cumsum.out", TORCH_BOX(&fold_out<Scan::cumsum>));
-  m.impl("cumprod.out", TORCH_BOX(&fold_out<Scan::cumprod>));
+  m.impl("cumsum.out", TORCH_BOX(&cumulate_out<Scan::cumsum>));
+  m.impl("cumprod.out", TORCH_BOX(&cumulate_out<Scan::cumprod>));
   m.impl("logcumsumexp.out", TORCH_BOX(&logcumsumexp_out));
   m.impl("cummax.out", TORCH_BOX(&extreme_out<Scan::cummax>));
   m.impl("cummin.out", TORCH_BOX(&extreme_out<Scan::cummin>));

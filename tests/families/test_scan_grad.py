@@ -89,7 +89,7 @@ def sums_of_products(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("function", FOLDS)
 @pytest.mark.parametrize("special", ["inf", "-inf", "nan", "nan inf"])
 def test_infinities_and_nan(function: str, special: str, device: str) -> None:
-    """What torch makes of them, but for the gradient of an infinite factor, which torch divides by itself: NaN.
+    """What torch makes of them, except the gradient of an infinite factor, which torch divides by itself: NaN.
     No sum is of infinities of both signs, which is NaN or not as it is factored."""
     x = torch.tensor([[2.0, -1.0, 3.0, 0.5], [1.0, 4.0, 2.0, 3.0], [1.0, 1.0, 5.0, 7.0]], dtype=torch.float64)
     for i, value in enumerate(special.split()):

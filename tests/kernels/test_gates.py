@@ -484,7 +484,7 @@ def test_no_reason_is_out_of_date(objects: dict[Path, Object]) -> None:
 
 @pytest.mark.deep
 def test_no_other_local_memory_on_any_architecture(objects: dict[Path, Object]) -> None:
-    """Of the files that are compiled for all of them, but for what has a reason."""
+    """Of the files that are compiled for all of them, except what has a reason."""
     needs_measured_nvcc()
     outputs = [(source, ROOT / output) for source, output in build.planned() if "all_archs" in output.parts]
     found = []
@@ -549,7 +549,7 @@ def test_products_are_fused(objects: dict[Path, Object], source: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("source", DISTANCES, ids=name_of)
 def test_squares_are_rounded_apart(objects: dict[Path, Object], source: Path) -> None:
-    """Of each square a subtraction, a multiplication and, but for the first one, an addition; none of them fused."""
+    """Of each square a subtraction, a multiplication and, except for the first one, an addition; none of them fused."""
     kernels = [item for item in objects[source].functions if "<float" in item.kernel and not item.callee]
     assert kernels
     assert {item.kernel: lines for item in kernels if (lines := fused(item.code))} == {}
@@ -691,7 +691,7 @@ def test_reasons_are_read() -> None:
         ("scan_columns<Input<double, Sum<double>, 4>, 0>", "scan_columns", 8),
         ("scan_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 16>", "scan_columns-wide-pairs", 8),
         ("scan_columns<Input<Pair<Half>, Sum<Pair<float> >, 4>, 0>", "scan_columns-pairs", 8),
-        ("scan_rows<Input<Pair<float>, Sum<Pair<float> >, 4>, (Way)0>", "scan_rows-pairs", 8),
+        ("scan_rows<Input<Pair<float>, Sum<Pair<float> >, 4>, (Direction)0>", "scan_rows-pairs", 8),
         ("recur_lines<SideBySide<BFloat16, true> >", "recur_lines-SideBySide-carried", 8),
         ("recur_lines<SideBySide<BFloat16, false> >", "recur_lines-SideBySide", 8),
         ("recur_lines<SideBySide<float, false> >", "recur_lines-SideBySide", 8),
@@ -699,7 +699,7 @@ def test_reasons_are_read() -> None:
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),
         ("scan_segments<RecurrenceJob<float>, true>", "scan_segments-row", 8),
         (
-            "multiply_tiles<float, float, Tile<128, 64, 2, 2, 3, 1, 68>, (Layout)2, (Layout)1>",
+            "multiply_tiles<float, float, TileShape<128, 64, 2, 2, 3, 1, 68>, (Layout)2, (Layout)1>",
             "multiply_tiles-128x64",
             4,
         ),

@@ -31,7 +31,7 @@ MUTANTS: tuple[Mutant, ...] = (*python.MUTANTS, *ops.MUTANTS, *cpu.MUTANTS, *cud
 
 
 def chosen(words: Sequence[str], sample: int, seed: int) -> list[Mutant]:
-    """Those that the words name, or all; but for those that nothing can find, which are run only by their own names."""
+    """Those that the words name, or all, except those that nothing can find, which are run only by their own names."""
     every = [
         m for m in MUTANTS if not words or any(word in text for word in words for text in (m.name, m.kind, m.file))
     ]

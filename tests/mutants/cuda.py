@@ -115,7 +115,7 @@ MUTANTS = (
         order="reverse",
     ),
     kernel(
-        "the board is opened for the next launch too early",
+        "the tile state is released for the next launch too early",
         "barrier",
         "plain",
         REDUCE + "split.cuh",
@@ -603,11 +603,11 @@ MUTANTS = (
         function="mm",
     ),
     kernel(
-        "a round of planes that forgets the total",
+        "a round of partials that forgets the total",
         "order",
         "plain",
         PRODUCTS + "split_k.cuh",
-        "$first > 0 ? $planes : $fresh, int($count) + ($first > 0)",
+        "$first > 0 ? $partials : $fresh, int($count) + ($first > 0)",
         "$fresh, int($count)",
         function="mm",
         source=PRODUCTS + "float64.cu",

@@ -2,7 +2,7 @@
 // Changes: computes what the tensor cores of an H100 or H200 compute, in integers: not the order of the other rungs.
 // Costs:   a dozen integer operations per product, where floating point takes one or less.
 // Gains:   a float16 or bfloat16 product has the GPU's bits on a machine without a GPU.
-// Order:   steps of 16 of k, ascending, each one sum cut to float32; chunks of 8192 are added left to right,
+// Order:   steps of 16 of k, ascending, each one sum truncated to float32; chunks of 8192 are added left to right,
 //          docs/order.md.
 // Needs:   any processor; AVX2 is used where available. float16 and bfloat16.
 // See:     csrc/common/tensor_step.h, the step; hopper_model_kernels.h, its chain; this file unpacks, and splits for

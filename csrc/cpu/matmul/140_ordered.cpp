@@ -92,7 +92,7 @@ struct Plan {
   }
 
   // Chooses tiles for so many threads: the same number for each thread, or many per thread.
-  void cut(int64_t threads) {
+  void choose_tiles(int64_t threads) {
     const int64_t rows = whole.row_count, columns = whole.column_count;
     int64_t down = ceil_div(rows, kMostRows);
     int64_t across = ceil_div(columns, std::max(kMostColumns, kMostSums / std::min(rows, kMostRows)));
@@ -149,7 +149,7 @@ void ordered(const MatmulArgs& args, const Threads& threads) {
     return;
   }
 
-  plan.cut(useful);
+  plan.choose_tiles(useful);
   const size_t bytes = plan.workspace_bytes();
   const auto memory = allocate(std::min(plan.tasks(), useful) * bytes);
   in_parallel(plan.tasks(), [&](int64_t part, int64_t begin, int64_t end) {

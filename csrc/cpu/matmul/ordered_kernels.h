@@ -225,14 +225,14 @@ class TileProduct {
   // Multiplies all columns with the only panel of rows, a low one: columns are used too rarely to be packed.
   void skinny_rows() const {
     const Factor& factor = tile_.columns;
-    const int64_t strip = kSkinnySums / blocking_.panel_sums();
+    const int64_t panels = kSkinnySums / blocking_.panel_sums();  // at a time
     int64_t q = 0;
     if (factor.lane_stride == 1) {
       // Whole panels.
       const int64_t reach = (tile_.columns.lanes - tile_.column) / Blocking<S>::kColumns;
       const int64_t whole = shorter(reach, blocking_.column_panels);
       while (q < whole) {
-        const int64_t count = shorter(strip, whole - q);
+        const int64_t count = shorter(panels, whole - q);
         Sum* const kept = keeps() ? totals(0, q) : chains_;
         kSkinnyProducts<S>.along_lanes[blocking_.rows - 1](left_, columns(q, k_), count, taken_, kept);
         for (int64_t i = 0; i < count; i++) finish(0, q + i, kept + i * blocking_.panel_sums());

@@ -37,7 +37,7 @@ bool torch_reductions::cpu::ladder::recurrence(int64_t variant, const Recurrence
   if (variant == 0) variant = kRecurrenceAuto;
   if (args.segments.offsets == nullptr) return run(recurrence::kLaunchers, variant, args, threads);
   std::atomic<bool> found{true};
-  each_segment(args.segments, args.outer, args.inner, threads, [&](int64_t outer, int64_t s, const Threads& some) {
+  for_each_segment(args.segments, args.outer, args.inner, threads, [&](int64_t outer, int64_t s, const Threads& some) {
     if (!run(recurrence::kLaunchers, variant, recurrence::segment_of(args, outer, s), some)) found = false;
   });
   return found;

@@ -36,7 +36,7 @@ bool torch_reductions::cpu::ladder::scan(int64_t variant, const ScanArgs& args, 
   if (variant == 0) variant = kScanAuto;
   if (args.segments.offsets == nullptr) return run(scan::kLaunchers, variant, args, threads);
   std::atomic<bool> found{true};
-  each_segment(args.segments, args.outer, args.inner, threads, [&](int64_t outer, int64_t s, const Threads& some) {
+  for_each_segment(args.segments, args.outer, args.inner, threads, [&](int64_t outer, int64_t s, const Threads& some) {
     if (!run(scan::kLaunchers, variant, scan::segment_of(args, outer, s), some)) found = false;
   });
   return found;

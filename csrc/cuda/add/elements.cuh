@@ -1,7 +1,7 @@
 // What every rung does with single elements: one sum, and where an element of the result lies in the operands.
 #pragma once
 #include "../../common/args.h"
-#include "../primitives/fast_divmod.cuh"
+#include "../primitives/fast_div.cuh"
 #include "../primitives/memory.cuh"
 
 namespace torch_reductions::cuda::add {

@@ -41,7 +41,7 @@ void ordered(const DistanceArgs& args, Context& context) {
     if constexpr (D::value == 0) {
       if (tile_fits<T>(args, context.device))
         return launch(add_tile<T>, ceil_div(args.count, int64_t(kTilePoints)), kTilePoints, tile_bytes<T>(args.dims),
-                      context.stream, args, FastDivmod(args.dims));
+                      context.stream, args, FastDiv(args.dims));
     }
     launch_points(add_ordered<T, D::value, 1>, args, context, 1);
   });

@@ -2,7 +2,7 @@
 // once for four centers. In global memory, neighbouring lanes would read addresses as far apart as their points.
 // Local:   add_tile (16 bytes): where larger blocks wait (common/fold.h), of 16 centers and 64 coordinates and more.
 #pragma once
-#include "../primitives/fast_divmod.cuh"
+#include "../primitives/fast_div.cuh"
 #include "../primitives/shared.cuh"
 #include "points.cuh"
 
@@ -54,7 +54,7 @@ __device__ __forceinline__ void stage(A* to, int n, const Value& value) {
 
 template <class T>
 __global__ void __launch_bounds__(kTilePoints)
-    add_tile(const __grid_constant__ DistanceArgs args, const __grid_constant__ FastDivmod by_dims) {
+    add_tile(const __grid_constant__ DistanceArgs args, const __grid_constant__ FastDiv by_dims) {
   using A = Accumulator<T>;
   __shared__ __align__(16) A centers[kTileCenters];
   A* const tile = reinterpret_cast<A*>(memory);

@@ -25,7 +25,7 @@ namespace torch_reductions::cuda::matmul {
 namespace {
 
 // An operand as matrices of m or n, and k.
-struct Operand {
+struct GemmOperand {
   const void* data;
   int64_t mn, k, batch, mn_stride, k_stride, batch_stride;
 };
@@ -39,7 +39,7 @@ int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 // The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is
 // free to choose.
-OperandLayout layout_of(const Operand& o, Major major, int size) {
+OperandLayout layout_of(const GemmOperand& o, Major major, int size) {
   const bool k_rows = major == Major::k;
   MatrixBatch rows{o.data,
                    k_rows ? o.k : o.mn,
@@ -56,7 +56,8 @@ OperandLayout layout_of(const Operand& o, Major major, int size) {
 bool reads(const MatrixBatch& rows, int size) {
   const int64_t row = rows.row_stride * size, outer = rows.outer_stride * size;
   return reinterpret_cast<uintptr_t>(rows.data) % kMapAlignment == 0 && row % kMapAlignment == 0 &&
-         outer % kMapAlignment == 0 && rows.row_stride >= rows.columns && row < kMapStrides && outer < kMapStrides;
+         outer % kMapAlignment == 0 && rows.row_stride >= rows.columns && row < kMapStrideLimit &&
+         outer < kMapStrideLimit;
 }
 
 // Rows in the workspace: padded to whole tile rows, unless they are so short that the padding would be most of them.
@@ -78,7 +79,7 @@ Packing packing(const MatrixBatch& from, const MatrixBatch& to, int size) {
 }
 
 // The operand as it lies if the TMA can read it, otherwise a copy.
-OperandLayout prepare(const Operand& o, int size, Context& context) {
+OperandLayout prepare(const GemmOperand& o, int size, Context& context) {
   const bool along_k = o.k_stride == 1 || o.k == 1, along_mn = o.mn_stride == 1 || o.mn == 1;
   const OperandLayout as_k = layout_of(o, Major::k, size), as_mn = layout_of(o, Major::mn, size);
   if (along_k && reads(as_k.rows, size)) return as_k;
@@ -169,16 +170,16 @@ void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, con
                                                        : kStep<T>);
   const auto start = [&](int64_t pieces) {
     const int64_t tiles = tiles_of(args, schedule) * pieces, size = size_of(plan.args.output_dtype);
-    const auto together = [&](int64_t count) {
+    const auto vectorizable = [&](int64_t count) {
       return args.n % count == 0 && reinterpret_cast<uintptr_t>(plan.args.output) % (count * size) == 0;
     };
     plan.tiles = int(tiles);
-    plan.no_epilogue = plan.args.alpha == 1 && plan.args.added.data == nullptr;
-    plan.vec4 = together(4), plan.vec8 = together(8);
+    plan.convert_only = plan.args.alpha == 1 && plan.args.added.data == nullptr;
+    plan.vec4 = vectorizable(4), plan.vec8 = vectorizable(8);
     const int64_t blocks = std::min(tiles, std::max(processors >> log_cluster, int64_t(1))) << log_cluster;
     if (plan.chain < plan.piece)
       plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
-    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N>, 1 << log_cluster, blocks, kThreads<M>,
+    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N>, 1 << log_cluster, blocks, kBlockThreads<M>,
                     kSharedBytes<M>, context.stream, map_a, map_b, plan);
   };
   if (!schedule.split_k) return start(1);

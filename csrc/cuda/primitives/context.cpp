@@ -52,14 +52,14 @@ void allow_shared_memory(const void* kernel, size_t bytes) {
 
 namespace {
 
-constexpr int64_t kTickets = 16384, kWords = 1 << 17, kManyWords = 1 << 20;
+constexpr int64_t kCounters = 16384, kWords = 1 << 17, kManyWords = 1 << 20;
 
 // What a stream's launches share: zeroed when it is made and never given back. Counters wrap around to 0 by themselves,
 // and the words of a tile state carry the number of their launch. Streams that run at once have states of their own.
 struct StreamState {
   uint64_t launch[2];
   uint64_t words[kWords];
-  unsigned tickets[kTickets];
+  unsigned counters[kCounters];
 };
 // Made for the first launch that needs it, or each such launch would zero one of its own.
 struct LargeTileState {
@@ -117,9 +117,9 @@ void* zeroed(Context& context, size_t bytes) {
 
 }  // namespace
 
-unsigned* Context::tickets(int64_t count) {
-  if (count <= kTickets && !capturing(stream))
-    if (StreamState* state = of_stream<StreamState>(device, stream)) return state->tickets;
+unsigned* Context::counters(int64_t count) {
+  if (count <= kCounters && !capturing(stream))
+    if (StreamState* state = of_stream<StreamState>(device, stream)) return state->counters;
   return static_cast<unsigned*>(zeroed(*this, size_t(count) * sizeof(unsigned)));
 }
 

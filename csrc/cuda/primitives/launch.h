@@ -27,7 +27,7 @@ class Context {
   virtual void* workspace(size_t bytes) = 0;
 
   // `count` counters that are 0, and that every kernel leaves at 0. Valid under graph capture and with several streams.
-  unsigned* tickets(int64_t count);
+  unsigned* counters(int64_t count);
 
   // A tile state of `words` words, valid in the same cases.
   TileState tile_state(int64_t words);

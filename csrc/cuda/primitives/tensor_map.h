@@ -13,8 +13,8 @@ namespace torch_reductions::cuda {
 // swizzle of 128 bytes) so that a column of pieces covers every bank: piece p of row r stands at p ^ (r % 8). A tile
 // begins at a multiple of 1024.
 inline constexpr int kTileRowBytes = 128;
-inline constexpr int64_t kMapAlignment = 16, kMapStrides = int64_t(1)
-                                                           << 40;  // bytes: of addresses and strides; beyond all
+inline constexpr int64_t kMapAlignment = 16;                  // bytes, of addresses and strides
+inline constexpr int64_t kMapStrideLimit = int64_t(1) << 40;  // bytes: a tensor map's strides are less
 
 // A tensor of `outer` matrices of `rows` rows of `columns` elements, which lie behind one another. Strides in elements.
 struct MatrixBatch {

@@ -21,10 +21,10 @@ enum class Major { k, mn };
 // A tile where wgmma may read it: rows of 128 bytes, permuted as tensor_map.h says. Major::k: one row for each row of
 // a, or column of b. Major::mn: one row for each k, of 64 elements of m or n; the next 64 lie `next` bytes further.
 __device__ __forceinline__ uint64_t smem_descriptor(const void* tile, Major major, unsigned next) {
-  constexpr uint64_t kEightRows = 8 * 128, kPermuted = uint64_t(1) << 62;
+  constexpr uint64_t kEightRows = 8 * 128, kSwizzle128B = uint64_t(1) << 62;
   constexpr uint32_t kAddress = (1 << 18) - 1;                 // above it stands which block of a cluster this is
   const uint64_t leading = major == Major::k ? 1 : next >> 4;  // of no meaning along k
-  return kPermuted | kEightRows >> 4 << 32 | leading << 16 | (shared_address(tile) & kAddress) >> 4;
+  return kSwizzle128B | kEightRows >> 4 << 32 | leading << 16 | (shared_address(tile) & kAddress) >> 4;
 }
 
 // Added to a descriptor: the next step of k.

@@ -79,7 +79,7 @@ void single_pass(const ReduceArgs& args, Context& context) {
 
     const int64_t parts = config.parts(args.length), step = kMaxBlocks / parts;
     A* partials = parts > 1 ? workspace<A>(context, args.outer * parts) : nullptr;
-    unsigned* tickets = parts > 1 ? context.tickets(args.outer) : nullptr;
+    unsigned* tickets = parts > 1 ? context.counters(args.outer) : nullptr;
     // One launch, except for more rows than a grid has blocks.
     for (int64_t row = 0; row < args.outer; row += step) {
       const T* rows = static_cast<const T*>(args.input) + row * args.length;

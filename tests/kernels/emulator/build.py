@@ -178,7 +178,7 @@ def families() -> list[Path]:
 
 
 def kernel_sources(kind: str = "whole") -> list[Path]:
-    """Every .cu file of the families, but for what cannot be emulated or is not in the kind."""
+    """Every .cu file of the families, except what cannot be emulated or is not in the kind."""
     files = [path for family in families() for path in found(family, "**/*.cu")]
     left_out = [Path("csrc/cuda") / name for name in NOT_IN_MAIN if kind != "whole"]
     return [path for path in files if path.name not in NOT_EMULATED and path not in left_out]

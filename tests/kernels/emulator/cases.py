@@ -706,7 +706,7 @@ def long_chains() -> list[Case]:
 
 # Sums of two tensors: one element, rows that are no multiple of a block or of a vector, what is left behind the last
 # vector; misaligned, broadcast, with gaps; rows that vectors fit and rows that they do not; across the output, whole
-# tiles and cut ones, one operand and both, with planes around; more dims than two; rows of several parts.
+# tiles and partial ones, one operand and both, with planes around; more dims than two; rows of several parts.
 ADDITIONS = (
     *(Addition((n,), (1,), (1,), alpha=a) for n, a in ((1, 1), (33, 2.5), (4096, -3), (9001, 1))),
     *(Addition((4100,), (1,), (1,), columns=41, offsets=at, alpha=7) for at in ((0, 0), (1, 0), (0, 3), (2, 2))),

@@ -17,13 +17,13 @@ template <class T>
 inline constexpr int kElements = 16 / int(sizeof(T));
 
 // How a thread loads its elements of an operand.
-enum class Way : int { vector, same, apart };
+enum class Load { vector, broadcast, strided };
 
-// The ways of both operands, and the sizes of the dims as divisors where 31 bits count the elements.
+// How each operand is loaded, and the sizes of the dims as divisors where 31 bits count the elements.
 struct Walk {
-  Way input, other;
+  Load input, other;
   bool small;
-  FastDivmod sizes[kAddDims];
+  FastDiv sizes[kAddDims];
 
   __device__ __forceinline__ Offsets offsets(const AddArgs& args, int64_t i) const {
     if (!small) return offsets_of(args, i);
@@ -39,11 +39,11 @@ struct Walk {
 };
 
 template <class T, int E>
-__device__ __forceinline__ AlignedVector<T, E> load_vector(const T* p, Way way, int64_t stride) {
+__device__ __forceinline__ AlignedVector<T, E> load_vector(const T* p, Load load, int64_t stride) {
   AlignedVector<T, E> v;
-  if (way == Way::vector) {
+  if (load == Load::vector) {
     v = *reinterpret_cast<const AlignedVector<T, E>*>(p);
-  } else if (way == Way::same) {
+  } else if (load == Load::broadcast) {
     const T x = *p;
 #pragma unroll
     for (int e = 0; e < E; e++) v.element[e] = x;
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kVectorThreads)
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     add_rows(const __grid_constant__ AddArgs args, const __grid_constant__ Walk walk,
-             const __grid_constant__ FastDivmod parts, const __grid_constant__ Adder<T> add) {
+             const __grid_constant__ FastDiv parts, const __grid_constant__ Adder<T> add) {
   const unsigned row = parts.div(blockIdx.x);
   const int64_t width = args.sizes[0], begin = row * width;
   const int64_t first = int64_t(blockIdx.x - row * parts.divisor) * (kRowThreads * kRowElements) + threadIdx.x;
@@ -128,20 +128,20 @@ __global__ void __launch_bounds__(kRowThreads)
 
 // Whether 16-byte accesses fit an operand wherever a vector of the output begins.
 template <class T>
-Way way_of(const AddArgs& args, const void* data, const int64_t (&strides)[kAddDims]) {
-  if (strides[0] == 0) return Way::same;
+Load load_of(const AddArgs& args, const void* data, const int64_t (&strides)[kAddDims]) {
+  if (strides[0] == 0) return Load::broadcast;
   bool aligned = strides[0] == 1 && reinterpret_cast<uintptr_t>(data) % 16 == 0;
   for (int d = 1; d < args.dims; d++) aligned = aligned && strides[d] % kElements<T> == 0;
-  return aligned ? Way::vector : Way::apart;
+  return aligned ? Load::vector : Load::strided;
 }
 
 template <class T>
 void add_by_vectors(const AddArgs& args, Context& context) {
-  Walk walk{way_of<T>(args, args.input, args.input_strides),
-            way_of<T>(args, args.other, args.other_strides),
+  Walk walk{load_of<T>(args, args.input, args.input_strides),
+            load_of<T>(args, args.other, args.other_strides),
             args.count <= INT32_MAX,
             {}};
-  for (int d = 0; walk.small && d < args.dims; d++) walk.sizes[d] = FastDivmod(args.sizes[d]);
+  for (int d = 0; walk.small && d < args.dims; d++) walk.sizes[d] = FastDiv(args.sizes[d]);
   const auto start = [&](auto kernel, int elements) {
     const int64_t vectors = args.count / elements;
     launch(kernel, std::max<int64_t>(ceil_div(vectors, kVectors * kVectorThreads), 1), kVectorThreads, 0,
@@ -149,14 +149,14 @@ void add_by_vectors(const AddArgs& args, Context& context) {
   };
   constexpr int E = kElements<T>;
   const bool whole = args.dims == 1 || args.sizes[0] % E == 0;  // or a vector would go beyond its row
-  if (!whole) walk.input = walk.other = Way::apart;
+  if (!whole) walk.input = walk.other = Load::strided;
   const int64_t rows = args.count / args.sizes[0], parts = ceil_div(args.sizes[0], kRowThreads * kRowElements);
-  if ((walk.input == Way::apart || walk.other == Way::apart) && args.sizes[0] >= kRowThreads &&
+  if ((walk.input == Load::strided || walk.other == Load::strided) && args.sizes[0] >= kRowThreads &&
       rows <= INT32_MAX / parts) {
-    launch(add_rows<T>, rows * parts, kRowThreads, 0, context.stream, args, walk, FastDivmod(parts), Adder<T>(args));
+    launch(add_rows<T>, rows * parts, kRowThreads, 0, context.stream, args, walk, FastDiv(parts), Adder<T>(args));
   } else if (!whole) {
     start(add_vectors<T, 1>, 1);
-  } else if (args.dims == 1 && walk.input == Way::vector && walk.other == Way::vector) {
+  } else if (args.dims == 1 && walk.input == Load::vector && walk.other == Load::vector) {
     launch(add_flat<T>, std::max<int64_t>(ceil_div(args.count, kVectorThreads * E), 1), kVectorThreads, 0,
            context.stream, static_cast<const T*>(args.input), static_cast<const T*>(args.other),
            static_cast<T*>(args.output), args.count, Adder<T>(args));

@@ -25,7 +25,7 @@ constexpr int kStagingBytes = 16 * kRows * 4;  // a warp's 16 rows of 64 columns
 template <int M>
 inline constexpr int kMultiplyingWarps = M / 16;
 template <int M>
-inline constexpr int kThreads = 128 + kMultiplyingWarps<M> * 32;
+inline constexpr int kBlockThreads = 128 + kMultiplyingWarps<M> * 32;
 template <int M>
 inline constexpr int kSharedBytes = kAlignment + kRingBytes + kMultiplyingWarps<M> * kStagingBytes;
 template <int M, int N>
@@ -45,12 +45,12 @@ struct Plan {
   int batches;                  // of each piece
   int a_batches, b_batches;     // 1 where each batch has a matrix of its own, 0 where all have the same
   bool vec4, vec8;              // may four, or eight elements of a row be stored at once?
-  bool no_epilogue;             // are sums only rounded?
+  bool convert_only;            // alpha is 1 and nothing is added: the epilogue only rounds
   uint4* totals;                // of the chains so far, where there are several: a part for each block
 };
 
 // Where a tile begins. Batches of one piece of k follow those of the piece before.
-struct Tile {
+struct TileOrigin {
   int batch, i, j;
 };
 
@@ -58,7 +58,7 @@ struct Steps {
   int begin, end;
 };
 
-__device__ __forceinline__ Steps steps_of(const Plan& plan, Tile tile) {
+__device__ __forceinline__ Steps steps_of(const Plan& plan, TileOrigin tile) {
   const int begin = plan.first + tile.batch / plan.batches * plan.piece;
   return {begin, min(begin + plan.piece, plan.steps)};
 }
@@ -66,7 +66,7 @@ __device__ __forceinline__ Steps steps_of(const Plan& plan, Tile tile) {
 // Blocks that run at the same time share rows of a and columns of b, which then come from the L2: tiles are numbered
 // down columns of 2048 rows, then to the right.
 template <int M, int N>
-__device__ __forceinline__ Tile tile_at(const Plan& plan, int number, int rank) {
+__device__ __forceinline__ TileOrigin tile_at(const Plan& plan, int number, int rank) {
   const int per_batch = plan.tiles_m * plan.tiles_n, batch = number / per_batch, rest = number % per_batch;
   const int tall = (2048 / M) >> plan.log_cluster;
   const int top = rest / (tall * plan.tiles_n) * tall, height = min(plan.tiles_m - top, tall);
@@ -118,7 +118,7 @@ __device__ __forceinline__ void load_tiles(const CUtensorMap* map_a, const CUten
                                            Ring ring, int rank) {
   Slot<M, N> slot;
   for (int number = blockIdx.x >> plan.log_cluster; number < plan.tiles; number += gridDim.x >> plan.log_cluster) {
-    const Tile tile = tile_at<M, N>(plan, number, rank);
+    const TileOrigin tile = tile_at<M, N>(plan, number, rank);
     const int batch = tile.batch % plan.batches, batch_a = batch * plan.a_batches, batch_b = batch * plan.b_batches;
     const Steps steps = steps_of(plan, tile);
     for (int step = steps.begin; step < steps.end; step++, slot.next()) {
@@ -212,8 +212,8 @@ __device__ __forceinline__ void write_staged(const Plan& plan, const char* stagi
       AlignedVector<Out, 4> vector;
 #pragma unroll
       for (int c = 0; c < 4; c++)
-        vector.element[c] = plan.no_epilogue ? rounded<Out>(sums[c])
-                                             : product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
+        vector.element[c] = plan.convert_only ? rounded<Out>(sums[c])
+                                              : product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
       *reinterpret_cast<AlignedVector<Out, 4>*>(to) = vector;
     }
   } else {
@@ -263,7 +263,7 @@ __device__ __forceinline__ void write_rounded(const Plan& plan, const uint32_t* 
 // output are written at once. Columns are permuted by their row, so that neither way in nor way out meets a bank twice.
 template <class T, int N>
 __device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* staging,
-                                                   Tile tile, int row) {
+                                                   TileOrigin tile, int row) {
   constexpr auto pair = std::is_same_v<T, BFloat16> ? bfloat16_pair : half_pair;
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -284,7 +284,7 @@ __device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint3
 
 // The same of sums that are more than rounded to the factors' type.
 template <class T, int N>
-__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* staging, Tile tile,
+__device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)[N / 2], char* staging, TileOrigin tile,
                                            int row) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   using Sum = ProductOf<T>;
@@ -314,7 +314,7 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
   const uint64_t first_b = smem_descriptor(ring.steps + M * kTileRowBytes, major_b, kPartBytes);
   Slot<M, N> slot;
   for (int number = blockIdx.x >> plan.log_cluster; number < plan.tiles; number += gridDim.x >> plan.log_cluster) {
-    const Tile tile = tile_at<M, N>(plan, number, rank);
+    const TileOrigin tile = tile_at<M, N>(plan, number, rank);
     const Steps all = steps_of(plan, tile);
     uint32_t d[N / 2];
     for (int step = all.begin; step < all.end; step += plan.chain) {
@@ -326,7 +326,7 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
       }
     }
     if constexpr (sizeof(T) == 2) {
-      if (plan.no_epilogue && plan.args.output_dtype == plan.args.dtype) {
+      if (plan.convert_only && plan.args.output_dtype == plan.args.dtype) {
         write_rounded_tile<T, N>(plan, d, staging, tile, warp * 16);
         continue;
       }
@@ -336,7 +336,7 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
 }
 
 template <class T, Major major_a, Major major_b, int M, int N>
-__global__ void __launch_bounds__(kThreads<M>, 1)
+__global__ void __launch_bounds__(kBlockThreads<M>, 1)
     multiply_bulk_tiles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                         const __grid_constant__ Plan plan) {
 #ifdef HOPPER

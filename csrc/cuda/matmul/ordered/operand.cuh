@@ -10,44 +10,44 @@ namespace torch_reductions::cuda::matmul {
 template <class T>
 struct Operand {
   const T* data;
-  int64_t batch_stride, line_stride, depth_stride, lines;
+  int64_t batch_stride, mn_stride, k_stride, lines;
 
   __device__ __forceinline__ const T* at(int64_t batch, int64_t line, int64_t k) const {
-    return data + batch * batch_stride + line * line_stride + k * depth_stride;
+    return data + batch * batch_stride + line * mn_stride + k * k_stride;
   }
 };
 
-// Which neighbours lie side by side in memory: lines or elements of a line; `whole` ones in aligned vectors of 16
-// bytes. `any` takes every layout, and widens the elements.
-enum class Layout { lines, whole_lines, depth, whole_depth, any };
+// Which neighbours are contiguous in memory: lines (MN-major) or elements of a line (K-major); `vec`: in whole aligned
+// vectors of 16 bytes. `any` takes every layout, and widens the elements.
+enum class Layout { mn_major, mn_major_vec, k_major, k_major_vec, any };
 
-HOST_DEVICE constexpr bool is_along_depth(Layout layout) {
-  return layout != Layout::lines && layout != Layout::whole_lines;
+HOST_DEVICE constexpr bool is_k_major(Layout layout) {
+  return layout != Layout::mn_major && layout != Layout::mn_major_vec;
 }
 template <class T>
 HOST_DEVICE constexpr int vector_of(Layout layout) {
-  return layout == Layout::whole_lines || layout == Layout::whole_depth ? 16 / int(sizeof(T)) : 1;
+  return layout == Layout::mn_major_vec || layout == Layout::k_major_vec ? 16 / int(sizeof(T)) : 1;
 }
 
 // How `Threads` threads share the copying of Lines x Depth elements: each has the same number of pieces, of one vector,
-// at constant distances from its first. Along the depth `Deep` threads stand side by side.
-template <int Lines, int Depth, int Threads, bool AlongDepth, int Vector, int Deep>
+// at constant distances from its first. K-major: KThreads threads stand side by side along k.
+template <int Lines, int Depth, int Threads, bool KMajor, int Vector, int KThreads>
 struct Pieces {
-  static constexpr int kWide = AlongDepth ? 1 : Vector,
-                       kLong = AlongDepth ? Vector : 1;  // a vector, in lines and depth
-  static constexpr int kDeep = AlongDepth ? Deep : Threads / (Lines / kWide), kAcross = Threads / kDeep;
-  static constexpr int kDepthSteps = Depth / (kDeep * kLong), kLineSteps = Lines / (kAcross * kWide);
+  static constexpr int kWide = KMajor ? 1 : Vector,
+                       kLong = KMajor ? Vector : 1;  // a vector, in lines and depth
+  static constexpr int kThreadsOfK = KMajor ? KThreads : Threads / (Lines / kWide), kAcross = Threads / kThreadsOfK;
+  static constexpr int kDepthSteps = Depth / (kThreadsOfK * kLong), kLineSteps = Lines / (kAcross * kWide);
   static constexpr int kCount = kDepthSteps * kLineSteps;
-  static_assert(kAcross * kWide * kLineSteps == Lines && kDeep * kLong * kDepthSteps == Depth);
+  static_assert(kAcross * kWide * kLineSteps == Lines && kThreadsOfK * kLong * kDepthSteps == Depth);
 
   static __device__ __forceinline__ int line_of(int thread) {
-    return AlongDepth ? thread / kDeep : thread % kAcross * kWide;
+    return KMajor ? thread / kThreadsOfK : thread % kAcross * kWide;
   }
   static __device__ __forceinline__ int depth_of(int thread) {
-    return AlongDepth ? thread % kDeep * kLong : thread / kAcross;
+    return KMajor ? thread % kThreadsOfK * kLong : thread / kAcross;
   }
   static HOST_DEVICE constexpr int line_step(int piece) { return piece / kDepthSteps * kAcross * kWide; }
-  static HOST_DEVICE constexpr int depth_step(int piece) { return piece % kDepthSteps * kDeep * kLong; }
+  static HOST_DEVICE constexpr int depth_step(int piece) { return piece % kDepthSteps * kThreadsOfK * kLong; }
 };
 
 // One vector from memory to shared memory, where `wanted`.

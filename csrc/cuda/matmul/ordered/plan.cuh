@@ -36,49 +36,49 @@ class ProductPlan {
 
  private:
   // A stride along one element may be anything.
-  Operand<T> operand(const Matrix& matrix, int64_t lines, int64_t line_stride, int64_t depth_stride) const {
-    if (lines == 1 && depth_stride != 1) line_stride = 1;
-    if (args_.k == 1 && line_stride != 1) depth_stride = 1;
-    return {static_cast<const T*>(matrix.data), matrix.batch_stride, line_stride, depth_stride, lines};
+  Operand<T> operand(const Matrix& matrix, int64_t lines, int64_t mn_stride, int64_t k_stride) const {
+    if (lines == 1 && k_stride != 1) mn_stride = 1;
+    if (args_.k == 1 && mn_stride != 1) k_stride = 1;
+    return {static_cast<const T*>(matrix.data), matrix.batch_stride, mn_stride, k_stride, lines};
   }
 
-  // body(constant layout), with whole vectors where Whole allows and every one of them is aligned.
-  template <bool WholeLines, bool WholeDepth, class Body>
+  // body(constant layout), with vectors where MnVectors or KVectors allows them and every one is whole and aligned.
+  template <bool MnVectors, bool KVectors, class Body>
   void with_layout(const Operand<T>& x, Body body) const {
     if constexpr (!std::is_same_v<T, P>) body(std::integral_constant<Layout, Layout::any>());
-    else if (x.line_stride == 1 && x.depth_stride != 1) {
-      if constexpr (WholeLines) {
-        if (aligned(x, x.depth_stride) && x.lines % kV == 0)
-          return body(std::integral_constant<Layout, Layout::whole_lines>());
+    else if (x.mn_stride == 1 && x.k_stride != 1) {
+      if constexpr (MnVectors) {
+        if (aligned(x, x.k_stride) && x.lines % kV == 0)
+          return body(std::integral_constant<Layout, Layout::mn_major_vec>());
       }
-      body(std::integral_constant<Layout, Layout::lines>());
+      body(std::integral_constant<Layout, Layout::mn_major>());
     } else {
-      if constexpr (WholeDepth) {
-        if (aligned(x, x.line_stride) && args_.k % kV == 0)
-          return body(std::integral_constant<Layout, Layout::whole_depth>());
+      if constexpr (KVectors) {
+        if (aligned(x, x.mn_stride) && args_.k % kV == 0)
+          return body(std::integral_constant<Layout, Layout::k_major_vec>());
       }
-      body(std::integral_constant<Layout, Layout::depth>());
+      body(std::integral_constant<Layout, Layout::k_major>());
     }
   }
 
-  // body(do elements of a line lie side by side?)
+  // body(is the operand K-major?)
   template <class Body>
-  static void with_depth(const Operand<T>& x, Body body) {
-    if (x.line_stride == 1 && x.depth_stride != 1) body(std::false_type());
+  static void with_major(const Operand<T>& x, Body body) {
+    if (x.mn_stride == 1 && x.k_stride != 1) body(std::false_type());
     else body(std::true_type());
   }
 
   // May two neighbours be copied at once, wherever a tile begins?
-  template <bool Deep>
+  template <bool KMajor>
   bool pairs(const Operand<T>& x) const {
-    return aligned(x, Deep ? x.line_stride : x.depth_stride) && (Deep || x.lines % kV == 0);
+    return aligned(x, KMajor ? x.mn_stride : x.k_stride) && (KMajor || x.lines % kV == 0);
   }
 
   bool aligned(const Operand<T>& x, int64_t stride) const {
     return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && stride % kV == 0 && x.batch_stride % kV == 0;
   }
 
-  // --- Strips --------------------------------------------------------------------------------------------------------
+  // --- Skinny products -----------------------------------------------------------------------------------------------
 
   void skinny() {
     const bool few_are_columns = args_.m > kSkinnyRows;
@@ -153,8 +153,8 @@ class ProductPlan {
     if constexpr (std::is_same_v<Shape, DmmaTile>) {
       return TensorStages::kBytes + TensorStages::kTotalBytes;
     } else {
-      using Padded = TileSizes<T, Shape, Layout::depth, Layout::depth>;
-      using OnePadded = TileSizes<T, Shape, Layout::depth, Layout::lines>;
+      using Padded = TileSizes<T, Shape, Layout::k_major, Layout::k_major>;
+      using OnePadded = TileSizes<T, Shape, Layout::k_major, Layout::mn_major>;
       return std::max(Padded::kStageBytes, OnePadded::kStageBytes) + Padded::kTotalBytes;
     }
   }
@@ -168,11 +168,11 @@ class ProductPlan {
   template <class Shape>
   void tiles() {
     if constexpr (std::is_same_v<Shape, DmmaTile>) {
-      with_depth(a_, [&](auto deep_a) {
-        with_depth(b_, [&](auto deep_b) {
-          const bool in_pairs = pairs<deep_a>(a_) && pairs<deep_b>(b_);
-          start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, deep_a, deep_b, true>
-                                      : multiply_tensor_tiles<T, deep_a, deep_b, false>,
+      with_major(a_, [&](auto k_major_a) {
+        with_major(b_, [&](auto k_major_b) {
+          const bool in_pairs = pairs<k_major_a>(a_) && pairs<k_major_b>(b_);
+          start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, k_major_a, k_major_b, true>
+                                      : multiply_tensor_tiles<T, k_major_a, k_major_b, false>,
                              TensorStages::kBytes, TensorStages::kTotalBytes);
         });
       });
@@ -194,8 +194,8 @@ class ProductPlan {
     job.tiles_m = unsigned(ceil_div(args_.m, int64_t(Shape::kM)));
     job.tiles_n = unsigned(ceil_div(args_.n, int64_t(Shape::kN)));
     // The tiles that run at the same time form an area about as high as it is wide.
-    const double together = double(multiprocessors_) * Shape::kBlocks;
-    const auto high = unsigned(std::max(1., std::round(std::sqrt(together * Shape::kN / Shape::kM))));
+    const double resident = double(multiprocessors_) * Shape::kBlocks;
+    const auto high = unsigned(std::max(1., std::round(std::sqrt(resident * Shape::kN / Shape::kM))));
     job.group = std::min(high, job.tiles_m);
     const int64_t blocks = args_.batch * job.tiles_m * job.tiles_n;
     const auto start = [&](int64_t pieces) {

@@ -23,9 +23,9 @@ struct SkinnyJob {
 template <class P, int Rows, Layout kLayout>
 struct SkinnySizes {
   static constexpr int kVector = 16 / int(sizeof(P)), kDepth = kSkinnyDepth, kStages = skinny_stages(Rows);
-  static constexpr bool kAlong = is_along_depth(kLayout);
-  static constexpr int kRow = kAlong ? kDepth + kVector : 32;  // padded, so that lanes' vectors lie in different banks
-  static constexpr int kFew = Rows * kDepth, kStage = kFew + (kAlong ? 32 : kDepth) * kRow;
+  static constexpr bool kKMajor = is_k_major(kLayout);
+  static constexpr int kRow = kKMajor ? kDepth + kVector : 32;  // padded, so that lanes' vectors lie in different banks
+  static constexpr int kFew = Rows * kDepth, kStage = kFew + (kKMajor ? 32 : kDepth) * kRow;
   static constexpr int kWarp = kStages * kStage;
   static constexpr size_t kBytes = sizeof(P) * kWarp;  // of a warp; its values fit there too
   static_assert(kWarp >= Rows * 32);
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
   using Sizes = SkinnySizes<P, Rows, kLayout>;
   constexpr int kV = Sizes::kVector, kDepth = Sizes::kDepth, kStages = Sizes::kStages, kCopied = vector_of<T>(kLayout);
   using Vector = AlignedVector<P, kV>;
-  using Own = Pieces<32, kDepth, 32, Sizes::kAlong, kCopied, kDepth / kCopied>;
+  using Own = Pieces<32, kDepth, 32, Sizes::kKMajor, kCopied, kDepth / kCopied>;
   const MatmulArgs& args = job.args;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   P* const stages = reinterpret_cast<P*>(memory) + warp * Sizes::kWarp;
@@ -56,21 +56,21 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
     const T* const few = job.few.at(batch, 0, chunk * kProductChunk);
     const T* const many = job.many.at(batch, first_line, chunk * kProductChunk);
     const int line = Own::line_of(lane), k_of_lane = Own::depth_of(lane);
-    const int64_t line_step = Sizes::kAlong ? job.many.line_stride : 1;
-    const int64_t depth_step = Sizes::kAlong ? 1 : job.many.depth_stride;
+    const int64_t line_step = Sizes::kKMajor ? job.many.mn_stride : 1;
+    const int64_t depth_step = Sizes::kKMajor ? 1 : job.many.k_stride;
     const auto copy = [&](int stage, int slot) {
       P* const to = stages + slot * Sizes::kStage;
       const int k0 = stage * kDepth;
       const auto slot_of = [&](int piece) {
         const int l = line + Own::line_step(piece), k = k_of_lane + Own::depth_step(piece);
-        return to + Sizes::kFew + (Sizes::kAlong ? l * Sizes::kRow + k : k * Sizes::kRow + l);
+        return to + Sizes::kFew + (Sizes::kKMajor ? l * Sizes::kRow + k : k * Sizes::kRow + l);
       };
       if (lines == 32 && depth - k0 >= kDepth) {
         const T* from = many + line * line_step + (k0 + k_of_lane) * depth_step;
 #pragma unroll
         for (int piece = 0; piece < Own::kCount; piece++) {
           copy_piece<kCopied>(slot_of(piece), from);
-          from = opaque(from + (Sizes::kAlong ? Own::kAcross * line_step : Own::kDeep * depth_step));
+          from = opaque(from + (Sizes::kKMajor ? Own::kAcross * line_step : Own::kThreadsOfK * depth_step));
         }
       } else {
 #pragma unroll 1
@@ -80,11 +80,11 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
           copy_piece<kCopied>(slot_of(piece), many + l * line_step + k * depth_step);
         }
       }
-      const T* from = few + min(k0 + lane, depth - 1) * job.few.depth_stride;
+      const T* from = few + min(k0 + lane, depth - 1) * job.few.k_stride;
 #pragma unroll
       for (int r = 0; r < Rows; r++) {
         copy_piece<1>(to + r * kDepth + lane, from);
-        if (r + 1 < rows) from = opaque(from + job.few.line_stride);
+        if (r + 1 < rows) from = opaque(from + job.few.mn_stride);
       }
     };
     const int steps = (depth + kDepth - 1) / kDepth;
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
       if (step + kStages - 1 < steps) copy(step + kStages - 1, writing);
       cp_async_commit();
       const P* const few_of_stage = stages + reading * Sizes::kStage;
-      const P* const own = few_of_stage + Sizes::kFew + lane * (Sizes::kAlong ? Sizes::kRow : 1);
+      const P* const own = few_of_stage + Sizes::kFew + lane * (Sizes::kKMajor ? Sizes::kRow : 1);
       reading = reading == kStages - 1 ? 0 : reading + 1;
       writing = writing == kStages - 1 ? 0 : writing + 1;
       const int left = depth - step * kDepth;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
 #pragma unroll
         for (int k = 0; k < kDepth; k += kV) {
           Vector b;
-          if constexpr (Sizes::kAlong) b = *reinterpret_cast<const Vector*>(own + k);
+          if constexpr (Sizes::kKMajor) b = *reinterpret_cast<const Vector*>(own + k);
           else {
 #pragma unroll
             for (int v = 0; v < kV; v++) b.element[v] = own[(k + v) * Sizes::kRow];
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
       } else {
 #pragma unroll 1
         for (int k = 0; k < left; k++) {
-          const P b = own[k * (Sizes::kAlong ? 1 : Sizes::kRow)];
+          const P b = own[k * (Sizes::kKMajor ? 1 : Sizes::kRow)];
 #pragma unroll
           for (int r = 0; r < Rows; r++) sums[r] = multiply_add(few_of_stage[r * kDepth + k], b, sums[r]);
         }

@@ -20,12 +20,13 @@ struct TensorStages {
   static constexpr size_t kBytes = sizeof(double) * kCount * kStage, kTotalBytes = sizeof(double) * kLines * kLines;
 };
 
-// One operand's panel of a stage: Deep where elements of a line are neighbours in memory, or else lines are. Pairs: a
-// thread copies two neighbours at once, half as many times.
-template <bool Deep, bool Pairs>
+// One operand's panel of a stage. KMajor: elements of a line are contiguous in memory; otherwise it is MN-major, and
+// lines are. Pairs: each copy moves two neighbouring elements.
+template <bool KMajor, bool Pairs>
 struct TensorPanel {
   static constexpr int kLines = TensorStages::kLines, kDepth = TensorStages::kDepth, kThreads = DmmaTile::kThreads;
-  static constexpr int kAlong = Deep ? kDepth : kLines, kAcross = kThreads / kAlong;  // threads, as they stand
+  // Threads along the contiguous dimension, and across it, where each copies one element.
+  static constexpr int kThreadsContiguous = KMajor ? kDepth : kLines, kThreadsAcross = kThreads / kThreadsContiguous;
   static constexpr int kHalfQuarter = TensorStages::kPanel / 8;  // what they copy at once, one element each
   static constexpr int kWide = Pairs ? 2 : 1;
 
@@ -34,17 +35,19 @@ struct TensorPanel {
   const int own;         // where that lies in a panel
 
   static __device__ __forceinline__ int offset_of(int line, int k) {
-    return Deep ? line * kDepth + (k ^ line % 4 * 4) : k * kLines + (line ^ k % 4 * 4);
+    return KMajor ? line * kDepth + (k ^ line % 4 * 4) : k * kLines + (line ^ k % 4 * 4);
   }
   // Where a thread's first piece lies, along the neighbours and across them.
-  static __device__ __forceinline__ int along() { return opaque(int(threadIdx.x)) % (kAlong / kWide) * kWide; }
-  static __device__ __forceinline__ int across() { return opaque(int(threadIdx.x)) / (kAlong / kWide); }
-  __device__ __forceinline__ int64_t stride() const { return Deep ? operand.line_stride : operand.depth_stride; }
+  static __device__ __forceinline__ int along() {
+    return opaque(int(threadIdx.x)) % (kThreadsContiguous / kWide) * kWide;
+  }
+  static __device__ __forceinline__ int across() { return opaque(int(threadIdx.x)) / (kThreadsContiguous / kWide); }
+  __device__ __forceinline__ int64_t stride() const { return KMajor ? operand.mn_stride : operand.k_stride; }
 
   __device__ __forceinline__ TensorPanel(const Operand<double>& from, const double* corner)
       : operand(from),
         cursor(corner + across() * stride() + along()),
-        own(Deep ? offset_of(across(), along()) : offset_of(along(), across())) {}
+        own(KMajor ? offset_of(across(), along()) : offset_of(along(), across())) {}
 
   // A quarter of a stage that is wholly there. The last one leaves the cursor at the next stage.
   __device__ __forceinline__ void copy(double* panel, int quarter) {
@@ -53,10 +56,11 @@ struct TensorPanel {
       cp_async<16>(to, cursor);
     } else {
       cp_async<8>(to, cursor);
-      cp_async<8>(panel + (Deep ? own : own ^ 8) + kHalfQuarter * (2 * quarter + 1), cursor + kAcross * stride());
+      cp_async<8>(panel + (KMajor ? own : own ^ 8) + kHalfQuarter * (2 * quarter + 1),
+                  cursor + kThreadsAcross * stride());
     }
-    cursor = opaque(cursor + 2 * kAcross * stride());
-    if (Deep && quarter == 3) cursor = opaque(cursor + (kDepth - kLines * stride()));
+    cursor = opaque(cursor + 2 * kThreadsAcross * stride());
+    if (KMajor && quarter == 3) cursor = opaque(cursor + (kDepth - kLines * stride()));
   }
 
   // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are read at the edge, and their
@@ -65,31 +69,31 @@ struct TensorPanel {
     const double* const corner = cursor - across() * stride() - along();
 #pragma unroll 1
     for (int piece = int(threadIdx.x); piece < TensorStages::kPanel; piece += kThreads) {
-      const int line = Deep ? piece / kDepth : piece % kLines, k = Deep ? piece % kDepth : piece / kLines;
+      const int line = KMajor ? piece / kDepth : piece % kLines, k = KMajor ? piece % kDepth : piece / kLines;
       double* const to = panel + offset_of(line, k);
-      if (k < left) cp_async<8>(to, corner + min(line, lines - 1) * operand.line_stride + k * operand.depth_stride);
+      if (k < left) cp_async<8>(to, corner + min(line, lines - 1) * operand.mn_stride + k * operand.k_stride);
       else *to = padding;
     }
-    cursor += kDepth * operand.depth_stride;
+    cursor += kDepth * operand.k_stride;
   }
 
   // A lane's element of a fragment: of line first + 8 eight + lane / 4, where first is a multiple of 16, and of k
   // 4 block + lane % 4.
   static __device__ __forceinline__ double element(const double* panel, int first, int eight, int block) {
     const int row = int(threadIdx.x) % 32 / 4, quarter = int(threadIdx.x) % 4;
-    if constexpr (Deep) return panel[(offset_of(row, quarter) ^ 4 * block) + (first + 8 * eight) * kDepth];
+    if constexpr (KMajor) return panel[(offset_of(row, quarter) ^ 4 * block) + (first + 8 * eight) * kDepth];
     else return panel[(offset_of(row, quarter) ^ 8 * eight) + first + 4 * block * kLines];
   }
 };
 
-template <class T, bool DeepA, bool DeepB, bool Pairs>
+template <class T, bool KMajorA, bool KMajorB, bool Pairs>
 __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     multiply_tensor_tiles(const __grid_constant__ TileJob<T> job) {
 #if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
   using Shape = DmmaTile;
   using Pair = AlignedVector<double, 2>;
-  using PanelA = TensorPanel<DeepA, Pairs>;
-  using PanelB = TensorPanel<DeepB, Pairs>;
+  using PanelA = TensorPanel<KMajorA, Pairs>;
+  using PanelB = TensorPanel<KMajorB, Pairs>;
   constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
   constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;  // of a warp's tile
   constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kPairs = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane

@@ -27,7 +27,7 @@ template <class T, class Shape, Layout A, Layout B>
 struct TileSizes {
   using P = ProductOf<T>;
   static constexpr int kM = Shape::kM, kN = Shape::kN, kThreads = Shape::kThreads, kVector = 16 / int(sizeof(P));
-  static constexpr bool kPadA = is_along_depth(A) || A == Layout::any, kPadB = is_along_depth(B) || B == Layout::any;
+  static constexpr bool kPadA = is_k_major(A) || A == Layout::any, kPadB = is_k_major(B) || B == Layout::any;
   static constexpr bool kHalved = kPadA && kPadB && sizeof(P) == 4 && kM == kN;
   static constexpr int kDepth = tile_depth(sizeof(P), kHalved), kStages = tile_stages(sizeof(P), kThreads, kHalved);
   // From one k to the next: padded where neighbouring threads write neighbours in k.
@@ -41,9 +41,9 @@ struct TileSizes {
 template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout>
 struct Panel {
   using P = ProductOf<T>;
-  static constexpr bool kAlong = is_along_depth(kLayout) || kLayout == Layout::any;
+  static constexpr bool kKMajor = is_k_major(kLayout) || kLayout == Layout::any;
   static constexpr int kVector = vector_of<T>(kLayout);
-  using Own = Pieces<Lines, Depth, Threads, kAlong, kVector, 8>;
+  using Own = Pieces<Lines, Depth, Threads, kKMajor, kVector, 8>;
   static constexpr int kCount = Own::kCount;
 
   const Operand<T>& operand;
@@ -58,18 +58,18 @@ struct Panel {
   // Of the first piece in a panel: computed again where they are needed.
   static __device__ __forceinline__ int line() { return Own::line_of(opaque(int(threadIdx.x))); }
   static __device__ __forceinline__ int depth() { return Own::depth_of(opaque(int(threadIdx.x))); }
-  __device__ __forceinline__ int64_t line_step() const { return kAlong ? operand.line_stride : 1; }
+  __device__ __forceinline__ int64_t line_step() const { return kKMajor ? operand.mn_stride : 1; }
   __device__ __forceinline__ int64_t depth_step() const {
-    return kLayout == Layout::any || !kAlong ? operand.depth_stride : 1;
+    return kLayout == Layout::any || !kKMajor ? operand.k_stride : 1;
   }
   static HOST_DEVICE constexpr int offset_of(int piece) { return Own::depth_step(piece) * Row + Own::line_step(piece); }
 
   // The next piece of a stage that is wholly there. The last one leaves the cursor at the next stage.
   __device__ __forceinline__ void copy(int piece, bool wanted, P* stage) {
-    copy_piece<kVector>(wanted, stage + offset + offset_of(piece), cursor + (kAlong ? Own::depth_step(piece) : 0));
-    const int64_t jump = kAlong ? Own::kAcross * operand.line_stride : Own::kDeep * operand.depth_stride;
-    if (!kAlong || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
-    if (kAlong && piece == kCount - 1) cursor = opaque(cursor + (Depth - Own::kLineSteps * jump));
+    copy_piece<kVector>(wanted, stage + offset + offset_of(piece), cursor + (kKMajor ? Own::depth_step(piece) : 0));
+    const int64_t jump = kKMajor ? Own::kAcross * operand.mn_stride : Own::kThreadsOfK * operand.k_stride;
+    if (!kKMajor || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
+    if (kKMajor && piece == kCount - 1) cursor = opaque(cursor + (Depth - Own::kLineSteps * jump));
   }
   // A whole stage, of which `lines` and `left` elements of k are there.
   __device__ __forceinline__ void copy_edge(P* stage, int lines, int left) const {
@@ -237,8 +237,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         multiply(0);
       }
     }
-    const bool to_partials = job.partials != nullptr, leaves = ends || to_partials;
-    if (!leaves || !job.direct) {
+    const bool to_partials = job.partials != nullptr, stores = ends || to_partials;
+    if (!stores || !job.direct) {
 #pragma unroll
       for (int i = 0; i < TM; i++)
 #pragma unroll
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
           totals[(i * (TN / kV) + j) * kThreads] = total;
         }
     }
-    if (leaves) {
+    if (stores) {
       // Computed again, otherwise the loop would keep registers for it.
       const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
       const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);

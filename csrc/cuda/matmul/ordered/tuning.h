@@ -10,18 +10,19 @@ namespace torch_reductions::cuda::matmul {
 // M x N results of a block, WarpsM x WarpsN warps; `Blocks` of them share a multiprocessor, which reaches Rate
 // hundredths of its peak when it holds at least Fill of them.
 template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
-struct Tile {
+struct TileShape {
   static constexpr int kM = M, kN = N, kWarpsM = WarpsM, kWarpsN = WarpsN, kThreads = 32 * WarpsM * WarpsN;
   static constexpr int kBlocks = Blocks, kFill = Fill, kRate = Rate;
 };
 template <class... T>
 struct List {};
 
-using LargeTile = Tile<128, 128, 2, 2, 2, 2, 76>;
-using MiddleTile = Tile<128, 64, 2, 2, 3, 1, 68>;
-using SmallTile = Tile<64, 64, 1, 2, 4, 2, 66>;
-using WideTile = Tile<128, 64, 2, 2, 2, 1, 68>;        // of 8 bytes an element
-struct DmmaTile : Tile<128, 128, 2, 4, 1, 1, 170> {};  // of float64 on tensor cores: of DFMA's peak, half of theirs
+using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 76>;
+using MiddleTile = TileShape<128, 64, 2, 2, 3, 1, 68>;
+using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 66>;
+using WideTile = TileShape<128, 64, 2, 2, 2, 1, 68>;  // of 8 bytes an element
+// Of float64 on tensor cores; the rate is of DFMA's peak, which is half of theirs.
+struct DmmaTile : TileShape<128, 128, 2, 4, 1, 1, 170> {};
 
 template <class T>
 struct Tuning {  // of elements that are widened as they are loaded

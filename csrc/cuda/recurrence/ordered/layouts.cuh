@@ -8,7 +8,7 @@
 // After a line's end stand zeros, which enter no result.
 #pragma once
 #include "../../primitives/async.cuh"
-#include "../../primitives/fast_divmod.cuh"
+#include "../../primitives/fast_div.cuh"
 #include "../../scan/ordered/lines.cuh"
 
 namespace torch_reductions::cuda::recurrence {
@@ -32,7 +32,8 @@ struct RecurrenceLines {
 struct LineConfig {
   int log_lines, log_block, log_warps;
   int run_bytes;  // Strided: from run to run in shared memory, so that the lanes' elements lie in different banks
-  FastDivmod groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
+  // The number of strip groups (a block takes one at a time); lines.inner, where it is less than 2^31.
+  FastDiv groups, inner;
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a line in a warp
 };
 
@@ -253,7 +254,7 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
   }
   // move(shared, k): this lane's vectors of the part, every 32nd.
   template <class Move>
-  __device__ __forceinline__ static void each_vector(char* space, const Piece& piece, Move move) {
+  __device__ __forceinline__ static void for_each_vector(char* space, const Piece& piece, Move move) {
     char* const mine = reinterpret_cast<char*>(slot(space, piece.at + lane() * E));
 #pragma unroll
     for (int k = 0; k < Vectors; k++)
@@ -263,7 +264,7 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
     const T* const from = reinterpret_cast<const T*>(line) + piece.first;
     if (in_vectors(from, piece)) {
       const uint4* const mine = reinterpret_cast<const uint4*>(from) + lane();
-      each_vector(space, piece, [&](char* to, int v) { cp_async(to, mine + v); });
+      for_each_vector(space, piece, [&](char* to, int v) { cp_async(to, mine + v); });
     } else {
 #pragma unroll 4
       for (int i = lane(); i < piece.count; i += 32) copy_one(slot(space, piece.at + i), from + i);
@@ -316,7 +317,7 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
       char* const space = layout.tokens();
       if (in_vectors(to, piece)) {
         uint4* const mine = reinterpret_cast<uint4*>(to) + lane();
-        each_vector(space, piece, [&](char* from, int v) { mine[v] = *reinterpret_cast<const uint4*>(from); });
+        for_each_vector(space, piece, [&](char* from, int v) { mine[v] = *reinterpret_cast<const uint4*>(from); });
       } else {
 #pragma unroll 4
         for (int i = lane(); i < piece.count; i += 32) to[i] = *slot(space, piece.at + i);

@@ -125,11 +125,12 @@ struct LineTiles {
       if (d & 1) to[0][column()] = d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0]);
     }
   }
-  // The folds of what stands before this thread's run and of all up to its end; here of the tile, given its own total.
+  // The fold of everything before a run or tile, and the fold up to its end.
   struct Around {
     SoFar<Op> before;
     Value last;
   };
+  // The same for the whole tile; `own` is its total.
   __device__ __forceinline__ Around around_tile(unsigned tile, Value own) const {
     Around a;
     // What stands before the tiles that a step of the binary counter joins with this one: its number ends in ones.

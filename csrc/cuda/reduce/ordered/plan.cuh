@@ -183,13 +183,13 @@ class Plan {
     constexpr int LogR = kLogBatch<S, V, Staged>;
     const int64_t groups = args_.outer * args_.inner / V, length = args_.length;
     const int64_t busy = max(1, sms_ * 9 / 10);  // blocks
-    const int64_t bytes_a_block = args_.outer * args_.inner * length * int64_t(sizeof(T)) / busy;
+    const int64_t bytes_per_block = args_.outer * args_.inner * length * int64_t(sizeof(T)) / busy;
     ColumnConfig config{};
     // The widest block, from 128 down to 32 columns, that gives every multiprocessor one. Where none does, the length
     // is split, and large inputs are read in blocks of 128 columns: fewer regions of memory are open at a time.
     int64_t width = Staged ? 32 : min(groups, int64_t(128)), narrow = width;
     while (!Staged && narrow * V >= 64 && ceil_div(groups, narrow) < busy) narrow = ceil_div(narrow, 2);
-    if (ceil_div(groups, narrow) >= busy || bytes_a_block < 128 << 10) width = narrow;
+    if (ceil_div(groups, narrow) >= busy || bytes_per_block < 128 << 10) width = narrow;
     for (;; width = ceil_div(width, 2)) {
       config.log_height = 0;
       while (width << (config.log_height + 1) <= kColumnThreads<S, V, Staged> &&
@@ -201,7 +201,8 @@ class Plan {
       const auto tiles = [&] { return ceil_div(length, int64_t(1) << (config.log_run + config.log_height)); };
       config.log_run = kLogMaxRun<S, V>;
       int64_t fill = busy * (Staged ? 1 : 1024 / kColumnThreads<S, V, false>);
-      if (!Staged && config.width == 128 && int64_t(config.blocks_across) < busy && bytes_a_block >= 1 << 20) fill *= 2;
+      if (!Staged && config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20)
+        fill *= 2;
       while (config.log_run > LogR && config.blocks_across * tiles() < fill) config.log_run--;
       while (config.log_run > 0 && int64_t(1) << (config.log_run + config.log_height - 1) >= length) config.log_run--;
       const size_t bytes = shared_bytes(config, V, Staged);

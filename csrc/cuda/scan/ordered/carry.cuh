@@ -1,9 +1,9 @@
 // What comes before a tile: look-back over totals, never over another tile's carry, so that no tile waits for a chain.
 //
-// Read the number of a tile in base 2^Radix. Level 0 holds the totals of tiles, level 1 the totals of 2^Radix tiles
-// each, which the last of them publishes as soon as they have arrived, and so on. The fold of all tiles before tile t
-// is the left fold, from the highest level down, of the binary digits of t's digits: at each level of the at most
-// 2^Radix - 1 totals that stand before t's.
+// Read the number t of a tile in base 2^Radix. Level 0 holds the totals of tiles, level 1 the totals of 2^Radix tiles
+// each, which the last of them publishes as soon as they have arrived, and so on. At each level t's digit d says that d
+// totals precede it. They form one block per set bit of d; the blocks of all levels are folded left to right, highest
+// level first.
 #pragma once
 #include "../../primitives/elements.cuh"
 #include "../../primitives/grid.cuh"
@@ -59,9 +59,6 @@ __device__ __forceinline__ Ticket tickets(const TileState& tile_state, uint64_t 
 }
 __device__ __forceinline__ Ticket draw_tickets(const TileState& tile_state, unsigned count, unsigned last) {
   return tickets(tile_state, request_tickets(tile_state, count), count, last);
-}
-__device__ __forceinline__ Ticket draw_ticket(const TileState& tile_state) {
-  return draw_tickets(tile_state, 1, gridDim.x - 1);
 }
 
 // The fold of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the

@@ -4,7 +4,7 @@
 //
 // Local:   scan_columns (8 bytes): of the general kernel, so that three blocks are resident
 #pragma once
-#include "../../primitives/fast_divmod.cuh"
+#include "../../primitives/fast_div.cuh"
 #include "../../primitives/shared.cuh"
 #include "lines.cuh"
 #include "mask.cuh"
@@ -47,14 +47,15 @@ struct ColumnConfig {
   int log_block, log_warps;  // warps of a block; of them those that share a strip; the others take the next strips
   int row_bytes, run_bytes;  // steps in shared memory, of the rows of a run and of runs
   int64_t outer_bytes;       // of the input, if packed: where the next strip begins
-  FastDivmod groups, inner;  // of strips that a block takes; lines.inner, if it is less than 2^31
+  // The number of strip groups (a block takes one at a time); lines.inner, where it is less than 2^31.
+  FastDiv groups, inner;
 
   HOST_DEVICE int runs() const { return 32 >> log_lines; }  // of a warp
   HOST_DEVICE int tile_bytes() const { return (runs() << log_block) * run_bytes; }
 };
 
-// A tile: a strip of lines, and of each the runs of its threads. Width: strips of the kind `rows` of so many lines,
-// known at compile time, of fewer than 2^31 lines in all, and whose rows' bytes 32 bits count; 0: any.
+// A tile: a strip of lines, and of each the runs of its threads. Width > 0: kind `rows` with this compile-time number
+// of lines per strip, fewer than 2^31 lines in all, and 32-bit byte offsets within a run. 0: any layout.
 template <class S, int Width>
 struct ColumnTiles {
   using Op = typename S::Op;
@@ -127,12 +128,13 @@ struct ColumnTiles {
     const int64_t outer = line >> 31 ? line / lines.inner : config.inner.div(unsigned(line));
     return {outer, line - outer * lines.inner};
   }
-  // Where position i of a run stands. Of a reverse scan a packed strip lies in memory the last position first.
+  // In a reverse scan a packed strip lies in shared memory in memory order, last position first.
   __device__ __forceinline__ bool backwards() const { return packed() && lines.reverse; }
   __device__ __forceinline__ char* rows_of_run(int run) const {  // of this warp
     return memory + ((threadIdx.x >> 5) * runs() + run) * run_bytes();
   }
   __device__ __forceinline__ bool idle() const { return !Wide && column() >= config.lines; }
+  // Position i of this thread's run is at mine() + i * step().
   __device__ __forceinline__ char* mine() const {
     return rows_of_run((threadIdx.x & 31) >> log_lines()) + (backwards() ? (Run - 1) * row_bytes() : 0) +
            column() * int(sizeof(T));
@@ -159,7 +161,7 @@ struct ColumnTiles {
     if constexpr (Async && sizeof(T) >= 4) cp_async<sizeof(T)>(to, from);
     else *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
   }
-  // Of `all` positions of a packed line those of run r of this warp: their rows follow one another.
+  // The rows of run r of this warp, clipped to the line's `all` positions; they are contiguous in memory.
   struct Rows {
     int count;
     int64_t first;  // row in memory

@@ -28,13 +28,13 @@ __device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
 }
 
 // Tiles each of which needs the totals of those before it. A block publishes the total of a tile before it looks back
-// for the tile before that: what it reads has mostly been published long before. It draws the number of a tile just
-// before it copies it: a block that waits for a number that is drawn waits for one that soon has its total.
+// for the tile before that: what it reads has mostly been published long before. A block draws a tile's number shortly
+// before it issues the tile's loads, so whoever waits for that tile waits for a block that is already running.
 template <class Tiles>
 __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile_state, unsigned work) {
   __shared__ unsigned drawn[kBuffers], tag_of_launch;  // tile n of this block is number drawn[n % kBuffers]
-  // Blocks with one tile each draw one number, others as many as they have buffers before each tile and behind the
-  // last.
+  // With one tile per block, each block draws one number. Otherwise a block draws kBuffers numbers at the start and one
+  // more after each tile: work + kBuffers * gridDim.x in all.
   const bool several = gridDim.x < work;
   const unsigned last = several ? work + kBuffers * gridDim.x - 1 : gridDim.x - 1;
   if (threadIdx.x == 0) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile
   } tile[kBuffers];
   typename Tiles::State state;
   for (unsigned n = 0;; n++) {  // tile n is read, and the one before it scanned
-    // All buffers at first, then the one that is free again: nothing was scanned yet when n is 1.
+    // Iteration 0 fills all buffers, iteration 1 none (no tile has been scanned yet), later ones the buffer just freed.
     const unsigned end = n < 2 ? kBuffers : n + kBuffers - 1;
 #pragma unroll 1
     for (unsigned newest = n < 2 ? n * kBuffers : end - 1; newest < end; newest++) {

@@ -21,7 +21,7 @@ class ScanPlan {
                                             (std::is_floating_point_v<Native<T>> || sizeof(T) == 8));
   // Pairs of floats are rows alone: as columns they would take as many instructions as float by float.
   static constexpr bool kColumns = !std::is_same_v<T, Pair<float>>;
-  static constexpr Way kWay = kTwoWays<Op> ? Way::forward : Way::either;
+  static constexpr Direction kDirection = kTwoWays<Op> ? Direction::forward : Direction::either;
 
  public:
   ScanPlan(const ScanArgs& args, Context& context)
@@ -68,9 +68,9 @@ class ScanPlan {
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
     const int64_t groups = tiles() > 1 ? count : ceil_div(count, int64_t(1) << (log_block - log_threads));
     const int bytes = kRowBytes<S> << log_block;
-    auto kernel = &scan_rows<S, kWay>;
+    auto kernel = &scan_rows<S, kDirection>;
     if constexpr (kTwoWays<Op>)
-      if (args_.reverse) kernel = &scan_rows<S, Way::backward>;
+      if (args_.reverse) kernel = &scan_rows<S, Direction::backward>;
     start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, bytes,
           carry<kRowRadix>(tiles(), groups), count, log_threads);
   }
@@ -106,8 +106,8 @@ class ScanPlan {
       tiles = ceil_div(args_.results, of_warp << config.log_warps);
       if (config.log_block == 0 || groups * tiles >= sms_) break;
     }
-    config.groups = FastDivmod(groups);
-    if (inner <= INT32_MAX) config.inner = FastDivmod(inner);
+    config.groups = FastDiv(groups);
+    if (inner <= INT32_MAX) config.inner = FastDiv(inner);
     auto kernel = &scan_columns<S, 0>;
     if (config.kind == ColumnConfig::rows && is_near) {
       if constexpr (kWide)

@@ -38,7 +38,7 @@ inline constexpr int kRowBlocks = sizeof(Value) == 4     ? 3
 
 // The direction, where it is a compile-time constant: two kernels in place of one, without a selection for each
 // element.
-enum class Way { either, forward, backward };
+enum class Direction { either, forward, backward };
 template <class Op>
 inline constexpr bool kTwoWays = sizeof(typename Op::Value) == 4 && kIsNone<Op, LogAdd>;
 
@@ -47,7 +47,7 @@ inline constexpr bool kTwoWays = sizeof(typename Op::Value) == 4 && kIsNone<Op, 
 //
 // Shared memory is zero after a line's end. The zeros enter no result: a result is made of blocks that end at its own
 // position or before.
-template <class S, Way way>
+template <class S, Direction direction>
 struct RowTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
@@ -75,7 +75,9 @@ struct RowTiles {
     warp_total = warp_totals[n % kBuffers];
   }
 
-  __device__ __forceinline__ bool reverse() const { return way == Way::either ? lines.reverse : way == Way::backward; }
+  __device__ __forceinline__ bool reverse() const {
+    return direction == Direction::either ? lines.reverse : direction == Direction::backward;
+  }
 
   struct TileCoord {
     unsigned group, tile;
@@ -159,9 +161,8 @@ struct RowTiles {
     else for_each<1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
   }
 
-  // Elements of less than a word are copied in the vectors of memory that hold them. Where those are no vectors here,
-  // the elements of a run stand `shift` further on than their places; the vector of a run's last elements and the next
-  // run's first ones stands with both.
+  // Elements of less than a word are copied in the vectors of memory that hold them. If source and destination are
+  // aligned differently, a run is stored `shift` elements late; the vector that straddles two runs is stored with both.
   static constexpr bool kShifts = sizeof(T) < 4;
   __device__ __forceinline__ static int lead_of(const T* global) {  // elements before it in its vector
     return int(reinterpret_cast<uintptr_t>(global) & 15) / int(sizeof(T));
@@ -421,11 +422,11 @@ struct RowTiles {
   }
 };
 
-template <class S, Way way>
+template <class S, Direction direction>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
     scan_rows(const __grid_constant__ S source, const __grid_constant__ Lines lines, int64_t count, int log_threads,
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
-  using Tiles = RowTiles<S, way>;
+  using Tiles = RowTiles<S, direction>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
   if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);

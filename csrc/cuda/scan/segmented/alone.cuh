@@ -13,8 +13,8 @@ struct AloneStretch {
   const Tile& tile;
   const Stretch& stretch = tile.stretch;
 
-  __device__ __forceinline__ Value* run() const {  // its elements are 1 << log() apart
-    return &tile.elements[(threadIdx.x >> tile.log()) * ((R + 1) << tile.log()) + tile.column()];
+  __device__ __forceinline__ Value* run() const {  // its elements are 1 << log_lines() apart
+    return &tile.elements[(threadIdx.x >> tile.log_lines()) * ((R + 1) << tile.log_lines()) + tile.column()];
   }
   __device__ __forceinline__ Value& total_of_warp(int warp) const {
     return tile.memory.warp_total[tile.n % kStretches][warp][tile.column()];
@@ -28,8 +28,8 @@ struct AloneStretch {
     const Value* const at = run();
     Value x[R], keep[5];
 #pragma unroll
-    for (int i = 0; i < R; i++) x[i] = at[i << tile.log()];
-    const Value total = tree<Op, R>(x), of_warp = runs_of_warp<Op>(total, keep, tile.log());
+    for (int i = 0; i < R; i++) x[i] = at[i << tile.log_lines()];
+    const Value total = tree<Op, R>(x), of_warp = runs_of_warp<Op>(total, keep, tile.log_lines());
     if (tile.leads()) total_of_warp(threadIdx.x >> 5) = of_warp;
     return total;
   }
@@ -40,7 +40,7 @@ struct AloneStretch {
   __device__ __forceinline__ void down() const {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     Value keep[5], left[kLogWarps];  // left[k]: the block of 2^k warps left of this one, where its number has bit k
-    Value last = runs_of_warp<Op>(tile.total(), keep, tile.log());
+    Value last = runs_of_warp<Op>(tile.total(), keep, tile.log_lines());
 #pragma unroll
     for (int k = 0; k < kLogWarps; k++)
       if (warp >> k & 1) left[k] = block_of_warps((warp >> (k + 1)) << (k + 1), k);
@@ -66,9 +66,9 @@ struct AloneStretch {
     }
 #pragma unroll
     for (int k = 4; k >= 0; k--)
-      if (tile.log() + k < 5 && lane >> (tile.log() + k) & 1) before.append(keep[k]);
-    if (tile.log() < 5) {
-      const int next_run = lane + (1 << tile.log());
+      if (tile.log_lines() + k < 5 && lane >> (tile.log_lines() + k) & 1) before.append(keep[k]);
+    if (tile.log_lines() < 5) {
+      const int next_run = lane + (1 << tile.log_lines());
       const Value next = shuffle(before.value, next_run & 31);
       if (next_run < 32) last = next;
     }
@@ -76,12 +76,12 @@ struct AloneStretch {
     Value* const at = run();
     Value x[R];
 #pragma unroll
-    for (int i = 0; i < R; i++) x[i] = at[i << tile.log()];
+    for (int i = 0; i < R; i++) x[i] = at[i << tile.log_lines()];
     blocks_of_run<Op, R>(x);
-    const int first = (threadIdx.x >> tile.log()) * R;
+    const int first = (threadIdx.x >> tile.log_lines()) * R;
     if (first < stretch.length && tile.exists) tile.finish(x, before, last, stretch.begin + first);
 #pragma unroll
-    for (int i = 0; i < R; i++) at[i << tile.log()] = x[i];
+    for (int i = 0; i < R; i++) at[i << tile.log_lines()] = x[i];
   }
 };
 

@@ -1,5 +1,5 @@
-// A stretch of several segments, divided into runs that are counted from each segment's first element: a thread takes
-// one after the other, and above them stands the tree of each segment, of groups of runs by shuffles.
+// A stretch with several segments. Each segment is divided into runs from its own first element, one run per thread at
+// a time; warps combine runs into groups by shuffles, and groups into the segment's tree.
 #pragma once
 #include "tile.cuh"
 
@@ -14,8 +14,9 @@ struct RunsOfStretch {
 
   const Tile& tile;
   const Stretch& stretch = tile.stretch;
-  const int log = tile.log(), column = tile.column(), first = threadIdx.x >> log, step = kSegmentThreads >> log;
-  const int log_group = 5 - log, group = 1 << log_group;  // runs that a warp has of a line
+  const int log_lines = tile.log_lines(), column = tile.column(), first = threadIdx.x >> log_lines,
+            step = kSegmentThreads >> log_lines;
+  const int log_group = 5 - log_lines, group = 1 << log_group;  // runs that a warp has of a line
 
   // ---------------------------------------------------------------- the segments, one per thread, as many at a time as there are threads
 
@@ -77,7 +78,8 @@ struct RunsOfStretch {
   struct Run {
     unsigned first, number;  // number: of the run in its segment's tile
     int count;
-    bool continued;  // is it of the tile that the stretch begins with, and that not the first of its segment?
+    // true if the run belongs to the stretch's first tile and that tile is not its segment's first
+    bool continued;
     __device__ __forceinline__ bool whole() const { return count == R; }
   };
   // Where there is no run r it has no elements, and stands behind all others.
@@ -99,71 +101,73 @@ struct RunsOfStretch {
   // body(i, slot) for all slots of a run; one is free in between.
   template <class Body>
   __device__ __forceinline__ void for_each_slot(const Run& run, Body body) const {
-    const int from = (int(run.first + run.first / R) << log) + column, behind = opaque(from + (1 << log));
+    const int from = (int(run.first + run.first / R) << log_lines) + column, behind = opaque(from + (1 << log_lines));
     const int of_block = R - int(run.first % R);
 #pragma unroll
-    for (int i = 0; i < R; i++) body(i, tile.elements[(i < of_block ? from : behind) + (i << log)]);
+    for (int i = 0; i < R; i++) body(i, tile.elements[(i < of_block ? from : behind) + (i << log_lines)]);
   }
 
   // The totals of whole runs, and of groups of them: as many as a warp has of a line. Those of a segment follow one
   // another.
-  __device__ __forceinline__ Value& total_of_run(int slot) const { return tile.memory.node[(slot << log) + column]; }
+  __device__ __forceinline__ Value& total_of_run(int slot) const {
+    return tile.memory.node[(slot << log_lines) + column];
+  }
   __device__ __forceinline__ Value& total_of_group(int slot) const { return tile.memory.group[slot][column]; }
 
-  // Two runs of a lane: its own one, and the one that stands a warp's runs before it, so that a warp sees all runs of
-  // the groups that its own ones are of. value: the run's total; the block of its group that ends with it; its fold.
+  // Each lane holds its own run and the run one warp-width earlier, so that the warp sees every run of each group it
+  // takes part in. value: the run's total; then the block of its group that ends with it; then its fold.
   struct Pair {
-    int number, early_number;  // below 0: it is of no group of the warp's
-    Value value, early;
+    int number, previous_number;  // below 0: it is of no group of the warp's
+    Value value, previous;
   };
   __device__ __forceinline__ Pair pair_of(const Run& run) const {
-    const int back = group - ((threadIdx.x & 31) >> log);
+    const int back = group - ((threadIdx.x & 31) >> log_lines);
     Pair p{int(run.number), int(shuffle(run.number, column)) - back, {}, {}};
     const int slot = int(shuffle(run.first / R, column)) - back;
-    if (p.early_number >= 0) p.early = total_of_run(slot);
+    if (p.previous_number >= 0) p.previous = total_of_run(slot);
     if (run.whole()) p.value = total_of_run(run.first / R);
     return p;
   }
   // The values of the runs 2^k before.
   struct Left {
-    Value early, value;
-    bool inside;  // is there one before the early run?
+    Value previous, value;
+    bool inside;  // is there one before the previous run?
   };
   __device__ __forceinline__ Left left_of(const Pair& p, int k) const {
-    const int lane = threadIdx.x & 31, from = lane - (1 << (log + k));
-    const Value early = shuffle(p.early, from & 31), value = shuffle(p.value, from & 31);
-    return {early, from >= 0 ? value : early, from >= 0};
+    const int lane = threadIdx.x & 31, from = lane - (1 << (log_lines + k));
+    const Value previous = shuffle(p.previous, from & 31), value = shuffle(p.value, from & 31);
+    return {previous, from >= 0 ? value : previous, from >= 0};
   }
   __device__ __forceinline__ void up(Pair& p) const {
 #pragma unroll
     for (int k = 0; k < 5; k++)
-      if (log + k < 5) {  // uniform
+      if (log_lines + k < 5) {  // uniform
         const Left left = left_of(p, k);
         const auto ends = [&](int number) { return ((number + 1) & ((2 << k) - 1)) == 0; };
         if (ends(p.number)) p.value = Op::combine(left.value, p.value);
-        if (left.inside && ends(p.early_number)) p.early = Op::combine(left.early, p.early);
+        if (left.inside && ends(p.previous_number)) p.previous = Op::combine(left.previous, p.previous);
       }
   }
   // before: what stands before the group of the lane's own run.
   __device__ __forceinline__ void down(Pair& p, const SoFar<Op>& before) const {
-    const int number = p.number & (group - 1), early_number = p.early_number & (group - 1);
+    const int number = p.number & (group - 1), previous_number = p.previous_number & (group - 1);
     if (__any_sync(kFullWarp, before.there)) {
-      // Of early runs those matter that are of the first own one's group.
+      // Earlier runs matter only if they are in the same group as the warp's first own run.
       const bool there = shuffle(int(before.there), column) != 0;
       const Value value = shuffle(before.value, column);
       const auto begins = [](int number) { return (number & (number + 1)) == 0; };
       if (before.there && begins(number)) p.value = Op::combine(before.value, p.value);
-      if (there && begins(early_number)) p.early = Op::combine(value, p.early);
+      if (there && begins(previous_number)) p.previous = Op::combine(value, p.previous);
     }
 #pragma unroll
     for (int k = 3; k >= 0; k--)
-      if (log + k < 4) {  // uniform
+      if (log_lines + k < 4) {  // uniform
         const Left left = left_of(p, k);
         const auto follows = [&](int number) {
           return ((number + 1) & ((2 << k) - 1)) == 1 << k && number + 1 > 1 << k;
         };
         if (follows(number)) p.value = Op::combine(left.value, p.value);
-        if (left.inside && follows(early_number)) p.early = Op::combine(left.early, p.early);
+        if (left.inside && follows(previous_number)) p.previous = Op::combine(left.previous, p.previous);
       }
   }
 

@@ -65,14 +65,16 @@ struct SegmentTile {
   __device__ __forceinline__ Value& total() const { return memory.own[n % kStretches][threadIdx.x].total; }
   __device__ __forceinline__ int& end() const { return memory.own[n % kStretches][threadIdx.x].end; }
 
-  __device__ __forceinline__ int log() const { return Rows ? 0 : windows.log_lines; }
-  __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log()) - 1); }
-  __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) >> log() == 0; }
-  __device__ __forceinline__ int64_t inner() const { return Rows ? 0 : (int64_t(work.strip) << log()) + column(); }
+  __device__ __forceinline__ int log_lines() const { return Rows ? 0 : windows.log_lines; }
+  __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log_lines()) - 1); }
+  __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) >> log_lines() == 0; }
+  __device__ __forceinline__ int64_t inner() const {
+    return Rows ? 0 : (int64_t(work.strip) << log_lines()) + column();
+  }
   __device__ __forceinline__ int64_t line() const { return work.outer * windows.inner + inner(); }
 
-  // Element e of [positions, lines]; from a run to the next it is (R + 1) << log() places.
-  __device__ __forceinline__ int slot(int e) const { return e + (e >> (log() + kLogRun) << log()); }
+  // Element e of [positions, lines]; from a run to the next it is (R + 1) << log_lines() places.
+  __device__ __forceinline__ int slot(int e) const { return e + (e >> (log_lines() + kLogRun) << log_lines()); }
 
   // ---------------------------------------------------------------- in and out
 
@@ -88,14 +90,14 @@ struct SegmentTile {
   __device__ __forceinline__ Value* slot_of(const Share& s, int k) const {
     return Rows ? &elements[slot(s.e)] + s.back * k * (32 + 32 / R) : &elements[slot(s.e + k * 32)];
   }
-  __device__ __forceinline__ int step_of(const Share& s) const { return s.back * (32 >> log()); }
+  __device__ __forceinline__ int step_of(const Share& s) const { return s.back * (32 >> log_lines()); }
   // move<Linear, N>(k, there): elements k .. k + N - 1 of this lane's share; there(k): is it there? Linear: of a row
   // whose elements lie side by side all at once, else a few at a time.
-  template <class Way, class Move>
-  __device__ __forceinline__ void each_way(int count, const Share& s, const Way& way, Move move) const {
+  template <class Accessor, class Move>
+  __device__ __forceinline__ void move_share(int count, const Share& s, const Accessor& accessor, Move move) const {
     const auto there = [&](int k) { return s.e + s.back * k * 32 < count; };
     if constexpr (Rows) {
-      if (way.linear()) {
+      if (accessor.linear()) {
         if ((s.e / kPart + 1) * kPart <= count) return move.template operator()<true, R>(0, [](int) { return true; });
         return move.template operator()<true, R>(0, there);
       }
@@ -106,18 +108,18 @@ struct SegmentTile {
   }
   // body(part, count) for this warp's parts of a stretch of `elements` elements; it has at least one.
   template <class Body>
-  __device__ __forceinline__ void each_part(int elements, Body body) const {
-    const int count = exists ? stretch.length << log() : 0, warp = threadIdx.x >> 5;
+  __device__ __forceinline__ void for_each_part(int elements, Body body) const {
+    const int count = exists ? stretch.length << log_lines() : 0, warp = threadIdx.x >> 5;
 #pragma unroll 1
     for (int part = warp; part == warp || part * kPart < elements; part += Memory::kWarps) body(part, count);
   }
 
   // Missing elements are zero, and enter no result. After several segments there is a run of zeros.
   __device__ __forceinline__ void issue_load() const {
-    each_part((stretch.length + (stretch.alone() ? 0 : R)) << log(), [&](int part, int count) {
+    for_each_part((stretch.length + (stretch.alone() ? 0 : R)) << log_lines(), [&](int part, int count) {
       const Share s = share(part);
-      const auto reader = job.reader(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
-      each_way(count, s, reader, [&]<bool Linear, int N>(int k, auto there) {
+      const auto reader = job.reader(work.outer, inner(), stretch.begin + (s.e >> log_lines()), step_of(s));
+      move_share(count, s, reader, [&]<bool Linear, int N>(int k, auto there) {
         if constexpr (Job::kAsync) {
 #pragma unroll
           for (int i = 0; i < N; i++) {
@@ -141,9 +143,9 @@ struct SegmentTile {
   __device__ __forceinline__ void hide() const {
     if constexpr (Job::kMasked) {
       if (!job.masked()) return;
-      each_part(stretch.length << log(), [&](int part, int count) {
+      for_each_part(stretch.length << log_lines(), [&](int part, int count) {
         const Share s = share(part);
-        const auto shown = job.shown(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
+        const auto shown = job.shown(work.outer, inner(), stretch.begin + (s.e >> log_lines()), step_of(s));
         unsigned hidden = 0;
 #pragma unroll 4
         for (int k = 0; k < R; k++)
@@ -153,10 +155,10 @@ struct SegmentTile {
     }
   }
   __device__ __forceinline__ void store() const {
-    each_part(stretch.length << log(), [&](int part, int count) {
+    for_each_part(stretch.length << log_lines(), [&](int part, int count) {
       const Share s = share(part);
-      const auto writer = job.writer(work.outer, inner(), stretch.begin + (s.e >> log()), step_of(s));
-      each_way(count, s, writer, [&]<bool Linear, int N>(int k, auto there) {
+      const auto writer = job.writer(work.outer, inner(), stretch.begin + (s.e >> log_lines()), step_of(s));
+      move_share(count, s, writer, [&]<bool Linear, int N>(int k, auto there) {
 #pragma unroll
         for (int i = 0; i < N; i++)
           if (there(k + i)) writer.template put<Linear>(*slot_of(s, k + i), k + i);
@@ -196,7 +198,7 @@ struct SegmentTile {
   }
   // Every window publishes something at every level, so that no block waits for ever, whatever the offsets are.
   __device__ __forceinline__ void publish_placeholders() const {
-    if (threadIdx.x >> log() != 0 || !exists) return;
+    if (threadIdx.x >> log_lines() != 0 || !exists) return;
     for (int level = 0; level < windows.levels; level++) publish_total(level, Value{});
   }
   // The last of 8 tiles publishes their total too, the last of 64 theirs. Where a warp has one line, each lane loads

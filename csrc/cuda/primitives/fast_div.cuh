@@ -8,12 +8,12 @@ namespace torch_reductions::cuda {
 
 // Exact for 0 <= n < 2^31. With 2^s >= divisor > 2^(s - 1) and the multiplier m = 2^(31 + s) / divisor rounded up, m n
 // is less than 2^(31 + s) / divisor too large (Granlund and Montgomery, 1994).
-struct FastDivmod {
+struct FastDiv {
   unsigned divisor = 1, multiplier = 1u << 31;
   int shift = 31;
 
-  FastDivmod() = default;
-  explicit FastDivmod(int64_t d) : divisor(unsigned(d)) {
+  FastDiv() = default;
+  explicit FastDiv(int64_t d) : divisor(unsigned(d)) {
     while (int64_t(1) << (shift - 31) < d) shift++;
     multiplier = unsigned(((uint64_t(1) << shift) + uint64_t(d) - 1) / uint64_t(d));
   }
