@@ -135,7 +135,8 @@ Results scan(Call call, const Results* out = nullptr) {
   const int64_t length = ndim == 0 ? 1 : shape.sizes[call.dim], results = length + call.include_initial;
   const Segments segments = check_segments_and_mask(call, rung, length);
   if (ndim == 0 && call.include_initial) shape.push(1);  // a scalar and the initial element make a dim of two
-  shape.sizes[call.dim] = results;                       // a scalar has no dim: the value is not read
+  // A scalar has no dim: the value is not read.
+  shape.sizes[call.dim] = results;
   if (out) check_results(call, *out, types.result, shape);
 
   call.input = cast(cast(std::move(call.input), types.result), types.scanned);
@@ -181,9 +182,9 @@ Results scan(Call call, const Results* out = nullptr) {
 template <Scan function>
 Tensor cumulate(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
                 bool exclusive, bool reverse, bool include_initial, int64_t variant) {
-  return scan({function, input, dim, std::move(cu_seqlens), std::move(mask), dtype, exclusive, reverse, include_initial,
-               variant})
-      .values;
+  const Results made = scan({function, input, dim, std::move(cu_seqlens), std::move(mask), dtype, exclusive, reverse,
+                             include_initial, variant});
+  return made.values;
 }
 
 template <Scan function>
