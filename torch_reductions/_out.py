@@ -63,10 +63,7 @@ class Out:
             shape = self._check_types(outs, input, *args, **options)
             self._check_apart(outs, (input, *args), shape)
             if not self._resize(outs, shape):
-                if not any(out.is_neg() for out in outs):
-                    raise self.operator.own_failure(failure, input, *args, **options)
-                self._copied(outs, input, *args, **options)  # torch has no rule for writes into negated views
-                return
+                raise self.operator.own_failure(failure, input, *args, **options)
         finally:
             del failure
         try:
@@ -75,6 +72,9 @@ class Out:
             raise self.operator.own_failure(error, input, *args, **options) from None
 
     def _run(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
+        if any(out.is_neg() for out in outs):
+            self._copied(outs, input, *args, **options)
+            return
         options.update(zip(self.names, outs, strict=True))
         if (
             any(type(t) not in PLAIN for t in (input, *args, *outs) if isinstance(t, Tensor))
@@ -91,14 +91,16 @@ class Out:
 
     def _compiled(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
         """The fake kernel makes the same checks, but Dynamo wraps what it raises."""
-        self._check_shapes(outs, self._check_types(outs, input, *args, **options))
         if COMPILES_WRITES:
+            self._check_shapes(outs, self._check_types(outs, input, *args, **options))
             self.op(input, *args, **options, **dict(zip(self.names, outs, strict=True)))
             return
         self._copied(outs, input, *args, **options)
 
     def _copied(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
-        """Computes the results elsewhere."""
+        """Computes the results elsewhere and copies them: into negated views, because torch's fallback for operators that
+        return nothing fails there (torch 2.11 ends the process), and in torch.compile before 2.13."""
+        self._check_shapes(outs, self._check_types(outs, input, *args, **options))
         if self.takes_dtype:
             options["dtype"] = outs[0].dtype
         results = self.operator.op(input, *args, **options)
@@ -108,6 +110,10 @@ class Out:
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> None:
         outs = tuple(options[name] for name in self.names)
         self._check_writable(outs, input)
+        if any(out.is_neg() for out in outs):
+            options = {name: value for name, value in options.items() if name not in self.names}
+            self._copied(outs, input, *args, **options)
+            return
         try:
             with torch._C._AutoDispatchBelowAutograd():
                 self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)

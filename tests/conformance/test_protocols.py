@@ -245,6 +245,12 @@ def test_out_that_is_a_negated_view() -> None:
     x, memory = torch.rand(3, 4), torch.empty(3, 4)
     tr.cumsum(x, 1, out=torch._neg_view(memory))
     same(-memory, tr.cumsum(x, 1))
+    torch.ops.torch_reductions.cumsum.out(x, 0, out=torch._neg_view(memory))
+    same(-memory, tr.cumsum(x, 0))
+    with pytest.raises(RuntimeError, match="dtype"):
+        tr.cumsum(x, 0, dtype=torch.float64, out=torch._neg_view(memory))
+    with pytest.raises(RuntimeError, match="shape of the result"):
+        torch.ops.torch_reductions.cumsum.out(x[:2], 0, out=torch._neg_view(memory))
     values, indices = torch._neg_view(torch.empty(3, 4)), torch.empty(3, 4, dtype=torch.int64)
     tr.cummax(x, 1, out=(values, indices))
     same((values.clone(), indices), tr.cummax(x, 1))
