@@ -98,8 +98,8 @@ class Out:
         self._copied(outs, input, *args, **options)
 
     def _copied(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
-        """Computes the results elsewhere and copies them: into negated views, because torch's fallback for operators that
-        return nothing fails there (torch 2.11 ends the process), and in torch.compile before 2.13."""
+        """Computes the results elsewhere and copies them: into negated views, because torch's fallback for operators
+        that return nothing fails there (torch 2.11 ends the process), and in torch.compile before 2.13."""
         self._check_shapes(outs, self._check_types(outs, input, *args, **options))
         if self.takes_dtype:
             options["dtype"] = outs[0].dtype
