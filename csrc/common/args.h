@@ -105,6 +105,8 @@ struct Matrix {
 
 // output = alpha (a b) + beta added, of each batch: a is [m, k], b is [k, n], added and output are [m, n]. batch, m and
 // n are never 0; k may be: then a b is +0.
+//   function: what was called; no kernel reads it. It keeps the offsets of the other fields: without it ptxas gives
+//   multiply_narrow of tensor/ 130 registers where its budget is 128 (tests/kernels/test_gates.py)
 //   dtype: of a and b, anything but bool
 //   output_dtype: dtype, or float32 of float16 and bfloat16, or int32 of int8, uint8 and int16. Rounded once, from
 //   ProductOf<T>, in which the factors alpha and beta and the sum are rounded too; where they are 1, nothing is
@@ -112,6 +114,7 @@ struct Matrix {
 //   added: without data there is nothing to add. Any strides; its type is output_dtype
 //   output: contiguous [batch, m, n]
 struct MatmulArgs {
+  Product function;
   Dtype dtype, output_dtype;
   Matrix a, b, added;
   double alpha, beta;

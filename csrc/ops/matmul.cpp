@@ -111,7 +111,8 @@ Tensor multiply(Product function, const std::optional<Tensor>& input, Tensor a, 
 #endif
   Tensor output = empty(shape, out, a);
   if (output.numel() == 0) return output;
-  const MatmulArgs args{.dtype = dtype,
+  const MatmulArgs args{.function = function,
+                        .dtype = dtype,
                         .output_dtype = out,
                         .a = matrix_of(a),
                         .b = matrix_of(b),
