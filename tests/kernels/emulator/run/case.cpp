@@ -173,7 +173,8 @@ void read_matrix(std::istream& in, Matrix& matrix, int64_t& offset) {
 
 // What stands in a line of a product between its types and the number of multiprocessors.
 void read_product(std::istream& in, Case& c, const std::string& output) {
-  MatmulArgs args{.dtype = c.args.input_dtype, .output_dtype = Dtype(index_of(kDtypeNames, output))};
+  MatmulArgs args{
+      .function = Product::mm, .dtype = c.args.input_dtype, .output_dtype = Dtype(index_of(kDtypeNames, output))};
   in >> args.batch >> args.m >> args.n >> args.k;
   read_matrix(in, args.a, c.matrix_offsets[0]);
   read_matrix(in, args.b, c.matrix_offsets[1]);
