@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import parts, run_python
+from helpers import Log, parts, run_python
 from subjects import SUBJECTS, Sample, Subject, cases, differentiable, few, first, same
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import torch_reductions as tr
@@ -110,16 +109,6 @@ def test_every_overload_is_tagged(function: str) -> None:
         assert torch.Tag.pt2_compliant_tag in getattr(packet, overload).tags, overload
 
 
-class Dispatched(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.append(str(func))
-        return func(*args, **kwargs or {})
-
-
 class Bare(torch.Tensor):
     """A subclass whose torch functions are torch's own."""
 
@@ -132,7 +121,7 @@ def test_a_subclass_sees_the_operator_alone(function: str, sample: str) -> None:
     subject = SUBJECTS[function]
     call = subject.sample(sample)
     x = [t.as_subclass(Bare) for t in subject.tensors(call)]
-    with Dispatched() as mode:
+    with Log() as mode:
         subject.bind(call)(*x)
     assert "aten.alias.default" not in mode.seen
     assert sum(name.startswith("torch_reductions.") for name in mode.seen) == 1
