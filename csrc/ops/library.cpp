@@ -1,11 +1,14 @@
 // What the library offers: the schema of every operator, and what Python asks of it without PyTorch.
-#include <dlfcn.h>
+#include <link.h>
 #include <torch/csrc/stable/library.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "../common/ladder.h"
 #include "../common/names.h"
@@ -13,17 +16,31 @@
 
 namespace torch_reductions {
 
+// The path of the library that holds the address. dladdr would tie the library to glibc 2.34 or later.
+std::string library_at(const void* address) {
+  std::pair<uintptr_t, std::string> search{reinterpret_cast<uintptr_t>(address), "this library"};
+  const auto visit = [](dl_phdr_info* library, size_t, void* data) {
+    auto& [sought, path] = *static_cast<decltype(search)*>(data);
+    for (const ElfW(Phdr) & part : std::span(library->dlpi_phdr, library->dlpi_phnum)) {
+      if (part.p_type != PT_LOAD || sought - (library->dlpi_addr + part.p_vaddr) >= part.p_memsz) continue;
+      path = library->dlpi_name;
+      return 1;
+    }
+    return 0;
+  };
+  dl_iterate_phdr(visit, &search);
+  return search.second;
+}
+
 // torch defines a namespace once in a process. STABLE_TORCH_LIBRARY does not look whether it did, and then crashes.
 bool is_only_copy() {
   static TorchLibraryHandle definitions;  // kept: torch would forget the operators with it
   static const bool only = [] {
     if (aoti_torch_library_init_def("torch_reductions", __FILE__, __LINE__, &definitions) == TORCH_SUCCESS) return true;
-    Dl_info here{};
-    dladdr(&definitions, &here);
     std::fprintf(stderr,
                  "torch_reductions: %s is refused, because another copy of the library is loaded in this process. Its "
                  "operators stay; load one copy only\n",
-                 here.dli_fname != nullptr ? here.dli_fname : "this library");
+                 library_at(&definitions).c_str());
     return false;
   }();
   return only;
