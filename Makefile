@@ -6,12 +6,13 @@ lint = .venv-lint/bin
 
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
-.PHONY: help setup build test test-deep demo report format lint clean
+.PHONY: help setup build test test-deep wheel demo report format lint clean
 help:
 	@echo "make setup    a Python with torch and the test tools; where there is no torch, downloads it"
 	@echo "make build    set-up, and the two libraries in torch_reductions/: minutes"
 	@echo "make test     set-up, build, the quick suite: a quarter of an hour; with progress, and a summary at the end"
 	@echo "make test-deep  every CUDA source, more schedules and cases, mutants, the fuzzer: most of an hour"
+	@echo "make wheel    set-up, build, then the wheel in dist/ that pip installs anywhere: minutes"
 	@echo "make demo     set-up, build, then every rung timed on this machine, and demo.svg: a minute"
 	@echo "make report   the CPU seconds of each compile"
 	@echo "make format   formats the sources;  make lint   checks format, style and types"
@@ -28,6 +29,9 @@ test: setup
 
 test-deep: setup
 	@$(python) tools/suite.py deep
+
+wheel: setup
+	@$(python) tools/wheel.py
 
 demo: build
 	@$(python) -m torch_reductions demo
@@ -54,5 +58,5 @@ lint: setup .venv-lint/made-for
 	@$(lint)/mypy --python-executable $(python)
 
 clean:
-	rm -rf build torch_reductions/*.so demo.svg .pytest_cache .mypy_cache .ruff_cache .hypothesis .venv-lint
+	rm -rf build dist torch_reductions/*.so demo.svg .pytest_cache .mypy_cache .ruff_cache .hypothesis .venv-lint
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

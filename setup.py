@@ -1,10 +1,13 @@
-"""pip install: the libraries are built by tools/build.py, and go into the wheel as files of the package.
+"""The package: libraries built by tools/build.py, the sources that `explain` shows, README's text.
 
-They are no Python modules (torch.ops.load_library reads them), so one wheel serves every Python.
+The libraries are no Python modules (torch.ops.load_library reads them), so one wheel serves every Python.
+LOCAL_VERSION_LABEL, which tools/wheel.py sets, is added to the version: 0.2.0+cpu.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -21,8 +24,10 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from tools.build import BuildError, build  # noqa: E402
+from tools.wheel import PACKAGE, long_description, version  # noqa: E402
 
 WHEEL = Path("build") / "wheel"
+LABEL = os.environ.get("LOCAL_VERSION_LABEL", "")
 
 
 class BuildLibraries(build_py):
@@ -34,6 +39,13 @@ class BuildLibraries(build_py):
             raise SystemExit(f"build: {error}") from None
         self.__dict__.pop("data_files", None)  # listed before the libraries were there
         super().run()
+        if self.editable_mode:
+            return
+        package = Path(self.build_lib) / PACKAGE
+        shutil.copytree(ROOT / "csrc", package / "csrc")
+        if LABEL:
+            file = package / "_version.py"
+            file.write_text(re.sub(r"(?m)^__version__ = .*", f'__version__ = "{version(LABEL)}"', file.read_text()))
 
 
 class Wheel(bdist_wheel):
@@ -48,6 +60,9 @@ class WithLibraries(setuptools.Distribution):
 
 (ROOT / "build").mkdir(exist_ok=True)
 setuptools.setup(
+    version=version(LABEL),
+    long_description=long_description(),
+    long_description_content_type="text/markdown",
     distclass=WithLibraries,
     cmdclass={"build_py": BuildLibraries, "bdist_wheel": Wheel},
     options={"build": {"build_base": str(WHEEL)}, "egg_info": {"egg_base": "build"}},

@@ -16,6 +16,7 @@ variants, explain, bench, demo and report.
 
 from ._installed import is_command_line
 from ._variants import Variant as Variant
+from ._version import __version__ as __version__
 
 _failure: Exception | None = None  # why the import failed; set for the command line only, which reports it
 try:
@@ -35,7 +36,6 @@ else:
     from .scan import cummax, cummin, cumprod, cumsum, logcumsumexp
     from .segment import segment_amax, segment_amin, segment_mean, segment_prod, segment_sum
 
-__version__ = "0.2.0"
 __all__ = [
     "add",
     "addmm",

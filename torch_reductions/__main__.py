@@ -16,15 +16,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from . import __version__, _failure
-from ._installed import CPU_LIBRARY, CUDA_LIBRARY, NO_CPU_LIBRARY, REBUILD
+from ._installed import (
+    CHECKOUT,
+    CPU_LIBRARY,
+    CUDA_LIBRARY,
+    GET_CUDA_LIBRARY,
+    MAKE_CPU_LIBRARY,
+    NO_CPU_LIBRARY,
+    REBUILD,
+    SOURCES,
+)
 
 if _failure is None:  # otherwise only doctor runs
     import torch
 
     from ._ladder import FAMILIES, Rung, did_you_mean, ladder, rung_called
     from ._library import build_info, has_cuda
-
-SOURCES = Path(__file__).resolve().parent.parent / "csrc"
 
 
 def find_nvcc() -> str:
@@ -67,10 +74,12 @@ def problems(info: dict[str, str]) -> list[str]:
     if not torch.cuda.is_available() and not has_driver():
         found.append(
             "Nothing is missing for the CPU. No NVIDIA driver was found, so only the CPU is used. On a machine with a "
-            "GPU, install a torch with CUDA and run `make build`."
+            f"GPU, install a torch with CUDA and {GET_CUDA_LIBRARY}."
         )
     elif not torch.version.cuda:
-        found.append("This torch has no CUDA: tensors stay on the CPU. Install a torch with CUDA, then `make build`.")
+        found.append(
+            f"This torch has no CUDA: tensors stay on the CPU. Install a torch with CUDA, then {GET_CUDA_LIBRARY}."
+        )
     elif not has_cuda():
         found.append(f"torch has CUDA {torch.version.cuda}, but {CUDA_LIBRARY.name} is missing: {REBUILD}.")
     elif not torch.cuda.is_available():
@@ -80,7 +89,7 @@ def problems(info: dict[str, str]) -> list[str]:
         for i in range(torch.cuda.device_count()):
             major, minor = torch.cuda.get_device_capability(i)
             if archs and not runs_on(archs, (major, minor)):
-                found.append(f"cuda:{i} is {major}.{minor}, but the kernels are for {archs}: run `make build` here.")
+                found.append(f"cuda:{i} is {major}.{minor}, but the kernels are for {archs}: {GET_CUDA_LIBRARY}.")
     return found
 
 
@@ -88,7 +97,7 @@ def missing() -> list[str]:
     """Why the package cannot be imported, and what to do about it."""
     found = [str(_failure)]
     if isinstance(_failure, OSError):  # the dynamic linker's message
-        found.append(f"{CPU_LIBRARY.name} is there and cannot be loaded: `make build` makes it for this torch.")
+        found.append(f"{CPU_LIBRARY.name} is there and cannot be loaded: {MAKE_CPU_LIBRARY}.")
     if not CPU_LIBRARY.exists() and NO_CPU_LIBRARY not in found:
         found.append(NO_CPU_LIBRARY)
     return found
@@ -109,7 +118,9 @@ def doctor(argv: Sequence[str]) -> int:
     works = _failure is None
     info = build_info() if works else {}
     there = "there, not loaded"
-    cpu_state = "loaded" if works else there if CPU_LIBRARY.exists() else "missing: make build"
+    cpu_state = (
+        "loaded" if works else there if CPU_LIBRARY.exists() else "missing: make build" if CHECKOUT else "missing"
+    )
     absent = "missing" if has_driver() else "not built; only a GPU needs it"
     cuda_state = "loaded" if works and has_cuda() else there if CUDA_LIBRARY.exists() else absent
     cpu = platform.processor() or platform.machine()
@@ -204,11 +215,11 @@ def explain_rung(rung: Rung, family: str) -> None:
     print(f"{where}; {', '.join(rung.functions)}; {', '.join(rung.dtypes)}")
     for device in rung.devices:
         path = source_of(rung, device, family)
-        if path is None:  # an installed package has no sources
+        if path is None:  # someone has taken them away
             where = f"csrc/{device}/{family}/{row[0].number:03d}_*"
             print(f"\nIts source is not installed; in the repository it is {where}")
             continue
-        print(f"\n{path.relative_to(SOURCES.parent)}")
+        print(f"\n{path.relative_to(CHECKOUT) if CHECKOUT else path}")
         head = itertools.takewhile(lambda line: line.startswith("//"), path.read_text().splitlines())
         for line in itertools.dropwhile(lambda line: "Changes:" not in line, head):  # before it, only names
             print(line.removeprefix("//").removeprefix(" "))

@@ -7,17 +7,34 @@ from pathlib import Path
 
 CPU_LIBRARY = Path(__file__).with_name("_C.so")
 CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
+_PACKAGE = Path(__file__).resolve().parent
+# The checkout that holds the package; none where pip has installed it, with its sources in the package itself.
+CHECKOUT = _PACKAGE.parent if (_PACKAGE.parent / "csrc").is_dir() else None
+SOURCES = (CHECKOUT or _PACKAGE) / "csrc"
 
-NO_TORCH = (
-    f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch. Run `make setup`, "
-    "which finds or installs a Python with torch, then `PYTHONPATH=. $(cat build/python) -m torch_reductions doctor`"
-)
-NO_CPU_LIBRARY = f"{CPU_LIBRARY} is missing: build it by `make build` in the checkout, or by `pip install .`"
-REBUILD = (
-    "rebuild with a CUDA toolkit and a torch that has CUDA: "
-    "`USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make build`; `python -m torch_reductions doctor` tells what is "
-    "missing"
-)
+_NEEDS_TORCH = f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch"
+if CHECKOUT:
+    NO_TORCH = (
+        f"{_NEEDS_TORCH}. Run `make setup`, which finds or installs a Python with torch, then "
+        "`PYTHONPATH=. $(cat build/python) -m torch_reductions doctor`"
+    )
+    MAKE_CPU_LIBRARY = "`make build` makes it for this torch"
+    NO_CPU_LIBRARY = f"{CPU_LIBRARY} is missing: build it by `make build` in the checkout, or by `pip install .`"
+    GET_CUDA_LIBRARY = "run `make build`"
+    REBUILD = (
+        "rebuild with a CUDA toolkit and a torch that has CUDA: "
+        "`USE_CUDA=1 FORCE_CUDA=1 CUDA_HOME=/usr/local/cuda make build`; `python -m torch_reductions doctor` tells "
+        "what is missing"
+    )
+else:
+    NO_TORCH = f"{_NEEDS_TORCH}. Install it: `pip install torch`"
+    MAKE_CPU_LIBRARY = "install torch_reductions again, by a wheel for this machine"
+    NO_CPU_LIBRARY = f"{CPU_LIBRARY} is missing: install torch_reductions again"
+    GET_CUDA_LIBRARY = (
+        "install a wheel of torch_reductions for CUDA, whose version ends in +cu; where the sources, a CUDA toolkit "
+        "and a torch with CUDA are, `make wheel` makes one"
+    )
+    REBUILD = GET_CUDA_LIBRARY
 
 
 def is_command_line() -> bool:

@@ -117,6 +117,7 @@ LACKS = {
 def copied(tmp_path: Path) -> Path:
     """The package as in a clone that is not built."""
     shutil.copytree(ROOT / "torch_reductions", tmp_path / "torch_reductions", ignore=shutil.ignore_patterns("*.so"))
+    (tmp_path / "csrc").mkdir()
     return tmp_path
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import torch
 
 from .. import __version__
+from .._installed import SOURCES
 from .._ladder import Rung, ladder
 from .case import COLUMNS, FAMILY_OF, Case
 from .timing import INSTRUCTIONS, Timing
 
-CHECKOUT = Path(__file__).resolve().parent.parent.parent
+CHECKOUT = SOURCES.parent  # the folder of an installed package has neither benchmarks nor docs
 RESULTS = CHECKOUT / "benchmarks" / "results"
 HOST = "host time"  # the row of a call's host time, instead of its device time
 TIMINGS = tuple(f"{kind}{name}_us" for kind in ("", "hot_", "eager_") for name in ("median", "p20", "p80"))
