@@ -17,8 +17,8 @@ Points = list[tuple[float, float]]
 
 # What a mark stands for, each in a colour of its own that is the same in every chart: svg.py has the colours.
 ROLES = {
-    "auto": 'what "auto" runs',
-    "rung": "other rungs",
+    "auto": 'ours: what "auto" runs',
+    "rung": "ours: other rungs",
     "torch": "torch",
     "compiled": "torch.compile",
     "library": "CUB, cuBLAS, numpy",
@@ -145,7 +145,9 @@ def front(results: Sequence[Result]) -> Bars | None:
         return None
     drawn = sorted(bars(found[0]).bars, key=lambda bar: bar.length)
     shorter = tuple(replace(bar, text=bar.text.split(" · ")[0], dots=()) for bar in drawn)
-    return Bars("Sum of 4096 x 4096 float32, cold cache", "share of the speed of memory, the dotted line", shorter, True)
+    return Bars(
+        "Sum of 4096 x 4096 float32, cold cache", "share of the speed of memory, the dotted line", shorter, True
+    )
 
 
 def rate(result: Result, us: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
 
@@ -11,7 +11,7 @@ from .charts import ROLES, Bars, Lines, role_of
 
 WIDTH, PLOT = 340, 204  # the width of a chart, a phone's less its margins, and the height of a plot
 LEFT, RIGHT, TOP, BAR = 46, 18, 36, 16  # the margins of a plot: half of the last label reaches to the right of it
-LETTER = 6.2  # the approximate width of a letter
+LETTER, BOLD = 6.2, 7.2  # the approximate width of a letter
 LEAST = 0.8  # the least span of an axis in decades; the steps from 1 to 2 to 5 to 10 are at most half of it
 # The charts in a row of a picture, how wide each is shown, and what is around and between them: GitHub shows a picture
 # of up to 830 pixels as it is, and scales a wider one down.
@@ -66,7 +66,9 @@ def whole(title: str, parts: Sequence[str], height: float, width: float = WIDTH)
     named = escape(title)
     said = f' role="img" aria-label="{named}"' if title else ""
     head = f'<svg viewBox="0 0 {width:.0f} {height:.0f}"{said}>'
-    return "".join([head, text(0, 12, named, "title") if title else "", *parts, "</svg>"])
+    squeezed = f' textLength="{width:.0f}" lengthAdjust="spacingAndGlyphs"' if len(title) * BOLD > 1.1 * width else ""
+    above = f'<text x="0" y="12" class="title"{squeezed}>{named}</text>' if title else ""
+    return "".join([head, above, *parts, "</svg>"])
 
 
 def size_of(chart: str) -> tuple[int, int]:
@@ -81,10 +83,17 @@ def sample(role: str, x: float, y: float) -> str:
     return f'<polyline class="{kind}" points="{x:.1f},{y - 4:.0f} {x + 22:.1f},{y - 4:.0f}"/>'
 
 
-def key(width: float = WIDTH) -> str:
-    """What the colours stand for, and the bold names."""
+def roles_in(chart: Bars | Lines) -> set[str]:
+    if isinstance(chart, Lines):
+        return set(map(role_of, chart.series))
+    return {bar.role for bar in chart.bars} | ({"ceiling"} if chart.has_ceiling else set())
+
+
+def key(roles: Collection[str] = ROLES.keys(), width: float = WIDTH) -> str:
+    """What the colours stand for; and the bold names, if there are ladders."""
     parts, x, y = [], 0.0, 12
-    for role, said in (*ROLES.items(), ("", LEVEL)):
+    level = {"": LEVEL} if "rung" in roles else {}
+    for role, said in ({role: ROLES[role] for role in ROLES if role in roles} | level).items():
         room = (16 if role else 0) + LETTER * len(said)
         if x and x + room > width:
             x, y = 0.0, y + BAR
@@ -100,10 +109,12 @@ def key(width: float = WIDTH) -> str:
 def bars(chart: Bars, links: Mapping[str, str] = MappingProxyType({})) -> str:
     """One bar per rung; a dot for each of its other block sizes. links: where the name of a bar leads to."""
     shown = [f"{bar.name} (auto)" if bar.role == "auto" else bar.name for bar in chart.bars]
-    names = LETTER * max(map(len, shown)) + 8  # the room before the bars, and that behind the longest
-    figures = LETTER * max(len(bar.text) for bar in chart.bars) + 8
-    longest = max(1.0, *(bar.length for bar in chart.bars), *(dot for bar in chart.bars for dot in bar.dots))
-    room = (WIDTH - names - figures) / longest
+    letters = [BOLD if bar.is_fastest else LETTER for bar in chart.bars]
+    names = max(letter * len(name) for letter, name in zip(letters, shown, strict=True)) + 8
+    room = WIDTH - names - RIGHT  # of a full bar: as much as leaves enough for the figures behind each bar
+    for bar, letter in zip(chart.bars, letters, strict=True):
+        figures = letter * len(bar.text) + 16
+        room = min(room, (WIDTH - names - figures) / max(bar.length, *bar.dots, 0.01))
     foot = TOP + BAR * len(chart.bars)
     parts = [text(0, 28, escape(chart.said)), line(names, names, TOP, foot, "grid")]
     parts.append(line(names + room, names + room, TOP, foot, "ceiling" if chart.has_ceiling else "grid"))
@@ -216,7 +227,8 @@ def picture(
         return height * shown / width
 
     if not notes:
-        y += put(key(inner * WIDTH / SHOWN), MARGIN, inner) + 16
+        roles = {role for _, charts in groups for chart in charts for role in roles_in(chart)}
+        y += put(key(roles, inner * WIDTH / SHOWN), MARGIN, inner) + 16
     for heading, charts in groups:
         if heading:
             parts.append(text(MARGIN, y + 14, escape(heading), "title heading"))

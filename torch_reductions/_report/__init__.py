@@ -62,7 +62,7 @@ def report(argv: Sequence[str]) -> int:
             "`python -m torch_reductions bench --save --results FOLDER` and name that folder"
         )
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(page(results), encoding="utf-8")
+    options.output.write_text(page(results, options.output.parent), encoding="utf-8")
     print(f"The page is {options.output}: {len(results)} cases")
     if not options.no_pictures:
         pictures(results, options.output.parent)
