@@ -149,7 +149,7 @@ def ratios(results: Sequence[Result]) -> str:
         said += f": at least as fast as torch in {faster} of the {len(compared)} cases that torch has a function for"
     if both := [result for result in compared if result.compiled_us]:
         level = sum(is_met(result, result.compiled_us) for result in both)
-        said += f", as torch compiled in {level} of the {len(both)} in which it was measured"
+        said += f", and as torch compiled in {level} of the {len(both)} in which that was measured"
     table = f"<table><thead><tr><th>case</th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     legend = f'<p class="faint">{LEGEND}</p>'
     return f'<details><summary>{said}</summary>{legend}<div class="wide">{table}</div></details>'
