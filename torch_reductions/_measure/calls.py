@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
@@ -161,16 +161,19 @@ def is_right(case: Case, inputs: Inputs, output: Output) -> bool:
     return bool((((actual.double() - expected).abs() <= allowed) | none).all())
 
 
-def by_compiler(function: Callable[..., object], inputs: Inputs, name: str) -> dict[str, Call]:
-    """torch's function by torch.compile, specialized for these shapes; empty if there is no compiler."""
+def by_compiler(functions: Mapping[str, Callable[..., Output]], inputs: Inputs, name: str) -> dict[str, Call]:
+    """torch's functions by torch.compile, specialized for these shapes; without those that it cannot compile here."""
     torch.compiler.reset()  # otherwise it reaches its limit of recompilations
-    call = torch.compile(lambda *tensors: function(*tensors), dynamic=False)
-    try:
-        call(*inputs)
-    except RuntimeError as error:
-        print(f"{name}: no torch.compile: {str(error).splitlines()[0]}")
-        return {}
-    return {"torch.compile": partial(call, *inputs)}
+    calls: dict[str, Call] = {}
+    for row, function in functions.items():
+        call = torch.compile(lambda *tensors, of=function: of(*tensors), dynamic=False)
+        try:
+            call(*inputs)
+        except RuntimeError as error:
+            print(f"{name}: no {row}: {str(error).splitlines()[0]}")
+        else:
+            calls[row] = partial(call, *inputs)
+    return calls
 
 
 def by_numpy(case: Case, inputs: Inputs) -> dict[str, Call]:

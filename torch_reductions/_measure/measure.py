@@ -13,10 +13,10 @@ import torch_reductions as tr
 from .._ladder import ladder
 from .calls import Inputs, by_compiler, by_numpy, call_of, inputs_of, is_right, parts, torch_name
 from .case import Case
-from .results import Result, conditions, device_name, rows_of
+from .results import COMPILED, Result, conditions, device_name, rows_of
 from .timing import INSTRUCTIONS_OF, Call, CudaTimer, bytes_moved, clocks, timer
 
-PEERS = ("torch.compile", "numpy")
+PEERS = (COMPILED, "numpy")
 
 
 def rungs_of_type(case: Case, device: str) -> list[str]:
@@ -33,8 +33,8 @@ def is_refusal(error: RuntimeError) -> bool:
 def peer_calls(case: Case, inputs: Inputs, peers: Sequence[str]) -> dict[str, Call]:
     """The calls of torch.compile, if torch has the function, and of numpy."""
     calls: dict[str, Call] = {}
-    if "torch.compile" in peers and torch_name(case) == "torch" and case.family != "segment":
-        calls |= by_compiler(lambda *tensors: call_of(case, tensors, None)(), inputs, case.name)
+    if COMPILED in peers and torch_name(case) == "torch" and case.family != "segment":
+        calls |= by_compiler({COMPILED: lambda *tensors: call_of(case, tensors, None)()}, inputs, case.name)
     return calls | (by_numpy(case, inputs) if "numpy" in peers else {})
 
 

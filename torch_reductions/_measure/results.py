@@ -20,6 +20,8 @@ from .timing import INSTRUCTIONS, Timing
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 RESULTS = CHECKOUT / "benchmarks" / "results"
 HOST = "host time"  # the row of a call's host time, instead of its device time
+WAYS = ("torch", "torch broadcasting")  # the rows of torch's ways to compute the same: distances have two
+COMPILED = "torch.compile"  # the row of torch's function compiled; "torch.compile broadcasting" is the other way's
 TIMINGS = tuple(f"{kind}{name}_us" for kind in ("", "hot_", "eager_") for name in ("median", "p20", "p80"))
 FIGURES = (*TIMINGS, "samples", "gb_per_s", "tera_ops_per_s", "ceiling", "share_of_ceiling", "torch_us")
 # The state of the machine after the last sample, and the software versions.
@@ -80,16 +82,31 @@ class Result:
         return self.rows.get(self.case.production) or self.rows.get(HOST)
 
     @property
+    def torch_name(self) -> str:
+        """The fastest of torch's ways, or a loop of its operations; empty if there is neither."""
+        known = {name: us for name in WAYS if (us := self.us(name))}
+        return min(known, key=known.__getitem__, default="torch loop" if "torch loop" in self.rows else "")
+
+    @property
     def has_torch_row(self) -> bool:
         """Whether torch's spread is known, not only its median."""
-        return "torch" in self.rows or "torch loop" in self.rows
+        return self.torch_name in self.rows
 
     @property
     def torch(self) -> Timing | None:
         """The timing of torch, or of a loop of its operations; an old result has only the median."""
-        row = self.rows.get("torch") or self.rows.get("torch loop")
-        us = self.kept_torch_us
+        row, us = self.rows.get(self.torch_name), self.kept_torch_us
         return row.timing if row else Timing(us, us, us, 0) if us else None
+
+    @property
+    def torch_us(self) -> float | None:
+        """torch's median, by the fastest of its ways; None if it has no such function."""
+        return self.us(self.torch_name) if self.torch_name in WAYS else None
+
+    @property
+    def compiled_us(self) -> float | None:
+        """The median of torch.compile, of the fastest of torch's ways; None if it was not measured."""
+        return min((row.timing.median for name, row in self.rows.items() if name.startswith(COMPILED)), default=None)
 
     def us(self, variant: str) -> float | None:
         """The median of a variant."""
@@ -99,9 +116,8 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """torch's time over ours; None if torch has no such function."""
-        by_torch = self.us("torch")
-        return by_torch / self.ours.timing.median if self.ours and by_torch else None
+        """The time of torch's fastest way over ours; None if torch has no such function."""
+        return self.torch_us / self.ours.timing.median if self.ours and self.torch_us else None
 
     @property
     def ceiling(self) -> str:

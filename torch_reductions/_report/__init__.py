@@ -13,14 +13,23 @@ from .document import page
 __all__ = ["pictures", "report"]
 
 DOCS = CHECKOUT / "docs"
+NOTES = ('each grey bar is a rung, one short file; "auto" is the default', svg.LEVEL)
 
 
 def pictures(results: Sequence[Result], folder: Path) -> list[Path]:
-    """One picture per family and GPU: the ladder at the top, times by size and the roofline below."""
+    """One picture per family and GPU: the ladder at the top, times by size and the roofline below. And the README's, of
+    the one ladder that is shown to a newcomer."""
     made = []
     for device in devices_of(results):
         name = short_name(device)
         on_device = [result for result in results if result.device == device and name != "cpu"]
+        if first := charts.front(on_device):
+            path = folder / f"front_{name}.svg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            title = f"One sum on one {device}, rung by rung"
+            path.write_text(svg.picture(title, [("", [first])], NOTES, scale=1.5), encoding="utf-8")
+            print(f"The picture is {path}")
+            made.append(path)
         for family in dict.fromkeys(result.case.family for result in on_device):
             here = [result for result in on_device if result.case.family == family]
             path = folder / f"{family}_{name}.svg"
@@ -53,7 +62,7 @@ def report(argv: Sequence[str]) -> int:
             "`python -m torch_reductions bench --save --results FOLDER` and name that folder"
         )
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(page(results), encoding="utf-8")
+    options.output.write_text(page(results, options.output.parent), encoding="utf-8")
     print(f"The page is {options.output}: {len(results)} cases")
     if not options.no_pictures:
         pictures(results, options.output.parent)
