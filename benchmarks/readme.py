@@ -17,8 +17,8 @@ import cases  # noqa: E402
 
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.charts import OF  # noqa: E402
-from torch_reductions._measure.results import RESULTS, Result, figure, read, spread, times  # noqa: E402
-from torch_reductions._measure.table import noise_beside_torch  # noqa: E402
+from torch_reductions._measure.results import RESULTS, Result, read  # noqa: E402
+from torch_reductions._measure.table import beside_torch, noise_beside_torch  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"
@@ -66,8 +66,8 @@ def section(what: str, command: str, shown: Sequence[Result], on_cpu: bool) -> s
         RULE + ("--:|" if of else ""),
     ]
     for result in shown:
-        share = result.share(result.case.production)
-        lines.append(line(result.case.name, result) + ("" if on_cpu else f" {share:.0%} |" if share else " |"))
+        *cells, share = beside_torch(result).values()
+        lines.append(f"| {' | '.join([result.case.name, *cells, *([] if on_cpu else [share])])} |")
     said = noise_beside_torch(shown)
     return "\n".join([*lines, *(["", said] if said else [])])
 
@@ -83,22 +83,14 @@ def front(results: Path) -> str:
         HEAD.format("case"),
         RULE,
     ]
-    lines += [line(result.case.name.removesuffix(f" {result.case.form}"), result) for result in shown]
+    for result in shown:
+        *cells, _ = beside_torch(result).values()
+        lines.append(f"| {' | '.join([result.case.name.removesuffix(f' {result.case.form}'), *cells])} |")
     return "\n".join(lines)
 
 
 HEAD = "| {} | torch | compiled | ours | p20–p80 | times as fast |"
 RULE = "|---|--:|--:|--:|--:|--:|"
-
-
-def line(name: str, result: Result) -> str:
-    """A case's times; the ratio is of the faster of eager and compiled torch."""
-    ours = result.rows[result.case.production].timing
-    eager, compiled = result.us("torch"), result.us("torch.compile")  # torch has no integer product on a GPU
-    least = min((us for us in (eager, compiled) if us), default=None)
-    by_torch, by_compiled = figure(eager) if eager else "none", figure(compiled) if compiled else "–"
-    ratio = times(least / ours.median) if least else ""
-    return f"| {name} | {by_torch} | {by_compiled} | {figure(ours.median)} | {spread(ours)} | {ratio} |"
 
 
 def known(shown: Sequence[Result], condition: str) -> str:

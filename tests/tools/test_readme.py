@@ -66,7 +66,7 @@ def test_tables_of_benchmarks() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     text = README + (ROOT / "docs" / "speed.md").read_text()
     torchs, ours = (
-        r"(?:[\d.,]+|–) \| (?:[\d.,]+|–)",
+        r"(?:[\d.,]+|—) \| (?:[\d.,]+|—)",
         r"[\d.,]+ \| [\d.,]+–[\d.,]+",
     )  # eager and compiled; with its spread
     ratios = re.findall(rf"^\| \w+ [^|]* \| {torchs} \| {ours} \| ([\d.,]+) \|", text, re.MULTILINE)
@@ -85,7 +85,7 @@ def test_front_of_the_readme() -> None:
     assert code.output and len([line for line in code.text.splitlines() if line]) == 8
     front = README[README.index("<!-- benchmark:front -->") : README.index("<!-- /benchmark:front -->")]
     rows = [line for line in front.splitlines() if line.startswith("| ")]
-    assert len(rows) == 1 + 8 and not any("–" in row.split(" | ")[2] for row in rows)  # compiled torch was timed
+    assert len(rows) == 1 + 8 and not any("—" in row.split(" | ")[2] for row in rows)  # compiled torch was timed
 
 
 @pytest.mark.parametrize(
