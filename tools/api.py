@@ -18,6 +18,8 @@ OTHERS = "variants and libraries"
 HEAD = """# The functions
 
 What `help()` prints, on one page; `tr` is `torch_reductions`. Written by `python tools/api.py` from the docstrings.
+In the signatures `Dim` is an int, a list or tuple of ints, or None; `Number` is an int or a float; the names that a
+`Variant` may have are those of `variants`, and "auto".
 
 | kind | functions |
 |---|---|

@@ -213,9 +213,9 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: AddVariant 
         variant: the implementation: "auto", or a name of `tr.variants("add", device)`.
 
     Returns:
-        A tensor of the broadcast shape, of the dtype that torch.result_type gives: of a tensor
-        without dims only the kind of its dtype counts. A tensor of another dtype is copied to
-        it first. The strides are torch.add's: the sum of two transposed matrices is a
+        A tensor of the broadcast shape, of the dtype that torch.result_type gives; a tensor
+        without dims counts only by the kind of its dtype. A tensor of another dtype is copied
+        to it first. The strides are torch.add's: the sum of two transposed matrices is a
         transposed matrix.
 
     Raises:

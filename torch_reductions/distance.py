@@ -159,16 +159,16 @@ _grid_squared_distances: Operator[Tensor] = Operator(
 
 
 def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: DistanceVariant = "auto") -> Tensor:
-    """Sum of the squared distances from each point to all centers, `y[i] = |p[i] - c[0]|^2 + ... +
-    |p[i] - c[C - 1]|^2`.
+    """Sum of the squared distances from each point to all centers,
+    `y[i] = |p[i] - c[0]|^2 + ... + |p[i] - c[C - 1]|^2`.
 
     It is `torch.cdist(points, centers).square().sum(-1)` without storing the distances.
 
     Args:
         points: [..., D], float16, bfloat16, float32 or float64; any strides.
         centers: [C, D], of the same dtype.
-        variant: the implementation: "auto", or a name of `tr.variants("sum_squared_distances",
-            device)`.
+        variant: the implementation: "auto", or a name of
+            `tr.variants("sum_squared_distances", device)`.
 
     Returns:
         [...], of the same dtype; under autocast half precision gives float32. Its unit is the
@@ -208,16 +208,16 @@ def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: DistanceV
 
 
 def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant: DistanceVariant = "auto") -> Tensor:
-    """Sum of the squared distances from each pixel of a grid to all centers, `y[i, j] = (j -
-    x[0])^2 + (i - y[0])^2 + ...`.
+    """Sum of the squared distances from each pixel of a grid to all centers,
+    `d[i, j] = (j - x[0])^2 + (i - y[0])^2 + ...`.
 
     Args:
         height: the number of rows of pixels, an int.
         width: the number of columns, an int.
         centers: [C, 2], float16, bfloat16, float32 or float64: x, the column, and y, the row,
             of each, in pixels.
-        variant: the implementation: "auto", or a name of `tr.variants("grid_squared_distances",
-            device)`.
+        variant: the implementation: "auto", or a name of
+            `tr.variants("grid_squared_distances", device)`.
 
     Returns:
         [height, width], of the dtype and on the device of centers, in squared pixels; under

@@ -274,7 +274,8 @@ def _call_sum(
 
 
 def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto") -> Tensor:
-    """Product of two matrices, `c[i, j] = a[i, 0] * b[0, j] + ... + a[i, k - 1] * b[k - 1, j]`.
+    """Product of two matrices,
+    `c[i, j] = input[i, 0] * mat2[0, j] + ... + input[i, k - 1] * mat2[k - 1, j]`.
 
     Args:
         input: [m, k], float16, bfloat16, float32, float64, int8, uint8, int16, int32 or int64.
@@ -287,8 +288,8 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
         variant: the implementation: "auto", or a name of `tr.variants("mm", device)`.
 
     Returns:
-        [m, n], of `out_dtype`; zero if k = 0. Integers wrap: int8 without `out_dtype` wraps to
-        8 bits, as in torch.
+        [m, n], of `out_dtype`; zero if k = 0. Integers wrap, int8 without `out_dtype` to 8
+        bits, as in torch.
 
     Raises:
         RuntimeError: shapes, dtypes or devices do not match; `out_dtype` is not possible for
@@ -412,8 +413,8 @@ def baddbmm(
     alpha: Number = 1,
     variant: MatmulVariant = "auto",
 ) -> Tensor:
-    """Sums of matrices and products of two batches, `c[b] = beta * input[b] + alpha *
-    mm(batch1[b], batch2[b])`.
+    """Sums of matrices and products of two batches,
+    `c[b] = beta * input[b] + alpha * mm(batch1[b], batch2[b])`.
 
     Args:
         input: a tensor that can be broadcast to [batch, m, n], of the factors' dtype or of
@@ -459,7 +460,8 @@ def matmul(
         variant: the implementation: "auto", or a name of `tr.variants("matmul", device)`.
 
     Returns:
-        [..., m, n]; without m if the input is a vector, without n if the other is.
+        [..., m, n], of `out_dtype` or else of the factors' dtype; without m if the input is a
+        vector, without n if the other is.
 
     Raises:
         RuntimeError: a tensor has no dims; otherwise as `mm`.
@@ -535,7 +537,8 @@ def linear(
         variant: the implementation: "auto", or a name of `tr.variants("linear", device)`.
 
     Returns:
-        [..., n]. A token has the same bits alone and in any batch.
+        [..., n], of `out_dtype` or else of the factors' dtype. A token has the same bits alone
+        and in any batch.
 
     Raises:
         RuntimeError, TypeError, ValueError, NotImplementedError: as `mm`.

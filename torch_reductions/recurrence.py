@@ -273,14 +273,14 @@ def linear_recurrence(
         initial: the state before the first element, of the result's shape without `dim`; with
             packed segments one state for each, in place of `dim`. None: there is no such state,
             and the first state is exactly the first token.
-        reverse: whether the recurrence runs from the end, `h[t] = gates[t] * h[t + 1] +
-            tokens[t]`.
+        reverse: whether the recurrence runs from the end,
+            `h[t] = gates[t] * h[t + 1] + tokens[t]`.
         cu_seqlens: the offsets of packed segments along `dim`, each processed alone, as in
             `cumsum`.
         return_last: whether to return the final state too; with `cu_seqlens`, that of each
             segment.
-        variant: the implementation: "auto", or a name of `tr.variants("linear_recurrence",
-            device)`.
+        variant: the implementation: "auto", or a name of
+            `tr.variants("linear_recurrence", device)`.
 
     Returns:
         The states, in the broadcast shape of gates and tokens and in their dtype. With

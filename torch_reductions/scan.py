@@ -535,10 +535,10 @@ def logcumsumexp(
     Args:
         input: float16, bfloat16, float32 or float64; any shape and strides.
         dim: the dim to scan.
-        exclusive: whether the element itself is left out, `y[i] = log(exp(x[0]) + ... + exp(x[i
-            - 1]))`.
-        reverse: whether the sums start at the end, `y[i] = log(exp(x[n - 1]) + ... +
-            exp(x[i]))`.
+        exclusive: whether the element itself is left out,
+            `y[i] = log(exp(x[0]) + ... + exp(x[i - 1]))`.
+        reverse: whether the sums start at the end,
+            `y[i] = log(exp(x[n - 1]) + ... + exp(x[i]))`.
         include_initial: whether the logarithm of the empty sum, -inf, comes before the others,
             or after them if `reverse`. The result is one element longer.
         cu_seqlens: the offsets of packed segments along `dim`, each scanned alone, as in
@@ -555,11 +555,12 @@ def logcumsumexp(
         NotImplementedError: as `cumsum`; or the input is integer or bool, as in torch.
 
     Order of operations:
-        Fold(i + 1), as in `cumsum`, of the operator `max(a, b) + log(1 + exp(min(a, b) - max(a,
-        b)))`. Its exponential and logarithm are the same sums and products on every device,
-        each within 2 units in the last place. float16 and bfloat16 are rounded once, at the
-        end. The gradient is one `linear_recurrence` from the other end, whose gates `exp(y[i] -
-        y[i + 1])` are at most 1; an element -inf has the gradient 0.
+        Fold(i + 1), as in `cumsum`, of the operator
+        `max(a, b) + log(1 + exp(min(a, b) - max(a, b)))`. Its exponential and logarithm are the
+        same sums and products on every device, each within 2 units in the last place. float16
+        and bfloat16 are rounded once, at the end. The gradient is one `linear_recurrence` from
+        the other end, whose gates `exp(y[i] - y[i + 1])` are at most 1; an element -inf has the
+        gradient 0.
 
     Source:
         Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.4.

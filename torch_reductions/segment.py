@@ -4,8 +4,9 @@ segment_amin.
 Sequences of different lengths are packed one after another along a dim, and `cu_seqlens`
 holds their offsets: segment s is `[cu_seqlens[s], cu_seqlens[s + 1])`. Its result is
 Fold(n) of its n elements, counted from its first one, as `torch_reductions.reduce` defines
-it: `segment_sum(x, cu_seqlens)[s]` has the bits of `sum(x[cu_seqlens[s]:cu_seqlens[s + 1]],
-0)`, on every device, in every layout and whatever the other segments are.
+it: `segment_sum(x, cu_seqlens)[s]` has the bits of
+`sum(x[cu_seqlens[s]:cu_seqlens[s + 1]], 0)`, on every device, in every layout and whatever
+the other segments are.
 
 The gradients use no atomics and have the same bits every time: each element reads the
 gradient of its segment's result, and the gradient of that read is a `segment_sum` again.
