@@ -1,4 +1,4 @@
-"""Reductions, scans and matrix products for PyTorch, in a fixed order of operations.
+"""Reductions, scans and matrix products for PyTorch, in one fixed order.
 
 A result has the same bits alone and in any batch, in every layout, and with any number of
 threads; on a CPU and a GPU too, except products of float16 and bfloat16. docs/order.md
