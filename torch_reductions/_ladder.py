@@ -154,25 +154,30 @@ def _warn_of(variant: str, name: str) -> None:
 
 
 def variants(function: str, device: str = "cpu") -> list[str]:
-    """Names that ``variant=`` accepts for a function on a device, besides ``"auto"``.
+    """The names that `variant=` accepts for a function on a device, besides "auto".
 
-    They are in the order of their numbers, from the simplest to the one that ``"auto"`` runs.
+    They are in the order of their numbers, from the simplest to the one that "auto" runs. The
+    names come from the table that the kernels are compiled with, so no GPU is needed.
 
-    If a variant has a parameter, such as its tile size, each value has a name, ``"register_tile:8"``. The bare name,
-    ``"register_tile"``, is accepted too, and means one of them. It is listed only if it means something else:
-    ``"look_back"`` chooses its block size by the row's length, ``"look_back:256"`` does not.
-
-    No GPU is needed: the names come from the table that the kernels are compiled with.
+    If a variant has a parameter, such as its tile size, each value has a name,
+    "register_tile:8". The bare name, "register_tile", is accepted too, and means one of them.
+    It is listed only if it means something else: "look_back" chooses its block size by the
+    row's length, "look_back:256" does not.
 
     Args:
-        function: the name of a public function, such as ``"sum"`` or ``"cumsum"``.
-        device: ``"cpu"`` or ``"cuda"``; for a tensor ``x.device.type``.
+        function: the name of a public function, such as "sum" or "cumsum".
+        device: "cpu" or "cuda"; for a tensor `x.device.type`.
+
+    Returns:
+        A list of names.
 
     Raises:
         ValueError: the function or the device does not exist.
 
-    >>> variants("sum")
-    ['sequential', 'threaded', 'ordered']
+    Examples:
+        >>> import torch_reductions as tr
+        >>> tr.variants("sum")
+        ['sequential', 'threaded', 'ordered']
     """
     if device not in DEVICES:
         raise ValueError(f"device is {device!r}; it must be one of {', '.join(DEVICES)}, such as x.device.type")
