@@ -6,14 +6,14 @@ lint = .venv-lint/bin
 
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
-.PHONY: help setup build test test-deep demo report format lint clean
+.PHONY: help setup build test test-deep demo compile-times format lint clean
 help:
 	@echo "make setup    a Python with torch and the test tools; where there is no torch, downloads it"
 	@echo "make build    set-up, and the two libraries in torch_reductions/: minutes"
 	@echo "make test     set-up, build, the quick suite: a quarter of an hour; with progress, and a summary at the end"
 	@echo "make test-deep  every CUDA source, more schedules and cases, mutants, the fuzzer: most of an hour"
 	@echo "make demo     set-up, build, then every rung timed on this machine, and demo.svg: a minute"
-	@echo "make report   the CPU seconds of each compile"
+	@echo "make compile-times  the CPU seconds of each compile"
 	@echo "make format   formats the sources;  make lint   checks format, style and types"
 	@echo "make clean    removes what was built, but not .venv"
 
@@ -32,8 +32,8 @@ test-deep: setup
 demo: build
 	@$(python) -m torch_reductions demo
 
-report:
-	@$(python) tools/build.py report
+compile-times:
+	@$(python) tools/build.py compile-times
 
 .venv-lint/made-for: requirements-lint.txt
 	@$(PYTHON) -m venv --clear .venv-lint
