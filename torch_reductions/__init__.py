@@ -40,6 +40,10 @@ except (ImportError, OSError) as error:
     if not is_command_line():
         raise
     _failure = error
+except KeyboardInterrupt:
+    if not is_command_line():
+        raise
+    raise SystemExit(130) from None
 else:
     from ._ladder import variants
     from ._library import has_cuda

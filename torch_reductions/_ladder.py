@@ -207,7 +207,10 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
             if elsewhere
             else f"does not exist for {function} on {device}{did_you_mean(name, names)}"
         )
-        return ValueError(f"variant {name!r} {where}; {choice}")
+        how = ""
+        if elsewhere == ["cuda"] and rung and rung.emulated:  # an installed package has no emulator
+            how = '; in a checkout of the repository the emulator runs it on a CPU (docs/emulator.md, "One kernel")'
+        return ValueError(f"variant {name!r} {where}; {choice}{how}")
     return NotImplementedError(f"variant {rung.name!r} does not compute {function}; {choice}")
 
 

@@ -176,9 +176,13 @@ def by_compiler(functions: Mapping[str, Callable[..., Output]], inputs: Inputs, 
     return calls
 
 
+def is_in_numpy(case: Case, device: str) -> bool:
+    return case.function in NUMPY and device == "cpu" and case.dtype not in ("bfloat16", "float16")
+
+
 def by_numpy(case: Case, inputs: Inputs) -> dict[str, Call]:
     """numpy's function on the same memory, if numpy is installed and has the function and the dtype."""
-    if case.function not in NUMPY or inputs[0].is_cuda or case.dtype in ("bfloat16", "float16"):
+    if not is_in_numpy(case, inputs[0].device.type):
         return {}
     try:
         import numpy

@@ -57,7 +57,8 @@ class Row:
             return float(line[column]) if line[column] else None
 
         cold = timing("")
-        assert cold
+        if not cold:
+            raise ValueError("there is no median_us")
         rates = figure("gb_per_s"), figure("tera_ops_per_s")
         return cls(cold, timing("hot_"), timing("eager_"), *rates, figure("share_of_ceiling"))
 
@@ -227,7 +228,20 @@ def lines_of(path: Path) -> list[Line]:
     """The lines of one file; none if it is not a file of results."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
-        return list(reader) if tuple(reader.fieldnames or ()) == HEADER else []
+        try:
+            return list(reader) if tuple(reader.fieldnames or ()) == HEADER else []
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is no CSV: {error}") from None
+
+
+def kept_lines(path: Path) -> list[Line]:
+    """The lines of a file that `keep` may replace; none if it does not exist."""
+    if not path.exists() or not path.stat().st_size:
+        return []
+    lines = lines_of(path)
+    if not lines:
+        raise ValueError(f"{path} is not a results file, or an old one: its columns are not {', '.join(HEADER)}")
+    return lines
 
 
 def keep(results: Sequence[Result], path: Path) -> None:
@@ -239,9 +253,7 @@ def keep(results: Sequence[Result], path: Path) -> None:
     def measured(line: Line) -> tuple[str, ...]:
         return line["device"], *(line[name] for name in COLUMNS)
 
-    before = lines_of(path) if path.exists() else []
-    if path.exists() and path.stat().st_size and not before:
-        raise ValueError(f"{path} is not a results file, or an old one: its columns are not {', '.join(HEADER)}")
+    before = kept_lines(path)
     now = {measured(line) for line in every}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -258,10 +270,16 @@ def read(folder: Path) -> list[Result]:
         for line in lines_of(path):
             if line["function"] not in FAMILY_OF:
                 continue
-            case = Case.of(line)
+            try:
+                case, row = Case.of(line), Row.of(line)
+                _ = case.length, case.elements  # fails if shape and dim are not of one case
+            except (ValueError, TypeError, AttributeError, IndexError) as error:
+                raise ValueError(
+                    f"{path}: a line cannot be read: {error}: {','.join(map(str, filter(None, line.values())))}"
+                ) from None
             there = {name: line[name] for name in CONDITIONS}
             result = found.setdefault((path.stem, line["device"], case), Result(case, there))
-            result.rows[line["variant"]] = Row.of(line)
+            result.rows[line["variant"]] = row
             if line["torch_us"] and line["variant"] in (case.production, HOST):
                 result.kept_torch_us = float(line["torch_us"])
     return list(found.values())
