@@ -30,8 +30,13 @@ Examples:
     True
 """
 
-from ._installed import is_command_line
+import signal as _signal
+
+from ._installed import interrupted, is_command_line
 from ._variants import Variant as Variant
+
+if is_command_line():  # here, because importing torch takes seconds
+    _signal.signal(_signal.SIGINT, interrupted)
 
 _failure: Exception | None = None  # why the import failed; set for the command line only, which reports it
 try:
@@ -40,10 +45,6 @@ except (ImportError, OSError) as error:
     if not is_command_line():
         raise
     _failure = error
-except KeyboardInterrupt:
-    if not is_command_line():
-        raise
-    raise SystemExit(130) from None
 else:
     from ._ladder import variants
     from ._library import has_cuda

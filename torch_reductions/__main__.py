@@ -257,7 +257,8 @@ def explain(argv: Sequence[str]) -> int:
         listed = rungs_named(parser, options.name)
         print(f'{options.name} has {len(listed)} variants, from the simplest to the one that "auto" runs:\n')
         print(table((str(rung.number), rung.name, " ".join(rung.devices), rung.idea) for rung in listed))
-        print(f"\n`python -m torch_reductions explain {listed[0].name}` explains the first, and so on.")
+        family = next(family for family, rung in known if rung == listed[-1])
+        print(f"\n`python -m torch_reductions explain {listed[-1].name} --family {family}` explains the last.")
         return 0
     if not found:
         row, _, value = options.name.partition(":")
@@ -317,11 +318,7 @@ def main(argv: Sequence[str]) -> int:
     if _failure is not None and args.command != doctor.__name__:
         print(f"python -m torch_reductions {args.command}: {' '.join(str(_failure).split())}", file=sys.stderr)
         return 1
-    try:
-        return COMMANDS[args.command](args.arguments)
-    except KeyboardInterrupt:
-        print(f"\npython -m torch_reductions {args.command}: interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
+    return COMMANDS[args.command](args.arguments)
 
 
 if __name__ == "__main__":

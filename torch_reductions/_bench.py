@@ -42,7 +42,6 @@ PRODUCT_SIZES = {"cpu": 512, "cuda": 1024}
 Work = tuple[str, Case, Sequence[str]]  # a device, a case, and the variants
 TILES = ("register_tile", "shared_tile")  # the rungs with several tile sizes
 NAMES = list(dict.fromkeys((*FAMILIES, *FAMILY_OF)))  # what bench takes
-QUICKLY = "--seconds 0.1"
 KEPT = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()  # the folder in which bench --save writes
 RUNS = 5  # the textbook reports the mean of five
 
@@ -153,7 +152,7 @@ def demo(argv: Sequence[str]) -> int:
     parser = Parser(
         "demo",
         "Runs, checks and times every rung on every device, and draws a picture.",
-        ("", "--family scan", QUICKLY),
+        ("", "--family scan --seconds 0.1"),
     )
     parser.add_argument(
         "--output", type=path_of, default=Path("demo.svg"), help="the picture's file (default: demo.svg)"
@@ -219,7 +218,7 @@ def bench_parser() -> Parser:
     examples = (
         "",
         "scan",
-        f"sum {QUICKLY}",
+        "sum --seconds 0.1",
         "cumsum --shape 1000x4096 --dim 0 --dtype bfloat16",
         "mm --shape 512x512x64",
     )

@@ -209,7 +209,10 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
         )
         how = ""
         if elsewhere == ["cuda"] and rung and rung.emulated:  # an installed package has no emulator
-            how = '; in a checkout of the repository the emulator runs it on a CPU (docs/emulator.md, "One kernel")'
+            how = (
+                "; it is a CUDA kernel, which in a checkout of the repository the emulator runs on a CPU: "
+                'docs/emulator.md, "One kernel under one schedule"'
+            )
         return ValueError(f"variant {name!r} {where}; {choice}{how}")
     return NotImplementedError(f"variant {rung.name!r} does not compute {function}; {choice}")
 

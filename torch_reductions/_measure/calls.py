@@ -51,7 +51,7 @@ def fill(x: torch.Tensor, case: Case, generator: torch.Generator | None = None) 
     if not x.is_floating_point():
         return x.random_(0 if x.dtype == torch.uint8 else -100, 100, generator=generator)
     if case.function.endswith("prod"):
-        return x.normal_(0, case.length**-0.5, generator=generator).exp_()
+        return x.normal_(0, max(case.length, 1) ** -0.5, generator=generator).exp_()
     return x.normal_(generator=generator)
 
 
