@@ -155,7 +155,7 @@ def variants(argv: Sequence[str]) -> int:
     parser.add_argument("--device", choices=("cpu", "cuda"), help="only variants on this device (default: both)")
     parser.add_argument("--family", choices=FAMILIES, action="append", help="only this family (default: every family)")
     options = parser.parse_args(argv)
-    families = options.family or FAMILIES
+    families = list(dict.fromkeys(options.family or FAMILIES))
     listed = {rung for family in families for rung in ladder(family)}
     if options.name is not None:
         listed &= set(rungs_named(parser, options.name))
@@ -246,7 +246,7 @@ def explain(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     if options.name is None:
         parser.error("name a variant, such as `explain ordered`, or a function, such as `explain sum`")
-    known = [(family, rung) for family in options.family or FAMILIES for rung in ladder(family)]
+    known = [(family, rung) for family in dict.fromkeys(options.family or FAMILIES) for rung in ladder(family)]
     found = [
         (family, rung)
         for family, rung in known

@@ -214,6 +214,17 @@ def save(results: Sequence[Result], folder: Path) -> None:
         print(f"Kept in {path}; `python -m torch_reductions report --results {folder}` shows it")
 
 
+def must_be_savable(parser: Parser, folder: Path, devices: Sequence[str]) -> None:
+    """Refuses a folder in which `save` would fail."""
+    for device in devices:
+        path = path_in(folder, device_name(device))
+        parser.must_be_writable("--results", path)
+        try:
+            kept_lines(path)
+        except ValueError as error:
+            parser.refuse("--results", folder, f"{error}; name another folder")
+
+
 def bench_parser() -> Parser:
     examples = (
         "",
@@ -268,8 +279,8 @@ def bench(argv: Sequence[str]) -> int:
     name = options.function
     if name is not None and name not in NAMES:
         what = f"there is no such family or function{did_you_mean(name, NAMES)}; choose from {', '.join(NAMES)}"
-        if functions := [function for function, family in FAMILY_OF.items() if rung_called(family, name)]:
-            what = f"this is a variant: write, for instance, `bench {functions[0]} --variant {name}`"
+        if rung := next(filter(None, (rung_called(family, name) for family in FAMILIES)), None):
+            what = f"this is a variant: write, for instance, `bench {rung.functions[0]} --variant {name}`"
         parser.refuse("", name, what)
     if options.results and not options.save:
         parser.refuse("--results", options.results, "nothing is written there without --save")
@@ -287,13 +298,8 @@ def bench(argv: Sequence[str]) -> int:
             cases = " or ".join(dict.fromkeys(f"{case.function} of {case.dtype}" for _, case, _ in work))
             parser.refuse("--peer", peer, f"{peer} has no {cases} on {' or '.join(devices)}")
     folder = options.results or KEPT
-    for device in devices if options.save else ():
-        path = path_in(folder, device_name(device))
-        parser.must_be_writable("--results", path)
-        try:
-            kept_lines(path)
-        except ValueError as error:
-            parser.refuse("--results", folder, f"{error}; name another folder")
+    if options.save:
+        must_be_savable(parser, folder, devices)
     usual = 0.05 if options.quick else 0.5
     results = run(parser, work, usual if options.seconds is None else options.seconds, peers)
     print_results(results)
