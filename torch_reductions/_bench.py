@@ -90,7 +90,7 @@ def run(parser: Parser, work: Sequence[Work], seconds: float, peers: Sequence[st
             except (RuntimeError, MemoryError) as error:
                 if not is_lack_of_memory(error):
                     raise
-                parser.error(f"{device} has too little memory for {case.name}: choose a smaller --shape by `bench`")
+                parser.error(f"{device} has too little memory for {case.name}; `bench` takes a smaller --shape")
             step(f"{device} {case.name}")
     return results
 

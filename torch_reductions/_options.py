@@ -22,6 +22,10 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
+    def error(self, message: str) -> NoReturn:
+        """Without argparse's usage, which is many lines here."""
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
     def refuse(self, option: str, value: object, why: str) -> NoReturn:
         """Ends the program with status 2. option: empty for what has no name, such as bench's function."""
         text = str(value)

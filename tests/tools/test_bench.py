@@ -361,7 +361,9 @@ def test_too_little_memory(
     with pytest.raises(SystemExit) as ended:
         bench.bench(["sum", "--shape", "70x9", *SHORTLY])
     assert ended.value.code == 2
-    assert "error: cpu has too little memory for sum 70x9 all float32: choose a smaller" in capsys.readouterr().err
+    assert (
+        "error: cpu has too little memory for sum 70x9 all float32; `bench` takes a smaller" in capsys.readouterr().err
+    )
 
 
 def test_auto_is_the_last_rung(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,9 +30,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as ended:
         command_line.main(arguments)
     printed = capsys.readouterr()
-    usage, line = printed.err.split(" error: ")
-    assert ended.value.code == 2 and printed.out == "" and usage.startswith("usage: python -m torch_reductions")
-    assert line.endswith("\n") and line.count("\n") == 1
+    program, line = printed.err.split(": error: ")
+    assert ended.value.code == 2 and printed.out == "" and program.startswith("python -m torch_reductions")
+    assert line.endswith("\n") and printed.err.count("\n") == 1
     return line
 
 
