@@ -80,7 +80,7 @@ def test_the_examples_of_a_help(
     for name in ("run", "draw"):
         monkeypatch.setattr(_bench, name, lambda *arguments: [])
     monkeypatch.setattr(_report, "read", lambda folder: ["a result"])
-    monkeypatch.setattr(_report, "page", lambda results: "a page")
+    monkeypatch.setattr(_report, "page", lambda *given: "a page")
     monkeypatch.setattr(_report, "pictures", lambda results, folder: None)
     monkeypatch.setattr(_report, "DOCS", tmp_path)
     (tmp_path / "mine").mkdir()
