@@ -6,7 +6,7 @@ lint = .venv-lint/bin
 
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
-.PHONY: help setup build test test-deep wheel demo report format lint clean
+.PHONY: help setup build test test-deep wheel demo compile-times format lint clean
 help:
 	@echo "make setup    a Python with torch and the test tools; where there is no torch, downloads it"
 	@echo "make build    set-up, and the two libraries in torch_reductions/: minutes"
@@ -14,7 +14,7 @@ help:
 	@echo "make test-deep  every CUDA source, more schedules and cases, mutants, the fuzzer: most of an hour"
 	@echo "make wheel    set-up, build, then the wheel in dist/ that pip installs anywhere: minutes"
 	@echo "make demo     set-up, build, then every rung timed on this machine, and demo.svg: a minute"
-	@echo "make report   the CPU seconds of each compile"
+	@echo "make compile-times  the CPU seconds of each compile"
 	@echo "make format   formats the sources;  make lint   checks format, style and types"
 	@echo "make clean    removes what was built, but not .venv"
 
@@ -36,8 +36,8 @@ wheel: setup
 demo: build
 	@$(python) -m torch_reductions demo
 
-report:
-	@$(python) tools/build.py report
+compile-times:
+	@$(python) tools/build.py compile-times
 
 .venv-lint/made-for: requirements-lint.txt
 	@$(PYTHON) -m venv --clear .venv-lint

@@ -12,6 +12,7 @@ a target was missed or torch was faster.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,8 +23,9 @@ import cases  # noqa: E402
 import runner  # noqa: E402
 from runner import Work  # noqa: E402
 
-from torch_reductions._measure.calls import call_of, inputs_of, parts  # noqa: E402
+from torch_reductions._measure.calls import by_compiler, call_of, inputs_of, parts  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
+from torch_reductions._measure.results import COMPILED  # noqa: E402
 
 
 def what_is_wrong(case: Case, result: torch.Tensor, by_torch: torch.Tensor) -> str:
@@ -40,7 +42,8 @@ def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
     inputs = inputs_of(case, device)
     call, by_torch = call_of(case, inputs, "auto"), call_of(case, inputs, None)
     wrong = what_is_wrong(case, *parts(call()), *parts(by_torch()))
-    return Work(wrong, case.moved, {case.production: call}, {"torch": by_torch})
+    compiled = partial(by_compiler, {COMPILED: lambda *tensors: call_of(case, tensors, None)()}, inputs, case.name)
+    return Work(wrong, case.moved, {case.production: call}, {"torch": by_torch}, compiled)
 
 
 def main(argv: list[str] | None = None) -> int:

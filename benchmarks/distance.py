@@ -4,9 +4,9 @@
     python benchmarks/distance.py --quick    # only the table of the README
     python benchmarks/distance.py --cpu      # on the CPU, with two threads
 
-torch computes them with torch.cdist, squared and added up, and by broadcasting; both write every distance to memory. If
-cdist supports the dtype, ours is compared with it. For a grid torch gets the points precomputed. On the GPU every rung
-of the ladder is timed. Each result is checked against float64 before it is timed. The numbers go to
+torch computes them with torch.cdist, squared and added up, if it supports the dtype, and by broadcasting; both write
+every distance to memory. Ours is compared with the faster of the two. For a grid torch gets the points precomputed. On
+the GPU every rung of the ladder is timed. Each result is checked against float64 before it is timed. The numbers go to
 results/distance_<device>.csv (the cases that ran replace their own rows), from which readme.py writes the README's
 table. The exit status is 1 if a result was wrong, a target was missed or torch was faster.
 """
@@ -28,8 +28,9 @@ import runner  # noqa: E402
 from runner import Work  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions._measure.calls import fill  # noqa: E402
+from torch_reductions._measure.calls import by_compiler, fill  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
+from torch_reductions._measure.results import COMPILED, WAYS  # noqa: E402
 from torch_reductions._measure.timing import Call  # noqa: E402
 from torch_reductions.catalog import broadcast_distances  # noqa: E402
 
@@ -51,14 +52,15 @@ def ours(
     return partial(function, *(case.shape if case.of_grid else (points,)), centers, variant=variant)
 
 
-def torchs(case: Case, points: torch.Tensor, centers: torch.Tensor) -> dict[str, Call]:
+def by_cdist(points: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
+    return torch.cdist(points, centers).square_().sum(-1)
+
+
+def torchs(case: Case) -> dict[str, Callable[..., torch.Tensor]]:
     """torch.cdist, which does not support half precision, and broadcasting, if the differences fit into memory."""
-    calls: dict[str, Call] = {}
-    if case.dtype in ("float32", "float64"):
-        calls["torch"] = lambda: torch.cdist(points, centers).square_().sum(-1)
-    if case.points * case.centers * case.length < 2**28:
-        calls["torch broadcasting" if calls else "torch"] = partial(broadcast_distances, points, centers)
-    return calls
+    ways = [by_cdist] if case.dtype in ("float32", "float64") else []
+    ways += [broadcast_distances] if case.points * case.centers * case.length < 2**28 else []
+    return dict(zip(WAYS, ways, strict=False))
 
 
 def what_is_wrong(case: Case, points: torch.Tensor, centers: torch.Tensor, result: torch.Tensor) -> str:
@@ -84,7 +86,11 @@ def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
     found = {name: what_is_wrong(case, points, centers, call()) for name, call in ladder.items()}
     wrong = "; ".join(f"{name}: {text}" for name, text in found.items() if text)
     production: dict[str, Call] = {"ordered": ladder.pop("ordered")}
-    return Work(wrong, case.moved, production, {**ladder, **torchs(case, points, centers)})
+    ways = torchs(case)
+    by_torch: dict[str, Call] = {name: partial(way, points, centers) for name, way in ways.items()}
+    functions = {name.replace("torch", COMPILED): way for name, way in ways.items()}
+    compiled = partial(by_compiler, functions, (points, centers), case.name)
+    return Work(wrong, case.moved, production, {**ladder, **by_torch}, compiled)
 
 
 def main(argv: list[str] | None = None) -> int:

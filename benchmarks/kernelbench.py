@@ -2,7 +2,6 @@
 
     python benchmarks/kernelbench.py            # on the GPU, at the problems' own sizes
     python benchmarks/kernelbench.py --cpu      # on the CPU, with two threads, each size halved until it is small
-    python benchmarks/kernelbench.py --eager    # without torch.compile, which takes seconds per problem
 
 The inputs are float32 from torch.rand, as in KernelBench; TF32 is off. Each result is checked against float64 before it
 is timed. The numbers go to results/kernelbench_<device>.csv (the problems that ran replace their own rows), and the
@@ -28,6 +27,7 @@ from runner import Work  # noqa: E402
 import torch_reductions as tr  # noqa: E402
 from torch_reductions._measure.calls import by_compiler  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
+from torch_reductions._measure.results import COMPILED  # noqa: E402
 from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 
 Inputs = tuple[torch.Tensor, ...]
@@ -149,28 +149,25 @@ def what_is_wrong(case: Case, inputs: Inputs, result: torch.Tensor) -> str:
     return "" if bool(close.all()) else f"{int((~close).sum())} of {result.numel()} results are not close to float64's"
 
 
-def made(case: Case, device: str, memory: torch.Tensor | None, eager: bool = False) -> Work:
+def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
     inputs = inputs_of(case, device)
     ours, theirs = both(case)
     output = ours(*inputs)
     wrong, nbytes = what_is_wrong(case, inputs, output), bytes_moved(*inputs, output)
     calls: dict[str, Call] = {"ordered": partial(ours, *inputs), "torch": partial(theirs, *inputs)}
-    if not eager and not wrong:
-        calls |= by_compiler(theirs, inputs, case.name)
-    return Work(wrong, nbytes, calls, beside_ceiling=False)
+    compiled = partial(by_compiler, {COMPILED: theirs}, inputs, case.name)
+    return Work(wrong, nbytes, calls, compiled=compiled, beside_ceiling=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = runner.parser(__doc__)
-    parser.add_argument("--eager", action="store_true", help="without torch.compile")
     options = parser.parse_args(argv)
-    make = partial(made, eager=options.eager)
     # Room for the float64 reference.
     return runner.run(
         "kernelbench",
         parser,
         options,
-        make,
+        made,
         (PROBLEMS, list),
         ([small(case) for case in PROBLEMS], list),
         needs=lambda case: 16 * touched(case),

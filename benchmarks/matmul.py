@@ -15,6 +15,7 @@ README's table. The exit status is 1 if a result was wrong, a target was missed 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from math import sqrt
 from pathlib import Path
@@ -28,24 +29,24 @@ import runner  # noqa: E402
 from runner import Work  # noqa: E402
 
 from torch_reductions import _ladder  # noqa: E402
-from torch_reductions._measure.calls import call_of, inputs_of, parts  # noqa: E402
+from torch_reductions._measure.calls import by_compiler, call_of, inputs_of, parts  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.measure import is_refusal  # noqa: E402
-from torch_reductions._measure.results import read  # noqa: E402
+from torch_reductions._measure.results import COMPILED, read  # noqa: E402
 from torch_reductions._measure.timing import Call  # noqa: E402
 from torch_reductions._report import pictures  # noqa: E402
 
 CHUNK = 512  # the chunk of docs/order.md, the longest chain of `ordered`
 
 
-def torchs(case: Case, a: torch.Tensor, b: torch.Tensor) -> dict[str, Call]:
+def torchs(case: Case, on_cuda: bool) -> Callable[..., torch.Tensor] | None:
     """torch's product, if it has one: for integers on a GPU only int8 into int32, by a separate function."""
-    function = getattr(torch, case.function)
-    if a.is_cuda and not a.is_floating_point():
-        return {"torch": partial(torch._int_mm, a, b)} if case.output_dtype == "int32" and case.dtype == "int8" else {}
-    if a.is_cuda and case.output_dtype != case.dtype:
-        return {"torch": partial(function, a, b, out_dtype=getattr(torch, case.output_dtype))}
-    return {"torch": partial(function, a, b)}
+    function: Callable[..., torch.Tensor] = getattr(torch, case.function)
+    if on_cuda and not case.torch_dtype.is_floating_point:
+        return torch._int_mm if case.output_dtype == "int32" and case.dtype == "int8" else None
+    if on_cuda and case.output_dtype != case.dtype:
+        return partial(function, out_dtype=getattr(torch, case.output_dtype))
+    return function
 
 
 def what_is_wrong(case: Case, a: torch.Tensor, b: torch.Tensor, result: torch.Tensor, chain: int) -> str:
@@ -96,7 +97,12 @@ def made(case: Case, device: str, memory: torch.Tensor | None, pictured: bool | 
     wrong = what_is_wrong(case, a, b, result, case.length if cut else CHUNK)
     climbed = memory is not None and case in cases.LADDER_PRODUCTS if pictured is None else pictured
     rungs = other_rungs(case, a, b) if climbed and not wrong else {}
-    return Work(wrong, case.moved, {"ordered": call, **torchs(case, a, b)}, rungs)
+    calls: dict[str, Call] = {"ordered": call}
+    theirs = torchs(case, a.is_cuda)
+    if theirs is None:
+        return Work(wrong, case.moved, calls, rungs)
+    compiled = partial(by_compiler, {COMPILED: theirs}, (a, b), case.name)
+    return Work(wrong, case.moved, {**calls, "torch": partial(theirs, a, b)}, rungs, compiled)
 
 
 def main(argv: list[str] | None = None) -> int:

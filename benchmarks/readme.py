@@ -1,7 +1,7 @@
-"""Writes the README's tables from results/<family>_*.csv, each between its two markers.
+"""Writes the tables of README.md and docs/speed.md from results/*.csv, each between its two markers.
 
 python benchmarks/readme.py            # rewrites the tables
-python benchmarks/readme.py --check    # exit status 1 if the README does not match the results
+python benchmarks/readme.py --check    # exit status 1 if one does not match the results
 """
 
 from __future__ import annotations
@@ -17,10 +17,21 @@ import cases  # noqa: E402
 
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.charts import OF  # noqa: E402
-from torch_reductions._measure.results import RESULTS, Result, figure, read, spread, times  # noqa: E402
-from torch_reductions._measure.table import noise_beside_torch  # noqa: E402
+from torch_reductions._measure.results import RESULTS, Result, read  # noqa: E402
+from torch_reductions._measure.table import beside_torch, noise_beside_torch  # noqa: E402
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"
+FRONT: Sequence[tuple[str, Case]] = (  # README's rows: the file, and a case of which compiled torch was timed, too
+    ("ladder_h200", Case("sum", (4096, 4096), 1)),
+    ("ladder_h200", Case("sum", (2**24,), None, "int32")),
+    ("kernelbench_h200", Case("argmax", (128, 4096, 4095), 1, form="KernelBench 51")),
+    ("scan_h200", Case("cumsum", (4096, 4096), 1)),
+    ("scan_h200", Case("cumsum", (4096, 4096), 0)),
+    ("kernelbench_h200", Case("mm", (4096, 4096, 4096), form="KernelBench 1")),
+    ("ladder_h200", Case("mm", (1024, 1024, 1024), dtype="bfloat16")),
+    ("ladder_h200", Case("sum_squared_distances", (1048576, 3), centers=20)),
+)
 TABLES: dict[str, tuple[str, Sequence[Case], Sequence[Case]]] = {  # what one line is, the cases on a GPU and on a CPU
     "reduce": ("reduction", cases.CUDA_TABLE, cases.CPU_TABLE),
     "scan": ("scan", cases.SCAN_CUDA_TABLE, cases.SCAN_CPU_TABLE),
@@ -45,58 +56,86 @@ def sections(family: str, results: Path) -> Iterator[str]:
 
 
 def section(what: str, command: str, shown: Sequence[Result], on_cpu: bool) -> str:
-    def known(condition: str) -> str:
-        return ", ".join(sorted({result.conditions[condition] for result in shown}))
-
+    """One device's table, below a line that says what was measured."""
     cache, of = ("", "") if on_cpu else (", cold cache", f" {OF[shown[0].case.ceiling]} |")
     lines = [
-        f"**{known('device')}**, torch {known('torch_version')}{cache}, median microseconds, {known('date')}: "
-        f"`python {command}`",
+        f"**{known(shown, 'device')}**, torch {known(shown, 'torch_version')}{cache}, median microseconds, "
+        f"{known(shown, 'date')}: `python {command}`",
         "",
-        f"| {what} | torch | ours | p20–p80 | times as fast |{of}",
-        "|---|--:|--:|--:|--:|" + ("--:|" if of else ""),
+        HEAD.format(what) + of,
+        RULE + ("--:|" if of else ""),
     ]
     for result in shown:
-        timing, share = result.rows[result.case.production].timing, result.share(result.case.production)
-        percent = "" if on_cpu else f" {share:.0%} |" if share else " |"
-        torch_us = result.us("torch")  # torch has no integer product on a GPU
-        by_torch, ratio = (figure(torch_us), times(torch_us / timing.median)) if torch_us else ("none", "")
-        us = f"{figure(timing.median)} | {spread(timing)}"
-        lines.append(f"| {result.case.name} | {by_torch} | {us} | {ratio} |{percent}")
+        *cells, share = beside_torch(result).values()
+        lines.append(f"| {' | '.join([result.case.name, *cells, *([] if on_cpu else [share])])} |")
     said = noise_beside_torch(shown)
     return "\n".join([*lines, *(["", said] if said else [])])
 
 
-def updated(readme: str, results: Path = RESULTS) -> str:
-    """The README with its tables rewritten from the results."""
-    for family in TABLES:
-        begin, end = f"<!-- benchmark:{family} -->", f"<!-- /benchmark:{family} -->"
-        if readme.count(begin) != 1 or readme.count(end) != 1 or readme.index(begin) > readme.index(end):
-            raise ValueError(f"the README needs the line {begin} once and, below it, {end} once")
-        tables = "\n\n".join(sections(family, results))
-        tables = tables or f"No results are kept yet: `python benchmarks/{family}.py`."
-        before, after = readme[: readme.index(begin)], readme[readme.index(end) :]
-        readme = f"{before}{begin}\n{tables}\n{after}"
-    return readme
+def front(results: Path) -> str:
+    """README's table: a few cases of every kind."""
+    paths = {stem: results / f"{stem}.csv" for stem, _ in FRONT}
+    kept = {stem: read(path) if path.exists() else [] for stem, path in paths.items()}
+    shown = [result for stem, case in FRONT for result in kept[stem] if result.case == case]
+    lines = [
+        f"{known(shown, 'device')}, torch {known(shown, 'torch_version')}, cold cache, median microseconds:",
+        "",
+        HEAD.format("case"),
+        RULE,
+    ]
+    for result in shown:
+        *cells, _ = beside_torch(result).values()
+        lines.append(f"| {' | '.join([result.case.name.removesuffix(f' {result.case.form}'), *cells])} |")
+    return "\n".join(lines)
+
+
+HEAD = "| {} | torch | compiled | ours | p20–p80 | times as fast |"
+RULE = "|---|--:|--:|--:|--:|--:|"
+
+
+def known(shown: Sequence[Result], condition: str) -> str:
+    return ", ".join(sorted({result.conditions[condition] for result in shown}))
+
+
+def updated(page: str, tables: dict[str, str]) -> str:
+    """The page with these tables in place of those that it has."""
+    for name, table in tables.items():
+        begin, end = f"<!-- benchmark:{name} -->", f"<!-- /benchmark:{name} -->"
+        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+            raise ValueError(f"the page needs the line {begin} once and, below it, {end} once")
+        before, after = page[: page.index(begin)], page[page.index(end) :]
+        page = f"{before}{begin}\n{table}\n{after}"
+    return page
+
+
+def tables(results: Path = RESULTS) -> dict[Path, dict[str, str]]:
+    """The tables of each page by their names."""
+    by_family = {family: "\n\n".join(sections(family, results)) for family in TABLES}
+    for family, text in by_family.items():
+        by_family[family] = text or f"No results are kept yet: `python benchmarks/{family}.py`."
+    return {README: {"front": front(results)}, SPEED: by_family}
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if the README is out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a table is out of date")
     options = parser.parse_args(argv)
-    old = README.read_text(encoding="utf-8")
-    try:
-        new = updated(old)
-    except ValueError as error:
-        parser.error(str(error))
-    if options.check:
+    stale = 0
+    for path, made in tables().items():
+        old, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT)
+        try:
+            new = updated(old, made)
+        except ValueError as error:
+            parser.error(f"{name}: {error}")
+        if options.check:
+            if new != old:
+                stale = 1
+                print(f"{name} does not show what benchmarks/results holds: run `python benchmarks/readme.py`")
+            continue
         if new != old:
-            print("README.md does not show what benchmarks/results holds: run `python benchmarks/readme.py`")
-        return int(new != old)
-    if new != old:
-        README.write_text(new, encoding="utf-8")
-    print("README.md: " + ("written" if new != old else "nothing to change"))
-    return 0
+            path.write_text(new, encoding="utf-8")
+        print(f"{name}: " + ("written" if new != old else "nothing to change"))
+    return stale
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ result was wrong, a target was missed or torch was faster.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from math import sqrt
 from pathlib import Path
 
@@ -24,9 +25,9 @@ import runner  # noqa: E402
 from runner import CUB_DTYPES, Work  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
-from torch_reductions._measure.calls import call_of, fill, parts  # noqa: E402
+from torch_reductions._measure.calls import by_compiler, call_of, fill, parts  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
-from torch_reductions._measure.results import HOST, Result, conditions, device_name, rows_of  # noqa: E402
+from torch_reductions._measure.results import COMPILED, HOST, Result, conditions, device_name, rows_of  # noqa: E402
 from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 
 
@@ -56,7 +57,8 @@ def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
     if case.dim is None and case.dtype in CUB_DTYPES and "cub" in tr.variants(case.function, device):
         calls["cub"] = call_of(case, (x,), "cub")
     (output,) = parts(call_of(case, (x,), "ordered")())
-    return Work(what_is_wrong(case, x, output), bytes_moved(x, output), calls)
+    compiled = partial(by_compiler, {COMPILED: lambda x: call_of(case, (x,), None)()}, (x,), case.name)
+    return Work(what_is_wrong(case, x, output), bytes_moved(x, output), calls, compiled=compiled)
 
 
 def measure_host_time() -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from torch_reductions._measure.calls import fill  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.measure import ceiling_calls  # noqa: E402
 from torch_reductions._measure.results import (  # noqa: E402
+    COMPILED,
     HOST,
     Result,
     conditions,
@@ -47,7 +48,15 @@ class Work:
     nbytes: int  # read and written
     calls: dict[str, Call]  # ours first
     may_be_slow: dict[str, Call] = field(default_factory=dict)  # torch, and the lower rungs
+    compiled: Callable[[], dict[str, Call]] = dict  # compiles torch's function, which takes seconds
     beside_ceiling: bool = True
+
+    def with_compiled(self) -> Work:
+        """The same and torch compiled, which is timed as torch is."""
+        made = {} if self.wrong else self.compiled()
+        if "torch" in self.calls:
+            return replace(self, calls={**self.calls, **made})
+        return replace(self, may_be_slow={**self.may_be_slow, **made})
 
 
 # Takes a case, the device and, on a GPU, memory that the ceiling kernels read and that may hold the input.
@@ -69,19 +78,23 @@ def cuda_timer() -> CudaTimer:
 # --- One case ---------------------------------------------------------------------------------------------------------
 
 
-def measure_cpu(case: Case, make: Make, seconds: float) -> Result:
+def measure_cpu(case: Case, make: Make, seconds: float, compiled: bool = False) -> Result:
     work, result = make(case, "cpu", None), Result(case, conditions(device_name("cpu")))
     result.wrong = work.wrong
     if not result.wrong:
+        work = work.with_compiled() if compiled else work
         timings = timer("cpu").compare({**work.calls, **work.may_be_slow}, seconds)
         result.rows = rows_of(case, timings, work.nbytes, shares=False)
     return result
 
 
-def measure_cuda(case: Case, make: Make, harness: CudaTimer, memory: torch.Tensor, seconds: float) -> Result:
+def measure_cuda(
+    case: Case, make: Make, harness: CudaTimer, memory: torch.Tensor, seconds: float, compiled: bool = False
+) -> Result:
     work, result = make(case, harness.device.type, memory), Result(case, conditions(device_name(harness.device.type)))
     result.wrong = work.wrong
     if not result.wrong:
+        work = work.with_compiled() if compiled else work
         alone, operations = ceiling_calls(case, harness, work.nbytes, memory) if work.beside_ceiling else ({}, {})
         if work.beside_ceiling and case.ceiling == "copy":
             alone = copy_calls(memory, work.nbytes)
@@ -114,8 +127,14 @@ def compare(harness: Timer, calls: dict[str, Call], may_be_slow: dict[str, Call]
 # --- All cases --------------------------------------------------------------------------------------------------------
 
 
-def run_cpu(chosen: Sequence[Case], make: Make, seconds: float, counts: Sequence[int] = (2,)) -> list[Result]:
-    """Measures all cases with each number of threads; the targets apply to two threads."""
+def run_cpu(
+    chosen: Sequence[Case],
+    make: Make,
+    seconds: float,
+    counts: Sequence[int] = (2,),
+    compiled: Collection[Case] = (),
+) -> list[Result]:
+    """Measures all cases with each number of threads; the targets, and torch compiled, are of two threads."""
     results = []
     threads_before = torch.get_num_threads()
     with progress(len(counts) * len(chosen)) as step:
@@ -123,13 +142,19 @@ def run_cpu(chosen: Sequence[Case], make: Make, seconds: float, counts: Sequence
             torch.set_num_threads(threads)
             for case in chosen:
                 owed = case if threads == 2 else replace(case, ratio=None)
-                results.append(measure_cpu(owed, make, seconds))
+                results.append(measure_cpu(owed, make, seconds, threads == 2 and case in compiled))
                 step(f"{threads} thr. {line(results[-1])}")
     torch.set_num_threads(threads_before)
     return results
 
 
-def run_cuda(chosen: Sequence[Case], make: Make, seconds: float, needs: Callable[[Case], int]) -> list[Result]:
+def run_cuda(
+    chosen: Sequence[Case],
+    make: Make,
+    seconds: float,
+    needs: Callable[[Case], int],
+    compiled: Collection[Case] = (),
+) -> list[Result]:
     """Measures all cases in one buffer, as large as the largest. needs: the bytes of a case with its reference."""
     harness, free = cuda_timer(), torch.cuda.mem_get_info()[0]
     fit = [case for case in chosen if needs(case) < free]
@@ -144,7 +169,7 @@ def run_cuda(chosen: Sequence[Case], make: Make, seconds: float, needs: Callable
             in_float32 = shares.get(replace(case, dtype="float32"))
             if case.points_below and in_float32:
                 case = replace(case, share=in_float32 - case.points_below)
-            results.append(measure_cuda(case, make, harness, memory, seconds))
+            results.append(measure_cuda(case, make, harness, memory, seconds, case in compiled))
             shares[case] = results[-1].share(case.production) or 0.0
             step(line(results[-1]))
             torch.cuda.empty_cache()
@@ -179,7 +204,7 @@ def status(result: Result) -> str:
 
 def must(result: Result) -> str:
     """The targets of a result, and what else was measured with it."""
-    beside = {name: us for name in ("plain", "torch.compile", "cub") if (us := result.us(name))}
+    beside = {name: us for name in ("plain", COMPILED, "torch broadcasting", "cub") if (us := result.us(name))}
     return result.case.must + "".join(f" ({name} {us:.2f})" for name, us in beside.items())
 
 
@@ -228,6 +253,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--cpu", action="store_true", help="measure the CPU instead of the GPU")
     made.add_argument("--quick", action="store_true", help="only the cases with targets of their own")
+    made.add_argument("--eager", action="store_true", help="without torch.compile, which takes seconds per case")
     made.add_argument("--only", metavar="SUBSTR", default="", help="only cases whose name contains this text")
     made.add_argument("--seconds-per-case", type=float, default=0.5, metavar="S", help="sampling time limit")
     made.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
@@ -268,17 +294,19 @@ def run(
 ) -> int:
     """Runs a whole benchmark, saves and prints the results, and returns the exit status.
 
-    cuda, cpu: the cases that --quick measures, and the rest. more: cases that are always measured. counts: numbers of
-    CPU threads. beside: measured once on a GPU, after all cases. drawn: whether to draw a picture of a GPU's results.
+    cuda, cpu: the cases that --quick measures, and the rest. more: cases that are always measured. Those of --quick and
+    these are timed beside torch compiled, too. counts: numbers of CPU threads. beside: measured once on a GPU, after
+    all cases. drawn: whether to draw a picture of a GPU's results.
     """
     table, rest = cpu if options.cpu else cuda
     chosen = choose(made, options, [*table, *(() if options.quick else rest()), *more])
+    compiled = () if options.eager else (*table, *more)
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")
     if options.cpu:
-        results = run_cpu(chosen, make, options.seconds_per_case, counts)
+        results = run_cpu(chosen, make, options.seconds_per_case, counts, compiled)
     else:
-        results = run_cuda(chosen, make, options.seconds_per_case, needs)
+        results = run_cuda(chosen, make, options.seconds_per_case, needs, compiled)
         if beside and not options.only:
             results.append(beside())
             print(line(results[-1]))

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import log2
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -32,7 +33,7 @@ from runner import CUB_DTYPES, Work  # noqa: E402
 import torch_reductions as tr  # noqa: E402
 from torch_reductions._measure.calls import Output, by_compiler, parts, random_offsets  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
-from torch_reductions._measure.results import read  # noqa: E402
+from torch_reductions._measure.results import COMPILED, read  # noqa: E402
 from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 from torch_reductions._report import pictures  # noqa: E402
 
@@ -122,8 +123,15 @@ def what_is_wrong(case: Case, x: torch.Tensor, results: Sequence[torch.Tensor]) 
     return "" if error <= allowed else f"off by {error:.3g}, and {allowed:.3g} is rounding"
 
 
-def made(case: Case, device: str, memory: torch.Tensor | None, compiled: Collection[Case] = ()) -> Work:
-    """The work of a case; on a GPU with the plain form, if it has options, and torch.compile, if in `compiled`."""
+def compiled_gradient(case: Case, x: torch.Tensor, grad: torch.Tensor) -> dict[str, Call]:
+    """The gradient of torch's scan compiled, whose backward is compiled, too."""
+    leaf = x.detach().requires_grad_()
+    forward: dict[str, Any] = by_compiler({COMPILED: partial(torchs, case.plain)}, (leaf,), case.name)
+    return {COMPILED: lambda: torch.autograd.grad(forward[COMPILED](), leaf, grad)} if forward else {}
+
+
+def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
+    """The work of a case; on a GPU with the plain form, if it has options."""
     x = runner.input_of(case, device, memory)
     plain: dict[str, Call] = {"plain": ours(case.plain, x)} if memory is not None and not case.is_plain else {}
     if case.form == "backward":  # both forward and backward
@@ -131,7 +139,8 @@ def made(case: Case, device: str, memory: torch.Tensor | None, compiled: Collect
         both = with_gradient(tr, case, x, grad)
         wrong = what_is_wrong(replace(case, form="reverse"), grad, parts(both()))
         calls: dict[str, Call] = {"ordered": both, **plain, "torch": with_gradient(torch, case, x, grad)}
-        return Work(wrong, 4 * case.nbytes, calls, beside_ceiling=False)
+        compiled = partial(compiled_gradient, case, x, grad)
+        return Work(wrong, 4 * case.nbytes, calls, compiled=compiled, beside_ceiling=False)
     gates = [x] if case.function == "linear_recurrence" else []  # the same number of bytes as the tokens
     call = into(tr, case, x) if case.form == "out=" else ours(case, x)
     outputs = parts(call())
@@ -141,14 +150,13 @@ def made(case: Case, device: str, memory: torch.Tensor | None, compiled: Collect
     one_row = along(case) == len(case.shape) - 1 and case.dtype in CUB_DTYPES
     if case.is_plain and not gates and one_row and "cub" in tr.variants(case.function, device):
         calls["cub"] = ours(case, x, "cub")
-    by_torch: dict[str, Call] = {}
     if case.form == "out=":
-        by_torch["torch"] = into(torch, case, x)
-    elif case.is_plain and not gates:
-        by_torch["torch"] = partial(torchs, case, x)
-    if case in compiled:
-        by_torch |= by_compiler(lambda t: getattr(torch, case.function)(t, along(case)), (x,), case.name)
-    return Work(wrong, nbytes, calls, by_torch)
+        again = into(torch, case, x)
+        return Work(wrong, nbytes, calls, {"torch": again}, partial(by_compiler, {COMPILED: again}, (), case.name))
+    if not case.is_plain or gates:
+        return Work(wrong, nbytes, calls)
+    compiled = partial(by_compiler, {COMPILED: partial(torchs, case)}, (x,), case.name)
+    return Work(wrong, nbytes, calls, {"torch": partial(torchs, case, x)}, compiled)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -166,7 +174,7 @@ def main(argv: list[str] | None = None) -> int:
         "scan",
         parser,
         options,
-        partial(made, compiled=pictured),
+        made,
         cuda,
         cpu,
         more=pictured,

@@ -12,6 +12,7 @@ writes the README's table. The exit status is 1 if a result was wrong or torch w
 from __future__ import annotations
 
 import sys
+from functools import partial
 from math import sqrt
 from pathlib import Path
 
@@ -23,8 +24,9 @@ import cases  # noqa: E402
 import runner  # noqa: E402
 from runner import Work  # noqa: E402
 
-from torch_reductions._measure.calls import call_of, parts, random_offsets, segment_reduce  # noqa: E402
+from torch_reductions._measure.calls import by_compiler, call_of, parts, random_offsets, segment_reduce  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
+from torch_reductions._measure.results import COMPILED  # noqa: E402
 from torch_reductions._measure.timing import Call, bytes_moved  # noqa: E402
 
 
@@ -61,7 +63,9 @@ def made(case: Case, device: str, memory: torch.Tensor | None) -> Work:
     wrong = what_is_wrong(case, x, offsets, output)
     # torch supports segments along the first dim only.
     by_torch: dict[str, Call] = {"torch": call_of(case, (x, offsets), None)} if case.dim == 0 else {}
-    return Work(wrong, bytes_moved(x, offsets, output), {"ordered": call}, by_torch)
+    functions = {COMPILED: lambda *tensors: call_of(case, tensors, None)()} if by_torch else {}
+    compiled = partial(by_compiler, functions, (x, offsets), case.name)
+    return Work(wrong, bytes_moved(x, offsets, output), {"ordered": call}, by_torch, compiled)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -4,7 +4,7 @@
     python tools/build.py            torch_reductions/_C.so and, if torch has CUDA, _C_cuda.so
     python tools/build.py quick      these, and one CUDA source per family for one architecture
     python tools/build.py check      these, every CUDA source, and one file per family for the wheels' architectures
-    python tools/build.py report     the CPU seconds of each compilation
+    python tools/build.py compile-times  the CPU seconds of each compilation
     python tools/build.py sanitized  build/sanitized: a CPU package with AddressSanitizer and
                                      UndefinedBehaviorSanitizer, for `python -m tests.fuzz --sanitize`
 
@@ -620,7 +620,7 @@ def compiles() -> list[Compile]:
     ]
 
 
-def report() -> None:
+def compile_times() -> None:
     done = sorted(compiles(), key=lambda item: -item.seconds)
     for item in done:
         print(f"{item.seconds:7.1f} s  {item.output}")
@@ -632,12 +632,12 @@ def report() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "target", nargs="?", default="libraries", choices=["libraries", "quick", "check", "report", "sanitized"]
+        "target", nargs="?", default="libraries", choices=["libraries", "quick", "check", "compile-times", "sanitized"]
     )
     target = parser.parse_args().target
     try:
-        if target == "report":
-            report()
+        if target == "compile-times":
+            compile_times()
         elif target == "sanitized":
             build_sanitized()
         else:

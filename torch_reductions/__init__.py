@@ -1,22 +1,43 @@
-"""Reductions, scans and matrix products for PyTorch, in a fixed order of operations that no batch or layout changes.
+"""Reductions, scans and matrix products for PyTorch, in one fixed order.
 
-reductions                     sum prod mean amax amin argmax argmin: as in torch
-scans                          cumsum cumprod logcumsumexp cummax cummin: as in torch, also packed, masked, reverse
-recurrence                     linear_recurrence: not in torch
-reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin: torch.segment_reduce
-products of matrices           mm bmm addmm baddbmm matmul linear: as in torch, for integers too
-sum of two tensors             add: as in torch
-sums of squared distances      sum_squared_distances grid_squared_distances: not in torch
+A result has the same bits alone and in any batch, in every layout, and with any number of
+threads; on a CPU and a GPU too, except products of float16 and bfloat16. docs/order.md
+defines the order.
 
-``variants(function, device)`` lists the implementations of a function. ``Variant`` is the type of their names, for type
-checkers: a ``Literal`` of those of every family; each function accepts only its own family's.
-``has_cuda()`` says whether the CUDA kernels are loaded. ``python -m torch_reductions`` has the commands doctor,
-variants, explain, bench, demo and report.
+reductions                     sum prod mean amax amin argmax argmin
+scans                          cumsum cumprod logcumsumexp cummax cummin
+recurrence                     linear_recurrence
+reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin
+products of matrices           mm bmm addmm baddbmm matmul linear
+sum of two tensors             add
+sums of squared distances      sum_squared_distances grid_squared_distances
+
+Names, arguments and errors are torch's, where torch has the function. The scans also work
+from the end, without the element itself, on packed segments and with a mask; products work
+for integers too. torch has no linear_recurrence and no sums of squared distances; for
+packed segments it has torch.segment_reduce.
+
+`variants(function, device)` lists the implementations of a function, which `variant=`
+chooses by name. `Variant` is the type of all those names, for type checkers; each function
+accepts only those of its own family. `has_cuda()` says whether the CUDA kernels are loaded.
+`python -m torch_reductions` has the commands doctor, variants, explain, bench, demo and
+report.
+
+Examples:
+    >>> import torch, torch_reductions as tr
+    >>> x = torch.randn(1000, 4096)
+    >>> torch.equal(tr.sum(x, dim=1)[7], tr.sum(x[7]))
+    True
 """
 
-from ._installed import is_command_line
+import signal as _signal
+
+from ._installed import interrupted, is_command_line
 from ._variants import Variant as Variant
 from ._version import __version__ as __version__
+
+if is_command_line():  # here, because importing torch takes seconds
+    _signal.signal(_signal.SIGINT, interrupted)
 
 _failure: Exception | None = None  # why the import failed; set for the command line only, which reports it
 try:

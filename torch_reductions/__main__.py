@@ -26,11 +26,12 @@ from ._installed import (
     REBUILD,
     SOURCES,
 )
+from ._options import Parser
 
 if _failure is None:  # otherwise only doctor runs
     import torch
 
-    from ._ladder import FAMILIES, Rung, did_you_mean, ladder, rung_called
+    from ._ladder import FAMILIES, Rung, did_you_mean, ladder, rung_called, rungs
     from ._library import build_info, has_cuda
 
 
@@ -114,7 +115,7 @@ def torch_in_use() -> str:
 
 def doctor(argv: Sequence[str]) -> int:
     """Shows versions, libraries, devices, what is missing and what to do about it."""
-    argparse.ArgumentParser("python -m torch_reductions doctor", description=doctor.__doc__).parse_args(argv)
+    Parser("doctor", doctor.__doc__).parse_args(argv)
     works = _failure is None
     info = build_info() if works else {}
     there = "there, not loaded"
@@ -158,16 +159,26 @@ def functions_of(rung: Rung, family: str) -> str:
 
 def variants(argv: Sequence[str]) -> int:
     """Lists the ladder: every implementation, by number, from the simplest to the one that "auto" runs."""
-    parser = argparse.ArgumentParser("python -m torch_reductions variants", description=variants.__doc__)
+    parser = Parser("variants", variants.__doc__, ("", "sum", "scan --device cuda"))
+    parser.add_argument(
+        "name", nargs="?", metavar="FAMILY or FUNCTION", help="only its variants (default: every family)"
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), help="only variants on this device (default: both)")
     parser.add_argument("--family", choices=FAMILIES, action="append", help="only this family (default: every family)")
     options = parser.parse_args(argv)
+    families = list(dict.fromkeys(options.family or FAMILIES))
+    listed = {rung for family in families for rung in ladder(family)}
+    if options.name is not None:
+        listed &= set(rungs_named(parser, options.name))
+        families = [family for family in families if listed & set(ladder(family))]
+        if not listed:
+            parser.refuse("--family", options.family[0], f"{options.name} is in another family; leave --family out")
     rows = [("family", "number", "variant", "devices", "functions", "order of operations", "idea")]
     values: dict[str, list[str]] = {}  # a parameter's values -> the names that have them
-    for family in options.family or FAMILIES:
+    for family in families:
         for row in rows_of(family):
             rung = row[0]
-            if options.device not in (None, *rung.devices):
+            if rung not in listed or options.device not in (None, *rung.devices):
                 continue
             name = rung.row
             if rung.parameter:
@@ -181,6 +192,19 @@ def variants(argv: Sequence[str]) -> int:
     for said, names in values.items():
         print(f"{', '.join(names)}: {said}")
     return 0
+
+
+def rungs_named(parser: Parser, name: str) -> Sequence[Rung]:
+    """The rungs of the family or the function of that name."""
+    if name in FAMILIES:
+        return ladder(name)
+    functions = {function for family in FAMILIES for rung in ladder(family) for function in rung.functions}
+    if name in functions:
+        return rungs(name)
+    what = f"there is no such family or function{did_you_mean(name, [*FAMILIES, *sorted(functions)])}"
+    if any(rung_called(family, name) for family in FAMILIES):
+        what = f"this is a variant: write `explain {name}`"
+    parser.refuse("", name, f"{what}; the families are {', '.join(FAMILIES)}")
 
 
 def rows_of(family: str) -> list[list[Rung]]:
@@ -226,20 +250,34 @@ def explain_rung(rung: Rung, family: str) -> None:
 
 
 def explain(argv: Sequence[str]) -> int:
-    """Explains one variant: the table's row, and the comment at the head of its source."""
-    parser = argparse.ArgumentParser("python -m torch_reductions explain", description=explain.__doc__)
-    parser.add_argument("name", help="a name that `variants` prints")
+    """Explains a variant, by the comment at the head of its source; lists those of a family or a function."""
+    parser = Parser("explain", explain.__doc__, ("ordered", "look_back:256 --family scan", "50", "sum"))
+    parser.add_argument("name", nargs="?", help="a name or a number that `variants` prints, a family or a function")
     parser.add_argument("--family", choices=FAMILIES, action="append", help="only this family (default: every family)")
     options = parser.parse_args(argv)
-    known = [(family, rung) for family in options.family or FAMILIES for rung in ladder(family)]
-    found = [(family, rung) for family, rung in known if rung == rung_called(family, options.name)]
+    if options.name is None:
+        parser.error("name a variant, such as `explain ordered`, or a function, such as `explain sum`")
+    known = [(family, rung) for family in dict.fromkeys(options.family or FAMILIES) for rung in ladder(family)]
+    found = [
+        (family, rung)
+        for family, rung in known
+        if rung == rung_called(family, options.name) or options.name == str(rung.number)
+    ]
+    functions = {function for _, rung in known for function in rung.functions}
+    if not found and options.name in (*(family for family, _ in known), *functions):
+        listed = rungs_named(parser, options.name)
+        print(f'{options.name} has {len(listed)} variants, from the simplest to the one that "auto" runs:\n')
+        print(table((str(rung.number), rung.name, " ".join(rung.devices), rung.idea) for rung in listed))
+        family = next(family for family, rung in known if rung == listed[-1])
+        print(f"\n`python -m torch_reductions explain {listed[-1].name} --family {family}` explains the last.")
+        return 0
     if not found:
         row, _, value = options.name.partition(":")
         same_row = [rung for _, rung in known if rung.row == row and rung.value]
         if value and same_row:
             values = ", ".join(dict.fromkeys(rung.value for rung in same_row))
             parser.error(f"{row} has no {same_row[0].parameter} {value}; it has {values}")
-        guess = did_you_mean(options.name, [rung.name for _, rung in known])
+        guess = did_you_mean(options.name, [*(rung.name for _, rung in known), *sorted(functions)])
         where = f" in {' and '.join(options.family)}" if options.family else ""
         every = "`python -m torch_reductions variants` lists all"
         parser.error(f"there is no variant {options.name!r}{where}{guess}; {every}")
@@ -264,7 +302,7 @@ def demo(argv: Sequence[str]) -> int:
 
 
 def report(argv: Sequence[str]) -> int:
-    """Makes docs/report.html and its pictures from the kept results."""
+    """Makes a page and its pictures from the kept results."""
     from ._report import report as run
 
     return run(argv)
@@ -275,11 +313,10 @@ COMMANDS = {command.__name__: command for command in (doctor, variants, explain,
 
 def main(argv: Sequence[str]) -> int:
     help = "\n".join(f"  {name:<10}{str(command.__doc__).splitlines()[0]}" for name, command in COMMANDS.items())
-    parser = argparse.ArgumentParser(
-        "python -m torch_reductions",
-        usage="%(prog)s [-h] COMMAND [ARGUMENT ...]",
-        epilog=f"commands:\n{help}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = Parser("", None)
+    parser.usage, parser.epilog = "%(prog)s [-h] [--version] COMMAND [ARGUMENT ...]", f"commands:\n{help}"
+    parser.add_argument(
+        "--version", action="version", version=f"torch_reductions {__version__}, torch {torch_in_use()}"
     )
     parser.add_argument(
         "command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="what to do; COMMAND --help explains it"

@@ -29,6 +29,8 @@ def wrong_type(function: str, argument: str, right: str, value: object) -> TypeE
             shown, way = kind, "; pass torch.from_numpy(...)"
         elif kind in ("list", "tuple"):
             way = "; pass torch.tensor(...)"
+        elif kind in ("int", "float", "bool"):
+            way = f"; pass torch.tensor({value})"
     return TypeError(f"{function}(): argument '{argument}' must be {right}, not {shown}{way}")
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import torch_reductions as tr
 
-from ._ladder import FAMILIES, dtype_name, ladder, rung_called, wrong_variant
+from ._ladder import FAMILIES, did_you_mean, dtype_name, ladder, rung_called, wrong_variant
 from ._measure import charts, svg
-from ._measure.calls import MATRICES, call_of, inputs_of
+from ._measure.calls import EXACT, MATRICES, call_of, inputs_of
 from ._measure.case import FAMILY_OF, Case
-from ._measure.measure import PEERS, measure, rungs_of_type
-from ._measure.results import CHECKOUT, RESULTS, Result, device_name, keep, short_name
+from ._measure.measure import PEERS, has_peer, measure, rungs_of_type
+from ._measure.results import CHECKOUT, RESULTS, Result, device_name, keep, kept_lines, short_name
 from ._measure.table import number, print_results, progress
 from ._measure.timing import timer
+from ._options import Parser, path_of, seconds
+from .catalog import RECORDS
 
 DEMO = [
     Case("sum", (2**24,), None, "int32"),
@@ -36,7 +39,10 @@ DEMO = [
 ]
 # The sizes of matrix products: on a CPU what a loop can do in a second, on a GPU those of the textbook.
 PRODUCT_SIZES = {"cpu": 512, "cuda": 1024}
+Work = tuple[str, Case, Sequence[str]]  # a device, a case, and the variants
 TILES = ("register_tile", "shared_tile")  # the rungs with several tile sizes
+NAMES = list(dict.fromkeys((*FAMILIES, *FAMILY_OF)))  # what bench takes
+KEPT = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()  # the folder in which bench --save writes
 RUNS = 5  # the textbook reports the mean of five
 
 
@@ -52,13 +58,14 @@ def devices_at_hand() -> list[str]:
     return ["cpu", "cuda"] if torch.cuda.is_available() and tr.has_cuda() else ["cpu"]
 
 
-def chosen_devices(parser: argparse.ArgumentParser, chosen: Sequence[str] | None) -> list[str]:
+def chosen_devices(parser: Parser, chosen: Sequence[str] | None) -> list[str]:
     """The devices given on the command line, by default all available ones."""
     there = devices_at_hand()
     for device in chosen or ():
         if device not in there:
-            parser.error(f"--device {device}: no such device can be used; python -m torch_reductions doctor says why")
-    return list(chosen or there)
+            why = "no such device can be used here; `python -m torch_reductions doctor` says why"
+            parser.refuse("--device", device, f"{why}. There is {' and '.join(there)}")
+    return list(dict.fromkeys(chosen or there))
 
 
 def not_run(families: Sequence[str]) -> str:
@@ -73,16 +80,24 @@ def not_run(families: Sequence[str]) -> str:
     )
 
 
-def run(
-    work: Sequence[tuple[str, Case, Sequence[str]]], seconds: float, peers: Sequence[str] | None = None
-) -> list[Result]:
+def run(parser: Parser, work: Sequence[Work], seconds: float, peers: Sequence[str] | None = None) -> list[Result]:
     """Measures each case on its device with the given variants."""
     results = []
     with progress(len(work), quiet=True) as step:
         for device, case, variants in work:
-            results.append(measure(case, device, variants, seconds, peers))
+            try:
+                results.append(measure(case, device, variants, seconds, peers))
+            except (RuntimeError, MemoryError) as error:
+                if not is_lack_of_memory(error):
+                    raise
+                parser.error(f"{device} has too little memory for {case.name}; `bench` takes a smaller --shape")
             step(f"{device} {case.name}")
     return results
+
+
+def is_lack_of_memory(error: Exception) -> bool:
+    """Whether torch or Python could not allocate memory; torch has no type of its own for it on a CPU."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
 def print_tiles(case: Case, device: str) -> None:
@@ -134,16 +149,23 @@ def conclude(results: Sequence[Result]) -> int:
 
 
 def demo(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser("python -m torch_reductions demo", description="Times every rung on every device.")
-    parser.add_argument("--output", type=Path, default=Path("demo.svg"), help="the picture's file (default: demo.svg)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="per rung and problem (default: 0.5)")
+    parser = Parser(
+        "demo",
+        "Runs, checks and times every rung on every device, and draws a picture.",
+        ("", "--family scan --seconds 0.1"),
+    )
+    parser.add_argument(
+        "--output", type=path_of, default=Path("demo.svg"), help="the picture's file (default: demo.svg)"
+    )
+    parser.add_argument("--seconds", type=seconds, default=0.5, help="per rung and problem (default: 0.5)")
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every available device")
     parser.add_argument("--family", choices=FAMILIES, action="append", default=[], help="default: every family")
     options = parser.parse_args(argv)
+    parser.must_be_writable("--output", options.output)
     families = options.family or FAMILIES
     devices = chosen_devices(parser, options.device)
     cases = [(device, case) for device in devices for case in demo_of(device) if case.family in families]
-    results = run([(device, case, rungs_of_type(case, device)) for device, case in cases], options.seconds)
+    results = run(parser, [(device, case, rungs_of_type(case, device)) for device, case in cases], options.seconds)
     print_results(results)
     for device, case in cases:
         if case.of_matrices and case.dtype == "float32":
@@ -156,56 +178,73 @@ def demo(argv: Sequence[str]) -> int:
     return conclude(results)
 
 
-OF_EVERY_CASE = ("function", "device", "seconds", "quick", "save", "results", "peer")
+# --- bench ------------------------------------------------------------------------------------------------------------
+
+# The options that describe one input, with the families whose functions take them; the others are for every function.
+DESCRIBING: dict[str, Sequence[str]] = {
+    "shape": FAMILIES,
+    "dim": ("reduce", "scan", "recurrence", "segment"),
+    "centers": ("distance",),
+    "segments": ("segment",),
+    "dtype": FAMILIES,
+    "variant": FAMILIES,
+}
 
 
-def families_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Sequence[str]:
-    """The families to measure; none if a single function or input is given."""
-    given = [name for name in vars(options) if getattr(options, name) != parser.get_default(name)]
-    if any(name not in OF_EVERY_CASE for name in given):
-        return ()
-    return FAMILIES if options.function is None else [name for name in FAMILIES if name == options.function]
-
-
-def bench_of(families: Sequence[str], options: argparse.Namespace, devices: Sequence[str]) -> list[Result]:
-    """Measures the demo's cases of families, with every figure and peer; quick: the first of each, without peers."""
-    work = []
+def work_of(families: Sequence[str], quick: bool, devices: Sequence[str]) -> list[Work]:
+    """The demo's cases of families; quick: the first of each."""
+    work: list[Work] = []
     for device in devices:
         for family in families:
             cases = [case for case in demo_of(device) if case.family == family]
-            work += [(device, case, rungs_of_type(case, device)) for case in (cases[:1] if options.quick else cases)]
-    seconds = min(options.seconds, 0.05) if options.quick else options.seconds
-    return run(work, seconds, options.peer or (() if options.quick else PEERS))
+            work += [(device, case, rungs_of_type(case, device)) for case in (cases[:1] if quick else cases)]
+    return work
+
+
+def path_in(folder: Path, device: str) -> Path:
+    """The file in which a device's rows are kept. device: its name."""
+    return folder / f"ladder_{short_name(device)}.csv"
 
 
 def save(results: Sequence[Result], folder: Path) -> None:
     """Writes one file per device, in the format of all results."""
     for device in dict.fromkeys(result.device for result in results):
-        path = folder / f"ladder_{short_name(device)}.csv"
+        path = path_in(folder, device)
         keep([result for result in results if result.device == device], path)
         print(f"Kept in {path}; `python -m torch_reductions report --results {folder}` shows it")
 
 
-def bench(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m torch_reductions bench",
-        description="Times the rungs of every family, of one family, or of one function on one input.",
+def must_be_savable(parser: Parser, folder: Path, devices: Sequence[str]) -> None:
+    """Refuses a folder in which `save` would fail."""
+    for device in devices:
+        path = path_in(folder, device_name(device))
+        parser.must_be_writable("--results", path)
+        try:
+            kept_lines(path)
+        except ValueError as error:
+            parser.refuse("--results", folder, f"{error}; name another folder")
+
+
+def bench_parser() -> Parser:
+    examples = (
+        "",
+        "scan",
+        "sum --seconds 0.1",
+        "cumsum --shape 1000x4096 --dim 0 --dtype bfloat16",
+        "mm --shape 512x512x64",
     )
-    names = list(dict.fromkeys((*FAMILIES, *FAMILY_OF)))
+    description = "Times the rungs of every family, of one family, or of one function on one input."
+    parser = Parser("bench", description, examples)
     parser.add_argument(
         "function",
         nargs="?",
-        choices=names,
         metavar="FAMILY or FUNCTION",
-        help=f"one of {', '.join(names)} (default: every family, or sum if an input is described). A name that is both "
+        help=f"one of {', '.join(NAMES)} (default: every family, or sum if an input is described). A name that is both "
         "means the family, unless an input is described",
     )
     parser.add_argument("--quick", action="store_true", help="one problem per family, briefly (default: all problems)")
     parser.add_argument("--save", action="store_true", help="also save the rows in a CSV (default: only print them)")
-    results = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()
-    parser.add_argument(
-        "--results", type=Path, default=results, metavar="FOLDER", help="where --save writes (default: %(default)s)"
-    )
+    parser.add_argument("--results", type=path_of, metavar="FOLDER", help=f"where --save writes (default: {KEPT})")
     parser.add_argument(
         "--peer",
         choices=PEERS,
@@ -220,90 +259,149 @@ def bench(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--dim",
         type=int,
-        default=None,
         help="default: all; for scans and recurrences the last, for segments the first; products, add and distances "
         "have none",
     )
-    parser.add_argument("--centers", type=int, default=20, help="their number, for distances (default: 20)")
-    parser.add_argument("--segments", type=int, default=1024, help="their number, random lengths (default: 1024)")
-    parser.add_argument("--dtype", default="float32", help="a dtype of torch (default: float32)")
+    parser.add_argument("--centers", type=int, help="their number, for distances only (default: 20)")
+    parser.add_argument(
+        "--segments", type=int, help="their number, of random lengths, for segment_* only (default: 1024)"
+    )
+    parser.add_argument("--dtype", help="a dtype of torch (default: float32)")
     parser.add_argument("--device", choices=("cpu", "cuda"), action="append", help="default: every available device")
-    parser.add_argument("--variant", action="append", default=[], help="default: every rung of the device")
-    parser.add_argument("--seconds", type=float, default=0.5, help="time per rung (default: 0.5)")
+    parser.add_argument("--variant", action="append", help="default: every rung of the device")
+    parser.add_argument("--seconds", type=seconds, help="time per rung (default: 0.5; with --quick 0.05)")
+    return parser
+
+
+def bench(argv: Sequence[str]) -> int:
+    parser = bench_parser()
     options = parser.parse_args(argv)
-    dtype = getattr(torch, options.dtype, None)
-    if not isinstance(dtype, torch.dtype):
-        parser.error(f"--dtype {options.dtype}: torch has no such dtype")
-    if families := families_of(options, parser):
-        return finish(bench_of(families, options, chosen_devices(parser, options.device)), options)
-    options.function = options.function or "sum"
-    if options.function not in FAMILY_OF:
-        parser.error(f"{options.function} is a family: name one of its functions to describe an input")
-    family = FAMILY_OF[options.function]
-    letters = len(set("".join(MATRICES[options.function]))) if family == "matmul" else 2
-    usual = {2: "4096x4096", 3: "1024x1024x1024", 4: "16x256x256x256"}[letters]
-    if family == "distance":
-        usual = "256x256" if options.function == "grid_squared_distances" else "1048576x3"
-    options.shape = options.shape or usual
-    try:
-        shape = tuple(int(size) for size in options.shape.split("x"))
-    except ValueError:
-        parser.error(f"--shape {options.shape}: write it as {usual}")
-    if family == "matmul" and len(shape) != letters:
-        named = " x ".join("bmnk"[-letters:])
-        parser.error(f"--shape {options.shape}: {options.function} has {named}, such as {usual}")
-    if options.function == "grid_squared_distances" and len(shape) != 2:
-        parser.error(f"--shape {options.shape}: a grid has height x width, such as {usual}")
-    if family in ("matmul", "add", "distance") and options.dim is not None:
-        parser.error(f"--dim {options.dim}: {options.function} has none")
-    if options.dim is None and family not in ("reduce", "matmul", "add", "distance"):
-        options.dim = 0 if family == "segment" else len(shape) - 1
-    for option, count in (("segments", options.segments), ("centers", options.centers)):
-        if count < 1:
-            parser.error(f"--{option} {count}: there must be at least one")
-    segments = options.segments if family == "segment" else 0
-    centers = options.centers if family == "distance" else 0
-    case = Case(options.function, shape, options.dim, dtype_name(dtype), "", segments, centers)
+    name = options.function
+    if name is not None and name not in NAMES:
+        what = f"there is no such family or function{did_you_mean(name, NAMES)}; choose from {', '.join(NAMES)}"
+        if rung := next(filter(None, (rung_called(family, name) for family in FAMILIES)), None):
+            what = f"this is a variant: write, for instance, `bench {rung.functions[0]} --variant {name}`"
+        parser.refuse("", name, what)
+    if options.results and not options.save:
+        parser.refuse("--results", options.results, "nothing is written there without --save")
+    given = {option: getattr(options, option) for option in DESCRIBING if getattr(options, option) is not None}
     devices = chosen_devices(parser, options.device)
-    if options.dim is not None and not -len(shape) <= options.dim < len(shape):
-        parser.error(f"--dim {options.dim}: {options.shape} has dims {-len(shape)} to {len(shape) - 1}")
-    chosen = []
-    for variant in options.variant:
-        rung = rung_called(family, variant)
-        if rung is None or not any(rung.name in tr.variants(options.function, device) for device in devices):
-            parser.error(f"--variant {variant}: {wrong_variant(options.function, variant, devices[-1])}")
-        if dtype_name(dtype) not in rung.dtypes:
-            types = ", ".join(rung.dtypes)
-            parser.error(f"--variant {variant}: {options.function} of {types} only, not {dtype_name(dtype)}")
-        chosen.append(rung.name)
-    work = [
-        (
-            device,
-            case,
-            [name for name in tr.variants(case.function, device) if name in chosen or not chosen],
-        )
-        for device in devices
-    ]
-    seconds = min(options.seconds, 0.05) if options.quick else options.seconds
-    return finish(run(work, seconds, options.peer or ()), options)
-
-
-def finish(results: Sequence[Result], options: argparse.Namespace) -> int:
+    if given or name not in (None, *FAMILIES):
+        work, peers = [], options.peer or ()
+        case = described(parser, name or "sum", given)
+        work = work_on(parser, case, given.get("variant", ()), devices, options.device or ())
+    else:
+        work = work_of([name] if name else FAMILIES, options.quick, devices)
+        peers = options.peer or (() if options.quick else PEERS)
+    for peer in options.peer or ():
+        if not any(has_peer(case, device, peer) for device, case, _ in work):
+            cases = " or ".join(dict.fromkeys(f"{case.function} of {case.dtype}" for _, case, _ in work))
+            parser.refuse("--peer", peer, f"{peer} has no {cases} on {' or '.join(devices)}")
+    folder = options.results or KEPT
+    if options.save:
+        must_be_savable(parser, folder, devices)
+    usual = 0.05 if options.quick else 0.5
+    results = run(parser, work, usual if options.seconds is None else options.seconds, peers)
     print_results(results)
     if options.save:
-        save(results, options.results)
+        save(results, folder)
     return conclude(results)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `demo` or `bench` with the rest of the command line."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    commands = {"demo": demo, "bench": bench}
-    if not arguments or arguments[0] not in commands:
-        print("usage: python -m torch_reductions {demo,bench} [--help]", file=sys.stderr)
-        return 2
-    return commands[arguments[0]](arguments[1:])
+def described(parser: Parser, function: str, given: dict[str, Any]) -> Case:
+    """The case that the command line describes; refuses what the function does not take."""
+    if function not in FAMILY_OF:
+        its = ", ".join(dict.fromkeys(name for rung in ladder(function) for name in rung.functions))
+        parser.error(f"{function} is a family: name one of its functions to describe an input: {its}")
+    family = FAMILY_OF[function]
+    for option, value in given.items():
+        if family not in DESCRIBING[option]:
+            takers = ", ".join(name for name, of in FAMILY_OF.items() if of in DESCRIBING[option])
+            parser.refuse(f"--{option}", value, f"{function} has none; only these have: {takers}")
+    dtype, known = given.get("dtype", "float32"), next(record.dtypes for record in RECORDS if record.name == function)
+    if dtype not in map(dtype_name, known):
+        parser.refuse("--dtype", dtype, f"{function} takes {', '.join(map(dtype_name, known))}")
+    shape = shape_of(parser, function, given.get("shape"))
+    dim = given.get("dim")
+    if dim is not None and not -len(shape) <= dim < len(shape):
+        size = "x".join(map(str, shape))
+        parser.refuse("--dim", dim, f"{size} has dims {-len(shape)} to {len(shape) - 1}")
+    if dim is None and family in ("scan", "recurrence", "segment"):
+        dim = 0 if family == "segment" else len(shape) - 1
+    segments, centers = given.get("segments", 1024), given.get("centers", 20)
+    for option, count in (("segments", segments), ("centers", centers)):
+        if count < 1:
+            parser.refuse(f"--{option}", count, "there must be at least one")
+    counts = segments if family == "segment" else 0, centers if family == "distance" else 0
+    case = Case(function, shape, dim, dtype, "", *counts)
+    if case.length == 0 and function in ("amax", "amin", "argmax", "argmin"):
+        parser.refuse("--shape", given["shape"], f"{function} of no elements does not exist; give at least one")
+    return case
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def shape_of(parser: Parser, function: str, given: str | None) -> tuple[int, ...]:
+    """The shape of a function's input as --shape gives it, or the usual one."""
+    family = FAMILY_OF[function]
+    letters = len(set("".join(MATRICES[function]))) if family == "matmul" else 2
+    usual = {2: "4096x4096", 3: "1024x1024x1024", 4: "16x256x256x256"}[letters]
+    if family == "distance":
+        usual = "256x256" if function == "grid_squared_distances" else "1048576x3"
+    text = usual if given is None else given
+    if not re.fullmatch(r"\d+(x\d+)*", text, re.ASCII):
+        parser.refuse("--shape", text, f"write it as {usual}")
+    shape = tuple(map(int, text.split("x")))
+    if family == "matmul" and len(shape) != letters:
+        named = " x ".join("bmnk"[-letters:])
+        parser.refuse("--shape", text, f"{function} has {named}, such as {usual}")
+    if function == "grid_squared_distances" and len(shape) != 2:
+        parser.refuse("--shape", text, f"a grid has height x width, such as {usual}")
+    if math.prod(max(n, 1) for n in shape) >= 2**60:
+        parser.refuse("--shape", text, "a tensor has fewer than 2^60 elements")
+    if len(shape) > 64:
+        parser.refuse("--shape", text, f"a tensor has at most 64 dims, not {len(shape)}")
+    return shape
+
+
+def work_on(
+    parser: Parser, case: Case, variants: Sequence[str], devices: Sequence[str], asked_for: Sequence[str]
+) -> list[Work]:
+    """One case on the devices, by the given variants or by all; a device that has none of them is left out, unless it
+    is asked for."""
+    chosen = []
+    for variant in variants:
+        rung = rung_called(case.family, case.production if variant == "auto" else variant)
+        on = [device for device in devices if rung and rung.name in tr.variants(case.function, device)]
+        if rung is None or not on or not set(asked_for) <= set(on):
+            device = next(device for device in reversed(devices) if device not in on)
+            parser.refuse("--variant", variant, str(wrong_variant(case.function, variant, device)))
+        if case.dtype not in rung.dtypes:
+            types = ", ".join(rung.dtypes)
+            parser.refuse("--variant", variant, f"{case.function} of {types} only, not {case.dtype}")
+        chosen.append(rung.name)
+    work: list[Work] = []
+    for device in devices:
+        free, least = free_memory(device), least_bytes(case)
+        if least > free:
+            what = f"this takes at least {least / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free on {device}"
+            sizes = {"shape": case.elements, "segments": case.segments, "centers": case.centers * case.length}
+            option = max(sizes, key=lambda name: sizes[name])
+            parser.refuse(f"--{option}", case.columns[option], f"{what}; choose less")
+        names = [name for name in tr.variants(case.function, device) if name in chosen or not chosen]
+        if names:
+            work.append((device, case, names))
+    return work
+
+
+def least_bytes(case: Case) -> int:
+    """The memory of the inputs and of their two copies in float64, by which results are checked; more is needed."""
+    exact = case.function in EXACT or not case.torch_dtype.is_floating_point
+    copies = 0 if exact else 2 * torch.float64.itemsize
+    return case.elements * (case.torch_dtype.itemsize + copies) + 8 * (case.segments + case.centers * case.length)
+
+
+def free_memory(device: str) -> int:
+    """The bytes that are free."""
+    if device == "cuda":
+        return torch.cuda.mem_get_info()[0]
+    found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    return int(found[1]) * 1024 if found else 2**63

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 CPU_LIBRARY = Path(__file__).with_name("_C.so")
 CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
@@ -41,6 +42,12 @@ def is_command_line() -> bool:
     """Whether the package is imported for `python -m torch_reductions`, whose doctor reports why an import fails."""
     # Until Python has found the module, sys.argv[0] is -m instead of the module's file.
     return sys.argv[:1] == ["-m"] and _module_asked_for() == __package__
+
+
+def interrupted(*_: object) -> NoReturn:
+    """The command line's answer to Ctrl-C."""
+    print("\npython -m torch_reductions: interrupted", file=sys.stderr)
+    raise SystemExit(130)
 
 
 def _module_asked_for() -> str:

@@ -154,25 +154,30 @@ def _warn_of(variant: str, name: str) -> None:
 
 
 def variants(function: str, device: str = "cpu") -> list[str]:
-    """Names that ``variant=`` accepts for a function on a device, besides ``"auto"``.
+    """The names that `variant=` accepts for a function on a device, besides "auto".
 
-    They are in the order of their numbers, from the simplest to the one that ``"auto"`` runs.
+    They are in the order of their numbers, from the simplest to the one that "auto" runs. The
+    names come from the table that the kernels are compiled with, so no GPU is needed.
 
-    If a variant has a parameter, such as its tile size, each value has a name, ``"register_tile:8"``. The bare name,
-    ``"register_tile"``, is accepted too, and means one of them. It is listed only if it means something else:
-    ``"look_back"`` chooses its block size by the row's length, ``"look_back:256"`` does not.
-
-    No GPU is needed: the names come from the table that the kernels are compiled with.
+    If a variant has a parameter, such as its tile size, each value has a name,
+    "register_tile:8". The bare name, "register_tile", is accepted too, and means one of them.
+    It is listed only if it means something else: "look_back" chooses its block size by the
+    row's length, "look_back:256" does not.
 
     Args:
-        function: the name of a public function, such as ``"sum"`` or ``"cumsum"``.
-        device: ``"cpu"`` or ``"cuda"``; for a tensor ``x.device.type``.
+        function: the name of a public function, such as "sum" or "cumsum".
+        device: "cpu" or "cuda"; for a tensor `x.device.type`.
+
+    Returns:
+        A list of names.
 
     Raises:
         ValueError: the function or the device does not exist.
 
-    >>> variants("sum")
-    ['sequential', 'threaded', 'ordered']
+    Examples:
+        >>> import torch_reductions as tr
+        >>> tr.variants("sum")
+        ['sequential', 'threaded', 'ordered']
     """
     if device not in DEVICES:
         raise ValueError(f"device is {device!r}; it must be one of {', '.join(DEVICES)}, such as x.device.type")
@@ -202,7 +207,13 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
             if elsewhere
             else f"does not exist for {function} on {device}{did_you_mean(name, names)}"
         )
-        return ValueError(f"variant {name!r} {where}; {choice}")
+        how = ""
+        if elsewhere == ["cuda"] and rung and rung.emulated:  # an installed package has no emulator
+            how = (
+                "; it is a CUDA kernel, which in a checkout of the repository the emulator runs on a CPU: "
+                'docs/emulator.md, "One kernel under one schedule"'
+            )
+        return ValueError(f"variant {name!r} {where}; {choice}{how}")
     return NotImplementedError(f"variant {rung.name!r} does not compute {function}; {choice}")
 
 

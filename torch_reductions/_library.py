@@ -61,7 +61,19 @@ def text_of(function: str, *args: bytes, library: ctypes.CDLL = _cpu_library) ->
 
 
 def has_cuda() -> bool:
-    """Whether the CUDA kernels are loaded: they were built, and torch has CUDA."""
+    """Whether the CUDA kernels are loaded: they were built, and torch has CUDA.
+
+    It does not say whether there is a GPU: that is `torch.cuda.is_available()`.
+
+    Returns:
+        A bool.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> device = "cuda" if tr.has_cuda() and torch.cuda.is_available() else "cpu"
+        >>> tr.sum(torch.ones(10, device=device)).item()
+        10.0
+    """
     return os.path.realpath(CUDA_LIBRARY) in torch.ops.loaded_libraries  # which holds resolved paths
 
 

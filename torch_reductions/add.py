@@ -1,8 +1,9 @@
-r"""The sum of two tensors, ``input + alpha * other``, as in torch.add.
+"""The sum of two tensors, input + alpha * other, as in torch.add.
 
-Each element of the result is one fused multiply-add of its two elements and alpha, rounded once, in float32 for float16
-and bfloat16 and then once more to the result's dtype. It has the same bits in every layout, on CPU and GPU. Integers
-wrap; for bool the sum is a logical or.
+Each element of the result is one fused multiply-add of its two elements and alpha, rounded
+once, in float32 for float16 and bfloat16 and then once more to the result's dtype. It has
+the same bits in every layout, on CPU and GPU. Integers wrap; for bool the sum is a logical
+or.
 """
 
 from __future__ import annotations
@@ -200,40 +201,48 @@ def _alike(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: AddVariant = "auto") -> Tensor:
-    r"""Sum of two tensors, :math:`\mathrm{input}_i + \alpha\,\mathrm{other}_i`, broadcast as in torch.add.
+    """Sum of two tensors, `y[i] = input[i] + alpha * other[i]`, broadcast as in torch.add.
 
     Args:
-        input: a tensor of any shape and strides, and of any supported dtype.
-        other: a tensor that can be broadcast with the input. A CPU tensor without dims, either of the two, is moved to
-            the other one's device.
-        alpha: factor of other. For integers an int that fits their dtype, for bool a bool or an int.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool;
+            any shape and strides.
+        other: a tensor that can be broadcast with the input, of any of these dtypes. If one of
+            the two is a CPU tensor without dims, it is moved to the other one's device.
+        alpha: the factor of other. For integers an int that fits their dtype, for bool a bool
+            or an int.
+        variant: the implementation: "auto", or a name of `tr.variants("add", device)`.
 
     Returns:
-        A tensor of the broadcast shape, of the dtype that torch.result_type gives: of a tensor without dims only the
-        kind of its dtype counts. A tensor of another dtype is copied to it first. The strides are torch.add's: the sum
-        of two transposed matrices is a transposed matrix.
+        A tensor of the broadcast shape, of the dtype that torch.result_type gives; a tensor
+        without dims counts only by the kind of its dtype. A tensor of another dtype is copied
+        to it first. The strides are torch.add's: the sum of two transposed matrices is a
+        transposed matrix.
 
     Raises:
-        RuntimeError: the shapes cannot be broadcast; the devices differ; alpha does not fit the dtype; a CUDA tensor is
-            given to a build without CUDA.
+        RuntimeError: the shapes cannot be broadcast; the devices differ; alpha does not fit the
+            dtype; a CUDA tensor is given to a build without CUDA.
         OverflowError: alpha is an int that does not fit in 64 bits.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
-        NotImplementedError: a tensor is complex, sparse, nested or quantized, or the variant does not support its
-            dtype.
+        NotImplementedError: a tensor is complex, sparse, nested or quantized, or the variant
+            does not support its dtype.
 
-    Order of operations: one fused multiply-add, rounded once; float16 and bfloat16 compute it in float32 and then round
-    to their dtype (docs/order.md). alpha is rounded to the dtype that it is multiplied in. With an alpha of 1 the
-    result is the rounded sum. Integers wrap; for bool the sum is a logical or.
+    Order of operations:
+        One fused multiply-add, rounded once; float16 and bfloat16 compute it in float32 and
+        then round to their dtype (docs/order.md). alpha is rounded to the dtype that it is
+        multiplied in. With an alpha of 1 the result is the rounded sum. Integers wrap; for bool
+        the sum is a logical or.
 
-    Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 2.
+    Source:
+        Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 2.
 
-    >>> add(torch.tensor([[1.0], [2.0]]), torch.tensor([10.0, 20.0]), alpha=0.5)
-    tensor([[ 6., 11.],
-            [ 7., 12.]])
-    >>> add(torch.tensor([1, 2], dtype=torch.int32), torch.tensor(0.5))
-    tensor([1.5000, 2.5000])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.add(torch.tensor([[1.0], [2.0]]), torch.tensor([10.0, 20.0]), alpha=0.5)
+        tensor([[ 6., 11.],
+                [ 7., 12.]])
+        >>> tr.add(torch.tensor([1, 2], dtype=torch.int32), torch.tensor(0.5))
+        tensor([1.5000, 2.5000])
     """
     if has_torch_function_variadic(input, other) and not is_dynamo_compiling():
         return overridden("add", (input, other), input, other, alpha=alpha, variant=variant)

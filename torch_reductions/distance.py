@@ -1,11 +1,14 @@
-r"""Sums of squared distances from points to centers: sum_squared_distances, grid_squared_distances.
+"""Sums of squared distances from points to centers: sum_squared_distances,
+grid_squared_distances.
 
-A result is Fold(C), over the centers, of Fold(D), over the coordinates, of the squared differences (docs/order.md);
-difference, square and sum are each rounded. A point's result has the same bits alone and in any batch, in every layout,
-on CPU and GPU: those of :func:`torch_reductions.sum` over the squares. float16 and bfloat16 compute in float32 and are
+A result is Fold(C), over the centers, of Fold(D), over the coordinates, of the squared
+differences (docs/order.md); difference, square and sum are each rounded. A point's result
+has the same bits alone and in any batch, in every layout, on CPU and GPU: those of
+`torch_reductions.sum` over the squares. float16 and bfloat16 compute in float32 and are
 rounded once.
 
-The gradients are computed with :func:`torch_reductions.sum`, so that they have the same bits every time.
+The gradients are computed with `torch_reductions.sum`, so that they have the same bits
+every time.
 """
 
 from __future__ import annotations
@@ -156,35 +159,45 @@ _grid_squared_distances: Operator[Tensor] = Operator(
 
 
 def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: DistanceVariant = "auto") -> Tensor:
-    r"""Sum of the squared distances from each point to all centers,
-    :math:`y_i = \sum_c \sum_d (p_{id} - c_{cd})^2`.
+    """Sum of the squared distances from each point to all centers,
+    `y[i] = |p[i] - c[0]|^2 + ... + |p[i] - c[C - 1]|^2`.
 
-    Computes ``torch.cdist(points, centers).square().sum(-1)`` without storing the distances.
+    It is `torch.cdist(points, centers).square().sum(-1)` without storing the distances.
 
     Args:
         points: [..., D], float16, bfloat16, float32 or float64; any strides.
         centers: [C, D], of the same dtype.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        variant: the implementation: "auto", or a name of
+            `tr.variants("sum_squared_distances", device)`.
 
     Returns:
-        [...], of the same dtype; under autocast half precision gives float32. Without centers, or without coordinates,
-        the result is zero.
+        [...], of the same dtype; under autocast half precision gives float32. Its unit is the
+        square of the coordinates' unit. Without centers, or without coordinates, the result is
+        zero.
 
     Raises:
-        RuntimeError: shapes, dtypes or devices do not match; a CUDA tensor is given to a build without CUDA.
+        RuntimeError: shapes, dtypes or devices do not match; a CUDA tensor is given to a build
+            without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
         NotImplementedError: a tensor is integer, complex, sparse, nested or quantized.
 
-    Order of operations: Fold(C), over the centers, of Fold(D), over the coordinates, of the squares (docs/order.md), as
-    in ``sum(sum((points.unsqueeze(-2) - centers) ** 2, -1), -1)``; half precision computes in float32 and is rounded
-    once. ``"constant_divergent"`` has an order of its own.
+    Order of operations:
+        Fold(C), over the centers, of Fold(D), over the coordinates, of the squares
+        (docs/order.md), as in `tr.sum(tr.sum((points.unsqueeze(-2) - centers) ** 2, -1), -1)`;
+        float16 and bfloat16 are computed in float32 and rounded once.
+        `variant="constant_divergent"` has an order of its own.
 
-    Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 5, for the kinds of memory
-    that the centers can be read from.
+    Source:
+        Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014, chapter 5, for
+        the kinds of memory that the centers can be read from.
 
-    >>> sum_squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]]), torch.tensor([[0.0, 0.0], [3.0, 0.0]]))
-    tensor([ 9., 41.])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> points = torch.tensor([[0.0, 0.0], [3.0, 4.0]])
+        >>> centers = torch.tensor([[0.0, 0.0], [3.0, 0.0]])
+        >>> tr.sum_squared_distances(points, centers)
+        tensor([ 9., 41.])
     """
     if has_torch_function_variadic(points, centers) and not is_dynamo_compiling():
         return overridden(SUM, (points, centers), points, centers, variant=variant)
@@ -195,31 +208,38 @@ def sum_squared_distances(points: Tensor, centers: Tensor, *, variant: DistanceV
 
 
 def grid_squared_distances(height: int, width: int, centers: Tensor, *, variant: DistanceVariant = "auto") -> Tensor:
-    r"""Sum of the squared distances from each pixel of a grid to all centers,
-    :math:`y_{ij} = \sum_c (j - c_{c0})^2 + (i - c_{c1})^2`.
+    """Sum of the squared distances from each pixel of a grid to all centers,
+    `d[i, j] = (j - x[0])^2 + (i - y[0])^2 + ...`.
 
     Args:
-        height: the number of rows of pixels.
-        width: the number of columns.
-        centers: [C, 2], float16, bfloat16, float32 or float64: x, the column, and y, the row, of each.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        height: the number of rows of pixels, an int.
+        width: the number of columns, an int.
+        centers: [C, 2], float16, bfloat16, float32 or float64: x, the column, and y, the row,
+            of each, in pixels.
+        variant: the implementation: "auto", or a name of
+            `tr.variants("grid_squared_distances", device)`.
 
     Returns:
-        [height, width], of the dtype and on the device of centers; under autocast half precision gives float32. Without
-        centers the result is zero.
+        [height, width], of the dtype and on the device of centers, in squared pixels; under
+        autocast half precision gives float32. Without centers the result is zero.
 
     Raises:
-        RuntimeError: centers has another shape, or a size is negative; a CUDA tensor is given to a build without CUDA.
-        TypeError, ValueError, NotImplementedError: as :func:`sum_squared_distances`.
+        RuntimeError: centers has another shape, or a size is negative; a CUDA tensor is given
+            to a build without CUDA.
+        TypeError, ValueError, NotImplementedError: as `sum_squared_distances`.
 
-    Order of operations: as in :func:`sum_squared_distances` for the points (j, i), whose coordinates have the dtype of
-    the computation, float32 for half precision, and are exact up to 2^24.
+    Order of operations:
+        As `sum_squared_distances`, for the points (j, i). Their coordinates have the dtype of
+        the computation, float32 for half precision, and are exact up to 2^24.
 
-    Source: as :func:`sum_squared_distances`.
+    Source:
+        As `sum_squared_distances`.
 
-    >>> grid_squared_distances(2, 3, torch.tensor([[0.0, 0.0], [2.0, 1.0]]))
-    tensor([[5., 3., 5.],
-            [5., 3., 5.]])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.grid_squared_distances(2, 3, torch.tensor([[0.0, 0.0], [2.0, 1.0]]))
+        tensor([[5., 3., 5.],
+                [5., 3., 5.]])
     """
     if has_torch_function_unary(centers) and not is_dynamo_compiling():
         return overridden(GRID, (centers,), height, width, centers, variant=variant)

@@ -1,13 +1,17 @@
-r"""Products of matrices: mm, bmm, addmm, baddbmm, matmul, linear, as in torch, and for integers too.
+"""Products of matrices: mm, bmm, addmm, baddbmm, matmul, linear, as in torch, and for integers
+too.
 
-An element of a product depends only on its row, its column and their length: k is cut into chunks of 512, each chunk is
-one chain of fused multiply-adds from +0.0, and the chunks' values are added from left to right. A row has the same bits
-for any number of rows, at any position, alone and in a batch, in every layout; for float32 and float64 also on CPU and
-GPU. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU the tensor cores add them, 16 elements at
-a time, in an order that depends on k alone. Integers wrap. float32 never uses TF32, whatever torch's flags say.
+An element of a product depends only on its row, its column and their length: k is cut into
+chunks of 512, each chunk is one chain of fused multiply-adds from +0.0, and the chunks'
+values are added from left to right. A row has the same bits for any number of rows, at any
+position, alone and in a batch, in every layout; for float32 and float64 also on CPU and
+GPU. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU the tensor
+cores add them, 16 elements at a time, in an order that depends on k alone. Integers wrap.
+float32 never uses TF32, whatever torch's flags say.
 
-Gradients are such products, too. The gradient of a row has the same bits in any batch; that of a weight sums over all
-rows, so it depends on their number and order. If matmul broadcasts a batch, torch sums that gradient over the batch.
+Gradients are such products, too. The gradient of a row has the same bits in any batch; that
+of a weight sums over all rows, so it depends on their number and order. If matmul
+broadcasts a batch, torch sums that gradient over the batch.
 """
 
 from __future__ import annotations
@@ -270,39 +274,50 @@ def _call_sum(
 
 
 def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto") -> Tensor:
-    r"""Product of two matrices, :math:`c_{ij} = \sum_k a_{ik} b_{kj}`.
+    """Product of two matrices,
+    `c[i, j] = input[i, 0] * mat2[0, j] + ... + input[i, k - 1] * mat2[k - 1, j]`.
 
     Args:
-        input: [m, k], of any supported dtype except bool; row-major, column-major and slices of either are not copied.
+        input: [m, k], float16, bfloat16, float32, float64, int8, uint8, int16, int32 or int64.
+            Row-major and column-major matrices, and slices of either, are not copied.
         mat2: [k, n], of the same dtype.
-        out_dtype: the dtype of the result. None: the input's. float16 and bfloat16 may give float32, in which they
-            accumulate; int8, uint8 and int16 may give int32. A float32 gradient of float16 factors is multiplied in
-            float32, which is slower on a GPU, and rounded last, because it may be too large for float16.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        out_dtype: the dtype of the result. None: the input's. float16 and bfloat16 may give
+            float32, in which they accumulate; int8, uint8 and int16 may give int32. A float32
+            gradient of float16 factors is multiplied in float32, which is slower on a GPU, and
+            rounded last, because it may be too large for float16.
+        variant: the implementation: "auto", or a name of `tr.variants("mm", device)`.
 
     Returns:
-        [m, n]; zero if k = 0. Integers wrap: int8 without out_dtype wraps to 8 bits, as in torch.
+        [m, n], of `out_dtype`; zero if k = 0. Integers wrap, int8 without `out_dtype` to 8
+        bits, as in torch.
 
     Raises:
-        RuntimeError: shapes, dtypes or devices do not match, or out_dtype is not possible for the input's dtype; a CUDA
-            tensor is given to a build without CUDA.
+        RuntimeError: shapes, dtypes or devices do not match; `out_dtype` is not possible for
+            the input's dtype; a CUDA tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
-        NotImplementedError: a tensor is bool, complex, sparse, nested or quantized, or the variant does not support its
-            dtype.
+        NotImplementedError: a tensor is bool, complex, sparse, nested or quantized, or the
+            variant does not support its dtype.
 
-    Order of operations: k in chunks of 512, each one chain of fused multiply-adds, and the chunks added from left to
-    right (docs/order.md); tensor cores compute a chain of steps of 16. Neither depends on m, n or the position of a
-    row. Autocast rounds to its dtype first, as in torch.
+    Order of operations:
+        k is cut into chunks of 512, each one chain of fused multiply-adds, and the chunks are
+        added from left to right (docs/order.md). float16 and bfloat16 accumulate in float32 and
+        are rounded once; on a GPU tensor cores compute a chain of steps of 16. Neither order
+        depends on m, n or the position of a row. float32 never uses TF32. Autocast rounds to
+        its dtype first, as in torch.
 
-    Source: Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014; Goto and van de Geijn, *Anatomy of
-    High-Performance Matrix Multiplication*, 2008.
+    Source:
+        Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014; Goto and van de
+        Geijn, *Anatomy of High-Performance Matrix Multiplication*, 2008.
 
-    >>> mm(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[5, 6], [7, 8]]))
-    tensor([[19, 22],
-            [43, 50]])
-    >>> mm(torch.full((1, 1000), 100, dtype=torch.int8), torch.full((1000, 1), 100, dtype=torch.int8), torch.int32)
-    tensor([[10000000]], dtype=torch.int32)
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.mm(torch.tensor([[1, 2], [3, 4]]), torch.tensor([[5, 6], [7, 8]]))
+        tensor([[19, 22],
+                [43, 50]])
+        >>> row = torch.full((1, 1000), 100, dtype=torch.int8)
+        >>> tr.mm(row, row.T, out_dtype=torch.int32)
+        tensor([[10000000]], dtype=torch.int32)
     """
     return _call("mm", variant, input, mat2, out_dtype=out_dtype)
 
@@ -310,27 +325,31 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
 def bmm(
     input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto"
 ) -> Tensor:
-    r"""Product of the matrices of two batches, :math:`c_{bij} = \sum_k a_{bik} b_{bkj}`.
+    """Products of the matrices of two batches, `c[b] = mm(input[b], mat2[b])`.
 
     Args:
-        input: [batch, m, k], of any supported dtype except bool; each matrix as in :func:`torch_reductions.mm`. One
-            matrix expanded to the batch is not copied.
+        input: [batch, m, k], of any dtype that `mm` takes; each matrix as in `mm`. One matrix
+            expanded to the batch is not copied.
         mat2: [batch, k, n], of the same dtype.
-        out_dtype: as in :func:`torch_reductions.mm`.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        out_dtype: the dtype of the result, as in `mm`.
+        variant: the implementation: "auto", or a name of `tr.variants("bmm", device)`.
 
     Returns:
-        [batch, m, n]; each matrix has the bits of :func:`torch_reductions.mm` of its factors.
+        [batch, m, n]; each matrix has the bits of `mm` of its factors.
 
     Raises:
-        RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
+        RuntimeError, TypeError, ValueError, NotImplementedError: as `mm`.
 
-    Order of operations: as :func:`torch_reductions.mm`.
+    Order of operations:
+        As `mm`.
 
-    Source: as :func:`torch_reductions.mm`.
+    Source:
+        As `mm`.
 
-    >>> bmm(torch.ones(2, 1, 3), torch.arange(6.0).reshape(2, 3, 1)).flatten()
-    tensor([ 3., 12.])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.bmm(torch.ones(2, 1, 3), torch.arange(6.0).reshape(2, 3, 1)).flatten()
+        tensor([ 3., 12.])
     """
     return _call("bmm", variant, input, mat2, out_dtype=out_dtype)
 
@@ -345,34 +364,41 @@ def addmm(
     alpha: Number = 1,
     variant: MatmulVariant = "auto",
 ) -> Tensor:
-    r"""A matrix and a product, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{mat1}\,\mathrm{mat2}`.
+    """Sum of a matrix and a product, `c = beta * input + alpha * mm(mat1, mat2)`.
 
     Args:
-        input: broadcast to [m, n]; of the factors' dtype, or of out_dtype.
-        mat1: [m, k], as in :func:`torch_reductions.mm`.
+        input: a tensor that can be broadcast to [m, n], of the factors' dtype or of
+            `out_dtype`.
+        mat1: [m, k], of any dtype that `mm` takes.
         mat2: [k, n], of the same dtype.
-        out_dtype: as in :func:`torch_reductions.mm`.
-        beta: factor of the input. If it is 0, the input is not read, and NaN in it is ignored. For integers an int,
-            which wraps if it is out of their range; torch raises.
-        alpha: factor of the product. For integers an int, as beta. With 0, NaN and infinity in the product still give
-            NaN.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        out_dtype: the dtype of the result, as in `mm`.
+        beta: the factor of the input. If it is 0, the input is not read, and NaN in it is
+            ignored. For integers an int, which wraps if it is out of their range; torch raises.
+        alpha: the factor of the product. For integers an int, as beta. With 0, NaN and infinity
+            in the product still give NaN.
+        variant: the implementation: "auto", or a name of `tr.variants("addmm", device)`.
 
     Returns:
-        [m, n].
+        [m, n], of `out_dtype` or else of the factors' dtype.
 
     Raises:
-        RuntimeError: as :func:`torch_reductions.mm`; the input cannot be broadcast; a factor for integers is a float.
-        TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
+        RuntimeError: the input cannot be broadcast; a factor for integers is a float; otherwise
+            as `mm`.
+        TypeError, ValueError, NotImplementedError: as `mm`.
 
-    Order of operations: the product as in :func:`torch_reductions.mm`, times alpha, plus beta times input: each of the
-    three operations is rounded in the accumulator's dtype (float32 for half precision), and the result once to its own
-    dtype. A factor of 1 is not multiplied.
+    Order of operations:
+        The product as in `mm`, times alpha, plus beta times input: each of the three operations
+        is rounded in the accumulator's dtype (float32 for half precision), and the result once
+        to its own dtype. A factor of 1 is not multiplied.
 
-    Source: as :func:`torch_reductions.mm`.
+    Source:
+        As `mm`.
 
-    >>> addmm(torch.tensor([1.0, 2.0]), torch.ones(1, 3), torch.ones(3, 2), beta=10, alpha=2)
-    tensor([[16., 26.]])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> a, b = torch.ones(1, 3), torch.ones(3, 2)
+        >>> tr.addmm(torch.tensor([1.0, 2.0]), a, b, beta=10, alpha=2)
+        tensor([[16., 26.]])
     """
     return _call_sum("addmm", variant, input, mat1, mat2, out_dtype=out_dtype, beta=beta, alpha=alpha)
 
@@ -387,29 +413,35 @@ def baddbmm(
     alpha: Number = 1,
     variant: MatmulVariant = "auto",
 ) -> Tensor:
-    r"""Matrices and products of two batches, :math:`\beta\,\mathrm{input} + \alpha\,\mathrm{batch1}\,\mathrm{batch2}`.
+    """Sums of matrices and products of two batches,
+    `c[b] = beta * input[b] + alpha * mm(batch1[b], batch2[b])`.
 
     Args:
-        input: broadcast to [batch, m, n]; of the factors' dtype, or of out_dtype.
-        batch1: [batch, m, k], as in :func:`torch_reductions.bmm`.
+        input: a tensor that can be broadcast to [batch, m, n], of the factors' dtype or of
+            `out_dtype`.
+        batch1: [batch, m, k], as in `bmm`.
         batch2: [batch, k, n], of the same dtype.
-        out_dtype: as in :func:`torch_reductions.mm`.
-        beta: as in :func:`torch_reductions.addmm`.
-        alpha: as in :func:`torch_reductions.addmm`.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        out_dtype: the dtype of the result, as in `mm`.
+        beta: the factor of the input, as in `addmm`.
+        alpha: the factor of the products, as in `addmm`.
+        variant: the implementation: "auto", or a name of `tr.variants("baddbmm", device)`.
 
     Returns:
-        [batch, m, n]; each matrix has the bits of :func:`torch_reductions.addmm` of its factors.
+        [batch, m, n]; each matrix has the bits of `addmm` of its factors.
 
     Raises:
-        RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.addmm`.
+        RuntimeError, TypeError, ValueError, NotImplementedError: as `addmm`.
 
-    Order of operations: as :func:`torch_reductions.addmm`.
+    Order of operations:
+        As `addmm`.
 
-    Source: as :func:`torch_reductions.mm`.
+    Source:
+        As `mm`.
 
-    >>> baddbmm(torch.tensor(1.0), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
-    tensor([4., 4.])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.baddbmm(torch.tensor(1.0), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
+        tensor([4., 4.])
     """
     return _call_sum("baddbmm", variant, input, batch1, batch2, out_dtype=out_dtype, beta=beta, alpha=alpha)
 
@@ -417,30 +449,36 @@ def baddbmm(
 def matmul(
     input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto"
 ) -> Tensor:
-    r"""Product of vectors, matrices or batches of matrices, as in torch.matmul and ``input @ other``.
+    """Product of vectors, matrices or batches of matrices, `c = input @ other`, as in
+    torch.matmul.
 
     Args:
-        input: [..., m, k], or a vector [k]; of any supported dtype except bool.
-        other: [..., k, n], or a vector [k]; of the same dtype. The dims before the last two are broadcast.
-        out_dtype: as in :func:`torch_reductions.mm`.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: [..., m, k], or a vector [k]; of any dtype that `mm` takes.
+        other: [..., k, n], or a vector [k]; of the same dtype. The dims before the last two are
+            broadcast.
+        out_dtype: the dtype of the result, as in `mm`.
+        variant: the implementation: "auto", or a name of `tr.variants("matmul", device)`.
 
     Returns:
-        [..., m, n]; without m if the input is a vector, without n if the other is.
+        [..., m, n], of `out_dtype` or else of the factors' dtype; without m if the input is a
+        vector, without n if the other is.
 
     Raises:
-        RuntimeError: a tensor has no dims; shapes, dtypes or devices do not match.
-        TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
+        RuntimeError: a tensor has no dims; otherwise as `mm`.
+        TypeError, ValueError, NotImplementedError: as `mm`.
 
-    Order of operations: as :func:`torch_reductions.mm`, for a vector too: ``matmul(x, w)[i]`` has the bits of
-    ``matmul(x[i], w)``.
+    Order of operations:
+        As `mm`, for a vector too: `tr.matmul(x, w)[i]` has the bits of `tr.matmul(x[i], w)`.
 
-    Source: as :func:`torch_reductions.mm`.
+    Source:
+        As `mm`.
 
-    >>> matmul(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0, 6.0]))
-    tensor(32.)
-    >>> matmul(torch.ones(5, 1, 2, 3), torch.ones(4, 3, 2)).shape
-    torch.Size([5, 4, 2, 2])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.matmul(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0, 6.0]))
+        tensor(32.)
+        >>> tr.matmul(torch.ones(5, 1, 2, 3), torch.ones(4, 3, 2)).shape
+        torch.Size([5, 4, 2, 2])
     """
     if has_torch_function_variadic(input, other) and not is_dynamo_compiling():
         return overridden("matmul", (input, other), input, other, out_dtype=out_dtype, variant=variant)
@@ -488,29 +526,35 @@ def linear(
     out_dtype: torch.dtype | None = None,
     variant: MatmulVariant = "auto",
 ) -> Tensor:
-    r"""A linear layer, :math:`y = x W^T + b`, as in torch.nn.functional.linear.
+    """A linear layer, `y = input @ weight.T + bias`, as in torch.nn.functional.linear.
 
     Args:
-        input: [..., k], of any supported dtype except bool.
-        weight: [n, k], or [k] for a single output feature, whose dim is then dropped; of the same dtype.
-        bias: [n], or broadcastable to it; None: nothing is added.
-        out_dtype: as in :func:`torch_reductions.mm`.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: [..., k], of any dtype that `mm` takes.
+        weight: [n, k], or [k] for a single output feature, whose dim is then dropped; of the
+            same dtype.
+        bias: [n], or broadcastable to it. None: nothing is added.
+        out_dtype: the dtype of the result, as in `mm`.
+        variant: the implementation: "auto", or a name of `tr.variants("linear", device)`.
 
     Returns:
-        [..., n]. A token has the same bits alone and in any batch.
+        [..., n], of `out_dtype` or else of the factors' dtype. A token has the same bits alone
+        and in any batch.
 
     Raises:
-        RuntimeError: shapes, dtypes or devices do not match.
-        TypeError, ValueError, NotImplementedError: as :func:`torch_reductions.mm`.
+        RuntimeError, TypeError, ValueError, NotImplementedError: as `mm`.
 
-    Order of operations: as :func:`torch_reductions.addmm`; the bias is added before the single rounding.
+    Order of operations:
+        As `addmm`: the bias is added before the result is rounded to its dtype.
 
-    Source: as :func:`torch_reductions.mm`.
+    Source:
+        As `mm`.
 
-    >>> linear(torch.ones(2, 3), torch.arange(6.0).reshape(2, 3), torch.tensor([0.5, 0.0]))
-    tensor([[ 3.5000, 12.0000],
-            [ 3.5000, 12.0000]])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> weight, bias = torch.arange(6.0).reshape(2, 3), torch.tensor([0.5, 0.0])
+        >>> tr.linear(torch.ones(2, 3), weight, bias)
+        tensor([[ 3.5000, 12.0000],
+                [ 3.5000, 12.0000]])
     """
     if has_torch_function_variadic(input, weight, bias) and not is_dynamo_compiling():
         return overridden(

@@ -1,9 +1,11 @@
-"""The linear recurrence h[t] = gates[t] * h[t - 1] + tokens[t] along a dim, in a fixed order of operations.
+"""The linear recurrence h[t] = gates[t] * h[t - 1] + tokens[t] along a dim, in a fixed order
+of operations.
 
-Each element is the step h -> g h + t, written (g, t). Step (g, t) followed by (g', t') is the step (g' g, g' t + t'),
-product and sum each rounded. Element i of the result is T of (G, T) = ``Fold(i + 1)``, the fold of the steps up to it
-as :mod:`torch_reductions.reduce` defines it, or G h + T if an initial state h is given. It has the same bits on every
-device, in every layout and in every batch.
+Each element is the step h -> g h + t, written (g, t). Step (g, t) followed by (g', t') is
+the step (g' g, g' t + t'), product and sum each rounded. Element i of the result is T of
+(G, T) = Fold(i + 1), the fold of the steps up to it as `torch_reductions.reduce` defines
+it, or G h + T if an initial state h is given. It has the same bits on every device, in
+every layout and in every batch.
 """
 
 from __future__ import annotations
@@ -258,52 +260,65 @@ def linear_recurrence(
     return_last: bool = False,
     variant: RecurrenceVariant = "auto",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    r"""States of a linear recurrence, :math:`h_t = g_t h_{t-1} + x_t`, along a dim: g are the gates, x the tokens.
+    """States of a linear recurrence, `h[t] = gates[t] * h[t - 1] + tokens[t]`, along a dim.
 
     Args:
-        gates: float16, bfloat16, float32 or float64; any strides. Gates and tokens are broadcast, without a copy if the
-            dims before ``dim`` still merge into one stride and those after it into another.
-        tokens: on the gates' device. Gates, tokens and initial state of different dtypes are promoted as in torch: a
-            float32 initial state with half-precision tokens makes everything float32.
+        gates: float16, bfloat16, float32 or float64; any strides. Gates and tokens are
+            broadcast, without a copy if the dims before `dim` still merge into one stride and
+            those after it into another.
+        tokens: as the gates, on the same device. Gates, tokens and initial state of different
+            dtypes are promoted as in torch: a float32 initial state with half-precision tokens
+            makes everything float32.
         dim: the dim along which the recurrence runs.
-        initial: the state before the first element, of the result's shape without ``dim``; with packed segments one
-            state per segment, in place of ``dim``. None: there is no such state, and the first state is exactly the
-            first token.
-        reverse: whether the recurrence runs from the end, :math:`h_t = g_t h_{t+1} + x_t`.
-        cu_seqlens: cumulative sequence lengths, the offsets of packed segments along ``dim``, each processed alone, as
-            in :func:`torch_reductions.cumsum`.
-        return_last: whether to return the final state too, with ``cu_seqlens`` that of each segment.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        initial: the state before the first element, of the result's shape without `dim`; with
+            packed segments one state for each, in place of `dim`. None: there is no such state,
+            and the first state is exactly the first token.
+        reverse: whether the recurrence runs from the end,
+            `h[t] = gates[t] * h[t + 1] + tokens[t]`.
+        cu_seqlens: the offsets of packed segments along `dim`, each processed alone, as in
+            `cumsum`.
+        return_last: whether to return the final state too; with `cu_seqlens`, that of each
+            segment.
+        variant: the implementation: "auto", or a name of
+            `tr.variants("linear_recurrence", device)`.
 
     Returns:
-        The states, in the broadcast shape of gates and tokens. With ``return_last`` a pair of the states and the final
-        state, which has no ``dim``, or has the segments in its place; without elements it is the initial state, or
-        zero. Half precision accumulates in float32 and is rounded once.
+        The states, in the broadcast shape of gates and tokens and in their dtype. With
+        `return_last` a pair of the states and the final state, which has no `dim`, or has the
+        segments in its place; without elements that is the initial state, or zero.
 
     Raises:
         IndexError: dim is out of range.
-        RuntimeError: shapes, dtypes or devices do not match, or cu_seqlens is wrong as in
-            :func:`torch_reductions.cumsum`; a CUDA tensor is given to a build without CUDA.
+        RuntimeError: shapes, dtypes or devices do not match; cu_seqlens is wrong, as in
+            `cumsum`; a CUDA tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
-        NotImplementedError: a tensor is integer, complex, sparse, nested or quantized; vmap over cu_seqlens.
+        NotImplementedError: a tensor is integer, complex, sparse, nested or quantized, or vmap
+            is over cu_seqlens.
 
-    Order of operations: Fold(i + 1) of the steps, a fixed tree (docs/order.md); the initial state is applied last.
-    Infinities and NaN affect only the elements after them. Gates are multiplied with one another, which a sequential
-    recurrence does not do: if the product of neighbouring gates overflows, a state that should be 0 becomes NaN, and a
-    finite one may become infinite; ``variant="sequential"`` has no such products. Gates in [-1, 1] never overflow. The
-    gradient is one recurrence from the other end.
+    Order of operations:
+        Fold(i + 1) of the steps, a fixed tree (docs/order.md); the initial state is applied
+        last. Infinities and NaN affect only the elements after them. Gates are multiplied with
+        one another, which a sequential recurrence does not do: if the product of neighbouring
+        gates overflows, a state that should be 0 becomes NaN, and a finite one may become
+        infinite; `variant="sequential"` has no such products. Gates in [-1, 1] never overflow.
+        float16 and bfloat16 are computed in float32 and rounded once. The gradient is one
+        recurrence from the other end.
 
-    Sources: Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.4; Martin and Cundy, *Parallelizing Linear
-    Recurrent Neural Nets over Sequence Length*, 2018.
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.4; Martin and Cundy,
+        *Parallelizing Linear Recurrent Neural Nets over Sequence Length*, 2018.
 
-    >>> linear_recurrence(torch.tensor([0.5, 0.5, 2.0]), torch.tensor([1.0, 1.0, 1.0]), 0)
-    tensor([1.0000, 1.5000, 4.0000])
-    >>> states, last = linear_recurrence(torch.full((2, 3), 0.5), torch.ones(2, 3), 1, return_last=True)
-    >>> last
-    tensor([1.7500, 1.7500])
-    >>> linear_recurrence(torch.full((4,), 0.5), torch.ones(4), 0, cu_seqlens=torch.tensor([0, 3, 4]))
-    tensor([1.0000, 1.5000, 1.7500, 1.0000])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.linear_recurrence(torch.tensor([0.5, 0.5, 2.0]), torch.ones(3), 0)
+        tensor([1.0000, 1.5000, 4.0000])
+        >>> half, ones = torch.full((4,), 0.5), torch.ones(4)
+        >>> states, last = tr.linear_recurrence(half, ones, 0, return_last=True)
+        >>> last
+        tensor(1.8750)
+        >>> tr.linear_recurrence(half, ones, 0, cu_seqlens=torch.tensor([0, 3, 4]))
+        tensor([1.0000, 1.5000, 1.7500, 1.0000])
     """
     if has_torch_function_variadic(gates, tokens, initial, cu_seqlens) and not is_dynamo_compiling():
         return overridden(

@@ -1,10 +1,13 @@
-"""The reductions: sum, prod, mean, amax, amin, argmax, argmin, with torch's signatures and a fixed order of operations.
+"""The reductions: sum, prod, mean, amax, amin, argmax, argmin, with torch's signatures and a
+fixed order of operations.
 
-Let ``B`` of 2^k consecutive elements be their balanced binary tree. ``Fold(n)`` cuts n elements into the blocks given
-by the binary digits of n, the largest first, and folds the blocks' values from left to right: Fold(11) =
-(B[0:8) ∘ B[8:10)) ∘ B[10:11). ``variant="auto"`` computes exactly that, in float32 for half precision and float32, in
-float64 for float64, in wrapping int64 for integers. So a result has the same bits on every device, in every layout and
-in every batch. If several dims are reduced, their elements are taken in row-major order.
+Let B of 2^k consecutive elements be their balanced binary tree. Fold(n) cuts n elements
+into the blocks given by the binary digits of n, the largest first, and folds the blocks'
+values from left to right: Fold(11) = (B[0:8) ∘ B[8:10)) ∘ B[10:11). `variant="auto"`
+computes exactly that, in float32 for half precision and float32, in float64 for float64, in
+wrapping int64 for integers. So a result has the same bits on every device, in every layout
+and in every batch. If several dims are reduced, their elements are taken in row-major
+order.
 """
 
 from __future__ import annotations
@@ -261,31 +264,45 @@ def sum(
     dtype: torch.dtype | None = None,
     variant: ReduceVariant = "auto",
 ) -> Tensor:
-    r"""Sum of the elements, :math:`\sum_i x_i`, over everything or over some dims.
+    """Sum of the elements, `y = x[0] + x[1] + ... + x[n - 1]`, over some dims or all.
 
     Args:
-        input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool; any shape and strides.
-        dim: the dim or dims to reduce; None and ``()`` reduce all.
-        keepdim: whether the reduced dims are kept, with size 1.
-        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool;
+            any shape and strides.
+        dim: the dim or dims to reduce, an int or a list or tuple of ints. None and `()` mean
+            all dims.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        dtype: the dtype that the input is converted to first. None: the input's own, but int64
+            for integers and bool.
+        variant: the implementation: "auto", or a name of `tr.variants("sum", device)`.
 
     Returns:
-        A tensor without the reduced dims, unless ``keepdim``. The sum of an empty slice is 0.
+        A tensor without the reduced dims, unless `keepdim`, of the dtype that the input is
+        converted to. The sum of no elements is 0.
 
     Raises:
         IndexError: a dim is out of range.
         RuntimeError: a dim appears twice, or a CUDA tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
-        NotImplementedError: input is complex, sparse, nested or quantized, or the variant does not support its dtype.
+        NotImplementedError: the input is complex, sparse, nested or quantized, or the variant
+            does not support its dtype.
 
-    Order of operations: Fold(n), a fixed tree (docs/order.md): the n elements are cut into blocks whose sizes are
-    powers of two, the largest first; each block is a balanced tree, and the blocks are added from left to right. So the
-    error grows as :math:`\log_2 n` (Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
+    Order of operations:
+        Fold(n), a fixed tree (docs/order.md): the n elements are cut into blocks whose sizes
+        are powers of two, the largest first; each block is a balanced tree, and the blocks are
+        added from left to right. So the rounding error grows only as log2(n). float16 and
+        bfloat16 are added in float32 and rounded once, at the end; integers wrap. Several dims
+        are taken in row-major order.
 
-    >>> sum(torch.tensor([[1, 2], [3, 4]]), 1)
-    tensor([3, 7])
+    Source:
+        Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2; Harris,
+        *Optimizing Parallel Reduction in CUDA*, 2007.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.sum(torch.tensor([[1, 2], [3, 4]]), 1)
+        tensor([3, 7])
     """
     return _call(_sum, variant, input, dim, keepdim, dtype)
 
@@ -298,27 +315,37 @@ def prod(
     dtype: torch.dtype | None = None,
     variant: ReduceVariant = "auto",
 ) -> Tensor:
-    r"""Product of the elements, :math:`\prod_i x_i`, over everything or over some dims.
+    """Product of the elements, `y = x[0] * x[1] * ... * x[n - 1]`, over some dims or all.
 
     Args:
-        input: a tensor of any dtype that :func:`sum` takes; any shape and strides.
-        dim: the dim or dims to reduce (``torch.prod`` takes one only); None and ``()`` reduce all.
-        keepdim: whether the reduced dims are kept, with size 1.
-        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that `sum` takes; any shape and strides.
+        dim: the dim or dims to reduce, an int or a list or tuple of ints (torch.prod takes one
+            int). None and `()` mean all dims.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        dtype: the dtype that the input is converted to first. None: the input's own, but int64
+            for integers and bool.
+        variant: the implementation: "auto", or a name of `tr.variants("prod", device)`.
 
     Returns:
-        A tensor without the reduced dims, unless ``keepdim``. The product of an empty slice is 1.
+        A tensor without the reduced dims, unless `keepdim`, of the dtype that the input is
+        converted to. The product of no elements is 1.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`sum`.
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as `sum`.
 
-    Order of operations: Fold(n), as in :func:`sum`. The gradient is torch's, including infinities and NaN: the product
-    divided by the element, or, if the tensor has a zero, the product of the elements before it times the product of
-    those after it (Blelloch, *Prefix Sums and Their Applications*).
+    Order of operations:
+        Fold(n), as in `sum`. The gradient is torch's, also where it is infinite or NaN: the
+        product divided by the element or, if the tensor has a zero, the product of the elements
+        before it times the product of those after it.
 
-    >>> prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), (0, 1))
-    tensor(24.)
+    Source:
+        Harris, *Optimizing Parallel Reduction in CUDA*, 2007; for the gradient Blelloch,
+        *Prefix Sums and Their Applications*, 1990.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), (0, 1))
+        tensor(24.)
     """
     return _call(_prod, variant, input, dim, keepdim, dtype)
 
@@ -331,130 +358,172 @@ def mean(
     dtype: torch.dtype | None = None,
     variant: ReduceVariant = "auto",
 ) -> Tensor:
-    r"""Mean of the elements, :math:`\frac{1}{n} \sum_i x_i`, over everything or over some dims.
+    """Mean of the elements, `y = (x[0] + x[1] + ... + x[n - 1]) / n`, over some dims or all.
 
     Args:
-        input: a floating-point tensor; integers or bool only with a floating-point ``dtype``.
-        dim: the dim or dims to reduce; None and ``()`` reduce all.
-        keepdim: whether the reduced dims are kept, with size 1.
-        dtype: the floating-point dtype that the input is converted to first. Default: the input's dtype.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: float16, bfloat16, float32 or float64; integers or bool only with a
+            floating-point `dtype`; any shape and strides.
+        dim: the dim or dims to reduce, an int or a list or tuple of ints. None and `()` mean
+            all dims.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        dtype: the floating-point dtype that the input is converted to first. None: the input's
+            own.
+        variant: the implementation: "auto", or a name of `tr.variants("mean", device)`.
 
     Returns:
-        A tensor without the reduced dims, unless ``keepdim``. The mean of an empty slice is NaN.
+        A tensor without the reduced dims, unless `keepdim`, of the dtype that the input is
+        converted to. The mean of no elements is NaN.
 
     Raises:
-        RuntimeError: the input is integer or bool and no ``dtype`` is given, or ``dtype`` is not floating-point.
-        IndexError, TypeError, ValueError, NotImplementedError: as :func:`sum`.
+        RuntimeError: the input is integer or bool and no `dtype` is given, or `dtype` is not
+            floating-point; otherwise as `sum`.
+        IndexError, TypeError, ValueError, NotImplementedError: as `sum`.
 
-    Order of operations: Fold(n), as in :func:`sum`, then one division by n in the accumulator's type.
+    Order of operations:
+        Fold(n), as in `sum`, then one division by n, before the result is rounded to its dtype.
 
-    >>> mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
-    tensor([2., 3.])
+    Source:
+        As `sum`.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
+        tensor([2., 3.])
     """
     return _call(_mean, variant, input, dim, keepdim, dtype)
 
 
 def amax(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: ReduceVariant = "auto") -> Tensor:
-    r"""Largest element, :math:`\max_i x_i`, over everything or over some dims. NaN counts as the largest.
+    """Largest element, `y = max(x[0], x[1], ..., x[n - 1])`, over some dims or all. NaN counts as
+    the largest.
 
     Args:
-        input: a tensor of any dtype that :func:`sum` takes; any shape and strides.
-        dim: the dim or dims to reduce; ``()`` and None reduce all.
-        keepdim: whether the reduced dims are kept, with size 1.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that `sum` takes; any shape and strides.
+        dim: the dim or dims to reduce, an int or a list or tuple of ints. `()` and None mean
+            all dims.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        variant: the implementation: "auto", or a name of `tr.variants("amax", device)`.
 
     Returns:
-        A tensor of the input's dtype without the reduced dims, unless ``keepdim``. -0.0 and 0.0 are equal: the first of
-        them is the result.
+        A tensor of the input's dtype without the reduced dims, unless `keepdim`. -0.0 and 0.0
+        are equal: the first of them is the result.
 
     Raises:
         IndexError: a reduced dim is empty, or a dim is out of range.
-        RuntimeError: the input is empty and no dim is given; as :func:`sum` otherwise.
-        TypeError, ValueError, NotImplementedError: as :func:`sum`.
+        RuntimeError: the input is empty and no dim is given; otherwise as `sum`.
+        TypeError, ValueError, NotImplementedError: as `sum`.
 
-    Order of operations: Fold(n), as in :func:`sum`. Equal elements share the gradient evenly. The textbook's variants
-    follow Harris, *Optimizing Parallel Reduction in CUDA*.
+    Order of operations:
+        Fold(n), as in `sum`. Equal elements share the gradient evenly.
 
-    >>> amax(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
-    tensor([2., 4.])
+    Source:
+        Harris, *Optimizing Parallel Reduction in CUDA*, 2007.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.amax(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+        tensor([2., 4.])
     """
     return _call(_amax, variant, input, () if dim is None else dim, keepdim)
 
 
 def amin(input: Tensor, dim: Dim = (), keepdim: bool = False, *, variant: ReduceVariant = "auto") -> Tensor:
-    r"""Smallest element, :math:`\min_i x_i`, over everything or over some dims. NaN counts as the smallest.
+    """Smallest element, `y = min(x[0], x[1], ..., x[n - 1])`, over some dims or all. NaN counts as
+    the smallest.
 
     Args:
-        input: a tensor of any dtype that :func:`sum` takes; any shape and strides.
-        dim: the dim or dims to reduce; ``()`` and None reduce all.
-        keepdim: whether the reduced dims are kept, with size 1.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that `sum` takes; any shape and strides.
+        dim: the dim or dims to reduce, an int or a list or tuple of ints. `()` and None mean
+            all dims.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        variant: the implementation: "auto", or a name of `tr.variants("amin", device)`.
 
     Returns:
-        A tensor of the input's dtype without the reduced dims, unless ``keepdim``. -0.0 and 0.0 are equal: the first of
-        them is the result.
+        A tensor of the input's dtype without the reduced dims, unless `keepdim`. -0.0 and 0.0
+        are equal: the first of them is the result.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`amax`.
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as `amax`.
 
-    Order of operations: Fold(n), as in :func:`sum`. Equal elements share the gradient evenly. The textbook's variants
-    follow Harris, *Optimizing Parallel Reduction in CUDA*.
+    Order of operations:
+        Fold(n), as in `sum`. Equal elements share the gradient evenly.
 
-    >>> amin(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
-    tensor([1., 3.])
+    Source:
+        Harris, *Optimizing Parallel Reduction in CUDA*, 2007.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.amin(torch.tensor([[1.0, 2.0], [4.0, 3.0]]), 1)
+        tensor([1., 3.])
     """
     return _call(_amin, variant, input, () if dim is None else dim, keepdim)
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, variant: ReduceVariant = "auto") -> Tensor:
-    r"""Index of the largest element, :math:`\min \{ i : x_i = \max_j x_j \}`. NaN counts as the largest.
+    """Index of the largest element, the first i with `x[i] = max(x[0], ..., x[n - 1])`. NaN counts
+    as the largest.
 
     Args:
-        input: a tensor of any dtype that :func:`sum` takes except bool; any shape and strides.
-        dim: the dim to reduce; None reduces all elements, indexed in row-major order.
-        keepdim: whether the reduced dims are kept, with size 1.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that `sum` takes except bool; any shape and strides.
+        dim: the dim to reduce, an int. None reduces all elements, which are then numbered in
+            row-major order.
+        keepdim: whether the reduced dim stays in the result, with size 1.
+        variant: the implementation: "auto", or a name of `tr.variants("argmax", device)`.
 
     Returns:
-        An int64 tensor without the reduced dim, unless ``keepdim``; among equal elements, or several NaN, the index of
-        the first. It has no gradient.
+        An int64 tensor without the reduced dim, unless `keepdim`. Among equal elements, or
+        several NaN, the first counts. It has no gradient.
 
     Raises:
-        IndexError: the reduced dim is empty, the input is empty and no dim is given, or dim is out of range.
-        RuntimeError: the input is bool.
-        TypeError, ValueError, NotImplementedError: as :func:`sum`.
+        IndexError: the reduced dim is empty, the input is empty and no dim is given, or dim is
+            out of range.
+        RuntimeError: the input is bool; otherwise as `sum`.
+        TypeError, ValueError, NotImplementedError: as `sum`.
 
-    Order of operations: not observable, since the first index is the same in every order (Harris's tree on pairs of a
-    value and its index).
+    Order of operations:
+        It cannot be observed: the first index is the same in every order.
 
-    >>> argmax(torch.tensor([[1.0, 2.0], [4.0, 4.0]]), 1)
-    tensor([1, 0])
+    Source:
+        Harris, *Optimizing Parallel Reduction in CUDA*, 2007, on pairs of a value and its
+        index.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.argmax(torch.tensor([[1.0, 2.0], [4.0, 4.0]]), 1)
+        tensor([1, 0])
     """
     return _call(_argmax, variant, input, dim, keepdim)
 
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, variant: ReduceVariant = "auto") -> Tensor:
-    r"""Index of the smallest element, :math:`\min \{ i : x_i = \min_j x_j \}`. NaN counts as the smallest.
+    """Index of the smallest element, the first i with `x[i] = min(x[0], ..., x[n - 1])`. NaN
+    counts as the smallest.
 
     Args:
-        input: a tensor of any dtype that :func:`sum` takes except bool; any shape and strides.
-        dim: the dim to reduce; None reduces all elements, indexed in row-major order.
-        keepdim: whether the reduced dims are kept, with size 1.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        input: a tensor of any dtype that `sum` takes except bool; any shape and strides.
+        dim: the dim to reduce, an int. None reduces all elements, which are then numbered in
+            row-major order.
+        keepdim: whether the reduced dim stays in the result, with size 1.
+        variant: the implementation: "auto", or a name of `tr.variants("argmin", device)`.
 
     Returns:
-        An int64 tensor without the reduced dim, unless ``keepdim``; among equal elements, or several NaN, the index of
-        the first. It has no gradient.
+        An int64 tensor without the reduced dim, unless `keepdim`. Among equal elements, or
+        several NaN, the first counts. It has no gradient.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`argmax`.
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as `argmax`.
 
-    Order of operations: not observable, since the first index is the same in every order (Harris's tree on pairs of a
-    value and its index).
+    Order of operations:
+        It cannot be observed: the first index is the same in every order.
 
-    >>> argmin(torch.tensor([[2.0, 1.0], [4.0, 4.0]]), 1)
-    tensor([1, 0])
+    Source:
+        Harris, *Optimizing Parallel Reduction in CUDA*, 2007, on pairs of a value and its
+        index.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.argmin(torch.tensor([[2.0, 1.0], [4.0, 4.0]]), 1)
+        tensor([1, 0])
     """
     return _call(_argmin, variant, input, dim, keepdim)
 

@@ -1,17 +1,21 @@
-"""The scans: cumsum, cumprod, logcumsumexp, cummax, cummin, with torch's signatures and more forms, in a fixed order.
+"""The scans: cumsum, cumprod, logcumsumexp, cummax, cummin, with torch's signatures and more
+forms, in a fixed order.
 
-Element i of a scan is ``Fold(i + 1)``, the fold of the elements up to it, as :mod:`torch_reductions.reduce` defines it:
-``cumsum(x, 0)[i]`` has the bits of ``sum(x[:i + 1])``, on every device, in every layout and in every batch. Three
-options select other forms of the scan, computed in the same pass:
+Element i of a scan is Fold(i + 1), the fold of the elements up to it, as
+`torch_reductions.reduce` defines it: `cumsum(x, 0)[i]` has the bits of `sum(x[:i + 1])`, on
+every device, in every layout and in every batch. Three options select other forms of the
+scan, computed in the same pass:
 
-- ``exclusive``: element i is Fold(i), the fold of the elements before it. Fold(0) is 0 for cumsum, 1 for cumprod, -inf
-  for logcumsumexp; for cummax it is the dtype's smallest value and for cummin its largest, -inf and inf for floats,
-  at index -1.
-- ``include_initial``: Fold(0) comes before the inclusive scan, so that the result is one element longer.
-- ``reverse``: the same from the end; the initial element is the last.
+- `exclusive`: element i is Fold(i), the fold of the elements before it. Fold(0) is 0 for
+  cumsum, 1 for cumprod, -inf for logcumsumexp; for cummax it is the dtype's smallest value
+  and for cummin its largest, -inf and inf for floats, at index -1.
+- `include_initial`: Fold(0) comes before the inclusive scan, so that the result is one
+  element longer.
+- `reverse`: the same from the end; the initial element is the last.
 
-``cu_seqlens`` holds the offsets of packed segments: each segment is scanned alone, with the bits of a scan of its
-slice. ``mask`` selects the elements that take part: the others count as the operator's identity.
+`cu_seqlens` holds the offsets of packed segments: each segment is scanned alone, with the
+bits of a scan of its slice. `mask` selects the elements that take part: the others count as
+the operator's identity.
 """
 
 from __future__ import annotations
@@ -378,63 +382,77 @@ def cumsum(
     variant: ScanVariant = "auto",
     out: Tensor | None = None,
 ) -> Tensor:
-    r"""Sums of the elements up to each, :math:`y_i = \sum_{j \le i} x_j`, along a dim.
+    """Sum of the elements up to each, `y[i] = x[0] + x[1] + ... + x[i]`, along a dim.
 
     Args:
-        input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool; any shape and strides.
-            uint16, uint32 and uint64 are converted first.
+        input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool;
+            any shape and strides. uint16, uint32 and uint64 are converted first.
         dim: the dim to scan.
-        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
-        exclusive: whether each element's own value is excluded, :math:`y_i = \sum_{j < i} x_j`.
-        reverse: whether the sums start at the end, :math:`y_i = \sum_{j \ge i} x_j`.
-        include_initial: whether the empty sum, 0, is added as the first element, or as the last if ``reverse``.
-        cu_seqlens: cumulative sequence lengths, which give the packed segments along ``dim``: segment s is
-            ``[cu_seqlens[s], cu_seqlens[s + 1])``. 1-D int32 or int64 on the input's device, ``[0, ..., length]``;
-            segments may be empty. Each segment is scanned alone, with the bits of a scan of its slice.
-            The values are checked on a CPU only, because checking on a GPU would stop the host: there offsets that
-            decrease, or begin or end elsewhere, give meaningless results, but access no memory out of bounds.
-        mask: bool, on the input's device, broadcastable to its shape: True where an element takes part. Other elements
-            count as -0.0, which changes no sum (0.0 would turn -0.0 into 0.0), and have the gradient 0. The input is
-            not copied to apply the mask.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names. On a GPU only ``"auto"``, which
-            is ``"ordered"``, supports segments and masks.
-        out: the tensor to write to. Its dtype is that of the results if ``dtype`` is None. A tensor of another shape is
-            resized, with a warning unless it is empty; under torch.compile it raises. The kernel writes directly into a
-            contiguous tensor that shares no memory with the other tensors.
+        dtype: the dtype that the input is converted to first. None: the input's own, but int64
+            for integers and bool.
+        exclusive: whether the element itself is left out, `y[i] = x[0] + ... + x[i - 1]`.
+        reverse: whether the sums start at the end, `y[i] = x[n - 1] + ... + x[i]`.
+        include_initial: whether the empty sum, 0, comes before the others, or after them if
+            `reverse`. The result is one element longer.
+        cu_seqlens: the offsets of packed segments along `dim` (cumulative sequence lengths),
+            `[0, ..., n]`: segment s is `[cu_seqlens[s], cu_seqlens[s + 1])`, and may be empty.
+            1-D, int32 or int64, on the input's device. Each segment is scanned alone, with the
+            bits of a scan of its slice. The values are checked on a CPU only, since the host
+            would have to wait for a GPU: there, wrong offsets give meaningless results, but
+            access no memory out of bounds.
+        mask: a bool tensor on the input's device that can be broadcast to its shape: True where
+            an element takes part. The others count as -0.0, which changes no sum (0.0 would
+            turn -0.0 into 0.0), and have the gradient 0. The input is not copied for it.
+        variant: the implementation: "auto", or a name of `tr.variants("cumsum", device)`. On a
+            GPU only "auto", which is "ordered", supports segments and masks.
+        out: the tensor to write to, of the dtype that the result has if `dtype` is None. A
+            tensor of another shape is resized, with a warning unless it is empty; under
+            torch.compile that is an error. The kernel writes directly into a contiguous tensor
+            that shares no memory with the other tensors.
 
     Returns:
-        A tensor of the input's shape, one longer along ``dim`` if ``include_initial``.
+        A tensor of the input's shape, one longer along `dim` if `include_initial`, of the dtype
+        that the input is converted to.
 
     Raises:
         IndexError: dim is out of range.
-        RuntimeError: a CUDA tensor is given to a build without CUDA; cu_seqlens has the wrong dtype, shape or device,
-            or, on a CPU, invalid values; mask is not bool, is on another device or cannot be broadcast; out has the
-            wrong dtype or device; out is given and it or the input requires a gradient.
+        RuntimeError: a CUDA tensor is given to a build without CUDA; cu_seqlens has the wrong
+            dtype, shape or device or, on a CPU, invalid values; mask is not bool, is on another
+            device or cannot be broadcast; out has the wrong dtype or device, or is given
+            although it or the input requires a gradient.
         TypeError: an argument is of the wrong type.
-        ValueError: the variant does not exist on the device, or ``include_initial`` is combined with ``exclusive`` or
-            cu_seqlens.
-        NotImplementedError: input is complex, sparse, nested or quantized, or the variant does not support its dtype,
-            segments or masks; vmap over cu_seqlens.
+        ValueError: the variant does not exist on the device, or `include_initial` is combined
+            with `exclusive` or cu_seqlens.
+        NotImplementedError: the input is complex, sparse, nested or quantized; the variant does
+            not support its dtype, segments or masks; or vmap is over cu_seqlens.
 
-    Order of operations: Fold(i + 1), a fixed tree (docs/order.md): the i + 1 elements are cut into blocks whose sizes
-    are powers of two, the largest first; each block is a balanced tree, and the blocks are added from left to right. So
-    the error grows as :math:`\log_2 i`. The gradient is one scan from the other end (Blelloch, *Prefix Sums and Their
-    Applications*).
+    Order of operations:
+        Fold(i + 1), a fixed tree (docs/order.md): the i + 1 elements are cut into blocks whose
+        sizes are powers of two, the largest first; each block is a balanced tree, and the
+        blocks are added from left to right. So `y[i]` has the bits of `tr.sum` over the same
+        elements, and the rounding error grows only as log2(i). The gradient is one scan from
+        the other end.
 
-    >>> cumsum(torch.tensor([1, 2, 3]), 0)
-    tensor([1, 3, 6])
-    >>> cumsum(torch.tensor([1, 2, 3]), 0, exclusive=True)
-    tensor([0, 1, 3])
-    >>> cumsum(torch.tensor([1, 2, 3]), 0, reverse=True)
-    tensor([6, 5, 3])
-    >>> cumsum(torch.tensor([1, 2, 3]), 0, include_initial=True)
-    tensor([0, 1, 3, 6])
-    >>> cumsum(torch.tensor([1, 2, 3]), 0, reverse=True, include_initial=True)
-    tensor([6, 5, 3, 0])
-    >>> cumsum(torch.tensor([1, 2, 3, 4, 5]), 0, cu_seqlens=torch.tensor([0, 3, 3, 5]))
-    tensor([1, 3, 6, 4, 9])
-    >>> cumsum(torch.tensor([1, 2, 3]), 0, mask=torch.tensor([True, False, True]))
-    tensor([1, 1, 4])
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> x = torch.tensor([1, 2, 3])
+        >>> tr.cumsum(x, 0)
+        tensor([1, 3, 6])
+        >>> tr.cumsum(x, 0, exclusive=True)
+        tensor([0, 1, 3])
+        >>> tr.cumsum(x, 0, reverse=True)
+        tensor([6, 5, 3])
+        >>> tr.cumsum(x, 0, include_initial=True)
+        tensor([0, 1, 3, 6])
+        >>> tr.cumsum(x, 0, reverse=True, include_initial=True)
+        tensor([6, 5, 3, 0])
+        >>> tr.cumsum(x, 0, mask=torch.tensor([True, False, True]))
+        tensor([1, 1, 4])
+        >>> tr.cumsum(torch.tensor([1, 2, 3, 4, 5]), 0, cu_seqlens=torch.tensor([0, 3, 3, 5]))
+        tensor([1, 3, 6, 4, 9])
     """
     result: Tensor = _call(
         _cumsum, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype
@@ -455,33 +473,43 @@ def cumprod(
     variant: ScanVariant = "auto",
     out: Tensor | None = None,
 ) -> Tensor:
-    r"""Products of the elements up to each, :math:`y_i = \prod_{j \le i} x_j`, along a dim.
+    """Product of the elements up to each, `y[i] = x[0] * x[1] * ... * x[i]`, along a dim.
 
     Args:
-        input: a tensor of any dtype that :func:`cumsum` takes; any shape and strides.
+        input: a tensor of any dtype that `cumsum` takes; any shape and strides.
         dim: the dim to scan.
-        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
-        exclusive: whether each element's own value is excluded, :math:`y_i = \prod_{j < i} x_j`.
-        reverse: whether the products start at the end, :math:`y_i = \prod_{j \ge i} x_j`.
-        include_initial: whether the empty product, 1, is added as the first element, or as the last if ``reverse``.
-        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; other elements count as 1.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
-        out: the tensor to write to, as in :func:`cumsum`.
+        dtype: the dtype that the input is converted to first. None: the input's own, but int64
+            for integers and bool.
+        exclusive: whether the element itself is left out, `y[i] = x[0] * ... * x[i - 1]`.
+        reverse: whether the products start at the end, `y[i] = x[n - 1] * ... * x[i]`.
+        include_initial: whether the empty product, 1, comes before the others, or after them if
+            `reverse`. The result is one element longer.
+        cu_seqlens: the offsets of packed segments along `dim`, each scanned alone, as in
+            `cumsum`.
+        mask: which elements take part, as in `cumsum`; the others count as 1.
+        variant: the implementation: "auto", or a name of `tr.variants("cumprod", device)`.
+        out: the tensor to write to, as in `cumsum`.
 
     Returns:
-        A tensor of the input's shape, one longer along ``dim`` if ``include_initial``.
+        A tensor of the input's shape, one longer along `dim` if `include_initial`, of the dtype
+        that the input is converted to.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as `cumsum`.
 
-    Order of operations: Fold(i + 1), as in :func:`cumsum` (Blelloch, *Prefix Sums and Their Applications*).
-    The gradient is one linear recurrence from the other end. It does not divide, so elements may be zero.
+    Order of operations:
+        Fold(i + 1), as in `cumsum`. The gradient is one linear recurrence from the other end.
+        It does not divide, so elements may be zero.
 
-    >>> cumprod(torch.tensor([1.0, 2.0, 3.0]), 0)
-    tensor([1., 2., 6.])
-    >>> cumprod(torch.tensor([1.0, 2.0, 3.0]), 0, exclusive=True)
-    tensor([1., 1., 2.])
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.cumprod(torch.tensor([1.0, 2.0, 3.0]), 0)
+        tensor([1., 2., 6.])
+        >>> tr.cumprod(torch.tensor([1.0, 2.0, 3.0]), 0, exclusive=True)
+        tensor([1., 1., 2.])
     """
     result: Tensor = _call(
         _cumprod, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype
@@ -501,38 +529,48 @@ def logcumsumexp(
     variant: ScanVariant = "auto",
     out: Tensor | None = None,
 ) -> Tensor:
-    r"""Logarithms of the sums of exponentials up to each, :math:`y_i = \log \sum_{j \le i} e^{x_j}`, along a dim.
+    """Logarithm of the sum of exponentials up to each, `y[i] = log(exp(x[0]) + ... + exp(x[i]))`,
+    along a dim.
 
     Args:
         input: float16, bfloat16, float32 or float64; any shape and strides.
         dim: the dim to scan.
-        exclusive: whether each element's own value is excluded, :math:`y_i = \log \sum_{j < i} e^{x_j}`.
-        reverse: whether the sums start at the end, :math:`y_i = \log \sum_{j \ge i} e^{x_j}`.
-        include_initial: whether the logarithm of the empty sum, -inf, is added as the first element, or as the last if
-            ``reverse``.
-        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; other elements count as -inf.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
-        out: the tensor to write to, as in :func:`cumsum`.
+        exclusive: whether the element itself is left out,
+            `y[i] = log(exp(x[0]) + ... + exp(x[i - 1]))`.
+        reverse: whether the sums start at the end,
+            `y[i] = log(exp(x[n - 1]) + ... + exp(x[i]))`.
+        include_initial: whether the logarithm of the empty sum, -inf, comes before the others,
+            or after them if `reverse`. The result is one element longer.
+        cu_seqlens: the offsets of packed segments along `dim`, each scanned alone, as in
+            `cumsum`.
+        mask: which elements take part, as in `cumsum`; the others count as -inf.
+        variant: the implementation: "auto", or a name of `tr.variants("logcumsumexp", device)`.
+        out: the tensor to write to, as in `cumsum`.
 
     Returns:
-        A tensor of the input's dtype and shape, one longer along ``dim`` if ``include_initial``.
+        A tensor of the input's dtype and shape, one longer along `dim` if `include_initial`.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as :func:`cumsum`.
-        NotImplementedError: as :func:`cumsum`; or input is integer or bool, as in torch.
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        NotImplementedError: as `cumsum`; or the input is integer or bool, as in torch.
 
-    Order of operations: Fold(i + 1), as in :func:`cumsum`, of
-    :math:`\max(a, b) + \log(1 + e^{\min(a, b) - \max(a, b)})`. Its exponential and logarithm are the same sums and
-    products on every device, each within 2 units in the last place. Half precision is rounded once, at the end. The
-    gradient is one :func:`torch_reductions.linear_recurrence` from the other end, whose gates
-    :math:`e^{y_i - y_{i + 1}}` are at most 1 (Blelloch, *Prefix Sums and Their Applications*, section 1.4); an element
-    -inf has the gradient 0.
+    Order of operations:
+        Fold(i + 1), as in `cumsum`, of the operator
+        `max(a, b) + log(1 + exp(min(a, b) - max(a, b)))`. Its exponential and logarithm are the
+        same sums and products on every device, each within 2 units in the last place. float16
+        and bfloat16 are rounded once, at the end. The gradient is one `linear_recurrence` from
+        the other end, whose gates `exp(y[i] - y[i + 1])` are at most 1; an element -inf has the
+        gradient 0.
 
-    >>> logcumsumexp(torch.zeros(4), 0).exp()
-    tensor([1., 2., 3., 4.])
-    >>> logcumsumexp(torch.tensor([1000.0, -torch.inf, 1000.0]), 0, exclusive=True)
-    tensor([ -inf, 1000., 1000.])
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.4.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.logcumsumexp(torch.zeros(4), 0).exp()
+        tensor([1., 2., 3., 4.])
+        >>> tr.logcumsumexp(torch.tensor([1000.0, -torch.inf, 1000.0]), 0, exclusive=True)
+        tensor([ -inf, 1000., 1000.])
     """
     result: Tensor = _call(
         _logcumsumexp, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
@@ -552,37 +590,48 @@ def cummax(
     variant: ScanVariant = "auto",
     out: tuple[Tensor, Tensor] | None = None,
 ) -> torch.return_types.cummax:
-    r"""Largest of the elements up to each, :math:`y_i = \max_{j \le i} x_j`, and its index, along a dim.
+    """Largest of the elements up to each, `y[i] = max(x[0], x[1], ..., x[i])`, and its index,
+    along a dim. NaN counts as the largest.
 
     Args:
-        input: a tensor of any dtype that :func:`cumsum` takes; any shape and strides.
+        input: a tensor of any dtype that `cumsum` takes; any shape and strides.
         dim: the dim to scan.
-        exclusive: whether each element's own value is excluded, :math:`y_i = \max_{j < i} x_j`.
-        reverse: whether the scan starts at the end, :math:`y_i = \max_{j \ge i} x_j`.
-        include_initial: whether the empty maximum, the dtype's smallest value at index -1, is added as the first
-            element, or as the last if ``reverse``.
-        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; other elements count as the dtype's smallest value at
-            index -1.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
-        out: the pair of tensors to write to, values and int64 indices, as in :func:`cumsum`.
+        exclusive: whether the element itself is left out, `y[i] = max(x[0], ..., x[i - 1])`.
+        reverse: whether the scan starts at the end, `y[i] = max(x[n - 1], ..., x[i])`.
+        include_initial: whether the empty maximum, the dtype's smallest value at index -1,
+            comes before the others, or after them if `reverse`. The result is one element
+            longer.
+        cu_seqlens: the offsets of packed segments along `dim`, each scanned alone, as in
+            `cumsum`.
+        mask: which elements take part, as in `cumsum`; the others count as the dtype's smallest
+            value at index -1.
+        variant: the implementation: "auto", or a name of `tr.variants("cummax", device)`.
+        out: the pair of tensors to write to, values and int64 indices, as in `cumsum`.
 
     Returns:
-        ``(values, indices)`` of the input's dtype and int64, of the input's shape, one longer along ``dim`` if
-        ``include_initial``. NaN counts as the largest; among equal elements, or several NaN, the last one scanned wins.
-        An index is a position along ``dim`` of the input, with packed segments too, or -1 if there is no element.
+        A named pair `(values, indices)` of the input's dtype and int64, of the input's shape,
+        one longer along `dim` if `include_initial`. Among equal elements, or several NaN, the
+        last one scanned counts. An index is a position along `dim` of the input, with packed
+        segments too, or -1 if there is no element.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as `cumsum`.
 
-    Order of operations: not observable, since the last index is the same in every order (Blelloch, *Prefix Sums and
-    Their Applications*). The gradient of a value goes to the element at its index; an initial element has none.
-    Gradients are added in a fixed order, without atomics; an infinite or NaN gradient makes those before it NaN.
+    Order of operations:
+        It cannot be observed: the last index is the same in every order. The gradient of a
+        value goes to the element at its index; an initial element has none. Gradients are added
+        in a fixed order, without atomics; an infinite or NaN gradient makes those before it
+        NaN.
 
-    >>> cummax(torch.tensor([1.0, 3.0, 2.0, 3.0]), 0)
-    torch.return_types.cummax(
-    values=tensor([1., 3., 3., 3.]),
-    indices=tensor([0, 1, 1, 3]))
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.cummax(torch.tensor([1.0, 3.0, 2.0, 3.0]), 0)
+        torch.return_types.cummax(
+        values=tensor([1., 3., 3., 3.]),
+        indices=tensor([0, 1, 1, 3]))
     """
     pair: torch.return_types.cummax = _call(
         _cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
@@ -602,37 +651,47 @@ def cummin(
     variant: ScanVariant = "auto",
     out: tuple[Tensor, Tensor] | None = None,
 ) -> torch.return_types.cummin:
-    r"""Smallest of the elements up to each, :math:`y_i = \min_{j \le i} x_j`, and its index, along a dim.
+    """Smallest of the elements up to each, `y[i] = min(x[0], x[1], ..., x[i])`, and its index,
+    along a dim. NaN counts as the smallest.
 
     Args:
-        input: a tensor of any dtype that :func:`cumsum` takes; any shape and strides.
+        input: a tensor of any dtype that `cumsum` takes; any shape and strides.
         dim: the dim to scan.
-        exclusive: whether each element's own value is excluded, :math:`y_i = \min_{j < i} x_j`.
-        reverse: whether the scan starts at the end, :math:`y_i = \min_{j \ge i} x_j`.
-        include_initial: whether the empty minimum, the dtype's largest value at index -1, is added as the first
-            element, or as the last if ``reverse``.
-        cu_seqlens: offsets of packed segments along ``dim``, each scanned alone, as in :func:`cumsum`.
-        mask: which elements take part, as in :func:`cumsum`; other elements count as the dtype's largest value at
-            index -1.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
-        out: the pair of tensors to write to, values and int64 indices, as in :func:`cumsum`.
+        exclusive: whether the element itself is left out, `y[i] = min(x[0], ..., x[i - 1])`.
+        reverse: whether the scan starts at the end, `y[i] = min(x[n - 1], ..., x[i])`.
+        include_initial: whether the empty minimum, the dtype's largest value at index -1, comes
+            before the others, or after them if `reverse`. The result is one element longer.
+        cu_seqlens: the offsets of packed segments along `dim`, each scanned alone, as in
+            `cumsum`.
+        mask: which elements take part, as in `cumsum`; the others count as the dtype's largest
+            value at index -1.
+        variant: the implementation: "auto", or a name of `tr.variants("cummin", device)`.
+        out: the pair of tensors to write to, values and int64 indices, as in `cumsum`.
 
     Returns:
-        ``(values, indices)`` of the input's dtype and int64, of the input's shape, one longer along ``dim`` if
-        ``include_initial``. NaN counts as the smallest; among equal elements, or several NaN, the last one scanned
-        wins. An index is a position along ``dim`` of the input, with packed segments too, or -1 if there is no element.
+        A named pair `(values, indices)` of the input's dtype and int64, of the input's shape,
+        one longer along `dim` if `include_initial`. Among equal elements, or several NaN, the
+        last one scanned counts. An index is a position along `dim` of the input, with packed
+        segments too, or -1 if there is no element.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`cumsum`.
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as `cumsum`.
 
-    Order of operations: not observable, since the last index is the same in every order (Blelloch, *Prefix Sums and
-    Their Applications*). The gradient of a value goes to the element at its index; an initial element has none.
-    Gradients are added in a fixed order, without atomics; an infinite or NaN gradient makes those before it NaN.
+    Order of operations:
+        It cannot be observed: the last index is the same in every order. The gradient of a
+        value goes to the element at its index; an initial element has none. Gradients are added
+        in a fixed order, without atomics; an infinite or NaN gradient makes those before it
+        NaN.
 
-    >>> cummin(torch.tensor([3.0, 1.0, 2.0, 1.0]), 0)
-    torch.return_types.cummin(
-    values=tensor([3., 1., 1., 1.]),
-    indices=tensor([0, 1, 1, 3]))
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.cummin(torch.tensor([3.0, 1.0, 2.0, 1.0]), 0)
+        torch.return_types.cummin(
+        values=tensor([3., 1., 1., 1.]),
+        indices=tensor([0, 1, 1, 3]))
     """
     pair: torch.return_types.cummin = _call(
         _cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out

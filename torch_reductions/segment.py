@@ -1,12 +1,15 @@
-"""The reductions of packed segments: segment_sum, segment_prod, segment_mean, segment_amax, segment_amin.
+"""The reductions of packed segments: segment_sum, segment_prod, segment_mean, segment_amax,
+segment_amin.
 
-Sequences of different lengths are packed one after another along a dim, and ``cu_seqlens`` holds their offsets: segment
-s is ``[cu_seqlens[s], cu_seqlens[s + 1])``. Its result is ``Fold(n)`` of its n elements, counted from its first one, as
-:mod:`torch_reductions.reduce` defines it: ``segment_sum(x, cu_seqlens)[s]`` has the bits of
-``sum(x[cu_seqlens[s]:cu_seqlens[s + 1]], 0)``, on every device, in every layout and whatever the other segments are.
+Sequences of different lengths are packed one after another along a dim, and `cu_seqlens`
+holds their offsets: segment s is `[cu_seqlens[s], cu_seqlens[s + 1])`. Its result is
+Fold(n) of its n elements, counted from its first one, as `torch_reductions.reduce` defines
+it: `segment_sum(x, cu_seqlens)[s]` has the bits of
+`sum(x[cu_seqlens[s]:cu_seqlens[s + 1]], 0)`, on every device, in every layout and whatever
+the other segments are.
 
-The gradients use no atomics and have the same bits every time: each element reads the gradient of its segment's result,
-and the gradient of that read is a ``segment_sum`` again.
+The gradients use no atomics and have the same bits every time: each element reads the
+gradient of its segment's result, and the gradient of that read is a `segment_sum` again.
 """
 
 from __future__ import annotations
@@ -224,42 +227,50 @@ def segment_sum(
     dtype: torch.dtype | None = None,
     variant: SegmentVariant = "auto",
 ) -> Tensor:
-    r"""Sum of each packed segment, :math:`y_s = \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a dim; c is ``cu_seqlens``.
+    """Sum of each packed segment, `y[s] = x[c[s]] + ... + x[c[s + 1] - 1]`, along a dim; c is
+    `cu_seqlens`.
 
-    Computes ``torch.segment_reduce(input, "sum", offsets=cu_seqlens)``, for every dtype and along any dim.
+    It is `torch.segment_reduce(input, "sum", offsets=cu_seqlens)`, for every dtype and along
+    any dim.
 
     Args:
-        input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool; one dim or more, any
-            strides.
-        cu_seqlens: cumulative sequence lengths: segment s is ``[cu_seqlens[s], cu_seqlens[s + 1])``. 1-D, int32 or
-            int64, on the input's device: ``[0, ..., input.shape[dim]]``, non-decreasing. Segments may be empty, and
-            there may be none.
+        input: float16, bfloat16, float32, float64, int8, uint8, int16, int32, int64 or bool;
+            one dim or more, any strides.
+        cu_seqlens: the offsets of the segments (cumulative sequence lengths), `[0, ..., n]`:
+            segment s is `[cu_seqlens[s], cu_seqlens[s + 1])`, and may be empty; there may be
+            none. 1-D, int32 or int64, on the input's device. The values are checked on a CPU
+            only, since the host would have to wait for a GPU: there, wrong offsets give
+            meaningless results, but access no memory out of bounds.
         dim: the dim along which the segments are packed.
-        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        dtype: the dtype that the input is converted to first. None: the input's own, but int64
+            for integers and bool.
+        variant: the implementation: "auto", or a name of `tr.variants("segment_sum", device)`.
 
     Returns:
-        A tensor of the input's shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. The sum of an empty segment
-        is 0.
+        A tensor of the input's shape, but of size `len(cu_seqlens) - 1` along `dim`, of the
+        dtype that the input is converted to. The sum of an empty segment is 0.
 
     Raises:
         IndexError: dim is out of range, or the input has no dims.
-        RuntimeError: cu_seqlens has the wrong dtype, shape or device, or, on a CPU, invalid values; a CUDA tensor is
-            given to a build without CUDA.
+        RuntimeError: cu_seqlens has the wrong dtype, shape or device or, on a CPU, invalid
+            values; a CUDA tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
-        NotImplementedError: input is complex, sparse, nested or quantized, the variant does not support its dtype, or
-            vmap is over cu_seqlens.
+        NotImplementedError: the input is complex, sparse, nested or quantized; the variant does
+            not support its dtype; or vmap is over cu_seqlens.
 
-    On a GPU the values of cu_seqlens are not checked, because that would stop the host: wrong values give wrong
-    results, but no memory outside the tensors is read or written.
+    Order of operations:
+        Fold(n) of each segment's n elements, a fixed tree (docs/order.md), as in `sum`: a
+        segment has the bits of `tr.sum` of its slice. Gradients have the same bits every time.
 
-    Order of operations: Fold(n) of each segment's n elements, a fixed tree (docs/order.md; Higham, *Accuracy and
-    Stability of Numerical Algorithms*, 4.2; Blelloch, *Prefix Sums and Their Applications*, 1.5). Gradients have the
-    same bits every time.
+    Source:
+        Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, section 4.2; Blelloch,
+        *Prefix Sums and Their Applications*, 1990, section 1.5.
 
-    >>> segment_sum(torch.tensor([1, 2, 3, 4]), torch.tensor([0, 3, 3, 4]))
-    tensor([6, 0, 4])
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.segment_sum(torch.tensor([1, 2, 3, 4]), torch.tensor([0, 3, 3, 4]))
+        tensor([6, 0, 4])
     """
     return _call(_segment_sum, variant, input, cu_seqlens, dim, dtype)
 
@@ -272,29 +283,36 @@ def segment_prod(
     dtype: torch.dtype | None = None,
     variant: SegmentVariant = "auto",
 ) -> Tensor:
-    r"""Product of each packed segment, :math:`y_s = \prod_{i = c_s}^{c_{s+1} - 1} x_i`, along a dim; c is
-    ``cu_seqlens``.
+    """Product of each packed segment, `y[s] = x[c[s]] * ... * x[c[s + 1] - 1]`, along a dim; c is
+    `cu_seqlens`.
 
     Args:
-        input: a tensor of any dtype that :func:`segment_sum` takes; one dim or more, any strides.
-        cu_seqlens: the segments' offsets, as in :func:`segment_sum`.
+        input: a tensor of any dtype that `segment_sum` takes; one dim or more, any strides.
+        cu_seqlens: the offsets of the segments, as in `segment_sum`.
         dim: the dim along which the segments are packed.
-        dtype: the dtype that the input is converted to first. Default: the input's, but int64 for integers and bool.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        dtype: the dtype that the input is converted to first. None: the input's own, but int64
+            for integers and bool.
+        variant: the implementation: "auto", or a name of `tr.variants("segment_prod", device)`.
 
     Returns:
-        A tensor of the input's shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. The product of an empty
-        segment is 1.
+        A tensor of the input's shape, but of size `len(cu_seqlens) - 1` along `dim`, of the
+        dtype that the input is converted to. The product of an empty segment is 1.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as `segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, as in :func:`segment_sum` (Blelloch, *Prefix
-    Sums and Their Applications*, 1.5). The gradient of an element is the product of the elements before it times the
-    product of those after it, without division, so elements may be zero.
+    Order of operations:
+        Fold(n) of each segment's n elements, as in `segment_sum`. The gradient of an element is
+        the product of the elements before it times the product of those after it, without
+        division, so elements may be zero.
 
-    >>> segment_prod(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
-    tensor([6., 1., 4.])
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.5.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.segment_prod(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
+        tensor([6., 1., 4.])
     """
     return _call(_segment_prod, variant, input, cu_seqlens, dim, dtype)
 
@@ -307,81 +325,103 @@ def segment_mean(
     dtype: torch.dtype | None = None,
     variant: SegmentVariant = "auto",
 ) -> Tensor:
-    r"""Mean of each packed segment, :math:`y_s = \frac{1}{c_{s+1} - c_s} \sum_{i = c_s}^{c_{s+1} - 1} x_i`, along a
-    dim; c is ``cu_seqlens``.
+    """Mean of each packed segment, `y[s] = (x[c[s]] + ... + x[c[s + 1] - 1]) / (c[s + 1] - c[s])`,
+    along a dim; c is `cu_seqlens`.
 
     Args:
-        input: a floating-point tensor of one dim or more; integers or bool only with a floating-point ``dtype``.
-        cu_seqlens: the segments' offsets, as in :func:`segment_sum`.
+        input: float16, bfloat16, float32 or float64; integers or bool only with a
+            floating-point `dtype`; one dim or more, any strides.
+        cu_seqlens: the offsets of the segments, as in `segment_sum`.
         dim: the dim along which the segments are packed.
-        dtype: the floating-point dtype that the input is converted to first. Default: the input's dtype.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        dtype: the floating-point dtype that the input is converted to first. None: the input's
+            own.
+        variant: the implementation: "auto", or a name of `tr.variants("segment_mean", device)`.
 
     Returns:
-        A tensor of the input's shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. The mean of an empty segment
-        is NaN.
+        A tensor of the input's shape, but of size `len(cu_seqlens) - 1` along `dim`, of the
+        dtype that the input is converted to. The mean of an empty segment is NaN.
 
     Raises:
-        RuntimeError: the input is integer or bool and no ``dtype`` is given, or ``dtype`` is not floating-point; as
-            :func:`segment_sum` otherwise.
-        IndexError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
+        RuntimeError: the input is integer or bool and no `dtype` is given, or `dtype` is not
+            floating-point; otherwise as `segment_sum`.
+        IndexError, TypeError, ValueError, NotImplementedError: as `segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, as in :func:`segment_sum` (Blelloch, *Prefix
-    Sums and Their Applications*, 1.5), then one division by n in the accumulator's type.
+    Order of operations:
+        Fold(n) of each segment's n elements, as in `segment_sum`, then one division by n,
+        before the result is rounded to its dtype.
 
-    >>> segment_mean(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
-    tensor([2., nan, 4.])
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.5.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.segment_mean(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0, 3, 3, 4]))
+        tensor([2., nan, 4.])
     """
     return _call(_segment_mean, variant, input, cu_seqlens, dim, dtype)
 
 
 def segment_amax(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: SegmentVariant = "auto") -> Tensor:
-    r"""Largest element of each packed segment, :math:`y_s = \max_{c_s \le i < c_{s+1}} x_i`, along a dim; c is
-    ``cu_seqlens``. NaN counts as the largest.
+    """Largest element of each packed segment, `y[s] = max(x[c[s]], ..., x[c[s + 1] - 1])`, along a
+    dim; c is `cu_seqlens`. NaN counts as the largest.
 
     Args:
-        input: a tensor of any dtype that :func:`segment_sum` takes; one dim or more, any strides.
-        cu_seqlens: the segments' offsets, as in :func:`segment_sum`.
+        input: a tensor of any dtype that `segment_sum` takes; one dim or more, any strides.
+        cu_seqlens: the offsets of the segments, as in `segment_sum`.
         dim: the dim along which the segments are packed.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        variant: the implementation: "auto", or a name of `tr.variants("segment_amax", device)`.
 
     Returns:
-        A tensor of the input's dtype and shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. -0.0 and 0.0
-        are equal: the first of them is the result. An empty segment gives the dtype's smallest value, -inf for floats.
+        A tensor of the input's dtype and shape, but of size `len(cu_seqlens) - 1` along `dim`.
+        -0.0 and 0.0 are equal: the first of them is the result. An empty segment gives the
+        dtype's smallest value, -inf for floats.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as `segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, as in :func:`segment_sum` (Blelloch, *Prefix
-    Sums and Their Applications*, 1.5). Equal elements share the gradient evenly.
+    Order of operations:
+        Fold(n) of each segment's n elements, as in `segment_sum`. Equal elements share the
+        gradient evenly.
 
-    >>> segment_amax(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))
-    tensor([3., -inf, 4.])
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.5.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.segment_amax(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))
+        tensor([3., -inf, 4.])
     """
     return _call(_segment_amax, variant, input, cu_seqlens, dim)
 
 
 def segment_amin(input: Tensor, cu_seqlens: Tensor, dim: int = 0, *, variant: SegmentVariant = "auto") -> Tensor:
-    r"""Smallest element of each packed segment, :math:`y_s = \min_{c_s \le i < c_{s+1}} x_i`, along a dim; c is
-    ``cu_seqlens``. NaN counts as the smallest.
+    """Smallest element of each packed segment, `y[s] = min(x[c[s]], ..., x[c[s + 1] - 1])`, along
+    a dim; c is `cu_seqlens`. NaN counts as the smallest.
 
     Args:
-        input: a tensor of any dtype that :func:`segment_sum` takes; one dim or more, any strides.
-        cu_seqlens: the segments' offsets, as in :func:`segment_sum`.
+        input: a tensor of any dtype that `segment_sum` takes; one dim or more, any strides.
+        cu_seqlens: the offsets of the segments, as in `segment_sum`.
         dim: the dim along which the segments are packed.
-        variant: the implementation; :func:`torch_reductions.variants` lists the names.
+        variant: the implementation: "auto", or a name of `tr.variants("segment_amin", device)`.
 
     Returns:
-        A tensor of the input's dtype and shape, but of size ``len(cu_seqlens) - 1`` along ``dim``. -0.0 and 0.0
-        are equal: the first of them is the result. An empty segment gives the dtype's largest value, inf for floats.
+        A tensor of the input's dtype and shape, but of size `len(cu_seqlens) - 1` along `dim`.
+        -0.0 and 0.0 are equal: the first of them is the result. An empty segment gives the
+        dtype's largest value, inf for floats.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as :func:`segment_sum`.
+        IndexError, RuntimeError, TypeError, ValueError, NotImplementedError: as `segment_sum`.
 
-    Order of operations: Fold(n) of each segment's n elements, as in :func:`segment_sum` (Blelloch, *Prefix
-    Sums and Their Applications*, 1.5). Equal elements share the gradient evenly.
+    Order of operations:
+        Fold(n) of each segment's n elements, as in `segment_sum`. Equal elements share the
+        gradient evenly.
 
-    >>> segment_amin(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))
-    tensor([1., inf, 4.])
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990, section 1.5.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.segment_amin(torch.tensor([1.0, 3.0, 2.0, 4.0]), torch.tensor([0, 3, 3, 4]))
+        tensor([1., inf, 4.])
     """
     return _call(_segment_amin, variant, input, cu_seqlens, dim)

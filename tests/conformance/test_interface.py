@@ -52,7 +52,7 @@ def test_signature(function: str) -> None:
     assert list(parameters)[-1] == "variant" or "out" in parameters
     assert parameters["variant"].kind is inspect.Parameter.KEYWORD_ONLY and parameters["variant"].default == "auto"
     assert all(tr.variants(function, device) == subject.variants(device) for device in ("cpu", "cuda"))
-    assert f">>> {function}(" in (subject.function.__doc__ or "")
+    assert f">>> tr.{function}(" in (subject.function.__doc__ or "")
     if subject.operator is None:
         return
     arguments = subject.operator.default._schema.arguments

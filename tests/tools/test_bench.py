@@ -18,14 +18,14 @@ from helpers import table
 
 import torch_reductions as tr
 from torch_reductions import _bench as bench
-from torch_reductions._ladder import FAMILIES, check_variant, ladder
+from torch_reductions._ladder import FAMILIES, check_variant, dtype_name, ladder
 from torch_reductions._measure import calls, charts, measure, results
 from torch_reductions._measure import table as tables
 from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, is_right, parts
 from torch_reductions._measure.case import FAMILY_OF, Case
 from torch_reductions._measure.results import Result, Row, is_ceiling
 from torch_reductions._measure.timing import Call, CpuTimer, CudaTimer, Timing, clocks, timer
-from torch_reductions.catalog import ADDITIONS, DISTANCES, OPERATORS
+from torch_reductions.catalog import ADDITIONS, DISTANCES, OPERATORS, RECORDS
 
 
 def case_of(function: str, dtype: str = "float32") -> Case:
@@ -44,6 +44,7 @@ def rows_of(result: Result) -> list[str]:
     return list(result.rows)
 
 
+SHORTLY = ["--device", "cpu", "--seconds", "0"]
 TYPES = ("float32", "float64", "bfloat16", "int32")
 KNOWN = {
     **{o.name: [str(dtype).removeprefix("torch.") for dtype in o.dtypes] for o in (*OPERATORS, *ADDITIONS, *DISTANCES)},
@@ -79,8 +80,8 @@ SHAPES |= {"sum_squared_distances": "70x3", "grid_squared_distances": "7x9"}
 
 @pytest.mark.parametrize("function", SHAPES)
 def test_bench(function: str, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--shape", SHAPES[function], "--segments", "40", "--device", "cpu", "--seconds", "0"]
-    assert bench.bench([function, *small]) == 0
+    small = ["--shape", SHAPES[function], "--device", "cpu", "--seconds", "0"]
+    assert bench.bench([function, *small, *(["--segments", "40"] if function == "segment_mean" else [])]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in tr.variants(function)) and "NO" not in printed
     assert ("Gop/s" in printed) == (FAMILY_OF[function] == "matmul")
@@ -257,6 +258,132 @@ def test_bench_refuses(function_and_wrong: tuple[str, ...], capsys: pytest.Captu
     assert f"{wrong[0]} {wrong[1]}: " in capsys.readouterr().err
 
 
+# --- Every option of every function -----------------------------------------------------------------------------------
+
+OPTIONS = {
+    "--quick": [[]],
+    "--save": [[]],
+    "--results": [["elsewhere", "--save"]],
+    "--peer": [["numpy"], ["torch.compile"]],
+    "--shape": [["3x5"], ["3x5x7"], ["2x3x5x7"]],
+    "--dim": [["0"], ["1"]],
+    "--centers": [["7"]],
+    "--segments": [["7"]],
+    "--dtype": [["float64"]],
+    "--device": [["cuda"]],
+    "--variant": [["ordered"], ["vectorized"]],
+    "--seconds": [["2"]],
+}
+
+
+def test_every_option_is_in_the_table() -> None:
+    assert {action.option_strings[-1] for action in bench.bench_parser()._actions if action.option_strings} == {
+        "--help",
+        *OPTIONS,
+    }
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_option_is_ignored(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of any function it changes what is measured, how long, or where it is kept; otherwise it is refused by name."""
+    seen: list[object] = []
+    monkeypatch.setattr(bench, "devices_at_hand", lambda: ["cpu", "cuda"])
+    monkeypatch.setattr(bench, "device_name", lambda device: f"NVIDIA {device}")
+    monkeypatch.setattr(bench, "free_memory", lambda device: 2**60)
+    monkeypatch.setattr(bench, "run", lambda parser, *work: seen.append(work) or [])
+    monkeypatch.setattr(bench, "save", lambda results, folder: seen.append(folder))
+    monkeypatch.setattr(bench, "KEPT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    takers = {"--dim": ("reduce", "scan", "recurrence", "segment"), "--centers": "distance", "--segments": "segment"}
+
+    def done(function: str, *more: str) -> list[object]:
+        seen.clear()
+        assert bench.bench([function, "--dtype", "float32", *more]) == 0
+        return list(seen)
+
+    for function, family in FAMILY_OF.items():
+        plain = done(function, *(["--save"] if option == "--results" else []))
+        effects, refusals = [], []
+        for value in OPTIONS[option]:
+            try:
+                effects.append(done(function, option, *value) != plain)
+            except SystemExit as ended:
+                assert ended.code == 2
+                refusals.append(capsys.readouterr().err)
+        assert all(f"error: {option} " in refusal for refusal in refusals)
+        if option == "--peer":  # numpy has no recurrence, and torch.compile is not asked to compile a loop
+            assert all(effects), function
+        elif family in takers.get(option, family):
+            assert any(effects), function
+        else:
+            assert not effects and refusals, function
+            named = [refusal.strip().split("only these have: ")[1].split(", ") for refusal in refusals]
+            assert all(FAMILY_OF[name] in takers[option] for names in named for name in names)
+
+
+@table("function", [(function,) for function in FAMILY_OF])
+def test_dtypes_and_sizes(function: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the function takes is measured, down to no elements, and every other dtype is refused."""
+    every = {str(value).removeprefix("torch.") for value in vars(torch).values() if isinstance(value, torch.dtype)}
+    (known,) = (record.dtypes for record in RECORDS if record.name == function)
+    ndim = len(set("".join(calls.MATRICES[function]))) if function in calls.MATRICES else 2
+    few, none = ("x".join([size] * ndim) for size in "30")
+    for dtype in sorted(every):
+        words = [function, "--shape", few, "--dtype", dtype, *SHORTLY]
+        if getattr(torch, dtype) not in known:
+            with pytest.raises(SystemExit):
+                bench.bench(words)
+            assert f"error: --dtype {dtype}: {function} takes {', '.join(map(dtype_name, known))}\n" in (
+                capsys.readouterr().err
+            )
+        elif dtype in ("float32", "bfloat16", "uint8", "bool"):
+            assert bench.bench(words) == 0
+    if function in ("amax", "amin", "argmax", "argmin"):
+        none = "0x3 --dim 1"
+    assert bench.bench([function, "--shape", *none.split(), *SHORTLY]) == 0
+
+
+@table("error", [(RuntimeError("DefaultCPUAllocator: can't allocate memory"),), (MemoryError(),)])
+def test_too_little_memory(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is seen before anything is allocated; where more is needed than is foreseen, it is said, too."""
+    assert 0 < bench.free_memory("cpu") < 2**50
+    assert bench.least_bytes(Case("sum", (1000,))) == 1000 * (4 + 16)
+    assert bench.least_bytes(Case("amax", (1000,))) == bench.least_bytes(Case("sum", (1000,), None, "int32")) == 4000
+
+    def failing(*arguments: object) -> Result:
+        raise error
+
+    monkeypatch.setattr(bench, "measure", failing)
+    with pytest.raises(SystemExit) as ended:
+        bench.bench(["sum", "--shape", "70x9", *SHORTLY])
+    assert ended.value.code == 2
+    assert (
+        "error: cpu has too little memory for sum 70x9 all float32; `bench` takes a smaller" in capsys.readouterr().err
+    )
+
+
+def test_auto_is_the_last_rung(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.bench(["sum", "--shape", "70x9", "--variant", "auto", *SHORTLY]) == 0
+    printed = capsys.readouterr().out
+    assert "ordered" in printed and "sequential" not in printed
+
+
+def test_a_device_without_the_variant(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is left out, unless it is asked for."""
+    parser, case = bench.bench_parser(), Case("sum", (70, 9))
+    monkeypatch.setattr(bench, "free_memory", lambda device: 2**40)
+    both = ["cpu", "cuda"]
+    assert bench.work_on(parser, case, ["warp_shuffle"], both, []) == [("cuda", case, ["warp_shuffle"])]
+    assert [device for device, _, _ in bench.work_on(parser, case, ["ordered"], both, [])] == both
+    with pytest.raises(SystemExit):
+        bench.work_on(parser, case, ["warp_shuffle"], both, both)
+    assert "--variant warp_shuffle: variant 'warp_shuffle' runs sum on cuda only" in capsys.readouterr().err
+
+
 def made_up(case: Case, rows: Mapping[str, Row], device: str = "some CPU") -> Result:
     return Result(case, results.conditions(device), dict(rows))
 
@@ -292,7 +419,6 @@ SMALL = [
     Case("cumsum", (70, 9), 1),
     Case("mm", (20, 30, 40)),
 ]
-SHORTLY = ["--device", "cpu", "--seconds", "0"]
 
 
 @pytest.fixture

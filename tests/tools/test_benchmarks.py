@@ -18,7 +18,8 @@ from helpers import ROOT, needs_cuda, table
 from torch_reductions._ladder import ladder
 from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, is_right, parts
 from torch_reductions._measure.case import Case
-from torch_reductions._measure.results import Result, conditions, is_ceiling, keep, read, rows_of
+from torch_reductions._measure.results import Result, Row, conditions, is_ceiling, keep, read, rows_of
+from torch_reductions._measure.table import beside_torch
 from torch_reductions._measure.timing import INSTRUCTIONS, INSTRUCTIONS_OF, Call, CpuTimer, Timing, timer
 
 
@@ -337,14 +338,23 @@ def test_table_of_the_readme(matmul: ModuleType, readme: ModuleType, tmp_path: P
     assert "**NVIDIA Made Up**" in gpu and "of the roof" in gpu
     lines = {line.split(" | ")[0]: line.split(" | ")[1:] for line in gpu.splitlines() if line.startswith("| mm")}
     assert len(lines) == 4
-    assert lines["| mm 4096^3 int32"][0] == "none" and lines["| mm 4096^3 int32"][3] == ""
-    assert lines["| mm 4096^3 float32"][0] != "none" and "–" in lines["| mm 4096^3 float32"][2]
+    assert lines["| mm 4096^3 int32"][:2] == ["none", "none"] and lines["| mm 4096^3 int32"][4] == ""
+    assert lines["| mm 4096^3 float32"][0] != "none" and "–" in lines["| mm 4096^3 float32"][3]
 
 
 def test_no_results_are_no_error(readme: ModuleType, tmp_path: Path) -> None:
     text = "".join(f"<!-- benchmark:{family} -->\nold\n<!-- /benchmark:{family} -->\n" for family in readme.TABLES)
-    new = readme.updated(text, tmp_path)
+    new = readme.updated(text, readme.tables(tmp_path)[readme.SPEED])
     assert "old" not in new and new.count("No results are kept yet") == len(readme.TABLES)
+
+
+def test_ratio_is_of_the_faster_torch(readme: ModuleType) -> None:
+    case = readme.cases.CUDA_TABLE[0]
+    medians = {case.production: 2.0, "torch": 9.0, "torch.compile": 5.0}
+    result = Result(case, {}, {name: Row(us(median)) for name, median in medians.items()})
+    assert list(beside_torch(result).values())[:5] == ["9.0", "5.0", "2.0", "2.0–2.0", "2.50"]
+    del result.rows["torch.compile"]
+    assert list(beside_torch(result).values())[:5] == ["9.0", "—", "2.0", "2.0–2.0", "4.50"]
 
 
 SMALLEST = {
@@ -361,7 +371,7 @@ SMALLEST = {
 def test_tables_are_run(family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The case that was asked for alone, kept and printed; torch is as fast as it is: the exit status may be 1."""
     name, counts = SMALLEST[family]
-    options = ["--cpu", "--seconds-per-case", "0", "--output", str(tmp_path)]
+    options = ["--cpu", "--eager", "--seconds-per-case", "0", "--output", str(tmp_path)]
     assert importlib.import_module(family).main([*options, "--only", name]) in (0, 1)
     assert f"of {counts} reached" in capsys.readouterr().out
     kept = read(tmp_path / f"{family}_cpu.csv")
@@ -369,6 +379,64 @@ def test_tables_are_run(family: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         importlib.import_module(family).main([*options, "--quick", "--only", "no such case"])
     assert "'no such case'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """torch.compile gives back the function; the list has an element for each call."""
+    asked: list[bool] = []
+
+    def compiled(function: Call, dynamic: bool) -> Call:
+        asked.append(dynamic)
+        return function
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    return asked
+
+
+COMPILED = {
+    "reduce": [Case("sum", (20, 30), 1), Case("argmax", (600,), None)],
+    "scan": [Case("cumsum", (600,), 0, form=form) for form in ("", "out=", "backward")],
+    "segment": [Case("segment_sum", (20, 30), 0, segments=4)],
+    "matmul": [product(20, 30, 40), product(20, 30, 40, dtype="int8", form="into int32")],
+    "add": [Case("add", (20, 30), form=form) for form in ("", "alpha", "transposed")],
+    "distance": [
+        Case("sum_squared_distances", (300, 3), centers=7),
+        Case("grid_squared_distances", (9, 20), centers=7),
+        Case("sum_squared_distances", (300, 3), dtype="bfloat16", centers=7),
+    ],
+}
+
+
+@pytest.mark.parametrize("family", COMPILED)
+def test_every_family_against_the_compiler(runner: ModuleType, compiler: list[bool], family: str) -> None:
+    """One more row for each row of torch, specialized for the shape, on a CPU and on a GPU; only if it is asked for."""
+    made = importlib.import_module(family).made
+    for case in COMPILED[family]:
+        alone = runner.measure_cpu(case, made, 0.0)
+        assert not compiler and alone.compiled_us is None
+        ways = {name for name in alone.rows if name.startswith("torch")}
+        compiled = {name.replace("torch", "torch.compile") for name in ways}
+        memory = torch.zeros(2 * case.moved, dtype=torch.uint8)
+        on_gpu = runner.measure_cuda(case, made, OnCpu(), memory, 0.0, compiled=True)
+        for result in (runner.measure_cpu(case, made, 0.0, compiled=True), on_gpu):
+            assert ways and {name for name in result.rows if name.startswith("torch")} == ways | compiled
+            assert result.compiled_us and not result.wrong
+        assert compiler == [False] * 2 * len(ways)
+        compiler.clear()
+
+
+def test_the_table_is_compiled(compiler: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cases of the table with two threads, not the rest; none with --eager."""
+    reduce = importlib.import_module("reduce")
+    first, second = Case("sum", (2**10,), None), Case("sum", (2**11,), None)
+    monkeypatch.setattr(reduce.cases, "CPU_TABLE", [first])
+    monkeypatch.setattr(reduce.cases, "cpu_sweep", lambda: [second])
+    options = ["--cpu", "--seconds-per-case", "0", "--output", str(tmp_path)]
+    assert reduce.main([*options, "--eager"]) in (0, 1) and compiler == []
+    assert reduce.main(options) in (0, 1) and compiler == [False]
+    (result,) = (result for result in read(tmp_path) if result.compiled_us)
+    assert result.case == first and result.device.endswith("2 threads")
 
 
 # --- KernelBench ------------------------------------------------------------------------------------------------------
@@ -419,15 +487,6 @@ def test_kernelbench_is_kept(kernelbench: ModuleType, tmp_path: Path) -> None:
     assert not any(" all " in case.name for case in cases if case.family == "matmul")  # a product has no dim
 
 
-def test_kernelbench_against_the_compiler(
-    kernelbench: ModuleType, runner: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def compiler(function: Call, dynamic: bool) -> Call:
-        asked.append(dynamic)
-        return function
-
-    monkeypatch.setattr(torch, "compile", compiler)
-    result = runner.measure_cpu(kernelbench.small(kernelbench.PROBLEMS[-1]), kernelbench.made, 0.0)
-    assert set(result.rows) == {"ordered", "torch", "torch.compile"} and asked == [False] and not result.wrong
+def test_kernelbench_against_the_compiler(kernelbench: ModuleType, runner: ModuleType, compiler: list[bool]) -> None:
+    result = runner.measure_cpu(kernelbench.small(kernelbench.PROBLEMS[-1]), kernelbench.made, 0.0, compiled=True)
+    assert set(result.rows) == {"ordered", "torch", "torch.compile"} and compiler == [False] and not result.wrong

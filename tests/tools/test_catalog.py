@@ -236,7 +236,7 @@ def test_signature(function: str) -> None:
     assert list(parameters) == [*expected[:-1], *packed, expected[-1], *out]
     named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
     assert [name for name in named if name not in packed + out] == [a.name for a in schema.arguments if a.kwarg_only]
-    assert f">>> {function}(" in (tr.__dict__[function].__doc__ or "")
+    assert f">>> tr.{function}(" in (tr.__dict__[function].__doc__ or "")
 
 
 @pytest.mark.parametrize("function", PRODUCTS)
@@ -255,7 +255,7 @@ def test_signature_of_a_product(function: str) -> None:
     assert list(parameters) == [*tensors, "out_dtype", *factors, "variant"]
     named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
     assert named == [*(["out_dtype"] if function == "linear" else []), *factors, "variant"]
-    assert f">>> {function}(" in (tr.__dict__[function].__doc__ or "")
+    assert f">>> tr.{function}(" in (tr.__dict__[function].__doc__ or "")
     if function not in ("matmul", "linear"):  # which have no operators of their own
         schema = getattr(torch.ops.torch_reductions, function).default._schema
         assert [a.name for a in schema.arguments] == [*tensors, *factors, "out_dtype", "variant"]

@@ -34,7 +34,7 @@ def test_example(name: str) -> None:
 
 
 def test_every_example_is_run_and_named() -> None:
-    """Its docstring gives the command, and the README has a line on it."""
+    """Its docstring gives the command, and the README links to it."""
     readme = (ROOT / "README.md").read_text()
     paths = list((ROOT / "examples").glob("*.py"))
     assert sorted(path.stem for path in paths) == sorted(EXAMPLES)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +16,24 @@ import torch
 from helpers import ROOT, table
 
 from torch_reductions import __main__ as command_line
-from torch_reductions import _installed, _ladder
+from torch_reductions import __version__, _bench, _installed, _ladder, _report
+from torch_reductions._measure.results import HEADER
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert command_line.main(arguments) == 0
     return capsys.readouterr().out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Status 2, and one line of which this is the part behind the command's name; nothing is printed before it."""
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(arguments)
+    printed = capsys.readouterr()
+    program, line = printed.err.split(": error: ")
+    assert ended.value.code == 2 and printed.out == "" and program.startswith("python -m torch_reductions")
+    assert line.endswith("\n") and printed.err.count("\n") == 1
+    return line
 
 
 # --- Without torch, without a command -------------------------------------------------------------------------------
@@ -48,8 +63,52 @@ def test_help_of_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> 
         command_line.main([command, "--help"])
     printed = capsys.readouterr().out
     assert ended.value.code == 0 and f"python -m torch_reductions {command}" in printed
-    options = [line for line in printed.split("\noptions:")[1].split("\n  -") if not line.strip().startswith("h,")]
+    options = printed.split("\noptions:")[1].split("\nexamples:")[0].split("\n  -")
+    options = [line for line in options if not line.strip().startswith("h,")]
     assert all("default" in option for option in options if option.strip())
+
+
+@pytest.mark.parametrize("command", [name for name in command_line.COMMANDS if name != "doctor"])
+def test_the_examples_of_a_help(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is accepted as it stands; what takes long is not run."""
+    with pytest.raises(SystemExit):
+        command_line.main([command, "--help"])
+    lines = capsys.readouterr().out.split("\nexamples:\n")[1].splitlines()
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "draw"):
+        monkeypatch.setattr(_bench, name, lambda *arguments: [])
+    monkeypatch.setattr(_report, "read", lambda folder: ["a result"])
+    monkeypatch.setattr(_report, "page", lambda *given: "a page")
+    monkeypatch.setattr(_report, "pictures", lambda results, folder: None)
+    monkeypatch.setattr(_report, "DOCS", tmp_path)
+    (tmp_path / "mine").mkdir()
+    for line in lines:
+        words = shlex.split(line)
+        assert words[:4] == ["python", "-m", "torch_reductions", command]
+        run(capsys, *words[3:])
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"torch_reductions {__version__}, torch {torch.__version__}, ")
+
+
+def test_ctrl_c() -> None:
+    """One line, also while torch is being imported; whoever imports the package keeps Python's handler."""
+    assert signal.getsignal(signal.SIGINT) is not _installed.interrupted
+    command = [sys.executable, "-X", "importtime", "-m", "torch_reductions", "bench", "sum", "--seconds", "9"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        for line in process.stderr:
+            if re.search(r"\| +torch\.", line):
+                break
+        process.send_signal(signal.SIGINT)
+        rest = [line for line in process.stderr.read().splitlines() if line and not line.startswith("import time:")]
+    assert rest == ["python -m torch_reductions: interrupted"] and process.returncode == 130
 
 
 def test_a_reader_who_has_seen_enough() -> None:
@@ -204,6 +263,21 @@ def test_variants_of_a_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cuda 8.0 or later" in printed and "cuda 9.0  " in printed
 
 
+@table(
+    "arguments names",
+    [
+        (("sum",), [rung.row for rung in _ladder.rungs("sum")]),
+        (("linear",), [rung.row for rung in _ladder.rungs("linear")]),
+        (("scan",), [rung.row for rung in _ladder.ladder("scan")]),
+        (("sum", "--device", "cpu"), ["sequential", "threaded", "ordered"]),
+        (("sum", "--family", "reduce", "--family", "reduce"), [rung.row for rung in _ladder.rungs("sum")]),
+    ],
+)
+def test_variants_of_a_name(arguments: tuple[str, ...], names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    rows = run(capsys, "variants", *arguments).split("\n\n")[0].splitlines()[1:]
+    assert [row.split()[2].partition("[")[0] for row in rows] == list(dict.fromkeys(names))
+
+
 # --- explain --------------------------------------------------------------------------------------------------------
 
 RUNGS = [(family, rung.name) for family in _ladder.FAMILIES for rung in _ladder.ladder(family)]
@@ -246,6 +320,27 @@ def test_explain_of_several_families(capsys: pytest.CaptureFixture[str]) -> None
     ]
 
 
+@pytest.mark.parametrize("name", ["sum", "cumsum", "scan", "grid_squared_distances"])
+def test_explain_of_a_function(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each of its variants, and what explains one."""
+    rungs = _ladder.ladder(name) if name in _ladder.FAMILIES else _ladder.rungs(name)
+    said, lines, last = run(capsys, "explain", name).split("\n\n")
+    assert said.startswith(f"{name} has {len(rungs)} variants")
+    assert [line.split()[:2] for line in lines.splitlines()] == [[str(rung.number), rung.name] for rung in rungs]
+    assert all(rung.idea in lines for rung in rungs)
+    words = shlex.split(last.split("`")[1])
+    assert run(capsys, *words[3:]).startswith(f"{rungs[-1].name} (")
+
+
+def test_explain_of_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of each family that has it."""
+    parts = run(capsys, "explain", "50").split(f"\n{'-' * 72}\n")
+    known = [(family, rung) for family in _ladder.FAMILIES for rung in _ladder.ladder(family) if rung.number == 50]
+    assert [part.split(": ")[0] for part in parts] == [f"{rung.name} ({family} 50)" for family, rung in known]
+    assert len(parts) > 2
+    assert run(capsys, "explain", "50", "--family", "scan").startswith("two_level (scan 50): ")
+
+
 @table(
     "arguments said",
     [
@@ -282,3 +377,117 @@ def test_explain_without_the_sources(
     """As in an installed package: it says where to look."""
     monkeypatch.setattr(command_line, "SOURCES", tmp_path / "csrc")
     assert "csrc/cuda/reduce/060_*" in run(capsys, "explain", "unrolled_blocks:4")
+
+
+# --- Whatever is wrong ------------------------------------------------------------------------------------------------
+
+# The command line, and what its one line must say; {} is an empty folder.
+WRONG = [
+    ("wrong", "argument COMMAND: invalid choice: 'wrong' (choose from"),
+    ("--wrong", "unrecognized arguments: --wrong"),
+    ("doctor it", "unrecognized arguments: it"),
+    ("variants warp_shuffle", "warp_shuffle: this is a variant: write `explain warp_shuffle`"),
+    (
+        "variants cumsun",
+        "cumsun: there is no such family or function (did you mean 'cumsum'?); the families are reduce,",
+    ),
+    ("variants ''", "'': there is no such family or function; the families are reduce, scan"),
+    ("variants sum --family scan", "--family scan: sum is in another family; leave --family out"),
+    ("variants --family all", "argument --family: invalid choice: 'all' (choose from"),
+    ("variants --device tpu", "argument --device: invalid choice: 'tpu' (choose from"),
+    ("explain", "name a variant, such as `explain ordered`, or a function, such as `explain sum`"),
+    ("explain ''", "there is no variant ''; `python -m torch_reductions variants` lists all"),
+    ("explain cumsun", "there is no variant 'cumsun' (did you mean 'cumsum'?);"),
+    ("explain 9999", "there is no variant '9999'; `python -m torch_reductions variants` lists all"),
+    ("explain sum --family scan", "there is no variant 'sum' in scan"),
+    ("bench cumsun", "cumsun: there is no such family or function (did you mean 'cumsum'?); choose from reduce,"),
+    ("bench ''", "'': there is no such family or function; choose from reduce,"),
+    ("bench warp_shuffle", "warp_shuffle: this is a variant: write, for instance, `bench sum --variant warp_shuffle`"),
+    ("bench hopper_model", "hopper_model: this is a variant: write, for instance, `bench mm --variant hopper_model`"),
+    ("bench reduce --dim 0", "reduce is a family: name one of its functions to describe an input: sum, prod, mean"),
+    ("bench --centers 5", "--centers 5: sum has none; only these have: sum_squared_distances, grid_squared_distances"),
+    ("bench sum --dtype complex64", "--dtype complex64: sum takes float16, bfloat16, float32,"),
+    ("bench mean --dtype int32", "--dtype int32: mean takes float16, bfloat16, float32, float64\n"),
+    ("bench sum --dtype ''", "--dtype '': sum takes "),
+    ("bench sum --dtype randn", "--dtype randn: sum takes "),
+    (
+        "bench sum --shape 99999999999",
+        "--shape 99999999999: this takes at least 2,000.0 GB, and 68.7 GB are free on cpu;",
+    ),
+    ("bench sum --shape 99999999999999999999999", "--shape 99999999999999999999999: a tensor has fewer than 2^60"),
+    ("bench sum --shape 0x99999999999999999999", "--shape 0x99999999999999999999: a tensor has fewer than 2^60"),
+    ("bench sum --shape -3", "--shape -3: write it as 4096x4096"),
+    ("bench sum --shape 3xx4", "--shape 3xx4: write it as 4096x4096"),
+    ("bench sum --shape 3,4", "--shape 3,4: write it as 4096x4096"),
+    ("bench sum --shape ''", "--shape '': write it as 4096x4096"),
+    ("bench sum --shape '3\n4'", r"--shape '3\n4': write it as 4096x4096"),
+    (f"bench sum --shape 1{'x1' * 64}", "a tensor has at most 64 dims, not 65"),
+    ("bench amax --shape 0", "--shape 0: amax of no elements does not exist"),
+    ("bench argmin --shape 4x0 --dim 1", "--shape 4x0: argmin of no elements does not exist"),
+    ("bench mm --shape 4", "--shape 4: mm has m x n x k, such as 1024x1024x1024"),
+    ("bench sum --dim 7", "--dim 7: 4096x4096 has dims -2 to 1"),
+    ("bench sum --dim x", "argument --dim: invalid int value: 'x'"),
+    ("bench segment_sum --segments 0", "--segments 0: there must be at least one"),
+    ("bench segment_sum --shape 5 --segments 99999999999999", "--segments 99999999999999: this takes at least 800,0"),
+    ("bench sum_squared_distances --centers 99999999999999", "--centers 99999999999999: this takes at least 2,4"),
+    ("bench sum --device tpu", "argument --device: invalid choice: 'tpu' (choose from"),
+    (
+        "bench sum --variant ''",
+        "--variant '': variant '' does not exist for sum on cpu; choose from 'auto', 'sequential'",
+    ),
+    ("bench sum --variant treaded", "--variant treaded: variant 'treaded' does not exist for sum on cpu (did you mean"),
+    ("bench sum --variant warp_shuffle", "--variant warp_shuffle: variant 'warp_shuffle' runs sum on cuda only"),
+    ("bench sum --peer fortran", "argument --peer: invalid choice: 'fortran' (choose from"),
+    ("bench segment --peer numpy", "--peer numpy: numpy has no segment_sum of float32 on cpu"),
+    ("bench sum --seconds -1", "argument --seconds: '-1' is no duration: give 0 or more, such as 0.5"),
+    ("bench sum --seconds nan", "argument --seconds: 'nan' is no duration"),
+    ("bench sum --seconds soon", "argument --seconds: 'soon' is no duration"),
+    ("bench sum --results {}", "--results {}: nothing is written there without --save"),
+    ("bench sum --save --results ''", "argument --results: '' is no path: write . for the current folder"),
+    ("bench sum --save --results {}/file", "--results {}/file/ladder_cpu.csv: cannot be written: "),
+    ("bench sum --save --results /proc/no", "--results /proc/no/ladder_cpu.csv: cannot be written: "),
+    ("bench sum --save --results {}/old", "--results {}/old: {}/old/ladder_cpu.csv is not a results file, or an old"),
+    ("bench sum --save --results {}/binary", "--results {}/binary: {}/binary/ladder_cpu.csv is no CSV: 'utf-8' codec"),
+    ("demo --seconds inf", "argument --seconds: 'inf' is no duration"),
+    ("demo --family all", "argument --family: invalid choice: 'all' (choose from"),
+    ("demo --output {}", "--output {}: a file is to be written, and this is a folder"),
+    ("demo --output {}/file/demo.svg", "--output {}/file/demo.svg: cannot be written: "),
+    ("demo --output ''", "argument --output: '' is no path"),
+    ("report --results {}/none", "--results {}/none: there is no CSV of results. They are part of the repository"),
+    ("report --results {}/file", "--results {}/file: there is no CSV of results."),
+    ("report --results {}/old", "--results {}/old: there is no CSV of results."),
+    ("report --results {}/binary", "--results {}/binary: {}/binary/ladder_cpu.csv is no CSV: 'utf-8' codec"),
+    ("report --results {}/short", "--results {}/short: {}/short/ladder_cpu.csv: a line cannot be read: "),
+    ("report --results {}/letters", "--results {}/letters: {}/letters/ladder_cpu.csv: a line cannot be read: "),
+    ("report --results ''", "argument --results: '' is no path"),
+    ("report --output {}", "--output {}: a file is to be written, and this is a folder"),
+    ("report --output /proc/no/report.html", "--output /proc/no/report.html: cannot be written: "),
+    ("report it", "unrecognized arguments: it"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG, ids=[words for words, _ in WRONG])
+def test_whatever_is_wrong(
+    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that names the option, its value and what would be right; before anything is measured or written."""
+    (tmp_path / "file").write_text("a file")
+    lines = {"old": "family,function\nreduce,sum\n", "short": f"{','.join(HEADER)}\nreduce,sum,70x9\n"}
+    lines["letters"] = lines["short"].replace("70x9", "70xq,0,float32,,,,ordered,1,1,1" + "," * 19)
+    for name, text in lines.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ladder_cpu.csv").write_text(text)
+    (tmp_path / "binary").mkdir()
+    (tmp_path / "binary" / "ladder_cpu.csv").write_bytes(bytes(range(256)))
+    monkeypatch.setattr(_bench, "devices_at_hand", lambda: ["cpu"])
+    monkeypatch.setattr(_bench, "free_memory", lambda device: 2**36)
+    before = sorted(tmp_path.rglob("*"))
+    assert said.replace("{}", str(tmp_path)) in refused(capsys, *shlex.split(words.replace("{}", str(tmp_path))))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.parametrize("command", ["bench", "demo"])
+def test_no_device(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = "--device cuda: no such device can be used here; `python -m torch_reductions doctor` says why. There is cpu"
+    assert said in refused(capsys, command, "--device", "cuda")

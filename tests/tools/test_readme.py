@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,10 @@ from types import ModuleType
 
 import pytest
 import torch
-from helpers import ROOT
+from helpers import ROOT, limited
 
 import torch_reductions as tr
+from tools import walk
 from torch_reductions._ladder import FAMILIES, ladder
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
@@ -23,24 +23,15 @@ BLOCKS = [
     pytest.param(block, id=f"{page.stem}-{i}")
     for page in PAGES
     for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    if "print(" not in block  # test_printed_output runs those
 ]
 
 
 README = (ROOT / "README.md").read_text()
 
 
-def test_what_python_stands_for() -> None:
-    """The first block's function runs the package from the checkout, by the Python that make chose."""
-    if not (ROOT / "build" / "python").exists() or not shutil.which("bash"):
-        pytest.skip("make setup has not run here, or there is no bash")
-    (line,) = re.findall(r"^python\(\) .*$", README, re.MULTILINE)
-    script = f"{line}\npython -c 'import sys, torch_reductions as tr; print(sys.executable, tr.__file__)'"
-    done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    chosen = (ROOT / "build" / "python").read_text().strip()
-    assert done.stdout.split() == [chosen, str(ROOT / "torch_reductions" / "__init__.py")]
-
-
-OPTIONS = re.findall(r"^\| `(tr\..+?)`.* \| `(.+)` \|$", README, re.MULTILINE)
+SCANS = (ROOT / "docs" / "scans.md").read_text()
+OPTIONS = re.findall(r"^\| `(tr\..+?)`.* \| `(.+)` \|$", SCANS, re.MULTILINE)
 
 
 def test_every_option_has_its_row() -> None:
@@ -50,7 +41,7 @@ def test_every_option_has_its_row() -> None:
 
 @pytest.mark.parametrize(("call", "result"), OPTIONS)
 def test_table_of_options(call: str, result: str) -> None:
-    (x,) = re.findall(r"With `x = (torch\.tensor\(.+?\))`", README)
+    (x,) = re.findall(r"With `x = (torch\.tensor\(.+?\))`", SCANS)
     known = {"tr": tr, "torch": torch, "x": eval(x, {"torch": torch})}
     assert str(eval(call, known).tolist()) == result
 
@@ -73,13 +64,53 @@ def test_tables_of_benchmarks() -> None:
         command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    ours = r"[\d.,]+ \| [\d.,]+–[\d.,]+"  # with its spread
-    ratios = re.findall(rf"^\| \w+ [^|]* \| [\d.,]+ \| {ours} \| ([\d.,]+) \|", README, re.MULTILINE)
-    assert ratios and all(re.fullmatch(r"\d\d?\.\d\d|\d{1,3}(,\d{3})*", ratio) for ratio in ratios)
+    text = README + (ROOT / "docs" / "speed.md").read_text()
+    torchs, ours = (
+        r"(?:[\d.,]+|—) \| (?:[\d.,]+|—)",
+        r"[\d.,]+ \| [\d.,]+–[\d.,]+",
+    )  # eager and compiled; with its spread
+    ratios = re.findall(rf"^\| \w+ [^|]* \| {torchs} \| {ours} \| ([\d.,]+) \|", text, re.MULTILINE)
+    assert len(ratios) >= 60
+    assert all(re.fullmatch(r"\d\d?\.\d\d|\d{1,3}(,\d{3})*", ratio) for ratio in ratios)
 
 
-def test_the_readme_has_examples() -> None:
-    assert len([block for block in BLOCKS if str(block.id).startswith("README")]) >= 4
+def test_front_of_the_readme() -> None:
+    """What a newcomer searches for is there, and what one pastes is short and alone in its block."""
+    assert len(README.splitlines()) < 150
+    first = README[: README.index("![")]
+    assert all(word in first for word in ("eterministic", "reproducible", "bitwise", "batch-invariant", "prefix sum"))
+    assert walk.Block("bash", "make demo\nmake test\n") in walk.blocks(README)
+    assert README.count("![") == 1
+    (code,) = (block for block in walk.blocks(README) if block.language == "python")
+    assert code.output and len([line for line in code.text.splitlines() if line]) == 8
+    front = README[README.index("<!-- benchmark:front -->") : README.index("<!-- /benchmark:front -->")]
+    rows = [line for line in front.splitlines() if line.startswith("| ")]
+    assert len(rows) == 1 + 8 and not any("—" in row.split(" | ")[2] for row in rows)  # compiled torch was timed
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in walk.blocks(README) if block.output], ids=lambda block: block.language
+)
+def test_printed_output(block: walk.Block) -> None:
+    """Every example that the README shows with its output prints that; of torch's own lines the words."""
+    command = ["bash", "-c", block.script]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = limited(*command, env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert walk.same(done.stdout, block.output), done.stdout
+
+
+def test_comparison_of_outputs() -> None:
+    assert walk.same("torch: 7 of 90 differ\nours: 0\n", "torch: 8 of 90 differ\nours: 0\n")
+    assert not walk.same("torch: 7 of 90 differ\ntorch_reductions: 1\n", "torch: 7 of 90 differ\ntorch_reductions: 0\n")
+    assert not walk.same("a\n", "a\nb\n")
+
+
+@pytest.mark.deep
+def test_a_newcomer() -> None:
+    """README pasted into the shell of a new environment: installation, doctor, code and examples."""
+    done = limited(sys.executable, str(ROOT / "tools" / "walk.py"), seconds=600)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
 
 
 @pytest.mark.parametrize("block", BLOCKS)

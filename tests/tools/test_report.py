@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -22,10 +23,13 @@ from torch_reductions import _bench as bench
 from torch_reductions.__main__ import main
 from torch_reductions._ladder import FAMILIES, ladder
 from torch_reductions._measure import charts, measure, results, svg
+from torch_reductions._measure.charts import OURS
 from torch_reductions._measure.results import HEADER, Result, Row, short_name
+from torch_reductions._measure.table import beside_torch
 from torch_reductions._measure.timing import Timing
 from torch_reductions._report import document, pictures, textbook
 
+DOCS = ROOT / "docs"
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
 VOID = ("meta", "link", "input", "br")
 ENDS_OF_SVG = ("line", "polyline", "circle", "rect")
@@ -146,14 +150,12 @@ def test_every_kept_case_is_read() -> None:
 def test_ladder(kept: Path) -> None:
     """torch first, then the rungs as the table has them, with their shares; no instruction is a bar."""
     first, *_ = charts.ladders(by_function(kept, "mm"))
-    assert [(bar.name, bar.kind) for bar in first.bars] == [
-        ("torch", "peer"),
+    assert [(bar.name, bar.role) for bar in first.bars] == [
+        ("torch", "torch"),
         ("one_element", "rung"),
-        ("ordered", "best"),
+        ("ordered", "auto"),
     ]
-    assert (
-        first.ceiling == "of the roof: FFMA 10 T/s" and first.bars[-1].text == "50% · 10 T/s" and first.beside == "rate"
-    )
+    assert first.said == "share of the roof: FFMA 10 T/s, and the rate" and first.bars[-1].text == "50% · 10 T/s"
     assert charts.ladders(by_function(kept, "cumsum")) == []  # CUB alone is a ruler, and no ladder
 
 
@@ -162,15 +164,106 @@ def test_a_ladder_without_a_ceiling(tmp_path: Path) -> None:
     write(tmp_path / "reduce_cpu.csv", columns, {"sequential": 40.0, "ordered": 10.0}, torch_us="20")
     (chart,) = charts.ladders(results.read(tmp_path))
     lengths = {bar.name: bar.length for bar in chart.bars}
-    assert lengths == {"torch": 0.5, "sequential": 0.25, "ordered": 1.0} and chart.ceiling == "of the fastest"
+    assert lengths == {"torch": 0.5, "sequential": 0.25, "ordered": 1.0}
+    assert chart.said == "share of the fastest, and the time" and not chart.has_ceiling
 
 
 def test_sizes(kept: Path) -> None:
     (line,) = charts.sizes(by_function(kept, "cumsum"))
-    assert set(line.series) == {"torch", "torch.compile", "CUB", "torch_reductions", "copy"}
-    assert line.series["torch_reductions"] == [(2**10, 40.0), (2**14, 56.0), (2**18, 72.0)]
+    assert set(line.series) == {"torch", "torch.compile", "CUB", OURS, "copy"}
+    assert line.series[OURS] == [(2**10, 40.0), (2**14, 56.0), (2**18, 72.0)]
     (cubes,) = charts.sizes(by_function(kept, "mm"))
-    assert cubes.x == "N" and [x for x, _ in cubes.series["torch_reductions"]] == [16, 64, 256]
+    assert cubes.x == "N" and [x for x, _ in cubes.series[OURS]] == [16, 64, 256]
+
+
+def test_colours() -> None:
+    """Each mark is of one role, and each role has a colour of its own, in light and in dark, in one table."""
+    assert set(charts.ROLES) < set(svg.COLOURS)
+    for scheme in (0, 1):
+        assert len({svg.COLOURS[role][scheme] for role in charts.ROLES}) == len(charts.ROLES)
+    known = {colour for both in svg.COLOURS.values() for colour in both}
+    roles = {"auto": set(), "compiled": set(), "torch": set(), "library": set(), "rung": set()}
+    paths = [*DOCS.glob("*.svg"), DOCS / "report.html"]
+    for path in paths:
+        text = path.read_text()
+        assert set(re.findall(r"#[0-9a-f]{6}\b", text)) == known and "rgb(" not in text
+        assert all(kind in {*charts.ROLES, "wrong"} for kind in re.findall(r'<rect class="([^"]+)"', text))
+        for kinds in re.findall(r'<(?:polyline|circle) class="([^"]+)"', text):
+            assert kinds.split()[0] in {*charts.ROLES, "ink"}
+        for name, kind in re.findall(r'>([\w.: ]+?)(?: \(auto\))?</text><rect class="(\w+)"', text):
+            roles[kind].add(name)
+        for kind, name in re.findall(r'<circle class="(\w+)" [^>]*><title>([\w. ()]+), ', text):
+            assert kind == charts.role_of(name)
+    assert all(roles.values()) and roles["library"] == {"cub", "cublas", "numpy"}
+    every = [name for names in roles.values() for name in names]
+    assert sorted(set(every)) == sorted(every)  # the same bar has the same colour in every chart
+    assert roles["compiled"] == {"torch.compile"} and all(name.startswith("torch") for name in roles["torch"])
+
+
+def test_the_fastest_is_bold(tmp_path: Path) -> None:
+    """And what is too close to it to be ranked, whatever its colour; what is wrong is not."""
+    columns = {"function": "sum", "shape": "1024", "dim": "all", "dtype": "float32"}
+    write(tmp_path / "reduce_cpu.csv", columns, {"sequential": 10.5, "threaded": 20.0, "ordered": 10.0}, torch_us="30")
+    (result,) = results.read(tmp_path)
+    assert charts.level_with_the_fastest(result, list(result.rows)) == ["sequential", "ordered"]
+    drawn = svg.drawing(charts.bars(result))
+    assert re.findall(r'class="name end( fastest)?">([^<]+)<', drawn) == [
+        *(("", "torch"), (" fastest", "sequential"), ("", "threaded"), (" fastest", "ordered (auto)")),
+    ]
+    wrong = Result(result.case, result.conditions, {**result.rows, "sequential": Row(Timing(1, 1, 1, 9), wrong="so")})
+    assert charts.level_with_the_fastest(wrong, list(wrong.rows)) == ["ordered"]
+
+
+def test_the_chart_of_the_readme() -> None:
+    """Every rung of one sum beside torch, compiled torch and CUB, the slowest first, from the naive one to auto."""
+    kept = [result for result in results.read(results.RESULTS) if short_name(result.device) == "h200"]
+    chart = charts.front(kept)
+    assert chart
+    names, lengths = [bar.name for bar in chart.bars], [bar.length for bar in chart.bars]
+    rungs = {rung.name for rung in ladder("reduce") if "cuda" in rung.devices}
+    assert set(names) == {*rungs, "torch", "torch.compile"} and lengths == sorted(lengths)
+    assert names[0] == "neighbored_divergent" and chart.bars[-1].role == "auto"
+    assert all(re.fullmatch(r"\d+(\.\d)?%", bar.text) for bar in chart.bars)
+    assert charts.front([result for result in kept if result.case.family == "scan"]) is None
+
+
+def test_distances_beside_the_faster_way(tmp_path: Path) -> None:
+    """torch's time is the faster of cdist and broadcasting, and compiled the faster of both, wherever it is shown."""
+    columns = {"function": "sum_squared_distances", "shape": "64x3", "dtype": "float32", "centers": "5"}
+    figures = {"ordered": 10.0, "torch broadcasting": 30.0, "torch.compile": 50.0, "torch.compile broadcasting": 20.0}
+    for torch_us, name, ratio in (
+        ("40", "torch broadcasting", 3.0),
+        ("25", "torch", 2.5),
+        ("", "torch broadcasting", 3),
+    ):
+        path = tmp_path / f"distance_made_up_{torch_us}.csv"
+        write(path, columns, figures, torch_us=torch_us)
+        (result,) = results.read(path)
+        assert result.torch_name == name and result.ratio == pytest.approx(ratio) and result.compiled_us == 20
+        assert result.has_torch_row == (name != "torch")
+        assert beside_torch(result) == {
+            **{"torch": f"{10 * ratio:.1f}", "compiled": "20.0", "ours": "10.0", "p20–p80": "9.0–11.0"},
+            **{"times as fast": "2.00", "share": ""},  # of compiled torch, the faster one
+        }
+        assert f"{10 * ratio:.1f}</td>" in document.page([result], tmp_path)
+
+
+def test_what_was_not_measured(kept: Path) -> None:
+    """Compiled torch has a column in every table: a time, a dash, or none as torch has no such function."""
+    columns = {"function": "linear_recurrence", "shape": "64", "dim": "0", "dtype": "float32"}
+    write(kept / "scan_made_up.csv", columns, {"ordered": 10.0})
+    text = document.page(results.read(kept), kept)
+    tables = re.findall(r"<table><thead>.*?</table>", text.split('<section id="textbook">')[0], re.DOTALL)
+    assert tables and all("compiled, µs</th>" in table for table in tables)
+
+    def cells(name: str) -> list[str]:
+        (row,) = re.findall(rf"<tr data-case=[^>]*><td>{re.escape(name)}</td>(.*?)</tr>", text)
+        return re.findall(r">([^<>]*)</td>", row)
+
+    assert cells("cumsum 2^14 dim 0 float32")[:3] == ["80.0", "126", "56.0"]
+    assert cells("mm 64^3 float32")[:3] == ["20.0", "—", "10.0"]
+    assert cells("linear_recurrence 2^6 dim 0 float32")[:3] == ["none", "none", "10.0"]
+    assert "and as torch compiled in 3 of the 3 in which that was measured" in text
 
 
 @pytest.mark.parametrize("first", [1.0, 1.9, 2600.0, 5.1])
@@ -185,7 +278,7 @@ def test_roof(kept: Path) -> None:
     (roof,) = charts.roofs(by_function(kept, "mm"))
     intensity = 2 * 16**3 / (3 * 16**2 * 4)
     assert roof.series["the roof"][0] == pytest.approx((intensity, 20.0))
-    assert roof.series["torch_reductions"][0] == pytest.approx((intensity, 10.0))
+    assert roof.series[OURS][0] == pytest.approx((intensity, 10.0))
     assert roof.series["torch"][0] == pytest.approx((intensity, 5.0))
 
 
@@ -200,7 +293,7 @@ def test_a_roof_of_memory(tmp_path: Path) -> None:
         tmp_path / "scan_made_up.csv", {**columns, "shape": "9"}, {"ordered": 1.0}, **figures | {"share_of_ceiling": ""}
     )
     (roof,) = charts.roofs(results.read(tmp_path))
-    assert roof.series["torch_reductions"] == [(8.0, 50.0), (10.0, 50.0), (12.0, 50.0)]
+    assert roof.series[OURS] == [(8.0, 50.0), (10.0, 50.0), (12.0, 50.0)]
     assert roof.series["the roof"] == [(8.0, 200.0), (10.0, 200.0), (12.0, 200.0)]
     assert roof.series["torch"] == [(8.0, 400.0)]  # which is eight times as fast
     assert roof.x.startswith("megabytes") and roof.y.startswith("gigabytes")
@@ -218,18 +311,20 @@ def test_pictures(kept: Path) -> None:
     """One a family on a GPU; none of a CPU. Each is an image of its own, with every chart of the page."""
     made = pictures(results.read(kept), kept / "docs")
     assert [path.name for path in made] == ["matmul_made_up.svg", "scan_made_up.svg"]
-    page = document.page(results.read(kept))
+    without_links = re.sub(r"</?a\b[^>]*>", "", document.page(results.read(kept), kept))
     for path in made:
         text = path.read_text()
         ElementTree.fromstring(text)
-        drawn = re.findall(r'<svg x="\d+" y="\d+" width="340" height="\d+" (.*?</svg>)', text)
-        assert drawn and all(chart in page for chart in drawn)
+        _, *drawn = re.findall(r'<svg x="\d+" y="\d+" width="\d+" height="\d+" (.*?</svg>)', text)  # but the key
+        assert drawn and all(chart in without_links for chart in drawn)
         assert not re.search(r"(src|href)=|url\(|@import", text) and "prefers-color-scheme: dark" in text
 
 
-def test_a_chart_is_no_wider_than_its_box(kept: Path) -> None:
-    """Nothing is drawn beyond it; of a text only where it begins is known."""
-    for chart in re.findall(r'<svg viewBox="0 0 340 (\d+)"(.*?)</svg>', document.page(results.read(results.RESULTS))):
+def test_a_chart_is_no_wider_than_its_box() -> None:
+    """Nothing is drawn beyond it; of a text only where it begins is known without a browser."""
+    for chart in re.findall(
+        r'<svg viewBox="0 0 340 (\d+)"(.*?)</svg>', document.page(results.read(results.RESULTS), DOCS)
+    ):
         height, inside = int(chart[0]), chart[1]
         xs = [float(x) for x in re.findall(r' (?:x|x1|x2|cx)="([-\d.]+)"', inside)]
         ys = [float(y) for y in re.findall(r' (?:y|y1|y2|cy)="([-\d.]+)"', inside)]
@@ -238,24 +333,59 @@ def test_a_chart_is_no_wider_than_its_box(kept: Path) -> None:
         assert all(float(x) + float(width) <= 340 for x, width in bars)
 
 
+def test_text_is_legible() -> None:
+    """At the 830 pixels that GitHub gives a picture; the README's also at the 350 of a phone."""
+
+    def smallest(path: Path, shown: float) -> float:
+        """In pixels, of what is not an exponent."""
+        text = path.read_text()
+        width, wide = map(int, re.findall(r'^<svg [^>]*?width="(\d+)" .*?viewBox="0 0 (\d+) ', text)[0])
+        inner = re.findall(r'<svg x="\d+" y="\d+" width="(\d+)" height="\d+" viewBox="0 0 (\d+) ', text)
+        (size,) = re.findall(r"svg text \{[^}]*font: (\d+)px", text)
+        return (
+            int(size)
+            * min(int(of) / scaled for of, scaled in (map(int, pair) for pair in inner))
+            * (min(width, shown) / wide)
+        )
+
+    assert all(smallest(path, 830) >= 12 for path in DOCS.glob("*.svg"))
+    assert smallest(DOCS / "front_h200.svg", 350) >= 10
+
+
 # --- The page ---------------------------------------------------------------------------------------------------------
 
 
 def test_page(kept: Path) -> None:
     """Every family has its section, ids are unique, links lead to them, and nothing is loaded."""
-    text = document.page(results.read(kept))
+    text = document.page(results.read(kept), kept)
     parsed = Parsed(text)
     ids = [attrs["id"] for _, attrs in parsed.elements if "id" in attrs]
     assert len(ids) == len(set(ids)) and {*FAMILIES, "textbook"} <= set(ids)
-    targets = [attrs["href"] for tag, attrs in parsed.elements if tag == "a"]
-    assert targets == [f"#{name}" for name in (*FAMILIES, "textbook")]
+    targets = [str(attrs["href"]) for tag, attrs in parsed.elements if tag == "a"]
+    assert [to for to in targets if to.startswith("#")] == [f"#{name}" for name in (*FAMILIES, "textbook")]
     assert not re.search(r"(src|href)=[\"']?(https?:)?//|url\(|@import", text)
     assert not any("src" in attrs for _, attrs in parsed.elements)
     assert len(parsed.scripts) == 1
 
 
+def test_bars_lead_to_their_rungs(kept: Path) -> None:
+    """To the source, from wherever the page is; torch leads nowhere."""
+    for folder in (DOCS, kept):
+        text = document.page(results.read(results.RESULTS), folder)
+        links = re.findall(r'<a href="([^"#]+)"><text [^>]*>([\w:]+)(?: \(auto\))?</text>', text)
+        assert len(links) > 150 and all((folder / to).resolve().is_file() for to, _ in links)
+        assert all(name.split(":")[0] in to for to, name in links)
+        bars = re.findall(r"(<a [^>]*>)?<text [^>]*>([\w.: ]+)(?: \(auto\))?</text><rect", text)
+        assert {name for link, name in bars if not link} == {
+            "torch",
+            "torch.compile",
+            "torch broadcasting",
+            "numpy",
+        } | {"torch loop"}
+
+
 def test_a_family_without_results_says_so(kept: Path) -> None:
-    text = document.page(results.read(kept))
+    text = document.page(results.read(kept), kept)
     sections = {name: text.split(f'<section id="{name}">')[1].split("</section>")[0] for name in FAMILIES}
     none = {name for name, section in sections.items() if "No result is kept" in section}
     assert none == set(FAMILIES) - {"matmul", "scan", "reduce"}
@@ -265,7 +395,7 @@ def test_a_family_without_results_says_so(kept: Path) -> None:
 def test_names_are_escaped(kept: Path) -> None:
     columns = {"function": "sum", "shape": "8", "dim": "all", "dtype": "<b>&"}
     write(kept / "reduce_made_up.csv", columns, {"ordered": 1.0}, torch_us="2", date="2026-01-01")
-    text = document.page(results.read(kept))
+    text = document.page(results.read(kept), kept)
     assert "&lt;b&gt;&amp;" in text and "<b>&" not in text
 
 
@@ -277,7 +407,7 @@ def test_textbooks() -> None:
     shown = {(system, rung.name) for _, system, _, rung in textbook.systems()}
     for _, system, family, _ in textbook.SYSTEMS:
         assert any(of == system for of, _ in shown) == (family in FAMILIES)
-    text = document.page([])
+    text = document.page([], DOCS)
     assert all(f"<code>{name}</code>" in text for _, name in shown)
 
 
@@ -306,10 +436,10 @@ def test_what_bench_keeps_is_shown(tmp_path: Path) -> None:
     bench.save(every, tmp_path)
     cases = results.read(tmp_path)
     assert {result.case.family for result in cases} == set(FAMILIES)
-    text = document.page(cases)
+    text = document.page(cases, tmp_path)
     for family in FAMILIES:
         charted = charts.ladders([result for result in cases if result.case.family == family])
-        assert all(bar.length == 0.125 for chart in charted for bar in chart.bars if bar.kind != "peer")
+        assert all(bar.length == 0.125 for chart in charted for bar in chart.bars if bar.role != "torch")
         alone = sum("cuda" in rung.devices for rung in ladder(family)) == 1
         section = text.split(f'<section id="{family}">')[1].split("</section>")[0]
         assert alone == (not charted) == ("one rung runs on this device" in section)
@@ -319,7 +449,7 @@ def test_what_bench_keeps_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_figure_of_the_textbook(kept: Path) -> None:
-    (row,) = re.findall(r"<tr><td>matrix product</td><td>one element.*?</tr>", document.page(results.read(kept)))
+    (row,) = re.findall(r"<tr><td>matrix product</td><td>one element.*?</tr>", document.page(results.read(kept), kept))
     assert "400 µs, 50% of the roof" in row and "mm 16^3 float32" in row
 
 
@@ -337,12 +467,13 @@ def test_no_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_committed_report(tmp_path: Path) -> None:
-    """It is what the kept results make, and so are its pictures."""
+    """It is what the kept results make, and so are its pictures; but for the way from there to the sources."""
     assert main(["report", "--output", str(tmp_path / "report.html")]) == 0
     made = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert set(made) == {"report.html", *(path.name for path in (ROOT / "docs").glob("*.svg"))}
+    made["report.html"] = made["report.html"].replace(f'"{os.path.relpath(ROOT, tmp_path)}/', '"../')
+    assert set(made) == {"report.html", *(path.name for path in DOCS.glob("*.svg"))}
     for name, text in made.items():
-        assert text == (ROOT / "docs" / name).read_text(), (
+        assert text == (DOCS / name).read_text(), (
             f"docs/{name} is not what benchmarks/results holds: run `python -m torch_reductions report`"
         )
 
@@ -396,7 +527,7 @@ def framed(text: str, file: Path) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_opens_it(browser: str, kept: Path, scheme: str) -> None:
     """No script error, every section, as wide as a phone and not wider, the filter works, in light and in dark."""
-    framed(document.page(results.read(kept)), kept / "outer.html")
+    framed(document.page(results.read(kept), kept), kept / "outer.html")
     dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
     done = opened(browser, kept / "outer.html", kept / "profile", "--allow-file-access-from-files", *dark)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -407,6 +538,35 @@ def test_a_browser_opens_it(browser: str, kept: Path, scheme: str) -> None:
     assert seen["width"] == 375 and seen["scroll"] <= 375
     assert (seen["shown"], seen["all"]) == (1, 7)
     assert seen["page"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(13, 17, 23)"}[scheme]
+
+
+TEXTS = """
+<script>
+const found = [];
+for (const svg of document.querySelectorAll("svg")) {
+  const { width, height } = svg.viewBox.baseVal;
+  const texts = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBBox()]);
+  texts.forEach(([said, box], i) => {
+    if (box.x < -1 || box.y < -1 || box.x + box.width > width + 1 || box.y + box.height > height + 1) found.push(said);
+    for (const [other, at] of texts.slice(i + 1)) {
+      const across = Math.min(box.x + box.width, at.x + at.width) - Math.max(box.x, at.x);
+      const down = Math.min(box.y + box.height, at.y + at.height) - Math.max(box.y, at.y);
+      if (across > 1 && down > 3) found.push(`${said} / ${other}`);
+    }
+  });
+}
+document.title = JSON.stringify([document.querySelectorAll("svg text").length, ...found]);
+</script>
+"""
+
+
+def test_no_text_is_clipped(browser: str, tmp_path: Path) -> None:
+    """Of any chart, nor does one lie over another. The pictures have the same charts."""
+    file = tmp_path / "report.html"
+    file.write_text((DOCS / "report.html").read_text().replace("</body>", f"{TEXTS}</body>"))
+    titles = re.findall(r"<title>(\[.*?\])</title>", opened(browser, file, tmp_path / "profile").stdout)
+    count, *wrong = json.loads(unescape(titles[0]))
+    assert count > 1000 and wrong == []
 
 
 def test_a_browser_opens_the_committed_one(browser: str, tmp_path: Path) -> None:
@@ -427,7 +587,7 @@ def test_the_script_parses(kept: Path) -> None:
     node = shutil.which("node")
     if not node:
         pytest.skip("no node")
-    (script,) = Parsed(document.page(results.read(kept))).scripts
+    (script,) = Parsed(document.page(results.read(kept), kept)).scripts
     for text, right in ((script, True), (script + "}", False)):
         (kept / "script.js").write_text(text)
         done = subprocess.run([node, "--check", str(kept / "script.js")], capture_output=True, text=True)

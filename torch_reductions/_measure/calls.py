@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
@@ -51,7 +51,7 @@ def fill(x: torch.Tensor, case: Case, generator: torch.Generator | None = None) 
     if not x.is_floating_point():
         return x.random_(0 if x.dtype == torch.uint8 else -100, 100, generator=generator)
     if case.function.endswith("prod"):
-        return x.normal_(0, case.length**-0.5, generator=generator).exp_()
+        return x.normal_(0, max(case.length, 1) ** -0.5, generator=generator).exp_()
     return x.normal_(generator=generator)
 
 
@@ -161,21 +161,28 @@ def is_right(case: Case, inputs: Inputs, output: Output) -> bool:
     return bool((((actual.double() - expected).abs() <= allowed) | none).all())
 
 
-def by_compiler(function: Callable[..., object], inputs: Inputs, name: str) -> dict[str, Call]:
-    """torch's function by torch.compile, specialized for these shapes; empty if there is no compiler."""
+def by_compiler(functions: Mapping[str, Callable[..., Output]], inputs: Inputs, name: str) -> dict[str, Call]:
+    """torch's functions by torch.compile, specialized for these shapes; without those that it cannot compile here."""
     torch.compiler.reset()  # otherwise it reaches its limit of recompilations
-    call = torch.compile(lambda *tensors: function(*tensors), dynamic=False)
-    try:
-        call(*inputs)
-    except RuntimeError as error:
-        print(f"{name}: no torch.compile: {str(error).splitlines()[0]}")
-        return {}
-    return {"torch.compile": partial(call, *inputs)}
+    calls: dict[str, Call] = {}
+    for row, function in functions.items():
+        call = torch.compile(lambda *tensors, of=function: of(*tensors), dynamic=False)
+        try:
+            call(*inputs)
+        except RuntimeError as error:
+            print(f"{name}: no {row}: {str(error).splitlines()[0]}")
+        else:
+            calls[row] = partial(call, *inputs)
+    return calls
+
+
+def is_in_numpy(case: Case, device: str) -> bool:
+    return case.function in NUMPY and device == "cpu" and case.dtype not in ("bfloat16", "float16")
 
 
 def by_numpy(case: Case, inputs: Inputs) -> dict[str, Call]:
     """numpy's function on the same memory, if numpy is installed and has the function and the dtype."""
-    if case.function not in NUMPY or inputs[0].is_cuda or case.dtype in ("bfloat16", "float16"):
+    if not is_in_numpy(case, inputs[0].device.type):
         return {}
     try:
         import numpy

@@ -1,25 +1,51 @@
-"""The data of the charts: the ladder, time against size, and the roofline."""
+"""The data of the charts: the ladder, time against size, and the roofline; and what each colour stands for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from .._ladder import ladder
 from .case import Case, size_text
-from .results import Result
+from .results import COMPILED, Result
+from .table import is_apart
+from .timing import Timing
 
 Points = list[tuple[float, float]]
+
+
+# What a mark stands for, each in a colour of its own that is the same in every chart: svg.py has the colours.
+ROLES = {
+    "auto": 'ours: what "auto" runs',
+    "rung": "ours: other rungs",
+    "torch": "torch",
+    "compiled": "torch.compile",
+    "library": "CUB, cuBLAS, numpy",
+    "ceiling": "the ceiling: memory or arithmetic alone",
+}
+LIBRARIES = ("CUB", "cub", "cublas", "numpy")
+CEILINGS = ("copy", "read", "the roof")
+OURS = "ours (auto)"  # the series of what "auto" runs
+
+
+def role_of(name: str, production: str = OURS) -> str:
+    """The role of a bar or of a series."""
+    if name == production:
+        return "auto"
+    if name.startswith("torch"):
+        return "compiled" if name.startswith(COMPILED) else "torch"
+    return "library" if name in LIBRARIES else "ceiling" if name in CEILINGS else "rung"
 
 
 @dataclass(frozen=True)
 class Bar:
     name: str
-    kind: str  # "rung", "best" for what auto runs, "peer", or "wrong"
+    role: str  # one of ROLES, or "wrong"
     length: float  # relative to the ceiling, which is 1
     text: str
     dots: tuple[float, ...] = ()  # the lengths of a rung's other block sizes
+    is_fastest: bool = False  # or too close to the fastest to be ranked behind it
 
 
 @dataclass(frozen=True)
@@ -27,9 +53,9 @@ class Bars:
     """A bar chart with one bar per rung."""
 
     title: str
-    ceiling: str  # what a full bar means
-    beside: str  # what is printed beside the share: the time or the rate
+    said: str  # what a full bar means, and what is printed beside it
     bars: tuple[Bar, ...]
+    has_ceiling: bool  # else a full bar is the fastest
 
 
 @dataclass(frozen=True)
@@ -39,20 +65,12 @@ class Lines:
     title: str
     x: str
     y: str
-    series: dict[str, Points]  # by the names in STYLES
+    series: dict[str, Points]  # by the names in SERIES
     joined: tuple[str, ...]  # the series whose points are joined by a line
 
 
-# The colour's name in svg.py, and whether the line is dashed.
-STYLES = {
-    "torch": ("peer", False),
-    "torch.compile": ("faint", True),
-    "CUB": ("rung", False),
-    "torch_reductions": ("best", False),
-    "copy": ("ink", True),
-    "read": ("ink", True),
-    "the roof": ("ink", True),
-}
+SERIES = ("torch", COMPILED, "CUB", OURS, *CEILINGS)
+FRONT = Case("sum", (4096, 4096))  # of the README's chart
 TITLES = {
     "reduce": "Reductions",
     "scan": "Scans",
@@ -91,19 +109,45 @@ def bars(result: Result) -> Bars:
     shares = {name: share for name in known if (share := result.share(name))}
     fastest = min(us for name, us in known.items() if name not in result.rows or not result.rows[name].wrong)
     lengths = {name: shares.get(name, 0.0) if shares else fastest / us for name, us in known.items()}
+    level = level_with_the_fastest(result, [*peers, *rungs])
     made = []
     for name in (*peers, *rungs):
         us, here = known[name], result.rows.get(name)
-        kind = "peer" if name in peers else "best" if name == case.production else "rung"
-        text = f"{percent(lengths[name])} · {rate(result, us) or duration(us)}"
+        role, text = role_of(name, case.production), f"{percent(lengths[name])} · {rate(result, us) or duration(us)}"
         if here and here.wrong:
-            kind, text = "wrong", "wrong"
-        made.append(Bar(name, kind, lengths[name], text, tuple(lengths[n] for n, row in sizes.items() if row == name)))
-    ceiling = OF[case.ceiling if shares else ""]
+            role, text = "wrong", "wrong"
+        dots = tuple(lengths[n] for n, row in sizes.items() if row == name)
+        made.append(Bar(name, role, lengths[name], text, dots, name in level))
+    said = f"share {OF[case.ceiling if shares else '']}"
     for name, row in result.rows.items():
         if name.isupper() and row.tera_ops_per_s:  # the arithmetic ceiling that was measured with a product
-            ceiling += f": {name} {operations(row.tera_ops_per_s)}"
-    return Bars(case.name, ceiling, "rate" if rate(result, fastest) else "time", tuple(made))
+            said += f": {name} {operations(row.tera_ops_per_s)}"
+    said += f", and the {'rate' if rate(result, fastest) else 'time'}"
+    return Bars(case.name, said, tuple(made), bool(shares))
+
+
+def level_with_the_fastest(result: Result, names: Sequence[str]) -> list[str]:
+    """The fastest right row, and those that are too close to it to be ranked."""
+    timings: dict[str, Timing] = {}
+    for name in names:
+        row, us = result.rows.get(name), result.us(name) or 0.0
+        if row is None or not row.wrong:
+            timings[name] = row.timing if row else Timing(us, us, us, 0)
+    best = min(timings.values(), key=lambda timing: timing.median)
+    return [name for name, timing in timings.items() if timing == best or not is_apart(timing, best)]
+
+
+def front(results: Sequence[Result]) -> Bars | None:
+    """The README's chart: the ladder of one sum, each bar as long as its share of the speed of memory, the slowest
+    first; None if that is not among the results."""
+    found = [result for result in results if result.case == FRONT and result.ceiling and len(result.rungs) > 2]
+    if not found:
+        return None
+    drawn = sorted(bars(found[0]).bars, key=lambda bar: bar.length)
+    shorter = tuple(replace(bar, text=bar.text.split(" · ")[0], dots=()) for bar in drawn)
+    return Bars(
+        "Sum of 4096 x 4096 float32, cold cache", "share of the speed of memory, the dotted line", shorter, True
+    )
 
 
 def rate(result: Result, us: float) -> str:
@@ -168,10 +212,10 @@ def sizes(results: Sequence[Result]) -> list[Lines]:
             continue
         title, axis, x = found
         taken = {
-            "torch": result.us("torch"),
-            "torch.compile": result.us("torch.compile"),
+            "torch": result.torch_us,
+            COMPILED: result.compiled_us,
             "CUB": result.us("cub"),
-            "torch_reductions": result.us(result.case.production),
+            OURS: result.us(result.case.production),
             result.ceiling: result.ceiling_us,
         }
         series = panels.setdefault((title, axis), {})
@@ -180,10 +224,10 @@ def sizes(results: Sequence[Result]) -> list[Lines]:
                 series.setdefault(name, []).append((x, us))
     drawn = []
     for (title, axis), series in panels.items():
-        if len(series["torch_reductions"]) >= LEAST_POINTS:
-            ordered = {name: sorted(series[name]) for name in STYLES if name in series}
+        if len(series[OURS]) >= LEAST_POINTS:
+            ordered = {name: sorted(series[name]) for name in SERIES if name in series}
             drawn.append(Lines(title, axis, "microseconds", ordered, tuple(ordered)))
-    most = sorted(drawn, key=lambda chart: -len(chart.series["torch_reductions"]))[:MOST_PANELS]
+    most = sorted(drawn, key=lambda chart: -len(chart.series[OURS]))[:MOST_PANELS]
     return [chart for chart in drawn if chart in most]
 
 
@@ -203,11 +247,11 @@ def roofs(results: Sequence[Result]) -> list[Lines]:
     """Roofline charts of the dtypes with the most shapes: what ours and torch reach for each shape."""
     drawn = []
     for dtype in dict.fromkeys(result.case.dtype for result in results):
-        series: dict[str, Points] = {"torch": [], "torch_reductions": [], "the roof": []}
+        series: dict[str, Points] = {"torch": [], OURS: [], "the roof": []}
         here = [(result, at) for result in results if result.case.dtype == dtype and (at := work(result))]
         for result, (x, rate) in here:
             series["the roof"].append((x, rate / (result.share(result.case.production) or 1)))
-            series["torch_reductions"].append((x, rate))
+            series[OURS].append((x, rate))
             if result.ratio:
                 series["torch"].append((x, rate / result.ratio))
         known = {name: sorted(points) for name, points in series.items() if points}

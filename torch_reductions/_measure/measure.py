@@ -11,12 +11,12 @@ import torch
 import torch_reductions as tr
 
 from .._ladder import ladder
-from .calls import Inputs, by_compiler, by_numpy, call_of, inputs_of, is_right, parts, torch_name
+from .calls import Inputs, by_compiler, by_numpy, call_of, inputs_of, is_in_numpy, is_right, parts, torch_name
 from .case import Case
-from .results import Result, conditions, device_name, rows_of
+from .results import COMPILED, Result, conditions, device_name, rows_of
 from .timing import INSTRUCTIONS_OF, Call, CudaTimer, bytes_moved, clocks, timer
 
-PEERS = ("torch.compile", "numpy")
+PEERS = (COMPILED, "numpy")
 
 
 def rungs_of_type(case: Case, device: str) -> list[str]:
@@ -30,11 +30,18 @@ def is_refusal(error: RuntimeError) -> bool:
     return isinstance(error, NotImplementedError) or "needs a GPU of compute capability" in str(error)
 
 
+def has_peer(case: Case, device: str, peer: str) -> bool:
+    """Whether a peer has the function, for the dtype and on the device."""
+    if peer == "numpy":
+        return is_in_numpy(case, device)
+    return torch_name(case) == "torch" and case.family != "segment"
+
+
 def peer_calls(case: Case, inputs: Inputs, peers: Sequence[str]) -> dict[str, Call]:
     """The calls of torch.compile, if torch has the function, and of numpy."""
     calls: dict[str, Call] = {}
-    if "torch.compile" in peers and torch_name(case) == "torch" and case.family != "segment":
-        calls |= by_compiler(lambda *tensors: call_of(case, tensors, None)(), inputs, case.name)
+    if COMPILED in peers and has_peer(case, inputs[0].device.type, COMPILED):
+        calls |= by_compiler({COMPILED: lambda *tensors: call_of(case, tensors, None)()}, inputs, case.name)
     return calls | (by_numpy(case, inputs) if "numpy" in peers else {})
 
 

@@ -21,6 +21,8 @@ from .timing import INSTRUCTIONS, Timing
 CHECKOUT = SOURCES.parent  # the folder of an installed package has neither benchmarks nor docs
 RESULTS = CHECKOUT / "benchmarks" / "results"
 HOST = "host time"  # the row of a call's host time, instead of its device time
+WAYS = ("torch", "torch broadcasting")  # the rows of torch's ways to compute the same: distances have two
+COMPILED = "torch.compile"  # the row of torch's function compiled; "torch.compile broadcasting" is the other way's
 TIMINGS = tuple(f"{kind}{name}_us" for kind in ("", "hot_", "eager_") for name in ("median", "p20", "p80"))
 FIGURES = (*TIMINGS, "samples", "gb_per_s", "tera_ops_per_s", "ceiling", "share_of_ceiling", "torch_us")
 # The state of the machine after the last sample, and the software versions.
@@ -56,7 +58,8 @@ class Row:
             return float(line[column]) if line[column] else None
 
         cold = timing("")
-        assert cold
+        if not cold:
+            raise ValueError("there is no median_us")
         rates = figure("gb_per_s"), figure("tera_ops_per_s")
         return cls(cold, timing("hot_"), timing("eager_"), *rates, figure("share_of_ceiling"))
 
@@ -81,16 +84,31 @@ class Result:
         return self.rows.get(self.case.production) or self.rows.get(HOST)
 
     @property
+    def torch_name(self) -> str:
+        """The fastest of torch's ways, or a loop of its operations; empty if there is neither."""
+        known = {name: us for name in WAYS if (us := self.us(name))}
+        return min(known, key=known.__getitem__, default="torch loop" if "torch loop" in self.rows else "")
+
+    @property
     def has_torch_row(self) -> bool:
         """Whether torch's spread is known, not only its median."""
-        return "torch" in self.rows or "torch loop" in self.rows
+        return self.torch_name in self.rows
 
     @property
     def torch(self) -> Timing | None:
         """The timing of torch, or of a loop of its operations; an old result has only the median."""
-        row = self.rows.get("torch") or self.rows.get("torch loop")
-        us = self.kept_torch_us
+        row, us = self.rows.get(self.torch_name), self.kept_torch_us
         return row.timing if row else Timing(us, us, us, 0) if us else None
+
+    @property
+    def torch_us(self) -> float | None:
+        """torch's median, by the fastest of its ways; None if it has no such function."""
+        return self.us(self.torch_name) if self.torch_name in WAYS else None
+
+    @property
+    def compiled_us(self) -> float | None:
+        """The median of torch.compile, of the fastest of torch's ways; None if it was not measured."""
+        return min((row.timing.median for name, row in self.rows.items() if name.startswith(COMPILED)), default=None)
 
     def us(self, variant: str) -> float | None:
         """The median of a variant."""
@@ -100,9 +118,8 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """torch's time over ours; None if torch has no such function."""
-        by_torch = self.us("torch")
-        return by_torch / self.ours.timing.median if self.ours and by_torch else None
+        """The time of torch's fastest way over ours; None if torch has no such function."""
+        return self.torch_us / self.ours.timing.median if self.ours and self.torch_us else None
 
     @property
     def ceiling(self) -> str:
@@ -212,7 +229,20 @@ def lines_of(path: Path) -> list[Line]:
     """The lines of one file; none if it is not a file of results."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
-        return list(reader) if tuple(reader.fieldnames or ()) == HEADER else []
+        try:
+            return list(reader) if tuple(reader.fieldnames or ()) == HEADER else []
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is no CSV: {error}") from None
+
+
+def kept_lines(path: Path) -> list[Line]:
+    """The lines of a file that `keep` may replace; none if it does not exist."""
+    if not path.exists() or not path.stat().st_size:
+        return []
+    lines = lines_of(path)
+    if not lines:
+        raise ValueError(f"{path} is not a results file, or an old one: its columns are not {', '.join(HEADER)}")
+    return lines
 
 
 def keep(results: Sequence[Result], path: Path) -> None:
@@ -224,9 +254,7 @@ def keep(results: Sequence[Result], path: Path) -> None:
     def measured(line: Line) -> tuple[str, ...]:
         return line["device"], *(line[name] for name in COLUMNS)
 
-    before = lines_of(path) if path.exists() else []
-    if path.exists() and path.stat().st_size and not before:
-        raise ValueError(f"{path} is not a results file, or an old one: its columns are not {', '.join(HEADER)}")
+    before = kept_lines(path)
     now = {measured(line) for line in every}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -243,10 +271,16 @@ def read(folder: Path) -> list[Result]:
         for line in lines_of(path):
             if line["function"] not in FAMILY_OF:
                 continue
-            case = Case.of(line)
+            try:
+                case, row = Case.of(line), Row.of(line)
+                _ = case.length, case.elements  # fails if shape and dim are not of one case
+            except (ValueError, TypeError, AttributeError, IndexError) as error:
+                raise ValueError(
+                    f"{path}: a line cannot be read: {error}: {','.join(map(str, filter(None, line.values())))}"
+                ) from None
             there = {name: line[name] for name in CONDITIONS}
             result = found.setdefault((path.stem, line["device"], case), Result(case, there))
-            result.rows[line["variant"]] = Row.of(line)
+            result.rows[line["variant"]] = row
             if line["torch_us"] and line["variant"] in (case.production, HOST):
                 result.kept_torch_us = float(line["torch_us"])
     return list(found.values())

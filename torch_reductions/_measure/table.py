@@ -22,6 +22,25 @@ clock around consecutive calls. of read, copy, roof: the share of what memory or
 LOOP = "torch loop: torch has no such function; this is a loop of its operations."
 
 
+NOT_MEASURED = "—"
+
+
+def beside_torch(result: Result) -> dict[str, str]:
+    """The figures of a case in a table of cases, by column: microseconds, the ratio to the faster torch, the share."""
+    assert result.ours
+    ours, share = result.ours.timing, result.share(result.case.production)
+    eager, compiled = result.torch_us, result.compiled_us
+    least = min((us for us in (eager, compiled) if us), default=None)
+    return {
+        "torch": figure(eager) if eager else "none",
+        "compiled": figure(compiled) if compiled else NOT_MEASURED if eager else "none",
+        "ours": figure(ours.median),
+        "p20–p80": spread(ours),
+        "times as fast": times(least / ours.median) if least else "",
+        "share": f"{share:.0%}" if share else "",
+    }
+
+
 def number(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
