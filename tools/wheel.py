@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tools.build import BuildError, decide  # noqa: E402
+from tools.environment import version_of  # noqa: E402
 
 PACKAGE = "torch_reductions"
 DIST = ROOT / "dist"
@@ -77,8 +79,7 @@ def settings(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def missing_tools() -> list[str]:
-    found = {distribution.name.lower() for distribution in importlib.metadata.distributions()}
-    return [tool for tool in TOOLS if tool not in found]
+    return [tool for tool in TOOLS if not version_of(tool)]
 
 
 def programs() -> str:
@@ -95,18 +96,17 @@ def make_wheel() -> Path:
             f"network, `pip download` them elsewhere and install them here by `pip install --no-index FILES`"
         )
     environment = settings({**os.environ, "PATH": programs()})
-    # -n, -x: with the torch that is here, whichever it is, because the libraries keep to torch's stable ABI.
-    command = [sys.executable, "-m", "build", "--wheel", "-n", "-x", "-o", str(DIST), str(ROOT)]
-    if subprocess.run(command, env=environment, cwd=DIST).returncode:
-        raise BuildError("the wheel was not built; the messages are above")
-    name = f"{PACKAGE}-{version(environment['LOCAL_VERSION_LABEL'])}-py3-none"
-    (built,) = DIST.glob(f"{name}-linux_*.whl")
-    # Torch's libraries are those that the process has loaded; a second copy in the wheel would be another torch.
-    command = [sys.executable, "-m", "auditwheel", "repair", "--exclude", "libtorch*", "--exclude", "libc10*"]
-    if subprocess.run([*command, "-w", str(DIST), str(built)], env=environment, cwd=DIST).returncode:
-        raise BuildError("auditwheel refused the wheel; its messages are above")
-    built.unlink()
-    return max(DIST.glob(f"{name}-*.whl"), key=lambda path: path.stat().st_mtime)
+    with tempfile.TemporaryDirectory() as folder:
+        # -n, -x: with the torch that is here, whichever it is, because the libraries keep to torch's stable ABI.
+        command = [sys.executable, "-m", "build", "--wheel", "-n", "-x", "-o", folder, str(ROOT)]
+        if subprocess.run(command, env=environment, cwd=folder).returncode:
+            raise BuildError("the wheel was not built; the messages are above")
+        (built,) = Path(folder).glob("*.whl")
+        # Torch's libraries are those that the process has loaded; a second copy in the wheel would be another torch.
+        command = [sys.executable, "-m", "auditwheel", "repair", "--exclude", "libtorch*", "--exclude", "libc10*"]
+        if subprocess.run([*command, "-w", str(DIST), str(built)], env=environment, cwd=folder).returncode:
+            raise BuildError("auditwheel refused the wheel; its messages are above")
+    return max(DIST.glob("*.whl"), key=lambda path: path.stat().st_mtime)
 
 
 def main() -> int:

