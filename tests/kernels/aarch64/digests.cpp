@@ -1,5 +1,5 @@
-// Runs every rung of the CPU on every function and type, over lengths and layouts, and writes a line per case: what it is and
-// a digest of the result's bits. The inputs are random numbers that are the same everywhere, so the lines must be, too.
+// Runs every rung of the CPU on every function and type, over lengths and layouts, and writes a line per case: what it
+// is and a digest of the result's bits. The inputs are random numbers, the same everywhere, so the lines must be, too.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -54,8 +54,8 @@ class Random {
   uint64_t state_;
 };
 
-// near_one: factors whose products stay finite. Others have magnitudes of sixteen binades, where every order of additions
-// rounds otherwise; special: with zeros of both signs, infinities and NaN among them.
+// near_one: factors whose products stay finite. Others have magnitudes of sixteen binades, where every order of
+// additions rounds otherwise; special: with zeros of both signs, infinities and NaN among them.
 enum class Kind { wide, special, near_one };
 
 double real(Random& random, Kind kind) {
