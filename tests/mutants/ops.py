@@ -161,7 +161,7 @@ MUTANTS = (
         "an initial state with strides",
         "stride",
         "recurrence.cpp",
-        "if ($initial) $initial = torch::stable::contiguous(*$initial);",
+        "if ($initial) $initial = made_contiguous(*$initial);",
         "",
     ),
     op(
