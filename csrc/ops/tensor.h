@@ -72,7 +72,7 @@ inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strid
   if (device_type == aoti_torch_device_type_cpu()) {
     int64_t bytes;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_storage_size(handle, &bytes));
-    if (size_t(bytes) >= kHugePagesFrom) advise_huge_pages(tensor.mutable_data_ptr(), size_t(bytes));
+    advise_huge_pages(tensor.mutable_data_ptr(), size_t(bytes));
   }
   return tensor;
 }
