@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import re
 from pathlib import Path
@@ -15,9 +16,11 @@ except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
     raise ModuleNotFoundError(NO_TORCH, name="torch") from None
+from torch import Tensor
 
 MIN_TORCH = (2, 11)
 NAMESPACE = "torch_reductions"
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def _load() -> ctypes.CDLL:
@@ -60,6 +63,30 @@ def text_of(function: str, *args: bytes, library: ctypes.CDLL = _cpu_library) ->
     return str(call(*args).decode())
 
 
+def advise_huge_pages(tensor: Tensor) -> None:
+    """Asks for huge pages for a large tensor on the CPU whose memory is new (csrc/ops/huge_pages.h)."""
+    if type(tensor) is Tensor and tensor.is_cpu:
+        bytes_of_storage = ctypes.c_size_t(tensor.untyped_storage().nbytes())
+        _cpu_library.torch_reductions_advise_huge_pages(ctypes.c_void_p(tensor.data_ptr()), bytes_of_storage)
+
+
+def huge_pages() -> str:
+    """Whether large new results on the CPU have huge pages, and why not."""
+    if os.environ.get("TORCH_REDUCTIONS_HUGE_PAGES") == "0":
+        return "off, by TORCH_REDUCTIONS_HUGE_PAGES=0"
+    try:
+        setting = re.findall(r"\[(\w+)\]", THP.read_text())
+    except OSError:
+        return "off: this kernel has none"
+    if setting == ["never"]:
+        return f"off: {THP} is set to never"
+    with mmap.mmap(-1, 64 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:  # untouched, so it takes no memory
+        failure = _cpu_library.torch_reductions_advise_huge_pages(
+            ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory))), ctypes.c_size_t(len(memory))
+        )
+    return f"off: the kernel refuses them: {os.strerror(failure)}" if failure else "on, for results of 32 MiB and more"
+
+
 def has_cuda() -> bool:
     """Whether the CUDA kernels are loaded: they were built, and torch has CUDA.
 
@@ -91,6 +118,7 @@ def build_info() -> dict[str, str]:
     info = {
         "build": text_of("torch_reductions_build"),
         "cpu capability": text_of("torch_reductions_cpu_capability"),
+        "huge pages": huge_pages(),
     }
     if has_cuda():
         info["cuda architectures"] = text_of("torch_reductions_cuda_archs", library=ctypes.CDLL(str(CUDA_LIBRARY)))

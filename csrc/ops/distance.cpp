@@ -35,7 +35,7 @@ Tensor run_distance(Distance function, DistanceArgs& args, const Tensor& centers
   Tensor output = empty(shape, args.dtype, centers);
   args.count = output.numel();
   if (args.count == 0) return output;
-  const Tensor rows = torch::stable::contiguous(centers);
+  const Tensor rows = made_contiguous(centers);
   args.centers = rows.const_data_ptr();
   args.output = output.mutable_data_ptr();
   run_rung(backend::distance, rung, args, rows);
@@ -55,7 +55,7 @@ Tensor sum_squared_distances(Tensor points, Tensor centers, int64_t variant) {
   Dims shape = dims_of(points), batch;
   shape.count = last;
   for (int64_t i = 0; i < last; i++) batch.merge(shape.sizes[i], shape.strides[i]);
-  if (batch.count > 1) points = torch::stable::contiguous(points);  // no single stride leads from point to point
+  if (batch.count > 1) points = made_contiguous(points);  // no single stride leads from point to point
   args.point_stride = batch.count > 1 ? args.dims : batch.count == 1 ? batch.strides[0] : 0;
   args.dim_stride = points.stride(last);
   args.points = points.const_data_ptr();

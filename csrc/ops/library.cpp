@@ -13,6 +13,7 @@
 #include "../common/ladder.h"
 #include "../common/names.h"
 #include "../cpu/processor.h"
+#include "huge_pages.h"
 
 namespace torch_reductions {
 
@@ -186,3 +187,8 @@ EXPORT const char* torch_reductions_build() {
 
 // The instruction set that `ordered` uses on this processor.
 EXPORT const char* torch_reductions_cpu_capability() { return torch_reductions::cpu::cpu_capability(); }
+
+// Asks for huge pages for memory that torch has allocated: that of an out= which was resized. 0 or errno's value.
+EXPORT int torch_reductions_advise_huge_pages(void* data, size_t bytes) {
+  return torch_reductions::advise_huge_pages(data, bytes);
+}

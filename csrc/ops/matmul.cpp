@@ -38,7 +38,7 @@ Matrix matrix_of(Tensor& tensor) {
   const size_t row = tensor.dim() - 2, column = row + 1;
   auto sizes = sizes_of(tensor), strides = strides_of(tensor);
   if (sizes[row] != 1 && sizes[column] != 1 && strides[row] != 1 && strides[column] != 1) {
-    tensor = torch::stable::contiguous(tensor);
+    tensor = made_contiguous(tensor);
     sizes = sizes_of(tensor), strides = strides_of(tensor);
   }
   Matrix matrix{tensor.const_data_ptr(), row == 1 ? strides[0] : 0, strides[row], strides[column]};

@@ -72,7 +72,7 @@ Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> init
   if (output.numel() == 0) return output;
   const View view = view_around(tokens, dim);
   const Strides token_strides = strides_in(view), gate_strides = strides_in(view_around(gates, dim));
-  if (initial) initial = torch::stable::contiguous(*initial);
+  if (initial) initial = made_contiguous(*initial);
   const RecurrenceArgs args{.dtype = dtype,
                             .gates = gates.const_data_ptr(),
                             .tokens = tokens.const_data_ptr(),

@@ -112,7 +112,7 @@ Tensor memory_for(const Tensor* out, const Call& call, Dims& shape, Dtype dtype)
 int64_t make_rows(Call& call, Dims& shape) {
   const int64_t dim = call.dim, last = std::max<int64_t>(call.input.dim(), 1) - 1;
   if (dim == last) {
-    if (!call.input.is_contiguous()) call.input = torch::stable::contiguous(call.input);
+    if (!call.input.is_contiguous()) call.input = made_contiguous(call.input);
     return dim;
   }
   call.input = contiguous_movedim(call.input, dim, last);

@@ -19,7 +19,7 @@ inline Segments check_cu_seqlens(const char* function, Tensor& cu_seqlens, const
            "(): cu_seqlens must be 1-D with one offset more than there are segments, but it has ", cu_seqlens.dim(),
            " dims and ", cu_seqlens.numel(), " elements");
   TR_CHECK(on_same_device(cu_seqlens, input), function, "(): cu_seqlens and input must be on the same device");
-  cu_seqlens = torch::stable::contiguous(cu_seqlens);
+  cu_seqlens = made_contiguous(cu_seqlens);
   const Segments segments{cu_seqlens.const_data_ptr(), type == ScalarType::Long, cu_seqlens.numel() - 1, length};
   if constexpr (kDevice == kCpu) {
     const auto at = [&](int64_t s) {

@@ -10,9 +10,11 @@
 #include <span>
 
 #include "check.h"
+#include "huge_pages.h"
 
 namespace torch_reductions {
 
+using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
 inline std::span<const int64_t> sizes_of(const Tensor& tensor) {
@@ -27,11 +29,6 @@ inline std::span<const int64_t> strides_of(const Tensor& tensor) {
 
 inline bool on_same_device(const Tensor& a, const Tensor& b) {
   return a.is_cuda() == b.is_cuda() && a.get_device_index() == b.get_device_index();
-}
-
-inline Tensor cast(Tensor tensor, Dtype dtype) {
-  const auto type = scalar_type_of(dtype);
-  return type == tensor.scalar_type() ? tensor : torch::stable::to(tensor, type);
 }
 
 // Sizes and strides of at most 64 dimensions, without an allocation.
@@ -62,32 +59,70 @@ struct Dims {
   }
 };
 
-// Like torch.empty_strided, without the dispatcher's boxing.
-inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strides, Dtype dtype, const Tensor& like) {
+// Like torch.empty_strided, without the dispatcher's boxing; a large one on the CPU asks for huge pages.
+inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strides, ScalarType type,
+                            const Tensor& like) {
   int32_t device_type, device_index;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(like.get(), &device_index));
-  const auto code = torch::stable::detail::to<int32_t>(torch::stable::detail::from(scalar_type_of(dtype)));
+  const auto code = torch::stable::detail::to<int32_t>(torch::stable::detail::from(type));
   AtenTensorHandle handle;
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(dims, sizes, strides, code, device_type, device_index, &handle));
-  return Tensor(handle);
+  Tensor tensor(handle);
+  if (device_type == aoti_torch_device_type_cpu()) {
+    int64_t bytes;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_storage_size(handle, &bytes));
+    advise_huge_pages(tensor.mutable_data_ptr(), size_t(bytes));
+  }
+  return tensor;
+}
+
+inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strides, Dtype dtype, const Tensor& like) {
+  return empty_strided(dims, sizes, strides, scalar_type_of(dtype), like);
 }
 
 // Like torch.empty.
-inline Tensor empty(Dims& dims, Dtype dtype, const Tensor& like) {
+inline Tensor empty(Dims& dims, ScalarType type, const Tensor& like) {
   uint64_t stride = 1;  // may wrap: torch refuses such sizes
   for (int i = dims.count; i-- > 0;) {
     dims.strides[i] = int64_t(stride);
     stride *= dims.sizes[i] > 0 ? dims.sizes[i] : 1;
   }
-  return empty_strided(dims.count, dims.sizes, dims.strides, dtype, like);
+  return empty_strided(dims.count, dims.sizes, dims.strides, type, like);
 }
+
+inline Tensor empty(Dims& dims, Dtype dtype, const Tensor& like) { return empty(dims, scalar_type_of(dtype), like); }
 
 inline Dims dims_of(const Tensor& tensor) {
   const auto sizes = sizes_of(tensor), strides = strides_of(tensor);
   Dims dims;
   for (size_t i = 0; i < sizes.size(); ++i) dims.push(sizes[i], strides[i]);
   return dims;
+}
+
+// Whether a copy with elements of that size is large enough for huge pages: torch's own copies do not ask for them.
+inline bool takes_huge_pages(const Tensor& tensor, size_t element_size) {
+  return !tensor.is_cuda() && uint64_t(tensor.numel()) * element_size >= kHugePagesFrom;
+}
+
+inline Tensor contiguous_copy(const Tensor& tensor, ScalarType type) {
+  Dims dims = dims_of(tensor);
+  Tensor copy = empty(dims, type, tensor);
+  torch::stable::copy_(copy, tensor);
+  return copy;
+}
+
+inline Tensor made_contiguous(const Tensor& tensor) {
+  if (tensor.is_contiguous()) return tensor;
+  return takes_huge_pages(tensor, tensor.element_size()) ? contiguous_copy(tensor, tensor.scalar_type())
+                                                         : torch::stable::contiguous(tensor);
+}
+
+inline Tensor cast(Tensor tensor, Dtype dtype) {
+  const ScalarType type = scalar_type_of(dtype);
+  if (type == tensor.scalar_type()) return tensor;
+  const bool ours = tensor.is_contiguous() && takes_huge_pages(tensor, size_of(dtype));  // torch's keeps any strides
+  return ours ? contiguous_copy(tensor, type) : torch::stable::to(tensor, type);
 }
 
 // The shape that is left when the dims in `reduced` are removed.
@@ -159,7 +194,7 @@ inline std::optional<View> try_view_around(const Tensor& input, int64_t dim) {
 // The same for any tensor, which is made contiguous where it has no such view.
 inline View view_around(Tensor& tensor, int64_t dim) {
   if (const std::optional<View> view = try_view_around(tensor, dim)) return *view;
-  tensor = torch::stable::contiguous(tensor);
+  tensor = made_contiguous(tensor);
   return *try_view_around(tensor, dim);
 }
 
@@ -167,7 +202,7 @@ inline View view_around(Tensor& tensor, int64_t dim) {
 inline Tensor contiguous_as(const Tensor& tensor, const Dims& dims) {
   AtenTensorHandle handle;
   TORCH_ERROR_CODE_CHECK(aoti_torch_as_strided(tensor.get(), dims.sizes, dims.strides, &handle));
-  return torch::stable::contiguous(Tensor(handle));
+  return made_contiguous(Tensor(handle));
 }
 
 // The same elements as contiguous rows: the reduced dims are moved behind the kept ones.

@@ -16,6 +16,7 @@ FAMILIES = {
     "add": ("test_add", "add"),
     "distance": ("distance",),
     "out": ("test_out", "out"),
+    "huge pages": ("test_huge_pages",),
 }
 # Of what several families share; a place that is not named is a family's own.
 SHARED = {
@@ -23,6 +24,7 @@ SHARED = {
     "convert": ("reduce", "scan", "add"),
     "segments": ("scan", "recurrence", "segment"),
     "mask": ("scan",),
+    "huge_pages": ("huge pages",),
     "out": ("out",),
     "tensor": ("reduce", "scan", "segment"),
     "check": ("reduce", "scan"),

@@ -131,6 +131,21 @@ def test_links_and_files(page: Path) -> None:
     assert [str(path) for path in links + files if not path.exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_anchors(page: Path) -> None:
+    """Every link to a heading finds one."""
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
+    dead = [f"{name}#{anchor}" for name, anchor in links if anchor not in anchors(page.parent / name if name else page)]
+    assert dead == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_select_tests(page: Path) -> None:
     """A file of tests that a page names, with the word of a test that is in it."""
