@@ -9,6 +9,7 @@
 
 #include "../../common/operators.h"  // only Indexed, none of its functions
 #include "../vector.h"
+#include "any_order.h"
 #include "ordered.h"
 
 namespace torch_reductions::cpu::reduce {
@@ -17,16 +18,17 @@ namespace {
 // ---------------------------------------------------------------- more operators: T is an A or a vector of them
 
 template <class A>
-constexpr A kInfinity = A(__builtin_inf());
-template <>
-constexpr int32_t kInfinity<int32_t> = INT32_MAX;
-template <>
-constexpr int64_t kInfinity<int64_t> = INT64_MAX;
+constexpr A infinity() {  // or the largest integer
+  if constexpr (std::is_floating_point_v<A>) return A(__builtin_inf());
+  else return A(-1) < A(0) ? A(~(uint64_t(1) << (8 * sizeof(A) - 1))) : A(-1);
+}
+template <class A>
+constexpr A kInfinity = infinity<A>();
 
 // beats(x, best) is the comparison of argmax, where x comes later: NaN is the extreme, and the first of equals wins.
 template <class A>
 struct MaxOf {
-  static constexpr A identity = std::is_floating_point_v<A> ? -kInfinity<A> : -kInfinity<A> - 1;
+  static constexpr A identity = std::is_floating_point_v<A> ? A(-kInfinity<A>) : A(-kInfinity<A> - 1);
   template <class T>
   static ALWAYS_INLINE T combine(T left, T right) {
     if constexpr (std::is_floating_point_v<A>) return ((right > left) | (right != right)) ? right : left;
@@ -428,17 +430,35 @@ void arg_strip(const ReduceStrip& strip, void* folds) {
   else arg_strip_of_rows<Op, A, S>(strip, static_cast<Indexed<A>*>(folds));
 }
 
+// Where every order has the same bits. P: the type of partial results (any_order.h).
+template <template <class> class Op, class A, class P, class S>
+void any_order_strip(const ReduceStrip& strip, void* folds) {
+  constexpr int W = kLanes<A>;
+  if (strip.columns) any_order_columns<Op, A, P, S>(strip, static_cast<A*>(folds));
+  else if (strip.length >= W * W || strip.outputs < W) any_order_rows<Op, A, P, S>(strip, static_cast<A*>(folds));
+  else fold_strip_of_rows<Op<A>, A, S>(strip, static_cast<A*>(folds));
+}
+
 // int64 is summed as uint64, in place: the same bits.
 template <class S, class Summed = std::conditional_t<std::is_same_v<S, int64_t>, uint64_t, S>>
 constexpr void set_reduce_kernels(ReduceKernels& kernels, Dtype dtype) {
   using A = std::conditional_t<std::is_integral_v<S>, uint64_t, Accumulator<S>>;  // unsigned, because it wraps
   using C = std::conditional_t<std::is_integral_v<S>, std::conditional_t<sizeof(S) <= 4, int32_t, int64_t>, A>;
   const auto set = [&](Function function, FoldStrip fold) { kernels.fold[int(function)][int(dtype)] = fold; };
-  set(Function::sum, fold_strip<SumOf<A>, A, Summed>);
-  set(Function::mean, fold_strip<SumOf<A>, A, Summed>);
-  set(Function::prod, fold_strip<ProdOf<A>, A, Summed>);
-  set(Function::amax, fold_strip<MaxOf<C>, C, S>);
-  set(Function::amin, fold_strip<MinOf<C>, C, S>);
+  if constexpr (std::is_integral_v<S>) {
+    using P = std::conditional_t<sizeof(S) <= 2, int32_t, uint64_t>;
+    set(Function::sum, any_order_strip<SumOf, A, P, Summed>);
+    set(Function::mean, any_order_strip<SumOf, A, P, Summed>);
+    set(Function::prod, any_order_strip<ProdOf, A, uint64_t, Summed>);
+    set(Function::amax, any_order_strip<MaxOf, C, S, S>);
+    set(Function::amin, any_order_strip<MinOf, C, S, S>);
+  } else {
+    set(Function::sum, fold_strip<SumOf<A>, A, Summed>);
+    set(Function::mean, fold_strip<SumOf<A>, A, Summed>);
+    set(Function::prod, fold_strip<ProdOf<A>, A, Summed>);
+    set(Function::amax, fold_strip<MaxOf<C>, C, S>);
+    set(Function::amin, fold_strip<MinOf<C>, C, S>);
+  }
   set(Function::argmax, arg_strip<MaxOf<C>, C, S>);
   set(Function::argmin, arg_strip<MinOf<C>, C, S>);
 }
