@@ -16,11 +16,11 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 
@@ -88,7 +88,9 @@ def shell(folder: Path) -> dict[str, str]:
     python = folder / "environment"
     venv.create(python, with_pip=True)
     (packages,) = python.glob("lib/python*/site-packages")
-    (packages / "torch.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    torch = find_spec("torch")
+    assert torch and torch.origin, "this Python has no torch"
+    (packages / "torch.pth").write_text(f"{Path(torch.origin).parents[1]}\n")
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return {**kept, "PATH": f"{python / 'bin'}:{os.environ['PATH']}"}
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from ._installed import CPU_LIBRARY, CUDA_LIBRARY, NO_CPU_LIBRARY, NO_TORCH, REBUILD
@@ -17,10 +19,11 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError(NO_TORCH, name="torch") from None
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 MIN_TORCH = (2, 11)
 NAMESPACE = "torch_reductions"
-THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+SMAPS = Path("/proc/self/smaps")
 
 
 def _load() -> ctypes.CDLL:
@@ -63,28 +66,54 @@ def text_of(function: str, *args: bytes, library: ctypes.CDLL = _cpu_library) ->
     return str(call(*args).decode())
 
 
-def advise_huge_pages(tensor: Tensor) -> None:
-    """Asks for huge pages for a large tensor on the CPU whose memory is new (csrc/ops/huge_pages.h)."""
-    if type(tensor) is Tensor and tensor.is_cpu:
-        bytes_of_storage = ctypes.c_size_t(tensor.untyped_storage().nbytes())
-        _cpu_library.torch_reductions_advise_huge_pages(ctypes.c_void_p(tensor.data_ptr()), bytes_of_storage)
+def resize(out: Tensor, shape: Sequence[int]) -> None:
+    """out.resize_(shape); on the CPU memory that is new asks for huge pages, as every large result does."""
+    if type(out) is not Tensor or not out.is_cpu or is_functorch_wrapped_tensor(out):
+        out.resize_(shape)
+        return
+    before = out.untyped_storage().data_ptr()
+    out.resize_(shape)
+    storage = out.untyped_storage()
+    if storage.data_ptr() != before:  # otherwise it is the caller's own memory
+        _advise_huge_pages(storage.data_ptr(), storage.nbytes())
+
+
+def _advise_huge_pages(address: int, size: int) -> int:
+    """csrc/ops/huge_pages.h: 0, or the error's number."""
+    advise = _cpu_library.torch_reductions_advise_huge_pages
+    return int(advise(ctypes.c_void_p(address), ctypes.c_size_t(size)))
 
 
 def huge_pages() -> str:
-    """Whether large new results on the CPU have huge pages, and why not."""
-    if os.environ.get("TORCH_REDUCTIONS_HUGE_PAGES") == "0":
-        return "off, by TORCH_REDUCTIONS_HUGE_PAGES=0"
+    """Whether large new results on the CPU have huge pages, by trying it: too many settings decide to ask them all."""
+    with mmap.mmap(-1, 64 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        failure = _advise_huge_pages(address, len(memory))
+        if failure == errno.ECANCELED:
+            return "off, by TORCH_REDUCTIONS_HUGE_PAGES"
+        if failure:
+            return f"off: the kernel refuses them: {os.strerror(failure)}"
+        memory[len(memory) // 2] = 1  # makes one page
+        found = field_of_mapping(address + len(memory) // 2, "AnonHugePages")
+    if found is None:
+        return "asked for, for results of 32 MiB and more"
+    return "off: the kernel gives none" if found == ["0", "kB"] else "on, for results of 32 MiB and more"
+
+
+def field_of_mapping(address: int, name: str) -> list[str] | None:
+    """A field of the mapping that holds an address, in /proc/self/smaps; None where that has no such field."""
+    inside = False
     try:
-        setting = re.findall(r"\[(\w+)\]", THP.read_text())
+        lines = SMAPS.read_text().splitlines()
     except OSError:
-        return "off: this kernel has none"
-    if setting == ["never"]:
-        return f"off: {THP} is set to never"
-    with mmap.mmap(-1, 64 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:  # untouched, so it takes no memory
-        failure = _cpu_library.torch_reductions_advise_huge_pages(
-            ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory))), ctypes.c_size_t(len(memory))
-        )
-    return f"off: the kernel refuses them: {os.strerror(failure)}" if failure else "on, for results of 32 MiB and more"
+        return None
+    for line in lines:
+        first, *rest = line.split()
+        if span := re.fullmatch(r"([0-9a-f]+)-([0-9a-f]+)", first):
+            inside = int(span[1], 16) <= address < int(span[2], 16)
+        elif inside and first == f"{name}:":
+            return rest
+    return None
 
 
 def has_cuda() -> bool:

@@ -17,7 +17,7 @@ from torch.autograd.graph import increment_version
 
 from ._arguments import check_dtype, wrong_type
 from ._ladder import dtype_name
-from ._library import NAMESPACE, advise_huge_pages, has_cuda
+from ._library import NAMESPACE, has_cuda, resize
 from ._operator import PLAIN, Operator, is_dual, no_cuda, registrations, torchs_own
 
 Outs = tuple[Tensor, ...]
@@ -186,6 +186,5 @@ class Out:
                     "t.resize_(0).",
                     stacklevel=5,
                 )
-            out.resize_(list(shape))
-            advise_huge_pages(out)
+            resize(out, list(shape))
         return len(others) > 0

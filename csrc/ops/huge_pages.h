@@ -12,22 +12,25 @@
 
 namespace torch_reductions {
 
-// Smaller blocks may come from glibc's heap (up to 32 MiB, M_MMAP_THRESHOLD_MAX), where freed memory keeps both its
-// pages and the advice; larger ones are mappings of their own, which a free returns to the kernel.
+// glibc's heap serves blocks of up to 32 MiB (M_MMAP_THRESHOLD_MAX); larger ones are mappings of their own, which a free
+// returns to the kernel together with the advice. Where another setting or another malloc keeps large blocks, the advice
+// stays with them, for whatever uses them next: TORCH_REDUCTIONS_HUGE_PAGES=0 is for those.
 inline constexpr size_t kHugePagesFrom = size_t(32) << 20;
 
-inline bool wants_huge_pages() {
-  static const bool wanted = [] {
-    const char* const text = std::getenv("TORCH_REDUCTIONS_HUGE_PAGES");
-    return text == nullptr || std::strcmp(text, "0") != 0;
-  }();
-  return wanted;
+inline bool huge_pages_are_wanted() {
+  const char* const text = std::getenv("TORCH_REDUCTIONS_HUGE_PAGES");
+  for (const char* const off : {"0", "off", "false", "no"}) {
+    if (text != nullptr && std::strcmp(text, off) == 0) return false;
+  }
+  return true;
 }
+inline const bool kWantsHugePages = huge_pages_are_wanted();  // when the library is loaded: no thread changes it then
 
-// Advises for the whole pages inside these bytes. Where the kernel refuses, nothing changes: it is advice only. 0, or
-// the error's number.
+// Advises for the whole pages inside these bytes of new memory. Where the kernel refuses, nothing changes: it is advice
+// only. 0, or the error's number; ECANCELED where it is turned off.
 inline int advise_huge_pages(void* data, size_t bytes) {
-  if (bytes < kHugePagesFrom || !wants_huge_pages()) return 0;
+  if (bytes < kHugePagesFrom) return 0;
+  if (!kWantsHugePages) return ECANCELED;
 #ifdef MADV_HUGEPAGE
   static const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) & ~(page - 1);

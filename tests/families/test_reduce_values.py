@@ -45,3 +45,15 @@ def test_flags_of_integers(device: str) -> None:
         assert tr.prod(torch.tensor([2**32, 2**32], device=device), dtype=torch.bool, variant=variant), variant
     cu_seqlens = torch.tensor([0, 2], device=device)
     assert tr.segment_sum(torch.tensor([2, -2], device=device), cu_seqlens, dtype=torch.bool)
+
+
+@table(
+    "dtype dim device", [(d, dim, device) for d in ("int16", "int8", "uint8") for dim in (0, 1) for device in DEVICES]
+)
+def test_many_narrow_extremes(dtype: str, dim: int, device: str) -> None:
+    """Partial sums of narrow integers stay within the type that they are kept in, in lines that no thread splits."""
+    kind = getattr(torch, dtype)
+    n = 2**17 + 5
+    for value in (torch.iinfo(kind).min, torch.iinfo(kind).max):
+        x = torch.full((n, 40) if dim == 0 else (40, n), value, dtype=kind, device=device)
+        assert torch.equal(tr.sum(x, dim), torch.full((40,), value * n, device=device))

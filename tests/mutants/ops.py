@@ -39,7 +39,7 @@ MUTANTS = (
         "a small result",
         "bound",
         "huge_pages.h",
-        "$bytes < kHugePagesFrom ||",
+        "if ($bytes < kHugePagesFrom) return 0;",
         "",
         "advise_huge_pages",
     ),

@@ -107,8 +107,11 @@ def test_comparison_of_outputs() -> None:
 
 
 @pytest.mark.deep
-def test_a_newcomer() -> None:
+def test_a_newcomer(tmp_path: Path) -> None:
     """README pasted into the shell of a new environment: installation, doctor, code and examples."""
+    index = limited(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--dest", str(tmp_path), "setuptools")
+    if index.returncode != 0 and not os.environ.get("CI"):
+        pytest.skip("pip reaches no package index")
     done = limited(sys.executable, str(ROOT / "tools" / "walk.py"), seconds=600)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
 
