@@ -194,7 +194,8 @@ def did_you_mean(name: object, names: Sequence[str]) -> str:
 
 def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
     """The exception for a name or number that `function` does not have on the device; it lists the valid names."""
-    names = variants(function, device) if device in DEVICES else [rung.name for rung in rungs(function)]
+    every = [rung.name for rung in rungs(function)]
+    names = variants(function, device) if device in DEVICES else every
     choice = f"choose from {', '.join(map(repr, ['auto', *names]))}"
     family = _FAMILY_OF[function]
     known = {rung.number: rung for rung in _LADDERS[family]}
@@ -205,7 +206,7 @@ def wrong_variant(function: str, variant: str | int, device: str) -> Exception:
         where = (
             f"runs {function} on {elsewhere[0]} only, not on {device}"
             if elsewhere
-            else f"does not exist for {function} on {device}{did_you_mean(name, names)}"
+            else f"does not exist for {function} on {device}{did_you_mean(name, every)}"
         )
         how = ""
         if elsewhere == ["cuda"] and rung and rung.emulated:  # an installed package has no emulator

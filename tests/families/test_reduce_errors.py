@@ -96,6 +96,8 @@ def test_a_slip_in_a_variant_is_guessed() -> None:
     with pytest.raises(ValueError) as error:
         tr.sum(torch.ones(4), variant="fastest")
     assert "did you mean" not in str(error.value)
+    with pytest.raises(ValueError, match=r"'warp_shufle'.*did you mean 'warp_shuffle'\?"):  # a rung of the GPU alone
+        tr.sum(torch.ones(3), variant="warp_shufle")
 
 
 @needs_cuda
