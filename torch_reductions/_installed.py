@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 CPU_LIBRARY = Path(__file__).with_name("_C.so")
 CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
@@ -44,10 +46,13 @@ def is_command_line() -> bool:
     return sys.argv[:1] == ["-m"] and _module_asked_for() == __package__
 
 
-def interrupted(*_: object) -> NoReturn:
-    """The command line's answer to Ctrl-C."""
-    print("\npython -m torch_reductions: interrupted", file=sys.stderr)
-    raise SystemExit(130)
+def interrupted(*_: object) -> None:
+    """The command line's answer to Ctrl-C: a line, and death by SIGINT, which a shell sees as 130."""
+    # No exception: while torch is being imported, C code that calls Python clears it, and the program would go on.
+    with contextlib.suppress(OSError):  # standard error may be closed
+        os.write(2, b"\npython -m torch_reductions: interrupted\n")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def _module_asked_for() -> str:

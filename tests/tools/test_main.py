@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -97,18 +96,49 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith(f"torch_reductions {__version__}, torch {torch.__version__}, ")
 
 
-def test_ctrl_c() -> None:
-    """One line, also while torch is being imported; whoever imports the package keeps Python's handler."""
-    assert signal.getsignal(signal.SIGINT) is not _installed.interrupted
-    command = [sys.executable, "-X", "importtime", "-m", "torch_reductions", "bench", "sum", "--seconds", "9"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+def interrupt(modules: int, *shell: str) -> tuple[int, list[str]]:
+    """Ctrl-C after the import of so many modules, torch's or numpy's most of them: the exit status and standard error.
+    shell: commands before."""
+    command = [sys.executable, "-X", "importtime", "-m", "torch_reductions", "variants", "add"]
+    with subprocess.Popen(
+        ["sh", "-c", "".join(shell) + 'exec "$@"', "sh", *command],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stderr
+        begun = 0  # what the package imports before torch is not counted
         for line in process.stderr:
-            if re.search(r"\| +torch\.", line):
+            begun += bool(begun) or "torch_reductions._version" in line
+            if begun > modules:
                 break
         process.send_signal(signal.SIGINT)
         rest = [line for line in process.stderr.read().splitlines() if line and not line.startswith("import time:")]
-    assert rest == ["python -m torch_reductions: interrupted"] and process.returncode == 130
+    return process.returncode, rest
+
+
+@pytest.mark.parametrize("modules", [20, 90, 120, 150, 600])
+def test_ctrl_c(modules: int) -> None:
+    """One line and death by the signal, also while torch's start in C imports numpy and clears its exceptions."""
+    assert interrupt(modules) == (-signal.SIGINT, ["python -m torch_reductions: interrupted"])
+
+
+def test_a_signal_that_is_ignored() -> None:
+    """A shell's wish stands, as nohup's for another signal."""
+    assert interrupt(120, "trap '' INT; ") == (0, [])
+
+
+def test_the_signals_of_a_program_that_imports_it(copied: Path) -> None:
+    """They are its own, whether the import fails, as here without torch, or not."""
+    code = (
+        "import signal\ntry: import torch_reductions\nexcept ImportError as error: print(error)\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    )
+    (copied / "another.py").write_text(code)
+    for words in (["-c", code], ["-m", "another"], ["another.py"]):
+        done = python(copied, "-S", *words)
+        assert done.returncode == 0 and "needs torch >= 2.11" in done.stdout, done.stderr
 
 
 def test_a_reader_who_has_seen_enough() -> None:
