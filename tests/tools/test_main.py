@@ -150,6 +150,23 @@ def test_a_reader_who_has_seen_enough() -> None:
         assert process.stderr.read() == ""
 
 
+@table("command unbuffered", [("variants", ""), ("variants", "1"), ("--help", ""), ("--version", "")])
+def test_a_full_disk(command: str, unbuffered: str) -> None:
+    """A line, and a status that a script sees."""
+    words, environment = [sys.executable, "-m", "torch_reductions", command], {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            words, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        )
+    assert (done.returncode, done.stderr) == (1, "python -m torch_reductions: [Errno 28] No space left on device\n")
+
+
+def test_a_closed_output() -> None:
+    command = f"{shlex.quote(sys.executable)} -m torch_reductions variants >&-"
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # --- doctor ---------------------------------------------------------------------------------------------------------
 
 MACHINES = {  # driver, torch's CUDA, the library loaded, a device in use: what doctor says, and what it must not
