@@ -15,7 +15,7 @@ import torch
 from helpers import ROOT, table
 
 from torch_reductions import __main__ as command_line
-from torch_reductions import __version__, _bench, _installed, _ladder, _report
+from torch_reductions import __version__, _bench, _installed, _ladder, _options, _report
 from torch_reductions._measure.results import HEADER
 
 
@@ -500,6 +500,10 @@ WRONG = [
     ("demo --output {}", "--output {}: a file is to be written, and this is a folder"),
     ("demo --output {}/file/demo.svg", "--output {}/file/demo.svg: cannot be written: "),
     ("demo --output ''", "argument --output: '' is no path"),
+    (f"demo --output {'a' * 300}", f"--output {'a' * 300}: cannot be written: File name too long; name another place"),
+    (f"bench sum --save --results {{}}/{'a' * 300}", f"{'a' * 300}/ladder_cpu.csv: cannot be written: File name too"),
+    (f"report --results {'a' * 300}", f"{'a' * 300}: "),
+    ("demo --output {}/loop", "--output {}/loop: cannot be written: Too many levels of symbolic links"),
     ("report --results {}/none", "--results {}/none: there is no CSV of results. They are part of the repository"),
     ("report --results {}/file", "--results {}/file: there is no CSV of results."),
     ("report --results {}/old", "--results {}/old: there is no CSV of results."),
@@ -513,7 +517,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), WRONG, ids=[words for words, _ in WRONG])
+@pytest.mark.parametrize(("words", "said"), WRONG, ids=[words[:80] for words, _ in WRONG])
 def test_whatever_is_wrong(
     words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -524,6 +528,7 @@ def test_whatever_is_wrong(
     for name, text in lines.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "ladder_cpu.csv").write_text(text)
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "binary").mkdir()
     (tmp_path / "binary" / "ladder_cpu.csv").write_bytes(bytes(range(256)))
     monkeypatch.setattr(_bench, "devices_at_hand", lambda: ["cpu"])
@@ -531,6 +536,29 @@ def test_whatever_is_wrong(
     before = sorted(tmp_path.rglob("*"))
     assert said.replace("{}", str(tmp_path)) in refused(capsys, *shlex.split(words.replace("{}", str(tmp_path))))
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_can_be_written_is_not_touched(tmp_path: Path) -> None:
+    """A new file, one that exists, and symbolic links to both, into a new folder, too."""
+    (tmp_path / "old").write_text("text")
+    os.utime(tmp_path / "old", (1, 1))
+    links = {"to_old": "old", "to_new": "new", "to_new_folder": "folder/new"}
+    for link, target in links.items():
+        (tmp_path / link).symlink_to(target)
+    parser = _options.Parser("demo", None)
+    for name in ("old", "new", "elsewhere/new", *links):
+        parser.must_be_writable("--output", tmp_path / name)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "folder", "old", *sorted(links)]
+    assert (tmp_path / "old").read_text() == "text" and (tmp_path / "old").stat().st_mtime == 1
+    assert {link: os.readlink(tmp_path / link) for link in links} == links
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+@pytest.mark.parametrize("name", ["file", "folder/new"])
+def test_what_may_not_be_written(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch(mode=0o400)
+    (tmp_path / "folder").mkdir(mode=0o500)
+    assert "cannot be written" in refused(capsys, "demo", "--output", str(tmp_path / name))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
