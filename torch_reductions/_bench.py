@@ -17,6 +17,7 @@ from ._measure import charts, svg
 from ._measure.calls import EXACT, MATRICES, call_of, inputs_of
 from ._measure.case import FAMILY_OF, Case
 from ._measure.measure import PEERS, has_peer, measure, rungs_of_type
+from ._measure.memory import free_on_cpu
 from ._measure.results import CHECKOUT, RESULTS, Result, device_name, keep, kept_lines, short_name
 from ._measure.table import number, print_results, progress
 from ._measure.timing import timer
@@ -408,5 +409,4 @@ def free_memory(device: str) -> int:
     """The bytes that are free."""
     if device == "cuda":
         return torch.cuda.mem_get_info()[0]
-    found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-    return int(found[1]) * 1024 if found else 2**63
+    return free_on_cpu()
