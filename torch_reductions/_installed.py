@@ -11,8 +11,10 @@ from pathlib import Path
 CPU_LIBRARY = Path(__file__).with_name("_C.so")
 CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
 _PACKAGE = Path(__file__).resolve().parent
-# The checkout that holds the package; none where pip has installed it, with its sources in the package itself.
-CHECKOUT = _PACKAGE.parent if (_PACKAGE.parent / "csrc").is_dir() else None
+# The checkout that holds the package; none where pip has installed it, with its sources in the package itself and
+# perhaps another package's csrc beside it.
+_beside = (_PACKAGE.parent / "csrc").is_dir() and not (_PACKAGE / "csrc").is_dir()
+CHECKOUT = _PACKAGE.parent if _beside else None
 SOURCES = (CHECKOUT or _PACKAGE) / "csrc"
 
 _NEEDS_TORCH = f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch"
