@@ -25,6 +25,7 @@ from ._installed import (
     NO_CPU_LIBRARY,
     REBUILD,
     SOURCES,
+    interrupted,
 )
 from ._options import Parser
 
@@ -333,13 +334,18 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(argv: Sequence[str]) -> int:
-    """main, and a line for what the machine refuses, such as a write to a full disk."""
+    """main, and a line for Ctrl-C and for what the machine refuses, such as a write to a full disk."""
+    if signal.getsignal(signal.SIGINT) is interrupted:  # an exception from here on: a progress bar hides the cursor
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try:
             return main(argv)
         finally:
             if sys.stdout:  # None where it is closed
                 sys.stdout.flush()
+    except KeyboardInterrupt:
+        interrupted()
+        raise
     except OSError as error:
         print(f"python -m torch_reductions: {error}", file=sys.stderr)
         if sys.stdout:  # what could not be written would be tried again at exit, and fail again

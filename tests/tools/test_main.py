@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,28 @@ def interrupt(modules: int, *shell: str) -> tuple[int, list[str]]:
 def test_ctrl_c(modules: int) -> None:
     """One line and death by the signal, also while torch's start in C imports numpy and clears its exceptions."""
     assert interrupt(modules) == (-signal.SIGINT, ["python -m torch_reductions: interrupted"])
+
+
+def test_ctrl_c_while_a_bar_is_shown() -> None:
+    """The terminal's cursor, which the bar hides, is back."""
+    pytest.importorskip("rich")
+    leader, follower = os.openpty()
+    command = [sys.executable, "-m", "torch_reductions", "bench", "sum", "--seconds", "60", "--device", "cpu"]
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=follower, stderr=follower) as process:
+        os.close(follower)
+        printed = b""
+        while b"warming up" not in printed:
+            printed += os.read(leader, 4096)
+        time.sleep(0.5)  # the bar is drawn while rich still starts
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the end, where a terminal is closed
+            while more := os.read(leader, 4096):
+                printed += more
+    os.close(leader)
+    assert process.returncode == -signal.SIGINT and b"Traceback" not in printed
+    assert printed.rindex(b"\x1b[?25h") > printed.rindex(b"\x1b[?25l")
+    assert printed.replace(b"\r", b"").endswith(b"\npython -m torch_reductions: interrupted\n")
 
 
 def test_a_signal_that_is_ignored() -> None:
