@@ -36,7 +36,8 @@ from ._installed import interrupted, is_command_line
 from ._variants import Variant as Variant
 from ._version import __version__ as __version__
 
-if is_command_line():  # here, because importing torch takes seconds
+# Here, because importing torch takes seconds. A shell's `trap '' INT`, and nohup's, stay in force.
+if is_command_line() and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, interrupted)
 
 _failure: Exception | None = None  # why the import failed; set for the command line only, which reports it

@@ -25,6 +25,7 @@ from ._installed import (
     NO_CPU_LIBRARY,
     REBUILD,
     SOURCES,
+    interrupted,
 )
 from ._options import Parser
 
@@ -289,23 +290,23 @@ def explain(argv: Sequence[str]) -> int:
 
 def bench(argv: Sequence[str]) -> int:
     """Times the variants of every family, of one family, or of one function on one input."""
-    from ._bench import bench as run
+    from ._bench import bench as command
 
-    return run(argv)
+    return command(argv)
 
 
 def demo(argv: Sequence[str]) -> int:
     """Runs, checks and times every variant, and draws demo.svg."""
-    from ._bench import demo as run
+    from ._bench import demo as command
 
-    return run(argv)
+    return command(argv)
 
 
 def report(argv: Sequence[str]) -> int:
     """Makes a page and its pictures from the kept results."""
-    from ._report import report as run
+    from ._report import report as command
 
-    return run(argv)
+    return command(argv)
 
 
 COMMANDS = {command.__name__: command for command in (doctor, variants, explain, bench, demo, report)}
@@ -332,6 +333,26 @@ def main(argv: Sequence[str]) -> int:
     return COMMANDS[args.command](args.arguments)
 
 
+def run(argv: Sequence[str]) -> int:
+    """main, and a line for Ctrl-C and for what the machine refuses, such as a write to a full disk."""
+    if signal.getsignal(signal.SIGINT) is interrupted:  # an exception from here on: a progress bar hides the cursor
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        try:
+            return main(argv)
+        finally:
+            if sys.stdout:  # None where it is closed
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        interrupted()
+        raise
+    except OSError as error:
+        print(f"python -m torch_reductions: {error}", file=sys.stderr)
+        if sys.stdout:  # what could not be written would be tried again at exit, and fail again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `... | head` ends it silently
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))

@@ -19,18 +19,17 @@ DTYPES = (*FLOATS, *INTEGERS, torch.bool)
 PYTHON_TYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
-def wrong_type(function: str, argument: str, right: str, value: object) -> TypeError:
-    """The exception for an argument of a type that torch rejects; a long value is truncated."""
+def wrong_type(function: str, argument: str, right: str, value: object, way: str = "") -> TypeError:
+    """The exception for an argument of a type that torch rejects; a long value is truncated. way: what to do instead,
+    if the type does not tell."""
     kind = type(value).__name__
     # Dynamo cannot trace a tensor's repr, which would not help anyway.
-    shown, way = kind if isinstance(value, Tensor) else f"{value!r:.60} of type {kind}", ""
+    shown = kind if isinstance(value, Tensor) else f"{value!r:.60} of type {kind}"
     if right.startswith("Tensor"):
         if kind == "ndarray":
             shown, way = kind, "; pass torch.from_numpy(...)"
         elif kind in ("list", "tuple"):
             way = "; pass torch.tensor(...)"
-        elif kind in ("int", "float", "bool"):
-            way = f"; pass torch.tensor({value})"
     return TypeError(f"{function}(): argument '{argument}' must be {right}, not {shown}{way}")
 
 

@@ -17,6 +17,7 @@ from ._measure import charts, svg
 from ._measure.calls import EXACT, MATRICES, call_of, inputs_of
 from ._measure.case import FAMILY_OF, Case
 from ._measure.measure import PEERS, has_peer, measure, rungs_of_type
+from ._measure.memory import free_on_cpu
 from ._measure.results import CHECKOUT, RESULTS, Result, device_name, keep, kept_lines, short_name
 from ._measure.table import number, print_results, progress
 from ._measure.timing import timer
@@ -43,6 +44,7 @@ Work = tuple[str, Case, Sequence[str]]  # a device, a case, and the variants
 TILES = ("register_tile", "shared_tile")  # the rungs with several tile sizes
 NAMES = list(dict.fromkeys((*FAMILIES, *FAMILY_OF)))  # what bench takes
 KEPT = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()  # the folder in which bench --save writes
+MOST = 2**60  # no tensor has so many elements
 RUNS = 5  # the textbook reports the mean of five
 
 
@@ -330,8 +332,9 @@ def described(parser: Parser, function: str, given: dict[str, Any]) -> Case:
         dim = 0 if family == "segment" else len(shape) - 1
     segments, centers = given.get("segments", 1024), given.get("centers", 20)
     for option, count in (("segments", segments), ("centers", centers)):
-        if count < 1:
-            parser.refuse(f"--{option}", count, "there must be at least one")
+        if not 1 <= count < MOST:
+            why = "there must be at least one" if count < 1 else "there must be fewer than 2^60"
+            parser.refuse(f"--{option}", count, why)
     counts = segments if family == "segment" else 0, centers if family == "distance" else 0
     case = Case(function, shape, dim, dtype, "", *counts)
     if case.length == 0 and function in ("amax", "amin", "argmax", "argmin"):
@@ -349,13 +352,16 @@ def shape_of(parser: Parser, function: str, given: str | None) -> tuple[int, ...
     text = usual if given is None else given
     if not re.fullmatch(r"\d+(x\d+)*", text, re.ASCII):
         parser.refuse("--shape", text, f"write it as {usual}")
-    shape = tuple(map(int, text.split("x")))
+    sizes = [size.lstrip("0") or "0" for size in text.split("x")]
+    if max(map(len, sizes)) > len(str(MOST)):  # int takes no more than 4300 digits
+        parser.refuse("--shape", text, "a tensor has fewer than 2^60 elements")
+    shape = tuple(map(int, sizes))
     if family == "matmul" and len(shape) != letters:
         named = " x ".join("bmnk"[-letters:])
         parser.refuse("--shape", text, f"{function} has {named}, such as {usual}")
     if function == "grid_squared_distances" and len(shape) != 2:
         parser.refuse("--shape", text, f"a grid has height x width, such as {usual}")
-    if math.prod(max(n, 1) for n in shape) >= 2**60:
+    if math.prod(max(n, 1) for n in shape) >= MOST:
         parser.refuse("--shape", text, "a tensor has fewer than 2^60 elements")
     if len(shape) > 64:
         parser.refuse("--shape", text, f"a tensor has at most 64 dims, not {len(shape)}")
@@ -403,5 +409,4 @@ def free_memory(device: str) -> int:
     """The bytes that are free."""
     if device == "cuda":
         return torch.cuda.mem_get_info()[0]
-    found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-    return int(found[1]) * 1024 if found else 2**63
+    return free_on_cpu()

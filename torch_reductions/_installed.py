@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 CPU_LIBRARY = Path(__file__).with_name("_C.so")
 CUDA_LIBRARY = Path(__file__).with_name("_C_cuda.so")
 _PACKAGE = Path(__file__).resolve().parent
-# The checkout that holds the package; none where pip has installed it, with its sources in the package itself.
-CHECKOUT = _PACKAGE.parent if (_PACKAGE.parent / "csrc").is_dir() else None
+# The checkout that holds the package; none where pip has installed it, with its sources in the package itself and
+# perhaps another package's csrc beside it.
+_beside = (_PACKAGE.parent / "csrc").is_dir() and not (_PACKAGE / "csrc").is_dir()
+CHECKOUT = _PACKAGE.parent if _beside else None
 SOURCES = (CHECKOUT or _PACKAGE) / "csrc"
 
 _NEEDS_TORCH = f"torch_reductions needs torch >= 2.11, and this Python, {sys.executable}, has no torch"
@@ -44,10 +48,13 @@ def is_command_line() -> bool:
     return sys.argv[:1] == ["-m"] and _module_asked_for() == __package__
 
 
-def interrupted(*_: object) -> NoReturn:
-    """The command line's answer to Ctrl-C."""
-    print("\npython -m torch_reductions: interrupted", file=sys.stderr)
-    raise SystemExit(130)
+def interrupted(*_: object) -> None:
+    """The command line's answer to Ctrl-C: a line, and death by SIGINT, which a shell sees as 130."""
+    # No exception: while torch is being imported, C code that calls Python clears it, and the program would go on.
+    with contextlib.suppress(OSError):  # standard error may be closed
+        os.write(2, b"\npython -m torch_reductions: interrupted\n")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def _module_asked_for() -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+import stat
+import tempfile
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,17 +35,21 @@ class Parser(argparse.ArgumentParser):
         self.error(f"{option} {text if text and text.isprintable() else repr(text)}: {why}".lstrip())
 
     def must_be_writable(self, option: str, path: Path) -> None:
-        """Refuses a file that cannot be written, before minutes of work are lost; makes its folder."""
-        if path.is_dir():
-            self.refuse(option, path, "a file is to be written, and this is a folder")
-        existed = path.exists()
+        """Refuses a file that cannot be written, before minutes of work are lost; makes its folder, nothing else."""
+        file = Path(os.path.realpath(path))  # the target of a symbolic link, also if it is still missing
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.open("a").close()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                is_folder = stat.S_ISDIR(file.stat().st_mode)
+            except FileNotFoundError:
+                tempfile.TemporaryFile(dir=file.parent).close()
+                return
         except OSError as error:
             self.refuse(option, path, f"cannot be written: {error.strerror}; name another place")
-        if not existed:
-            path.unlink()
+        if is_folder:
+            self.refuse(option, path, "a file is to be written, and this is a folder")
+        if not os.access(file, os.W_OK):
+            self.refuse(option, path, "cannot be written; name another place")
 
 
 def seconds(text: str) -> float:

@@ -8,8 +8,10 @@ or.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from numbers import Real
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -200,6 +202,22 @@ def _alike(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     return input.to(dtype), other.to(dtype)
 
 
+def _no_tensor(argument: str, value: object, addend: object) -> TypeError:
+    """The exception for what is no tensor; for a number, which torch.add takes, it says which tensor is meant. addend:
+    the other argument."""
+    kind, number = type(value).__name__, value
+    if type(value).__module__ == "numpy" and (isinstance(value, Real) or kind in ("bool", "bool_")):
+        number = cast(Any, value).item()
+    way = ""
+    if isinstance(number, (int, float)):
+        way = "; pass a tensor without dims"  # inf and nan are no Python, and torch.tensor(2**63) overflows
+        if math.isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**63:
+            # torch.tensor rounds to float32.
+            double = isinstance(number, float) and isinstance(addend, Tensor) and addend.dtype == torch.float64
+            way = f"; pass torch.tensor({number}{', dtype=torch.float64' if double else ''})"
+    return wrong_type("add", argument, "Tensor", value, way)
+
+
 def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: AddVariant = "auto") -> Tensor:
     """Sum of two tensors, `y[i] = input[i] + alpha * other[i]`, broadcast as in torch.add.
 
@@ -247,9 +265,9 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, variant: AddVariant 
     if has_torch_function_variadic(input, other) and not is_dynamo_compiling():
         return overridden("add", (input, other), input, other, alpha=alpha, variant=variant)
     if not isinstance(input, Tensor):
-        raise wrong_type("add", "input", "Tensor", input)
+        raise _no_tensor("input", input, other)
     if not isinstance(other, Tensor):
-        raise wrong_type("add", "other", "Tensor", other)
+        raise _no_tensor("other", other, input)
     if input.dtype != other.dtype or input.device != other.device:
         input, other = _alike(input, other)
     if type(alpha) is int and alpha == 1:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
 import torch
-from helpers import ROOT, table
+from helpers import ROOT, numpy, table
 
 import torch_reductions as tr
 from torch_reductions import _ladder, catalog
@@ -47,13 +50,54 @@ def test_the_emulators_page_has_the_section() -> None:
 X = torch.ones(2, 2)
 
 
+def told(call: Callable[[], object]) -> str:
+    with pytest.raises(TypeError) as raised:
+        call()
+    return str(raised.value)
+
+
+@table("number", [(1,), (2.5,), (0.1,), (-0.0,), (True,), (1e300,), (2**63 - 1,), (-(2**63),)])
+def test_add_of_a_number(number: float) -> None:
+    """The error says which tensor is meant; with it the sum is torch's."""
+    kind = type(number).__name__
+    for x in (X, X.double(), X.int()):
+        for argument, call in (("other", tr.add), ("input", lambda a, b: tr.add(b, a))):
+            said = told(lambda call=call, x=x: call(x, number))
+            assert said.startswith(f"add(): argument '{argument}' must be Tensor, not {number} of type {kind}; pass ")
+            tensor = eval(said.split("; pass ")[1], {"torch": torch})
+            torch.testing.assert_close(call(x, tensor), torch.add(x, number), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "number", ["float32(1)", "float64(0.1)", "float16(0.1)", "int8(-3)", "uint64(7)", "bool_(True)"]
+)
+def test_add_of_a_number_of_numpy(number: str) -> None:
+    """As of Python's."""
+    value = eval(f"np.{number}", {"np": numpy()})
+    said = told(lambda: tr.add(X, value))
+    assert f"not {value!r} of type {type(value).__name__}; pass torch.tensor(" in said
+    assert torch.equal(tr.add(X, eval(said.split("; pass ")[1], {"torch": torch})), X + value.item())
+
+
+@table("number", [(math.inf,), (-math.inf,), (math.nan,), (10**30,), (2**63,)])
+def test_add_of_a_number_that_cannot_be_pasted(number: float) -> None:
+    """Python has no literal for it, or torch.tensor does not take it."""
+    kind = type(number).__name__
+    said = f"argument 'other' must be Tensor, not {number} of type {kind}; pass a tensor without dims"
+    assert told(lambda: tr.add(X, number)) == f"add(): {said}"
+
+
+@table("value", [(1j,), (None,), (Fraction(1, 3),), ("1",)])
+def test_add_of_what_is_no_number(value: Any) -> None:
+    assert told(lambda: tr.add(X, value)).endswith(f"not {value!r} of type {type(value).__name__}")
+
+
 NUMBERS: list[tuple[str, tuple[Any, ...], str, float]] = [
-    ("add", (X, 1), "other", 1),
-    ("add", (X, 2.5), "other", 2.5),
-    ("add", (True, X), "input", True),
     ("sum", (3,), "input", 3),
     ("cumsum", (3, 0), "input", 3),
     ("mm", (X, 2), "mat2", 2),
+    ("linear", (X, X, 1.5), "bias", 1.5),
+    ("segment_sum", (X, 2), "cu_seqlens", 2),
     ("linear_recurrence", (X, 0.5, 0), "tokens", 0.5),
     ("sum_squared_distances", (X, 1), "centers", 1),
 ]
@@ -61,12 +105,7 @@ NUMBERS: list[tuple[str, tuple[Any, ...], str, float]] = [
 
 @pytest.mark.parametrize(("function", "arguments", "argument", "number"), NUMBERS, ids=[row[0] for row in NUMBERS])
 def test_a_number_in_place_of_a_tensor(function: str, arguments: tuple[Any, ...], argument: str, number: float) -> None:
-    with pytest.raises(TypeError) as raised:
-        getattr(tr, function)(*arguments)
-    kind = type(number).__name__
-    said = f"argument '{argument}' must be Tensor, not {number} of type {kind}; pass torch.tensor({number})"
-    assert str(raised.value) == f"{function}(): {said}"
-
-
-def test_the_advice_is_right() -> None:
-    assert torch.equal(tr.add(X, torch.tensor(1)), X + 1)
+    """No advice: a tensor without dims would be wrong, too."""
+    said = told(lambda: getattr(tr, function)(*arguments))
+    assert said.startswith(f"{function}(): argument '{argument}' must be Tensor")
+    assert said.endswith(f"not {number} of type {type(number).__name__}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from helpers import table
 import torch_reductions as tr
 from torch_reductions import _bench as bench
 from torch_reductions._ladder import FAMILIES, check_variant, dtype_name, ladder
-from torch_reductions._measure import calls, charts, measure, results
+from torch_reductions._measure import calls, charts, measure, memory, results
 from torch_reductions._measure import table as tables
 from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, is_right, parts
 from torch_reductions._measure.case import FAMILY_OF, Case
@@ -364,6 +365,68 @@ def test_too_little_memory(
     assert (
         "error: cpu has too little memory for sum 70x9 all float32; `bench` takes a smaller" in capsys.readouterr().err
     )
+
+
+MEMINFO = {"proc/meminfo": "MemTotal: 9000 kB\nMemAvailable:    4000 kB\n"}
+V2 = {**MEMINFO, "proc/self/cgroup": "0::/a/b\n"}
+V1 = {**MEMINFO, "proc/self/cgroup": "3:cpu,cpuacct:/x\n2:hugetlb,memory:/a\n0::/\n"}
+STAT = "file 9\ninactive_file 300\nactive_file 20\ntotal_inactive_file 3000\ntotal_active_file 200\n"
+MACHINES: dict[str, tuple[dict[str, str], int]] = {
+    "nothing known": ({}, 2**63),
+    "no group": (MEMINFO, 4000 * 1024),
+    "a group without a limit": (
+        {**V2, "sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/b/memory.current": "5\n"},
+        4000 * 1024,
+    ),
+    "a group": (
+        {
+            **V2,
+            "sys/fs/cgroup/a/b/memory.max": "100000\n",
+            "sys/fs/cgroup/a/b/memory.current": "40000\n",
+            "sys/fs/cgroup/a/b/memory.stat": STAT,
+        },
+        60320,
+    ),
+    "the group around it": (
+        {
+            **V2,
+            "sys/fs/cgroup/a/b/memory.max": "100000\n",
+            "sys/fs/cgroup/a/b/memory.current": "40000\n",
+            "sys/fs/cgroup/a/memory.max": "90000\n",
+            "sys/fs/cgroup/a/memory.current": "50000\n",
+        },
+        40000,
+    ),
+    "a container": ({**V2, "sys/fs/cgroup/memory.max": "8000\n", "sys/fs/cgroup/memory.current": "1000\n"}, 7000),
+    "more used than allowed": ({**V2, "sys/fs/cgroup/memory.max": "8\n", "sys/fs/cgroup/memory.current": "10\n"}, 0),
+    "version 1": (
+        {
+            **V1,
+            "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "100000\n",
+            "sys/fs/cgroup/memory/a/memory.usage_in_bytes": "40000\n",
+            "sys/fs/cgroup/memory/a/memory.stat": STAT,
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+            "sys/fs/cgroup/memory/memory.usage_in_bytes": "50000\n",
+        },
+        63200,
+    ),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_free_memory(machine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least of what the machine and the control groups leave; what cannot be read is not known."""
+    files, free = MACHINES[machine]
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY,) * 2)
+    assert memory.free_on_cpu(tmp_path) == free
+    (tmp_path / "proc/self").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "proc/self/statm").write_text("3 2 1 0 0 0 0\n")
+    page = resource.getpagesize()
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (3 * page + 50, resource.RLIM_INFINITY))
+    assert memory.free_on_cpu(tmp_path) == min(free, 50)
 
 
 def test_auto_is_the_last_rung(capsys: pytest.CaptureFixture[str]) -> None:

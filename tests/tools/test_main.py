@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import torch
 from helpers import ROOT, table
 
 from torch_reductions import __main__ as command_line
-from torch_reductions import __version__, _bench, _installed, _ladder, _report
+from torch_reductions import __version__, _bench, _installed, _ladder, _options, _report
 from torch_reductions._measure.results import HEADER
 
 
@@ -97,18 +98,71 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith(f"torch_reductions {__version__}, torch {torch.__version__}, ")
 
 
-def test_ctrl_c() -> None:
-    """One line, also while torch is being imported; whoever imports the package keeps Python's handler."""
-    assert signal.getsignal(signal.SIGINT) is not _installed.interrupted
-    command = [sys.executable, "-X", "importtime", "-m", "torch_reductions", "bench", "sum", "--seconds", "9"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+def interrupt(modules: int, *shell: str) -> tuple[int, list[str]]:
+    """Ctrl-C after the import of so many modules, torch's or numpy's most of them: the exit status and standard error.
+    shell: commands before."""
+    command = [sys.executable, "-X", "importtime", "-m", "torch_reductions", "variants", "add"]
+    with subprocess.Popen(
+        ["sh", "-c", "".join(shell) + 'exec "$@"', "sh", *command],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         assert process.stderr
+        begun = 0  # what the package imports before torch is not counted
         for line in process.stderr:
-            if re.search(r"\| +torch\.", line):
+            begun += bool(begun) or "torch_reductions._version" in line
+            if begun > modules:
                 break
         process.send_signal(signal.SIGINT)
         rest = [line for line in process.stderr.read().splitlines() if line and not line.startswith("import time:")]
-    assert rest == ["python -m torch_reductions: interrupted"] and process.returncode == 130
+    return process.returncode, rest
+
+
+@pytest.mark.parametrize("modules", [20, 90, 120, 150, 600])
+def test_ctrl_c(modules: int) -> None:
+    """One line and death by the signal, also while torch's start in C imports numpy and clears its exceptions."""
+    assert interrupt(modules) == (-signal.SIGINT, ["python -m torch_reductions: interrupted"])
+
+
+def test_ctrl_c_while_a_bar_is_shown() -> None:
+    """The terminal's cursor, which the bar hides, is back."""
+    pytest.importorskip("rich")
+    leader, follower = os.openpty()
+    command = [sys.executable, "-m", "torch_reductions", "bench", "sum", "--seconds", "60", "--device", "cpu"]
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=follower, stderr=follower) as process:
+        os.close(follower)
+        printed = b""
+        while b"warming up" not in printed:
+            printed += os.read(leader, 4096)
+        time.sleep(0.5)  # the bar is drawn while rich still starts
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the end, where a terminal is closed
+            while more := os.read(leader, 4096):
+                printed += more
+    os.close(leader)
+    assert process.returncode == -signal.SIGINT and b"Traceback" not in printed
+    assert printed.rindex(b"\x1b[?25h") > printed.rindex(b"\x1b[?25l")
+    assert printed.replace(b"\r", b"").endswith(b"\npython -m torch_reductions: interrupted\n")
+
+
+def test_a_signal_that_is_ignored() -> None:
+    """A shell's wish stands, as nohup's for another signal."""
+    assert interrupt(120, "trap '' INT; ") == (0, [])
+
+
+def test_the_signals_of_a_program_that_imports_it(copied: Path) -> None:
+    """They are its own, whether the import fails, as here without torch, or not."""
+    code = (
+        "import signal\ntry: import torch_reductions\nexcept ImportError as error: print(error)\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    )
+    (copied / "another.py").write_text(code)
+    for words in (["-c", code], ["-m", "another"], ["another.py"]):
+        done = python(copied, "-S", *words)
+        assert done.returncode == 0 and "needs torch >= 2.11" in done.stdout, done.stderr
 
 
 def test_a_reader_who_has_seen_enough() -> None:
@@ -118,6 +172,23 @@ def test_a_reader_who_has_seen_enough() -> None:
         assert process.stdout and process.stderr
         process.stdout.close()
         assert process.stderr.read() == ""
+
+
+@table("command unbuffered", [("variants", ""), ("variants", "1"), ("--help", ""), ("--version", "")])
+def test_a_full_disk(command: str, unbuffered: str) -> None:
+    """A line, and a status that a script sees."""
+    words, environment = [sys.executable, "-m", "torch_reductions", command], {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            words, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        )
+    assert (done.returncode, done.stderr) == (1, "python -m torch_reductions: [Errno 28] No space left on device\n")
+
+
+def test_a_closed_output() -> None:
+    command = f"{shlex.quote(sys.executable)} -m torch_reductions variants >&-"
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # --- doctor ---------------------------------------------------------------------------------------------------------
@@ -416,6 +487,8 @@ WRONG = [
     ),
     ("bench sum --shape 99999999999999999999999", "--shape 99999999999999999999999: a tensor has fewer than 2^60"),
     ("bench sum --shape 0x99999999999999999999", "--shape 0x99999999999999999999: a tensor has fewer than 2^60"),
+    (f"bench sum --shape 2x{'9' * 5000}", "9: a tensor has fewer than 2^60"),
+    (f"bench sum --shape {'0' * 5000}1x99999999999", "1x99999999999: this takes at least 2,000.0 GB"),
     ("bench sum --shape -3", "--shape -3: write it as 4096x4096"),
     ("bench sum --shape 3xx4", "--shape 3xx4: write it as 4096x4096"),
     ("bench sum --shape 3,4", "--shape 3,4: write it as 4096x4096"),
@@ -428,6 +501,10 @@ WRONG = [
     ("bench sum --dim 7", "--dim 7: 4096x4096 has dims -2 to 1"),
     ("bench sum --dim x", "argument --dim: invalid int value: 'x'"),
     ("bench segment_sum --segments 0", "--segments 0: there must be at least one"),
+    (f"bench segment_sum --segments {'9' * 4000}", "9: there must be fewer than 2^60"),
+    (f"bench sum_squared_distances --centers {2**60}", f"--centers {2**60}: there must be fewer than 2^60"),
+    (f"bench sum --dim {'9' * 4000}", "9: 4096x4096 has dims -2 to 1"),
+    (f"bench sum --dim {'9' * 5000}", "argument --dim: invalid int value: '9"),
     ("bench segment_sum --shape 5 --segments 99999999999999", "--segments 99999999999999: this takes at least 800,0"),
     ("bench sum_squared_distances --centers 99999999999999", "--centers 99999999999999: this takes at least 2,4"),
     ("bench sum --device tpu", "argument --device: invalid choice: 'tpu' (choose from"),
@@ -453,6 +530,10 @@ WRONG = [
     ("demo --output {}", "--output {}: a file is to be written, and this is a folder"),
     ("demo --output {}/file/demo.svg", "--output {}/file/demo.svg: cannot be written: "),
     ("demo --output ''", "argument --output: '' is no path"),
+    (f"demo --output {'a' * 300}", f"--output {'a' * 300}: cannot be written: File name too long; name another place"),
+    (f"bench sum --save --results {{}}/{'a' * 300}", f"{'a' * 300}/ladder_cpu.csv: cannot be written: File name too"),
+    (f"report --results {'a' * 300}", f"{'a' * 300}: "),
+    ("demo --output {}/loop", "--output {}/loop: cannot be written: Too many levels of symbolic links"),
     ("report --results {}/none", "--results {}/none: there is no CSV of results. They are part of the repository"),
     ("report --results {}/file", "--results {}/file: there is no CSV of results."),
     ("report --results {}/old", "--results {}/old: there is no CSV of results."),
@@ -466,7 +547,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), WRONG, ids=[words for words, _ in WRONG])
+@pytest.mark.parametrize(("words", "said"), WRONG, ids=[words[:80] for words, _ in WRONG])
 def test_whatever_is_wrong(
     words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -477,6 +558,7 @@ def test_whatever_is_wrong(
     for name, text in lines.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "ladder_cpu.csv").write_text(text)
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "binary").mkdir()
     (tmp_path / "binary" / "ladder_cpu.csv").write_bytes(bytes(range(256)))
     monkeypatch.setattr(_bench, "devices_at_hand", lambda: ["cpu"])
@@ -484,6 +566,29 @@ def test_whatever_is_wrong(
     before = sorted(tmp_path.rglob("*"))
     assert said.replace("{}", str(tmp_path)) in refused(capsys, *shlex.split(words.replace("{}", str(tmp_path))))
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_can_be_written_is_not_touched(tmp_path: Path) -> None:
+    """A new file, one that exists, and symbolic links to both, into a new folder, too."""
+    (tmp_path / "old").write_text("text")
+    os.utime(tmp_path / "old", (1, 1))
+    links = {"to_old": "old", "to_new": "new", "to_new_folder": "folder/new"}
+    for link, target in links.items():
+        (tmp_path / link).symlink_to(target)
+    parser = _options.Parser("demo", None)
+    for name in ("old", "new", "elsewhere/new", *links):
+        parser.must_be_writable("--output", tmp_path / name)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "folder", "old", *sorted(links)]
+    assert (tmp_path / "old").read_text() == "text" and (tmp_path / "old").stat().st_mtime == 1
+    assert {link: os.readlink(tmp_path / link) for link in links} == links
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+@pytest.mark.parametrize("name", ["file", "folder/new"])
+def test_what_may_not_be_written(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch(mode=0o400)
+    (tmp_path / "folder").mkdir(mode=0o500)
+    assert "cannot be written" in refused(capsys, "demo", "--output", str(tmp_path / name))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -181,13 +181,21 @@ def test_explain_of_an_installed_package(installed: Path) -> None:
     assert f"\n{source}\n" in said and "not installed" not in said
 
 
-def test_report_without_results(installed: Path) -> None:
-    """Says how to get some, and writes nothing."""
-    for other in ("docs", "benchmarks"):  # packages of others have such folders
+def test_the_folders_of_others(installed: Path) -> None:
+    """Where packages are installed, such folders are not ours: report says how to get results, bench --save writes to
+    the current folder, and doctor advises nothing that only a checkout can do."""
+    others = ["benchmarks", "benchmarks/results", "csrc", "docs"]
+    for other in others:
         (installed / other).mkdir()
     said = command(installed, "-m", "torch_reductions", "report", code=2)
     assert "no CSV of results" in said and "bench --save --results" in said
-    assert sorted(path.name for path in installed.iterdir()) == ["benchmarks", "docs", "torch_reductions"]
+    said = command(installed, "-m", "torch_reductions", "bench", "--help")
+    assert re.search(r"where --save writes \(default:\s+\.\)", said), said
+    said = command(installed, "-m", "torch_reductions", "doctor")
+    assert not re.search(ADVICE, said), said
+    inside = installed / "torch_reductions"
+    left = [path for path in installed.rglob("*") if path != inside and inside not in path.parents]
+    assert sorted(str(path.relative_to(installed)) for path in left) == others
 
 
 # --- The real ones: built, installed, run, uninstalled ----------------------------------------------------------------
