@@ -110,6 +110,11 @@ class Result:
         """The median of torch.compile, of the fastest of torch's ways; None if it was not measured."""
         return min((row.timing.median for name, row in self.rows.items() if name.startswith(COMPILED)), default=None)
 
+    @property
+    def faster_torch_us(self) -> float | None:
+        """torch's median, as it is or compiled, whichever is less."""
+        return min((us for us in (self.torch_us, self.compiled_us) if us), default=None)
+
     def us(self, variant: str) -> float | None:
         """The median of a variant."""
         if variant in self.rows:

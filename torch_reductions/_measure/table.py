@@ -30,7 +30,7 @@ def beside_torch(result: Result) -> dict[str, str]:
     assert result.ours
     ours, share = result.ours.timing, result.share(result.case.production)
     eager, compiled = result.torch_us, result.compiled_us
-    least = min((us for us in (eager, compiled) if us), default=None)
+    least = result.faster_torch_us
     return {
         "torch": figure(eager) if eager else "none",
         "compiled": figure(compiled) if compiled else NOT_MEASURED if eager else "none",
