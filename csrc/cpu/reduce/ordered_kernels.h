@@ -234,11 +234,18 @@ ALWAYS_INLINE Vector<A> fold_w_rows(const A* p, int64_t step, int n) {
   return fold_rows<Op, A>(p, step, n);
 }
 
+// Whether the lanes of a vector are elements of one row, not neighbouring rows.
+template <class A>
+ALWAYS_INLINE bool one_row_at_a_time(const ReduceStrip& s) {
+  constexpr int W = kLanes<A>;
+  return s.length >= W * W || s.outputs < W;
+}
+
 template <class Op, class A, class S>
 void fold_strip_of_rows(const ReduceStrip& s, A* folds) {
   constexpr int W = kLanes<A>;
   const S* input = static_cast<const S*>(s.input);
-  if (s.length >= W * W || s.outputs < W) {
+  if (one_row_at_a_time<A>(s)) {
     for (int64_t j = 0; j < s.outputs; j++) {
       folds[j] = fold_row<Op, A>(input + j * s.output_stride, s.length_stride, s.length, s.from_memory);
     }
@@ -433,9 +440,8 @@ void arg_strip(const ReduceStrip& strip, void* folds) {
 // Where every order has the same bits. P: the type of partial results (any_order.h).
 template <template <class> class Op, class A, class P, class S>
 void any_order_strip(const ReduceStrip& strip, void* folds) {
-  constexpr int W = kLanes<A>;
   if (strip.columns) any_order_columns<Op, A, P, S>(strip, static_cast<A*>(folds));
-  else if (strip.length >= W * W || strip.outputs < W) any_order_rows<Op, A, P, S>(strip, static_cast<A*>(folds));
+  else if (one_row_at_a_time<A>(strip)) any_order_rows<Op, A, P, S>(strip, static_cast<A*>(folds));
   else fold_strip_of_rows<Op<A>, A, S>(strip, static_cast<A*>(folds));
 }
 
