@@ -24,6 +24,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -506,14 +507,16 @@ def run_steps(plan: Plan, target: str, count: int) -> int:
     wanted |= {path for step in plan.steps if step.output in wanted and not step.compiles for path in step.inputs}
     steps = [step for step in plan.steps if step.output in wanted]
     done = 0
+    printing = threading.Lock()
 
     def run(step: Step) -> bool:
         nonlocal done
         (ROOT / step.output).parent.mkdir(parents=True, exist_ok=True)
         result = subprocess.run(step.command, shell=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        done += 1
-        print(f"[{done}/{len(steps)}] {step.kind} {step.output}", flush=True)
-        sys.stdout.write(result.stdout.decode(errors="replace"))
+        with printing:  # print() writes the line and its end apart: two threads' lines would mingle
+            done += 1
+            print(f"[{done}/{len(steps)}] {step.kind} {step.output}", flush=True)
+            sys.stdout.write(result.stdout.decode(errors="replace"))
         if result.returncode == 0:
             write_if_changed(ran(step), step.command)
         return result.returncode == 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -241,6 +243,26 @@ def test_incremental(tmp_path: Path, ninja: bool) -> None:
     assert project.build(CXX="g++ -DANOTHER_FLAG") == EVERYTHING
     project.write("build/torch.stamp", "another torch\n")
     assert project.build(CXX="g++ -DANOTHER_FLAG") == ["_C.so", "library.cpp.o"]
+
+
+def test_lines_of_threads_do_not_mingle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ninja, each step's line is whole, however slowly the terminal takes it."""
+
+    class Slow(io.StringIO):
+        def write(self, text: str) -> int:
+            time.sleep(0.005)
+            return super().write(text)
+
+    slow = Slow()
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "stdout", slow)
+    outputs = [Path(f"{letter}.o") for letter in "abcdefgh"]
+    steps = [build.Step("CXX", output, (), "echo warned") for output in outputs]
+    assert build.run_steps(build.Plan(steps=steps, targets={"all": outputs}), "all", len(steps)) == 0
+    lines = slow.getvalue().splitlines()
+    assert lines[1::2] == ["warned"] * 8
+    assert [line.split(" CXX ")[0] for line in lines[::2]] == [f"[{i}/8]" for i in range(1, 9)]
+    assert sorted(line.split(" CXX ")[1] for line in lines[::2]) == [str(output) for output in outputs]
 
 
 def test_a_library_without_cuda_replaces_one_with(tmp_path: Path) -> None:
