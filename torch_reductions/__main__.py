@@ -273,6 +273,8 @@ def explain(argv: Sequence[str]) -> int:
         print(f"\n`python -m torch_reductions explain {listed[-1].name} --family {family}` explains the last.")
         return 0
     if not found:
+        if options.name == "auto":
+            parser.error('"auto" is no variant: it chooses one. `explain sum` lists those of sum, the one it runs last')
         row, _, value = options.name.partition(":")
         same_row = [rung for _, rung in known if rung.row == row and rung.value]
         if value and same_row:

@@ -351,7 +351,8 @@ def shape_of(parser: Parser, function: str, given: str | None) -> tuple[int, ...
         usual = "256x256" if function == "grid_squared_distances" else "1048576x3"
     text = usual if given is None else given
     if not re.fullmatch(r"\d+(x\d+)*", text, re.ASCII):
-        parser.refuse("--shape", text, f"write it as {usual}")
+        meant = re.sub(r"[ ,*X]+", "x", text.strip("()[] "))
+        parser.refuse("--shape", text, f"write it as {meant if re.fullmatch(r'[0-9]+(x[0-9]+)*', meant) else usual}")
     sizes = [size.lstrip("0") or "0" for size in text.split("x")]
     if max(map(len, sizes)) > len(str(MOST)):  # int takes no more than 4300 digits
         parser.refuse("--shape", text, "a tensor has fewer than 2^60 elements")
