@@ -47,25 +47,31 @@ struct Results {
   OptionalTensor indices;  // of cummax and cummin
 };
 
-// The input is cast to `result`, then to `scanned`: bool is scanned as integers.
+// The input is cast to `result`, then to `scanned`: bool is scanned as integers. Integers and bool that become int64 are
+// not: the CPU's kernels read them as they are.
 struct Types {
-  Dtype result, scanned;
+  Dtype result, scanned, read;
+
+  static Types of(Dtype input, Dtype result, Dtype scanned) {
+    const bool widened = kDevice == kCpu && result == Dtype::int64 && !is_float(input);
+    return {result, scanned, widened ? input : scanned};
+  }
 };
 
 Types types_of(const Call& call, const Results* out) {
   const Dtype input = dtype_of(call.name(), "input", call.input.scalar_type());
   if (call.has_indices()) {
-    return {input, input == Dtype::boolean ? Dtype::uint8 : input};
+    return Types::of(input, input, input == Dtype::boolean ? Dtype::uint8 : input);
   }
   if (call.function == Scan::logcumsumexp) {
     TR_CHECK(is_float(input), "\"logcumsumexp\" not implemented for ", kDtypeNames[int(input)],
              "; supported are float16, bfloat16, float32 and float64");
-    return {input, input};
+    return Types::of(input, input, input);
   }
   Dtype result = is_float(input) ? input : Dtype::int64;
   if (call.dtype) result = dtype_of(call.name(), "dtype", *call.dtype);
   else if (out) result = dtype_of(call.name(), "out", out->values.scalar_type());  // as in torch
-  return {result, result == Dtype::boolean ? Dtype::int64 : result};
+  return Types::of(input, result, result == Dtype::boolean ? Dtype::int64 : result);
 }
 
 // Fails where cu_seqlens or mask are wrong, or the rung does not take them. The mask is broadcast to the input's shape.
@@ -139,7 +145,7 @@ Results scan(Call call, const Results* out = nullptr) {
   shape.sizes[call.dim] = results;
   if (out) check_results(call, *out, types.result, shape);
 
-  call.input = cast(cast(std::move(call.input), types.result), types.scanned);
+  if (types.read == types.scanned) call.input = cast(cast(std::move(call.input), types.result), types.scanned);
   const int64_t dim = rung == kScanAuto ? call.dim : make_rows(call, shape);
   const bool moved = dim != call.dim;
   const bool has_indices = call.has_indices();
@@ -150,6 +156,7 @@ Results scan(Call call, const Results* out = nullptr) {
   if (made.values.numel() > 0) {
     const View view = view_around(call.input, dim);
     const ScanArgs args{.function = call.function,
+                        .input_dtype = types.read,
                         .dtype = types.scanned,
                         .input = call.input.const_data_ptr(),
                         .output = made.values.mutable_data_ptr(),

@@ -10,6 +10,7 @@ import torch
 from helpers import (
     FLOATS,
     FORMS,
+    INTEGERS,
     IRREPRODUCIBLE,
     LENGTHS,
     NO_ELEMENTS,
@@ -18,7 +19,9 @@ from helpers import (
     empties,
     initial,
     needs_cuda,
+    odd_bytes,
     parts,
+    random,
     table,
     torch_scan,
 )
@@ -35,6 +38,28 @@ def test_initial_elements_of_any_strides(function: str, rung: str, device: str) 
             results = parts(getattr(tr, function)(x, dim, include_initial=True, reverse=reverse, variant=rung))
             for part, value in zip(results, (initial(function, x.dtype), -1), strict=False):
                 assert part.shape == (*shape[:dim], 1, *shape[dim + 1 :]) and bool((part == value).all())
+
+
+@table("function rung dtype device", cases(["cumsum", "cumprod"], [*INTEGERS, "bool"]))
+def test_integers_become_int64(function: str, rung: str, dtype: str, device: str) -> None:
+    """In lines of one piece and of many, in short rows and in columns, of any strides, the elements count as int64."""
+    layouts = itertools.cycle([lambda x: x, lambda x: x.mT.contiguous().mT, lambda x: torch.stack((x, x), -1)[..., 0]])
+    for shape, dim in (
+        ((2, 150001), 1),
+        ((300, 7), 1),
+        ((37, 33), 1),
+        ((20001, 17), 0),
+        ((70, 3), 0),
+        ((5, 40, 64), 1),
+    ):
+        x = odd_bytes(random(shape, dtype)) if dtype == "bool" else random(shape, dtype)
+        x = x if dtype == "bool" or function == "cumsum" else x | 1  # no even factors: they soon make every product 0
+        masks = [None, torch.rand(shape) < 0.7] if device == "cpu" or rung == "ordered" else [None]
+        for (form, mask), layout in zip(itertools.product(FORMS.values(), masks), layouts, strict=False):
+            (expected,) = torch_scan(function, x.to(torch.int64), dim, mask=mask, **form)
+            hidden = {} if mask is None else {"mask": mask.to(device)}
+            actual = getattr(tr, function)(layout(x.to(device)), dim, variant=rung, **form, **hidden)
+            assert torch.equal(actual.cpu(), expected), (shape, form)
 
 
 @needs_cuda

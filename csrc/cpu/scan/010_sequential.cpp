@@ -11,19 +11,15 @@
 namespace torch_reductions::cpu::scan {
 
 void sequential(const ScanArgs& args, const Threads&) {
-  with_storage(args.dtype, [&](auto storage) {
-    using S = typename decltype(storage)::type;
-    with_operator<S>(args.function, [&](auto op) {
-      using Op = typename decltype(op)::type;
-      for (int64_t row = 0; row < args.outer; row++) {
-        auto total = Op::identity();
-        if (args.exclusive) put_empty_value<S>(args, place_of(args, row, 0));
-        for (int64_t k = 0; k + args.exclusive < args.results; k++) {
-          total = Op::combine(total, value_of<Op, S>(args, row, k));
-          put<S>(args, place_of(args, row, k + args.exclusive), total);
-        }
+  with_types(args, [&]<class S, class R, class Op>() {
+    for (int64_t row = 0; row < args.outer; row++) {
+      auto total = Op::identity();
+      if (args.exclusive) put_empty_value<R>(args, place_of(args, row, 0));
+      for (int64_t k = 0; k + args.exclusive < args.results; k++) {
+        total = Op::combine(total, value_of<Op, S>(args, row, k));
+        put<R>(args, place_of(args, row, k + args.exclusive), total);
       }
-    });
+    }
   });
 }
 

@@ -16,7 +16,7 @@
 namespace torch_reductions::cpu::scan {
 namespace {
 
-template <class S, class Op>
+template <class S, class R, class Op>
 class Row {
  public:
   using Value = typename Op::Value;
@@ -30,10 +30,10 @@ class Row {
   }
 
   void scan(int64_t begin, int64_t end, Value total) const {
-    if (args_.exclusive && begin == 0) put_empty_value<S>(args_, place_of(args_, row_, 0));
+    if (args_.exclusive && begin == 0) put_empty_value<R>(args_, place_of(args_, row_, 0));
     for (int64_t k = begin; k < end; k++) {
       total = Op::combine(total, value_of<Op, S>(args_, row_, k));
-      put<S>(args_, place_of(args_, row_, k + args_.exclusive), total);
+      put<R>(args_, place_of(args_, row_, k + args_.exclusive), total);
     }
   }
 
@@ -42,13 +42,13 @@ class Row {
   const int64_t row_;
 };
 
-template <class S, class Op>
+template <class S, class R, class Op>
 void scan_rows(const ScanArgs& args, const Threads& threads) {
   const int64_t length = args.results - args.exclusive;  // elements that contribute to results
   const int64_t parts = std::clamp<int64_t>(length, 1, std::max(threads.count, 1));
   if (args.outer >= parts) {
     threads.parallel_for(0, args.outer, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; row++) Row<S, Op>(args, row).scan(0, length, Op::identity());
+      for (int64_t row = begin; row < end; row++) Row<S, R, Op>(args, row).scan(0, length, Op::identity());
     });
     return;
   }
@@ -58,7 +58,7 @@ void scan_rows(const ScanArgs& args, const Threads& threads) {
   };
   std::vector<typename Op::Value> bases(parts);
   for (int64_t i = 0; i < args.outer; i++) {
-    const Row<S, Op> row(args, i);
+    const Row<S, R, Op> row(args, i);
     threads.parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; part++) bases[part] = row.fold(begin_of(part), begin_of(part + 1));
     });
@@ -73,10 +73,7 @@ void scan_rows(const ScanArgs& args, const Threads& threads) {
 }  // namespace
 
 void threaded(const ScanArgs& args, const Threads& threads) {
-  with_storage(args.dtype, [&](auto storage) {
-    using S = typename decltype(storage)::type;
-    with_operator<S>(args.function, [&](auto op) { scan_rows<S, typename decltype(op)::type>(args, threads); });
-  });
+  with_types(args, [&]<class S, class R, class Op>() { scan_rows<S, R, Op>(args, threads); });
 }
 
 }  // namespace torch_reductions::cpu::scan

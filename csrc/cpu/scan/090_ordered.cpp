@@ -103,7 +103,7 @@ struct Plan {
   }
 
   ScanStrip strip(int64_t task, int64_t begin, int64_t n) const {
-    return {.input = static_cast<const char*>(args.input) + from(task, begin) * size_of(args.dtype),
+    return {.input = static_cast<const char*>(args.input) + from(task, begin) * size_of(args.input_dtype),
             .output = static_cast<char*>(args.output) + to(task, begin) * size_of(args.dtype),
             .indices = args.indices ? args.indices + to(task, begin) : nullptr,
             .lines = count(task),
@@ -126,7 +126,7 @@ struct Plan {
     if (args.function == Scan::logcumsumexp) return scan_kernels().log_sum[int(args.dtype)](s, totals);
     const Function function = args.function == Scan::cumsum ? Function::sum : Function::prod;
     const reduce::ReduceStrip run{s.input, s.lines, s.length, s.input_line, s.input_step, 0, columns, false};
-    reduce::reduce_kernels().fold[int(function)][int(args.dtype)](run, totals);
+    reduce::reduce_kernels().fold[int(function)][int(args.input_dtype)](run, totals);
   }
   template <class C>
   void total(const ScanStrip& s, int64_t begin, Indexed<C>* totals) const {
@@ -146,16 +146,13 @@ struct Plan {
 template <class S>
 class Unmasked {
  public:
-  explicit Unmasked(const Plan& plan)
-      : args_(plan.args),
-        hidden_(args_.function == Scan::cumsum ? narrow<S>(Sum<Accumulator<S>>::identity())
-                                               : empty_value<S>(args_.function)) {
+  explicit Unmasked(const Plan& plan) : args_(plan.args), hidden_(hidden_in(args_.function)) {
     if (args_.mask.data) elements_.reset(new S[plan.tile * std::min(plan.width, plan.lines)]);
   }
 
   ScanStrip operator()(ScanStrip strip) const {
     if (elements_ == nullptr) return strip;
-    scan_kernels().hide[int(args_.dtype)](strip, &hidden_, elements_.get());
+    scan_kernels().hide[int(args_.input_dtype)](strip, &hidden_, elements_.get());
     strip.input = elements_.get();
     strip.input_line = strip.columns ? 1 : strip.length;
     strip.input_step = strip.columns ? strip.lines : 1;
@@ -163,6 +160,11 @@ class Unmasked {
   }
 
  private:
+  static S hidden_in(Scan function) {
+    if constexpr (kIsBool<S>) return {function == Scan::cumprod};
+    else return function == Scan::cumsum ? narrow<S>(Sum<Accumulator<S>>::identity()) : empty_value<S>(function);
+  }
+
   const ScanArgs& args_;
   const S hidden_;
   std::unique_ptr<S[]> elements_;
@@ -178,15 +180,21 @@ void as_bases(const ScanArgs& args, Indexed<C>* folds, int64_t count) {
   }
 }
 
-template <class S, class Op>
+ScanLines kernel_of(const ScanArgs& args) {
+  const int function = int(args.function), dtype = int(args.input_dtype);
+  return args.input_dtype == args.dtype ? scan_kernels().scan[function][dtype]
+                                        : scan_kernels().into_int64[function][dtype];
+}
+
+template <class S, class R, class Op>
 void run(const ScanArgs& args, const Threads& threads) {
   using Value = typename Op::Value;
-  const ScanLines scan = scan_kernels().scan[int(args.function)][int(args.dtype)];
+  const ScanLines scan = kernel_of(args);
   const Plan plan(args, threads.count);
   const int64_t tasks = plan.tasks(), tiles = plan.tiles();
   const auto begin_task = [&](int64_t task) {
     for (int64_t i = 0; args.exclusive && i < plan.count(task); i++) {
-      put_empty_value<S>(args, plan.to(task, -1) + i * plan.output_line);
+      put_empty_value<R>(args, plan.to(task, -1) + i * plan.output_line);
     }
   };
 
@@ -221,7 +229,7 @@ void run(const ScanArgs& args, const Threads& threads) {
       scan(tile, bases);
       if (n < plan.tile) continue;
       // Larger blocks end where a tile ends: the last result has another tree than base and tile.
-      for (int64_t i = 0; i < count; i++) put<S>(args, plan.to(task, begin + n - 1) + i * plan.output_line, ends[i]);
+      for (int64_t i = 0; i < count; i++) put<R>(args, plan.to(task, begin + n - 1) + i * plan.output_line, ends[i]);
     }
   });
 }
@@ -229,10 +237,7 @@ void run(const ScanArgs& args, const Threads& threads) {
 }  // namespace
 
 void ordered(const ScanArgs& args, const Threads& threads) {
-  with_storage(args.dtype, [&](auto storage) {
-    using S = typename decltype(storage)::type;
-    with_operator<S>(args.function, [&](auto op) { run<S, typename decltype(op)::type>(args, threads); });
-  });
+  with_types(args, [&]<class S, class R, class Op>() { run<S, R, Op>(args, threads); });
 }
 
 }  // namespace torch_reductions::cpu::scan

@@ -15,15 +15,14 @@ static_assert(match(kScanLadder, kCpu, kLaunchers), "the launchers are the ladde
 // Segment s of line `outer`, as a call without segments.
 ScanArgs segment_of(const ScanArgs& args, int64_t outer, int64_t s) {
   ScanArgs alone = args;
-  const int64_t size = size_of(args.dtype);
   alone.segments = {};
   alone.front = args.segments.begin(s);
   alone.outer = 1;
   alone.length = alone.results = args.segments.end(s) - alone.front;
-  alone.input =
-      static_cast<const char*>(args.input) + (outer * args.outer_stride + alone.front * args.length_stride) * size;
+  const int64_t from = outer * args.outer_stride + alone.front * args.length_stride;
   const int64_t to = (outer * args.length + alone.front) * args.inner;
-  alone.output = static_cast<char*>(args.output) + to * size;
+  alone.input = static_cast<const char*>(args.input) + from * size_of(args.input_dtype);
+  alone.output = static_cast<char*>(args.output) + to * size_of(args.dtype);
   alone.indices = args.indices ? args.indices + to : nullptr;
   if (args.mask.data) alone.mask.data += outer * args.mask.strides.outer + alone.front * args.mask.strides.length;
   return alone;

@@ -33,6 +33,7 @@ using HideElements = void (*)(const ScanStrip& strip, const void* hidden, void* 
 
 struct ScanKernels {
   ScanLines scan[kScanFunctions][kDtypes];
+  ScanLines into_int64[2][kDtypes];  // cumsum and cumprod of integers and bool
   FoldLines log_sum[kDtypes];
   HideElements hide[kDtypes];
 };

@@ -30,9 +30,9 @@ ALWAYS_INLINE const A* panel_of(const ScanStrip& s, int64_t k, int64_t rows, Row
 }
 
 // The output, if the results of these rows can be stored there directly; otherwise null.
-template <class A, class S>
+template <class A, class R>
 ALWAYS_INLINE A* output_rows(const ScanStrip& s, int64_t k, int64_t rows) {
-  if constexpr (std::is_same_v<A, S>) {
+  if constexpr (std::is_same_v<A, R>) {
     if (s.output_line == 1 && s.lines >= kLanes<A> && rows == kScanRows) {
       return static_cast<A*>(s.output) + k * s.output_step;
     }
@@ -40,9 +40,9 @@ ALWAYS_INLINE A* output_rows(const ScanStrip& s, int64_t k, int64_t rows) {
   return nullptr;
 }
 
-template <class A, class S>
+template <class A, class R>
 ALWAYS_INLINE void narrow_rows(const ScanStrip& s, int64_t k, int64_t rows, const A* buffer) {
-  S* output = static_cast<S*>(s.output) + k * s.output_step;
+  R* output = static_cast<R*>(s.output) + k * s.output_step;
   for (int64_t r = 0; r < rows; r++) {
     narrow(buffer + r * kPitch, s.lines, output + r * s.output_step, s.output_line);
   }
@@ -105,7 +105,7 @@ void fold_columns(const ScanStrip& s, A* folds) {
   }
 }
 
-template <class Op, class A, class S>
+template <class Op, class A, class S, class R>
 void scan_columns(const ScanStrip& s, const A* bases) {
   constexpr int W = kLanes<A>;
   alignas(64) RowsOf<A> in, out;
@@ -124,14 +124,14 @@ void scan_columns(const ScanStrip& s, const A* bases) {
     const int64_t rows = s.length - k < kScanRows ? s.length - k : kScanRows;
     int64_t pitch, out_pitch = s.output_step;
     const A* p = panel_of<A, S>(s, k, rows, in, pitch);
-    A* q = output_rows<A, S>(s, k, rows);
+    A* q = output_rows<A, R>(s, k, rows);
     if (q == nullptr) q = out, out_pitch = kPitch;
     const int levels = __builtin_ctzll(~uint64_t(k / kScanRows));
     for (int64_t i = 0; i < s.lines; i += W) {
       const int64_t j = column<A>(i, s.lines);
       scan.panel(levels, i, p + j, pitch, q + j, out_pitch);
     }
-    if (q == out) narrow_rows<A, S>(s, k, rows, out);
+    if (q == out) narrow_rows<A, R>(s, k, rows, out);
   }
 }
 

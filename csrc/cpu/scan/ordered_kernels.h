@@ -10,10 +10,11 @@
 namespace torch_reductions::cpu::scan {
 namespace {
 
-template <class Op, class A, class S>
+// S is the storage of the elements, R that of the results.
+template <class Op, class A, class S, class R>
 void scan_lines(const ScanStrip& strip, const void* bases) {
-  if (strip.columns) scan_columns<Op, A, S>(strip, static_cast<const A*>(bases));
-  else scan_rows<Op, A, S>(strip, static_cast<const A*>(bases));
+  if (strip.columns) scan_columns<Op, A, S, R>(strip, static_cast<const A*>(bases));
+  else scan_rows<Op, A, S, R>(strip, static_cast<const A*>(bases));
 }
 
 // For LogAdd, which costs much more than a copy: short lines are scanned side by side in any layout.
@@ -21,7 +22,7 @@ constexpr int kShortLine = 256;
 template <class A, class S>
 void log_add_lines(const ScanStrip& strip, const void* bases) {
   const bool side_by_side = strip.columns || (strip.lines >= kLanes<A> && strip.length <= kShortLine);
-  if (side_by_side) scan_columns<LogAddOf<A>, A, S>(strip, static_cast<const A*>(bases));
+  if (side_by_side) scan_columns<LogAddOf<A>, A, S, S>(strip, static_cast<const A*>(bases));
   else scan_runs<LogAddOf<A>, A, S>(strip, static_cast<const A*>(bases));
 }
 
@@ -43,8 +44,8 @@ constexpr void set_scan_kernels(ScanKernels& kernels, Dtype dtype) {
   using A = std::conditional_t<std::is_integral_v<S>, uint64_t, Accumulator<S>>;  // unsigned, because it wraps
   using Summed = std::conditional_t<std::is_same_v<S, int64_t>, uint64_t, S>;
   const auto set = [&](Scan function, ScanLines scan) { kernels.scan[int(function)][int(dtype)] = scan; };
-  set(Scan::cumsum, scan_lines<SumOf<A>, A, Summed>);
-  set(Scan::cumprod, scan_lines<ProdOf<A>, A, Summed>);
+  set(Scan::cumsum, scan_lines<SumOf<A>, A, Summed, Summed>);
+  set(Scan::cumprod, scan_lines<ProdOf<A>, A, Summed, Summed>);
   if constexpr (std::is_floating_point_v<A>) {
     set(Scan::logcumsumexp, log_add_lines<A, S>);
     kernels.log_sum[int(dtype)] = log_sum_lines<A, S>;
@@ -54,13 +55,23 @@ constexpr void set_scan_kernels(ScanKernels& kernels, Dtype dtype) {
   kernels.hide[int(dtype)] = hide_elements<BitsOf<sizeof(S)>>;
 }
 
+template <class S>
+constexpr void set_into_int64(ScanKernels& kernels, Dtype dtype) {
+  kernels.into_int64[int(Scan::cumsum)][int(dtype)] = scan_lines<SumOf<uint64_t>, uint64_t, S, uint64_t>;
+  kernels.into_int64[int(Scan::cumprod)][int(dtype)] = scan_lines<ProdOf<uint64_t>, uint64_t, S, uint64_t>;
+}
+
 constexpr ScanKernels make_scan_kernels() {
   ScanKernels kernels{};
   for (int dtype = 0; dtype < kDtypes; dtype++) {
-    if (Dtype(dtype) == Dtype::boolean) continue;  // nothing scans it
-    with_storage(Dtype(dtype),
-                 [&](auto tag) { set_scan_kernels<typename decltype(tag)::type>(kernels, Dtype(dtype)); });
+    if (Dtype(dtype) == Dtype::boolean) continue;
+    with_storage(Dtype(dtype), [&]<class S>(std::type_identity<S>) {
+      set_scan_kernels<S>(kernels, Dtype(dtype));
+      if constexpr (std::is_integral_v<S> && sizeof(S) < 8) set_into_int64<S>(kernels, Dtype(dtype));
+    });
   }
+  set_into_int64<Bool>(kernels, Dtype::boolean);  // is scanned as integers alone
+  kernels.hide[int(Dtype::boolean)] = hide_elements<uint8_t>;
   return kernels;
 }
 

@@ -99,8 +99,8 @@ struct RowScan {
 
 constexpr int kScanChunk = 1024;  // elements that are converted at a time
 
-template <class Op, class A, class S>
-void scan_row(const ScanStrip& s, const S* input, S* output, A base) {
+template <class Op, class A, class S, class R>
+void scan_row(const ScanStrip& s, const S* input, R* output, A base) {
   alignas(64) A in[kScanChunk], out[kScanChunk];
   RowScan<Op, A> scan(base, s.length);
   for (int64_t k = 0; k < s.length; k += kScanChunk) {
@@ -109,7 +109,7 @@ void scan_row(const ScanStrip& s, const S* input, S* output, A base) {
     A* q = out;
     if (n % kScanGroup<A> == 0) {
       p = contiguous<A>(input, s.input_step, k, n, in);
-      if constexpr (std::is_same_v<A, S>) {
+      if constexpr (std::is_same_v<A, R>) {
         if (s.output_step == 1) q = output + k;
       }
     } else {  // the last group is padded: the padding comes after all results
@@ -134,27 +134,35 @@ ALWAYS_INLINE void scan_short_row(const A* p, A* q, int64_t n) {
   }
 }
 
-template <class Op, class A, class S>
+template <class Op, class A, class S, class R>
 void scan_rows(const ScanStrip& s, const A* bases) {
   const S* input = static_cast<const S*>(s.input);
-  S* output = static_cast<S*>(s.output);
+  R* output = static_cast<R*>(s.output);
   int64_t line = 0;
-  if constexpr (std::is_same_v<A, S>) {
-    // Packed rows are whole rows, without bases: the lines of a tile are further apart than they are long.
-    const bool packed =
-        s.input_step == 1 && s.output_step == 1 && s.input_line == s.length && s.output_line == s.length;
-    if (packed && s.length < kScanGroup<A>) {
+  // Packed rows are whole rows, without bases: the lines of a tile are further apart than they are long.
+  const bool packed = s.input_step == 1 && s.output_step == 1 && s.input_line == s.length && s.output_line == s.length;
+  if (packed && s.length < kScanGroup<A>) {
+    if constexpr (std::is_same_v<A, S> && std::is_same_v<A, R>) {
       // Rows are read and written in whole vectors, for which there is no room behind the last rows.
       const int64_t room = s.lines * s.length - kScanGroup<A>;
       for (; line * s.length <= room; line++) {
         const int64_t at = line * s.length;
         scan_short_row<Op, A>(input + at, output + at, s.length);
       }
+    } else {
+      alignas(64) A in[kScanChunk + kScanGroup<A>] = {}, out[kScanChunk + kScanGroup<A>];
+      for (int64_t rows; line < s.lines; line += rows) {
+        rows = kScanChunk / s.length < s.lines - line ? kScanChunk / s.length : s.lines - line;
+        const int64_t first = line * s.length, n = rows * s.length;
+        widen(input + first, 1, n, in);
+        for (int64_t at = 0; at < n; at += s.length) scan_short_row<Op, A>(in + at, out + at, s.length);
+        narrow(out, n, output + first, 1);
+      }
     }
   }
   for (; line < s.lines; line++) {
-    scan_row<Op, A, S>(s, input + line * s.input_line, output + line * s.output_line,
-                       bases ? bases[line] : Op::identity);
+    scan_row<Op, A, S, R>(s, input + line * s.input_line, output + line * s.output_line,
+                          bases ? bases[line] : Op::identity);
   }
 }
 

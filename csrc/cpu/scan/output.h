@@ -6,18 +6,32 @@
 
 namespace torch_reductions::cpu::scan {
 
-// body(std::type_identity<Op>()) with the operator of the function. cummin is cummax of flipped values.
-template <class S, class Body>
-void with_operator(Scan function, Body&& body) {
-  switch (function) {
-    case Scan::cumsum: return body(std::type_identity<Sum<Accumulator<S>>>());
-    case Scan::cumprod: return body(std::type_identity<Prod<Accumulator<S>>>());
-    case Scan::logcumsumexp:
-      if constexpr (!std::is_integral_v<S>) body(std::type_identity<LogAdd<Accumulator<S>>>());
-      return;
-    case Scan::cummax:
-    case Scan::cummin: return body(std::type_identity<LastMax<Comparable<S>>>());
+// body.operator()<S, R, Op>() with the storage of the elements and of the results, and the operator of the function.
+// cummin is cummax of flipped values.
+template <class Body>
+void with_types(const ScanArgs& args, Body&& body) {
+  if (args.input_dtype != args.dtype) {
+    const auto into_int64 = [&]<class S>(std::type_identity<S>) {
+      if constexpr (std::is_integral_v<S> || kIsBool<S>) {
+        if (args.function == Scan::cumsum) body.template operator()<S, int64_t, Sum<int64_t>>();
+        else body.template operator()<S, int64_t, Prod<int64_t>>();
+      }
+    };
+    if (args.input_dtype == Dtype::boolean) return into_int64(std::type_identity<Bool>());
+    return with_storage(args.input_dtype, into_int64);
   }
+  with_storage(args.dtype, [&]<class S>(std::type_identity<S>) {
+    using A = Accumulator<S>;
+    switch (args.function) {
+      case Scan::cumsum: return body.template operator()<S, S, Sum<A>>();
+      case Scan::cumprod: return body.template operator()<S, S, Prod<A>>();
+      case Scan::logcumsumexp:
+        if constexpr (!std::is_integral_v<S>) body.template operator()<S, S, LogAdd<A>>();
+        return;
+      case Scan::cummax:
+      case Scan::cummin: return body.template operator()<S, S, LastMax<Comparable<S>>>();
+    }
+  });
 }
 
 // The position of the k-th element that the scan takes: from the other end in a reverse scan.
@@ -55,22 +69,22 @@ S empty_value(Scan function) {
   return narrow<S>(values[int(function)]);
 }
 
-template <class S>
+template <class R>
 void put_empty_value(const ScanArgs& args, int64_t at) {
-  static_cast<S*>(args.output)[at] = empty_value<S>(args.function);
+  static_cast<R*>(args.output)[at] = empty_value<R>(args.function);
   if (args.indices) args.indices[at] = -1;
 }
 
 // Stores the result at place `at` of the whole output.
-template <class S, class A>
+template <class R, class A>
 void put(const ScanArgs& args, int64_t at, A value) {
-  static_cast<S*>(args.output)[at] = narrow<S>(value);
+  static_cast<R*>(args.output)[at] = narrow<R>(value);
 }
 
-template <class S, class C>
+template <class R, class C>
 void put(const ScanArgs& args, int64_t at, Indexed<C> value) {
-  if (value.index < 0) return put_empty_value<S>(args, at);  // the identity does not fit a small type
-  static_cast<S*>(args.output)[at] = narrow<S>(args.function == Scan::cummin ? flip(value.value) : value.value);
+  if (value.index < 0) return put_empty_value<R>(args, at);  // the identity does not fit a small type
+  static_cast<R*>(args.output)[at] = narrow<R>(args.function == Scan::cummin ? flip(value.value) : value.value);
   args.indices[at] = index_of(args, value.index);
 }
 

@@ -268,7 +268,8 @@ void scans(Random& random) {
           const int64_t results = shape.length + form.initial, count = shape.outer * results * shape.inner;
           Buffer output(dtype, count), indices(Dtype::int64, count);
           ScanArgs args{};
-          args.function = function, args.dtype = dtype, args.input = input.data(), args.output = output.data();
+          args.function = function, args.input_dtype = args.dtype = dtype;
+          args.input = input.data(), args.output = output.data();
           args.indices = indexed ? indices.data<int64_t>() : nullptr;
           args.outer = shape.outer, args.length = shape.length, args.results = results, args.inner = shape.inner;
           args.outer_stride = strides.outer, args.length_stride = strides.length, args.inner_stride = strides.inner;

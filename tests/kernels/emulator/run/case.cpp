@@ -101,6 +101,7 @@ int64_t elements_reached(const ReduceArgs& a) {
 ScanArgs scan_of(Scan function, const ReduceArgs& a, const std::string& form) {
   const bool initial = form.find('i') != form.npos;
   return {.function = function,
+          .input_dtype = a.input_dtype,
           .dtype = a.input_dtype,
           .outer = a.outer,
           .length = a.length,
