@@ -44,17 +44,6 @@ inline bool avx512vnni() {
 #endif
 }
 
-// Whether software prefetching pays. A Zen 4 is better without: a sum of 2^24 floats ran at 0.7 of torch's speed with
-// it, at 0.9 without; a Xeon reached torch's speed with it.
-inline bool prefetch_pays() {
-#ifdef __x86_64__
-  static const bool intel = (__builtin_cpu_init(), __builtin_cpu_is("intel"));
-  return intel;
-#else
-  return false;
-#endif
-}
-
 inline const char* cpu_capability() {
   static constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};
   return kNames[int(processor())];

@@ -148,8 +148,12 @@ __attribute__((noinline)) void narrow(const A* input, int64_t n, S* output, int6
   }
 }
 
+// Asks for what will be read two pages later, into the first-level cache: a tenth faster from the third-level cache and
+// from memory, a twelfth slower in the first-level cache, where a call takes longer than its loop. Into the second-level
+// cache alone it is slower everywhere on a Zen 5.
 ALWAYS_INLINE void prefetch(const void* p, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(p) + i, 0, 2);
+  constexpr int64_t kAhead = 8192;
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(p) + kAhead + i, 0, 3);
 }
 
 }  // namespace

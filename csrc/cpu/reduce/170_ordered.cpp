@@ -4,7 +4,7 @@
 // Gains:   the same bits for any layout, processor and number of threads, and on the GPU.
 // Order:   Fold(length), docs/order.md.
 // Needs:   any processor; AVX2 and AVX-512 are used where available.
-// See:     ordered_kernels.h, the vector code; this file splits a call into strips for the threads.
+// See:     ordered_tree.h, the vector code; this file splits a call into strips for the threads.
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -19,8 +19,7 @@
 namespace torch_reductions::cpu::reduce {
 namespace {
 
-constexpr int64_t kCacheBytes = 4 << 20;  // beyond the second-level caches
-constexpr int64_t kShort = 64;            // shorter rows of argmax are computed as columns
+constexpr int64_t kShort = 64;  // shorter rows of argmax are computed as columns
 constexpr int64_t kTasksPerThread = 8;
 
 // How a length is split into blocks: tiles of one power of two, then one block per binary digit of the rest. A single
@@ -103,8 +102,7 @@ struct Plan {
             args.inner_stride,
             args.length_stride,
             begin,
-            columns,
-            prefetch_pays() && elements() * size_of(args.input_dtype) > kCacheBytes};
+            columns};
   }
 };
 

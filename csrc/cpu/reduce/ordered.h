@@ -9,9 +9,8 @@ struct ReduceStrip {
   const void* input;        // the first element of the range, for the first output
   int64_t outputs, length;  // 1 to kStrip, at least 1
   int64_t output_stride, length_stride;
-  int64_t index;     // of the range's first element
-  bool columns;      // the lanes of a vector are neighbouring outputs, not elements of one output
-  bool from_memory;  // the input is not in a cache: prefetch it
+  int64_t index;  // of the range's first element
+  bool columns;   // the lanes of a vector are neighbouring outputs, not elements of one output
 };
 inline constexpr int64_t kStrip = 512;
 

@@ -125,14 +125,14 @@ struct Plan {
   void total(const ScanStrip& s, int64_t, A* totals) const {
     if (args.function == Scan::logcumsumexp) return scan_kernels().log_sum[int(args.dtype)](s, totals);
     const Function function = args.function == Scan::cumsum ? Function::sum : Function::prod;
-    const reduce::ReduceStrip run{s.input, s.lines, s.length, s.input_line, s.input_step, 0, columns, false};
+    const reduce::ReduceStrip run{s.input, s.lines, s.length, s.input_line, s.input_step, 0, columns};
     reduce::reduce_kernels().fold[int(function)][int(args.input_dtype)](run, totals);
   }
   template <class C>
   void total(const ScanStrip& s, int64_t begin, Indexed<C>* totals) const {
     const Function function = args.function == Scan::cummax ? Function::argmax : Function::argmin;
     const void* const last = static_cast<const char*>(s.input) + (s.length - 1) * s.input_step * size_of(args.dtype);
-    const reduce::ReduceStrip run{last, s.lines, s.length, s.input_line, -s.input_step, 0, columns, false};
+    const reduce::ReduceStrip run{last, s.lines, s.length, s.input_line, -s.input_step, 0, columns};
     reduce::reduce_kernels().fold[int(function)][int(args.dtype)](run, totals);
     for (int64_t i = 0; i < s.lines; i++) {
       int64_t k = s.length - 1 - totals[i].index;

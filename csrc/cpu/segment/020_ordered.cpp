@@ -5,7 +5,7 @@
 // Gains:   the bits of the reduction of the segment alone, for any layout, processor and number of threads.
 // Order:   Fold(length of the segment), docs/order.md.
 // Needs:   any processor; AVX2 and AVX-512 are used where available.
-// See:     ../reduce/ordered_kernels.h, the vector code; ../reduce/170_ordered.cpp, which cuts a long segment for the
+// See:     ../reduce/ordered_tree.h, the vector code; ../reduce/170_ordered.cpp, which cuts a long segment for the
 //          threads.
 #include <algorithm>
 #include <type_traits>
@@ -19,11 +19,10 @@
 namespace torch_reductions::cpu::segment {
 namespace {
 
-constexpr int64_t kCacheBytes = 4 << 20;  // beyond the second-level caches
-constexpr int64_t kLongShare = 4;         // a segment with more than this part of a thread's work is split
+constexpr int64_t kLongShare = 4;  // a segment with more than this part of a thread's work is split
 
 template <class Op>
-void fold(const ReduceArgs& segment, reduce::FoldStrip kernel, bool from_memory) {
+void fold(const ReduceArgs& segment, reduce::FoldStrip kernel) {
   if (segment.length == 0) return write_empty(segment);
   const bool columns = segment.inner > 1 && segment.length_stride != 1 && segment.inner_stride <= segment.length_stride;
   typename Op::Value folds[reduce::kStrip];
@@ -31,7 +30,7 @@ void fold(const ReduceArgs& segment, reduce::FoldStrip kernel, bool from_memory)
     const int64_t count = std::min(reduce::kStrip, segment.inner - j);
     const char* const input = static_cast<const char*>(segment.input);
     kernel({input + j * segment.inner_stride * size_of(segment.input_dtype), count, segment.length,
-            segment.inner_stride, segment.length_stride, 0, columns, from_memory},
+            segment.inner_stride, segment.length_stride, 0, columns},
            folds);
     reduce::write(segment, j, count, folds);
   }
@@ -53,7 +52,6 @@ void run(const SegmentArgs& args, const Threads& threads) {
   const Segments& segments = args.segments;
   const reduce::FoldStrip kernel = reduce::reduce_kernels().fold[int(fold_of(args.function))][int(args.input_dtype)];
   const int64_t line = args.length + segments.count, work = args.outer * line * args.inner;
-  const bool from_memory = prefetch_pays() && work * size_of(args.input_dtype) > kCacheBytes;
   const bool alone = threads.count == 1 || work <= kGrain;
   const auto is_long = [&](int64_t s) {
     const int64_t elements = (segments.end(s) - segments.begin(s)) * args.inner;
@@ -63,7 +61,7 @@ void run(const SegmentArgs& args, const Threads& threads) {
     for (int64_t o = begin / line; o * line < end; o++) {
       for (int64_t s = first_from(segments, begin - o * line); s < segments.count; s++) {
         if (o * line + segments.begin(s) + s >= end) break;
-        if (!is_long(s)) fold<Op>(segment_of(args, o, s), kernel, from_memory);
+        if (!is_long(s)) fold<Op>(segment_of(args, o, s), kernel);
       }
     }
   };
