@@ -103,11 +103,16 @@ ALWAYS_INLINE int64_t column(int64_t i, int64_t columns) {
   return columns < W ? 0 : i + W <= columns ? i : columns - W;
 }
 
-// Halves to a vector of floats and back. The bits are those of half_bits, which has a single NaN, although the
+// Halves to a vector of floats and back. The bits of a Half are those of half_bits, which has a single NaN, although the
 // processor would keep the payload of a NaN.
 #if defined(__AVX512F__)
 ALWAYS_INLINE Vector<float> load_halves(const Half* p) {
   return Vector<float>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+}
+
+ALWAYS_INLINE Vector<float> load_halves(const BFloat16* p) {
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return Vector<float>(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
 ALWAYS_INLINE void store_halves(Half* p, Vector<float> v) {
@@ -123,6 +128,11 @@ ALWAYS_INLINE Vector<float> load_halves(const Half* p) {
   return Vector<float>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 
+ALWAYS_INLINE Vector<float> load_halves(const BFloat16* p) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return Vector<float>(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
 ALWAYS_INLINE void store_halves(Half* p, Vector<float> v) {
   const __m256 values = __m256(v), sign = _mm256_and_ps(values, _mm256_set1_ps(-0.0f));
   const __m256 nan = _mm256_or_ps(sign, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)));
@@ -130,6 +140,23 @@ ALWAYS_INLINE void store_halves(Half* p, Vector<float> v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(one_nan, _MM_FROUND_TO_NEAREST_INT));
 }
 #endif
+
+// Whether one or two instructions convert a vector of elements: then load_as gives it as accumulators.
+#ifdef __F16C__
+template <class S>
+constexpr bool kConvertedInRegisters = std::is_same_v<S, BFloat16> || std::is_same_v<S, Half>;
+#else
+template <class S>
+constexpr bool kConvertedInRegisters = false;
+#endif
+
+template <class A, class S>
+ALWAYS_INLINE Vector<A> load_as(const S* p) {
+  if constexpr (std::is_same_v<A, S>) return load(p);
+#ifdef __F16C__
+  else return load_halves(p);
+#endif
+}
 
 // n contiguous accumulators as storage, `stride` apart.
 template <class A, class S>

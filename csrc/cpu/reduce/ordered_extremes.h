@@ -108,22 +108,21 @@ void extremes_of_rows(const ReduceStrip& s, A* folds) {
   }
 }
 
-// Down a column the elements come in order, so that the first one of its zeros stays.
-template <class Op, class A, class S>
-void extremes_of_columns(const ReduceStrip& s, A* folds) {
+// Down a column the elements come in order, so that the first one of its zeros stays. False where one is NaN.
+template <class Op, class A, class AnyPanel>
+ALWAYS_INLINE bool extremes_of_panels(const ReduceStrip& s, AnyPanel panel, A* folds) {
   constexpr int W = kLanes<A>;
-  alignas(64) A buffer[kRowsAtOnce * kStrip], extremes[kStrip];
+  alignas(64) A extremes[kStrip];
   LaneMask<A> nan{};
   for (int64_t i = 0; i < kStrip; i++) extremes[i] = Op::identity;
-  Panel<A, S> panel{s, buffer, 0};
   for (int64_t k = 0; k < s.length; k += kRowsAtOnce) {
     const int64_t n = s.length - k < kRowsAtOnce ? s.length - k : kRowsAtOnce;
-    const A* p = panel.rows(k, n);
+    const auto* p = panel.rows(k, n);
     for (int64_t i = 0; i < s.outputs; i += W) {
-      const A* from = p + column<A>(i, s.outputs);
+      const auto* from = p + column<A>(i, s.outputs);
       Vector<A> extreme = load(extremes + i);
       for (int64_t r = 0; r < n; r++) {
-        const Vector<A> x = load(from + r * panel.step);
+        const Vector<A> x = load_as<A>(from + r * panel.step);
         extreme = NumbersOf<Op>::combine(extreme, x);
         nan |= x != x;
       }
@@ -132,9 +131,17 @@ void extremes_of_columns(const ReduceStrip& s, A* folds) {
   }
   int any = 0;
   for (int64_t i = 0; i < (s.outputs < W ? s.outputs : W); i++) any |= nan[i] != 0;  // lanes beyond hold anything
-  if (any != 0) return fold_strip_of_columns<Op, A, S>(s, folds);
-  for (int64_t i = 0; i < s.outputs; i += W)
+  for (int64_t i = 0; i < s.outputs; i += W) {
     store_columns(folds, column<A>(i, s.outputs), s.outputs, load(extremes + i));
+  }
+  return any == 0;
+}
+
+template <class Op, class A, class S>
+void extremes_of_columns(const ReduceStrip& s, A* folds) {
+  bool right = false;
+  with_panel<A, S>(s, [&](auto panel) { right = extremes_of_panels<Op, A>(s, panel, folds); });
+  if (!right) fold_strip_of_columns<Op, A, S>(s, folds);
 }
 
 template <class Op, class A, class S>
@@ -175,26 +182,25 @@ void arg_strip_of_rows(const ReduceStrip& s, Indexed<A>* folds) {
   }
 }
 
-template <class Op, class A, class S>
-void arg_strip_of_columns(const ReduceStrip& s, Indexed<A>* folds) {
+template <class Op, class A, class AnyPanel>
+ALWAYS_INLINE void arg_panels(const ReduceStrip& s, AnyPanel panel, Indexed<A>* folds) {
   using Index = std::conditional_t<sizeof(A) == 4, int32_t, int64_t>;  // as wide as a value
   constexpr int W = kLanes<A>;
   constexpr int64_t kPart = int64_t(1) << 30;  // rows that an Index can count
-  alignas(64) A buffer[kRowsAtOnce * kStrip], value[kStrip];
+  alignas(64) A value[kStrip];
   alignas(64) Index index[kStrip];
-  Panel<A, S> panel{s, buffer, 0};
   for (int64_t part = 0; part < s.length; part += kPart) {
     const int64_t end = s.length - part < kPart ? s.length : part + kPart;
     for (int64_t i = 0; i < kStrip; i++) value[i] = Op::identity, index[i] = 0;
     for (int64_t k = part; k < end; k += kRowsAtOnce) {
       const int64_t n = end - k < kRowsAtOnce ? end - k : kRowsAtOnce;
-      const A* p = panel.rows(k, n);
+      const auto* p = panel.rows(k, n);
       for (int64_t i = 0; i < s.outputs; i += W) {
-        const A* from = p + column<A>(i, s.outputs);
+        const auto* from = p + column<A>(i, s.outputs);
         Vector<A> best = load(value + i);
         LaneMask<A> at = load(index + i);
         for (int64_t r = 0; r < n; r++) {
-          const Vector<A> x = load(from + r * panel.step);
+          const Vector<A> x = load_as<A>(from + r * panel.step);
           const auto take = Op::beats(x, best);
           best = take ? x : best;
           at = take ? splat(Index(k - part + r)) : at;
@@ -209,6 +215,11 @@ void arg_strip_of_columns(const ReduceStrip& s, Indexed<A>* folds) {
       if (part == 0 || MaxOf<A>::beats(best.value, folds[j].value)) folds[j] = best;
     }
   }
+}
+
+template <class Op, class A, class S>
+void arg_strip_of_columns(const ReduceStrip& s, Indexed<A>* folds) {
+  with_panel<A, S>(s, [&](auto panel) { arg_panels<Op, A>(s, panel, folds); });
 }
 
 }  // namespace

@@ -332,7 +332,7 @@ constexpr int kRowsAtOnce = 8;
 template <class A, class S>
 struct Panel {
   const ReduceStrip& strip;
-  A (&buffer)[kRowsAtOnce * kStrip];
+  A* buffer;  // of kRowsAtOnce * kStrip
   int64_t step;
 
   ALWAYS_INLINE const A* rows(int64_t k, int64_t n) {
@@ -352,6 +352,25 @@ struct Panel {
   }
 };
 
+// The rows as they lie, where a vector is converted as it is loaded.
+template <class S>
+struct InPlace {
+  const ReduceStrip& strip;
+  int64_t step;
+
+  ALWAYS_INLINE const S* rows(int64_t k, int64_t) const { return static_cast<const S*>(strip.input) + k * step; }
+};
+
+// body(panel), of either kind.
+template <class A, class S, class Body>
+ALWAYS_INLINE void with_panel(const ReduceStrip& s, const Body& body) {
+  if constexpr (kConvertedInRegisters<S>) {
+    if (s.output_stride == 1 && s.outputs >= kLanes<A>) return body(InPlace<S>{s, s.length_stride});
+  }
+  alignas(64) A buffer[kRowsAtOnce * kStrip];
+  body(Panel<A, S>{s, buffer, 0});
+}
+
 template <class A>
 ALWAYS_INLINE void store_columns(A* output, int64_t j, int64_t columns, Vector<A> v) {
   if (columns >= kLanes<A>) return store(output + j, v);
@@ -359,27 +378,26 @@ ALWAYS_INLINE void store_columns(A* output, int64_t j, int64_t columns, Vector<A
 }
 
 // The balanced tree down kN rows.
-template <class Op, class A, int kN>
-ALWAYS_INLINE Vector<A> tree_down(const A* p, int64_t step) {
-  if constexpr (kN == 1) return load(p);
+template <class Op, class A, int kN, class S>
+ALWAYS_INLINE Vector<A> tree_down(const S* p, int64_t step) {
+  if constexpr (kN == 1) return load_as<A>(p);
   else return Op::combine(tree_down<Op, A, kN / 2>(p, step), tree_down<Op, A, kN / 2>(p + kN / 2 * step, step));
 }
 
-template <class Op, class A, int kN>
-ALWAYS_INLINE Vector<A> digits_down(Vector<A> acc, const A* p, int64_t step, int64_t n) {
+template <class Op, class A, int kN, class S>
+ALWAYS_INLINE Vector<A> digits_down(Vector<A> acc, const S* p, int64_t step, int64_t n) {
   if (n & kN) acc = Op::combine(acc, tree_down<Op, A, kN>(p, step)), p += kN * step;
   if constexpr (kN > 1) acc = digits_down<Op, A, kN / 2>(acc, p, step, n);
   return acc;
 }
 
-template <class Op, class A, class S>
-void fold_strip_of_columns(const ReduceStrip& s, A* folds) {
+template <class Op, class A, class AnyPanel>
+ALWAYS_INLINE void fold_panels(const ReduceStrip& s, AnyPanel panel, A* folds) {
   constexpr int W = kLanes<A>;
-  alignas(64) A buffer[kRowsAtOnce * kStrip], waiting[48][kStrip];
-  Panel<A, S> panel{s, buffer, 0};
+  alignas(64) A waiting[48][kStrip];
   const int64_t blocks = s.length / kRowsAtOnce, rest = s.length % kRowsAtOnce;
   for (int64_t b = 0; b < blocks; b++) {
-    const A* p = panel.rows(b * kRowsAtOnce, kRowsAtOnce);
+    const auto* p = panel.rows(b * kRowsAtOnce, kRowsAtOnce);
     const int levels = __builtin_ctzll(~b);
     for (int64_t i = 0; i < s.outputs; i += W) {
       Vector<A> value = tree_down<Op, A, kRowsAtOnce>(p + column<A>(i, s.outputs), panel.step);
@@ -387,7 +405,7 @@ void fold_strip_of_columns(const ReduceStrip& s, A* folds) {
       store(waiting[levels] + i, value);
     }
   }
-  const A* p = panel.rows(blocks * kRowsAtOnce, rest);
+  const auto* p = panel.rows(blocks * kRowsAtOnce, rest);
   for (int64_t i = 0; i < s.outputs; i += W) {
     const int64_t j = column<A>(i, s.outputs);
     Vector<A> acc = splat(Op::identity);
@@ -396,6 +414,11 @@ void fold_strip_of_columns(const ReduceStrip& s, A* folds) {
     }
     store_columns(folds, j, s.outputs, digits_down<Op, A, kRowsAtOnce / 2>(acc, p + j, panel.step, rest));
   }
+}
+
+template <class Op, class A, class S>
+void fold_strip_of_columns(const ReduceStrip& s, A* folds) {
+  with_panel<A, S>(s, [&](auto panel) { fold_panels<Op, A>(s, panel, folds); });
 }
 
 }  // namespace
