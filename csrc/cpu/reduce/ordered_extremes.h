@@ -19,13 +19,19 @@ struct NumbersOf {
   }
 };
 
-// The extreme of n >= W contiguous elements in some lane, and whether one of them is NaN.
+template <class A>
+ALWAYS_INLINE bool any_of(LaneMask<A> lanes, int64_t count = kLanes<A>) {
+  int any = 0;
+  for (int64_t i = 0; i < count; i++) any |= lanes[i] != 0;
+  return any != 0;
+}
+
+// The extreme of n >= W contiguous elements in some lane; in `nan`, whether one of them is NaN.
 template <class Op, class A>
-ALWAYS_INLINE Vector<A> extreme_lanes(const A* p, int64_t n, bool& has_nan) {
+ALWAYS_INLINE Vector<A> extreme_lanes(const A* p, int64_t n, LaneMask<A>& nan) {
   using Numbers = NumbersOf<Op>;
   constexpr int W = kLanes<A>, kAtOnce = 4;
   Vector<A> extreme[kAtOnce];
-  LaneMask<A> nan{};
   for (int i = 0; i < kAtOnce; i++) extreme[i] = splat(Op::identity);
   int64_t k = 0;
   for (; k + kAtOnce * W <= n; k += kAtOnce * W) {
@@ -40,9 +46,6 @@ ALWAYS_INLINE Vector<A> extreme_lanes(const A* p, int64_t n, bool& has_nan) {
     extreme[0] = Numbers::combine(extreme[0], a);
     if constexpr (std::is_floating_point_v<A>) nan |= a != a;
   }
-  int any = 0;
-  for (int i = 0; i < W; i++) any |= nan[i] != 0;
-  has_nan |= any != 0;
   return Numbers::combine(Numbers::combine(extreme[0], extreme[1]), Numbers::combine(extreme[2], extreme[3]));
 }
 
@@ -86,7 +89,7 @@ void extremes_of_rows(const ReduceStrip& s, A* folds) {
   for (int64_t j = 0; j < s.outputs; j += W) {
     const int rows = int(s.outputs - j < W ? s.outputs - j : W);
     const auto row = [&](int r) { return static_cast<const S*>(s.input) + (j + r) * s.output_stride; };
-    bool has_nan[W] = {};
+    LaneMask<A> nan{};
     for (int r = 0; r < W; r++) {
       Vector<A> extreme = splat(Op::identity);
       for (int64_t k = 0; r < rows && k < s.length; k += kBlock) {
@@ -94,14 +97,15 @@ void extremes_of_rows(const ReduceStrip& s, A* folds) {
         const int64_t first = s.length - k < W ? s.length - W : k,
                       n = s.length - k < kBlock ? s.length - first : kBlock;
         const A* p = contiguous<A>(row(r), s.length_stride, first, n, buffer);
-        const Vector<A> some = extreme_lanes<Op, A>(p, n, has_nan[r]);
+        const Vector<A> some = extreme_lanes<Op, A>(p, n, nan);
         extreme = NumbersOf<Op>::combine(extreme, some);
       }
       store(lanes + r * W, extreme);
     }
     store(extremes, totals<NumbersOf<Op>, A>(lanes, W));
+    const bool has_nan = any_of<A>(nan);
     for (int r = 0; r < rows; r++) {
-      if (has_nan[r]) folds[j + r] = fold_row<Op, A, S>(row(r), s.length_stride, s.length);
+      if (has_nan) folds[j + r] = fold_row<Op, A, S>(row(r), s.length_stride, s.length);
       else if (extremes[r] == A(0)) folds[j + r] = first_zero<A>(row(r), s.length_stride, s.length);
       else folds[j + r] = extremes[r];
     }
@@ -129,12 +133,10 @@ ALWAYS_INLINE bool extremes_of_panels(const ReduceStrip& s, AnyPanel panel, A* f
       store(extremes + i, extreme);
     }
   }
-  int any = 0;
-  for (int64_t i = 0; i < (s.outputs < W ? s.outputs : W); i++) any |= nan[i] != 0;  // lanes beyond hold anything
   for (int64_t i = 0; i < s.outputs; i += W) {
     store_columns(folds, column<A>(i, s.outputs), s.outputs, load(extremes + i));
   }
-  return any == 0;
+  return !any_of<A>(nan, s.outputs < W ? s.outputs : W);  // lanes beyond hold anything
 }
 
 template <class Op, class A, class S>
@@ -158,10 +160,10 @@ void extreme_strip(const ReduceStrip& s, void* folds) {
 template <class Op, class A>
 ALWAYS_INLINE A extreme_of(const A* p, int n) {
   if (n < kLanes<A>) return fold_short<Op, A>(Op::identity, p, n);
-  bool has_nan = false;
-  const Vector<A> lanes = extreme_lanes<Op, A>(p, n, has_nan);
+  LaneMask<A> nan{};
+  const Vector<A> lanes = extreme_lanes<Op, A>(p, n, nan);
   if constexpr (std::is_floating_point_v<A>) {
-    if (has_nan) return A(__builtin_nan(""));
+    if (any_of<A>(nan)) return A(__builtin_nan(""));
   }
   return across<NumbersOf<Op>, A>(lanes);
 }
