@@ -32,7 +32,7 @@ from .._library import has_cuda
 
 Call = Callable[[], object]
 
-MOST_SAMPLES = 1000
+LEAST_SAMPLES, MOST_SAMPLES = 3, 1000
 SLOW_US = 10_000  # slower calls have no hot and eager figures, which would equal the cold one
 GRAPH_US, MOST_CALLS = 1000, 20  # the length of a graph, and the most calls in a graph or an eager sample
 SETTLED = 0.002  # the median's standard error, as a share of the median, at which sampling ends
@@ -71,7 +71,7 @@ class Timer:
     """Times calls against each other; `timer(device)` returns the timer of a device."""
 
     def compare(self, calls: Mapping[str, Call], seconds: float = 0.5) -> dict[str, Timing]:
-        """The times of `calls`, interleaved, until all have settled or `seconds` have passed (one turn at least)."""
+        """The times of `calls`, interleaved, until all have settled or `seconds` have passed, three turns at least."""
         self.warm_up(calls)
         return self.settle(lambda: self.sample(calls), calls, seconds)
 
@@ -87,7 +87,8 @@ class Timer:
                 samples[name].append(microseconds)
             timings = {name: Timing.of(taken) for name, taken in samples.items()}
             enough = all(timing.settled or timing.samples >= MOST_SAMPLES for timing in timings.values())
-            if enough or time.perf_counter() > deadline:
+            turns = min(timing.samples for timing in timings.values())
+            if enough or (turns >= LEAST_SAMPLES and time.perf_counter() > deadline):
                 return timings
 
     def hot(self, calls: Mapping[str, Call], cold: Mapping[str, Timing], seconds: float = 0.5) -> dict[str, Timing]:
