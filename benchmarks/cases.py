@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +38,15 @@ CUDA_TABLE = [
     Case("argmax", (4096, 4096), 0, share=0.80),
 ]
 
+
+def in_caches(function: str, dtypes: Sequence[str], ratio: float) -> Iterator[Case]:
+    """2^20 elements, with the ratio to torch; columns are to reach 1.8."""
+    for dtype in dtypes:
+        yield Case(function, (2**20,), None, dtype, ratio=ratio)
+        yield Case(function, (1024, 1024), 1, dtype, ratio=ratio)
+        yield Case(function, (1024, 1024), 0, dtype, ratio=max(ratio, 1.8))
+
+
 # The ratios to torch on the CPU, with two threads.
 CPU_TABLE = [
     Case("sum", (2**20,), None, ratio=0.95),
@@ -48,6 +57,18 @@ CPU_TABLE = [
     Case("sum", (4096, 4096), 0, ratio=1.8),
     Case("sum", (1048576, 8), 1, ratio=4),
     Case("argmax", (2**24,), None, ratio=4),
+    # Integers, which have the same bits in every order.
+    Case("sum", (2**24,), None, "int32", ratio=10),
+    Case("sum", (4096, 4096), 1, "int32", ratio=10),
+    Case("sum", (4096, 4096), 0, "int32", ratio=10),
+    *(Case("sum", (2**24,), None, dtype) for dtype in ("bool", "int8", "int64")),
+    # In the caches.
+    *(Case("sum", (2**power,), None, ratio=0.95) for power in (10, 14, 18)),
+    *in_caches("sum", ("float32", "float64", "bfloat16", "float16"), 0.95),
+    *in_caches("mean", ("float32",), 0.95),
+    *in_caches("prod", ("float32",), 0.95),
+    *in_caches("amax", ("float32", "float64", "bfloat16", "float16"), 1.0),
+    *in_caches("argmax", ("float32", "float64", "bfloat16"), 1.5),
 ]
 
 ELEMENTS = 2**26  # the approximate size of each case of the sweep, far larger than the L2
@@ -127,14 +148,16 @@ SCAN_CUDA_TABLE = [
 SCAN_CPU_TABLE = [
     Case("cumsum", (2**20,), 0, ratio=2),
     Case("cumsum", (2**24,), 0, form="out=", ratio=1.7),
-    Case("cumsum", (4096, 4096), 1, ratio=1.7),
+    Case("cumsum", (4096, 4096), 1, ratio=3),
     Case("cumsum", (4096, 4096), 0, ratio=15),
     Case("cumsum", (8, 65536, 64), 1, ratio=15),
     Case("cumsum", (2**20,), 0, form="backward", ratio=2),
     Case("cumsum", (2**24,), 0, form="backward", ratio=2),
-    Case("cumsum", (4096, 4096), 1, form="backward", ratio=2),
-    Case("cumsum", (4096, 4096), 0, form="backward", ratio=2),
-    Case("cumsum", (8, 65536, 64), 1, form="backward", ratio=2),
+    Case("cumsum", (4096, 4096), 1, form="backward", ratio=2.5),
+    Case("cumsum", (4096, 4096), 0, form="backward", ratio=7),
+    Case("cumsum", (8, 65536, 64), 1, form="backward", ratio=8),
+    *(Case("cumsum", (4096, 4096), 1, dtype, ratio=3) for dtype in ("int32", "bool")),
+    Case("cumsum", (4096, 4096), 0, "int32", ratio=3),
     Case("logcumsumexp", (2**20,), 0, ratio=4),
 ]
 
@@ -318,7 +341,8 @@ ADD_CUDA_TABLE = [
     Case("add", (4096, 4096), None, form="alpha", ratio=0.99),
     Case("add", (2**28,), None, ratio=0.99),
 ]
-ADD_CPU_TABLE = [replace(case, ratio=0.95) for case in ADD_CUDA_TABLE[:-1]]
+ADD_CPU_TABLE = [replace(case, ratio=0.95) for case in ADD_CUDA_TABLE[1:-1]]
+ADD_CPU_TABLE.insert(0, replace(ADD_CUDA_TABLE[0], ratio=2.2))
 
 
 def add_rest() -> Iterator[Case]:
