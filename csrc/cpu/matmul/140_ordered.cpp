@@ -5,7 +5,7 @@
 // Gains:   each load feeds many multiply-adds, and the same bits for any layout, processor and number of threads:
 //          float32, float64 and integers also on the GPU.
 // Order:   chunks of 512, one chain of fused multiply-adds each; chunks from left to right (docs/order.md).
-// Needs:   any processor; AVX2 and AVX-512 are used where available.
+// Needs:   any processor; AVX2 and AVX-512, with VNNI and BF16, are used where available.
 // See:     ordered_kernels.h, the vector code; Goto and van de Geijn, Anatomy of High-Performance Matrix
 //          Multiplication, 2008. This file splits a call into tiles for the threads.
 #include <algorithm>
@@ -32,8 +32,12 @@ constexpr int64_t kPartsPerThread = 8;                    // at most, where the 
 const MatmulKernel& kernel_of(const MatmulArgs& args) {
 #ifdef __x86_64__
   static constexpr const MatmulKernels* kCompiled[] = {&matmul_baseline, &matmul_avx2, &matmul_avx512};
-  const bool pairs = args.dtype >= Dtype::int8 && args.dtype <= Dtype::int16;
-  const MatmulKernels& kernels = pairs && avx512vnni() ? matmul_avx512vnni : *kCompiled[int(processor())];
+  static const bool bf16_pairs = extensions().bf16 && has_ordered_bfloat16_pairs();
+  const bool small_integers = args.dtype >= Dtype::int8 && args.dtype <= Dtype::int16;
+  const bool pairs = args.dtype == Dtype::bfloat16 && std::min(args.m, args.n) > kSkinnyRows && bf16_pairs;
+  const MatmulKernels& kernels = small_integers && extensions().vnni ? matmul_avx512vnni
+                                 : pairs                             ? matmul_avx512bf16
+                                                                     : *kCompiled[int(processor())];
 #else
   const MatmulKernels& kernels = matmul_baseline;
 #endif
