@@ -288,7 +288,14 @@ PRODUCT_CPU_TABLE = [
     Case("mm", (2048, 2048, 2048), None, ratio=0.88),
     Case("mm", (1024, 1024, 1024), None, "int32", ratio=5),
     Case("mm", (1024, 1024, 1024), None, "int64", ratio=1.5),
-    Case("mm", (1024, 1024, 1024), None, "int8", form="into int32", ratio=2),
+    Case("mm", (1024, 1024, 1024), None, "int8", form="into int32", ratio=4),
+    Case("mm", (1024, 1024, 1024), None, "bfloat16", ratio=0.95, times_plain=1.05),
+    Case("mm", (1024, 1024, 1024), None, "float16", times_plain=1.05),
+    *(
+        Case("mm", shape, None, dtype, beyond_call=True)
+        for dtype in ("float32", "bfloat16")
+        for shape in (*((size, size, size) for size in (8, 16, 32, 64)), (16, 16, 4096))
+    ),
 ]
 
 # What the picture shows, all of it in the table above: every rung that supports the dtype, at one size.
@@ -318,15 +325,14 @@ def product_cuda_rest() -> Iterator[Case]:
 
 
 def product_cpu_rest() -> Iterator[Case]:
-    for dtype in ("float64", "bfloat16"):
-        yield Case("mm", (1024, 1024, 1024), None, dtype)
+    yield Case("mm", (1024, 1024, 1024), None, "float64")
     for form in ("a column-major", "b column-major"):
         yield Case("mm", (1024, 1024, 1024), None, form=form)
     yield Case("mm", (1, 4096, 4096), None)
     yield Case("mm", (1, 4096, 4096), None, form="b column-major")
     yield Case("mm", (4096, 1, 4096), None)
     yield Case("mm", (16, 4096, 4096), None)
-    yield Case("mm", (16, 16, 4096), None)
+    yield Case("mm", (16, 4096, 4096), None, "bfloat16", form="b column-major")
     yield Case("mm", (128, 1024, 1024), None)
     yield Case("bmm", (1000, 64, 64, 64), None)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import sqrt
 from pathlib import Path
@@ -98,9 +99,14 @@ def made(case: Case, device: str, memory: torch.Tensor | None, pictured: bool | 
     climbed = memory is not None and case in cases.LADDER_PRODUCTS if pictured is None else pictured
     rungs = other_rungs(case, a, b) if climbed and not wrong else {}
     calls: dict[str, Call] = {"ordered": call}
+    if case.times_plain:
+        calls["plain"] = call_of(replace(case, dtype="float32"), (a.float(), b.float()), "auto")
     theirs = torchs(case, a.is_cuda)
     if theirs is None:
         return Work(wrong, case.moved, calls, rungs)
+    if case.beyond_call:
+        least = tuple(x[..., :1, :1].contiguous() for x in (a, b))
+        calls |= {runner.CALL: call_of(case, least, "auto"), runner.TORCHS_CALL: partial(theirs, *least)}
     compiled = partial(by_compiler, {COMPILED: theirs}, (a, b), case.name)
     return Work(wrong, case.moved, {**calls, "torch": partial(theirs, a, b)}, rungs, compiled)
 

@@ -37,6 +37,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 CUB_DTYPES = ("float32", "float64", "int32", "int64")
 TABLE_ROWS, MOST_ROWS = 60, 100  # the rows of the last table; more than 60 only for failures
 SLOW_US = 10_000  # slower calls get three samples instead of hundreds: torch's scans of columns take up to 365 ms
+CALL, TORCHS_CALL = "1x1x1", "torch 1x1x1"  # the rows of the least call, ours and torch's
+CALL_NOISE = 1.05  # the least call's time, with its noise
 ON_CUDA, ON_CPU = 0.995, 0.9  # the ratios to torch below which a case counts as slower: the harness's own noise
 
 
@@ -182,6 +184,7 @@ def run_cuda(
 def is_missed(result: Result) -> bool:
     case, us, share = result.case, result.us, result.share(result.case.production)
     ours, cub, plain = result.ours.timing.median if result.ours else 0.0, us("cub"), us("plain")
+    call, torchs_call = us(CALL) or 0.0, us(TORCHS_CALL) or 0.0
     return any(
         [
             case.share is not None and share is not None and share < case.share,
@@ -189,6 +192,7 @@ def is_missed(result: Result) -> bool:
             case.against_cub and cub is not None and ours >= cub,
             case.ratio is not None and result.ratio is not None and result.ratio < case.ratio,
             case.times_plain is not None and plain is not None and ours > case.times_plain * plain,
+            case.beyond_call and ours - CALL_NOISE * call > (result.torch_us or 0.0) - torchs_call,
         ]
     )
 
@@ -199,12 +203,17 @@ def status(result: Result) -> str:
     if is_missed(result):
         return "MISSED"
     tolerated = ON_CPU if short_name(result.device) == "cpu" else ON_CUDA
-    return "SLOWER" if result.case.ratio is None and result.ratio and result.ratio < tolerated else "ok"
+    owed = result.case.ratio is None and not result.case.beyond_call
+    return "SLOWER" if owed and result.ratio and result.ratio < tolerated else "ok"
 
 
 def must(result: Result) -> str:
     """The targets of a result, and what else was measured with it."""
-    beside = {name: us for name in ("plain", COMPILED, "torch broadcasting", "cub") if (us := result.us(name))}
+    beside = {
+        name: us
+        for name in ("plain", CALL, TORCHS_CALL, COMPILED, "torch broadcasting", "cub")
+        if (us := result.us(name))
+    }
     return result.case.must + "".join(f" ({name} {us:.2f})" for name, us in beside.items())
 
 

@@ -84,7 +84,12 @@ AVX512_FLAGS = [
     # GCC 12 warns about its own avx512fintrin.h; the baseline is the same source, compiled with these warnings.
     *("-Wno-uninitialized", "-Wno-maybe-uninitialized"),
 ]
-SIMD_FLAGS = {"_avx2": AVX2_FLAGS, "_avx512": AVX512_FLAGS, "_avx512vnni": [*AVX512_FLAGS, "-mavx512vnni"]}
+SIMD_FLAGS = {
+    "_avx2": AVX2_FLAGS,
+    "_avx512": AVX512_FLAGS,
+    "_avx512vnni": [*AVX512_FLAGS, "-mavx512vnni"],
+    "_avx512bf16": [*AVX512_FLAGS, "-mavx512bf16"],
+}
 
 
 class BuildError(Exception):

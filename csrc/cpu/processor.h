@@ -30,17 +30,22 @@ inline Processor processor() {
   return chosen;
 }
 
-// Whether the processor has AVX-512 VNNI, dot products of small integers. Any limit in the environment turns it off.
-inline bool avx512vnni() {
+// Extensions of AVX-512 that this processor has: dot products of small integers, and of bfloat16. Any limit in the
+// environment turns them off.
+struct Extensions {
+  bool vnni = false, bf16 = false;
+};
+
+inline Extensions extensions() {
 #ifdef __x86_64__
-  static const bool there = [] {
+  static const Extensions found = [] {
     const char* limit = std::getenv("TORCH_REDUCTIONS_CPU");
-    return processor() == Processor::avx512 && (limit == nullptr || *limit == '\0') &&
-           __builtin_cpu_supports("avx512vnni");
+    if (processor() != Processor::avx512 || (limit != nullptr && *limit != '\0')) return Extensions{};
+    return Extensions{bool(__builtin_cpu_supports("avx512vnni")), bool(__builtin_cpu_supports("avx512bf16"))};
   }();
-  return there;
+  return found;
 #else
-  return false;
+  return {};
 #endif
 }
 

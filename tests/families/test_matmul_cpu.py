@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from helpers import FLOATS, INTEGERS, LIMITS, assert_same_bits, run_python
@@ -22,6 +24,56 @@ def test_a_step_is_rounded_once(dtype: str) -> None:
     assert (expected != a * b + c).sum() > 100
     if dtype == "float32":
         assert (expected != (a.double() * b.double() + c.double()).float()).sum() > 10
+
+
+# --- Pairs of bfloat16 ------------------------------------------------------------------------------------------------
+
+# AVX-512's dot products of bfloat16 are the chain's steps except for subnormal numbers, where other instructions serve.
+SMALLEST = 2.0**-126  # of the normal numbers
+LAYOUTS = list(itertools.product((False, True), repeat=2))
+
+
+def halves(x: torch.Tensor, column_major: bool) -> torch.Tensor:
+    x = x.to(torch.bfloat16)
+    return x.T.contiguous().T if column_major else x
+
+
+@pytest.mark.parametrize("exponent", [-111, -112, -113, -119])
+def test_the_smallest_sums_of_bfloat16(exponent: int) -> None:
+    """129 129 - 130 128 is 1: with products of about 2^exponent, the last digit that a sum can have."""
+    last = 2.0 ** (exponent - 14)
+    assert (last < SMALLEST) == (exponent < -112)
+    a, b = torch.tensor([129.0, -130.0]) * 2.0**-47, torch.tensor([129.0, 128.0]) * 2.0 ** (exponent + 33)
+    for (m, n, k), (left, right) in itertools.product(((5, 7, 2), (20, 40, 64), (40, 20, 700), (3, 90, 34)), LAYOUTS):
+        x, y = a.repeat(m, k // 2), b.repeat(k // 2)[:, None].expand(k, n)
+        result = tr.mm(halves(x, left), halves(y, right), torch.float32)
+        assert_same_bits(result, torch.full((m, n), k // 2 * last), (m, n, k, left, right))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_one_subnormal_factor_of_bfloat16(side: str) -> None:
+    """Wherever it is: the other factor is large enough for it to be seen in the sum."""
+    for (m, n, k), layout in itertools.product(((6, 70, 35), (33, 20, 33), (3, 50, 64), (300, 7, 1030)), LAYOUTS):
+        shape, other = ((m, k), (k, n)) if side == "left" else ((k, n), (m, k))
+        for at in ((0, 0), (shape[0] // 2, shape[1] // 3), (shape[0] - 1, shape[1] - 1)):
+            x, y = torch.zeros(shape), torch.full(other, 2.0**100)
+            x[at] = SMALLEST / 4
+            x, y = (x, y) if side == "left" else (y, x)
+            expected = torch.zeros(m, n)
+            (expected[at[0]] if side == "left" else expected[:, at[1]]).fill_(SMALLEST / 4 * 2.0**100)
+            result = tr.mm(halves(x, layout[0]), halves(y, layout[1]), torch.float32)
+            assert_same_bits(result, expected, (m, n, k, layout, at))
+
+
+@pytest.mark.parametrize("scale", [-130, -66, -60, 0, 100])
+def test_bfloat16_of_every_size(scale: int) -> None:
+    """Products that underflow, or overflow; zeros of both signs; an odd k, whose last element has no partner."""
+    for (m, n, k), (left, right) in itertools.product(((9, 20, 5), (17, 33, 515), (3, 40, 17), (30, 15, 1)), LAYOUTS):
+        special = 0.3 / k if scale == 0 else 0.0
+        a, b = wild((m, k), "bfloat16", special), wild((k, n), "bfloat16", special)
+        a, b = a.float() * 2.0**scale, torch.where(torch.rand(k, n) < 0.1, -0.0, b.float()) * 2.0 ** min(scale, 0)
+        a, b = halves(a, left), halves(b, right)
+        assert_same_bits(tr.mm(a, b, torch.float32), reference.mm(a, b, torch.float32), (m, n, k, left, right))
 
 
 # --- Threads ----------------------------------------------------------------------------------------------------------

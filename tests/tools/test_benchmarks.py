@@ -127,6 +127,16 @@ def test_an_option_of_a_scan_may_cost_so_much(runner: ModuleType) -> None:
     assert runner.status(Result(case, conditions("made up"), {**rows, "plain": rows["ordered"]})) == "ok"
 
 
+def test_a_small_product_beyond_its_call(runner: ModuleType, matmul: ModuleType) -> None:
+    """What a product takes longer than one of 1 x 1 x 1 is compared with the same of torch."""
+    case = replace(product(8, 8, 8, dtype="bfloat16"), beyond_call=True, times_plain=1e9)
+    measured = runner.measure_cpu(case, matmul.made, 0.0)
+    assert set(measured.rows) == {"ordered", "plain", "torch", "1x1x1", "torch 1x1x1"} and not measured.wrong
+    for ours, expected in ((8, "ok"), (9, "MISSED")):  # 5 and 1 are calls, and torch's product takes 3 more
+        timings = {"ordered": us(ours), "torch": us(4), "1x1x1": us(5), "torch 1x1x1": us(1), "plain": us(10)}
+        assert runner.status(Result(case, conditions("made up"), rows_of(case, timings, 100))) == expected
+
+
 # --- The roof ---------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@
 // Gains:   each load feeds many multiply-adds, and the same bits for any layout, processor and number of threads:
 //          float32, float64 and integers also on the GPU.
 // Order:   chunks of 512, one chain of fused multiply-adds each; chunks from left to right (docs/order.md).
-// Needs:   any processor; AVX2 and AVX-512 are used where available.
+// Needs:   any processor; AVX2 and AVX-512, with VNNI and BF16, are used where available.
 // See:     ordered_kernels.h, the vector code; Goto and van de Geijn, Anatomy of High-Performance Matrix
 //          Multiplication, 2008. This file splits a call into tiles for the threads.
 #include <algorithm>
@@ -25,18 +25,33 @@ constexpr int64_t kMostRows = 1024, kMostColumns = 1024;  // of a tile, whose co
 constexpr int64_t kMostSums = int64_t(1) << 17;           // of a tile of few rows
 constexpr int64_t kSmallResult = int64_t(1) << 16;        // elements of one that is split along k
 constexpr size_t kMostValues = size_t(1) << 30;           // bytes of its chunks
-constexpr double kThreadProducts = 1 << 17;               // multiply-adds that are worth a thread
+constexpr double kThreadProducts = 1 << 19;               // multiply-adds that are worth a thread
 constexpr int64_t kSmallBytes = 32768;                    // of a matrix that is prefetched
 constexpr int64_t kPartsPerThread = 8;                    // at most, where the tiles cannot be shared equally
 
-const MatmulKernel& kernel_of(const MatmulArgs& args) {
+#ifdef __x86_64__
+// Whether pairs of bfloat16 pay: where columns are packed, or are transposed anyway.
+bool pairs_pay(const MatmulArgs& args) {
+  const int64_t k_stride = args.m < args.n ? args.b.row_stride : args.a.column_stride;  // of the factor of more lanes
+  return std::min(args.m, args.n) > kSkinnyRows || k_stride == 1;
+}
+#endif
+
+const MatmulKernels& kernels_of(const MatmulArgs& args) {
 #ifdef __x86_64__
   static constexpr const MatmulKernels* kCompiled[] = {&matmul_baseline, &matmul_avx2, &matmul_avx512};
-  const bool pairs = args.dtype >= Dtype::int8 && args.dtype <= Dtype::int16;
-  const MatmulKernels& kernels = pairs && avx512vnni() ? matmul_avx512vnni : *kCompiled[int(processor())];
+  static const bool bfloat16_pairs = extensions().bf16 && has_ordered_bfloat16_pairs();
+  const bool small_integers = args.dtype >= Dtype::int8 && args.dtype <= Dtype::int16;
+  if (small_integers && extensions().vnni) return matmul_avx512vnni;
+  if (args.dtype == Dtype::bfloat16 && bfloat16_pairs && pairs_pay(args)) return matmul_avx512bf16;
+  return *kCompiled[int(processor())];
 #else
-  const MatmulKernels& kernels = matmul_baseline;
+  return matmul_baseline;
 #endif
+}
+
+const MatmulKernel& kernel_of(const MatmulArgs& args) {
+  const MatmulKernels& kernels = kernels_of(args);
   return (args.dtype == args.output_dtype ? kernels.own : kernels.wide)[int(args.dtype)];
 }
 

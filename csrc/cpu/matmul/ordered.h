@@ -6,6 +6,8 @@
 
 namespace torch_reductions::cpu::matmul {
 
+inline constexpr int kSkinnyRows = 4;  // of a tile whose columns are read in place
+
 // One factor as lanes, the rows of a or the columns of b, of k elements each; strides in elements.
 struct Factor {
   const void* data;
@@ -41,6 +43,9 @@ struct MatmulKernel {
 struct MatmulKernels {
   MatmulKernel own[kDtypes], wide[kDtypes];  // by the factors' dtype; the result has the same one, or float32 or int32
 };
-extern const MatmulKernels matmul_baseline, matmul_avx2, matmul_avx512, matmul_avx512vnni;
+extern const MatmulKernels matmul_baseline, matmul_avx2, matmul_avx512, matmul_avx512vnni, matmul_avx512bf16;
+
+// Whether this processor's product of pairs of bfloat16 has the bits of two steps of the chain: found by trying it.
+bool has_ordered_bfloat16_pairs();
 
 }  // namespace torch_reductions::cpu::matmul

@@ -3,5 +3,5 @@
 #include "ordered_kernels.h"
 
 namespace torch_reductions::cpu::matmul {
-constexpr MatmulKernels matmul_avx512vnni = make_matmul_kernels<true>();
+constexpr MatmulKernels matmul_avx512vnni = make_matmul_kernels<PairStep>();
 }

@@ -13,8 +13,8 @@
 namespace torch_reductions::cpu::matmul {
 namespace {
 
-constexpr int64_t kNear = 512;       // bytes: columns whose steps are not further apart need not be packed
-constexpr int64_t kBlockRows = 144;  // by a chunk of floats: 288 KiB of the second-level cache
+constexpr int64_t kNear = 512;  // bytes: columns whose steps are not further apart need not be packed
+constexpr int64_t kBlockWords = 144 * kProductChunk;  // of rows: 288 KiB of the second-level cache if they are floats
 
 // The block sizes of a tile. All panels of rows have the same height, except the last one, which may be lower.
 template <class S>
@@ -22,9 +22,10 @@ struct Blocking {
   using Word = WordOf<S>;
   using Sum = typename StepOf<S>::Sum;
   static constexpr int kColumns = kVectors * kLanes<Word>, kDepth = StepOf<S>::kDepth;
-  // Pairs are integers, whose chunks may have any length: they get as many steps as other chunks.
-  static constexpr int64_t kSteps = kProductChunk, kHalfSteps = kSteps / 2;
-  static constexpr int64_t kChunk = kSteps * kDepth, kHalf = kHalfSteps * kDepth;
+  // Chunks of integers may have any length: pairs of them get as many steps as other chunks.
+  static constexpr int64_t kChunk = std::is_integral_v<Sum> ? kDepth * kProductChunk : kProductChunk;
+  static constexpr int64_t kPanelSteps = kProductChunk / 2, kPanel = kPanelSteps * kDepth;
+  static constexpr int64_t kSteps = kChunk / kDepth, kPanels = kSteps / kPanelSteps;
 
   int64_t rows, columns, height, row_panels, block, column_panels;
 
@@ -32,7 +33,8 @@ struct Blocking {
     const int64_t fewest = (rows + kTileRows - 1) / kTileRows;
     height = (rows + fewest - 1) / fewest;
     row_panels = (rows + height - 1) / height;
-    block = kBlockRows / height < row_panels ? kBlockRows / height : row_panels;
+    const int64_t most = kBlockWords / (kSteps * height);
+    block = most < row_panels ? most : row_panels;
     column_panels = (columns + kColumns - 1) / kColumns;
   }
 
@@ -46,9 +48,9 @@ struct Blocking {
 
   // The parts of a workspace.
   int64_t left_bytes() const { return (block * height * kSteps + kLanes<Word>)*sizeof(Word); }
-  int64_t right_bytes() const {
-    return (one_block() ? 1 : 2 * column_panels) * kHalfSteps * kColumns * int64_t(sizeof(Word));
-  }
+  int64_t right_panels() const { return one_block() ? 1 : kPanels * column_panels; }
+  int64_t right_bytes() const { return right_panels() * kPanelSteps * kColumns * int64_t(sizeof(Word)); }
+  int64_t exponent_bytes() const { return right_panels() * int64_t(sizeof(uint32_t)); }
   int64_t chain_bytes() const {
     return (rows <= kSkinnyRows ? kSkinnySums : block * panel_sums()) * int64_t(sizeof(Sum));
   }
@@ -60,8 +62,8 @@ constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 template <class S>
 size_t workspace_bytes(const ProductTile& tile, int64_t chunks) {
   const Blocking<S> blocking(tile);
-  return aligned(blocking.left_bytes()) + aligned(blocking.right_bytes()) + aligned(blocking.chain_bytes()) +
-         aligned(blocking.total_bytes(chunks));
+  return aligned(blocking.left_bytes()) + aligned(blocking.right_bytes()) + aligned(blocking.exponent_bytes()) +
+         aligned(blocking.chain_bytes()) + aligned(blocking.total_bytes(chunks));
 }
 
 template <class S>
@@ -127,6 +129,8 @@ class TileProduct {
   using Step = StepOf<S>;
   using Word = typename Step::Word;
   using Sum = typename Step::Sum;
+  // Whether the smallest exponents of two panels decide how they are multiplied.
+  static constexpr bool kChooses = requires { typename Step::Careful; };
 
  public:
   TileProduct(const ProductTile& tile, const ProductChunks& chunks, void* workspace)
@@ -135,6 +139,7 @@ class TileProduct {
     const auto take = [&](int64_t bytes) { return memory += aligned(bytes), memory - aligned(bytes); };
     left_ = reinterpret_cast<Word*>(take(blocking_.left_bytes()));
     right_ = reinterpret_cast<Word*>(take(blocking_.right_bytes()));
+    exponents_ = reinterpret_cast<uint32_t*>(take(blocking_.exponent_bytes()));
     chains_ = reinterpret_cast<Sum*>(take(blocking_.chain_bytes()));
     if (!chunks.values && chunks.end > 1) totals_ = reinterpret_cast<Sum*>(memory);
   }
@@ -147,15 +152,20 @@ class TileProduct {
         totals_ = reinterpret_cast<Sum*>(static_cast<char*>(chunks_.values) + chunk_ * sums_bytes<S>(tile_));
       for (first_ = 0; first_ < blocking_.row_panels; first_ += blocking_.block) {
         end_ = shorter(first_ + blocking_.block, blocking_.row_panels);
+        exponent_ = UINT32_MAX;
         for (int64_t p = first_; p < end_; p++) {
           const Lanes<S> rows = lanes_of<S>(tile_.rows, tile_.batch, tile_.row + p * blocking_.height, k_);
-          pack(rows, blocking_.height_of(p), taken_, left(p), blocking_.height_of(p));
+          const int64_t height = blocking_.height_of(p);
+          const uint32_t exponent = pack(rows, height, taken_, left(p), height, missing());
+          if (exponent < exponent_) exponent_ = exponent;
         }
-        if (blocking_.rows <= kSkinnyRows) {
-          skinny_rows();
-        } else {
-          for (int64_t q = 0; q < blocking_.column_panels; q++) panel(q);
+        if constexpr (!kChooses) {
+          if (blocking_.rows <= kSkinnyRows) {
+            skinny_rows();
+            continue;
+          }
         }
+        for (int64_t q = 0; q < blocking_.column_panels; q++) panel(q);
       }
     }
   }
@@ -163,6 +173,10 @@ class TileProduct {
  private:
   static int64_t shorter(int64_t a, int64_t b) { return a < b ? a : b; }
   static int64_t steps(int64_t k) { return (k + Step::kDepth - 1) / Step::kDepth; }
+  static constexpr uint32_t missing() {
+    if constexpr (kChooses) return Step::kMissing;
+    else return 0;
+  }
 
   Word* left(int64_t p) const { return left_ + (p - first_) * blocking_.height * Blocking<S>::kSteps; }
   Lanes<S> columns(int64_t q, int64_t k) const {
@@ -197,28 +211,36 @@ class TileProduct {
     return nullptr;
   }
 
+  // The inner kernel for the block's rows and a panel of columns.
+  ALWAYS_INLINE Chain<Step> chain_of(int64_t height, int64_t vectors, uint32_t exponent) const {
+    if constexpr (kChooses) {
+      if (!Step::exact(exponent_, exponent)) return kChains<typename Step::Careful>.of[height - 1][vectors - 1];
+    }
+    return kChains<Step>.of[height - 1][vectors - 1];
+  }
+
   // Multiplies a panel of columns with all panels of rows of the block.
   void panel(int64_t q) const {
     const int64_t width = blocking_.width_of(q), pitch = blocking_.pitch_of(q);
     int64_t k = 0;
     do {  // once even if k is 0
-      const int64_t taken = shorter(taken_ - k, Blocking<S>::kHalf);
-      const int64_t slot = blocking_.one_block() ? 0 : 2 * q + (k != 0);
+      const int64_t taken = shorter(taken_ - k, Blocking<S>::kPanel);
+      const int64_t slot = blocking_.one_block() ? 0 : Blocking<S>::kPanels * q + (k != 0);
       const Lanes<S> from = columns(q, k_ + k);
-      Word* const packed = right_ + slot * Blocking<S>::kHalfSteps * Blocking<S>::kColumns;
+      Word* const packed = right_ + slot * Blocking<S>::kPanelSteps * Blocking<S>::kColumns;
       const Word* right = in_place(from, pitch);
       const int64_t stride = right ? from.k_stride : pitch;
       if (!right) {
-        if (first_ == 0) pack(from, width, taken, packed, pitch);
+        if (first_ == 0) exponents_[slot] = pack(from, width, taken, packed, pitch, 0);
         right = packed;
       }
       for (int64_t p = first_; p < end_; p++) {
         const int64_t h = blocking_.height_of(p);
-        kChains<Step>.of[h - 1][pitch / kLanes<Word> - 1](left(p) + k / Step::kDepth * h, right, stride, steps(taken),
-                                                          k == 0, sums(p, q));
+        chain_of(h, pitch / kLanes<Word>, exponents_[slot])(left(p) + k / Step::kDepth * h, right, stride, steps(taken),
+                                                            k == 0, sums(p, q));
         if (k + taken == taken_) finish(p, q, sums(p, q));
       }
-      k += Blocking<S>::kHalf;
+      k += Blocking<S>::kPanel;
     } while (k < taken_);
   }
 
@@ -254,6 +276,7 @@ class TileProduct {
   const ProductChunks& chunks_;
   const Blocking<S> blocking_;
   Word *left_, *right_;
+  uint32_t exponent_, *exponents_;  // the smallest of the block's rows, and of each packed panel of columns
   Sum *chains_, *totals_ = nullptr;
   int64_t chunk_, k_, taken_;  // the chunk, its first element and how many it has
   int64_t first_, end_;        // the block's panels of rows
@@ -288,17 +311,19 @@ constexpr MatmulKernel kernel() {
           sums_bytes<S>, multiply<S, Out>,      fold<S, Out>};
 }
 
-// The kernels of all types, or of those only whose steps are pairs.
-template <bool kPairsAlone = false>
+// The kernels of all types, or of those only whose steps are `Only`.
+template <class Only = void>
 constexpr MatmulKernels make_matmul_kernels() {
   MatmulKernels kernels{};
   for (int dtype = 0; dtype < kDtypes; dtype++) {
     if (Dtype(dtype) == Dtype::boolean) continue;
     with_storage(Dtype(dtype), [&](auto tag) {
       using S = typename decltype(tag)::type;
-      if constexpr (!kPairsAlone || std::is_same_v<StepOf<S>, PairStep>) kernels.own[dtype] = kernel<S, S>();
-      if constexpr (sizeof(S) < 4 && (!kPairsAlone || std::is_integral_v<S>)) {
-        kernels.wide[dtype] = kernel<S, std::conditional_t<std::is_integral_v<S>, int32_t, float>>();
+      if constexpr (std::is_void_v<Only> || std::is_same_v<StepOf<S>, Only>) {
+        kernels.own[dtype] = kernel<S, S>();
+        if constexpr (sizeof(S) < 4) {
+          kernels.wide[dtype] = kernel<S, std::conditional_t<std::is_integral_v<S>, int32_t, float>>();
+        }
       }
     });
   }

@@ -46,20 +46,32 @@ ALWAYS_INLINE Words<WordOf<S>, n> words(const S* p) {
     V v;
     for (int i = 0; i < n; i++) v[i] = widen(p[i]);
     return v;
-  } else if constexpr (std::is_same_v<S, BFloat16>) {
+  } else if constexpr (std::is_same_v<S, BFloat16> && StepOf<S>::kDepth == 1) {
     return as<V>(__builtin_convertvector(neighbours<n>(p), Words<uint32_t, n>) << 16);
-  } else if constexpr (sizeof(S) <= 2) {
+  } else if constexpr (StepOf<S>::kDepth == 2) {
     return V(__builtin_convertvector(neighbours<n>(p), Words<int32_t, n>)) & 0xffff;
   } else {
     return V(neighbours<n>(p));
   }
 }
 
+// Two neighbours along k, each in the lower half of a word, as a pair.
+template <class S, class V>
+ALWAYS_INLINE V paired(V first, V second) {
+  return std::is_same_v<S, BFloat16> ? first << 16 | second : first | second << 16;
+}
+
 // n steps of one lane, contiguous in memory.
 template <int n, class S>
 ALWAYS_INLINE Words<WordOf<S>, n> words_along_k(const S* p) {
-  if constexpr (StepOf<S>::kDepth == 1) return words<n>(p);
-  else return Words<uint32_t, n>(__builtin_convertvector(neighbours<2 * n>(p), Words<int16_t, 2 * n>));
+  if constexpr (StepOf<S>::kDepth == 1) {
+    return words<n>(p);
+  } else if constexpr (std::is_same_v<S, BFloat16>) {
+    const auto swapped = as<Words<uint32_t, n>>(neighbours<2 * n>(p));
+    return swapped << 16 | swapped >> 16;
+  } else {
+    return Words<uint32_t, n>(__builtin_convertvector(neighbours<2 * n>(p), Words<int16_t, 2 * n>));
+  }
 }
 
 // One step of neighbouring lanes.
@@ -67,15 +79,49 @@ template <class S>
 ALWAYS_INLINE Vector<WordOf<S>> words_along_lanes(const S* p, int64_t k_stride) {
   constexpr int W = kLanes<WordOf<S>>;
   if constexpr (StepOf<S>::kDepth == 1) return words<W>(p);
-  else return words<W>(p) | words<W>(p + k_stride) << 16;
+  else return paired<S>(words<W>(p), words<W>(p + k_stride));
 }
 
-// One step of one lane, of which `left` elements are left.
+// One step of one lane, of which `left` elements are left. `missing` is the bits of an element that is not there.
 template <class S>
-ALWAYS_INLINE WordOf<S> word(const S* p, int64_t k_stride, int64_t left) {
-  if constexpr (StepOf<S>::kDepth == 1) return WordOf<S>(widen(*p));
-  else return (uint32_t(*p) & 0xffff) | (left > 1 ? uint32_t(p[k_stride]) << 16 : 0);
+ALWAYS_INLINE WordOf<S> word(const S* p, int64_t k_stride, int64_t left, uint32_t missing = 0) {
+  if constexpr (StepOf<S>::kDepth == 1) {
+    return WordOf<S>(widen(*p));
+  } else {
+    const auto bits = [](S x) {
+      if constexpr (std::is_integral_v<S>) return uint32_t(x) & 0xffff;
+      else return uint32_t(x.bits);
+    };
+    return paired<S>(bits(*p), left > 1 ? bits(p[k_stride]) : missing);
+  }
 }
+
+// The smallest magnitude other than 0 in packed words, where the step asks for it.
+template <class S>
+struct Smallest {
+  ALWAYS_INLINE void see(auto) {}
+  uint32_t exponent() const { return 0; }
+};
+#ifdef __AVX512BF16__
+template <>
+struct Smallest<BFloat16> {
+  __m512i least = _mm512_set1_epi16(-1);  // less 1, and without the sign: so 0 is the largest
+
+  ALWAYS_INLINE void see(Vector<uint32_t> pairs) {
+    const __m512i magnitudes = _mm512_and_si512(__m512i(pairs), _mm512_set1_epi16(0x7fff));
+    least = _mm512_min_epu16(least, _mm512_sub_epi16(magnitudes, _mm512_set1_epi16(1)));
+  }
+  ALWAYS_INLINE void see(uint32_t pair) { see(splat(pair)); }
+
+  // As bits of a float, and larger than any if everything is 0.
+  uint32_t exponent() const {
+    uint16_t values[32], smallest = 0xffff;
+    __builtin_memcpy(values, &least, sizeof values);
+    for (const uint16_t value : values) smallest = value < smallest ? value : smallest;
+    return (smallest + 1) >> 7;
+  }
+};
+#endif
 
 // ---------------------------------------------------------------- blocks of as many steps as lanes, transposed
 
@@ -178,17 +224,24 @@ struct Lanes {
 };
 
 // Packs the first `taken` lanes and k elements as to[steps][pitch], where pitch is `taken`, or more and a multiple of
-// the vector's width; the lanes beyond `taken` are undefined. Up to a vector behind the end is overwritten.
+// the vector's width; the lanes beyond `taken` are undefined. Up to a vector behind the end is overwritten. An element
+// that completes the last pair has the bits `missing`. Returns the smallest exponent, where the step asks for it.
 template <class S>
-__attribute__((noinline)) void pack(Lanes<S> from, int64_t taken, int64_t k, WordOf<S>* to, int64_t pitch) {
+__attribute__((noinline)) uint32_t pack(Lanes<S> from, int64_t taken, int64_t k, WordOf<S>* to, int64_t pitch,
+                                        uint32_t missing) {
   constexpr int W = kLanes<WordOf<S>>, kDepth = StepOf<S>::kDepth;
   const int64_t whole = k / kDepth, steps = (k + kDepth - 1) / kDepth;
   int64_t done = 0;
+  Smallest<S> smallest;
   if (from.stride == 1 && (taken + W - 1) / W * W <= from.count) {
     // A vector may overwrite the beginning of the next step, which is written later.
     for (; done < whole; done++) {
       const S* const at = from.at + done * kDepth * from.k_stride;
-      for (int64_t i = 0; i < taken; i += W) store(to + done * pitch + i, words_along_lanes(at + i, from.k_stride));
+      for (int64_t i = 0; i < taken; i += W) {
+        const auto words = words_along_lanes(at + i, from.k_stride);
+        smallest.see(words);
+        store(to + done * pitch + i, words);
+      }
     }
   } else if (from.k_stride == 1 && whole >= W) {
     // From the last lanes to the first ones, for the same reason.
@@ -199,7 +252,10 @@ __attribute__((noinline)) void pack(Lanes<S> from, int64_t taken, int64_t k, Wor
         Vector<WordOf<S>> block[W];
         lanes.load(done * kDepth, block);
 #pragma GCC unroll 16
-        for (int r = 0; r < W; r++) store(to + (done + r) * pitch + i, block[r]);
+        for (int r = 0; r < W; r++) {
+          smallest.see(block[r]);
+          store(to + (done + r) * pitch + i, block[r]);
+        }
       }
     }
     done = whole;
@@ -207,8 +263,13 @@ __attribute__((noinline)) void pack(Lanes<S> from, int64_t taken, int64_t k, Wor
   for (; done < steps; done++) {
     const int64_t element = done * kDepth;
     const S* const at = from.at + element * from.k_stride;
-    for (int64_t i = 0; i < taken; i++) to[done * pitch + i] = word(at + i * from.stride, from.k_stride, k - element);
+    for (int64_t i = 0; i < taken; i++) {
+      const auto one = word(at + i * from.stride, from.k_stride, k - element, missing);
+      smallest.see(one);
+      to[done * pitch + i] = one;
+    }
   }
+  return smallest.exponent();
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // Products of a few rows, whose columns are read in place: each is used too rarely for packing to pay.
 #pragma once
+#include "ordered.h"
 #include "ordered_pack.h"
 
 namespace torch_reductions::cpu::matmul {
 namespace {
 
-constexpr int kSkinnyRows = 4;
 constexpr int64_t kSkinnySums = 2048;  // in the first-level cache, beside what is read
 
 // H rows, `a` packed as [steps][H], and `panels` whole panels of columns, which are neighbours in memory, over k

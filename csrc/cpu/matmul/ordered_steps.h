@@ -104,10 +104,47 @@ struct PairStep {
   }
 };
 
+// Pairs of bfloat16, the first of each in the upper half of the word: two steps.
+struct BFloat16TwoSteps {
+  using Word = uint32_t;
+  using Sum = float;
+  static constexpr int kDepth = 2;
+  static ALWAYS_INLINE Vector<Sum> apply(Vector<Word> a, Vector<Word> b, Vector<Sum> sum) {
+    sum = fused(as<Vector<Sum>>(a & 0xffff0000), as<Vector<Sum>>(b & 0xffff0000), sum);
+    return fused(as<Vector<Sum>>(a << 16), as<Vector<Sum>>(b << 16), sum);
+  }
+};
+
+// Both in one instruction, which multiplies and adds the upper halves first, then the lower ones, each time rounded once
+// to nearest, as the chain is. But it takes subnormal numbers for 0, and makes 0 of subnormal sums.
+struct BFloat16PairStep : BFloat16TwoSteps {
+  using Careful = BFloat16TwoSteps;
+  // The bits of a missing element of the left factor; the right one's are 0. The product is -0, which changes no sum.
+  static constexpr uint32_t kMissing = 0x8000;
+  // Whether nothing is subnormal if a and b are the smallest exponents, as bits, of what is multiplied. Products are
+  // multiples of 2^(a - 134) 2^(b - 134), and so are sums, rounded or not: if that is at least 2^-126, none of them is.
+  static bool exact(uint32_t a, uint32_t b) { return a > 0 && b > 0 && a + b >= 142; }
+#ifdef __AVX512BF16__
+  static ALWAYS_INLINE Vector<Sum> apply(Vector<Word> a, Vector<Word> b, Vector<Sum> sum) {
+    return Vector<Sum>(_mm512_dpbf16_ps(__m512(sum), __m512bh(a), __m512bh(b)));
+  }
+#endif
+};
+
 // The steps of a product of elements of S.
 template <class S>
-using StepOf = std::conditional_t<!std::is_integral_v<S>, FusedStep<ProductOf<S>>,
+struct StepFor {
+  using Type = std::conditional_t<!std::is_integral_v<S>, FusedStep<ProductOf<S>>,
                                   std::conditional_t<sizeof(S) <= 2, PairStep, WrappingStep<ProductOf<S>>>>;
+};
+#ifdef __AVX512BF16__
+template <>
+struct StepFor<BFloat16> {
+  using Type = BFloat16PairStep;
+};
+#endif
+template <class S>
+using StepOf = typename StepFor<S>::Type;
 
 // ---------------------------------------------------------------- chains
 
