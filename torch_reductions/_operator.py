@@ -121,7 +121,9 @@ class Operator(Generic[Output]):
     # --- The call paths to the kernel ---------------------------------------------------------------------------------
 
     def __call__(self, variant: str, input: Tensor, *args: Any, **options: Any) -> Output:
-        """The public entry: takes a variant's name, and raises the exception types that torch raises."""
+        """The public entry: takes a variant's name, and raises the exception types that torch raises. Below autograd
+        where nothing may intercept the call: our Autograd kernel, which is Python, takes as long as all else of a small
+        call."""
         if variant != "auto":
             options["variant"] = self.number(input, variant)
         if is_dynamo_compiling():
@@ -130,7 +132,27 @@ class Operator(Generic[Output]):
                 self.infer(input, *args, **options)  # as far as Dynamo can: exceptions of the fake kernel are wrapped
             return self.op(input, *args, **options)
         try:
-            return self.run(input, *args, **options)
+            if (
+                type(input) not in PLAIN
+                or forward_ad._current_level >= 0
+                or _are_functorch_transforms_active()
+                or _is_torch_function_mode_enabled()
+                or _is_tracing()  # torch.jit would record the Function instead of the operator
+                or (self.lower and _is_any_autocast_enabled())
+            ):
+                return self._dispatch(input, *args, **options)
+            requires_grad = input.requires_grad
+            for arg in args if self.several else ():
+                if type(arg) in PLAIN:
+                    requires_grad = requires_grad or arg.requires_grad
+                elif isinstance(arg, Tensor):  # it may override torch functions
+                    return self._dispatch(input, *args, **options)
+            if requires_grad and self.gradient is not None and is_grad_enabled():
+                if self.several:  # as unwrap_dead_wrappers does; a list is faster than a generator
+                    args = tuple([unwrap_if_dead(arg) if isinstance(arg, Tensor) else arg for arg in args])
+                return self.record((self, None, options), unwrap_if_dead(input), *args)
+            with _AutoDispatchBelowAutograd():
+                return self.call(input, *args, **options)
         except RuntimeError as error:
             failure = error
         # The kernels raise only RuntimeError: the cause is determined here, after the fact.
@@ -141,29 +163,7 @@ class Operator(Generic[Output]):
             del failure  # its traceback holds this frame, which holds the input
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Output:
-        """Calls the operator; below autograd where nothing may intercept the call: our Autograd kernel, which is Python,
-        takes as long as all else of a small call."""
-        if (
-            type(input) not in PLAIN
-            or forward_ad._current_level >= 0
-            or _are_functorch_transforms_active()
-            or _is_torch_function_mode_enabled()
-            or _is_tracing()  # torch.jit would record the Function instead of the operator
-            or (self.lower and _is_any_autocast_enabled())
-        ):
-            return self._dispatch(input, *args, **options)
-        requires_grad = input.requires_grad
-        for arg in args if self.several else ():
-            if type(arg) in PLAIN:
-                requires_grad = requires_grad or arg.requires_grad
-            elif isinstance(arg, Tensor):  # it may override torch functions
-                return self._dispatch(input, *args, **options)
-        if requires_grad and self.gradient is not None and is_grad_enabled():
-            if self.several:  # as unwrap_dead_wrappers does; a list is faster than a generator
-                args = tuple([unwrap_if_dead(arg) if isinstance(arg, Tensor) else arg for arg in args])
-            return self.record((self, self._kernel, options), unwrap_if_dead(input), *args)
-        with _AutoDispatchBelowAutograd():
-            return self.call(input, *args, **options)
+        return self("auto", input, *args, **options)
 
     def _dispatch(self, input: Tensor, *args: Any, **options: Any) -> Output:
         """Calls the operator through torch.func or the dispatcher."""
@@ -177,10 +177,6 @@ class Operator(Generic[Output]):
             result: Output = self.recorded.apply((self, self.op, options), *given)  # type: ignore[no-untyped-call]
             return result
         return self.op(input, *args, **options)
-
-    def _kernel(self, input: Tensor, *args: Any, **options: Any) -> Output:
-        with _AutoDispatchBelowAutograd():
-            return self.call(input, *args, **options)
 
     def number(self, input: Tensor, variant: str) -> int:
         if not isinstance(variant, str):
@@ -317,7 +313,8 @@ def _without_autocast(device: str) -> Any:
     return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key))
 
 
-Call = tuple[Operator[Any], Callable[..., Any], dict[str, Any]]  # an operator, what computes it, and its options
+# An operator, what computes it (None: the operator itself, below autograd), and its options.
+Call = tuple[Operator[Any], Callable[..., Any] | None, dict[str, Any]]
 
 
 class _Recorded(torch.autograd.Function):
@@ -327,8 +324,11 @@ class _Recorded(torch.autograd.Function):
 
     @staticmethod
     def forward(call: Call, *args: Any) -> Any:
-        _, run, options = call
-        return run(*args, **options)
+        operator, run, options = call
+        if run is not None:
+            return run(*args, **options)
+        with _AutoDispatchBelowAutograd():
+            return operator.call(*args, **options)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

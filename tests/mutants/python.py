@@ -82,7 +82,7 @@ MUTANTS = (
         "_operator",
         "requires_grad = requires_grad or arg.requires_grad",
         "requires_grad = requires_grad",
-        "run",
+        "__call__",
     ),
     python(
         "a gradient that only another argument asks the operator for",
