@@ -157,7 +157,7 @@ def check_factor(function: str, argument: str, value: Any, dtype: torch.dtype) -
 
 def check_differentiable(input: Tensor, output: Tensor) -> None:
     """Raises if a gradient is required through a dtype that has none."""
-    if input.requires_grad and not output.is_floating_point():
+    if not output.is_floating_point() and input.requires_grad:
         name = dtype_name(output.dtype)
         raise RuntimeError(f"Autograd not support dtype: {name}; detach input, or give a floating-point dtype")
 

@@ -10,8 +10,21 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch._C import (
+    DispatchKey,
+    DispatchKeySet,
+    _any_requires_grad,
+    _are_functorch_transforms_active,
+    _AutoDispatchBelowAutograd,
+    _is_any_autocast_enabled,
+    _is_torch_function_mode_enabled,
+    _is_tracing,
+    is_grad_enabled,
+)
+from torch._C._functorch import unwrap_if_dead
 from torch._functorch.utils import enable_single_level_autograd_function, unwrap_dead_wrappers
 from torch.autograd import forward_ad
+from torch.compiler import is_dynamo_compiling
 from torch.nn import Parameter
 from torch.overrides import handle_torch_function
 
@@ -23,6 +36,9 @@ from ._library import NAMESPACE, has_cuda, no_cuda_message, text_of
 Output = TypeVar("Output")  # a tensor, or a tuple of them
 
 PLAIN = (Tensor, Parameter)  # types that do not override torch functions
+CPU = DispatchKeySet(DispatchKey.CPU)
+# The keys of a call on CPU tensors that nothing below Autograd intercepts: no mode, no subclass, no lazy negation.
+PLAIN_CPU = CPU | DispatchKeySet(DispatchKey.AutogradCPU)
 
 
 class Spec(NamedTuple):
@@ -84,11 +100,13 @@ class Operator(Generic[Output]):
         self.shared = {i: a.name for i, a in enumerate(overload._schema.arguments) if a.name in shared}
         self.op: Callable[..., Output] = overload
         self.call: Callable[..., Output] = overload.op  # the same call with one Python frame less
-        self.redispatch: Callable[..., Output] = overload.redispatch
+        self.redispatch: Callable[..., Output] = overload._handle.redispatch_boxed  # so is this
         self.numbers = numbers(name)
         # autograd names a Function's node after the Function: SumBackward.
         node = "".join(word.capitalize() for word in name.split("_"))
         self.recorded: type[_Recorded] = type(node, (_Recorded,), {})
+        # `apply` without torch.func: Function.apply would look up forward's signature at every call.
+        self.record: Callable[..., Output] = super(torch.autograd.Function, self.recorded).apply  # type: ignore[misc]
         overload.tags.append(torch.Tag.pt2_compliant_tag)  # a C++ library built for torch 2.11 cannot set it
         qualified = f"{NAMESPACE}::{name}"
         torch.library.register_fake(qualified, self._fake)
@@ -103,16 +121,38 @@ class Operator(Generic[Output]):
     # --- The call paths to the kernel ---------------------------------------------------------------------------------
 
     def __call__(self, variant: str, input: Tensor, *args: Any, **options: Any) -> Output:
-        """The public entry: takes a variant's name, and raises the exception types that torch raises."""
+        """The public entry: takes a variant's name, and raises the exception types that torch raises. Below autograd
+        where nothing may intercept the call: our Autograd kernel, which is Python, takes as long as all else of a small
+        call."""
         if variant != "auto":
             options["variant"] = self.number(input, variant)
-        if torch.compiler.is_dynamo_compiling():
+        if is_dynamo_compiling():
             # autocast changes the dtypes that infer would check
             if not isinstance(input, Tensor) or not self._is_cast(input):
                 self.infer(input, *args, **options)  # as far as Dynamo can: exceptions of the fake kernel are wrapped
             return self.op(input, *args, **options)
         try:
-            return self.run(input, *args, **options)
+            if (
+                type(input) not in PLAIN
+                or forward_ad._current_level >= 0
+                or _are_functorch_transforms_active()
+                or _is_torch_function_mode_enabled()
+                or _is_tracing()  # torch.jit would record the Function instead of the operator
+                or (self.lower and _is_any_autocast_enabled())
+            ):
+                return self._dispatch(input, *args, **options)
+            requires_grad = input.requires_grad
+            for arg in args if self.several else ():
+                if type(arg) in PLAIN:
+                    requires_grad = requires_grad or arg.requires_grad
+                elif isinstance(arg, Tensor):  # it may override torch functions
+                    return self._dispatch(input, *args, **options)
+            if requires_grad and self.gradient is not None and is_grad_enabled():
+                if self.several:  # as unwrap_dead_wrappers does; a list is faster than a generator
+                    args = tuple([unwrap_if_dead(arg) if isinstance(arg, Tensor) else arg for arg in args])
+                return self.record((self, None, options), unwrap_if_dead(input), *args)
+            with _AutoDispatchBelowAutograd():
+                return self.call(input, *args, **options)
         except RuntimeError as error:
             failure = error
         # The kernels raise only RuntimeError: the cause is determined here, after the fact.
@@ -123,53 +163,20 @@ class Operator(Generic[Output]):
             del failure  # its traceback holds this frame, which holds the input
 
     def run(self, input: Tensor, *args: Any, **options: Any) -> Output:
-        """Calls the operator: through torch.func, through the dispatcher, or directly as a kernel."""
+        return self("auto", input, *args, **options)
+
+    def _dispatch(self, input: Tensor, *args: Any, **options: Any) -> Output:
+        """Calls the operator through torch.func or the dispatcher."""
         if not isinstance(input, Tensor):  # the dispatcher would take None for an absent tensor
             raise wrong_type(self.name, "input", "Tensor", input)
-        if self.gradient is not None and torch._C._are_functorch_transforms_active() and not _functionalizing():
-            # torch.func cannot look into an Autograd kernel. Autograd records autocast's lower dtypes, as below.
+        if self.gradient is not None and _are_functorch_transforms_active() and not _functionalizing():
+            # torch.func cannot look into an Autograd kernel. Autograd records autocast's lower dtypes.
             given = (input, *args)
             if self._lowers(input):
                 given = self._lowered(input.device.type, *given)
-            result: Output = self.recorded.apply(self, self.op, options, *given)  # type: ignore[no-untyped-call]
+            result: Output = self.recorded.apply((self, self.op, options), *given)  # type: ignore[no-untyped-call]
             return result
-        if self._needs_dispatcher(input, args):
-            return self.op(input, *args, **options)
-        if self.gradient is not None and torch.is_grad_enabled() and self._requires_grad(input, args):
-            result = self.recorded.record(self, self._kernel, options, input, *args)
-            return result
-        return self._kernel(input, *args, **options)
-
-    def _needs_dispatcher(self, input: Tensor, args: tuple[Any, ...]) -> bool:
-        """Whether anything between here and the kernel may intercept the call. If not, two Python frames are saved."""
-        return (
-            not self._is_plain(input, args)
-            or forward_ad._current_level >= 0
-            or torch._C._are_functorch_transforms_active()
-            or torch._C._is_torch_function_mode_enabled()
-            or torch._C._is_tracing()  # torch.jit would record the Function instead of the operator
-            or self._lowers(input)  # autograd records autocast's lower dtypes
-        )
-
-    def _kernel(self, input: Tensor, *args: Any, **options: Any) -> Output:
-        with torch._C._AutoDispatchBelowAutograd():
-            return self.call(input, *args, **options)
-
-    # Loops, not any(), which is slower: these run in every call.
-    def _is_plain(self, input: Tensor, args: tuple[Any, ...]) -> bool:
-        """Whether no differentiable tensor overrides torch functions."""
-        if self.several:
-            for arg in args:
-                if type(arg) not in PLAIN and isinstance(arg, Tensor):
-                    return False
-        return type(input) in PLAIN
-
-    def _requires_grad(self, input: Tensor, args: tuple[Any, ...]) -> bool:
-        if self.several:
-            for arg in args:
-                if isinstance(arg, Tensor) and arg.requires_grad:
-                    return True
-        return input.requires_grad
+        return self.op(input, *args, **options)
 
     def number(self, input: Tensor, variant: str) -> int:
         if not isinstance(variant, str):
@@ -211,15 +218,29 @@ class Operator(Generic[Output]):
 
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         """Like torch.library.register_autograd, except that tangents raise, which it would silently drop."""
-        redispatch = functools.partial(self._redispatch, keyset & torch._C._after_autograd_keyset)
-        if self.gradient is None:
-            return redispatch(input, *args, **options)
-        if any(isinstance(t, Tensor) and is_dual(t) for t in ((input, *args) if self.several else (input,))):
-            raise self.no_jvp()
-        if torch.is_grad_enabled() and self._requires_grad(input, args):
-            result: Output = self.recorded.one_level(self, redispatch, options, input, *args)
-            return result
-        return redispatch(input, *args, **options)
+        if self.gradient is not None:
+            if (forward_ad._current_level >= 0 or _are_functorch_transforms_active()) and any(
+                isinstance(t, Tensor) and is_dual(t) for t in ((input, *args) if self.several else (input,))
+            ):
+                raise self.no_jvp()
+            if is_grad_enabled() and (input.requires_grad or (self.several and _any_requires_grad(*args))):
+                return self._record_one_level(functools.partial(self._redispatch, keyset), options, input, *args)
+        return self._redispatch(keyset, input, *args, **options)
+
+    def _record_one_level(self, run: Callable[..., Output], options: dict[str, Any], *args: Any) -> Output:
+        """Records within the Autograd kernel. torch.compile gets here with torch.func at one of its levels, and
+        Function.apply, which is meant to be called above the dispatcher, refuses that."""
+        args = unwrap_dead_wrappers(args)
+        if not _are_functorch_transforms_active():
+            return self.record((self, run, options), *args)
+
+        def with_gradients(*args: Any, **options: Any) -> Any:
+            # Gradients are off in forward, and the enclosing transforms would silently drop theirs.
+            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+                return run(*args, **options)
+
+        with enable_single_level_autograd_function():
+            return self.record((self, with_gradients, options), *args)
 
     def no_jvp(self) -> NotImplementedError:
         return NotImplementedError(
@@ -228,8 +249,10 @@ class Operator(Generic[Output]):
 
     def _redispatch(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         try:
-            with torch._C._AutoDispatchBelowAutograd():
-                return self.redispatch(keyset, input, *args, **options)
+            if keyset == PLAIN_CPU:  # the next kernel is the last, and needs no guard
+                return self.redispatch(CPU, input, *args, **options)
+            with _AutoDispatchBelowAutograd():
+                return self.redispatch(keyset & torch._C._after_autograd_keyset, input, *args, **options)
         except RuntimeError as error:  # from a compiled graph, which calls the operator directly
             raise self.own_failure(error, input, *args, **options) from None
 
@@ -290,19 +313,26 @@ def _without_autocast(device: str) -> Any:
     return torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key))
 
 
+# An operator, what computes it (None: the operator itself, below autograd), and its options.
+Call = tuple[Operator[Any], Callable[..., Any] | None, dict[str, Any]]
+
+
 class _Recorded(torch.autograd.Function):
-    """An operator recorded by autograd; `run` computes it. It has no jvp, so that forward mode raises.
+    """A Call with tensors that autograd records. It has no jvp, so that forward mode raises.
 
     Each operator has a class of its own, made in Operator.__init__."""
 
     @staticmethod
-    def forward(operator: Operator[Any], run: Callable[..., Any], options: dict[str, Any], *args: Any) -> Any:
-        return run(*args, **options)
+    def forward(call: Call, *args: Any) -> Any:
+        operator, run, options = call
+        if run is not None:
+            return run(*args, **options)
+        with _AutoDispatchBelowAutograd():
+            return operator.call(*args, **options)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.operator, _, options, *args = inputs
-        ctx.count = len(args)
+        (ctx.operator, _, options), *args = inputs
         ctx.operator.gradient.save(ctx, output, *args, **options)
 
     @staticmethod
@@ -315,35 +345,21 @@ class _Recorded(torch.autograd.Function):
                 ask_for_memory(grads, grads[0].device)
             raise failure from None
         of_first = found if isinstance(found, tuple) else (found,)
-        return None, None, None, *of_first, *(None,) * (ctx.count - len(of_first))
+        return None, *of_first, *(None,) * (len(needs(ctx)) - len(of_first))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         raise ctx.operator.no_jvp()
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, operator: Operator[Any], run: Any, options: Any, *args: Any) -> Any:
-        return operator._vmap(operator.run, info, in_dims[3:], *args, **options)
+    def vmap(info: Any, in_dims: Any, call: Call, *args: Any) -> Any:
+        operator, _, options = call
+        return operator._vmap(operator.run, info, in_dims[1:], *args, **options)
 
-    @classmethod
-    def record(cls, *args: Any) -> Any:
-        """`apply` without torch.func: Function.apply would look up forward's signature at every call."""
-        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))  # type: ignore[misc]
 
-    @classmethod
-    def one_level(cls, operator: Operator[Any], run: Callable[..., Any], *args: Any) -> Any:
-        """`apply` within the operator's Autograd kernel. torch.compile gets here with torch.func at one of its levels,
-        and Function.apply, which is meant to be called above the dispatcher, refuses that."""
-        if not torch._C._are_functorch_transforms_active():
-            return cls.record(operator, run, *args)
-
-        def with_gradients(*args: Any, **options: Any) -> Any:
-            # Gradients are off in forward, and the enclosing transforms would silently drop theirs.
-            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
-                return run(*args, **options)
-
-        with enable_single_level_autograd_function():
-            return cls.record(operator, with_gradients, *args)
+def needs(ctx: Any) -> tuple[bool, ...]:
+    """Which of the operator's arguments need a gradient."""
+    return ctx.needs_input_grad[1:]  # type: ignore[no-any-return]  # without the Call
 
 
 def overridden(function: str, tensors: Iterable[Any], *args: Any, **options: Any) -> Output:  # type: ignore[type-var]  # whatever the public function returns

@@ -20,7 +20,7 @@ from torch.overrides import has_torch_function_variadic
 
 from ._arguments import INTEGERS, check_factor, check_input, check_same_device, to_factor, wrong_type
 from ._ladder import check_variant, dtype_name
-from ._operator import TRACED, Gradient, Operator, Spec, overridden
+from ._operator import TRACED, Gradient, Operator, Spec, needs, overridden
 from ._variants import AddVariant
 from .reduce import sum_to_shape
 
@@ -168,15 +168,14 @@ def _batch(run: Callable[..., Tensor], batch_size: int, input: Tensor, other: Te
 
 def _save(ctx: Any, output: Tensor, input: Tensor, other: Tensor, *, alpha: Number = 1, **_: Any) -> None:
     ctx.shapes, ctx.alpha = (input.shape, other.shape), alpha
-    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # for the operator's arguments
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """The gradient, for `other` times alpha, summed over the dims that were broadcast, in the fixed order."""
-    grads = (grad, grad * ctx.alpha if ctx.needs[1] and ctx.alpha != 1 else grad)
+    needed = needs(ctx)
+    grads = (grad, grad * ctx.alpha if needed[1] and ctx.alpha != 1 else grad)
     of_input, of_other = (
-        sum_to_shape(of, shape) if needed else None
-        for of, shape, needed in zip(grads, ctx.shapes, ctx.needs, strict=True)
+        sum_to_shape(of, shape) if need else None for of, shape, need in zip(grads, ctx.shapes, needed, strict=True)
     )
     return of_input, of_other
 

@@ -24,7 +24,7 @@ from torch.overrides import has_torch_function_unary, has_torch_function_variadi
 
 from ._arguments import check_float, check_input, check_same_device, check_same_dtype, wrong_type
 from ._ladder import check_variant
-from ._operator import TRACED, Gradient, Operator, Spec, overridden
+from ._operator import TRACED, Gradient, Operator, Spec, needs, overridden
 from ._variants import DistanceVariant
 from .reduce import sum as sum_of
 
@@ -106,7 +106,7 @@ def _wide(*tensors: Tensor) -> list[Tensor]:
 
 
 def _save_sum(ctx: Any, output: Tensor, points: Tensor, centers: Tensor, **_: Any) -> None:
-    ctx.needs = ctx.needs_input_grad[-2:]
+    ctx.needs = needs(ctx)
     ctx.save_for_backward(points, centers)
 
 

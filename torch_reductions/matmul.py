@@ -36,7 +36,7 @@ from ._arguments import (
     wrong_type,
 )
 from ._ladder import check_variant, dtype_name
-from ._operator import TRACED, Gradient, Operator, Spec, overridden
+from ._operator import TRACED, Gradient, Operator, Spec, needs, overridden
 from ._variants import MatmulVariant
 from .reduce import sum_to_shape
 
@@ -181,7 +181,7 @@ def _save(ctx: Any, output: Tensor, *tensors: Tensor, beta: Number = 1, alpha: N
     *given, a, b = tensors
     ctx.dtype, ctx.beta, ctx.alpha = a.dtype, beta, alpha
     ctx.given = [(t.shape, t.dtype) for t in given]
-    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # for the operator's arguments
+    ctx.needs = needs(ctx)
     ctx.save_for_backward(a if ctx.needs[-1] else None, b if ctx.needs[-2] else None)
 
 
@@ -228,12 +228,12 @@ def _call(
     """Calls an operator with tensors; `function` is the public function that was called, if its name differs."""
     if not (function or asked) and has_torch_function(tensors) and not is_dynamo_compiling():
         return overridden(name, tensors, *tensors, out_dtype=out_dtype, variant=variant)
-    for argument, tensor in zip(_names(function or name, len(tensors)), tensors, strict=True):
+    for i, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise wrong_type(function or name, argument, "Tensor", tensor)
+            raise wrong_type(function or name, _names(function or name, len(tensors))[i], "Tensor", tensor)
     if out_dtype is not None:
         options["out_dtype"] = to_dtype(function or name, out_dtype, "out_dtype")
-    if torch.compiler.is_compiling() or not function:
+    if not function or torch.compiler.is_compiling():
         return _OPERATORS[name](variant, *tensors, **options)
     try:
         return _OPERATORS[name](variant, *tensors, **options)

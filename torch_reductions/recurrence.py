@@ -30,7 +30,7 @@ from ._arguments import (
     wrong_type,
 )
 from ._ladder import check_variant, dtype_name
-from ._operator import TRACED, Gradient, Operator, Spec, overridden
+from ._operator import TRACED, Gradient, Operator, Spec, needs, overridden
 from ._variants import RecurrenceVariant
 
 __all__ = ["linear_recurrence"]
@@ -139,7 +139,7 @@ def _save(
     **_: Any,
 ) -> None:
     ctx.dim, ctx.reverse = dim % max(tokens.ndim, 1), reverse
-    ctx.needs = ctx.needs_input_grad[-ctx.count :]  # for the operator's arguments
+    ctx.needs = needs(ctx)
     ctx.save_for_backward(gates, output if ctx.needs[0] else None, initial, cu_seqlens)
 
 

@@ -233,8 +233,6 @@ def _dim(function: str, dim: object) -> int:
 
 def _dims(function: str, dim: Any) -> Any:
     """The dims as the schema takes them; the schema itself would accept True for 1, or a set for a list."""
-    if dim is None:
-        return None
     if isinstance(dim, (list, tuple)) and function not in INDICES:
         return [d if type(d) is int else _dim(function, d) for d in dim]
     one = dim if type(dim) is int else _dim(function, dim)
@@ -248,7 +246,8 @@ def _call(
     """Checks that the arguments have types that torch accepts, and calls an operator, whose schema accepts more."""
     if has_torch_function_unary(input) and not is_dynamo_compiling():
         return overridden(operator.name, (input,), input, dim, keepdim, dtype=dtype, variant=variant)
-    dim = _dims(operator.name, dim)
+    if dim is not None:
+        dim = _dims(operator.name, dim)
     if type(keepdim) is not bool:
         raise wrong_type(operator.name, "keepdim", "bool", keepdim)
     if dtype is None:

@@ -329,7 +329,8 @@ def _call(
     dtype: torch.dtype | None = None,
 ) -> Any:
     """Checks that the arguments have types that torch accepts, and calls an operator, whose schema accepts more."""
-    asked = (input, cu_seqlens, mask, *(out if isinstance(out, (tuple, list)) else (out,)))
+    outs = () if out is None else out if isinstance(out, (tuple, list)) else (out,)
+    asked = (input, cu_seqlens, mask, *outs)
     if has_torch_function(asked) and not is_dynamo_compiling():
         flags = {"exclusive": exclusive, "reverse": reverse, "include_initial": include_initial}
         given = {"cu_seqlens": cu_seqlens, "mask": mask, "out": out}
@@ -337,14 +338,15 @@ def _call(
     if type(dim) is not int:
         dim = to_dim(operator.name, dim)
     options: dict[str, Any] = {}
-    for name, flag in (("exclusive", exclusive), ("reverse", reverse), ("include_initial", include_initial)):
-        if type(flag) is not bool:
-            raise wrong_type(operator.name, name, "bool", flag)
-        if flag:  # each option that is passed takes time
-            options[name] = flag
+    if exclusive is not False or reverse is not False or include_initial is not False:
+        for name, flag in (("exclusive", exclusive), ("reverse", reverse), ("include_initial", include_initial)):
+            if type(flag) is not bool:
+                raise wrong_type(operator.name, name, "bool", flag)
+            if flag:  # each option that is passed takes time
+                options[name] = flag
     if dtype is not None:
         options["dtype"] = to_dtype(operator.name, dtype)
-    if operator.name in FOLDS and isinstance(input, Tensor) and input.dtype in UNSIGNED:
+    if isinstance(input, Tensor) and input.dtype in UNSIGNED and operator.name in FOLDS:
         input = input.to(options.get("dtype", torch.int64))
     tensors: tuple[Tensor | None, ...] = ()
     if cu_seqlens is not None or mask is not None:
@@ -352,21 +354,19 @@ def _call(
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise wrong_type(operator.name, name, "Tensor or None", tensor)
         tensors = (cu_seqlens,) if mask is None else (cu_seqlens, mask)
+    if out is None:
+        results = operator(variant, input, dim, *tensors, **options)
+        return getattr(torch.return_types, operator.name)(results) if operator.name in EXTREMES else results
     into = _OUTS[operator.name]
     if operator.name not in EXTREMES:
-        if out is None:
-            return operator(variant, input, dim, *tensors, **options)
         if not isinstance(out, Tensor):
             raise wrong_type(operator.name, "out", "Tensor or None", out)
         into(variant, (out,), input, dim, *tensors, **options)
         return out
-    pair = getattr(torch.return_types, operator.name)
-    if out is None:
-        return pair(operator(variant, input, dim, *tensors, **options))
     if not isinstance(out, (tuple, list)) or len(out) != 2 or not all(isinstance(part, Tensor) for part in out):
         raise wrong_type(operator.name, "out", "tuple of Tensors (values, indices) or None", out)
     into(variant, tuple(out), input, dim, *tensors, **options)
-    return pair(out)
+    return getattr(torch.return_types, operator.name)(out)
 
 
 def cumsum(

@@ -102,7 +102,7 @@ void set_layout(const Broadcast& shape, const int (&order)[kAddDims], AddArgs& a
   args.dims = 1, args.sizes[0] = 1, args.input_strides[0] = args.other_strides[0] = 1;
 }
 
-Tensor add(Tensor input, Tensor other, double alpha, int64_t variant) {
+Tensor add(const Tensor& input, const Tensor& other, double alpha, int64_t variant) {
   const Dtype dtype = dtype_of("add", "input", input.scalar_type());
   TR_CHECK(input.scalar_type() == other.scalar_type(), "add(): input and other must have the same dtype here");
   TR_CHECK(on_same_device(input, other), "add(): all tensors must be on the same device");

@@ -69,13 +69,14 @@ struct Factors {
 };
 
 // alpha a b + beta input, of matrices or of batches of them. The messages use the names of torch's arguments.
-Tensor multiply(Product function, const std::optional<Tensor>& input, Tensor a, Tensor b, Factors factors,
+Tensor multiply(Product function, const Tensor* input, Tensor a, Tensor b, Factors factors,
                 std::optional<ScalarType> out_dtype, int64_t variant) {
   const char* name = name_of(function);
   const bool batched = function == Product::bmm || function == Product::baddbmm;
-  const int64_t dims = batched ? 3 : 2;
-  TR_CHECK(a.dim() == dims && b.dim() == dims, name, "(): the factors must have ", dims, " dims, but have ", a.dim(),
-           " and ", b.dim());
+  const size_t dims = batched ? 3 : 2;
+  const auto of_a = sizes_of(a), of_b = sizes_of(b);
+  TR_CHECK(of_a.size() == dims && of_b.size() == dims, name, "(): the factors must have ", dims, " dims, but have ",
+           of_a.size(), " and ", of_b.size());
   const Dtype dtype = dtype_of(name, "input", a.scalar_type());
   TR_CHECK(a.scalar_type() == b.scalar_type(), name, "(): the factors must have the same dtype");
   TR_CHECK(dtype != Dtype::boolean, name, "(): there is no product of bool");
@@ -85,9 +86,9 @@ Tensor multiply(Product function, const std::optional<Tensor>& input, Tensor a, 
   check_device(b);
   const Dtype out = output_dtype(name, dtype, out_dtype);
   const int rung = check_variant(kMatmulLadder, variant, kMatmulAuto, kDevice, function, dtype);
-  const int64_t batch = batched ? a.size(0) : 1, m = a.size(dims - 2), k = a.size(dims - 1), n = b.size(dims - 1);
-  TR_CHECK(b.size(dims - 2) == k && (!batched || b.size(0) == batch), name, "(): shapes cannot be multiplied: ", batch,
-           " of ", m, "x", k, " and ", batched ? b.size(0) : 1, " of ", b.size(dims - 2), "x", n);
+  const int64_t batch = batched ? of_a[0] : 1, m = of_a[dims - 2], k = of_a[dims - 1], n = of_b[dims - 1];
+  TR_CHECK(of_b[dims - 2] == k && (!batched || of_b[0] == batch), name, "(): shapes cannot be multiplied: ", batch,
+           " of ", m, "x", k, " and ", batched ? of_b[0] : 1, " of ", of_b[dims - 2], "x", n);
   TR_CHECK(is_float(dtype) || (factors.alpha == 1 && (factors.beta == 0 || factors.beta == 1)), name,
            "(): alpha and beta of integers must be 1 here");
 
@@ -129,14 +130,14 @@ Tensor multiply(Product function, const std::optional<Tensor>& input, Tensor a, 
 }
 
 template <Product function>
-Tensor product(Tensor input, Tensor mat2, std::optional<ScalarType> out_dtype, int64_t variant) {
-  return multiply(function, std::nullopt, input, mat2, {}, out_dtype, variant);
+Tensor product(const Tensor& input, const Tensor& mat2, std::optional<ScalarType> out_dtype, int64_t variant) {
+  return multiply(function, nullptr, input, mat2, {}, out_dtype, variant);
 }
 
 template <Product function>
-Tensor sum_with_product(Tensor input, Tensor mat1, Tensor mat2, double beta, double alpha,
+Tensor sum_with_product(const Tensor& input, const Tensor& mat1, const Tensor& mat2, double beta, double alpha,
                         std::optional<ScalarType> out_dtype, int64_t variant) {
-  return multiply(function, input, mat1, mat2, {beta, alpha}, out_dtype, variant);
+  return multiply(function, &input, mat1, mat2, {beta, alpha}, out_dtype, variant);
 }
 
 }  // namespace

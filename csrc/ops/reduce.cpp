@@ -65,8 +65,8 @@ Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepd
 }
 
 template <Function function>
-Tensor fold(const Tensor& input, std::optional<std::vector<int64_t>> dim, bool keepdim, std::optional<ScalarType> dtype,
-            int64_t variant) {
+Tensor fold(const Tensor& input, const std::optional<std::vector<int64_t>>& dim, bool keepdim,
+            std::optional<ScalarType> dtype, int64_t variant) {
   const char* const name = name_of(function);
   const DimSet reduced = dim_set(name, {dim ? dim->data() : nullptr, dim ? dim->size() : 0}, input.dim());
   const bool ordered = variant == 0 || variant == kReduceAuto;
@@ -87,7 +87,7 @@ void check_nonempty(const char* name, const Tensor& input, const DimSet& reduced
 }
 
 template <Function function>
-Tensor extreme(const Tensor& input, std::vector<int64_t> dim, bool keepdim, int64_t variant) {
+Tensor extreme(const Tensor& input, const std::vector<int64_t>& dim, bool keepdim, int64_t variant) {
   const char* const name = name_of(function);
   const DimSet reduced = dim_set(name, dim, input.dim());
   check_nonempty(name, input, reduced, !dim.empty());

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <span>
 
@@ -59,7 +61,8 @@ struct Dims {
   }
 };
 
-// Like torch.empty_strided, without the dispatcher's boxing; a large one on the CPU asks for huge pages.
+// Like torch.empty_strided for strides without gaps, and without the dispatcher's boxing. A large one on the CPU asks for
+// huge pages; a small one spares the questions after its memory.
 inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strides, ScalarType type,
                             const Tensor& like) {
   int32_t device_type, device_index;
@@ -69,7 +72,8 @@ inline Tensor empty_strided(int dims, const int64_t* sizes, const int64_t* strid
   AtenTensorHandle handle;
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(dims, sizes, strides, code, device_type, device_index, &handle));
   Tensor tensor(handle);
-  if (device_type == aoti_torch_device_type_cpu()) {
+  const bool maybe_large = std::accumulate(sizes, sizes + dims, uint64_t(8), std::multiplies()) >= kHugePagesFrom;
+  if (maybe_large && device_type == aoti_torch_device_type_cpu()) {
     int64_t bytes;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_storage_size(handle, &bytes));
     advise_huge_pages(tensor.mutable_data_ptr(), size_t(bytes));

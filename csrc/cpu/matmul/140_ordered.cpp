@@ -27,6 +27,7 @@ constexpr int64_t kSmallResult = int64_t(1) << 16;        // elements of one tha
 constexpr size_t kMostValues = size_t(1) << 30;           // bytes of its chunks
 constexpr double kThreadProducts = 1 << 19;               // multiply-adds that are worth a thread
 constexpr int64_t kSmallBytes = 32768;                    // of a matrix that is prefetched
+constexpr size_t kSmallWorkspace = size_t(1) << 16;       // bytes, enough for one panel of each factor
 constexpr int64_t kPartsPerThread = 8;                    // at most, where the tiles cannot be shared equally
 
 #ifdef __x86_64__
@@ -165,8 +166,11 @@ void ordered(const MatmulArgs& args, const Threads& threads) {
   }
 
   plan.choose_tiles(useful);
-  const size_t bytes = plan.workspace_bytes();
-  const auto memory = allocate(std::min(plan.tasks(), useful) * bytes);
+  // On the stack for a small product: a block of this size makes malloc tidy up, which may take as long as the product.
+  alignas(64) char small[kSmallWorkspace];
+  const size_t bytes = plan.workspace_bytes(), needed = std::min(plan.tasks(), useful) * bytes;
+  const auto large = needed > sizeof small ? allocate(needed) : nullptr;
+  char* const memory = large ? static_cast<char*>(large.get()) : small;
   in_parallel(plan.tasks(), [&](int64_t part, int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; task++) {
       if (task + 1 < end && plan.tasks() == args.batch) {
@@ -174,7 +178,7 @@ void ordered(const MatmulArgs& args, const Threads& threads) {
           prefetch_factor(factor, task + 1, args.k, size_of(args.dtype));
         }
       }
-      plan.kernel.multiply(plan.tile(task), {0, plan.chunks, nullptr}, static_cast<char*>(memory.get()) + part * bytes);
+      plan.kernel.multiply(plan.tile(task), {0, plan.chunks, nullptr}, memory + part * bytes);
     }
   });
 }
