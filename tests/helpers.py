@@ -311,7 +311,7 @@ def run_python(code: str, **environment: str) -> str:
     return result.stdout
 
 
-# "" takes all there is: it alone takes AVX-512's sums of products of small integers.
+# "" takes all there is: it alone takes AVX-512's sums of products of small integers and of bfloat16.
 LIMITS = ["", "avx512", "avx2", "baseline"]
 
 

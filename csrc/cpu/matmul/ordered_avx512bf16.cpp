@@ -7,7 +7,7 @@ namespace torch_reductions::cpu::matmul {
 constexpr MatmulKernels matmul_avx512bf16 = make_matmul_kernels<BFloat16PairStep>();
 
 // Intel documents the order and the roundings; AMD's Zen 5 has the same. An emulator may have others: another order
-// changes every sixteenth of these sums.
+// changes a tenth of these sums.
 bool has_ordered_bfloat16_pairs() {
   uint32_t state = 1;
   const auto random = [&](uint32_t varied, uint32_t least) {
