@@ -121,8 +121,8 @@ MUTANTS = (
         "a rest that begins where its row does",
         "tail",
         "reduce/ordered_tree.h",
-        "$rests[$r * W + $i] = $p[$vectors * W + $i]",
-        "$rests[$r * W + $i] = $p[$i]",
+        "$rests[$r * W + $i] = A(widen($p[$vectors * W + $i]))",
+        "$rests[$r * W + $i] = A(widen($p[$i]))",
     ),
     cpu(
         "the index of a part of a long column",

@@ -91,8 +91,8 @@ ALWAYS_INLINE Vector<A> pair(Vector<A> a, Vector<A> b) {
 }
 
 // The totals of 2^kLevel vectors, `step` elements apart. With kPart only the lanes in `keep` count.
-template <class Op, class A, int kLevel = log2(kLanes<A>), bool kPart = false>
-ALWAYS_INLINE Vector<A> totals(const A* p, int64_t step, LaneMask<A> keep = LaneMask<A>{}) {
+template <class Op, class A, int kLevel = log2(kLanes<A>), bool kPart = false, class S = A>
+ALWAYS_INLINE Vector<A> totals(const S* p, int64_t step, LaneMask<A> keep = LaneMask<A>{}) {
   if constexpr (kLevel > 0) {
     const Vector<A> a = totals<Op, A, kLevel - 1, kPart>(p, step, keep);
     const Vector<A> b = totals<Op, A, kLevel - 1, kPart>(p + (1 << (kLevel - 1)) * step, step, keep);
@@ -100,7 +100,7 @@ ALWAYS_INLINE Vector<A> totals(const A* p, int64_t step, LaneMask<A> keep = Lane
   } else if constexpr (kPart) {
     return keep ? load(p) : splat(Op::identity);
   } else {
-    return load(p);
+    return load_as<A>(p);
   }
 }
 
@@ -120,22 +120,22 @@ ALWAYS_INLINE A across(Vector<A> v) {
 constexpr int kBlock = 4096;  // a power of every W, and at least W^3
 
 // The totals of each of so many vectors, at least W.
-template <class Op, class A>
-ALWAYS_INLINE void totals_of_each(const A* p, int vectors, A* t, bool is_input) {
+template <class Op, class A, class S>
+ALWAYS_INLINE void totals_of_each(const S* p, int vectors, A* t, bool is_input) {
   constexpr int W = kLanes<A>;
   for (int i = 0; i < vectors; i += W) {
     const int at = i + W <= vectors ? i : vectors - W;  // the last ones overlap, with the same bits
-    if (is_input) prefetch(p + at * W, W * W * sizeof(A));
+    if (is_input) prefetch(p + at * W, W * W * sizeof(S));
     store(t + at, totals<Op, A>(p + at * W, W));
   }
 }
 
 // The balanced tree over kN elements: totals of W elements each, then totals of W totals, and so on.
-template <class Op, class A, int kN = kBlock>
-A block(const A* p, bool is_input = false) {
+template <class Op, class A, int kN = kBlock, class S = A>
+A block(const S* p, bool is_input = false) {
   constexpr int W = kLanes<A>;
   if constexpr (kN == W) {
-    return across<Op, A>(load(p));
+    return across<Op, A>(load_as<A>(p));
   } else {
     alignas(64) A t[kN / W];
     totals_of_each<Op, A>(p, kN / W, t, is_input);
@@ -177,13 +177,21 @@ A fold_short(A acc, const A* p, int n) {
 }
 
 template <class Op, class A, class S>
+ALWAYS_INLINE A block_of(const S* row, int64_t stride, A* buffer) {
+  if constexpr (kConvertedInRegisters<S>) {
+    if (stride == 1) return block<Op, A>(row, true);
+  }
+  const A* p = contiguous<A>(row, stride, 0, kBlock, buffer);
+  return block<Op, A>(p, p != buffer);
+}
+
+template <class Op, class A, class S>
 A fold_row(const S* row, int64_t stride, int64_t n) {
   alignas(64) A buffer[kBlock];
   A waiting[64], acc = Op::identity;
   const int64_t blocks = n / kBlock;
   for (int64_t b = 0; b < blocks; b++) {
-    const A* p = contiguous<A>(row, stride, b * kBlock, kBlock, buffer);
-    A value = block<Op, A>(p, p != buffer);
+    A value = block_of<Op>(row + b * kBlock * stride, stride, buffer);
     int level = 0;
     for (int64_t c = b; c & 1; c >>= 1) value = Op::combine(waiting[level++], value);
     waiting[level] = value;
@@ -245,9 +253,9 @@ Vector<A> fold_longer_rows(const EachRow& row, int n, A* t, bool is_input) {
   const int vectors = n / W, rest = n % W;
   alignas(64) A rests[W * W];
   for (int r = 0; r < W; r++) {
-    const A* p = row(r);
+    const auto* p = row(r);
     totals_of_each<Op, A>(p, vectors, t + r * vectors, is_input);
-    for (int i = 0; i < rest; i++) rests[r * W + i] = p[vectors * W + i];
+    for (int i = 0; i < rest; i++) rests[r * W + i] = A(widen(p[vectors * W + i]));
   }
   // The next totals are written where those were that they are of.
   const Vector<A> acc = vectors < W * W ? fold_rows<Op, A>(t, vectors, vectors)
@@ -291,8 +299,15 @@ void fold_strip_of_rows(const ReduceStrip& s, A* folds) {
     if (s.length < kBlock) {
       alignas(64) A buffer[kBlock], t[kBlock + W];
       for (; j + W <= s.outputs; j += W) {
+        const S* const first = input + j * s.output_stride;
+        if constexpr (kConvertedInRegisters<S>) {
+          if (s.length_stride == 1) {
+            store(folds + j, fold_longer_rows<Op, A>(Rows<S>{first, s.output_stride}, int(s.length), t, true));
+            continue;
+          }
+        }
         const auto row = [&](int r) {
-          return contiguous<A>(input + (j + r) * s.output_stride, s.length_stride, 0, s.length, buffer);
+          return contiguous<A>(first + r * s.output_stride, s.length_stride, 0, s.length, buffer);
         };
         store(folds + j, fold_longer_rows<Op, A>(row, int(s.length), t, row(0) != buffer));
       }
