@@ -36,7 +36,7 @@ SHOWN = {  # the columns, and the call that each is compared with
 Times = Mapping[str, float]  # of each call, in nanoseconds
 # Each part is the difference of two calls, of which the second leaves it out.
 PARTS: Mapping[str, Callable[[Times], float]] = {
-    "`tr.sum`: the types of the arguments": lambda t: t["public"] - t["entry"],
+    "the function: types of the arguments": lambda t: t["public"] - t["entry"],
     "`Operator`: the variant, whether anything intercepts the call": lambda t: t["entry"] - t["below"],
     "guard that turns Autograd off": lambda t: t["guard"],
     "dispatcher, boxing, result, kernel": lambda t: t["below"] - t["guard"],
