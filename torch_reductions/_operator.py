@@ -219,9 +219,7 @@ class Operator(Generic[Output]):
     def _autograd(self, keyset: torch._C.DispatchKeySet, input: Tensor, *args: Any, **options: Any) -> Output:
         """Like torch.library.register_autograd, except that tangents raise, which it would silently drop."""
         if self.gradient is not None:
-            if (forward_ad._current_level >= 0 or _are_functorch_transforms_active()) and any(
-                isinstance(t, Tensor) and is_dual(t) for t in ((input, *args) if self.several else (input,))
-            ):
+            if any_dual((input, *args) if self.several else (input,)):
                 raise self.no_jvp()
             if is_grad_enabled() and (input.requires_grad or (self.several and _any_requires_grad(*args))):
                 return self._record_one_level(functools.partial(self._redispatch, keyset), options, input, *args)
@@ -397,12 +395,12 @@ def _functionalizing() -> bool:
     return any(interpreter.key() == torch._C._functorch.TransformType.Functionalize for interpreter in stack)
 
 
-def is_dual(input: Tensor) -> bool:
-    """Whether the input has a tangent. It is unpacked only where there may be one: unpacking is an operation, which
+def any_dual(args: Iterable[Any]) -> bool:
+    """Whether one of them has a tangent. They are unpacked only where one may: unpacking is an operation, which
     takes longer than a small sum, and which a subclass of Tensor sees as an alias."""
-    if forward_ad._current_level < 0 and not torch._C._functorch.is_functorch_wrapped_tensor(input):
+    if forward_ad._current_level < 0 and not _are_functorch_transforms_active():
         return False
-    return torch._VF._unpack_dual(input, level=0)[1] is not None
+    return any(isinstance(t, Tensor) and torch._VF._unpack_dual(t, level=0)[1] is not None for t in args)
 
 
 def no_cuda(*args: Any, **options: Any) -> Tensor:

@@ -18,7 +18,7 @@ from torch.autograd.graph import increment_version
 from ._arguments import check_dtype, wrong_type
 from ._ladder import dtype_name
 from ._library import NAMESPACE, has_cuda, resize
-from ._operator import PLAIN, Operator, is_dual, no_cuda, registrations, torchs_own
+from ._operator import PLAIN, Operator, any_dual, no_cuda, registrations, torchs_own
 
 Outs = tuple[Tensor, ...]
 # Inductor of torch 2.11 fails if one of our operators writes into its arguments: there the results are copied.
@@ -133,9 +133,7 @@ class Out:
         active = not compiling and torch._C._are_functorch_transforms_active()
         if active and any(torch._C._functorch.is_batchedtensor(t) for t in tensors):
             raise NotImplementedError(f"{self.name}(): vmap over out= is not implemented; copy the result into out")
-        if (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) or (
-            not compiling and any(is_dual(t) for t in tensors)
-        ):
+        if (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) or (not compiling and any_dual(tensors)):
             raise RuntimeError(
                 f"{self.name}(): functions with out=... arguments don't support automatic differentiation, but one of "
                 "the arguments requires grad."

@@ -37,7 +37,7 @@ SHARED = {
 }
 # What stands in the ids of the tests that are likely to find a mutant of a kind.
 LIKELY = {
-    "gradient": "grad",
+    "gradient": "grad forward_mode",
     "check": "error raise refuse wrong bad",
     "bound": "error raise bad values",
     "fake": "fake meta opcheck compile",

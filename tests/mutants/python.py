@@ -71,9 +71,9 @@ MUTANTS = (
         "a look for a tangent of every subclass",
         "protocol",
         "_operator",
-        "if forward_ad._current_level < 0 and not torch._C._functorch.is_functorch_wrapped_tensor($input):",
-        "if forward_ad._current_level < 0 and type($input) is Tensor:",
-        "is_dual",
+        "if forward_ad._current_level < 0 and not _are_functorch_transforms_active():",
+        "if False:",
+        "any_dual",
     ),
     python("autocast of float64", "autocast", "_operator", "and arg.dtype != torch.float64", "", "_lowered"),
     python(
@@ -97,8 +97,8 @@ MUTANTS = (
         "a tangent of another argument that is dropped",
         "gradient",
         "_operator",
-        "for t in ((input, *args) if self.several else (input,))",
-        "for t in (input,)",
+        "if any_dual((input, *args) if self.several else (input,)):",
+        "if any_dual((input,)):",
         "_autograd",
     ),
     python(

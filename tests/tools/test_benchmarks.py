@@ -238,6 +238,18 @@ def test_host_time(runner: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "sum 100 all float32, host time" in capsys.readouterr().out
 
 
+def test_parts_of_a_call() -> None:
+    """The parts of the public call are all of it, and every part and ratio is shown."""
+    call = importlib.import_module("call")
+    found = {name: call.measure(name, 0) for name in call.FUNCTIONS}
+    parts_of_public = list(call.PARTS.values())[:4]
+    for times in found.values():
+        assert sum(part(times) for part in parts_of_public) == pytest.approx(times["public"])
+    shown = call.tables(found).splitlines()
+    assert len(shown) == 2 * 2 + 1 + len(found) + len(call.PARTS)
+    assert f"({found['mm']['public'] / found['mm']['torch']:.2f} x)" in shown[4]
+
+
 @table(
     "function shape dtype", [("sum", (300, 3), "float32"), ("sum", (40, 9), "bfloat16"), ("grid", (9, 20), "float32")]
 )
