@@ -296,7 +296,7 @@ void fold_strip_of_rows(const ReduceStrip& s, A* folds) {
   const S* input = static_cast<const S*>(s.input);
   if (one_row_at_a_time<A>(s)) {
     int64_t j = 0;
-    if (s.length < kBlock) {
+    if (s.length <= kBlock) {
       alignas(64) A buffer[kBlock], t[kBlock + W];
       for (; j + W <= s.outputs; j += W) {
         const S* const first = input + j * s.output_stride;
