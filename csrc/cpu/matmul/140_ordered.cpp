@@ -38,7 +38,7 @@ bool pairs_pay(const MatmulArgs& args) {
 }
 #endif
 
-const MatmulKernels& kernels_of(const MatmulArgs& args) {
+const MatmulKernels& kernels_of([[maybe_unused]] const MatmulArgs& args) {
 #ifdef __x86_64__
   static constexpr const MatmulKernels* kCompiled[] = {&matmul_baseline, &matmul_avx2, &matmul_avx512};
   static const bool bfloat16_pairs = extensions().bf16 && has_ordered_bfloat16_pairs();
