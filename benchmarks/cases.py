@@ -347,8 +347,7 @@ ADD_CUDA_TABLE = [
     Case("add", (4096, 4096), None, form="alpha", ratio=0.99),
     Case("add", (2**28,), None, ratio=0.99),
 ]
-ADD_CPU_TABLE = [replace(case, ratio=0.95) for case in ADD_CUDA_TABLE[1:-1]]
-ADD_CPU_TABLE.insert(0, replace(ADD_CUDA_TABLE[0], ratio=2.2))
+ADD_CPU_TABLE = [replace(case, ratio=2.2 if i == 0 else 0.95) for i, case in enumerate(ADD_CUDA_TABLE[:-1])]
 
 
 def add_rest() -> Iterator[Case]:

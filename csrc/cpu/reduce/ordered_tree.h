@@ -176,13 +176,17 @@ A fold_short(A acc, const A* p, int n) {
   return digits<Op, A, W / 2>(acc, p, n % W);
 }
 
+// Whether vectors of contiguous elements are loaded as accumulators from where they lie.
+template <class A, class S>
+constexpr bool kLoadedInPlace = std::is_same_v<A, S> || kConvertedInRegisters<S>;
+
 template <class Op, class A, class S>
 ALWAYS_INLINE A block_of(const S* row, int64_t stride, A* buffer) {
-  if constexpr (kConvertedInRegisters<S>) {
+  if constexpr (kLoadedInPlace<A, S>) {
     if (stride == 1) return block<Op, A>(row, true);
   }
-  const A* p = contiguous<A>(row, stride, 0, kBlock, buffer);
-  return block<Op, A>(p, p != buffer);
+  widen(row, stride, kBlock, buffer);
+  return block<Op, A>(buffer);
 }
 
 template <class Op, class A, class S>
@@ -237,16 +241,16 @@ ALWAYS_INLINE Vector<A> fold_rows(const A* p, int64_t step, int n) {
   return fold_rests<Op, A>(acc, p + vectors * W, step, n % W);
 }
 
-// W rows of W * W elements and more: each row's vectors become their totals, until the rows of totals are short.
-// t has room for n elements, and a vector behind them.
-template <class A>
+template <class S>
 struct Rows {
-  const A* first;
+  const S* first;
   int64_t step;
 
-  ALWAYS_INLINE const A* operator()(int row) const { return first + row * step; }
+  ALWAYS_INLINE const S* operator()(int row) const { return first + row * step; }
 };
 
+// W rows of W * W elements and more: each row's vectors become their totals, until the rows of totals are short.
+// t has room for n elements, and a vector behind them.
 template <class Op, class A, class EachRow>
 Vector<A> fold_longer_rows(const EachRow& row, int n, A* t, bool is_input) {
   constexpr int W = kLanes<A>;
@@ -299,17 +303,18 @@ void fold_strip_of_rows(const ReduceStrip& s, A* folds) {
     if (s.length <= kBlock) {
       alignas(64) A buffer[kBlock], t[kBlock + W];
       for (; j + W <= s.outputs; j += W) {
-        const S* const first = input + j * s.output_stride;
-        if constexpr (kConvertedInRegisters<S>) {
+        const Rows<S> rows{input + j * s.output_stride, s.output_stride};
+        if constexpr (kLoadedInPlace<A, S>) {
           if (s.length_stride == 1) {
-            store(folds + j, fold_longer_rows<Op, A>(Rows<S>{first, s.output_stride}, int(s.length), t, true));
+            store(folds + j, fold_longer_rows<Op, A>(rows, int(s.length), t, true));
             continue;
           }
         }
-        const auto row = [&](int r) {
-          return contiguous<A>(first + r * s.output_stride, s.length_stride, 0, s.length, buffer);
+        const auto widened = [&](int r) -> const A* {
+          widen(rows(r), s.length_stride, s.length, buffer);
+          return buffer;
         };
-        store(folds + j, fold_longer_rows<Op, A>(row, int(s.length), t, row(0) != buffer));
+        store(folds + j, fold_longer_rows<Op, A>(widened, int(s.length), t, false));
       }
     }
     for (; j < s.outputs; j++) {
