@@ -107,6 +107,7 @@ AddVariant = Literal[
     "grid_2d:16x16",
     "grid_2d:32x8",
     "grid_2d:128x1",
+    "grid_2d:2x2",
     "grid_1d",
     "grid_stride",
     "vectorized",

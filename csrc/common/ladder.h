@@ -86,7 +86,7 @@ inline constexpr Parameter kBlocks = parameter("blocks", {{2}, {4}, {8}}, {8});
 inline constexpr Parameter kBlockSize = parameter("block_size", {{}, {128}, {256}, {512}, {1024}}, {});
 inline constexpr Parameter kRegisterTile = parameter("tile", {{1}, {2}, {4}, {8}, {16}, {32}, {64}}, {4});
 inline constexpr Parameter kSharedTile = parameter("tile", {{1}, {2}, {4}, {8}, {16}, {32}}, {32});
-inline constexpr Parameter kBlock = parameter("block", {{32, 32}, {16, 16}, {32, 8}, {128, 1}}, {32, 32});
+inline constexpr Parameter kBlock = parameter("block", {{32, 32}, {16, 16}, {32, 8}, {128, 1}, {2, 2}}, {32, 32});
 
 // clang-format off
 inline constexpr Rung kReduceLadder[] = {

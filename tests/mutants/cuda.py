@@ -811,6 +811,22 @@ MUTANTS = (
         source=TENSOR + "bfloat16.cu",
     ),
     kernel(
+        "threads of a grid beyond a matrix's last column",
+        "bound",
+        "plain",
+        "add/020_grid_2d.cu",
+        "$x < columns && $y < rows",
+        "$y < rows",
+    ),
+    kernel(
+        "where a matrix of a sum lies in its operand",
+        "stride",
+        "plain",
+        "add/020_grid_2d.cu",
+        "$matrix.other += $at.other,",
+        "$matrix.other += $at.input,",
+    ),
+    kernel(
         "a barrier between the two ways through a tile of a sum",
         "barrier",
         "races",

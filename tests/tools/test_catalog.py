@@ -95,7 +95,7 @@ NUMBERS = {
     ("scan", 70): ("look_back", "block_size", ["", "128", "256", "512", "1024"], ""),
     ("matmul", 50): ("register_tile", "tile", ["1", "2", "4", "8", "16", "32", "64"], "4"),
     ("matmul", 60): ("shared_tile", "tile", ["1", "2", "4", "8", "16", "32"], "32"),
-    ("add", 20): ("grid_2d", "block", ["32x32", "16x16", "32x8", "128x1"], "32x32"),
+    ("add", 20): ("grid_2d", "block", ["32x32", "16x16", "32x8", "128x1", "2x2"], "32x32"),
 }
 OLD = [
     (family, f"{rung.row}_{rung.value}", rung.name)
