@@ -44,6 +44,10 @@ def cases_for(mutant: KernelMutant) -> list[cases.Case]:
     if source.startswith(cuda.DISTANCE):
         every = [case for dtype in (torch.float32, torch.bfloat16) for case in cases.distance_cases_of(dtype)]
         return [case for case in every if case.rung.number == number]
+    if source.startswith("scan/") and number:
+        own = next(operator for operator in OPERATORS if operator.name == "cumsum")
+        every = list(cases.scan_cases_of(own, torch.float32))
+        return [case for case in every if case.rung.number // 10 == number // 10]
     if source.startswith(cuda.MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == number // 10]

@@ -434,7 +434,11 @@ def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | Non
 def block_size_cases_of(operator: Operator, rung: Rung) -> Iterator[Case]:
     """The textbook's kernels, which have cases of their own, in blocks of a given size: many parts, few, and one."""
     size = rung.block_size
-    for view, form in ((rows(1, 9 * size + 5), "p"), (rows(3, 2 * size), "er"), (rows(2, size - 1), "i")):
+    views = [(rows(1, 9 * size + 5), "p"), (rows(3, 2 * size), "er"), (rows(2, size - 1), "i")]
+    if "x" in rung.value:  # more parts than blocks: of one row, and of many
+        most = int(rung.value.partition("x")[2])
+        views += [(rows(1, most * size + 5), "p"), (rows(most, size + 1), "er")]
+    for view, form in views:
         yield Case(operator.name, rung, "float32", view, form)
 
 
