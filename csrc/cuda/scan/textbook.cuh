@@ -104,8 +104,11 @@ void launch_parts(int64_t outer, int64_t parts, Launch launch_blocks) {
 // body(i) for the parts of a block: number blockIdx.x, or in a clamped grid every gridDim.x-th of `count` from there.
 template <bool clamped, class Body>
 __device__ __forceinline__ void each_part(unsigned count, Body body) {
-  if constexpr (!clamped) return body(blockIdx.x);
-  for (unsigned i = blockIdx.x; i < count; i += gridDim.x) body(i);
+  if constexpr (clamped) {
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) body(i);
+  } else {
+    body(blockIdx.x);
+  }
 }
 
 // Of a grid: as many as there are parts, or at most `most` unless that is 0.
