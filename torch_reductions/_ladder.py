@@ -40,7 +40,7 @@ class Rung:
     @property
     def block_size(self) -> int:
         """Threads per block if the value gives them, else 0: the kernel chooses."""
-        return int(self.value) if self.parameter == "block_size" and self.value else 0
+        return int(self.value.partition("x")[0]) if self.parameter == "block_size" and self.value else 0
 
     @property
     def needs(self) -> str:

@@ -84,9 +84,11 @@ inline constexpr unsigned kTextbookDtypes =
 // A parameter's values keep their order for good, and new ones come last: that is what their numbers hang on.
 inline constexpr Parameter kBlocks = parameter("blocks", {{2}, {4}, {8}}, {8});
 inline constexpr Parameter kBlockSize = parameter("block_size", {{}, {128}, {256}, {512}, {1024}}, {});
+// The last one: 256 threads, and at most 150 blocks.
+inline constexpr Parameter kGridSize = parameter("block_size", {{}, {128}, {256}, {512}, {1024}, {256, 150}}, {});
 inline constexpr Parameter kRegisterTile = parameter("tile", {{1}, {2}, {4}, {8}, {16}, {32}, {64}}, {4});
 inline constexpr Parameter kSharedTile = parameter("tile", {{1}, {2}, {4}, {8}, {16}, {32}}, {32});
-inline constexpr Parameter kBlock = parameter("block", {{32, 32}, {16, 16}, {32, 8}, {128, 1}}, {32, 32});
+inline constexpr Parameter kBlock = parameter("block", {{32, 32}, {16, 16}, {32, 8}, {128, 1}, {2, 2}}, {32, 32});
 
 // clang-format off
 inline constexpr Rung kReduceLadder[] = {
@@ -114,8 +116,8 @@ inline constexpr unsigned kScanFolds = bit(Scan::cumsum) | bit(Scan::cumprod);
 inline constexpr Rung kScanLadder[] = {
     {10, "sequential", kCpu, kAllScans, kNumbers, "left to right", "one loop over the elements: the reference that other rungs are checked against", false},
     {20, "threaded", kCpu, kAllScans, kNumbers, "one part per thread", "each thread folds a part, then scans it, starting from the prefix before it", false},
-    {30, "scan_then_fan", kCuda, kScanFolds, kTextbookDtypes, "log2 steps of blocks", "blocks scan, their totals are scanned, and fanned out to the results: 4 accesses", true, kBlockSize},
-    {40, "reduce_then_scan", kCuda, kScanFolds, kTextbookDtypes, "log2 steps of blocks", "blocks reduce, their totals are scanned, blocks scan from there on: 3 accesses", true, kBlockSize},
+    {30, "scan_then_fan", kCuda, kScanFolds, kTextbookDtypes, "log2 steps of blocks", "blocks scan, their totals are scanned, and fanned out to the results: 4 accesses", true, kGridSize},
+    {40, "reduce_then_scan", kCuda, kScanFolds, kTextbookDtypes, "log2 steps of blocks", "blocks reduce, their totals are scanned, blocks scan from there on: 3 accesses", true, kGridSize},
     {50, "two_level", kCuda, kScanFolds, kTextbookDtypes, "strips of up to 512 parts", "at most 512 parts per row: three launches, no recursion", true, kBlockSize},
     {60, "two_level_zero_padded", kCuda, kScanFolds, kTextbookDtypes, "strips of up to 512 parts", "identities before each warp's shared memory: no branch in its scan", true, kBlockSize},
     {70, "look_back", kCuda, kScanFolds, kTextbookDtypes, "differs from run to run", "one pass: blocks read the totals before theirs, 32 at a time: 2 accesses", true, kBlockSize},
@@ -169,6 +171,7 @@ inline constexpr unsigned kAllDistances = (1u << kDistanceFunctions) - 1;
 inline constexpr Rung kDistanceLadder[] = {
     {10, "sequential", kCpu, kAllDistances, kFloats, "Fold(C) of Fold(D)", "three loops: the reference that other rungs are checked against", false},
     {20, "global_memory", kCuda, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the sums are in global memory: one is read and written for each center", true},
+    {25, "constant_sums_in_memory", kCuda, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the centers in constant memory, and nothing else changed: the sums stay in global memory", true},
     {30, "global_register", kCuda, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the total stays in a register, the centers in global memory", true},
     {40, "constant_memory", kCuda, kAllDistances, kFloats, "Fold(C) of Fold(D)", "the centers in constant memory: all lanes read one address, a broadcast", true},
     {50, "constant_divergent", kCuda, kAllDistances, kFloats, "one chain, a lane's own center first", "each lane begins at another center: constant memory serves one address after the other", true},

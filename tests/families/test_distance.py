@@ -259,7 +259,7 @@ def test_bad_input_compiled() -> None:
 
 # --- Constant memory, streams and graphs ------------------------------------------------------------------------------
 
-CONSTANT = ["constant_memory", OTHER_ORDER]
+CONSTANT = ["constant_sums_in_memory", "constant_memory", OTHER_ORDER]
 
 
 @needs_cuda

@@ -27,7 +27,7 @@ def make(kinds: set[str]) -> None:
 
 
 def cases_for(mutant: KernelMutant) -> list[cases.Case]:
-    """Those of the ordered rung, or of products of matrices those of the file that is compiled."""
+    """Those of the ordered rung, or of additions, products and distances those of the file that is compiled."""
     file, source = mutant.file.removeprefix("csrc/cuda/"), mutant.compiled.removeprefix("csrc/cuda/")
     number = int(Path(source).name[:3]) if Path(source).name[:3].isdigit() else 0
     if file == cuda.PRODUCTS + "tensor_float64.cuh":
@@ -35,14 +35,19 @@ def cases_for(mutant: KernelMutant) -> list[cases.Case]:
     if file.startswith(cuda.PRODUCTS):
         lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
         return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
-    if file.startswith(cuda.ADD):
-        return list(cases.addition_cases_of(torch.float32, only="vectorized"))
+    if source.startswith("add/"):
+        every = list(cases.addition_cases_of(torch.float32))
+        return [case for case in every if case.rung.number // 10 == number // 10]
     if file.startswith(cuda.MATMUL + "tensor/"):
         views = [*cases.PRODUCTS, *cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS]
         return cases.tensor_core_cases([torch.bfloat16], views)
     if source.startswith(cuda.DISTANCE):
         every = [case for dtype in (torch.float32, torch.bfloat16) for case in cases.distance_cases_of(dtype)]
         return [case for case in every if case.rung.number == number]
+    if source.startswith("scan/") and number:
+        own = next(operator for operator in OPERATORS if operator.name == "cumsum")
+        every = list(cases.scan_cases_of(own, torch.float32))
+        return [case for case in every if case.rung.number // 10 == number // 10]
     if source.startswith(cuda.MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == number // 10]

@@ -432,7 +432,7 @@ def test_explain_of_what_is_not_there(
     "name said",
     [
         ("look_back:100", "look_back has no block_size 100; it has 128, 256, 512, 1024\n"),
-        ("grid_2d:8x8", "grid_2d has no block 8x8; it has 32x32, 16x16, 32x8, 128x1\n"),
+        ("grid_2d:8x8", "grid_2d has no block 8x8; it has 32x32, 16x16, 32x8, 128x1, 2x2\n"),
         ("ordered:8", "there is no variant 'ordered:8'"),
     ],
 )

@@ -33,7 +33,8 @@ SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (PRODUCT, "T x T tile in registers, T = 1 to 64", "matmul", ("register_tile",)),
     (PRODUCT, "shared-memory tiles of 1 to 32", "matmul", ("shared_tile",)),
     (CONSTANT, "squared distances, vectors in global memory", "distance", ("global_memory",)),
-    (CONSTANT, "the same in constant memory (broadcast)", "distance", ("constant_memory",)),
+    (CONSTANT, "the same in constant memory (broadcast)", "distance", ("constant_sums_in_memory",)),
+    (CONSTANT, "the same, summed in a register", "distance", ("global_register", "constant_memory")),
     (CONSTANT, "lanes at different addresses (serialised)", "distance", ("constant_divergent",)),
 )
 # Source, system, and what corresponds to it, for systems that have no rung of their own.

@@ -6,9 +6,15 @@
 namespace torch_reductions::cuda::add {
 namespace {
 
+template <int number>
+void run_in_blocks(const AddArgs& args, Context& context) {
+  constexpr ParameterValue block = value_of(kAddLadder, number);
+  grid_2d(args, context, block.x, block.y);
+}
+
 constexpr Launcher<AddArgs, Context> kLaunchers[] = {
-    {20, grid_2d}, {21, grid_2d_16x16}, {22, grid_2d_32x8}, {23, grid_2d_128x1},
-    {30, grid_1d}, {40, grid_stride},   {50, vectorized},
+    {20, run_in_blocks<20>}, {21, run_in_blocks<21>}, {22, run_in_blocks<22>}, {23, run_in_blocks<23>},
+    {24, run_in_blocks<24>}, {30, grid_1d},           {40, grid_stride},       {50, vectorized},
 };
 static_assert(match(kAddLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 

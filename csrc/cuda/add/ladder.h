@@ -5,10 +5,8 @@
 
 namespace torch_reductions::cuda::add {
 
-void grid_2d(const AddArgs& args, Context& context);
-void grid_2d_16x16(const AddArgs& args, Context& context);
-void grid_2d_32x8(const AddArgs& args, Context& context);
-void grid_2d_128x1(const AddArgs& args, Context& context);
+// In blocks of width x height threads.
+void grid_2d(const AddArgs& args, Context& context, int width, int height);
 void grid_1d(const AddArgs& args, Context& context);
 void grid_stride(const AddArgs& args, Context& context);
 void vectorized(const AddArgs& args, Context& context);

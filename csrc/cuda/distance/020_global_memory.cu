@@ -2,7 +2,8 @@
 // Changes: nothing came before on the GPU: one thread per point, whose sums are in memory.
 // Costs:   on average a load and a store for each center, each of which waits for the one before; and that memory, one
 //          accumulator per point for each digit of the number of centers.
-// Gains:   the textbook's first kernel, and what it costs to add in memory.
+// Gains:   the textbook's first kernel, and what it costs to add in memory: global_register differs in that alone,
+//          constant_sums_in_memory in nothing but where the centers are.
 // Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
 // Local:   add_in_memory (1 bytes): where larger blocks of squares wait (common/fold.h), of 64 coordinates and more.

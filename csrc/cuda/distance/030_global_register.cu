@@ -1,5 +1,5 @@
 // global_register
-// Changes: the total stays in a register, and is stored once.
+// Changes: against global_memory: the total stays in a register, and is stored once; the centers are in global memory.
 // Costs:   each value of a center is an instruction that loads it, though all lanes load the same address.
 // Gains:   no access to memory except for the centers, which lie in the first-level cache, and the result.
 // Order:   Fold(C) of Fold(D), docs/order.md.

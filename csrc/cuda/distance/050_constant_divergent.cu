@@ -1,7 +1,11 @@
 // constant_divergent
-// Changes: each lane starts at a different center and wraps around.
+// Changes: against constant_memory: each lane starts at a different center and wraps around.
 // Costs:   the lanes of a warp read different addresses, which constant memory serves one after another: what it is bad
-//          at.
+//          at. Up to compute capability 1.x a request was that of half a warp, and its different addresses were counted
+//          among 16 lanes; since then it is that of a warp, so 20 centers are 20 addresses, and lanes with the same one
+//          share a turn. A 9.0 GPU shows it: the loads take turns that nothing hides where there are many points, and
+//          with 256 x 256 of them the copy and the launch hide most of it (benchmarks/results/distance_h200.csv,
+//          docs/ladder.md has the ratios).
 // Gains:   none: it is here to be measured against constant_memory, which reads as much and adds as much.
 // Order:   different for each lane: in each part one chain of distances, which begins at center (lane modulo the part's
 //          centers) and goes around; a distance, and the parts, as in constant_memory.

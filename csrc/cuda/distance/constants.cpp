@@ -80,14 +80,15 @@ int slot_of(Bank& bank, cudaStream_t stream) {
 }  // namespace
 
 void each_constant_part(const void* symbol, const DistanceArgs& args, Context& context,
-                        void (*launch_part)(const DistanceArgs&, Context&, const ConstantPart&)) {
+                        void (*launch_part)(const DistanceArgs&, Context&, const ConstantPart&), Waiting kept) {
   const int64_t center = args.dims * size_of(args.dtype), fit = center > 0 ? kSlotBytes / center : 1;
   const bool fits = fit > 0;
   const int64_t most = fits ? int64_t(std::bit_floor(uint64_t(fit))) : std::max(args.centers_count, int64_t(1));
   const int64_t parts = ceil_div(args.centers_count, most);
   const size_t accumulator = args.dtype == Dtype::float64 ? sizeof(double) : sizeof(float);
+  const int64_t blocks = kept == Waiting::centers ? args.centers_count : parts > 1 ? parts : 0;
   void* waiting = nullptr;
-  if (parts > 1) waiting = context.workspace(size_t(places_of(parts)) * size_t(args.count) * accumulator);
+  if (blocks > 0) waiting = context.workspace(size_t(places_of(blocks)) * size_t(args.count) * accumulator);
 
   // Held over each copy and its kernel: two threads may share a stream, and no other's copy may come between.
   static std::mutex mutex;

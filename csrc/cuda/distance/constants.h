@@ -19,11 +19,15 @@ constexpr int kBankBytes = 64 << 10, kSlotBytes = 4 << 10, kSlots = kBankBytes /
 struct ConstantPart {
   int slot;  // where they are; negative: not in constant memory
   int64_t begin, length, most;
-  void* waiting;  // accumulators, as WaitingInMemory has them; none where the part is the only one
+  void* waiting;  // accumulators, as WaitingInMemory has them; of parts none where there is only one
 };
+
+// What a kernel keeps in memory of the centers that it has added: the totals of parts, or the distances one by one.
+enum class Waiting { parts, centers };
 
 // Copies part after part into a slot of the bank, a __constant__ array, and launches a kernel after each copy.
 void each_constant_part(const void* bank, const DistanceArgs& args, Context& context,
-                        void (*launch_part)(const DistanceArgs& args, Context& context, const ConstantPart& part));
+                        void (*launch_part)(const DistanceArgs& args, Context& context, const ConstantPart& part),
+                        Waiting waiting = Waiting::parts);
 
 }  // namespace torch_reductions::cuda::distance

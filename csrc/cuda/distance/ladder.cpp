@@ -7,8 +7,8 @@ namespace torch_reductions::cuda::distance {
 namespace {
 
 constexpr Launcher<DistanceArgs, Context> kLaunchers[] = {
-    {20, global_memory},   {30, global_register}, {40, constant_memory}, {50, constant_divergent},
-    {60, read_only_cache}, {70, shared_memory},   {80, ordered},
+    {20, global_memory},      {25, constant_sums_in_memory}, {30, global_register}, {40, constant_memory},
+    {50, constant_divergent}, {60, read_only_cache},         {70, shared_memory},   {80, ordered},
 };
 static_assert(match(kDistanceLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 

@@ -6,6 +6,7 @@
 namespace torch_reductions::cuda::distance {
 
 void global_memory(const DistanceArgs& args, Context& context);
+void constant_sums_in_memory(const DistanceArgs& args, Context& context);
 void global_register(const DistanceArgs& args, Context& context);
 void constant_memory(const DistanceArgs& args, Context& context);
 void constant_divergent(const DistanceArgs& args, Context& context);

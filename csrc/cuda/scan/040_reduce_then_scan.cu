@@ -4,53 +4,59 @@
 //          level.
 // Gains:   a quarter of the traffic, and a reduction is cheaper than a scan.
 // Order:   the totals: trees over lanes and warps, scanned as elements are; base, then log2 steps over lanes and warps.
-// Needs:   compute capability 7.5; 128 to 1024 threads per block, as for scan_then_fan.
+// Needs:   compute capability 7.5; 128 to 1024 threads per block, and a block per part or at most 150 blocks, as for
+//          scan_then_fan.
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Reduce, Then Scan".
 #include "textbook.cuh"
 
 namespace torch_reductions::cuda::scan {
 namespace {
 
-template <class Op, class T, class A = typename Op::Value>
-__global__ void reduce_parts_kernel(ScanRows<Op, T> rows, A* totals, unsigned parts) {
-  const int64_t row = blockIdx.x / parts, k = int64_t(blockIdx.x % parts) * blockDim.x + threadIdx.x;
-  const A total = fold_block<Op>(rows.load(row, k));
-  if (threadIdx.x == 0) totals[blockIdx.x] = total;
+template <bool clamped, class Op, class T, class A = typename Op::Value>
+__global__ void reduce_parts_kernel(ScanRows<Op, T> rows, A* totals, unsigned parts, unsigned count) {
+  each_part<clamped>(count, [&](unsigned i) {
+    const int64_t row = i / parts, k = int64_t(i % parts) * blockDim.x + threadIdx.x;
+    if (i != blockIdx.x) __syncthreads();  // the folds of the part before have been read
+    const A total = fold_block<Op>(rows.load(row, k));
+    if (threadIdx.x == 0) totals[i] = total;
+  });
 }
 
 // totals: scanned, so that a part's base is the total of the part before it.
-template <class Op, class T, class A = typename Op::Value>
-__global__ void scan_parts_kernel(ScanRows<Op, T> rows, const A* totals, unsigned parts) {
-  const int64_t row = blockIdx.x / parts, k = int64_t(blockIdx.x % parts) * blockDim.x + threadIdx.x;
+template <bool clamped, class Op, class T, class A = typename Op::Value>
+__global__ void scan_parts_kernel(ScanRows<Op, T> rows, const A* totals, unsigned parts, unsigned count) {
   const BlockScan<WarpScan<Op>> block;
-  A total;
-  A value = block.scan(rows.load(row, k), total);
-  if (blockIdx.x % parts > 0) value = Op::combine(totals[blockIdx.x - 1], value);
-  rows.store(row, k, value);
+  each_part<clamped>(count, [&](unsigned i) {
+    const int64_t row = i / parts, k = int64_t(i % parts) * blockDim.x + threadIdx.x;
+    A total;
+    A value = block.scan(rows.load(row, k), total);
+    if (i % parts > 0) value = Op::combine(totals[i - 1], value);
+    rows.store(row, k, value);
+  });
 }
 
 template <class Op, class T>
-void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context, int threads) {
+void scan(const ScanRows<Op, T>& rows, int64_t outer, Context& context, int threads, int most) {
   using A = typename Op::Value;
   const RowConfig config(rows.length, threads);
   A* const totals = config.parts > 1 ? workspace<A>(context, outer * config.parts) : nullptr;
   if (config.parts > 1) {
-    launch_parts(outer, config.parts, [&](int64_t row, int64_t blocks) {
-      launch(reduce_parts_kernel<Op, T>, blocks, config.threads, 0, context.stream, rows.from(row),
-             totals + row * config.parts, config.parts);
+    launch_parts(outer, config.parts, [&](int64_t row, int64_t parts) {
+      launch(most > 0 ? reduce_parts_kernel<true, Op, T> : reduce_parts_kernel<false, Op, T>, blocks_for(parts, most),
+             config.threads, 0, context.stream, rows.from(row), totals + row * config.parts, config.parts, parts);
     });
-    scan(ScanRows<Op, A>{totals, totals, config.parts, config.parts, false, false}, outer, context, threads);
+    scan(ScanRows<Op, A>{totals, totals, config.parts, config.parts, false, false}, outer, context, threads, most);
   }
-  launch_parts(outer, config.parts, [&](int64_t row, int64_t blocks) {
-    launch(scan_parts_kernel<Op, T>, blocks, config.threads, 0, context.stream, rows.from(row),
-           totals + row * config.parts, config.parts);
+  launch_parts(outer, config.parts, [&](int64_t row, int64_t parts) {
+    launch(most > 0 ? scan_parts_kernel<true, Op, T> : scan_parts_kernel<false, Op, T>, blocks_for(parts, most),
+           config.threads, 0, context.stream, rows.from(row), totals + row * config.parts, config.parts, parts);
   });
 }
 
 }  // namespace
 
-void reduce_then_scan(const ScanArgs& args, Context& context, int threads) {
-  with_rows(args, context, [&](const auto& rows) { scan(rows, args.outer, context, threads); });
+void reduce_then_scan(const ScanArgs& args, Context& context, int threads, int most) {
+  with_rows(args, context, [&](const auto& rows) { scan(rows, args.outer, context, threads, most); });
 }
 
 }  // namespace torch_reductions::cuda::scan

@@ -13,17 +13,27 @@ void run_in_blocks(const ScanArgs& args, Context& context) {
 template <void (*rung)(const ScanArgs&, Context&, int), int number>
 constexpr Launcher<ScanArgs, Context> in_blocks{number, run_in_blocks<rung, number>};
 
+template <void (*rung)(const ScanArgs&, Context&, int, int), int number>
+void run_in_grid(const ScanArgs& args, Context& context) {
+  constexpr ParameterValue grid = value_of(kScanLadder, number);
+  rung(args, context, grid.x, grid.y);
+}
+template <void (*rung)(const ScanArgs&, Context&, int, int), int number>
+constexpr Launcher<ScanArgs, Context> in_grid{number, run_in_grid<rung, number>};
+
 constexpr Launcher<ScanArgs, Context> kLaunchers[] = {
-    in_blocks<scan_then_fan, 30>,
-    in_blocks<scan_then_fan, 31>,
-    in_blocks<scan_then_fan, 32>,
-    in_blocks<scan_then_fan, 33>,
-    in_blocks<scan_then_fan, 34>,
-    in_blocks<reduce_then_scan, 40>,
-    in_blocks<reduce_then_scan, 41>,
-    in_blocks<reduce_then_scan, 42>,
-    in_blocks<reduce_then_scan, 43>,
-    in_blocks<reduce_then_scan, 44>,
+    in_grid<scan_then_fan, 30>,
+    in_grid<scan_then_fan, 31>,
+    in_grid<scan_then_fan, 32>,
+    in_grid<scan_then_fan, 33>,
+    in_grid<scan_then_fan, 34>,
+    in_grid<scan_then_fan, 35>,
+    in_grid<reduce_then_scan, 40>,
+    in_grid<reduce_then_scan, 41>,
+    in_grid<reduce_then_scan, 42>,
+    in_grid<reduce_then_scan, 43>,
+    in_grid<reduce_then_scan, 44>,
+    in_grid<reduce_then_scan, 45>,
     in_blocks<two_level, 50>,
     in_blocks<two_level, 51>,
     in_blocks<two_level, 52>,

@@ -5,9 +5,9 @@
 
 namespace torch_reductions::cuda::scan {
 
-// threads: of a block; 0 for as many as suit the row.
-void scan_then_fan(const ScanArgs& args, Context& context, int threads);
-void reduce_then_scan(const ScanArgs& args, Context& context, int threads);
+// threads: of a block; 0 for as many as suit the row. most: of blocks; 0 for one per part.
+void scan_then_fan(const ScanArgs& args, Context& context, int threads, int most);
+void reduce_then_scan(const ScanArgs& args, Context& context, int threads, int most);
 void two_level(const ScanArgs& args, Context& context, int threads);
 void two_level_zero_padded(const ScanArgs& args, Context& context, int threads);
 void look_back(const ScanArgs& args, Context& context, int threads);

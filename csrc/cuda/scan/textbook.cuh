@@ -1,8 +1,8 @@
 // What the textbook's scans share: rows in the order of the scan, how they are split, and the scans of a warp and of a
 // block.
 //
-// The input is [outer, length] in contiguous rows. A row is split into parts: block b takes part b % parts of row b /
-// parts.
+// The input is [outer, length] in contiguous rows. A row is split into parts: number i is part i % parts of row
+// i / parts.
 #pragma once
 
 #include "../../common/ceil_div.h"
@@ -100,6 +100,19 @@ void launch_parts(int64_t outer, int64_t parts, Launch launch_blocks) {
   const int64_t step = kMaxBlocks / parts;
   for (int64_t row = 0; row < outer; row += step) launch_blocks(row, min(step, outer - row) * parts);
 }
+
+// body(i) for the parts of a block: number blockIdx.x, or in a clamped grid every gridDim.x-th of `count` from there.
+template <bool clamped, class Body>
+__device__ __forceinline__ void each_part(unsigned count, Body body) {
+  if constexpr (clamped) {
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) body(i);
+  } else {
+    body(blockIdx.x);
+  }
+}
+
+// Of a grid: as many as there are parts, or at most `most` unless that is 0.
+inline int64_t blocks_for(int64_t parts, int most) { return most > 0 ? min(int64_t(most), parts) : parts; }
 
 template <class A>
 A* workspace(Context& context, int64_t count) {

@@ -434,7 +434,11 @@ def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | Non
 def block_size_cases_of(operator: Operator, rung: Rung) -> Iterator[Case]:
     """The textbook's kernels, which have cases of their own, in blocks of a given size: many parts, few, and one."""
     size = rung.block_size
-    for view, form in ((rows(1, 9 * size + 5), "p"), (rows(3, 2 * size), "er"), (rows(2, size - 1), "i")):
+    views = [(rows(1, 9 * size + 5), "p"), (rows(3, 2 * size), "er"), (rows(2, size - 1), "i")]
+    if "x" in rung.value:  # more parts than blocks: of one row, and of many
+        most = int(rung.value.partition("x")[2])
+        views += [(rows(1, most * size + 5), "p"), (rows(most, size + 1), "er")]
+    for view, form in views:
         yield Case(operator.name, rung, "float32", view, form)
 
 
@@ -722,10 +726,12 @@ ADDITIONS = (
     Addition((4, 3, 2, 5, 2), (1, 8, 24, 48, 240), (0, 1, 3, 0, 6), columns=2),
     *(Addition((n, 5), (s, n + 3), (1, n + 1), alpha=2) for n, s in ((1300, 1), (2047, 0), (1024, 1), (129, 2))),
 )
-MORE_BLOCKS = (  # more rows than a grid has in y, more elements than the threads that run at once
-    Addition((2, 66000), (1, 2), (1, 3)),
-    Addition((20000,), (1,), (1,), columns=5, multiprocessors=1),
+MORE_BLOCKS = (  # more rows and more matrices than a grid of blocks of 2 x 2 has, more than one block in each direction
+    Addition((2, 131100), (1, 2), (1, 3)),
+    Addition((2, 3, 65600), (3, 1, 6), (1, 2, 7)),
+    Addition((3, 131100, 2), (2, 7, 1), (1, 3, 0), columns=3),
 )
+MORE_THREADS = (Addition((20000,), (1,), (1,), columns=5, multiprocessors=1),)  # elements than threads at once
 
 
 def addition_cases_of(dtype: torch.dtype, views: Sequence[Addition] = ADDITIONS, only: str = "") -> Iterator[Case]:
@@ -866,8 +872,8 @@ def other_cases() -> list[Case]:
     others = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int32, torch.bool)
     return (
         [case for dtype in others for case in addition_cases_of(dtype)]
-        + list(addition_cases_of(torch.float32, MORE_BLOCKS, "grid_2d:32x8"))
-        + list(addition_cases_of(torch.float32, MORE_BLOCKS, "grid_stride"))
+        + list(addition_cases_of(torch.float32, MORE_BLOCKS, "grid_2d:2x2"))
+        + list(addition_cases_of(torch.float32, MORE_THREADS, "grid_stride"))
         + [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
         + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
         + [case for dtype, views in ORDERED_PRODUCTS for case in product_cases_of(dtype, views, ORDERED)]
