@@ -13,12 +13,13 @@ import torch
 import torch_reductions as tr
 
 from ._ladder import FAMILIES, did_you_mean, dtype_name, ladder, rung_called, wrong_variant
-from ._measure import charts, svg
+from ._measure import charts, kernels, svg
 from ._measure.calls import EXACT, MATRICES, call_of, inputs_of
 from ._measure.case import FAMILY_OF, Case
+from ._measure.kernels import Kernels
 from ._measure.measure import PEERS, has_peer, measure, rungs_of_type
 from ._measure.memory import free_on_cpu
-from ._measure.results import CHECKOUT, RESULTS, Result, device_name, keep, kept_lines, short_name
+from ._measure.results import CHECKOUT, HEADER, RESULTS, Result, device_name, keep, kept_lines, short_name
 from ._measure.table import number, print_results, progress
 from ._measure.timing import timer
 from ._options import Parser, path_of, seconds
@@ -131,6 +132,23 @@ def print_clocks(case: Case, device: str) -> None:
         print(f"{name:{wide}}{by_events[name]:9,.1f} us{by_host[name]:9,.1f} us  {ideas[name]}")
 
 
+def kernels_of(results: Sequence[Result]) -> list[Kernels]:
+    """What each rung launches on a GPU; recorded last, because it makes calls slower."""
+    on_gpu = [result for result in results if short_name(result.device) != "cpu"]
+    return [found for result in on_gpu if (found := kernels.kernels_of(result, "cuda"))]
+
+
+def print_kernels(recorded: Sequence[Kernels]) -> None:
+    """Prints each kernel of a call with its grid and block, as the textbook's programs do, and its time."""
+    for one in recorded:
+        device, wide = one.conditions["device"], max(map(len, one.shown))
+        print(f"\n{device}: {one.case.name}, each kernel of a call, the median of {kernels.RUNS}")
+        for name in one.shown:
+            for i, launch in enumerate(one.launches[name]):
+                what = " ".join(filter(None, (launch.kernel, launch.shape)))
+                print(f"{'' if i else name:{wide}}{launch.us:10,.1f} us  {what}")
+
+
 def draw(results: Sequence[Result], path: Path) -> None:
     """Draws the picture: one chart per case, one bar per rung."""
     groups: dict[str, list[charts.Bars | charts.Lines]] = {}
@@ -174,6 +192,7 @@ def demo(argv: Sequence[str]) -> int:
             print_tiles(case, device)
         if case.family == "add" and device == "cuda":
             print_clocks(case, device)
+    print_kernels(kernels_of(results))
     if missed := not_run(families):
         print(f"\n{missed}")
     draw(results, options.output)
@@ -203,28 +222,34 @@ def work_of(families: Sequence[str], quick: bool, devices: Sequence[str]) -> lis
     return work
 
 
-def path_in(folder: Path, device: str) -> Path:
+def path_in(folder: Path, device: str, what: str = "ladder") -> Path:
     """The file in which a device's rows are kept. device: its name."""
-    return folder / f"ladder_{short_name(device)}.csv"
+    return folder / f"{what}_{short_name(device)}.csv"
 
 
-def save(results: Sequence[Result], folder: Path) -> None:
-    """Writes one file per device, in the format of all results."""
+def save(results: Sequence[Result], folder: Path, recorded: Sequence[Kernels] = ()) -> None:
+    """Writes one file per device in the format of all results, and one of the kernels on a GPU."""
     for device in dict.fromkeys(result.device for result in results):
         path = path_in(folder, device)
         keep([result for result in results if result.device == device], path)
         print(f"Kept in {path}; `python -m torch_reductions report --results {folder}` shows it")
+        if here := [one for one in recorded if one.conditions["device"] == device]:
+            path = path_in(folder, device, "kernels")
+            kernels.keep(here, path)
+            print(f"Each kernel's grid, block and time is kept in {path}")
 
 
 def must_be_savable(parser: Parser, folder: Path, devices: Sequence[str]) -> None:
     """Refuses a folder in which `save` would fail."""
     for device in devices:
-        path = path_in(folder, device_name(device))
-        parser.must_be_writable("--results", path)
-        try:
-            kept_lines(path)
-        except ValueError as error:
-            parser.refuse("--results", folder, f"{error}; name another folder")
+        headers = {"ladder": HEADER, **({"kernels": kernels.HEADER} if device == "cuda" else {})}
+        for what, header in headers.items():
+            path = path_in(folder, device_name(device), what)
+            parser.must_be_writable("--results", path)
+            try:
+                kept_lines(path, header)
+            except ValueError as error:
+                parser.refuse("--results", folder, f"{error}; name another folder")
 
 
 def bench_parser() -> Parser:
@@ -305,8 +330,10 @@ def bench(argv: Sequence[str]) -> int:
     usual = 0.05 if options.quick else 0.5
     results = run(parser, work, usual if options.seconds is None else options.seconds, peers)
     print_results(results)
+    recorded = kernels_of(results)
+    print_kernels(recorded)
     if options.save:
-        save(results, folder)
+        save(results, folder, recorded)
     return conclude(results)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import subprocess
@@ -15,12 +16,12 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from helpers import table
+from helpers import needs_cuda, table
 
 import torch_reductions as tr
 from torch_reductions import _bench as bench
 from torch_reductions._ladder import FAMILIES, check_variant, dtype_name, ladder
-from torch_reductions._measure import calls, charts, measure, memory, results
+from torch_reductions._measure import calls, charts, kernels, measure, memory, results
 from torch_reductions._measure import table as tables
 from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, is_right, parts
 from torch_reductions._measure.case import FAMILY_OF, Case
@@ -294,7 +295,7 @@ def test_no_option_is_ignored(
     monkeypatch.setattr(bench, "device_name", lambda device: f"NVIDIA {device}")
     monkeypatch.setattr(bench, "free_memory", lambda device: 2**60)
     monkeypatch.setattr(bench, "run", lambda parser, *work: seen.append(work) or [])
-    monkeypatch.setattr(bench, "save", lambda results, folder: seen.append(folder))
+    monkeypatch.setattr(bench, "save", lambda results, folder, recorded: seen.append(folder))
     monkeypatch.setattr(bench, "KEPT", tmp_path)
     monkeypatch.chdir(tmp_path)
     takers = {"--dim": ("reduce", "scan", "recurrence", "segment"), "--centers": "distance", "--segments": "segment"}
@@ -637,6 +638,102 @@ def test_the_demo_takes_no_more_than_it_shows(monkeypatch: pytest.MonkeyPatch) -
     result = measure.measure(SMALL[1], "cpu", ["ordered"], 0.5)
     assert rows_of(result) == ["copy", "torch", "ordered"]
     assert all(row.hot is row.eager is row.share is None for row in result.rows.values())
+
+
+# --- Each kernel of a call --------------------------------------------------------------------------------------------
+
+# Written by hand in the format of torch 2.11: two rounds of a sum, and of distances with a copy of the symbol.
+TRACE = json.loads((Path(__file__).parent / "trace.json").read_text())
+ROUNDS = ["interleaved_pairs", "constant_memory"] * 2
+
+
+def test_a_trace() -> None:
+    """Names without types, grids, blocks and medians, call by call; the host's events and the flush are no part."""
+    found = kernels.by_call(TRACE, ROUNDS)
+    assert list(found) == ["interleaved_pairs", "constant_memory"]
+    assert [(one.kernel, one.us) for one in found["interleaved_pairs"]] == [
+        ("convert", 41.0),
+        ("interleaved_pairs", 61.0),
+        ("interleaved_pairs", 2.4),
+        ("finish", 1.9),
+    ]
+    first = found["interleaved_pairs"][1]
+    assert (first.shape, first.registers, first.shared_bytes) == ("<<<grid 32768 block 512>>>", 22, 0)
+    copy, kernel = found["constant_memory"]
+    assert (copy.kernel, copy.shape, round(copy.us, 3)) == ("Memcpy DtoD", "", 1.36)
+    assert kernel.kernel == "add_constants" and kernel.shape == "<<<grid 16x16 block 16x16>>>"
+
+
+@table("trace order", [({"traceEvents": []}, ROUNDS), ({}, []), (TRACE, ROUNDS[:3]), (TRACE, [*ROUNDS, "sum"])])
+def test_a_trace_that_lacks_calls(trace: dict[str, object], order: list[str]) -> None:
+    """Whose kernel is whose would not be known."""
+    assert kernels.by_call(trace, order) == {}
+
+
+@table(
+    "name short",
+    [
+        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, f<(int)4>, 4> >(at::R<float>)", "reduce"),
+        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float>(cublasGemvParams<T>)", "kernel"),
+        ("triton_red_fused_sum_0", "triton_red_fused_sum_0"),
+        ("Memset (Device)", "Memset"),
+    ],
+)
+def test_short_names(name: str, short: str) -> None:
+    assert kernels.short(name) == short
+
+
+def test_kernels_are_kept_and_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a GPU: those of the rungs and of torch are kept; of a rung's block sizes only the bare one is printed."""
+    launches = kernels.by_call(TRACE, ROUNDS)["interleaved_pairs"]
+    asked = []
+
+    def recorded(calls: Mapping[str, Call], harness: CudaTimer) -> dict[str, list[kernels.Launch]]:
+        asked.append(list(calls))
+        return dict.fromkeys(calls, launches)
+
+    monkeypatch.setattr(kernels, "timer", lambda device: OnGpu())
+    monkeypatch.setattr(kernels, "record", recorded)
+    monkeypatch.setattr(kernels, "inputs_of", lambda case, device: inputs_of(case, "cpu"))
+    rows = ("copy", "torch", "look_back", "look_back:256", "ordered")
+    every = [made_up(SMALL[2], dict.fromkeys(rows, Row(ONCE)), name) for name in ("NVIDIA Made Up", "some CPU")]
+    found = bench.kernels_of(every)
+    assert asked == [list(rows[1:])]
+    bench.print_kernels(found)
+    printed = capsys.readouterr().out
+    assert "NVIDIA Made Up: cumsum 70x9 dim 1 float32, each kernel of a call, the median of 10\n" in printed
+    assert printed.count("61.0 us  interleaved_pairs <<<grid 32768 block 512>>>\n") == 3 and ":256" not in printed
+    for _ in range(2):
+        bench.save(every[:1], tmp_path, found)
+    (kept,) = kernels.read(tmp_path / "kernels_made_up.csv")
+    assert kept.case == SMALL[2] and kept.launches == found[0].launches
+    assert kept.conditions["torch_version"] == torch.__version__
+    assert [result.case for result in results.read(tmp_path)] == [SMALL[2]]  # the other file is no part of these
+
+
+def test_no_kernel_is_recorded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says so."""
+    monkeypatch.setattr(kernels, "timer", lambda device: OnGpu())
+    monkeypatch.setattr(kernels, "record", lambda calls, harness: {})
+    monkeypatch.setattr(kernels, "inputs_of", lambda case, device: inputs_of(case, "cpu"))
+    assert bench.kernels_of([made_up(SMALL[0], {"ordered": Row(ONCE)}, "NVIDIA Made Up")]) == []
+    assert capsys.readouterr().out.count("CUPTI recorded none") == 1
+
+
+@needs_cuda
+def test_a_real_trace() -> None:
+    """Two kernels for each of two calls, in the order of the launches."""
+    x = torch.randn(2**20, device="cuda")
+    harness = timer("cuda")
+    assert isinstance(harness, CudaTimer)
+    found = kernels.record(
+        {"ours": lambda: tr.sum(x, variant="shared_sequential"), "two": lambda: x.neg().exp()}, harness
+    )
+    assert [one.kernel for one in found["ours"]] == ["shared_sequential"] * 3 + ["finish"]
+    assert [one.grid for one in found["ours"]] == [(2048,), (4,), (1,), (1,)] and len(found["two"]) == 2
+    assert all(one.us > 0 and one.registers > 0 for launches in found.values() for one in launches)
 
 
 # --- Noise ------------------------------------------------------------------------------------------------------------
