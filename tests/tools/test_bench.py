@@ -21,7 +21,7 @@ from helpers import needs_cuda, table
 import torch_reductions as tr
 from torch_reductions import _bench as bench
 from torch_reductions._ladder import FAMILIES, check_variant, dtype_name, ladder
-from torch_reductions._measure import calls, charts, kernels, measure, memory, results
+from torch_reductions._measure import calls, charts, kernels, measure, memory, results, tiles
 from torch_reductions._measure import table as tables
 from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, is_right, parts
 from torch_reductions._measure.case import FAMILY_OF, Case
@@ -132,9 +132,9 @@ def test_a_product_that_torch_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_right(given, inputs_of(given, "cpu"), torch.zeros(30, 20, dtype=torch.int32))
 
 
-def test_sizes_of_tiles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The textbook's experiment: every size, the best one marked, and the idea from the ladder."""
-    given = case_of("mm")
+def test_sizes_of_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The textbook's experiment: every size, the best one marked, the idea from the ladder; and it is kept."""
+    given = case_of("mm", "int32")
     known = [replace(ladder("matmul")[0], name=f"register_tile:{t}", row="register_tile") for t in (1, 2, 64)]
     seen = []
 
@@ -144,14 +144,44 @@ def test_sizes_of_tiles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             return dict(zip(calls, (84.0, 42.0, 420.0), strict=True))
 
     monkeypatch.setattr(bench, "ladder", lambda family: known)
-    monkeypatch.setattr(bench, "rungs_of_type", lambda case, device: [rung.name for rung in known])
-    monkeypatch.setattr(bench, "timer", lambda device: Fixed())
-    bench.print_tiles(given, "cpu")
+    monkeypatch.setattr(tiles, "ladder", lambda family: known)
+    monkeypatch.setattr(tiles, "rungs_of_type", lambda case, device: [rung.name for rung in known])
+    monkeypatch.setattr(tiles, "timer", lambda device: Fixed())
+    monkeypatch.setattr(tiles, "device_name", lambda device: "NVIDIA Made Up")
+    found = bench.tiles_of([("cpu", case_of("sum")), ("cpu", given)])
+    bench.print_tiles(found)
     title, idea, *rows = capsys.readouterr().out.strip().splitlines()
     assert "by register_tile, the mean of 5 runs" in title and idea == known[0].idea and seen == [5]
     assert [row.split()[0] for row in rows] == ["register_tile:1", "register_tile:2", "register_tile:64"]
     assert [" ".join(row.split()[5:]) for row in rows] == ["2.0 x", "best", "10.0 x"]
     assert rows[1].split()[1:5] == ["42.0", "us", "2", "Gop/s"]
+    for _ in range(2):
+        bench.save([made_up(given, {"ordered": Row(ONCE)}, "NVIDIA Made Up")], tmp_path, (), found)
+    (kept,) = tiles.read(tmp_path / "tiles_made_up.csv")
+    assert (kept.case, kept.row, kept.means) == (given, "register_tile", found[0].means)
+
+
+def test_tiles_of_a_cpu() -> None:
+    """There are none."""
+    assert bench.tiles_of([("cpu", case_of("mm"))]) == []
+
+
+@table("function", [("sum",), ("prod",), ("amax",)])
+def test_the_textbook_settings(function: str) -> None:
+    """Each is kept by bench on a GPU; int32 that stays int32 is so in torch and in numpy, too, and wraps."""
+    assert {case.dtype for case in bench.ladder_of("cuda") if case in bench.TEXTBOOK} == {"int32", "float64"}
+    assert set(bench.ladder_of("cuda")) - set(bench.demo_of("cuda")) == set(bench.TEXTBOOK)
+    assert bench.ladder_of("cpu") == bench.demo_of("cpu")
+    given = Case(function, (70, 9), 1, "int32", "" if function == "amax" else "into int32")
+    inputs = inputs_of(given, "cpu")
+    inputs[0][0, :2] = 2**31 - 1
+    for variant in (None, *tr.variants(function, "cpu")):
+        output = parts(call_of(given, inputs, variant)())
+        assert output[0].dtype == torch.int32 and is_right(given, inputs, output)
+    if given.into:
+        pytest.importorskip("numpy")
+        (by_numpy,) = calls.by_numpy(given, inputs).values()
+        assert str(by_numpy().dtype) == "int32"  # type: ignore[attr-defined]
 
 
 def test_means() -> None:
@@ -295,7 +325,7 @@ def test_no_option_is_ignored(
     monkeypatch.setattr(bench, "device_name", lambda device: f"NVIDIA {device}")
     monkeypatch.setattr(bench, "free_memory", lambda device: 2**60)
     monkeypatch.setattr(bench, "run", lambda parser, *work: seen.append(work) or [])
-    monkeypatch.setattr(bench, "save", lambda results, folder, recorded: seen.append(folder))
+    monkeypatch.setattr(bench, "save", lambda results, folder, *more: seen.append(folder))
     monkeypatch.setattr(bench, "KEPT", tmp_path)
     monkeypatch.chdir(tmp_path)
     takers = {"--dim": ("reduce", "scan", "recurrence", "segment"), "--centers": "distance", "--segments": "segment"}
@@ -468,8 +498,8 @@ def test_picture(tmp_path: Path) -> None:
     bench.draw(every, path)
     text = path.read_text()
     ElementTree.fromstring(text)
-    sizes = [rung for rung in ladder("scan") if rung.block_size]
-    assert sizes and text.count('<circle class="ink"') == len(sizes) + 1  # and the one that says what it is
+    sizes = [rung for family in ("reduce", "scan") for rung in ladder(family) if rung.block_size]
+    assert sizes and text.count('<circle class="ink"') == len(sizes) + 2  # and the two that say what they are
     bars = [rung.name for result in every for rung in result.rungs]
     assert text.count("<rect class=") == len(bars) + len(every) and text.count('class="wrong"') == 1
     assert all(f">{name}<" in text or f">{name} (auto)<" in text for name in bars) and ">wrong<" in text
