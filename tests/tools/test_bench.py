@@ -754,16 +754,24 @@ def test_no_kernel_is_recorded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 @needs_cuda
 def test_a_real_trace() -> None:
-    """Two kernels for each of two calls, in the order of the launches."""
-    x = torch.randn(2**20, device="cuda")
+    """The kernels of each call, in the order of the launches: passes, a block of a given size, the copy of a symbol."""
+    x, points = torch.randn(2**20, device="cuda"), torch.randn(1000, 3, device="cuda")
     harness = timer("cuda")
     assert isinstance(harness, CudaTimer)
-    found = kernels.record(
-        {"ours": lambda: tr.sum(x, variant="shared_sequential"), "two": lambda: x.neg().exp()}, harness
-    )
-    assert [one.kernel for one in found["ours"]] == ["shared_sequential"] * 3 + ["finish"]
-    assert [one.grid for one in found["ours"]] == [(2048,), (4,), (1,), (1,)] and len(found["two"]) == 2
-    assert all(one.us > 0 and one.registers > 0 for launches in found.values() for one in launches)
+    calls: dict[str, Call] = {
+        "usual": lambda: tr.sum(x, variant="shared_sequential"),
+        "wide": lambda: tr.sum(x, variant="interleaved_pairs:1024"),
+        "constant": lambda: tr.sum_squared_distances(points, points[:20], variant="constant_memory"),
+        "torch": lambda: x.neg().exp(),
+    }
+    found = kernels.record(calls, harness)
+    names = {name: [launch.kernel for launch in launches] for name, launches in found.items()}
+    assert names["usual"] == ["shared_sequential"] * 3 + ["finish"]
+    assert [launch.grid for launch in found["usual"]] == [(2048,), (4,), (1,), (1,)]
+    assert names["wide"] == ["convert", *["interleaved_pairs"] * 2, "finish"]
+    assert [(launch.grid, launch.block) for launch in found["wide"][1:3]] == [((1024,), (1024,)), ((1,), (1024,))]
+    assert [name.startswith("Memcpy") for name in names["constant"]] == [True, False] and len(names["torch"]) == 2
+    assert all(launch.us > 0 for launches in found.values() for launch in launches)
 
 
 # --- Noise ------------------------------------------------------------------------------------------------------------
