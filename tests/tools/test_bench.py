@@ -727,10 +727,13 @@ def test_kernels_are_kept_and_printed(
     monkeypatch.setattr(kernels, "timer", lambda device: OnGpu())
     monkeypatch.setattr(kernels, "record", recorded)
     monkeypatch.setattr(kernels, "inputs_of", lambda case, device: inputs_of(case, "cpu"))
-    rows = ("copy", "torch", "look_back", "look_back:256", "ordered")
+    rows = ("copy", "torch", "torch loop", "look_back", "look_back:256", "ordered")
     every = [made_up(SMALL[2], dict.fromkeys(rows, Row(ONCE)), name) for name in ("NVIDIA Made Up", "some CPU")]
     found = bench.kernels_of(every)
-    assert asked == [list(rows[1:])]
+    assert asked == [["torch", *rows[3:]]]
+    loop = dict.fromkeys(("torch loop", "ordered"), Row(ONCE))
+    bench.kernels_of([made_up(case_of("linear_recurrence"), loop, "NVIDIA Made Up")])
+    assert asked[1:] == [["ordered"]]  # the loop launches thousands of kernels
     bench.print_kernels(found)
     printed = capsys.readouterr().out
     assert "NVIDIA Made Up: cumsum 70x9 dim 1 float32, each kernel of a call, the median of 10\n" in printed

@@ -155,12 +155,14 @@ def record(calls: Mapping[str, Call], harness: CudaTimer, runs: int = RUNS) -> d
 
 
 def kernels_of(result: Result, device: str) -> Kernels | None:
-    """What torch and every rung of a result launches; None, and a line that says so, if CUPTI records nothing."""
-    harness, case, by_torch = timer(device), result.case, torch_name(result.case)
+    """What torch's function and every rung of a result launches, but not a loop of torch's operations, which launches
+    thousands; None, and a line that says so, if CUPTI records nothing."""
+    harness, case = timer(device), result.case
     assert isinstance(harness, CudaTimer)
-    names = [name for name in (by_torch, *(rung.name for rung in ladder(case.family))) if name in result.rows]
+    every = [torch_name(case), *(rung.name for rung in ladder(case.family))]
+    names = [name for name in every if name in result.rows and name != "torch loop"]
     inputs = inputs_of(case, device)
-    calls = {name: call_of(case, inputs, None if name == by_torch else name) for name in names}
+    calls = {name: call_of(case, inputs, None if name == "torch" else name) for name in names}
     found = record(calls, harness)
     if not found:
         print(f"{result.device}: {case.name}: no grid, block and time of each kernel: CUPTI recorded none.")

@@ -819,7 +819,7 @@ def main_cases() -> list[Case]:
             for operator in REDUCTIONS
             if operator.name == "sum"
             for case in cases_of(operator, torch.int32, INT32_VIEWS, "int32")
-            if not case.rung.block_size
+            if not case.rung.block_size and case.rung.name != ORDERED  # whose int32 is in the build `whole`
         ]
     )
 
