@@ -42,7 +42,7 @@ BESIDE = (
     (SHARED, "sum, maximum, minimum of one vector", "the functions sum, amax and amin, by each of these rungs"),
     (SCAN, "warp scan, block scan", "csrc/cuda/primitives: what the rungs of scans are made of"),
     (REDUCTION, "host clock against CUDA events", "bench prints both: the eager call beside the cold kernel"),
-    (PRODUCT, "5-run means over the sizes of tiles", "the table that the demo prints under the products"),
+    (PRODUCT, "5-run means over the sizes of tiles", "the table that demo and bench print under the products"),
 )
 
 
