@@ -79,8 +79,8 @@ def runs_here(rung: _ladder.Rung, device: str) -> bool:
 
 
 def cases(functions: Sequence[str] = FUNCTIONS, dtypes: Sequence[str] = DTYPES) -> Iterator[tuple[str, str, str, str]]:
-    """(function, rung, dtype, device) of everything the ladder offers here, auto included; except scans in blocks of a
-    given size, which have a test of their own in tests/families/test_scan_values.py."""
+    """(function, rung, dtype, device) of everything the ladder offers here, auto included; except blocks of a given
+    size, which have tests of their own in tests/families/test_scan_values.py and test_reduce_values.py."""
     for device in DEVICES:
         for function in functions:
             rungs = {rung.name: rung for rung in _ladder.rungs(function)}

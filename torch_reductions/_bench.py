@@ -13,13 +13,15 @@ import torch
 import torch_reductions as tr
 
 from ._ladder import FAMILIES, did_you_mean, dtype_name, ladder, rung_called, wrong_variant
-from ._measure import charts, svg
+from ._measure import charts, kernels, svg, tiles
 from ._measure.calls import EXACT, MATRICES, call_of, inputs_of
 from ._measure.case import FAMILY_OF, Case
+from ._measure.kernels import Kernels
 from ._measure.measure import PEERS, has_peer, measure, rungs_of_type
 from ._measure.memory import free_on_cpu
-from ._measure.results import CHECKOUT, RESULTS, Result, device_name, keep, kept_lines, short_name
+from ._measure.results import CHECKOUT, HEADER, RESULTS, Result, device_name, keep, kept_lines, short_name
 from ._measure.table import number, print_results, progress
+from ._measure.tiles import Tiles
 from ._measure.timing import timer
 from ._options import Parser, path_of, seconds
 from .catalog import RECORDS
@@ -38,10 +40,14 @@ DEMO = [
     Case("sum_squared_distances", (2**20, 3), centers=20),
     Case("grid_squared_distances", (256, 256), centers=20),
 ]
+# The textbook's other settings, on a GPU: int32 that stays int32, as in its programs, and its vector in shared memory.
+TEXTBOOK = [
+    Case("sum", (2**24,), None, "int32", "into int32"),
+    *(Case(function, (4096,), None, "float64") for function in ("sum", "amax", "amin")),
+]
 # The sizes of matrix products: on a CPU what a loop can do in a second, on a GPU those of the textbook.
 PRODUCT_SIZES = {"cpu": 512, "cuda": 1024}
 Work = tuple[str, Case, Sequence[str]]  # a device, a case, and the variants
-TILES = ("register_tile", "shared_tile")  # the rungs with several tile sizes
 NAMES = list(dict.fromkeys((*FAMILIES, *FAMILY_OF)))  # what bench takes
 KEPT = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()  # the folder in which bench --save writes
 MOST = 2**60  # no tensor has so many elements
@@ -52,6 +58,11 @@ def demo_of(device: str) -> list[Case]:
     """The cases of the demo on a device."""
     cube = (PRODUCT_SIZES[device],) * 3
     return [*DEMO, *(Case("mm", cube, None, dtype) for dtype in ("float32", "int32", "bfloat16"))]
+
+
+def ladder_of(device: str) -> list[Case]:
+    """The cases that bench measures on a device, and --save keeps."""
+    return [*demo_of(device), *(TEXTBOOK if device == "cuda" else ())]
 
 
 def devices_at_hand() -> list[str]:
@@ -102,21 +113,22 @@ def is_lack_of_memory(error: Exception) -> bool:
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
-def print_tiles(case: Case, device: str) -> None:
+def print_tiles(every: Sequence[Tiles]) -> None:
     """The textbook's own experiment: the time of each tile size, and the ladder's description of the rung."""
-    here = rungs_of_type(case, device)
-    for tile in TILES:
-        sizes = [rung for rung in ladder(case.family) if rung.row == tile and rung.name in here]
-        if not sizes:
-            continue
-        inputs = inputs_of(case, device)
-        means = timer(device).means({rung.name: call_of(case, inputs, rung.name) for rung in sizes}, RUNS)
-        best, wide = min(means.values()), max(map(len, means))
-        print(f"\n{device_name(device)}: {case.name}, by {tile}, the mean of {RUNS} runs\n{sizes[0].idea}")
-        for name, us in means.items():
+    for one in every:
+        (idea,) = {rung.idea for rung in ladder(one.case.family) if rung.row == one.row}
+        best, wide = min(one.means.values()), max(map(len, one.means))
+        where = f"{one.conditions['device']}: {one.case.name}"
+        print(f"\n{where}, by {one.row}, the mean of {tiles.RUNS} runs\n{idea}")
+        for name, us in one.means.items():
             mark = "best" if us == best else f"{us / best:.1f} x"
-            rate = number(case.operations / us / 1e3)
+            rate = number(one.case.operations / us / 1e3)
             print(f"{name:{wide}}{us:12,.1f} us{rate:>8} Gop/s{mark:>9}")
+
+
+def tiles_of(cases: Sequence[tuple[str, Case]]) -> list[Tiles]:
+    """The experiment with the cases that have tiles of several sizes, each on its device."""
+    return [found for device, case in cases if case.of_matrices for found in tiles.measure(case, device)]
 
 
 def print_clocks(case: Case, device: str) -> None:
@@ -129,6 +141,23 @@ def print_clocks(case: Case, device: str) -> None:
     print(f"\n{device_name(device)}: {case.name}, the mean of {RUNS} runs\n{'':{wide}}   by events     by host")
     for name in names:
         print(f"{name:{wide}}{by_events[name]:9,.1f} us{by_host[name]:9,.1f} us  {ideas[name]}")
+
+
+def kernels_of(results: Sequence[Result]) -> list[Kernels]:
+    """What each rung launches on a GPU; recorded last, because it makes calls slower."""
+    on_gpu = [result for result in results if short_name(result.device) != "cpu"]
+    return [found for result in on_gpu if (found := kernels.kernels_of(result, "cuda"))]
+
+
+def print_kernels(recorded: Sequence[Kernels]) -> None:
+    """Prints each kernel of a call with its grid and block, as the textbook's programs do, and its time."""
+    for one in recorded:
+        device, wide = one.conditions["device"], max(map(len, one.shown))
+        print(f"\n{device}: {one.case.name}, each kernel of a call, the median of {kernels.RUNS}")
+        for name in one.shown:
+            for i, launch in enumerate(one.launches[name]):
+                what = " ".join(filter(None, (launch.kernel, launch.shape)))
+                print(f"{'' if i else name:{wide}}{launch.us:10,.1f} us  {what}")
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
@@ -169,11 +198,11 @@ def demo(argv: Sequence[str]) -> int:
     cases = [(device, case) for device in devices for case in demo_of(device) if case.family in families]
     results = run(parser, [(device, case, rungs_of_type(case, device)) for device, case in cases], options.seconds)
     print_results(results)
+    print_tiles(tiles_of(cases))
     for device, case in cases:
-        if case.of_matrices and case.dtype == "float32":
-            print_tiles(case, device)
         if case.family == "add" and device == "cuda":
             print_clocks(case, device)
+    print_kernels(kernels_of(results))
     if missed := not_run(families):
         print(f"\n{missed}")
     draw(results, options.output)
@@ -194,37 +223,52 @@ DESCRIBING: dict[str, Sequence[str]] = {
 
 
 def work_of(families: Sequence[str], quick: bool, devices: Sequence[str]) -> list[Work]:
-    """The demo's cases of families; quick: the first of each."""
+    """The cases of families; quick: the first of each."""
     work: list[Work] = []
     for device in devices:
         for family in families:
-            cases = [case for case in demo_of(device) if case.family == family]
+            cases = [case for case in ladder_of(device) if case.family == family]
             work += [(device, case, rungs_of_type(case, device)) for case in (cases[:1] if quick else cases)]
     return work
 
 
-def path_in(folder: Path, device: str) -> Path:
+ON_GPU = {"kernels": kernels.HEADER, "tiles": tiles.HEADER}  # further files of a GPU, and their columns
+
+
+def path_in(folder: Path, device: str, what: str = "ladder") -> Path:
     """The file in which a device's rows are kept. device: its name."""
-    return folder / f"ladder_{short_name(device)}.csv"
+    return folder / f"{what}_{short_name(device)}.csv"
 
 
-def save(results: Sequence[Result], folder: Path) -> None:
-    """Writes one file per device, in the format of all results."""
+def save(
+    results: Sequence[Result], folder: Path, recorded: Sequence[Kernels] = (), of_tiles: Sequence[Tiles] = ()
+) -> None:
+    """Writes one file per device in the format of all results, and on a GPU one of the kernels and one of the tiles."""
     for device in dict.fromkeys(result.device for result in results):
         path = path_in(folder, device)
         keep([result for result in results if result.device == device], path)
         print(f"Kept in {path}; `python -m torch_reductions report --results {folder}` shows it")
+        if here := [one for one in recorded if one.conditions["device"] == device]:
+            path = path_in(folder, device, "kernels")
+            kernels.keep(here, path)
+            print(f"Each kernel's grid, block and time is kept in {path}")
+        if measured := [one for one in of_tiles if one.conditions["device"] == device]:
+            path = path_in(folder, device, "tiles")
+            tiles.keep(measured, path)
+            print(f"The means of the sizes of tiles are kept in {path}")
 
 
 def must_be_savable(parser: Parser, folder: Path, devices: Sequence[str]) -> None:
     """Refuses a folder in which `save` would fail."""
     for device in devices:
-        path = path_in(folder, device_name(device))
-        parser.must_be_writable("--results", path)
-        try:
-            kept_lines(path)
-        except ValueError as error:
-            parser.refuse("--results", folder, f"{error}; name another folder")
+        headers = {"ladder": HEADER, **(ON_GPU if device == "cuda" else {})}
+        for what, header in headers.items():
+            path = path_in(folder, device_name(device), what)
+            parser.must_be_writable("--results", path)
+            try:
+                kept_lines(path, header)
+            except ValueError as error:
+                parser.refuse("--results", folder, f"{error}; name another folder")
 
 
 def bench_parser() -> Parser:
@@ -289,12 +333,12 @@ def bench(argv: Sequence[str]) -> int:
     given = {option: getattr(options, option) for option in DESCRIBING if getattr(options, option) is not None}
     devices = chosen_devices(parser, options.device)
     if given or name not in (None, *FAMILIES):
-        work, peers = [], options.peer or ()
+        work, peers, experiments = [], options.peer or (), False
         case = described(parser, name or "sum", given)
         work = work_on(parser, case, given.get("variant", ()), devices, options.device or ())
     else:
         work = work_of([name] if name else FAMILIES, options.quick, devices)
-        peers = options.peer or (() if options.quick else PEERS)
+        peers, experiments = options.peer or (() if options.quick else PEERS), True
     for peer in options.peer or ():
         if not any(has_peer(case, device, peer) for device, case, _ in work):
             cases = " or ".join(dict.fromkeys(f"{case.function} of {case.dtype}" for _, case, _ in work))
@@ -305,8 +349,12 @@ def bench(argv: Sequence[str]) -> int:
     usual = 0.05 if options.quick else 0.5
     results = run(parser, work, usual if options.seconds is None else options.seconds, peers)
     print_results(results)
+    of_tiles = tiles_of([(device, case) for device, case, _ in work]) if experiments else []
+    print_tiles(of_tiles)
+    recorded = kernels_of(results)
+    print_kernels(recorded)
     if options.save:
-        save(results, folder)
+        save(results, folder, recorded, of_tiles)
     return conclude(results)
 
 

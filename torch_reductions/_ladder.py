@@ -92,9 +92,14 @@ _NAMED = {
     family: {rung.row: rung for rung in rungs if rung.is_default} | {rung.name: rung for rung in rungs}
     for family, rungs in _LADDERS.items()
 }
-# The former names of rungs with a value, which are still accepted: look_back_256.
+# The former names of rungs with a value, which are still accepted: look_back_256. A reduction's block size is newer.
 _OLD_NAMES = {
-    family: {f"{rung.row}_{rung.value}": rung for rung in rungs if rung.value} for family, rungs in _LADDERS.items()
+    family: {
+        f"{rung.row}_{rung.value}": rung
+        for rung in rungs
+        if rung.value and (family, rung.parameter) != ("reduce", "block_size")
+    }
+    for family, rungs in _LADDERS.items()
 }
 _NUMBERS = {
     function: {"auto": 0} | {name: rung.number for name, rung in _NAMED[family].items() if function in rung.functions}

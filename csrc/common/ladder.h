@@ -32,7 +32,7 @@ struct Parameter {
 template <size_t N>
 consteval Parameter parameter(const char* name, const ParameterValue (&values)[N], ParameterValue bare) {
   Parameter made{name, int(N)};
-  static_assert(N <= std::size(made.values) && N <= 10, "the numbers of two rungs are ten apart");
+  static_assert(N <= std::size(made.values) && N <= 10, "the numbers of two rungs are at most ten apart");
   std::copy(values, values + N, made.values);
   made.bare = int(std::find(values, values + N, bare) - values);
   return made.bare < made.count ? made : throw "the bare name's value is not among them";
@@ -94,19 +94,20 @@ inline constexpr Parameter kBlock = parameter("block", {{32, 32}, {16, 16}, {32,
 inline constexpr Rung kReduceLadder[] = {
     {10, "sequential", kCpu, kAllFunctions, kAllDtypes, "left to right", "one loop over the elements: the reference that other rungs are checked against", false},
     {20, "threaded", kCpu, kAllFunctions, kAllDtypes, "one part per thread", "each thread folds a part, one thread folds the parts", false},
-    {30, "neighbored_divergent", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "even threads add their neighbour: half of each warp idles", true},
-    {40, "neighbored_compact", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "the same pairs, the working threads packed into whole warps", true},
-    {50, "interleaved_pairs", kCuda, kFolds, kTextbookDtypes, "halves of the block", "the stride halves, so that neighbours read neighbours", true},
+    {30, "neighbored_divergent", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "even threads add their neighbour: half of each warp idles", true, kBlockSize},
+    {40, "neighbored_compact", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "the same pairs, the working threads packed into whole warps", true, kBlockSize},
+    {50, "interleaved_pairs", kCuda, kFolds, kTextbookDtypes, "halves of the block", "the stride halves, so that neighbours read neighbours", true, kBlockSize},
     {60, "unrolled_blocks", kCuda, kFolds, kTextbookDtypes, "2, 4 or 8 blocks, then halves", "each thread first adds `blocks` blocks of data", true, kBlocks},
-    {70, "unrolled_last_warp", kCuda, kFolds, kTextbookDtypes, "8 blocks, then halves", "8 blocks, and the last warp without block barriers", true},
-    {80, "unrolled_complete", kCuda, kFolds, kTextbookDtypes, "8 blocks, then halves", "the whole loop unrolled by a template on the block size", true},
-    {90, "shared_divergent", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "in shared memory, interleaved addresses, divergent warps", true},
-    {100, "shared_bank_conflicts", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "packed threads whose strided addresses share banks", true},
-    {110, "shared_sequential", kCuda, kFolds, kTextbookDtypes, "halves of the block", "sequential addresses: no bank conflict", true},
-    {120, "shared_first_add", kCuda, kFolds, kTextbookDtypes, "2 blocks, then halves", "the first addition happens while loading", true},
-    {130, "shared_last_warp", kCuda, kFolds, kTextbookDtypes, "2 blocks, then halves", "the last warp unrolled, a template on the block size", true},
-    {140, "warp_shuffle", kCuda, kFolds, kTextbookDtypes, "grid stride, then halves", "registers and shuffles instead of shared memory", true},
-    {150, "single_pass", kCuda, kFolds, kTextbookDtypes, "grid stride, then halves", "a ticket: the last block folds the partials, one launch", true},
+    {70, "unrolled_last_warp", kCuda, kFolds, kTextbookDtypes, "8 blocks, then halves", "8 blocks, and the last warp without block barriers", true, kBlockSize},
+    {80, "unrolled_complete", kCuda, kFolds, kTextbookDtypes, "8 blocks, then halves", "the whole loop unrolled by a template on the block size", true, kBlockSize},
+    {90, "shared_divergent", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "in shared memory, interleaved addresses, divergent warps", true, kBlockSize},
+    {100, "shared_bank_conflicts", kCuda, kFolds, kTextbookDtypes, "tree of the block size", "packed threads whose strided addresses share banks", true, kBlockSize},
+    {110, "shared_sequential", kCuda, kFolds, kTextbookDtypes, "halves of the block", "sequential addresses: no bank conflict", true, kBlockSize},
+    {120, "shared_first_add", kCuda, kFolds, kTextbookDtypes, "2 blocks, then halves", "the first addition happens while loading", true, kBlockSize},
+    {130, "shared_last_warp", kCuda, kFolds, kTextbookDtypes, "2 blocks, then halves", "the last warp's six steps unrolled, without block barriers", true, kBlockSize},
+    {135, "shared_complete", kCuda, kFolds, kTextbookDtypes, "2 blocks, then halves", "the whole loop unrolled by a template on the block size", true, kBlockSize},
+    {140, "warp_shuffle", kCuda, kFolds, kTextbookDtypes, "grid stride, then halves", "registers and shuffles instead of shared memory", true, kBlockSize},
+    {150, "single_pass", kCuda, kFolds, kTextbookDtypes, "grid stride, then halves", "a ticket: the last block folds the partials, one launch", true, kBlockSize},
     {160, "cub", kCuda, bit(Function::sum) | bit(Function::amax), kTextbookDtypes, "CUB's own", "CUB's DeviceReduce: for comparison", false},
     {170, "ordered", kCpu | kCuda, kAllFunctions, kAllDtypes, "Fold(length)", "one order that the length alone decides: the same bits everywhere", true},
 };

@@ -29,11 +29,12 @@ double empty_value(Function function) {
   return function == Function::prod ? 1 : 0;
 }
 
-// The rungs of the textbook take contiguous rows, and sum integers into int64; ordered takes any view and type.
+// The rungs of the textbook take contiguous rows, and sum integers into int64 or int32; ordered takes any view and type.
 Tensor reduce(Function function, Tensor input, const DimSet& reduced, bool keepdim, FoldTypes types, int64_t variant) {
   const int rung = check_variant(kReduceLadder, variant, kReduceAuto, kDevice, function, types.input);
   const bool textbook = rung != kReduceAuto;
-  const bool into_int64 = textbook && !is_float(types.output) && function <= Function::mean;
+  const bool into_int64 =
+      textbook && !is_float(types.output) && types.output != Dtype::int32 && function <= Function::mean;
   const Dtype output_dtype = into_int64 ? Dtype::int64 : types.output;
 
   Dims shape = reduced_shape(input, reduced, keepdim);

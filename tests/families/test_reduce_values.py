@@ -57,3 +57,18 @@ def test_many_narrow_extremes(dtype: str, dim: int, device: str) -> None:
     for value in (torch.iinfo(kind).min, torch.iinfo(kind).max):
         x = torch.full((n, 40) if dim == 0 else (40, n), value, dtype=kind, device=device)
         assert torch.equal(tr.sum(x, dim), torch.full((40,), value * n, device=device))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_int32_stays_int32(device: str) -> None:
+    """By every rung: sums and products wrap as int64 would that is truncated, and extremes have their own type."""
+    generator = torch.Generator().manual_seed(0)
+    for shape in ((1,), (3, 1025), (2, 70_001), (5, 0)):
+        x = torch.randint(-(2**31), 2**31, shape, dtype=torch.int32, generator=generator).to(device)
+        for function in ("sum", "prod", *(("amax", "amin") if x.numel() else ())):
+            expected = torch_call(function, x.cpu(), -1)
+            options = {"dtype": torch.int32} if function in ("sum", "prod") else {}
+            for variant in (name for name in tr.variants(function, device) if "int32" in LADDER[name].dtypes):
+                result = call(function, x, -1, variant=variant, **options)
+                assert result.dtype == torch.int32, variant
+                assert torch.equal(result.cpu(), expected.to(torch.int32)), (function, variant, shape)

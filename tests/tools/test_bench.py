@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import subprocess
@@ -15,12 +16,12 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from helpers import table
+from helpers import needs_cuda, table
 
 import torch_reductions as tr
 from torch_reductions import _bench as bench
 from torch_reductions._ladder import FAMILIES, check_variant, dtype_name, ladder
-from torch_reductions._measure import calls, charts, measure, memory, results
+from torch_reductions._measure import calls, charts, kernels, measure, memory, results, tiles
 from torch_reductions._measure import table as tables
 from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, is_right, parts
 from torch_reductions._measure.case import FAMILY_OF, Case
@@ -131,9 +132,9 @@ def test_a_product_that_torch_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_right(given, inputs_of(given, "cpu"), torch.zeros(30, 20, dtype=torch.int32))
 
 
-def test_sizes_of_tiles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The textbook's experiment: every size, the best one marked, and the idea from the ladder."""
-    given = case_of("mm")
+def test_sizes_of_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The textbook's experiment: every size, the best one marked, the idea from the ladder; and it is kept."""
+    given = case_of("mm", "int32")
     known = [replace(ladder("matmul")[0], name=f"register_tile:{t}", row="register_tile") for t in (1, 2, 64)]
     seen = []
 
@@ -143,14 +144,44 @@ def test_sizes_of_tiles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             return dict(zip(calls, (84.0, 42.0, 420.0), strict=True))
 
     monkeypatch.setattr(bench, "ladder", lambda family: known)
-    monkeypatch.setattr(bench, "rungs_of_type", lambda case, device: [rung.name for rung in known])
-    monkeypatch.setattr(bench, "timer", lambda device: Fixed())
-    bench.print_tiles(given, "cpu")
+    monkeypatch.setattr(tiles, "ladder", lambda family: known)
+    monkeypatch.setattr(tiles, "rungs_of_type", lambda case, device: [rung.name for rung in known])
+    monkeypatch.setattr(tiles, "timer", lambda device: Fixed())
+    monkeypatch.setattr(tiles, "device_name", lambda device: "NVIDIA Made Up")
+    found = bench.tiles_of([("cpu", case_of("sum")), ("cpu", given)])
+    bench.print_tiles(found)
     title, idea, *rows = capsys.readouterr().out.strip().splitlines()
     assert "by register_tile, the mean of 5 runs" in title and idea == known[0].idea and seen == [5]
     assert [row.split()[0] for row in rows] == ["register_tile:1", "register_tile:2", "register_tile:64"]
     assert [" ".join(row.split()[5:]) for row in rows] == ["2.0 x", "best", "10.0 x"]
     assert rows[1].split()[1:5] == ["42.0", "us", "2", "Gop/s"]
+    for _ in range(2):
+        bench.save([made_up(given, {"ordered": Row(ONCE)}, "NVIDIA Made Up")], tmp_path, (), found)
+    (kept,) = tiles.read(tmp_path / "tiles_made_up.csv")
+    assert (kept.case, kept.row, kept.means) == (given, "register_tile", found[0].means)
+
+
+def test_tiles_of_a_cpu() -> None:
+    """There are none."""
+    assert bench.tiles_of([("cpu", case_of("mm"))]) == []
+
+
+@table("function", [("sum",), ("prod",), ("amax",)])
+def test_the_textbook_settings(function: str) -> None:
+    """Each is kept by bench on a GPU; int32 that stays int32 is so in torch and in numpy, too, and wraps."""
+    assert {case.dtype for case in bench.ladder_of("cuda") if case in bench.TEXTBOOK} == {"int32", "float64"}
+    assert set(bench.ladder_of("cuda")) - set(bench.demo_of("cuda")) == set(bench.TEXTBOOK)
+    assert bench.ladder_of("cpu") == bench.demo_of("cpu")
+    given = Case(function, (70, 9), 1, "int32", "" if function == "amax" else "into int32")
+    inputs = inputs_of(given, "cpu")
+    inputs[0][0, :2] = 2**31 - 1
+    for variant in (None, *tr.variants(function, "cpu")):
+        output = parts(call_of(given, inputs, variant)())
+        assert output[0].dtype == torch.int32 and is_right(given, inputs, output)
+    if given.into:
+        pytest.importorskip("numpy")
+        (by_numpy,) = calls.by_numpy(given, inputs).values()
+        assert str(by_numpy().dtype) == "int32"  # type: ignore[attr-defined]
 
 
 def test_means() -> None:
@@ -294,7 +325,7 @@ def test_no_option_is_ignored(
     monkeypatch.setattr(bench, "device_name", lambda device: f"NVIDIA {device}")
     monkeypatch.setattr(bench, "free_memory", lambda device: 2**60)
     monkeypatch.setattr(bench, "run", lambda parser, *work: seen.append(work) or [])
-    monkeypatch.setattr(bench, "save", lambda results, folder: seen.append(folder))
+    monkeypatch.setattr(bench, "save", lambda results, folder, *more: seen.append(folder))
     monkeypatch.setattr(bench, "KEPT", tmp_path)
     monkeypatch.chdir(tmp_path)
     takers = {"--dim": ("reduce", "scan", "recurrence", "segment"), "--centers": "distance", "--segments": "segment"}
@@ -467,8 +498,8 @@ def test_picture(tmp_path: Path) -> None:
     bench.draw(every, path)
     text = path.read_text()
     ElementTree.fromstring(text)
-    sizes = [rung for rung in ladder("scan") if rung.block_size]
-    assert sizes and text.count('<circle class="ink"') == len(sizes) + 1  # and the one that says what it is
+    sizes = [rung for family in ("reduce", "scan") for rung in ladder(family) if rung.block_size]
+    assert sizes and text.count('<circle class="ink"') == len(sizes) + 2  # and the two that say what they are
     bars = [rung.name for result in every for rung in result.rungs]
     assert text.count("<rect class=") == len(bars) + len(every) and text.count('class="wrong"') == 1
     assert all(f">{name}<" in text or f">{name} (auto)<" in text for name in bars) and ">wrong<" in text
@@ -637,6 +668,113 @@ def test_the_demo_takes_no_more_than_it_shows(monkeypatch: pytest.MonkeyPatch) -
     result = measure.measure(SMALL[1], "cpu", ["ordered"], 0.5)
     assert rows_of(result) == ["copy", "torch", "ordered"]
     assert all(row.hot is row.eager is row.share is None for row in result.rows.values())
+
+
+# --- Each kernel of a call --------------------------------------------------------------------------------------------
+
+# Written by hand in the format of torch 2.11: two rounds of a sum, and of distances with a copy of the symbol.
+TRACE = json.loads((Path(__file__).parent / "trace.json").read_text())
+ROUNDS = ["interleaved_pairs", "constant_memory"] * 2
+
+
+def test_a_trace() -> None:
+    """Names without types, grids, blocks and medians, call by call; the host's events and the flush are no part."""
+    found = kernels.by_call(TRACE, ROUNDS)
+    assert list(found) == ["interleaved_pairs", "constant_memory"]
+    assert [(one.kernel, one.us) for one in found["interleaved_pairs"]] == [
+        ("convert", 41.0),
+        ("interleaved_pairs", 61.0),
+        ("interleaved_pairs", 2.4),
+        ("finish", 1.9),
+    ]
+    first = found["interleaved_pairs"][1]
+    assert (first.shape, first.registers, first.shared_bytes) == ("<<<grid 32768 block 512>>>", 22, 0)
+    copy, kernel = found["constant_memory"]
+    assert (copy.kernel, copy.shape, round(copy.us, 3)) == ("Memcpy DtoD", "", 1.36)
+    assert kernel.kernel == "add_constants" and kernel.shape == "<<<grid 16x16 block 16x16>>>"
+
+
+@table("trace order", [({"traceEvents": []}, ROUNDS), ({}, []), (TRACE, ROUNDS[:3]), (TRACE, [*ROUNDS, "sum"])])
+def test_a_trace_that_lacks_calls(trace: dict[str, object], order: list[str]) -> None:
+    """Whose kernel is whose would not be known."""
+    assert kernels.by_call(trace, order) == {}
+
+
+@table(
+    "name short",
+    [
+        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, f<(int)4>, 4> >(at::R<float>)", "reduce"),
+        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, float>(cublasGemvParams<T>)", "kernel"),
+        ("triton_red_fused_sum_0", "triton_red_fused_sum_0"),
+        ("Memset (Device)", "Memset"),
+    ],
+)
+def test_short_names(name: str, short: str) -> None:
+    assert kernels.short(name) == short
+
+
+def test_kernels_are_kept_and_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a GPU: those of the rungs and of torch are kept; of a rung's block sizes only the bare one is printed."""
+    launches = kernels.by_call(TRACE, ROUNDS)["interleaved_pairs"]
+    asked = []
+
+    def recorded(calls: Mapping[str, Call], harness: CudaTimer) -> dict[str, list[kernels.Launch]]:
+        asked.append(list(calls))
+        return dict.fromkeys(calls, launches)
+
+    monkeypatch.setattr(kernels, "timer", lambda device: OnGpu())
+    monkeypatch.setattr(kernels, "record", recorded)
+    monkeypatch.setattr(kernels, "inputs_of", lambda case, device: inputs_of(case, "cpu"))
+    rows = ("copy", "torch", "torch loop", "look_back", "look_back:256", "ordered")
+    every = [made_up(SMALL[2], dict.fromkeys(rows, Row(ONCE)), name) for name in ("NVIDIA Made Up", "some CPU")]
+    found = bench.kernels_of(every)
+    assert asked == [["torch", *rows[3:]]]
+    loop = dict.fromkeys(("torch loop", "ordered"), Row(ONCE))
+    bench.kernels_of([made_up(case_of("linear_recurrence"), loop, "NVIDIA Made Up")])
+    assert asked[1:] == [["ordered"]]  # the loop launches thousands of kernels
+    bench.print_kernels(found)
+    printed = capsys.readouterr().out
+    assert "NVIDIA Made Up: cumsum 70x9 dim 1 float32, each kernel of a call, the median of 10\n" in printed
+    assert printed.count("61.0 us  interleaved_pairs <<<grid 32768 block 512>>>\n") == 3 and ":256" not in printed
+    for _ in range(2):
+        bench.save(every[:1], tmp_path, found)
+    (kept,) = kernels.read(tmp_path / "kernels_made_up.csv")
+    assert kept.case == SMALL[2] and kept.launches == found[0].launches
+    assert kept.conditions["torch_version"] == torch.__version__
+    assert [result.case for result in results.read(tmp_path)] == [SMALL[2]]  # the other file is no part of these
+
+
+def test_no_kernel_is_recorded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says so."""
+    monkeypatch.setattr(kernels, "timer", lambda device: OnGpu())
+    monkeypatch.setattr(kernels, "record", lambda calls, harness: {})
+    monkeypatch.setattr(kernels, "inputs_of", lambda case, device: inputs_of(case, "cpu"))
+    assert bench.kernels_of([made_up(SMALL[0], {"ordered": Row(ONCE)}, "NVIDIA Made Up")]) == []
+    assert capsys.readouterr().out.count("CUPTI recorded none") == 1
+
+
+@needs_cuda
+def test_a_real_trace() -> None:
+    """The kernels of each call, in the order of the launches: passes, a block of a given size, the copy of a symbol."""
+    x, points = torch.randn(2**20, device="cuda"), torch.randn(1000, 3, device="cuda")
+    harness = timer("cuda")
+    assert isinstance(harness, CudaTimer)
+    calls: dict[str, Call] = {
+        "usual": lambda: tr.sum(x, variant="shared_sequential"),
+        "wide": lambda: tr.sum(x, variant="interleaved_pairs:1024"),
+        "constant": lambda: tr.sum_squared_distances(points, points[:20], variant="constant_memory"),
+        "torch": lambda: x.neg().exp(),
+    }
+    found = kernels.record(calls, harness)
+    names = {name: [launch.kernel for launch in launches] for name, launches in found.items()}
+    assert names["usual"] == ["shared_sequential"] * 3 + ["finish"]
+    assert [launch.grid for launch in found["usual"]] == [(2048,), (4,), (1,), (1,)]
+    assert names["wide"] == ["convert", *["interleaved_pairs"] * 2, "finish"]
+    assert [(launch.grid, launch.block) for launch in found["wide"][1:3]] == [((1024,), (1024,)), ((1,), (1024,))]
+    assert [name.startswith("Memcpy") for name in names["constant"]] == [True, False] and len(names["torch"]) == 2
+    assert all(launch.us > 0 for launches in found.values() for launch in launches)
 
 
 # --- Noise ------------------------------------------------------------------------------------------------------------

@@ -125,8 +125,8 @@ def call_of(case: Case, inputs: Inputs, variant: str | None, **options: object) 
     function = by_torch(case) if variant is None else getattr(tr, case.function)
     if variant is not None:
         options["variant"] = variant
-        if case.output_dtype != case.dtype:
-            options["out_dtype"] = getattr(torch, case.output_dtype)
+    if case.into and (variant is not None or not case.of_matrices):  # torch has no such option for products
+        options["out_dtype" if case.of_matrices else "dtype"] = getattr(torch, case.into)
     if case.form == "alpha":
         options["alpha"] = 1.5
     if case.of_grid:
@@ -190,5 +190,7 @@ def by_numpy(case: Case, inputs: Inputs) -> dict[str, Call]:
         print("numpy is not installed: it is left out (pip install numpy).")
         return {}
     function, arrays = getattr(numpy, NUMPY[case.function]), [tensor.numpy() for tensor in inputs]
-    options = {} if case.dim is None else {"axis": case.dim}
+    options: dict[str, object] = {} if case.dim is None else {"axis": case.dim}
+    if case.into and not case.of_matrices:
+        options["dtype"] = case.into
     return {"numpy": partial(function, *arrays, **options)}

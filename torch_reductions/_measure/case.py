@@ -46,8 +46,9 @@ class Case:
     dim: int | None = None
     dtype: str = "float32"
     # For a scan: "reverse", "exclusive", "mask", "out=" or "backward" (forward and backward). For a product: "a
-    # column-major", "b column-major", "into int32". For add the layout of the second operand: "a row", "a column",
-    # "transposed", "sliced"; or "alpha". Or one of KernelBench's problems: "KernelBench 47".
+    # column-major", "b column-major", "into int32". For a reduction: "into int32". For add the layout of the second
+    # operand: "a row", "a column", "transposed", "sliced"; or "alpha". Or one of KernelBench's problems: "KernelBench
+    # 47".
     form: str = ""
     segments: int = 0  # of random lengths
     centers: int = 0  # for distances
@@ -101,8 +102,13 @@ class Case:
         return found
 
     @property
+    def into(self) -> str:
+        """The dtype that is asked for; empty if none is."""
+        return self.form.partition("into ")[2]
+
+    @property
     def output_dtype(self) -> str:
-        return self.form.partition("into ")[2] or self.dtype
+        return self.into or self.dtype
 
     @property
     def batch(self) -> int:

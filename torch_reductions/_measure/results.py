@@ -25,8 +25,8 @@ WAYS = ("torch", "torch broadcasting")  # the rows of torch's ways to compute th
 COMPILED = "torch.compile"  # the row of torch's function compiled; "torch.compile broadcasting" is the other way's
 TIMINGS = tuple(f"{kind}{name}_us" for kind in ("", "hot_", "eager_") for name in ("median", "p20", "p80"))
 FIGURES = (*TIMINGS, "samples", "gb_per_s", "tera_ops_per_s", "ceiling", "share_of_ceiling", "torch_us")
-# The state of the machine after the last sample, and the software versions.
-CONDITIONS = ("clock_mhz", "power_w", "device", "torch_version", "cuda_version", "version", "date")
+SOFTWARE = ("device", "torch_version", "cuda_version", "version", "date")  # where and with what it was measured
+CONDITIONS = ("clock_mhz", "power_w", *SOFTWARE)  # the state of the machine after the last sample, too
 HEADER = (*COLUMNS, "variant", *FIGURES, *CONDITIONS)
 Line = dict[str, str]  # one line of a CSV
 
@@ -230,42 +230,46 @@ def rows_of(
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
-def lines_of(path: Path) -> list[Line]:
-    """The lines of one file; none if it is not a file of results."""
+def lines_of(path: Path, header: Sequence[str] = HEADER) -> list[Line]:
+    """The lines of one file; none if it has other columns."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         try:
-            return list(reader) if tuple(reader.fieldnames or ()) == HEADER else []
+            return list(reader) if tuple(reader.fieldnames or ()) == tuple(header) else []
         except (csv.Error, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is no CSV: {error}") from None
 
 
-def kept_lines(path: Path) -> list[Line]:
-    """The lines of a file that `keep` may replace; none if it does not exist."""
+def kept_lines(path: Path, header: Sequence[str] = HEADER) -> list[Line]:
+    """The lines of a file that `replace_lines` may replace; none if it does not exist."""
     if not path.exists() or not path.stat().st_size:
         return []
-    lines = lines_of(path)
+    lines = lines_of(path, header)
     if not lines:
-        raise ValueError(f"{path} is not a results file, or an old one: its columns are not {', '.join(HEADER)}")
+        raise ValueError(f"{path} is not a results file, or an old one: its columns are not {', '.join(header)}")
     return lines
 
 
-def keep(results: Sequence[Result], path: Path) -> None:
-    """Adds results to a file, replacing earlier lines of the same cases on the same device."""
-    every = [line for result in results for line in result.lines()]
+def replace_lines(every: Sequence[Line], path: Path, header: Sequence[str] = HEADER) -> None:
+    """Adds lines to a file, replacing earlier ones of the same cases on the same device."""
     if not every:
         return
 
     def measured(line: Line) -> tuple[str, ...]:
         return line["device"], *(line[name] for name in COLUMNS)
 
-    before = kept_lines(path)
+    before = kept_lines(path, header)
     now = {measured(line) for line in every}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, HEADER, lineterminator="\n")
+        writer = csv.DictWriter(file, header, lineterminator="\n")
         writer.writeheader()
-        writer.writerows([line for line in before if measured(line) not in now] + every)
+        writer.writerows([line for line in before if measured(line) not in now] + list(every))
+
+
+def keep(results: Sequence[Result], path: Path) -> None:
+    """Adds results to a file, replacing earlier lines of the same cases on the same device."""
+    replace_lines([line for result in results for line in result.lines()], path)
 
 
 def read(folder: Path) -> list[Result]:

@@ -24,7 +24,8 @@ SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (SHARED, "interleaved addressing, bank conflicts", "reduce", ("shared_bank_conflicts",)),
     (SHARED, "sequential addressing", "reduce", ("shared_sequential",)),
     (SHARED, "first add during load", "reduce", ("shared_first_add",)),
-    (SHARED, "last warp unrolled, template on the block size", "reduce", ("shared_last_warp",)),
+    (SHARED, "last warp unrolled", "reduce", ("shared_last_warp",)),
+    (SHARED, "completely unrolled, template on the block size", "reduce", ("shared_complete",)),
     (SCAN, "scan, then fan", "scan", ("scan_then_fan",)),
     (SCAN, "reduce, then scan, recursive", "scan", ("reduce_then_scan",)),
     (SCAN, "reduce, then scan, two-level", "scan", ("two_level",)),
@@ -42,7 +43,7 @@ BESIDE = (
     (SHARED, "sum, maximum, minimum of one vector", "the functions sum, amax and amin, by each of these rungs"),
     (SCAN, "warp scan, block scan", "csrc/cuda/primitives: what the rungs of scans are made of"),
     (REDUCTION, "host clock against CUDA events", "bench prints both: the eager call beside the cold kernel"),
-    (PRODUCT, "5-run means over the sizes of tiles", "the table that the demo prints under the products"),
+    (PRODUCT, "5-run means over the sizes of tiles", "the table that demo and bench print under the products"),
 )
 
 

@@ -38,7 +38,8 @@ __global__ void unrolled_blocks_kernel(A* rows, A* partials, int64_t length, uns
 
 template <int kEach>
 void unrolled_blocks(const ReduceArgs& args, Context& context) {
-  reduce_in_place(args, context, LaunchConfig{.each = kEach}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+  const LaunchConfig config{.block_size = 0, .each = kEach};
+  reduce_in_place(args, context, config, [&]<class Op, class A>(const Pass<Op, A>& pass) {
     launch(unrolled_blocks_kernel<Op, A, kEach>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });

@@ -1,5 +1,5 @@
 // Changes: the block size is a template parameter, so that the compiler unrolls the loop over the strides as well.
-// Costs:   one kernel for each block size: two sizes here, 64 for short rows and 512.
+// Costs:   one kernel for each block size, from 64 to 1024; without a given one it is 64 for short rows, else 512.
 // Gains:   no loop counter, no comparison with a run-time block size; the strides are constants in the addresses.
 // Order:   8 elements that lie a block apart from left to right, then halves; then the same over the partials.
 // Needs:   compute capability 7.5.
@@ -49,12 +49,14 @@ __global__ void unrolled_complete_kernel(A* rows, A* partials, int64_t length, u
 
 }  // namespace
 
-void unrolled_complete(const ReduceArgs& args, Context& context) {
-  reduce_in_place(
-      args, context, LaunchConfig{.each = kEach, .growth = 8}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
-        auto* kernel = pass.threads == 64 ? unrolled_complete_kernel<Op, A, 64> : unrolled_complete_kernel<Op, A, 512>;
-        launch(kernel, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials, pass.length, pass.parts);
-      });
+void unrolled_complete(const ReduceArgs& args, Context& context, int threads) {
+  const LaunchConfig config{.block_size = threads, .each = kEach, .growth = 8};
+  reduce_in_place(args, context, config, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+    with_threads(pass.threads, [&]<int kThreads>(std::integral_constant<int, kThreads>) {
+      launch(unrolled_complete_kernel<Op, A, kThreads>, pass.blocks, kThreads, 0, context.stream, pass.rows,
+             pass.partials, pass.length, pass.parts);
+    });
+  });
 }
 
 }  // namespace torch_reductions::cuda::reduce

@@ -3,7 +3,7 @@
 // Gains:   global memory is read once and only the partials are written; the input needs no copy, and padding the part
 //          with the identity needs no comparison with its size in the loop.
 // Order:   tree of the block size: neighbours, then neighbouring pairs; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory per block.
+// Needs:   compute capability 7.5, 8 bytes of shared memory per thread.
 // See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 1, interleaved addressing.
 #include "textbook.cuh"
 
@@ -12,7 +12,7 @@ namespace {
 
 template <class Op, class T, class A = typename Op::Value>
 __global__ void shared_divergent_kernel(const T* rows, A* partials, int64_t length, unsigned parts) {
-  __shared__ A shared[kMaxThreads];
+  A* const shared = reinterpret_cast<A*>(memory);  // [blockDim.x]
   const Part part = part_of_block(length, parts, blockDim.x);
   const T* data = rows + part.begin;
   const int tid = threadIdx.x;
@@ -30,10 +30,10 @@ __global__ void shared_divergent_kernel(const T* rows, A* partials, int64_t leng
 
 }  // namespace
 
-void shared_divergent(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, LaunchConfig{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
-    launch(shared_divergent_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
-           pass.length, pass.parts);
+void shared_divergent(const ReduceArgs& args, Context& context, int threads) {
+  reduce_in_passes(args, context, LaunchConfig{threads}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+    launch(shared_divergent_kernel<Op, T>, pass.blocks, pass.threads, pass.threads * sizeof(typename Op::Value),
+           context.stream, pass.rows, pass.partials, pass.length, pass.parts);
   });
 }
 

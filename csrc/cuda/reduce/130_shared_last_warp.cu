@@ -1,28 +1,27 @@
-// Changes: the block size is a template parameter, all loops are unrolled, and the last six steps wait for one warp.
-// Costs:   one kernel for each block size: two sizes here, 64 for short rows and 512.
-// Gains:   six barriers of the whole block less; no loop counter, and the strides are constants in the addresses.
+// Changes: the last six steps, which only the first warp works on, are unrolled and wait for that warp alone.
+// Costs:   more code. __syncwarp is needed: that the lanes of a warp keep step by themselves ended with Volta.
+// Gains:   six barriers of the whole block less, and no loop around the last steps; the other warps are free to go.
 // Order:   2 elements that lie a block apart, then halves of the block; then the same over the partials.
-// Needs:   compute capability 7.5, 4 KB of shared memory per block.
-// See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reductions 5 and 6, unrolled.
+// Needs:   compute capability 7.5, 8 bytes of shared memory per thread.
+// See:     Harris, Optimizing Parallel Reduction in CUDA (NVIDIA, 2007), reduction 5, the last warp unrolled.
 #include "textbook.cuh"
 
 namespace torch_reductions::cuda::reduce {
 namespace {
 
-template <class Op, class T, int kThreads, class A = typename Op::Value>
+template <class Op, class T, class A = typename Op::Value>
 __global__ void shared_last_warp_kernel(const T* rows, A* partials, int64_t length, unsigned parts) {
-  __shared__ A shared[kThreads];
-  const Part part = part_of_block(length, parts, 2 * kThreads);
+  A* const shared = reinterpret_cast<A*>(memory);  // [blockDim.x]
+  const Part part = part_of_block(length, parts, 2 * blockDim.x);
   const T* data = rows + part.begin;
-  const int tid = threadIdx.x, other = tid + kThreads;
+  const int tid = threadIdx.x, other = tid + blockDim.x;
 
   const A left = tid < part.size ? A(data[tid]) : Op::identity();
   const A right = other < part.size ? A(data[other]) : Op::identity();
   shared[tid] = Op::combine(left, right);
   __syncthreads();
 
-#pragma unroll
-  for (int stride = kThreads / 2; stride > 32; stride /= 2) {
+  for (int stride = blockDim.x / 2; stride > 32; stride /= 2) {
     if (tid < stride) shared[tid] = Op::combine(shared[tid], shared[tid + stride]);
     __syncthreads();
   }
@@ -40,12 +39,13 @@ __global__ void shared_last_warp_kernel(const T* rows, A* partials, int64_t leng
 
 }  // namespace
 
-void shared_last_warp(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(
-      args, context, LaunchConfig{.each = 2, .growth = 8}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
-        auto* kernel = pass.threads == 64 ? shared_last_warp_kernel<Op, T, 64> : shared_last_warp_kernel<Op, T, 512>;
-        launch(kernel, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials, pass.length, pass.parts);
-      });
+void shared_last_warp(const ReduceArgs& args, Context& context, int threads) {
+  // With the block sizes of shared_complete, so that the two differ in nothing else.
+  const LaunchConfig config{.block_size = threads, .each = 2, .growth = 8};
+  reduce_in_passes(args, context, config, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+    launch(shared_last_warp_kernel<Op, T>, pass.blocks, pass.threads, pass.threads * sizeof(typename Op::Value),
+           context.stream, pass.rows, pass.partials, pass.length, pass.parts);
+  });
 }
 
 }  // namespace torch_reductions::cuda::reduce

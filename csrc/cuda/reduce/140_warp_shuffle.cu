@@ -3,7 +3,7 @@
 // Costs:   still one launch for each pass; the partials go through global memory between them.
 // Gains:   a fixed number of blocks, so two passes serve any length; one barrier per block instead of one per step.
 // Order:   grid stride from left to right, then halves of the warp, then halves over the warps; the same over partials.
-// Needs:   compute capability 7.5, 128 bytes of shared memory per block.
+// Needs:   compute capability 7.5, 256 bytes of shared memory per block.
 // See:     Luitjens, Faster Parallel Reductions on Kepler (NVIDIA technical blog, 2014).
 #include "textbook.cuh"
 
@@ -48,8 +48,8 @@ __global__ void warp_shuffle_kernel(const T* rows, A* partials, int64_t length, 
 
 }  // namespace
 
-void warp_shuffle(const ReduceArgs& args, Context& context) {
-  const LaunchConfig config{.each = 8, .max_parts = 1024};
+void warp_shuffle(const ReduceArgs& args, Context& context, int threads) {
+  const LaunchConfig config{.block_size = threads, .each = 8, .max_parts = 1024};
   reduce_in_passes(args, context, config, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(warp_shuffle_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);

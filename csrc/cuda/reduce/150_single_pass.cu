@@ -2,7 +2,7 @@
 // Costs:   a fence and an atomic per block, and counters that must be zero: they wrap around to zero by themselves.
 // Gains:   one launch for any length; no kernel waits for another to end, only the last block for the others.
 // Order:   grid stride from left to right, then halves of the warp, then halves over the warps; the same over partials.
-// Needs:   compute capability 7.5, 128 bytes of shared memory per block.
+// Needs:   compute capability 7.5, 256 bytes of shared memory per block.
 // See:     Wilt, The CUDA Handbook (2013), chapter 12, "Single-Pass Reduction".
 #include "textbook.cuh"
 
@@ -71,8 +71,8 @@ __global__ void single_pass_kernel(const T* rows, A* partials, unsigned* tickets
 
 }  // namespace
 
-void single_pass(const ReduceArgs& args, Context& context) {
-  const LaunchConfig config{.each = 8, .max_parts = 1024};
+void single_pass(const ReduceArgs& args, Context& context, int threads) {
+  const LaunchConfig config{.block_size = threads, .each = 8, .max_parts = 1024};
   with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
     if (args.length == 0) return finish<A>(args, context, nullptr);

@@ -7,18 +7,19 @@
 
 #include "../../common/ceil_div.h"
 #include "../../common/operators.h"
+#include "../primitives/shared.cuh"
 #include "ladder.h"
 
 namespace torch_reductions::cuda::reduce {
 
-inline constexpr int kMaxThreads = 512;  // four such blocks fit on an SM: some work while others wait at a barrier
+inline constexpr int kUsualThreads = 512;  // four such blocks fit on an SM: some work while others wait at a barrier
+inline constexpr int kMaxThreads = 1024;
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
 
 // body(std::type_identity<T>(), std::type_identity<Op>()) for the types and operators of the textbook's rungs.
 template <class Body>
 void with_operator(const ReduceArgs& args, Body body) {
-  auto with_type = [&]<class T>(std::type_identity<T> type) {
-    using A = Accumulator<T>;
+  auto with_types = [&]<class T, class A>(std::type_identity<T> type, std::type_identity<A>) {
     switch (args.function) {
       case Function::sum:
       case Function::mean: return body(type, std::type_identity<Sum<A>>());
@@ -28,8 +29,13 @@ void with_operator(const ReduceArgs& args, Body body) {
       default: fail("this rung has no argmax and no argmin");
     }
   };
+  auto with_type = [&]<class T>(std::type_identity<T> type) { with_types(type, std::type_identity<Accumulator<T>>()); };
   switch (args.input_dtype) {
-    case Dtype::int32: return with_type(std::type_identity<int32_t>());
+    case Dtype::int32: {
+      // For a result of int32 an accumulator of int32 has the same bits, because both wrap, and half as many bytes move.
+      const std::type_identity<int32_t> int32;
+      return args.output_dtype == Dtype::int32 ? with_types(int32, int32) : with_type(int32);
+    }
     case Dtype::int64: return with_type(std::type_identity<int64_t>());
     case Dtype::float32: return with_type(std::type_identity<float>());
     case Dtype::float64: return with_type(std::type_identity<double>());
@@ -37,16 +43,30 @@ void with_operator(const ReduceArgs& args, Body body) {
   }
 }
 
-// How a rung splits a row: `each` elements per thread, in blocks of 64 threads for short rows and up to 512 for long
-// ones.
+// body(std::integral_constant<int, threads>()) for the block sizes that the rungs with a template are compiled for.
+template <class Body>
+void with_threads(int threads, Body body) {
+  switch (threads) {
+    case 64: return body(std::integral_constant<int, 64>());
+    case 128: return body(std::integral_constant<int, 128>());
+    case 256: return body(std::integral_constant<int, 256>());
+    case 512: return body(std::integral_constant<int, 512>());
+    case 1024: return body(std::integral_constant<int, 1024>());
+    default: fail("this rung has no such block size");
+  }
+}
+
+// How a rung splits a row: `each` elements per thread, in blocks of the given size, or of 64 threads for short rows and
+// up to 512 for long ones.
 struct LaunchConfig {
+  int block_size;  // 0: the row's length decides
   int each = 1;
   int growth = 2;                  // the factor from one block size to the next
   int64_t max_parts = kMaxBlocks;  // a kernel with a grid-stride loop needs no more blocks than fill the device
 
   int threads(int64_t length) const {
-    int threads = 64;
-    while (threads < kMaxThreads && int64_t(threads) * each < length) threads *= growth;
+    int threads = block_size == 0 ? 64 : block_size;
+    while (block_size == 0 && threads < kUsualThreads && int64_t(threads) * each < length) threads *= growth;
     return threads;
   }
   int64_t parts(int64_t length) const { return min(ceil_div(length, int64_t(threads(length)) * each), max_parts); }
@@ -62,6 +82,8 @@ struct RowOutput {
   __device__ void store(int64_t row, A value) const {
     if constexpr (std::is_floating_point_v<A>) {
       static_cast<A*>(data)[row] = value / divisor;
+    } else if constexpr (sizeof(A) == 4) {
+      static_cast<A*>(data)[row] = value;
     } else {
       switch (dtype) {
         case Dtype::boolean: static_cast<uint8_t*>(data)[row] = value != 0; break;

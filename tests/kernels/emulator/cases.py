@@ -259,6 +259,8 @@ TEXTBOOK_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 33, 64, 65, 511, 513, 1024, 4097, 10_007)),
     *(rows(7, 1000), rows(300, 3), rows(3, 0), rows(5, 1), rows(17, 65), rows(3, 2049)),
 )
+# Of int32 that stays int32: several passes, several rows, no elements.
+INT32_VIEWS = (rows(1, 4097), rows(7, 1000), rows(300, 3), rows(3, 0))
 # A barrier every few elements makes the textbook's rungs slow here: the largest size once, in other_cases().
 LARGEST_TEXTBOOK_VIEW = rows(1, MOST_ELEMENTS)
 
@@ -398,8 +400,8 @@ class Case:
     rung: Rung
     dtype: str
     view: View | Product | Addition | Distance
-    # Of a scan: one of FORMS; of a recurrence: one of RECURRENCE_FORMS; of segments: as SEGMENT_FORMS; of a product:
-    # the type of its results.
+    # Of a scan: one of FORMS; of a recurrence: one of RECURRENCE_FORMS; of segments: as SEGMENT_FORMS; of a product,
+    # or of a reduction that has not its usual one: the type of its results.
     form: str = ""
 
     @property
@@ -416,10 +418,16 @@ class Case:
         return " ".join(map(str, fields))
 
 
-def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None) -> Iterator[Case]:
+def cases_of(
+    operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None, form: str = ""
+) -> Iterator[Case]:
     """Each emulated rung of the function and type on the views; the textbook's rungs take contiguous rows."""
     for rung in operator.rungs(dtype, "cuda"):
         if not rung.emulated:
+            continue
+        if rung.block_size and views is None:
+            if dtype == torch.float32:
+                yield from (Case(operator.name, rung, "float32", view) for view, _ in block_size_views(rung))
             continue
         ordered = rung.name == ORDERED
         wanted = (
@@ -428,18 +436,17 @@ def cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | Non
         seen = dict.fromkeys(wanted if ordered else [view.contiguous_rows() for view in wanted])
         for view in seen:
             if view.length > 0 or operator.name in ("sum", "prod", "mean"):
-                yield Case(operator.name, rung, dtype_name(dtype), view)
+                yield Case(operator.name, rung, dtype_name(dtype), view, form)
 
 
-def block_size_cases_of(operator: Operator, rung: Rung) -> Iterator[Case]:
-    """The textbook's kernels, which have cases of their own, in blocks of a given size: many parts, few, and one."""
+def block_size_views(rung: Rung) -> Iterator[tuple[View, str]]:
+    """Of the textbook's kernels, which have cases of their own, in blocks of a given size: many parts, few, and one;
+    with the form of a scan."""
     size = rung.block_size
-    views = [(rows(1, 9 * size + 5), "p"), (rows(3, 2 * size), "er"), (rows(2, size - 1), "i")]
+    yield from ((rows(1, 9 * size + 5), "p"), (rows(3, 2 * size), "er"), (rows(2, size - 1), "i"))
     if "x" in rung.value:  # more parts than blocks: of one row, and of many
         most = int(rung.value.partition("x")[2])
-        views += [(rows(1, most * size + 5), "p"), (rows(most, size + 1), "er")]
-    for view, form in views:
-        yield Case(operator.name, rung, "float32", view, form)
+        yield from ((rows(1, most * size + 5), "p"), (rows(most, size + 1), "er"))
 
 
 def scan_cases_of(
@@ -451,7 +458,7 @@ def scan_cases_of(
             continue
         if rung.block_size and views is None:
             if dtype == torch.float32:
-                yield from block_size_cases_of(operator, rung)
+                yield from (Case(operator.name, rung, "float32", *given) for given in block_size_views(rung))
             continue
         ordered = rung.name == ORDERED
         wanted = views if views is not None else SCAN_VIEWS if ordered else TEXTBOOK_SCAN_VIEWS
@@ -812,6 +819,13 @@ def main_cases() -> list[Case]:
             if dtype in operator.dtypes
             for case in cases_of(operator, dtype)
         ]
+        + [
+            case
+            for operator in REDUCTIONS
+            if operator.name == "sum"
+            for case in cases_of(operator, torch.int32, INT32_VIEWS, "int32")
+            if not case.rung.block_size and case.rung.name != ORDERED  # whose int32 is in the build `whole`
+        ]
     )
 
 
@@ -879,13 +893,21 @@ def other_cases() -> list[Case]:
         + [case for dtype, views in ORDERED_PRODUCTS for case in product_cases_of(dtype, views, ORDERED)]
         + tensor_core_cases(TENSOR_DTYPES, OTHER_TENSOR_PRODUCTS)
         + [case for dtype in (torch.float16, torch.float64) for case in distance_cases_of(dtype, FEW_DISTANCES)]
-        + [case for case in largest if case.rung.name != ORDERED]
+        + [case for case in largest if case.rung.name != ORDERED and (case.form or not case.rung.block_size)]
         + [
             case
             for operator in REDUCTIONS
             for dtype in operator.dtypes
             if operator.name not in FUNCTIONS or dtype not in DTYPES
             for case in cases_of(operator, dtype, views)
+            if not case.rung.block_size
+        ]
+        + [
+            case
+            for operator in REDUCTIONS
+            if operator.name == "prod"
+            for case in cases_of(operator, torch.int32, INT32_VIEWS, "int32")
+            if not case.rung.block_size
         ]
         + [
             case
