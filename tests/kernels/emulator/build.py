@@ -153,11 +153,18 @@ class Emulator:
         """Host code of the project."""
         return [self.compile(source, "common", [*PROJECT_FLAGS, *self.cuda]) for source in found(Path(top), "**/*.cpp")]
 
+    def linked(self, kind: str, objects: list[Path]) -> list[Path]:
+        """With the machine."""
+        machine = [path for path in self.own("machine/*.cpp") if kind == "races" or path.name != "tsan.cpp.o"]
+        return [*objects, *machine, *self.project("csrc/cuda/primitives")]
+
+    def link_command(self, kind: str, output: Path, objects: Iterable[Path]) -> list[str]:
+        return [*self.cxx, *LINK_FLAGS[kind], "-no-pie", "-pthread", "-o", str(output), *map(str, objects)]
+
     def link(self, name: str, kind: str, objects: list[Path]) -> Path:
         output = BUILD / kind / name
-        machine = [path for path in self.own("machine/*.cpp") if kind == "races" or path.name != "tsan.cpp.o"]
-        objects = [*objects, *machine, *self.project("csrc/cuda/primitives")]
-        command = [*self.cxx, *LINK_FLAGS[kind], "-no-pie", "-pthread", "-o", str(output), *map(str, objects)]
+        objects = self.linked(kind, objects)
+        command = self.link_command(kind, output, objects)
         self.plan.steps.append(Step("LINK", output, tuple(objects), shlex.join(command), self.stamps))
         return output
 
