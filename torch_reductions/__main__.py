@@ -324,7 +324,9 @@ def try_(argv: Sequence[str]) -> int:
     if options.shape and not re.fullmatch(r"[1-9]\d*x\d+", options.shape):
         parser.refuse("--shape", options.shape, "write ROWSxLENGTH, such as 3x12345")
     if CHECKOUT is None:
-        parser.error("this needs the project's sources and tests: run it in a clone of the repository after `make build`")
+        parser.error(
+            "this needs the project's sources and tests: run it in a clone of the repository after `make build`"
+        )
     if options.file is not None and not Path(options.file).is_file():
         parser.refuse("", options.file, "there is no such file")
     sys.path.insert(0, str(CHECKOUT))
@@ -333,9 +335,7 @@ def try_(argv: Sequence[str]) -> int:
     return attempt(options.file, options.shape, options.check)
 
 
-COMMANDS = {
-    command.__name__.rstrip("_"): command for command in (doctor, variants, explain, bench, demo, report, try_)
-}
+COMMANDS = {command.__name__.rstrip("_"): command for command in (doctor, variants, explain, bench, demo, report, try_)}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -37,20 +37,33 @@ SOLVED: dict[str, tuple[Edit, ...]] = {
     "fill_warp_scan": ((SCAN, SHUFFLE % ("if (int(threadIdx.x) % 32 >= step)", "lower, value")),),
     "fill_grid_stride": ((STRIDE, LOOP % (GRID, GRID)),),
     "race_tree": ((f"if (tid < stride) {STEP}", f"if (tid < stride) {STEP} __syncthreads();"),),
-    "race_last_warp": ((f"      if (tid < stride && tid + stride < part.size) {WORK}\n    }}", f"      if (tid < stride && tid + stride < part.size) {WORK}\n      __syncwarp();\n    }}"),),
-    "race_ticket": ((TICKET[0], f"{TICKET[0]}    __threadfence();\n"), ("  }\n  __syncthreads();\n  return last;", "    __threadfence();\n  }\n  __syncthreads();\n  return last;")),
+    "race_last_warp": (
+        (
+            f"      if (tid < stride && tid + stride < part.size) {WORK}\n    }}",
+            f"      if (tid < stride && tid + stride < part.size) {WORK}\n      __syncwarp();\n    }}",
+        ),
+    ),
+    "race_ticket": (
+        (TICKET[0], f"{TICKET[0]}    __threadfence();\n"),
+        ("  }\n  __syncthreads();\n  return last;", "    __threadfence();\n  }\n  __syncthreads();\n  return last;"),
+    ),
     "every_size": (("if (i < part.size)", "if (i + stride < part.size)"),),
     "barrier_for_all": ((BARRIER, f"    if (tid < stride) {STEP}\n    __syncthreads();\n"),),
 }
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "fill_tree": (
-        (TREE, f"    if (tid < stride) {WORK}\n    __syncthreads();\n{TREE}"),
+        (TREE, f"    if (tid + stride < part.size) {WORK}\n    __syncthreads();\n{TREE}"),
         (TREE, f"    if (tid < stride && tid + stride < part.size) {WORK}\n{TREE}"),
     ),
     "fill_warp_scan": ((SCAN, SHUFFLE % ("", "lower, value")),),
     "fill_grid_stride": ((STRIDE, LOOP % (GRID, "kThreads")),),
     "race_tree": ((f"if (tid < stride) {STEP}", f"if (tid < stride) {STEP} __syncwarp();"),),
-    "race_last_warp": ((f"    for (int stride = 32; stride > 0; stride /= 2) {{\n", "    __syncwarp();\n    for (int stride = 32; stride > 0; stride /= 2) {\n"),),
+    "race_last_warp": (
+        (
+            "    for (int stride = 32; stride > 0; stride /= 2) {\n",
+            "    __syncwarp();\n    for (int stride = 32; stride > 0; stride /= 2) {\n",
+        ),
+    ),
     "race_ticket": ((TICKET[0], f"{TICKET[0]}    __threadfence();\n"),),
     "every_size": (("if (i < part.size)", "if (i < part.size - 1)"),),
     "barrier_for_all": (("      __syncthreads();\n    }", "    }\n    if (tid < 2 * stride) __syncthreads();"),),

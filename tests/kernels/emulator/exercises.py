@@ -74,7 +74,7 @@ PROGRAMS = {
 PREDICTIONS = {
     "predict_requests": Prediction(
         {
-            "neighbored_compact": "Lane t loads element 2 s t. A sector holds 8 floats. Not all lanes load in late steps.",
+            "neighbored_compact": "Lane t loads element 2 s t. A sector holds 8 floats. Few lanes load in late steps.",
             "interleaved_pairs": "Lane t loads element t, if t is below the stride. A sector holds 8 floats.",
             "warps of neighbored_compact": "Thread t works on the elements 2 s t and 2 s t + s: how many t have both?",
             "warps of neighbored_divergent": "Thread t works where 2 s divides t: which warps have such a thread?",
@@ -111,7 +111,9 @@ def answers(name: str) -> dict[str, int]:
         found = {f"neighbored_compact, stride {s}": sectors(compact(s)[:WARP]) for s in (1, 4, 16)}
         found |= {f"interleaved_pairs, stride {s}": sectors(list(range(min(s, WARP)))) for s in (256, 16)}
         for s in (1, 32):
-            found[f"warps of neighbored_divergent, stride {s}"] = len({t // WARP for t in range(BLOCK) if t % (2 * s) == 0})
+            found[f"warps of neighbored_divergent, stride {s}"] = len(
+                {t // WARP for t in range(BLOCK) if t % (2 * s) == 0}
+            )
         warps = {s: len({t // WARP for t in range(len(compact(s)))}) for s in (1, 32)}
         found |= {f"warps of neighbored_compact, stride {s}": count for s, count in warps.items()}
         found["constant_memory, 100 centers"] = 1
