@@ -54,7 +54,8 @@ int run(const Command& command) {
     }
     if (ended.how.empty()) {
       for (size_t begin = 0, end; (end = ended.output.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        kernels.insert(reinterpret_cast<const void*>(std::stoull(ended.output.substr(begin, end - begin), nullptr, 16)));
+        kernels.insert(
+            reinterpret_cast<const void*>(std::stoull(ended.output.substr(begin, end - begin), nullptr, 16)));
         launches++;
       }
       return;
