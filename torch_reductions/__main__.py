@@ -1,4 +1,4 @@
-"""python -m torch_reductions {doctor, variants, explain, bench, demo, report}"""
+"""python -m torch_reductions {doctor, variants, explain, bench, demo, report, try}"""
 
 from __future__ import annotations
 
@@ -311,7 +311,31 @@ def report(argv: Sequence[str]) -> int:
     return command(argv)
 
 
-COMMANDS = {command.__name__: command for command in (doctor, variants, explain, bench, demo, report)}
+def try_(argv: Sequence[str]) -> int:
+    """Runs a changed copy of a kernel's file on the CPU: schedules, race detector; checks exercises."""
+    examples = ("my_kernel.cu", "my_kernel.cu --shape 3x12345", "--check race_tree")
+    parser = Parser("try", try_.__doc__, examples)
+    parser.add_argument("file", nargs="?", help="a .cu file that defines what one of csrc/cuda/FAMILY/NNN_*.cu defines")
+    parser.add_argument("--shape", default="", help="one case of ROWSxLENGTH elements (default: all that the rung has)")
+    parser.add_argument("--check", metavar="NAME", default="", help="an exercise of docs/exercises.md (default: none)")
+    options = parser.parse_args(argv)
+    if options.file is None and not options.check:
+        parser.error("name a file, such as a changed copy of csrc/cuda/reduce/050_interleaved_pairs.cu, or an exercise")
+    if options.shape and not re.fullmatch(r"[1-9]\d*x\d+", options.shape):
+        parser.refuse("--shape", options.shape, "write ROWSxLENGTH, such as 3x12345")
+    if CHECKOUT is None:
+        parser.error(
+            "this needs the project's sources and tests: run it in a clone of the repository after `make build`"
+        )
+    if options.file is not None and not Path(options.file).is_file():
+        parser.refuse("", options.file, "there is no such file")
+    sys.path.insert(0, str(CHECKOUT))
+    from tests.kernels.emulator.attempt import main as attempt
+
+    return attempt(options.file, options.shape, options.check)
+
+
+COMMANDS = {command.__name__.rstrip("_"): command for command in (doctor, variants, explain, bench, demo, report, try_)}
 
 
 def main(argv: Sequence[str]) -> int:

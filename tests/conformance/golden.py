@@ -497,12 +497,12 @@ def write() -> None:
     for case, how, found in digests(list(cases())):
         if after.setdefault(case.key, found) != found:
             raise SystemExit(f"nothing is written: {' '.join(case.key)} has another digest with {how}")
-    from tests.kernels.emulator.build import found_nvcc
+    from tests.kernels.emulator.build import found_headers
 
-    if found_nvcc()[0]:
+    if found_headers()[0]:
         after |= emulated()
     else:
-        print("no nvcc: the emulator's digests stay as they are")
+        print("no CUDA headers: the emulator's digests stay as they are")
         after |= {key: value for key, value in before.items() if key[2].startswith(EMULATED)}
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key):

@@ -42,7 +42,7 @@ def test_on_a_gpu(device: str) -> None:
 
 
 @pytest.mark.deep  # quickly the same is seen in two steps: the emulator compares its GPU with the CPU
-@pytest.mark.skipif(build.found_nvcc()[0] is None, reason="the emulator needs nvcc's headers")
+@pytest.mark.skipif(build.found_headers()[0] is None, reason="the emulator needs CUDA's headers")
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the emulator's fibers are for x86-64")
 def test_in_the_emulator() -> None:
     """Whose GPU and CPU, which it compares with each other, might change at once."""

@@ -22,7 +22,7 @@ from torch_reductions._ladder import FAMILIES
 from torch_reductions.catalog import ladder
 
 pytestmark = [
-    pytest.mark.skipif(build.found_nvcc()[0] is None, reason="no nvcc, whose headers the emulator needs"),
+    pytest.mark.skipif(build.found_headers()[0] is None, reason="no CUDA headers, which the emulator needs"),
     pytest.mark.xdist_group("emulator"),  # one worker: the builds and the fixtures are made once
     pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the emulator's fibers are for x86-64"),
 ]
@@ -61,7 +61,7 @@ def spawn(program: Path, schedule: Schedule, *more: str) -> subprocess.Completed
 @dataclass(frozen=True)
 class Ran:
     failure: str
-    kernels: frozenset[str]  # as addresses in the runner
+    kernels: dict[str, int]  # those that ran, as "file:line (name)", and how many instances of each
 
 
 def run_cases(schedule: Schedule, wanted: list[cases.Case], name: str) -> Ran:
@@ -73,7 +73,8 @@ def run_cases(schedule: Schedule, wanted: list[cases.Case], name: str) -> Ran:
     COVERED["cases"] += len(wanted)
     passed = done.returncode == 0 and f"{len(wanted)} cases, 0 failed" in done.stdout
     failure = "" if passed else f"{done.stdout[:6000]}\n{done.stdout[-200:]}{done.stderr[-2000:]}"
-    return Ran(failure, frozenset(re.findall(r"^kernel (\S+)$", done.stdout, re.MULTILINE)))
+    ran = re.findall(r"^kernel (.+?\))(?: x (\d+))?$", done.stdout, re.MULTILINE)
+    return Ran(failure, {name: int(count or 1) for name, count in ran})
 
 
 def check_cases(schedule: Schedule, wanted: list[cases.Case], name: str) -> None:
@@ -85,7 +86,7 @@ def check_cases(schedule: Schedule, wanted: list[cases.Case], name: str) -> None
 def forward() -> Ran:
     """Every case once, in the build without checks."""
     ran = run_cases(FORWARD, cases.main_cases(), "main")
-    COVERED["kernels"] = len(ran.kernels)
+    COVERED["kernels"] = sum(ran.kernels.values())
     return ran
 
 
@@ -141,13 +142,7 @@ def test_look_back(resident: int, kind: str) -> None:
 
 def test_every_kernel_ran(forward: Ran) -> None:
     """Each __global__ function of the project, by name; what was not instantiated is not there to run."""
-    symbols = subprocess.run(
-        ["nm", "-C", str(built("runner", "plain"))], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    at = dict(re.findall(r"^0*([0-9a-f]+) \w (?:void )?(.+)$", symbols, re.MULTILINE))
-    addresses = [kernel.removeprefix("0x").lstrip("0") for kernel in forward.kernels]
-    names = [at[address].replace("(anonymous namespace)::", "") for address in addresses]
-    ran = {re.sub(r"[<(].*", "", name).rsplit("::", 1)[-1] for name in names}
+    ran = {name[name.rindex("(") + 1 : -1] for name in forward.kernels}
     written = set()
     for path in (path for top in build.families() for path in (ROOT / top).rglob("*.cu*")):
         if path.name not in build.NOT_EMULATED:

@@ -36,7 +36,7 @@ def chosen(words: Sequence[str], sample: int, seed: int) -> list[Mutant]:
         m for m in MUTANTS if not words or any(word in text for word in words for text in (m.name, m.kind, m.file))
     ]
     every = [m for m in every if not m.equivalent or m.name in words]
-    if build.found_nvcc()[0] is None:
+    if build.found_headers()[0] is None:
         every = [m for m in every if not isinstance(m, KernelMutant)]
     return sampled(every, sample, seed) if sample else every
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 from helpers import ROOT, table
 
+from tests.kernels.emulator import attempt
 from torch_reductions import __main__ as command_line
 from torch_reductions import __version__, _bench, _installed, _ladder, _options, _report
 from torch_reductions._measure.results import HEADER
@@ -84,7 +85,9 @@ def test_the_examples_of_a_help(
     monkeypatch.setattr(_report, "page", lambda *given: "a page")
     monkeypatch.setattr(_report, "pictures", lambda results, folder: None)
     monkeypatch.setattr(_report, "DOCS", tmp_path)
+    monkeypatch.setattr(attempt, "main", lambda *given: 0)
     (tmp_path / "mine").mkdir()
+    (tmp_path / "my_kernel.cu").touch()
     for line in lines:
         words = shlex.split(line)
         assert words[:4] == ["python", "-m", "torch_reductions", command]
@@ -597,3 +600,17 @@ def test_what_may_not_be_written(name: str, tmp_path: Path, capsys: pytest.Captu
 def test_no_device(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = "--device cuda: no such device can be used here; `python -m torch_reductions doctor` says why. There is cpu"
     assert said in refused(capsys, command, "--device", "cuda")
+
+
+# --- try --------------------------------------------------------------------------------------------------------------
+
+
+def test_try_refuses(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is no file, no shape, no exercise; and a package without its checkout."""
+    assert "name a file" in refused(capsys, "try")
+    assert "no such file" in refused(capsys, "try", str(tmp_path / "none.cu"))
+    assert "ROWSxLENGTH" in refused(capsys, "try", "none.cu", "--shape", "12345")
+    assert command_line.main(["try", "--check", "nothing"]) == 1
+    assert "no exercise is called 'nothing'; there are fill_tree" in capsys.readouterr().err
+    monkeypatch.setattr(command_line, "CHECKOUT", None)
+    assert "a clone of the repository" in refused(capsys, "try", "--check", "race_tree")

@@ -17,6 +17,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools import build
@@ -58,10 +59,40 @@ LINK_FLAGS = {"plain": WITHOUT, "races": WITHOUT, "asan": [*WITHOUT, "-fsanitize
 NOT_EMULATED = ("080_cub.cu", "160_cub.cu")  # tests/kernels/test_emulator.py compares it with the ladder
 
 
+@dataclass(frozen=True)
+class Headers:
+    """CUDA's headers, of a toolkit or of pip's packages."""
+
+    folders: tuple[Path, ...]
+    version: str  # whatever changes with them
+
+
+# The folders of pip's packages, below site-packages, that together have what cuda_on_cpu.h includes.
+PIP_HEADERS = (("nvidia/cu13/include",), ("nvidia/cuda_runtime/include", "nvidia/cuda_nvcc/include"))
+NEEDED_HEADERS = ("cuda_runtime.h", "cuda.h", "crt/host_config.h")
+PIP_PACKAGES = (
+    "pip install nvidia-cuda-runtime nvidia-cuda-crt (CUDA 13), or nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12"
+)
+
+
+def headers_of_pip(places: Iterable[str]) -> Headers | None:
+    for place in places:
+        for names in PIP_HEADERS:
+            folders = tuple(Path(place).resolve() / name for name in names)
+            there = [any((folder / name).exists() for folder in folders) for name in NEEDED_HEADERS]
+            if all(there):
+                return Headers(folders, " ".join(map(str, folders)))
+    return None
+
+
 @functools.cache
-def found_nvcc() -> tuple[build.Nvcc | None, str]:
-    """nvcc, or None and where it was looked for: asking it takes three processes."""
-    return build.find_nvcc(os.environ)
+def found_headers() -> tuple[Headers | None, str]:
+    """CUDA's headers, those of nvcc first; or None and where they were looked for."""
+    nvcc, tried = build.find_nvcc(os.environ)
+    if nvcc is not None:
+        return Headers((nvcc.top / "include",), f"{nvcc.version} {nvcc.path}"), ""
+    found = headers_of_pip(sys.path)
+    return found, "" if found else f"no nvcc ({tried}), and no headers of pip's packages; get these: {PIP_PACKAGES}"
 
 
 def found(top: Path, pattern: str) -> list[Path]:
@@ -69,23 +100,26 @@ def found(top: Path, pattern: str) -> list[Path]:
 
 
 class Emulator:
-    """The steps of a build; objects of unchanged sources are shared."""
+    """The steps of a build, of all families or of one; objects of unchanged sources are shared."""
 
-    def __init__(self) -> None:
-        nvcc, tried = found_nvcc()
-        if nvcc is None:
-            raise build.BuildError(f"the emulator needs CUDA's headers: no nvcc, {tried}")
+    def __init__(self, family: str = "") -> None:
+        headers, tried = found_headers()
+        if headers is None:
+            raise build.BuildError(f"the emulator needs CUDA's headers: {tried}")
+        self.family = family
         self.cxx = shlex.split(os.environ.get("CXX") or "g++")
-        self.cuda = ["-isystem", str(nvcc.top / "include")]
+        self.cuda = [word for folder in headers.folders for word in ("-isystem", str(folder))]
         self.plan = Plan()
         stamp = BUILD / "compiler.stamp"
-        self.plan.stamps = {stamp: f"{build.output_of(*self.cxx, '--version')}{nvcc.version} {nvcc.path}\n"}
+        self.plan.stamps = {stamp: f"{build.output_of(*self.cxx, '--version')}{headers.version}\n"}
         self.stamps = (stamp,)
         self.headers: dict[Path, str] = {}
         # What runs on the CPU, with which kernels are compared: as the package has it.
         self.package = build.make_plan(build.decide(os.environ))
         self.reference = [
-            step.output for step in self.package.steps if step.output.is_relative_to(build.BUILD / "_C" / "cpu")
+            step.output
+            for step in self.package.steps
+            if step.output.is_relative_to(build.BUILD / "_C" / "cpu" / family)
         ]
 
     def step(self, output: Path, source: Path, flags: Iterable[str], stamps: Iterable[Path]) -> Path:
@@ -119,19 +153,32 @@ class Emulator:
         """Host code of the project."""
         return [self.compile(source, "common", [*PROJECT_FLAGS, *self.cuda]) for source in found(Path(top), "**/*.cpp")]
 
+    def linked(self, kind: str, objects: list[Path]) -> list[Path]:
+        """With the machine."""
+        machine = [path for path in self.own("machine/*.cpp") if kind == "races" or path.name != "tsan.cpp.o"]
+        return [*objects, *machine, *self.project("csrc/cuda/primitives")]
+
+    def link_command(self, kind: str, output: Path, objects: Iterable[Path]) -> list[str]:
+        return [*self.cxx, *LINK_FLAGS[kind], "-no-pie", "-pthread", "-o", str(output), *map(str, objects)]
+
     def link(self, name: str, kind: str, objects: list[Path]) -> Path:
         output = BUILD / kind / name
-        machine = [path for path in self.own("machine/*.cpp") if kind == "races" or path.name != "tsan.cpp.o"]
-        objects = [*objects, *machine, *self.project("csrc/cuda/primitives")]
-        command = [*self.cxx, *LINK_FLAGS[kind], "-no-pie", "-pthread", "-o", str(output), *map(str, objects)]
+        objects = self.linked(kind, objects)
+        command = self.link_command(kind, output, objects)
         self.plan.steps.append(Step("LINK", output, tuple(objects), shlex.join(command), self.stamps))
         return output
 
     def runner(self, kind: str) -> Path:
+        return self.link("runner", kind, self.checked(kind))
+
+    def checked(self, kind: str) -> list[Path]:
+        """What a runner links beside the machine. Of one family, what calls the others' is never run."""
         objects = [*self.own("run/*.cpp"), *self.reference]
-        for family in families():
-            objects += self.project(str(family))
-        return self.link("runner", kind, objects + [self.kernels(source, kind) for source in kernel_sources(kind)])
+        for top in families():
+            if self.family in ("", top.name):
+                objects += self.project(str(top))
+                objects += [self.kernels(s, kind) for s in kernel_sources(kind) if s.is_relative_to(top)]
+        return objects
 
     def faults(self, kind: str) -> Path:
         objects = self.own("run/command.cpp") + self.own("run/workers.cpp") + self.own("faults/*.cpp")
@@ -191,8 +238,8 @@ def main() -> int:
     kinds = parser.parse_args().kinds or KINDS
     if unknown := set(kinds) - set(KINDS):
         parser.error(f"no kind of build: {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
-    if found_nvcc()[0] is None:
-        print(f"emulator: not built, no nvcc, whose headers it needs: {found_nvcc()[1]}")
+    if found_headers()[0] is None:
+        print(f"emulator: not built without CUDA's headers: {found_headers()[1]}")
         return 0
     if platform.machine() not in ("x86_64", "AMD64"):
         print(f"emulator: not built, its fibers are for x86-64 and this is {platform.machine()}")

@@ -47,28 +47,38 @@ bool is_inside(const std::string& file) {
   return false;
 }
 
-// The lines of the kernel at these instructions, inlined calls from the inside out, as "file:line (function)".
-std::vector<std::string> lines_of(const std::vector<uintptr_t>& pcs) {
+// Of each of these instructions its lines, inlined calls from the inside out, as "file:line (function)".
+std::vector<std::vector<std::string>> groups_of(const std::vector<uintptr_t>& pcs) {
   char executable[4096] = {};
   if (readlink("/proc/self/exe", executable, sizeof executable - 1) < 0) return {};
-  std::string command = "addr2line -C -f -i -e '" + std::string(executable) + "'";
+  std::string command = "addr2line -a -C -f -i -e '" + std::string(executable) + "'";
   for (const uintptr_t pc : pcs) command += ' ' + hex(pc);
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return {};
-  std::vector<std::string> lines;
+  std::vector<std::vector<std::string>> groups;
   std::string function;
   for (char text[4096]; std::fgets(text, sizeof text, pipe) != nullptr;) {
     text[std::strcspn(text, "\n")] = 0;
+    if (function.empty() && std::strncmp(text, "0x", 2) == 0) {
+      groups.emplace_back();
+      continue;
+    }
     if (function.empty()) {
       function = text;
       continue;
     }
     std::string file = text;
     if (const size_t note = file.find(" (discriminator"); note != std::string::npos) file.resize(note);
-    if (file[0] != '?' && !is_inside(file)) lines.push_back(relative(file) + " (" + shorten(function) + ")");
+    if (file[0] != '?' && !is_inside(file)) groups.back().push_back(relative(file) + " (" + shorten(function) + ")");
     function.clear();
   }
   pclose(pipe);
+  return groups;
+}
+
+std::vector<std::string> lines_of(const std::vector<uintptr_t>& pcs) {
+  std::vector<std::string> lines;
+  for (const auto& group : groups_of(pcs)) lines.insert(lines.end(), group.begin(), group.end());
   return lines;
 }
 
@@ -129,6 +139,15 @@ std::string name_of(const Thread& thread) {
 std::string name_of_function(const void* function) {
   const auto lines = lines_of({reinterpret_cast<uintptr_t>(function)});
   return lines.empty() ? "?" : lines[0];
+}
+
+std::vector<std::string> names_of_functions(const std::vector<const void*>& functions) {
+  std::vector<uintptr_t> pcs;
+  for (const void* function : functions) pcs.push_back(reinterpret_cast<uintptr_t>(function));
+  std::vector<std::string> names;
+  if (!pcs.empty())
+    for (const auto& group : groups_of(pcs)) names.push_back(group.empty() ? "?" : group.back());
+  return names;
 }
 
 void fault(const std::string& what) {

@@ -25,5 +25,7 @@ std::string place_of(uintptr_t pc);       // of the instruction: "file:line (fun
 std::string hex(uint64_t bits);
 std::string name_of(const Thread& thread);
 std::string name_of_function(const void* function);
+// Of each, as "file:line (function)"; addr2line is asked once, which takes a while.
+std::vector<std::string> names_of_functions(const std::vector<const void*>& functions);
 
 }  // namespace emulator

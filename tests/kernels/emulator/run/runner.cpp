@@ -4,11 +4,13 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <set>
 #include <stdexcept>
 
 #include "../machine/machine.h"
 #include "../machine/options.h"
+#include "../machine/report.h"
 #include "../machine/schedule.h"
 #include "check.h"
 #include "command.h"
@@ -29,7 +31,7 @@ int run(const Command& command) {
   check_all_known(command.only, names, "case of " + command.list);
   if (!command.only.empty()) std::erase_if(cases, [&](const Case& c) { return !command.only.contains(c.name); });
   size_t failed = 0, launches = 0;
-  std::set<std::string> kernels;
+  std::set<const void*> kernels;
   const auto body = [&](size_t i) {
     begin_schedule();
     std::string wrong;
@@ -52,7 +54,8 @@ int run(const Command& command) {
     }
     if (ended.how.empty()) {
       for (size_t begin = 0, end; (end = ended.output.find('\n', begin)) != std::string::npos; begin = end + 1) {
-        kernels.insert(ended.output.substr(begin, end - begin));
+        kernels.insert(
+            reinterpret_cast<const void*>(std::stoull(ended.output.substr(begin, end - begin), nullptr, 16)));
         launches++;
       }
       return;
@@ -63,7 +66,10 @@ int run(const Command& command) {
               << " --only " << cases[i].name << " " << command.list << std::endl;
   };
   run_in_processes(cases.size(), command.jobs, command.limit, body, done);
-  for (const std::string& kernel : kernels) std::cout << "kernel " << kernel << "\n";
+  std::map<std::string, int> instances;
+  for (const std::string& name : names_of_functions({kernels.begin(), kernels.end()})) instances[name]++;
+  for (const auto& [name, count] : instances)
+    std::cout << "kernel " << name << (count > 1 ? " x " + std::to_string(count) : "") << "\n";
   std::cout << cases.size() << " cases, " << failed << " failed" << std::endl;
   return failed == 0 ? 0 : 1;
 }

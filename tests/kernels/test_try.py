@@ -1,0 +1,177 @@
+"""`python -m torch_reductions try`: a learner's file in the emulator, and the exercises with their solutions."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+from helpers import ROOT
+
+from tests.kernels.emulator import attempt, build, exercises
+from torch_reductions import __main__ as command_line
+
+pytestmark = [
+    pytest.mark.xdist_group("emulator"),  # whose objects it uses
+    pytest.mark.skipif(build.found_headers()[0] is None, reason="no CUDA headers, which the emulator needs"),
+    pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the emulator's fibers are for x86-64"),
+]
+
+# What is replaced in the file of an exercise: the solution, then plausible mistakes.
+TREE, WORK = "    // Your code: use Op::combine", "data[tid] = Op::combine(data[tid], data[tid + stride]);"
+SCAN, STRIDE = "    // Your code: use Op::combine(lower, value).", "  // Your code: make a loop of this."
+SHUFFLE = """for (int step = 1; step < 32; step *= 2) {
+  const A lower = __shfl_up_sync(~0u, value, step);
+  %s value = Op::combine(%s);
+}
+"""
+LOOP = "for (int64_t j = threadIdx.x + int64_t(blockIdx.x) * kThreads + %s; j < args.count; j += %s)"
+LOOP += " add_element(args, add, j);\n"
+GRID = "int64_t(gridDim.x) * kThreads"
+TICKET = ("    *partial = value;\n", "    last = atomicInc(ticket, parts - 1) == parts - 1;")
+STEP = "shared[tid] = Op::combine(shared[tid], shared[tid + stride]);"
+BARRIER = f"    if (tid < stride) {{\n      {STEP}\n      __syncthreads();\n    }}\n"
+Edit = tuple[str, str]
+SOLVED: dict[str, tuple[Edit, ...]] = {
+    "fill_tree": ((TREE, f"    if (tid < stride && tid + stride < part.size) {WORK}\n    __syncthreads();\n{TREE}"),),
+    "fill_warp_scan": ((SCAN, SHUFFLE % ("if (int(threadIdx.x) % 32 >= step)", "lower, value")),),
+    "fill_grid_stride": ((STRIDE, LOOP % (GRID, GRID)),),
+    "race_tree": ((f"if (tid < stride) {STEP}", f"if (tid < stride) {STEP} __syncthreads();"),),
+    "race_last_warp": (
+        (
+            f"      if (tid < stride && tid + stride < part.size) {WORK}\n    }}",
+            f"      if (tid < stride && tid + stride < part.size) {WORK}\n      __syncwarp();\n    }}",
+        ),
+    ),
+    "race_ticket": (
+        (TICKET[0], f"{TICKET[0]}    __threadfence();\n"),
+        ("  }\n  __syncthreads();\n  return last;", "    __threadfence();\n  }\n  __syncthreads();\n  return last;"),
+    ),
+    "every_size": (("if (i < part.size)", "if (i + stride < part.size)"),),
+    "barrier_for_all": ((BARRIER, f"    if (tid < stride) {STEP}\n    __syncthreads();\n"),),
+}
+MISTAKES: dict[str, tuple[Edit, ...]] = {
+    "fill_tree": (
+        (TREE, f"    if (tid + stride < part.size) {WORK}\n    __syncthreads();\n{TREE}"),
+        (TREE, f"    if (tid < stride && tid + stride < part.size) {WORK}\n{TREE}"),
+    ),
+    "fill_warp_scan": ((SCAN, SHUFFLE % ("", "lower, value")),),
+    "fill_grid_stride": ((STRIDE, LOOP % (GRID, "kThreads")),),
+    "race_tree": ((f"if (tid < stride) {STEP}", f"if (tid < stride) {STEP} __syncwarp();"),),
+    "race_last_warp": (
+        (
+            "    for (int stride = 32; stride > 0; stride /= 2) {\n",
+            "    __syncwarp();\n    for (int stride = 32; stride > 0; stride /= 2) {\n",
+        ),
+    ),
+    "race_ticket": ((TICKET[0], f"{TICKET[0]}    __threadfence();\n"),),
+    "every_size": (("if (i < part.size)", "if (i < part.size - 1)"),),
+    "barrier_for_all": (("      __syncthreads();\n    }", "    }\n    if (tid < 2 * stride) __syncthreads();"),),
+}
+QUICK = "race_tree"
+
+
+def changed(name: str, folder: Path, *edits: Edit) -> Path:
+    text = (exercises.FOLDER / f"{name}.cu").read_text()
+    for old, new in edits:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path = folder / f"{name}.cu"
+    path.write_text(text)
+    return path
+
+
+def check(name: str, file: Path | None) -> tuple[bool, str]:
+    said: list[str] = []
+    return exercises.check(name, file, said.append) == 0, "\n".join(said)
+
+
+def deep_but(quick: str, names: list[str]) -> list[object]:
+    return [name if name == quick else pytest.param(name, marks=pytest.mark.deep) for name in names]
+
+
+@pytest.mark.parametrize("name", deep_but(QUICK, list(exercises.PROGRAMS)))
+def test_programs(name: str, tmp_path: Path) -> None:
+    """The solution is right; the exercise as it stands and each mistake are not, and a hint says more."""
+    right, said = check(name, changed(name, tmp_path, *SOLVED[name]))
+    assert right and said.endswith(f"{name} is solved"), said
+    program = exercises.PROGRAMS[name]
+    for edits in ((), *((edit,) for edit in MISTAKES[name])):
+        right, said = check(name, changed(name, tmp_path, *edits))
+        assert not right and said.splitlines()[-1] in (f"hint: {program.wrong}", f"hint: {program.race}"), said
+
+
+def test_every_exercise_is_here() -> None:
+    assert {path.stem for path in exercises.FOLDER.iterdir()} == set(exercises.NAMES)
+    assert set(SOLVED) == set(MISTAKES) == set(exercises.PROGRAMS)
+    listed = (ROOT / "docs/exercises.md").read_text()
+    assert all(f"`{name}`" in listed for name in exercises.NAMES)
+
+
+PREDICTED = {  # by hand
+    "predict_requests": (8, 32, 16, 4, 2, 16, 8, 8, 1, 1, 32, 20),
+    "predict_banks": (2, 8, 16, 4, 1, 1, 2),
+}
+
+
+@pytest.mark.parametrize("name", exercises.PREDICTIONS)
+def test_predictions(name: str, tmp_path: Path) -> None:
+    text, file = (exercises.FOLDER / f"{name}.txt").read_text(), tmp_path / "mine.txt"
+    assert check(name, None)[1].endswith(f"0 of {len(PREDICTED[name])} are right")
+    for number in PREDICTED[name]:
+        text = text.replace("= ?", f"= {number}", 1)
+    file.write_text(text)
+    assert check(name, file) == (True, f"{len(PREDICTED[name])} of {len(PREDICTED[name])} are right")
+    for i, number in enumerate(PREDICTED[name]):
+        lines = text.split(" = ")
+        lines[i + 1] = lines[i + 1].replace(str(number), str(number + 1), 1)
+        file.write_text(" = ".join(lines))
+        right, said = check(name, file)
+        assert not right and said.count("no. ") == 1
+    file.write_text(text.replace("stride 16 =", "stride 17 ="))
+    with pytest.raises(attempt.AttemptError, match="must keep the lines"):
+        check(name, file)
+
+
+def test_what_the_compiler_refuses(tmp_path: Path) -> None:
+    """Its own words, with the learner's file and line."""
+    file = changed("fill_tree", tmp_path, (TREE, f"    retrun;\n{TREE}"))
+    found = attempt.attempt(file, say=lambda text: None)
+    line = next(i for i, text in enumerate(file.read_text().splitlines(), 1) if "retrun" in text)
+    assert found.failed == "compile" and f"{file}:{line}:" in found.said and "retrun" in found.said
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("int main() {}", "is no rung's file"),
+        ("namespace torch_reductions::cuda::reduce { void mine() {} }", "defines none"),
+    ],
+)
+def test_what_is_no_rung(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.cu"
+    file.write_text(text)
+    assert command_line.main(["try", str(file)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of whole parts: there the exercise is right as it stands."""
+    assert command_line.main(["try", str(changed("every_size", tmp_path)), "--shape", "3x512"]) == 0
+    assert "1 cases" in capsys.readouterr().out
+
+
+def test_headers_of_pip(tmp_path: Path) -> None:
+    """Where pip's packages put them; a part of them is not enough."""
+    assert build.headers_of_pip([str(tmp_path)]) is None
+    for names in build.PIP_HEADERS:
+        site = tmp_path / names[0].split("/")[1]
+        runtime, compiler = site / names[0], site / names[-1]
+        runtime.mkdir(parents=True)
+        for name in ("cuda_runtime.h", "cuda.h"):
+            (runtime / name).touch()
+        assert build.headers_of_pip([str(site)]) is None
+        (compiler / "crt").mkdir(parents=True)
+        (compiler / "crt" / "host_config.h").touch()
+        found = build.headers_of_pip([str(tmp_path), str(site)])
+        assert found is not None and found.folders == tuple(site / name for name in names)
