@@ -30,11 +30,12 @@ __global__ void shared_first_add_kernel(const T* rows, A* partials, int64_t leng
 
 }  // namespace
 
-void shared_first_add(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, LaunchConfig{.each = 2}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
-    launch(shared_first_add_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
-           pass.length, pass.parts);
-  });
+void shared_first_add(const ReduceArgs& args, Context& context, int threads) {
+  reduce_in_passes(args, context, LaunchConfig{.block_size = threads, .each = 2},
+                   [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+                     launch(shared_first_add_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows,
+                            pass.partials, pass.length, pass.parts);
+                   });
 }
 
 }  // namespace torch_reductions::cuda::reduce

@@ -23,8 +23,8 @@ __global__ void neighbored_compact_kernel(A* rows, A* partials, int64_t length, 
 
 }  // namespace
 
-void neighbored_compact(const ReduceArgs& args, Context& context) {
-  reduce_in_place(args, context, LaunchConfig{}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+void neighbored_compact(const ReduceArgs& args, Context& context, int threads) {
+  reduce_in_place(args, context, LaunchConfig{threads}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
     launch(neighbored_compact_kernel<Op, A>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });

@@ -21,8 +21,8 @@ __global__ void interleaved_pairs_kernel(A* rows, A* partials, int64_t length, u
 
 }  // namespace
 
-void interleaved_pairs(const ReduceArgs& args, Context& context) {
-  reduce_in_place(args, context, LaunchConfig{}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+void interleaved_pairs(const ReduceArgs& args, Context& context, int threads) {
+  reduce_in_place(args, context, LaunchConfig{threads}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
     launch(interleaved_pairs_kernel<Op, A>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });

@@ -43,8 +43,9 @@ __global__ void unrolled_last_warp_kernel(A* rows, A* partials, int64_t length, 
 
 }  // namespace
 
-void unrolled_last_warp(const ReduceArgs& args, Context& context) {
-  reduce_in_place(args, context, LaunchConfig{.each = kEach}, [&]<class Op, class A>(const Pass<Op, A>& pass) {
+void unrolled_last_warp(const ReduceArgs& args, Context& context, int threads) {
+  const LaunchConfig config{.block_size = threads, .each = kEach};
+  reduce_in_place(args, context, config, [&]<class Op, class A>(const Pass<Op, A>& pass) {
     launch(unrolled_last_warp_kernel<Op, A>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });

@@ -66,8 +66,8 @@ __global__ void single_pass_kernel(const T* rows, A* partials, unsigned* tickets
 
 }  // namespace
 
-void single_pass(const ReduceArgs& args, Context& context) {
-  const LaunchConfig config{.each = 8, .max_parts = 1024};
+void single_pass(const ReduceArgs& args, Context& context, int threads) {
+  const LaunchConfig config{.block_size = threads, .each = 8, .max_parts = 1024};
   with_operator(args, [&]<class T, class Op>(std::type_identity<T>, std::type_identity<Op>) {
     using A = typename Op::Value;
     if (args.length == 0) return finish<A>(args, context, nullptr);

@@ -25,8 +25,8 @@ __global__ void shared_sequential_kernel(const T* rows, A* partials, int64_t len
 
 }  // namespace
 
-void shared_sequential(const ReduceArgs& args, Context& context) {
-  reduce_in_passes(args, context, LaunchConfig{}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
+void shared_sequential(const ReduceArgs& args, Context& context, int threads) {
+  reduce_in_passes(args, context, LaunchConfig{threads}, [&]<class Op, class T>(const Pass<Op, const T>& pass) {
     launch(shared_sequential_kernel<Op, T>, pass.blocks, pass.threads, 0, context.stream, pass.rows, pass.partials,
            pass.length, pass.parts);
   });
