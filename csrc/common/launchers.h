@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "ladder.h"
 
@@ -12,6 +13,14 @@ struct Launcher {
   int number;
   void (*run)(const Args&, Device&);
 };
+
+// Runs a rung with the value of its parameter that the number stands for: one number after the arguments, or both.
+template <auto rung, const auto& ladder, int number, class Args, class Device>
+void run_with_value(const Args& args, Device& device) {
+  constexpr ParameterValue value = value_of(ladder, number);
+  if constexpr (std::is_invocable_v<decltype(rung), const Args&, Device&, int>) rung(args, device, value.x);
+  else rung(args, device, value.x, value.y);
+}
 
 // Is there one launcher for each number of the device's rungs, in the ladder's order?
 template <size_t R, size_t L, class Args, class Device>

@@ -39,15 +39,10 @@ struct Matrices {
     }
   }
   Matrices from_row(int64_t row) const {
-    return {input + row * input_row,
-            other + row * other_row,
-            output + row * columns,
-            columns,
-            Index(rows - row),
-            input_column,
-            other_column,
-            input_row,
-            other_row};
+    Matrices rest = *this;
+    rest.input += row * input_row, rest.other += row * other_row, rest.output += row * columns;
+    rest.rows -= Index(row);
+    return rest;
   }
 };
 template <class T>

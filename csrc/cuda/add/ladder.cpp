@@ -6,15 +6,12 @@
 namespace torch_reductions::cuda::add {
 namespace {
 
-template <int number>
-void run_in_blocks(const AddArgs& args, Context& context) {
-  constexpr ParameterValue block = value_of(kAddLadder, number);
-  grid_2d(args, context, block.x, block.y);
-}
+template <auto rung, int number>
+constexpr Launcher<AddArgs, Context> with_value{number, run_with_value<rung, kAddLadder, number>};
 
 constexpr Launcher<AddArgs, Context> kLaunchers[] = {
-    {20, run_in_blocks<20>}, {21, run_in_blocks<21>}, {22, run_in_blocks<22>}, {23, run_in_blocks<23>},
-    {24, run_in_blocks<24>}, {30, grid_1d},           {40, grid_stride},       {50, vectorized},
+    with_value<grid_2d, 20>, with_value<grid_2d, 21>, with_value<grid_2d, 22>, with_value<grid_2d, 23>,
+    with_value<grid_2d, 24>, {30, grid_1d},           {40, grid_stride},       {50, vectorized},
 };
 static_assert(match(kAddLadder, kCuda, kLaunchers), "the launchers are the ladder's rungs, in its order");
 
