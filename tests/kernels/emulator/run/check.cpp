@@ -1,5 +1,6 @@
 #include "check.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -109,7 +110,7 @@ void add_to_digest(uint64_t& digest, const Results& results, Dtype dtype) {
 
 constexpr int kSequentialSums = 10;  // the rung that says where elements lie in one line
 
-constexpr int kConstantMemory = 40, kConstantDivergent = 50;
+constexpr int kInConstantMemory[] = {25, 40, 50};  // rungs of distances
 constexpr uintptr_t kStreams = 17;
 
 void serial(int64_t begin, int64_t end, int64_t, const std::function<void(int64_t, int64_t)>& body) {
@@ -280,7 +281,7 @@ std::string check(const Case& c, uint64_t& digest) {
   for (const char* when : {"", "the second time: "})
     if (const std::string wrong = run_once(c, inputs, expected, digest); !wrong.empty()) return when + wrong;
   // On more streams than constant memory has slots: the last ones read the centers from where they are.
-  const bool constant = c.distance && (c.rung == kConstantMemory || c.rung == kConstantDivergent);
+  const bool constant = c.distance && std::ranges::find(kInConstantMemory, c.rung) != std::end(kInConstantMemory);
   if (constant && c.distance->count <= 300)
     for (uintptr_t stream = 1; stream <= kStreams; stream++)
       if (const std::string wrong = run_once(c, inputs, expected, digest, stream); !wrong.empty())
