@@ -136,11 +136,6 @@ std::string name_of(const Thread& thread) {
          std::to_string(thread.lane) + ") of block " + std::to_string(thread.block->number);
 }
 
-std::string name_of_function(const void* function) {
-  const auto lines = lines_of({reinterpret_cast<uintptr_t>(function)});
-  return lines.empty() ? "?" : lines[0];
-}
-
 std::vector<std::string> names_of_functions(const std::vector<const void*>& functions) {
   std::vector<uintptr_t> pcs;
   for (const void* function : functions) pcs.push_back(reinterpret_cast<uintptr_t>(function));
@@ -148,6 +143,11 @@ std::vector<std::string> names_of_functions(const std::vector<const void*>& func
   if (!pcs.empty())
     for (const auto& group : groups_of(pcs)) names.push_back(group.empty() ? "?" : group.back());
   return names;
+}
+
+std::string name_of_function(const void* function) {
+  const auto names = names_of_functions({function});
+  return names.empty() ? "?" : names[0];
 }
 
 void fault(const std::string& what) {
