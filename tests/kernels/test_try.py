@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,15 @@ def test_every_exercise_is_here() -> None:
     assert all(f"`{name}`" in listed for name in exercises.NAMES)
 
 
+@pytest.mark.parametrize("name", exercises.PROGRAMS)
+def test_launchers_of_exercises(name: str) -> None:
+    """As the ladder declares them, which changes with the rung and not with its copy here."""
+    source = ROOT / "csrc/cuda" / exercises.PROGRAMS[name].source
+    defined = re.findall(r"^(void [^;{]*) \{$", (exercises.FOLDER / f"{name}.cu").read_text(), re.MULTILINE)
+    launchers = [text for text in defined if "Context& context" in text and "Args& args" in text]
+    assert launchers and all(f"{text};" in (source.parent / "ladder.h").read_text() for text in launchers)
+
+
 PREDICTED = {  # by hand
     "predict_requests": (8, 32, 16, 4, 2, 16, 8, 8, 1, 1, 32, 20),
     "predict_banks": (2, 8, 16, 4, 1, 1, 2),
@@ -146,6 +156,11 @@ def test_what_the_compiler_refuses(tmp_path: Path) -> None:
     [
         ("int main() {}", "is no rung's file"),
         ("namespace torch_reductions::cuda::reduce { void mine() {} }", "defines none"),
+        (
+            '#include "ladder.h"\n'
+            "namespace torch_reductions::cuda::reduce { void interleaved_pairs(const ReduceArgs&, Context&) {} }",
+            "defines none; its parameters differ from interleaved_pairs(",
+        ),
     ],
 )
 def test_what_is_no_rung(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,10 +71,10 @@ def family_of(file: Path) -> str:
 
 
 def launchers(objects: Sequence[Path], family: str) -> dict[Path, frozenset[str]]:
-    """Of each object: the functions that the family's ladder can call."""
+    """Of each object: the functions that the family's ladder can call, with their parameters."""
     command = ["nm", "-A", "-C", "--defined-only", "-g", *map(str, objects)]
     symbols = subprocess.run(command, cwd=build.ROOT, capture_output=True, text=True, check=True).stdout
-    pattern = rf"^(.+?):\w+ T torch_reductions::cuda::{family}::(\w+)\(torch_reductions::\w+Args const&"
+    pattern = rf"^(.+?):\w+ T torch_reductions::cuda::{family}::(\w+\(torch_reductions::\w+Args const&.*\))$"
     found: dict[Path, set[str]] = {path: set() for path in objects}
     for path, name in re.findall(pattern, symbols, re.MULTILINE):
         found[Path(path)].add(name)
@@ -158,7 +158,10 @@ class Attempt:
         mine = theirs.pop(target)
         found = [source for source in self.sources if theirs[self.object_of(source, kind)] & mine]
         if len(found) != 1:
-            what = "none" if not found else f"those of {' and '.join(path.name for path in found)}"
+            what = f"those of {' and '.join(path.name for path in found)}" if found else "none"
+            for right in (launcher for other in theirs.values() for launcher in other):
+                if any(launcher.partition("(")[0] == right.partition("(")[0] for launcher in mine - {right}):
+                    what += f"; its parameters differ from {right}"
             raise AttemptError(f"{self.shown} must define the launchers of one file of {self.top}, and defines {what}")
         missing = theirs[self.object_of(found[0], kind)] - mine
         if missing:
@@ -227,7 +230,8 @@ def attempt(file: Path, shape: str = "", say: Say = print) -> Outcome:
         raise AttemptError(f"the emulator's fibers are for x86-64, and this is {platform.machine()}")
     one = Attempt(file, tell)
     one.prepare()
-    failed, told, wanted = "", set(), []
+    failed, told = "", set[str]()
+    wanted: list[cases.Case] = []
     for kind in dict.fromkeys(step.kind for step in STEPS):
         since = time.monotonic()
         if messages := one.compile(kind):
