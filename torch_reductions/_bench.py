@@ -51,7 +51,6 @@ Work = tuple[str, Case, Sequence[str]]  # a device, a case, and the variants
 NAMES = list(dict.fromkeys((*FAMILIES, *FAMILY_OF)))  # what bench takes
 KEPT = RESULTS if (CHECKOUT / "benchmarks").is_dir() else Path()  # the folder in which bench --save writes
 MOST = 2**60  # no tensor has so many elements
-RUNS = 5  # the textbook reports the mean of five
 
 
 def demo_of(device: str) -> list[Case]:
@@ -136,9 +135,9 @@ def print_clocks(case: Case, device: str) -> None:
     inputs, names = inputs_of(case, device), rungs_of_type(case, device)
     harness, ideas = timer(device), {rung.name: rung.idea for rung in ladder(case.family)}
     calls = {name: call_of(case, inputs, name) for name in names}
-    by_events, by_host = harness.means(calls, RUNS), harness.waited_for(calls, RUNS)
+    by_events, by_host = harness.means(calls, tiles.RUNS), harness.waited_for(calls, tiles.RUNS)
     wide = max(map(len, names))
-    print(f"\n{device_name(device)}: {case.name}, the mean of {RUNS} runs\n{'':{wide}}   by events     by host")
+    print(f"\n{device_name(device)}: {case.name}, the mean of {tiles.RUNS} runs\n{'':{wide}}   by events     by host")
     for name in names:
         print(f"{name:{wide}}{by_events[name]:9,.1f} us{by_host[name]:9,.1f} us  {ideas[name]}")
 

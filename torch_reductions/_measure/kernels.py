@@ -21,7 +21,7 @@ from torch.profiler import ProfilerActivity, kineto_available, profile
 from .._ladder import ladder
 from .calls import call_of, inputs_of, torch_name
 from .case import COLUMNS, Case
-from .results import SOFTWARE, Line, Result, lines_of, replace_lines
+from .results import SOFTWARE, Line, Result, lines_of, replace_lines, software_of
 from .timing import Call, CudaTimer, timer
 
 RUNS = 10  # of each call; the medians are kept
@@ -74,7 +74,7 @@ class Kernels:
                 "registers": str(launch.registers),
                 "shared_bytes": str(launch.shared_bytes),
                 "us": f"{launch.us:.2f}",
-                **{name: self.conditions[name] for name in SOFTWARE},
+                **software_of(self.conditions),
             }
             for variant, launches in self.launches.items()
             for order, launch in enumerate(launches)
@@ -184,8 +184,7 @@ def read(path: Path) -> list[Kernels]:
 
     for line in lines_of(path, HEADER):
         case = Case.of(line)
-        there = {name: line[name] for name in SOFTWARE}
-        kernels = found.setdefault((line["device"], case), Kernels(case, there, {}))
+        kernels = found.setdefault((line["device"], case), Kernels(case, software_of(line), {}))
         counts = int(line["registers"]), int(line["shared_bytes"])
         launch = Launch(line["kernel"], sizes(line["grid"]), sizes(line["block"]), *counts, float(line["us"]))
         kernels.launches.setdefault(line["variant"], []).append(launch)

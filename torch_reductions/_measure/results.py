@@ -267,6 +267,11 @@ def replace_lines(every: Sequence[Line], path: Path, header: Sequence[str] = HEA
         writer.writerows([line for line in before if measured(line) not in now] + list(every))
 
 
+def software_of(line: Mapping[str, str]) -> Line:
+    """Where and with what it was measured."""
+    return {name: line[name] for name in SOFTWARE}
+
+
 def keep(results: Sequence[Result], path: Path) -> None:
     """Adds results to a file, replacing earlier lines of the same cases on the same device."""
     replace_lines([line for result in results for line in result.lines()], path)

@@ -10,11 +10,11 @@ from .._ladder import ladder
 from .calls import call_of, inputs_of
 from .case import COLUMNS, Case
 from .measure import rungs_of_type
-from .results import SOFTWARE, Line, conditions, device_name, lines_of, replace_lines
+from .results import SOFTWARE, Line, conditions, device_name, lines_of, replace_lines, software_of
 from .timing import timer
 
 ROWS = ("register_tile", "shared_tile")  # the rows of the ladder that have several sizes
-RUNS = 5
+RUNS = 5  # the textbook reports the mean of five
 HEADER = (*COLUMNS, "variant", "runs", "mean_us", *SOFTWARE)
 
 
@@ -28,7 +28,7 @@ class Tiles:
     means: dict[str, float]
 
     def lines(self) -> list[Line]:
-        there = {name: self.conditions[name] for name in SOFTWARE}
+        there = software_of(self.conditions)
         return [
             {**self.case.columns, "variant": variant, "runs": str(RUNS), "mean_us": f"{us:.2f}", **there}
             for variant, us in self.means.items()
@@ -56,7 +56,6 @@ def read(path: Path) -> list[Tiles]:
     found: dict[tuple[str, Case, str], Tiles] = {}
     for line in lines_of(path, HEADER):
         case, row = Case.of(line), line["variant"].partition(":")[0]
-        there = {name: line[name] for name in SOFTWARE}
-        tiles = found.setdefault((line["device"], case, row), Tiles(case, row, there, {}))
+        tiles = found.setdefault((line["device"], case, row), Tiles(case, row, software_of(line), {}))
         tiles.means[line["variant"]] = float(line["mean_us"])
     return list(found.values())

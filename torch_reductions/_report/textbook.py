@@ -41,7 +41,7 @@ SYSTEMS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 # Source, system, and what corresponds to it, for systems that have no rung of their own.
 BESIDE = (
     (SHARED, "sum, maximum, minimum of one vector", "the functions sum, amax and amin, by each of these rungs"),
-    (SCAN, "warp scan, block scan", "csrc/cuda/primitives: what the rungs of scans are made of"),
+    (SCAN, "warp scan, block scan", "csrc/cuda/scan/textbook.cuh: what these rungs are made of"),
     (REDUCTION, "host clock against CUDA events", "bench prints both: the eager call beside the cold kernel"),
     (PRODUCT, "5-run means over the sizes of tiles", "the table that demo and bench print under the products"),
 )
