@@ -2,7 +2,8 @@
 
 Four executables of the same sources, in build/emulator/<kind>/runner:
     plain   no checks of memory but the machine's own
-    races   every access to memory tells the race detector (-fsanitize=thread without its run-time library)
+    races   every access to memory tells the race detector, or the counters, where counts.py asks for them
+            (-fsanitize=thread without its run-time library)
     asan    AddressSanitizer and UndefinedBehaviorSanitizer
     whole   plain, with every function and type; the others have what cases.main_cases() needs, a half of it
 """
@@ -47,6 +48,7 @@ KERNEL_FLAGS = {
     "races": [
         "-fsanitize=thread",
         *("--param=tsan-distinguish-volatile=1", "--param=tsan-instrument-func-entry-exit=0"),
+        "-fsanitize-coverage=trace-pc",
     ],
     "asan": ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
 }

@@ -19,10 +19,12 @@
 #include "device/mma.h"
 #include "device/warp.h"
 
+#undef __constant__
 #undef __shared__
 #undef __launch_bounds__
 #undef __forceinline__
 #undef __noinline__
+#define __constant__ __attribute__((section("constant_memory")))  // where machine/counts.cpp finds them
 #define __shared__ thread_local  // a block has an OS thread of its own
 #define __launch_bounds__(...)
 #define __forceinline__ inline

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "machine.h"
-#include "races.h"
+#include "observer.h"
 #include "schedule.h"
 
 namespace emulator {
@@ -22,8 +22,13 @@ void land(const Copy& copy) {
 }
 
 void tell_of(const Copy& copy, uintptr_t pc) {
-  if (copy.from != nullptr) races::access(copy.from, copy.bytes, false, pc);
-  races::access(copy.to, copy.bytes, true, pc);
+  if (copy.from != nullptr) observer->access(copy.from, copy.bytes, false, pc);
+  observer->access(copy.to, copy.bytes, true, pc);
+}
+
+void tell_of_later(const Copy& copy, uintptr_t pc) {
+  if (copy.from != nullptr) observer->access_later(copy.from, copy.bytes, false, pc);
+  observer->access_later(copy.to, copy.bytes, true, pc);
 }
 
 Mbarrier& mbarrier_at(uint64_t* barrier, uintptr_t pc) {
@@ -31,7 +36,7 @@ Mbarrier& mbarrier_at(uint64_t* barrier, uintptr_t pc) {
   if (holder == nullptr) fault("an mbarrier that does not stand in shared memory");
   const auto found = holder->mbarriers.find(barrier);
   if (found == holder->mbarriers.end()) fault("an mbarrier that nobody has initialised");
-  races::relaxed(barrier, sizeof *barrier, races::Relaxed::update, pc);
+  observer->mbarrier(barrier, pc);
   return found->second;
 }
 
@@ -92,7 +97,7 @@ void cp_async_wait(unsigned pending) {
   auto& groups = current->copies.groups;
   for (; groups.size() > pending; groups.pop_front()) {
     for (const Copy& copy : groups.front()) {
-      tell_of(copy, CALLER);
+      tell_of_later(copy, CALLER);
       if (!copy.landed) land(copy);
     }
   }
@@ -100,14 +105,14 @@ void cp_async_wait(unsigned pending) {
 
 void mbarrier_init(uint64_t* barrier, unsigned count) {
   check_aligned("an mbarrier", barrier, sizeof *barrier);
-  races::access(barrier, sizeof *barrier, true, CALLER);
+  observer->access(barrier, sizeof *barrier, true, CALLER);
   *barrier = 0;
   current->block->mbarriers[barrier] = Mbarrier{count, count, 0, false, {}};
 }
 
 void mbarrier_arrive(uint64_t* barrier, unsigned expected_bytes) {
   Mbarrier& known = mbarrier_at(barrier, CALLER);
-  races::release_to(barrier);
+  observer->release_to(barrier);
   if (known.pending == 0) fault("more threads arrive at an mbarrier than it was initialised for");
   known.bytes += expected_bytes;
   known.pending--;
@@ -121,14 +126,14 @@ void cp_async_mbarrier_arrive(uint64_t* barrier) {
   cp_async_commit();
   for (const std::vector<Copy>& group : pending.groups) {
     for (const Copy& copy : group) {
-      tell_of(copy, CALLER);
+      tell_of_later(copy, CALLER);
       if (copy.landed) continue;
       known.bytes += copy.bytes;
       known.copies.push_back(copy);
     }
   }
   pending.groups.clear();
-  races::release_to(barrier);
+  observer->release_to(barrier);
   if (known.pending == 0) fault("more threads arrive at an mbarrier than it was initialised for");
   known.pending--;
   end_phase(known);
@@ -142,7 +147,7 @@ bool mbarrier_test(uint64_t* barrier, bool parity) {
     end_phase(known);
   }
   const bool ended = known.phase != parity;
-  if (ended) races::acquire_from(barrier);
+  if (ended) observer->acquire_from(barrier);
   end_turn(!ended);
   return ended;
 }
@@ -162,8 +167,8 @@ void copy_bulk(void* shared, const void* global, unsigned bytes, uint64_t* barri
 void copy_pieces(std::vector<Copy> copies, uint64_t* barrier, uintptr_t pc) {
   Mbarrier& known = mbarrier_at(barrier, pc);
   // Whoever has seen the phase end sees them as writes of this thread; to all others they are races.
-  for (const Copy& copy : copies) tell_of(copy, pc);
-  races::release_to(barrier);
+  for (const Copy& copy : copies) tell_of_later(copy, pc);
+  observer->release_to(barrier);
   known.copies.insert(known.copies.end(), copies.begin(), copies.end());
   if (happens_at_once()) {
     land_all(known);

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "machine.h"
-#include "races.h"
+#include "observer.h"
 #include "schedule.h"
 
 namespace emulator {
@@ -26,7 +26,7 @@ void check_alignment(const void* address, size_t size) {
 
 uint64_t begin_update(const void* address, size_t size) {
   check_alignment(address, size);
-  races::relaxed(address, size, races::Relaxed::update, CALLER);
+  observer->relaxed(address, size, Relaxed::update, CALLER);
   return read_bits(address, size);
 }
 
@@ -39,7 +39,7 @@ void end_update(void* address, size_t size, uint64_t bits) {
 
 uint64_t load_word(const void* address, size_t size) {
   check_alignment(address, size);
-  races::relaxed(address, size, races::Relaxed::load, CALLER);
+  observer->relaxed(address, size, Relaxed::load, CALLER);
   const uint64_t bits = read_bits(address, size);
   Seen& seen = current->seen.try_emplace(address, Seen{bits, 0}).first->second;
   seen.times = seen.bits == bits ? seen.times + 1 : 1;
@@ -51,7 +51,7 @@ uint64_t load_word(const void* address, size_t size) {
 
 void store_word(void* address, size_t size, uint64_t bits) {
   check_alignment(address, size);
-  races::relaxed(address, size, races::Relaxed::store, CALLER);
+  observer->relaxed(address, size, Relaxed::store, CALLER);
   std::memcpy(address, &bits, size);
   current->waits = false;
   // Other blocks may see it before the thread's next store.
@@ -60,6 +60,6 @@ void store_word(void* address, size_t size, uint64_t bits) {
   current = thread;
 }
 
-void fence() { races::fence(); }
+void fence() { observer->fence(); }
 
 }  // namespace emulator

@@ -3,7 +3,7 @@
 
 #include "fiber.h"
 #include "machine.h"
-#include "races.h"
+#include "observer.h"
 #include "schedule.h"
 #include "shared.h"
 
@@ -46,7 +46,7 @@ void Block::start() {
   live = size;
   mbarriers.clear();
   for (Barrier& barrier : barriers) barrier = Barrier{};
-  for (unsigned w = 0; w < warps.size(); w++) warps[w] = Warp{w, 0, {}};
+  for (unsigned w = 0; w < warps.size(); w++) warps[w] = Warp{w, 0, 0, {}};
   for (unsigned i = 0; i < size; i++) {
     Thread& thread = threads[i];
     Warp& warp = warps[i / kWarpSize];
@@ -59,7 +59,7 @@ void Block::start() {
   order.resize(options.order == Order::greedy ? warps.size() : size);
   std::iota(order.begin(), order.end(), 0u);
   fill_shared_memory(shared, grid->launch.shared_bytes);
-  races::begin_block(*this);
+  observer->begin_block(*this);
 }
 
 bool Block::turn(Thread& thread) {
@@ -133,7 +133,7 @@ void Block::run() {
     }
     offer_baton(slot, true);
   }
-  races::end_block(*this);
+  observer->end_block(*this);
 }
 
 }  // namespace emulator

@@ -1,6 +1,6 @@
 // Clusters: neighbouring blocks that reach one another's shared memory.
 #include "machine.h"
-#include "races.h"
+#include "observer.h"
 
 namespace emulator {
 namespace {
@@ -14,14 +14,14 @@ unsigned cluster_rank() { return unsigned(current->block->number % size_of_clust
 void cluster_sync() {
   ClusterBarrier& barrier = current_grid->clusters[current->block->number / size_of_cluster()];
   const unsigned round = barrier.rounds;
-  races::release_to(&barrier);
+  observer->release_to(&barrier);
   if (++barrier.arrived == size_of_cluster() * current->block->size) {
     barrier.arrived = 0;
     barrier.rounds++;
   }
   end_turn(false);
   while (barrier.rounds == round) end_turn(true);
-  races::acquire_from(&barrier);
+  observer->acquire_from(&barrier);
 }
 
 char* in_cluster(void* own, unsigned rank) {

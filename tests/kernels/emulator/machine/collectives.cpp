@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "machine.h"
-#include "races.h"
+#include "observer.h"
 
 namespace emulator {
 namespace {
@@ -27,6 +27,8 @@ bool complete(const Warp& warp, const WarpOperation& operation) {
 void finish(Block& block, Warp& warp, WarpOperation& operation) {
   WarpOperation done = operation;
   operation.kind = nullptr;
+  warp.pc = done.pc;
+  observer->warp_operation(done.kind, warp, done.place);
   if (done.action != nullptr) done.action(done.operands, done.arrived);
   for (unsigned lane = 0; lane < kWarpSize; lane++) {
     if (!(done.arrived >> lane & 1)) continue;
@@ -38,6 +40,7 @@ void finish(Block& block, Warp& warp, WarpOperation& operation) {
 }  // namespace
 
 void meet(const char* kind, unsigned mask, const Place& place, void* operand, WarpAction action) {
+  const uintptr_t pc = reinterpret_cast<uintptr_t>(__builtin_return_address(0)) - 1;
   Thread& thread = *current;
   Warp& warp = *thread.warp;
   const unsigned own = 1u << thread.lane;
@@ -52,7 +55,7 @@ void meet(const char* kind, unsigned mask, const Place& place, void* operand, Wa
   }
   if (joined == nullptr) {
     joined = free;  // there are as many as lanes
-    *joined = WarpOperation{kind, mask, 0, place, action, {}};
+    *joined = WarpOperation{kind, mask, 0, place, pc, action, {}};
   } else if (joined->kind != kind || !same_line(joined->place, place)) {
     fault(std::string("divergent warp: ") + kind + " at " + text_of(place) + " meets " + joined->kind + " at " +
           text_of(joined->place) + " under the same mask " + hex(mask));
@@ -95,7 +98,7 @@ const Barrier& wait_at_barrier(const char* kind, unsigned number, unsigned expec
   }
   barrier.arrived = 0;
   barrier.last_count = barrier.count, barrier.last_all = barrier.all, barrier.last_any = barrier.any;
-  races::barrier(barrier.members);
+  observer->barrier(barrier.members, barrier.place);
   for (Thread* member : barrier.members)
     if (member->state == State::at_barrier) member->state = State::ready;
   barrier.members.clear();

@@ -7,7 +7,7 @@
 
 #include "fiber.h"
 #include "machine.h"
-#include "races.h"
+#include "observer.h"
 #include "schedule.h"
 #include "shared.h"
 
@@ -93,7 +93,7 @@ void run_grid(const Launch& launch, const void* kernel, const std::function<void
   current_grid = &grid;
   check_launch(launch, blocks, threads);
   if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
-  races::begin_launch();
+  observer->begin_launch();
   grid.resident.resize(launch.cluster > 1 ? blocks : 0), grid.clusters.resize(blocks / launch.cluster);
   const int slots =
       int(launch.cooperative || launch.cluster > 1 ? blocks : std::min<uint64_t>(blocks, uint64_t(options.resident)));

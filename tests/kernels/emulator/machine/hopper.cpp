@@ -7,7 +7,7 @@
 
 #include "../../../../csrc/common/tensor_step.h"
 #include "machine.h"
-#include "races.h"
+#include "observer.h"
 #include "schedule.h"
 
 namespace torch_reductions::cuda {
@@ -80,7 +80,7 @@ void tell_of(const Descriptor& descriptor, unsigned first, unsigned count, unsig
   for (unsigned i = first; i < first + count; i += across)
     for (unsigned k = 0; k < 32 / size; k += deep)
       if (piece++ % kWarpSize == current->lane)
-        races::access(shared_place(descriptor.element(i, k, size, along_mn)), kPiece, false, pc);
+        observer->access_later(shared_place(descriptor.element(i, k, size, along_mn)), kPiece, false, pc);
 }
 
 // Element k of row i of a, or of column i of b.

@@ -54,12 +54,14 @@ struct WarpOperation {
   const char* kind = nullptr;  // null: not in use
   unsigned mask = 0, arrived = 0;
   Place place;
+  uintptr_t pc = 0;
   WarpAction action = nullptr;
   void* operands[kWarpSize] = {};
 };
 
 struct Warp {
   unsigned number, live;  // live: a bit for each lane that has not returned
+  uintptr_t pc;          // of the operation that is being done
   WarpOperation operations[kWarpSize];
 };
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "../../../../csrc/common/tensor_step.h"
-#include "races.h"
+#include "observer.h"
 
 namespace emulator {
 namespace {
@@ -112,14 +112,18 @@ void multiply_double_16x8x16(void* const (&operands)[kWarpSize], unsigned lanes)
 void ldmatrix_lanes(void* const (&operands)[kWarpSize], unsigned lanes) {
   check_whole(lanes);
   const auto own = [&](unsigned lane) -> MatrixRows& { return *static_cast<MatrixRows*>(operands[lane]); };
+  Thread* const last = current;
+  Thread* const lanes_of_warp = &last->block->threads[last->warp->number * kWarpSize];
   for (int matrix = 0; matrix < own(0).count; matrix++) {
     uint16_t elements[8][8];
     for (int row = 0; row < 8; row++) {
       const void* address = own(unsigned(matrix * 8 + row)).row;
       if (reinterpret_cast<uintptr_t>(address) % 16 != 0) fault("misaligned: ldmatrix needs 16-byte alignment");
-      races::access(address, 16, false, 0);
+      current = lanes_of_warp + matrix * 8 + row;  // whose address it is
+      observer->access(address, 16, false, current->warp->pc);
       std::memcpy(elements[row], address, 16);
     }
+    current = last;
     for (unsigned lane = 0; lane < kWarpSize; lane++) {
       const unsigned row = lane / 4, column = lane % 4 * 2;
       const uint16_t low = own(lane).transposed ? elements[column][row] : elements[row][column];

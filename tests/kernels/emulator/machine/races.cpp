@@ -1,4 +1,8 @@
-#include "races.h"
+// The race detector: vector clocks over the accesses of an instrumented kernel.
+//
+// Two accesses to a byte, one of them a write, by two threads, and nothing orders one before the other: that is a race,
+// whichever came first in this run. What orders them: barriers for their threads, __syncwarp for its lanes; and a fence,
+// an atomic or relaxed access, one by another thread that reads it, and a fence there. Shuffles order nothing.
 
 #include <algorithm>
 #include <array>
@@ -6,11 +10,9 @@
 #include <unordered_map>
 
 #include "fiber.h"
+#include "observer.h"
 
-namespace emulator::races {
-
-bool enabled = false;
-
+namespace emulator {
 namespace {
 
 using Clock = uint32_t;  // 0: before everything
@@ -183,96 +185,100 @@ View& synchronised_at(const void* address) {
   return state.synchronised[{shared ? shared->number : UINT64_MAX, address}];
 }
 
+class RaceDetector : public Observer {
+ public:
+  void begin_launch() override { state = Launch{}; }
+
+  void begin_block(Block& block) override {
+    BlockClocks& clocks = state.blocks[block.number];
+    clocks.threads.resize(block.size);
+    clocks.base.assign(block.size, 0);
+  }
+
+  void end_block(Block& block) override {
+    state.blocks.erase(block.number);
+    state.shared.erase(block.number);
+  }
+
+  void barrier(const std::vector<Thread*>& members, const Place&) override {
+    const Block& block = *members[0]->block;
+    BlockClocks& own = clocks_of(block);
+    View joined;
+    if (members.size() == block.size) {
+      for (const Thread* member : members) join(joined, own.threads[member->rank].view);
+      for (const Thread* member : members) own.base[member->rank] = own.threads[member->rank].now;
+    } else {
+      for (const Thread* member : members) join(joined, view_of(*member, own));
+    }
+    for (const Thread* member : members) {
+      own.threads[member->rank].view = joined;
+      own.threads[member->rank].now++;
+    }
+  }
+
+  void warp_barrier(Block& block, unsigned warp, unsigned lanes) override {
+    BlockClocks& own = clocks_of(block);
+    std::array<Clock, kWarpSize> seen{};
+    View joined;
+    const auto each_lane = [&](auto body) {
+      for (unsigned lane = 0; lane < kWarpSize; lane++)
+        if (lanes >> lane & 1) body(lane, own.threads[warp * kWarpSize + lane]);
+    };
+    each_lane([&](unsigned lane, ThreadClocks& thread) {
+      for (unsigned i = 0; i < kWarpSize; i++) seen[i] = std::max(seen[i], thread.warp[i]);
+      seen[lane] = std::max(seen[lane], thread.now);
+      join(joined, thread.view);
+    });
+    each_lane([&](unsigned, ThreadClocks& thread) {
+      thread.warp = seen;
+      thread.view = joined;
+      thread.now++;
+    });
+  }
+
+  void fence() override {
+    BlockClocks& own = clocks_of(*current->block);
+    ThreadClocks& thread = own.threads[current->rank];
+    join(thread.view, thread.acquired);
+    thread.acquired.clear();
+    thread.released = view_of(*current, own);
+    thread.now++;
+  }
+
+  void relaxed(const void* address, size_t size, Relaxed kind, uintptr_t pc) override {
+    check(address, size, kind != Relaxed::load, true, pc);
+    ThreadClocks& thread = clocks_of(*current->block).threads[current->rank];
+    View& handed = synchronised_at(address);
+    if (kind != Relaxed::store) join(thread.acquired, handed);
+    if (kind == Relaxed::store) handed = thread.released;
+    else if (kind == Relaxed::update) join(handed, thread.released);
+  }
+
+  void release_to(const void* object) override {
+    BlockClocks& own = clocks_of(*current->block);
+    join(synchronised_at(object), view_of(*current, own));
+    own.threads[current->rank].now++;
+  }
+
+  void acquire_from(const void* object) override {
+    join(clocks_of(*current->block).threads[current->rank].view, synchronised_at(object));
+  }
+
+  void access(const void* address, size_t size, bool write, uintptr_t pc) override {
+    if (current == nullptr || on_a_stack(address)) return;
+    check(address, size, write, false, pc);
+  }
+
+  void access_later(const void* address, size_t size, bool write, uintptr_t pc) override {
+    access(address, size, write, pc);
+  }
+};
+
 }  // namespace
 
-void begin_launch() { state = Launch{}; }
-
-void begin_block(Block& block) {
-  if (!enabled) return;
-  BlockClocks& clocks = state.blocks[block.number];
-  clocks.threads.resize(block.size);
-  clocks.base.assign(block.size, 0);
+Observer& race_detector() {
+  static RaceDetector detector;
+  return detector;
 }
 
-void end_block(Block& block) {
-  if (!enabled) return;
-  state.blocks.erase(block.number);
-  state.shared.erase(block.number);
-}
-
-void barrier(const std::vector<Thread*>& members) {
-  if (!enabled) return;
-  const Block& block = *members[0]->block;
-  BlockClocks& own = clocks_of(block);
-  View joined;
-  if (members.size() == block.size) {
-    for (const Thread* member : members) join(joined, own.threads[member->rank].view);
-    for (const Thread* member : members) own.base[member->rank] = own.threads[member->rank].now;
-  } else {
-    for (const Thread* member : members) join(joined, view_of(*member, own));
-  }
-  for (const Thread* member : members) {
-    own.threads[member->rank].view = joined;
-    own.threads[member->rank].now++;
-  }
-}
-
-void warp_barrier(Block& block, unsigned warp, unsigned lanes) {
-  if (!enabled) return;
-  BlockClocks& own = clocks_of(block);
-  std::array<Clock, kWarpSize> seen{};
-  View joined;
-  const auto each_lane = [&](auto body) {
-    for (unsigned lane = 0; lane < kWarpSize; lane++)
-      if (lanes >> lane & 1) body(lane, own.threads[warp * kWarpSize + lane]);
-  };
-  each_lane([&](unsigned lane, ThreadClocks& thread) {
-    for (unsigned i = 0; i < kWarpSize; i++) seen[i] = std::max(seen[i], thread.warp[i]);
-    seen[lane] = std::max(seen[lane], thread.now);
-    join(joined, thread.view);
-  });
-  each_lane([&](unsigned, ThreadClocks& thread) {
-    thread.warp = seen;
-    thread.view = joined;
-    thread.now++;
-  });
-}
-
-void fence() {
-  if (!enabled) return;
-  BlockClocks& own = clocks_of(*current->block);
-  ThreadClocks& thread = own.threads[current->rank];
-  join(thread.view, thread.acquired);
-  thread.acquired.clear();
-  thread.released = view_of(*current, own);
-  thread.now++;
-}
-
-void relaxed(const void* address, size_t size, Relaxed kind, uintptr_t pc) {
-  if (!enabled) return;
-  check(address, size, kind != Relaxed::load, true, pc);
-  ThreadClocks& thread = clocks_of(*current->block).threads[current->rank];
-  View& handed = synchronised_at(address);
-  if (kind != Relaxed::store) join(thread.acquired, handed);
-  if (kind == Relaxed::store) handed = thread.released;
-  else if (kind == Relaxed::update) join(handed, thread.released);
-}
-
-void release_to(const void* object) {
-  if (!enabled) return;
-  BlockClocks& own = clocks_of(*current->block);
-  join(synchronised_at(object), view_of(*current, own));
-  own.threads[current->rank].now++;
-}
-
-void acquire_from(const void* object) {
-  if (!enabled) return;
-  join(clocks_of(*current->block).threads[current->rank].view, synchronised_at(object));
-}
-
-void access(const void* address, size_t size, bool write, uintptr_t pc) {
-  if (!enabled || current == nullptr || on_a_stack(address)) return;
-  check(address, size, write, false, pc);
-}
-
-}  // namespace emulator::races
+}  // namespace emulator

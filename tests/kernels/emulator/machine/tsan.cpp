@@ -1,7 +1,8 @@
 // What a compiler calls at each access under -fsanitize=thread. Its own run-time library is not linked: these functions
-// take its place, and hand the accesses of kernels to the race detector.
+// take its place, and hand the accesses of kernels to the observer. So does what it calls in each
+// basic block under -fsanitize-coverage=trace-pc.
 #include "fiber.h"
-#include "races.h"
+#include "observer.h"
 
 namespace {
 
@@ -11,8 +12,8 @@ uintptr_t pc_before(void* return_address) { return reinterpret_cast<uintptr_t>(r
 void volatile_access(void* address, size_t size, bool write, uintptr_t pc) {
   using namespace emulator;
   if (current == nullptr || on_a_stack(address)) return;
-  if (current->block->shared.holds(address)) return races::access(address, size, write, pc);
-  races::relaxed(address, size, write ? races::Relaxed::store : races::Relaxed::load, pc);
+  if (current->block->shared.holds(address)) return observer->access(address, size, write, pc);
+  observer->relaxed(address, size, write ? Relaxed::store : Relaxed::load, pc);
   if (!write) end_turn(true);
 }
 
@@ -20,10 +21,10 @@ void volatile_access(void* address, size_t size, bool write, uintptr_t pc) {
 
 #define PC pc_before(__builtin_return_address(0))
 #define ACCESSES(size)                                                                        \
-  void __tsan_read##size(void* p) { emulator::races::access(p, size, false, PC); }            \
-  void __tsan_write##size(void* p) { emulator::races::access(p, size, true, PC); }            \
-  void __tsan_unaligned_read##size(void* p) { emulator::races::access(p, size, false, PC); }  \
-  void __tsan_unaligned_write##size(void* p) { emulator::races::access(p, size, true, PC); }  \
+  void __tsan_read##size(void* p) { emulator::observer->access(p, size, false, PC); }            \
+  void __tsan_write##size(void* p) { emulator::observer->access(p, size, true, PC); }            \
+  void __tsan_unaligned_read##size(void* p) { emulator::observer->access(p, size, false, PC); }  \
+  void __tsan_unaligned_write##size(void* p) { emulator::observer->access(p, size, true, PC); }  \
   void __tsan_volatile_read##size(void* p) { volatile_access(p, size, false, PC); }           \
   void __tsan_volatile_write##size(void* p) { volatile_access(p, size, true, PC); }           \
   void __tsan_unaligned_volatile_read##size(void* p) { volatile_access(p, size, false, PC); } \
@@ -35,11 +36,17 @@ ACCESSES(2)
 ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
-void __tsan_read_range(void* p, size_t size) { emulator::races::access(p, size, false, PC); }
-void __tsan_write_range(void* p, size_t size) { emulator::races::access(p, size, true, PC); }
-void __tsan_init() { emulator::races::enabled = true; }  // each instrumented file calls it at the start
+void __tsan_read_range(void* p, size_t size) { emulator::observer->access(p, size, false, PC); }
+void __tsan_write_range(void* p, size_t size) { emulator::observer->access(p, size, true, PC); }
+void __tsan_init() {  // each instrumented file calls it at the start
+  emulator::is_instrumented = true;
+  emulator::observer = &emulator::race_detector();
+}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
+void __sanitizer_cov_trace_pc() {
+  if (emulator::current != nullptr) emulator::observer->reaches(PC);
+}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 }

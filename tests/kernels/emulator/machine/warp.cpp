@@ -1,7 +1,7 @@
 // The actions of warp.h, run once for all lanes that met.
 #include "../device/warp.h"
 
-#include "races.h"
+#include "observer.h"
 
 namespace emulator {
 namespace {
@@ -53,7 +53,7 @@ void match_all(void* const (&operands)[kWarpSize], unsigned lanes) {
 }
 
 void sync_lanes(void* const (&)[kWarpSize], unsigned lanes) {
-  races::warp_barrier(*current->block, current->warp->number, lanes);
+  observer->warp_barrier(*current->block, current->warp->number, lanes);
 }
 
 template <class T, Reduce kind>

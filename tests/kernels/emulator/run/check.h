@@ -7,7 +7,8 @@
 
 namespace emulator {
 
-// Empty, or what is wrong; the digest of the GPU's results.
-std::string check(const Case& c, uint64_t& digest);
+// Empty, or what is wrong; the digest of the GPU's results. `once`: without the repetitions that would show what a run
+// leaves behind.
+std::string check(const Case& c, uint64_t& digest, bool once = false);
 
 }  // namespace emulator

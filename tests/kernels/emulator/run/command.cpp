@@ -18,6 +18,7 @@ constexpr const char* kUsage = R"( [options] LIST     (the program `faults` take
   --resident N    blocks that run at once (3)
   --only NAME     this case, or NAME/faulty and NAME/sound of a fault; more than once: these
   --digests       writes "digest NAME HEX" for each case: the bits of its results
+  --counts        runs each case once and writes what its kernels ask of a GPU (counts.py)
   --limit N       seconds of processor time for a case (30);  --jobs N    cases at a time (1)
 )";
 
@@ -55,6 +56,7 @@ Command parse(int count, char** words) {
     else if (word == "--limit") command.limit = unsigned(parser.number(1));
     else if (word == "--jobs") command.jobs = int(parser.number(1));
     else if (word == "--digests") command.digests = true;
+    else if (word == "--counts") command.counts = true;
     else if (word == "--help") command.help = true;
     else if (word[0] == '-') throw std::runtime_error("no option is called " + word + "; --help lists them");
     else command.list = word;

@@ -11,7 +11,7 @@ struct Command {
   std::set<std::string> only;
   unsigned limit = 30;  // seconds of processor time
   int jobs = 1;
-  bool help = false, digests = false;
+  bool help = false, digests = false, counts = false;
 };
 
 // What main() does: runs the command, having set the machine's options; the exit status, 2 where it cannot be run.

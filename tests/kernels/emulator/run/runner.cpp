@@ -8,6 +8,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "../machine/counts.h"
 #include "../machine/machine.h"
 #include "../machine/options.h"
 #include "../machine/report.h"
@@ -37,18 +38,22 @@ int run(const Command& command) {
     std::string wrong;
     uint64_t digest = 0;
     try {
-      wrong = check(cases[i], digest);
+      if (command.counts) start_counting();
+      wrong = check(cases[i], digest, command.counts);
     } catch (const std::exception& error) {
       wrong = error.what();
     }
     if (!wrong.empty()) std::cerr << wrong << "\n  schedule " << describe(options) << "\n";
-    else if (command.digests) std::cerr << "digest " << cases[i].name << " " << std::hex << digest << "\n";
+    else if (command.counts) {
+      std::cerr << "case " << cases[i].name << std::endl;
+      print_counts(stderr);
+    } else if (command.digests) std::cerr << "digest " << cases[i].name << " " << std::hex << digest << "\n";
     else
       for (const void* kernel : launched_kernels()) std::cerr << kernel << "\n";
     return wrong.empty() ? 0 : 1;
   };
   const auto done = [&](size_t i, const Ended& ended) {
-    if (ended.how.empty() && command.digests) {
+    if (ended.how.empty() && (command.digests || command.counts)) {
       std::cout << ended.output << std::flush;  // what is left in it, the next child would write, too
       return;
     }
