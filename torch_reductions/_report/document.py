@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from .. import __main__ as command_line
+from .._explain import source_of
 from .._ladder import FAMILIES, ladder
 from .._measure import charts, svg
 from .._measure.results import HOST, Result, devices_of, short_name
@@ -104,7 +104,7 @@ def kind_of(device: str) -> str:
 
 def sources(family: str, device: str, folder: Path) -> dict[str, str]:
     """The source of each rung, as seen from a folder; none if they are not installed."""
-    found = {rung.name: command_line.source_of(rung, kind_of(device), family) for rung in ladder(family)}
+    found = {rung.name: source_of(rung, kind_of(device), family) for rung in ladder(family)}
     return {name: Path(os.path.relpath(path, folder.resolve())).as_posix() for name, path in found.items() if path}
 
 
