@@ -41,7 +41,9 @@ def first_pass(rung: Rung, case: Case, recorded: Sequence[kernels.Kernels]) -> f
     return None
 
 
-def times(rung: Rung, cases: Iterable[Case], by_gpu: Sequence[tuple[list[Result], list[kernels.Kernels]]]) -> list[Time]:
+def times(
+    rung: Rung, cases: Iterable[Case], by_gpu: Sequence[tuple[list[Result], list[kernels.Kernels]]]
+) -> list[Time]:
     """Of each case on the first GPU that has it."""
     found = []
     for case in cases:

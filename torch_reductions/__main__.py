@@ -205,9 +205,7 @@ Found = list[tuple[str, "Rung"]]  # the family too
 
 def found_in(parser: Parser, name: str, known: Found, families: Sequence[str]) -> Found:
     """The variants of that name or number; refuses what is none. families: those that were asked for, if any were."""
-    found = [
-        (family, rung) for family, rung in known if rung == rung_called(family, name) or name == str(rung.number)
-    ]
+    found = [(family, rung) for family, rung in known if rung == rung_called(family, name) or name == str(rung.number)]
     if found:
         return found
     if name == "auto":
@@ -249,8 +247,7 @@ def explain(argv: Sequence[str]) -> int:
     families = list(dict.fromkeys(options.family or FAMILIES))
     known = [(family, rung) for family in families for rung in ladder(family)]
     functions = {function for _, rung in known for function in rung.functions}
-    variants = {name for family in families for name in names(family)}
-    listed_names = {*families, *functions} - variants
+    listed_names = {*families, *functions} - {name for family in families for name in names(family)}
     if options.other is not None:
         both = options.name, options.other
         for name in both:

@@ -9,13 +9,12 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ._counts import COSTS, Counts, Kernel, Launch, Line, Sum, counts_of
+from ._counts import COSTS, Counts, Kernel, Launch, Line, Sum, counts_of, order_of
 from ._installed import CHECKOUT, SOURCES
 from ._ladder import Rung, ladder
 from ._measure.charts import OF, duration, percent
 from ._times import Time, times_of
 
-WIDTH = 120
 LEAST_CHANGE = 0.05  # of a counter, to be shown as changed
 Counters = dict[str, float]
 
@@ -140,6 +139,12 @@ def differences(before: Counters, now: Counters, least: float) -> list[tuple[str
     return rows
 
 
+def cost_text(kind: str, total: Sum) -> str:
+    """3.28 sectors"""
+    each, unit = number(total.cost / total.requests), COSTS[kind.split()[0]]
+    return f"{each} {(unit.removesuffix('es') if unit == 'addresses' else unit[:-1]) if each == '1' else unit}"
+
+
 def launches_of(launches: Sequence[Launch]) -> str:
     """grid 32, block 512; grid 1, block 64"""
 
@@ -172,7 +177,9 @@ def steps_of(kernel: Kernel) -> str:
     if len(warps) <= 3 or len(set(warps)) == 1:
         return ""
     runs = [(number, len(list(group))) for number, group in itertools.groupby(warps)]
-    return ", ".join(f"{number} ({times} times)" if times > 2 else ", ".join([str(number)] * times) for number, times in runs)
+    return ", ".join(
+        f"{number} ({times} times)" if times > 2 else ", ".join([str(number)] * times) for number, times in runs
+    )
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -183,10 +190,16 @@ def kernel_text(kernel: Kernel) -> str:
     rows = [("", "requests", "lanes a request", "cost a request", "efficiency", "bytes")]
     for kind in kernel.kinds:
         total = kernel.total(kind)
-        cost = f"{number(total.cost / total.requests)} {COSTS[kind.split()[0]]}"
         efficiency = f"{total.efficiency:.0%}" if is_efficiency_of(kind) else ""
         rows.append(
-            (kind, f"{total.requests:,}", number(total.lanes / total.requests), cost, efficiency, f"{total.bytes:,}")
+            (
+                kind,
+                f"{total.requests:,}",
+                number(total.lanes / total.requests),
+                cost_text(kind, total),
+                efficiency,
+                f"{total.bytes:,}",
+            )
         )
     if len(rows) > 1:
         lines.append(textwrap.indent(table(rows, numbers=True), "  "))
@@ -197,7 +210,7 @@ def kernel_text(kernel: Kernel) -> str:
         lines.append(f"  {', '.join(together)}")
     executed, divergent = kernel.branches
     if executed:
-        lines.append(f"  {divergent:,} of {executed:,} branches, each of a warp, are divergent")
+        lines.append(f"  divergent branches: {divergent:,} of {executed:,} that warps execute")
     if warps := steps_of(kernel):
         lines.append(f"  warps of block 0 that work, from barrier to barrier: {warps}")
     return "\n".join(lines)
@@ -221,18 +234,16 @@ def merged(kernels: Iterable[Kernel]) -> dict[str, Line]:
     return lines
 
 
-def line_text(line: Line) -> str:
-    """global load 1,290 x 25.4 lanes, 3.28 sectors, 97%; barrier 294 x"""
-    said = []
-    for kind, total in line.accesses.items():
-        text = f"{kind} {total.requests:,} x {number(total.lanes / total.requests)} lanes, "
-        text += f"{number(total.cost / total.requests)} {COSTS[kind.split()[0]]}"
-        said.append(text + (f", {total.efficiency:.0%}" if is_efficiency_of(kind) else ""))
-    said += [f"{name} {times:,} x" for name, (times, _) in line.together.items()]
+def line_texts(line: Line) -> Iterator[str]:
+    """global load 1,290 x 25.4 lanes, 3.28 sectors, 97%"""
+    for kind, total in sorted(line.accesses.items(), key=lambda item: order_of(item[0])):
+        text = f"{kind} {total.requests:,} x {number(total.lanes / total.requests)} lanes, {cost_text(kind, total)}"
+        yield text + (f", {total.efficiency:.0%}" if is_efficiency_of(kind) else "")
+    for name, (times, _) in line.together.items():
+        yield f"{name} {times:,} x"
     executed, divergent = line.branches
     if executed:
-        said.append(f"{divergent:,} of {executed:,} branches divergent")
-    return "; ".join(said)
+        yield f"{divergent:,} of {executed:,} branches divergent"
 
 
 def annotated(path: Path, lines: Mapping[int, Line]) -> Iterator[str]:
@@ -240,13 +251,15 @@ def annotated(path: Path, lines: Mapping[int, Line]) -> Iterator[str]:
     for at, code in code_of(path):
         yield f"{at:4d} | {code}".rstrip()
         if at in lines:
-            yield from textwrap.wrap(line_text(lines[at]), WIDTH, initial_indent="     > ", subsequent_indent="     >   ")
+            yield from (f"     > {text}" for text in line_texts(lines[at]))
 
 
 def source_text(path: Path | None, counts: Counts) -> str:
     """The rung's own file with its counters, and the counted lines of others."""
     lines = merged(counts.kernels)
-    own = {int(place.rpartition(":")[2]): line for place, line in lines.items() if place.startswith(f"{counts.source}:")}
+    own = {
+        int(place.rpartition(":")[2]): line for place, line in lines.items() if place.startswith(f"{counts.source}:")
+    }
     parts = []
     if path is not None:
         parts.append("\n".join([f"{shown(path)}, with what each line does in all launches:", *annotated(path, own)]))
@@ -259,7 +272,7 @@ def source_text(path: Path | None, counts: Counts) -> str:
 
         said = [f"Lines of {'other files' if path else 'files'}:"]
         for place in sorted(rest, key=order):
-            said += textwrap.wrap(f"{place}: {line_text(rest[place])}", WIDTH, initial_indent="  ", subsequent_indent="    ")
+            said += [f"  {place}", *(f"     > {text}" for text in line_texts(rest[place]))]
         parts.append("\n".join(said))
     return "\n\n".join(parts)
 
@@ -270,8 +283,8 @@ def source_text(path: Path | None, counts: Counts) -> str:
 def time_text(time: Time) -> str:
     said = duration(time.us)
     said += f", {percent(time.share)} {OF[time.ceiling]}" if time.share else ""
-    said += f"; its first pass alone {duration(time.first_pass_us)}" if time.first_pass_us else ""
-    return f"{said} ({time.case}, {time.device}, cold cache)"
+    said += f", its first pass alone {duration(time.first_pass_us)}" if time.first_pass_us else ""
+    return f"{said}: {time.case}, {time.device}, cold cache"
 
 
 def times_text(times: Sequence[Time]) -> str:
@@ -350,7 +363,8 @@ def explain_rung(rung: Rung, family: str) -> None:
 
 
 def explain_counts(rung: Rung, family: str) -> None:
-    print(f"\nKept time: {times_text(times_of(family, rung.name))}")
+    times = times_of(family, rung.name)
+    print(f"\nKept time{'s' if len(times) > 1 else ''}:\n{textwrap.indent(times_text(times), '  ')}")
     counts = counts_of(family, rung.name)
     if counts is None:
         print("\nIts kernels are not counted: the emulator does not run them.")

@@ -12,6 +12,7 @@ from .._ladder import FAMILIES, ladder
 from .._measure import charts, svg
 from .._measure.results import HOST, Result, devices_of, short_name
 from .._measure.table import NOT_MEASURED, beside_torch
+from .counters import counters_of
 from .textbook import BESIDE, systems
 
 STYLE = """
@@ -95,7 +96,7 @@ def section(family: str, results: Sequence[Result], folder: Path) -> str:
         links = sources(family, device, folder)
         parts += [grid(drawn, links) for drawn in (ladders, [*charts.sizes(here), *charts.roofs(here)]) if drawn]
         parts.append(ratios(here))
-    return "\n".join([*parts, "</section>"])
+    return "\n".join([*parts, counters_of(family), "</section>"])
 
 
 def kind_of(device: str) -> str:
