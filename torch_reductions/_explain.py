@@ -1,5 +1,5 @@
-"""What `explain` prints of a variant: its row, the head of its file, its kept time, its kernels' counters, its source with
-the counters at its lines, and what changed since the rung before it; or the difference of two variants."""
+"""What `explain` prints of a variant: its row, the head of its file, its kept time, its kernels' counters, its source
+with the counters at its lines, and what changed since the rung before it; or the difference of two variants."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ._measure.charts import OF, duration, percent
 from ._times import Time, times_of
 
 LEAST_CHANGE = 0.05  # of a counter, to be shown as changed
+ALL = -1.0  # shows those that did not change, too
 Counters = dict[str, float]
 
 
@@ -86,7 +87,7 @@ def counters(kernel: Kernel) -> Counters:
     found: Counters = {
         "launches": len(kernel.launches),
         "blocks": kernel.blocks,
-        "threads a block": kernel.launches[0].threads,
+        "threads a block": max(kernel.launches, key=lambda launch: launch.blocks * launch.threads).threads,
     }
     for kind in kernel.kinds:
         total = kernel.total(kind)
@@ -133,9 +134,9 @@ def differences(before: Counters, now: Counters, least: float) -> list[tuple[str
     rows = []
     for name in dict.fromkeys([*before, *now]):
         one, other = before.get(name), now.get(name)
-        if change(one, other) > least or least < 0:
+        if change(one, other) > least:
             cells = ["-" if value is None else number(value) for value in (one, other)]
-            rows.append((name, *cells, f"x {number(other / one)}" if one and other else ""))
+            rows.append((name, cells[0], cells[1], f"x {number(other / one)}" if one and other else ""))
     return rows
 
 
@@ -257,20 +258,19 @@ def annotated(path: Path, lines: Mapping[int, Line]) -> Iterator[str]:
 def source_text(path: Path | None, counts: Counts) -> str:
     """The rung's own file with its counters, and the counted lines of others."""
     lines = merged(counts.kernels)
-    own = {
-        int(place.rpartition(":")[2]): line for place, line in lines.items() if place.startswith(f"{counts.source}:")
-    }
+    here = {place for place in lines if path is not None and place.startswith(f"{counts.source}:")}
     parts = []
     if path is not None:
+        own = {int(place.rpartition(":")[2]): lines[place] for place in here}
         parts.append("\n".join([f"{shown(path)}, with what each line does in all launches:", *annotated(path, own)]))
-    rest = {place: line for place, line in lines.items() if path is None or not place.startswith(f"{counts.source}:")}
+    rest = {place: line for place, line in lines.items() if place not in here}
     if rest:
 
         def order(place: str) -> tuple[str, int]:
             file, _, at = place.rpartition(":")
             return file, int(at)
 
-        said = [f"Lines of {'other files' if path else 'files'}:"]
+        said = ["Lines of other files:"]
         for place in sorted(rest, key=order):
             said += [f"  {place}", *(f"     > {text}" for text in line_texts(rest[place]))]
         parts.append("\n".join(said))
@@ -284,7 +284,7 @@ def time_text(time: Time) -> str:
     said = duration(time.us)
     said += f", {percent(time.share)} {OF[time.ceiling]}" if time.share else ""
     said += f", its first pass alone {duration(time.first_pass_us)}" if time.first_pass_us else ""
-    return f"{said}: {time.case}, {time.device}, cold cache"
+    return f"{said}: {time.case}, {time.device}"
 
 
 def times_text(times: Sequence[Time]) -> str:
@@ -327,17 +327,16 @@ def change_text(rung: Rung, counts: Counts, family: str) -> str:
 
 def durations(rung: Rung, other: Rung, family: str) -> list[str]:
     """Both kept times, of each case that both have."""
+    earlier = {(time.case, time.device): time for time in times_of(family, other.name)}
     said = []
     for time in times_of(family, rung.name):
-        for earlier in times_of(family, other.name):
-            if (earlier.case, earlier.device) == (time.case, time.device):
-                said.append(
-                    f"{time.case}, {time.device}: {other.name} {duration(earlier.us)}, {rung.name} {duration(time.us)}, "
-                    f"x {number(time.us / earlier.us)}"
-                )
+        if before := earlier.get((time.case, time.device)):
+            both = f"{other.name} {duration(before.us)}, {rung.name} {duration(time.us)}"
+            said.append(f"{time.case}, {time.device}: {both}, x {number(time.us / before.us)}")
     if said:
         return said
-    return [f"{one.name}: {times_text(times_of(family, one.name))}" for one in (other, rung)]
+    on_gpu = [one for one in (other, rung) if "cuda" in one.devices]
+    return [f"{one.name}: {text}" for one in on_gpu for text in times_text(times_of(family, one.name)).splitlines()]
 
 
 def explain_rung(rung: Rung, family: str) -> None:
@@ -364,7 +363,7 @@ def explain_rung(rung: Rung, family: str) -> None:
 
 def explain_counts(rung: Rung, family: str) -> None:
     times = times_of(family, rung.name)
-    print(f"\nKept time{'s' if len(times) > 1 else ''}:\n{textwrap.indent(times_text(times), '  ')}")
+    print(f"\nKept time{'s' if len(times) > 1 else ''}, cold cache:\n{textwrap.indent(times_text(times), '  ')}")
     counts = counts_of(family, rung.name)
     if counts is None:
         print("\nIts kernels are not counted: the emulator does not run them.")
@@ -382,16 +381,15 @@ def explain_counts(rung: Rung, family: str) -> None:
 
 def code_difference(one: Rung, other: Rung, family: str) -> str:
     """Of their files without their heads, on a device that both run on."""
-    devices = [device for device in ("cuda", "cpu") if device in one.devices and device in other.devices]
-    pairs = [(device, device) for device in devices] or [(one.devices[-1], other.devices[-1])]
-    paths = source_of(one, pairs[0][0], family), source_of(other, pairs[0][1], family)
-    if paths[0] is None or paths[1] is None:
+    both = [device for device in ("cuda", "cpu") if device in one.devices and device in other.devices]
+    path = source_of(one, both[0] if both else one.devices[-1], family)
+    other_path = source_of(other, both[0] if both else other.devices[-1], family)
+    if path is None or other_path is None:
         return "Their sources are not installed."
-    if paths[0] == paths[1]:
-        return f"The same file: {shown(paths[0])}"
-    texts = [[line for _, line in code_of(path)] for path in (paths[0], paths[1])]
-    names = [str(shown(path)) for path in (paths[0], paths[1])]
-    return "\n".join(difflib.unified_diff(*texts, *names, lineterm="")) or f"The same code: {names[0]} and {names[1]}"
+    if path == other_path:
+        return f"The same file: {shown(path)}"
+    lines, other_lines = ([line for _, line in code_of(file)] for file in (path, other_path))
+    return "\n".join(difflib.unified_diff(lines, other_lines, str(shown(path)), str(shown(other_path)), lineterm=""))
 
 
 def explain_two(one: Rung, other: Rung, family: str) -> None:
@@ -399,16 +397,15 @@ def explain_two(one: Rung, other: Rung, family: str) -> None:
     for rung in (one, other):
         print(f"{rung.name} ({family} {rung.number}): {rung.idea}")
     print(f"\n{code_difference(one, other, family)}\n")
-    kept = counts_of(family, one.name), counts_of(family, other.name)
-    uncounted = [rung.name for rung, counts in zip((one, other), kept, strict=True) if counts is None]
-    if kept[0] is None or kept[1] is None:
-        print(f"No counters of {' and '.join(uncounted)}: the emulator runs CUDA kernels that are the project's own.")
+    counts, other_counts = counts_of(family, one.name), counts_of(family, other.name)
+    if counts is None or other_counts is None:
+        uncounted = [rung.name for rung in (one, other) if counts_of(family, rung.name) is None]
+        print(f"No counters of {' and '.join(uncounted)}: the emulator counts the project's own CUDA kernels.")
     else:
-        if kept[0].case != kept[1].case:
-            print(f"They were counted on different inputs: {kept[0].case}; {kept[1].case}")
-        kernels = main_kernel(one, kept[0]), main_kernel(other, kept[1])
-        print(f"Counters of {kernels[0].name} and {kernels[1].name}, and of the whole call: {kept[0].case}")
-        figures = [counters(kernel) | totals(counts) for kernel, counts in zip(kernels, kept, strict=True)]  # type: ignore[arg-type]
-        print(table([("", one.name, other.name, ""), *differences(figures[0], figures[1], -1)], numbers=True))
-    if "cuda" in (*one.devices, *other.devices):
-        print("\n" + "\n".join(durations(other, one, family)))
+        kernel, other_kernel = main_kernel(one, counts), main_kernel(other, other_counts)
+        cases = " and ".join(dict.fromkeys((counts.case, other_counts.case)))
+        print(f"Counters of {kernel.name} and {other_kernel.name}, then of the whole call: {cases}")
+        figures = counters(kernel) | totals(counts), counters(other_kernel) | totals(other_counts)
+        print(table([("", one.name, other.name, ""), *differences(*figures, ALL)], numbers=True))
+    if times := durations(other, one, family):
+        print("\n" + "\n".join(times))

@@ -23,7 +23,7 @@ class Time:
 
 @functools.cache
 def _file() -> dict[str, list[dict[str, Any]]]:
-    return json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}  # type: ignore[no-any-return]
+    return json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 
 
 def times_of(family: str, rung: str) -> list[Time]:

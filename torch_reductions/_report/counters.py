@@ -12,7 +12,8 @@ from .._measure.charts import OF, duration, percent
 from .._times import Time, times_of
 
 # What follows from the others, or from the size of the input.
-LEFT_OUT = ("requests", "bytes", "blocks", "launches", "branches")
+LEFT_OUT = ("requests", "bytes", "blocks", "launches", "branches", "divergent branches")
+SHARES = (", %", "of 100 branches")
 
 
 def shown(family: str) -> list[tuple[Rung, Counts]]:
@@ -28,16 +29,21 @@ def figures(rung: Rung, counts: Counts) -> Counters:
     found["bytes in global memory"] = sum(v for name, v in call.items() if "global" in name and name.endswith("bytes"))
     found |= {name: value for name, value in counters(kernel).items() if name.split(": ")[-1] not in LEFT_OUT}
     executed, divergent = kernel.branches
-    found.pop("divergent branches", None)
     found["divergent of 100 branches"] = 100 * divergent / executed if executed else 0.0
     return found
 
 
 def most_changed(before: Counters, now: Counters, columns: Sequence[str]) -> set[str]:
-    """The counter that differs most from the row above; several where they differ alike."""
-    changes = {name: round(change(before.get(name), now.get(name)), 6) for name in columns}
+    """Of the counters of both the one that differs most; several where they differ alike."""
+
+    def by(name: str) -> float:
+        one, other = before[name], now[name]
+        is_share = name.endswith(SHARES)  # by its points: from 0% to 1% is little
+        return round(abs(one - other) / 100 if is_share else change(one, other), 6)
+
+    changes = {name: by(name) for name in columns if name in before and name in now}
     most = max(changes.values(), default=0.0)
-    return {name for name, by in changes.items() if by == most and most > 0}
+    return {name for name, difference in changes.items() if difference == most > 0}
 
 
 def time_cell(times: Sequence[Time]) -> str:
@@ -61,7 +67,7 @@ def counters_of(family: str) -> str:
         cells = [f"<td><code>{escape(rung.name)}</code></td>"]
         cells.append(f'<td class="number">{time_cell(times_of(family, rung.name))}</td>')
         for name in columns:
-            text = number(found[name]) if name in found else ""
+            text = number(found[name]) if name in found else "–"
             cells.append(f'<td class="number{" faster" if name in bold else ""}">{text}</td>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
     heads = ["<th>rung</th>", '<th class="number">kept time</th>']
@@ -70,7 +76,8 @@ def counters_of(family: str) -> str:
     cases = "; ".join(dict.fromkeys(counts.case for _, counts, _ in rows))
     of = dict.fromkeys(f"{time.case}, {time.device}" for rung, _, _ in rows for time in times_of(family, rung.name))
     said = f"Counted by the emulator: {cases}. Launches and bytes are those of a call, the rest is of the rung's own "
-    said += "kernel. Bold: what changed most against the row above. A counter that no rung changes has no column. "
+    said += "kernel. Bold: what changed most against the row above, of what both have. An efficiency above 100%: lanes read the "
+    said += "same bytes. A counter that no rung changes has no column. "
     said += f"Times: {'; '.join(of)}." if of else ""
     legend = f'<p class="faint">{escape(said)}</p>'
     return f'<details><summary>Counters</summary>{legend}<div class="wide">{table}</div></details>'
