@@ -295,11 +295,11 @@ def times_text(times: Sequence[Time]) -> str:
 
 
 def before(rung: Rung, family: str) -> tuple[Rung, Counts] | None:
-    """The rung of the nearest row above that is counted: with the same value of the same parameter, or its default."""
+    """The rung of the nearest row above that is counted: with the same block size, or its default."""
     rows = rows_of(family)
     (at,) = (i for i, row in enumerate(rows) if rung in row)
     for row in reversed(rows[:at]):
-        same = [other for other in row if (other.parameter, other.value) == (rung.parameter, rung.value)]
+        same = [other for other in row if other.block_size == rung.block_size > 0 and other.value == rung.value]
         for other in (*same, *(other for other in row if other.is_default)):
             if counts := counts_of(family, other.name):
                 return other, counts

@@ -12,7 +12,7 @@ from .._measure.charts import OF, duration, percent
 from .._times import Time, times_of
 
 # What follows from the others, or from the size of the input.
-LEFT_OUT = ("requests", "bytes", "blocks", "launches", "branches", "divergent branches")
+LEFT_OUT = ("requests", "bytes", "launches", "branches", "divergent branches")
 SHARES = (", %", "of 100 branches")
 
 
@@ -38,8 +38,10 @@ def most_changed(before: Counters, now: Counters, columns: Sequence[str]) -> set
 
     def by(name: str) -> float:
         one, other = before[name], now[name]
-        is_share = name.endswith(SHARES)  # by its points: from 0% to 1% is little
-        return round(abs(one - other) / 100 if is_share else change(one, other), 6)
+        if name.endswith(SHARES):  # by its points, of 100: from 0% to 1% is little
+            one, other = min(one, 100), min(other, 100)
+            return round(abs(one - other) / 100, 6)
+        return round(change(one, other), 6)
 
     changes = {name: by(name) for name in columns if name in before and name in now}
     most = max(changes.values(), default=0.0)
@@ -76,8 +78,10 @@ def counters_of(family: str) -> str:
     cases = "; ".join(dict.fromkeys(counts.case for _, counts, _ in rows))
     of = dict.fromkeys(f"{time.case}, {time.device}" for rung, _, _ in rows for time in times_of(family, rung.name))
     said = f"Counted by the emulator: {cases}. Launches and bytes are those of a call, the rest is of the rung's own "
-    said += "kernel. Bold: what changed most against the row above, of what both have. An efficiency above 100%: lanes read the "
-    said += "same bytes. A counter that no rung changes has no column. "
+    said += (
+        "kernel. Bold: what changed most against the row above, of what both have. Efficiency: the bytes that lanes "
+    )
+    said += "read, of those of the sectors; above 100% they read the same ones. What no rung changes has no column. "
     said += f"Times: {'; '.join(of)}." if of else ""
     legend = f'<p class="faint">{escape(said)}</p>'
     return f'<details><summary>Counters</summary>{legend}<div class="wide">{table}</div></details>'
