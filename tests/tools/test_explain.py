@@ -1,4 +1,4 @@
-"""`explain`: counters at the lines of the source, kept times, what changed since the rung before, and two side by side."""
+"""`explain`: counters at the lines of the source, kept times, what changed since the rung before; and two compared."""
 
 from __future__ import annotations
 

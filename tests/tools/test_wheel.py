@@ -279,7 +279,8 @@ def test_what_the_wheel_holds(built: Path) -> None:
         package / path for path in files_of(ROOT / "csrc", ROOT)
     }
     assert {path.parts[0] for path in names} == {"torch_reductions", info}
-    assert {package / "py.typed", Path(info, "licenses", "LICENSE")} <= names
+    data = {package / name for name in ("py.typed", "counts.json", "times.json")}
+    assert {*data, Path(info, "licenses", "LICENSE")} <= names
     assert metadata["Version"] == found[1] and metadata["Description-Content-Type"] == "text/markdown"
     assert [need for need in metadata.get_all("Requires-Dist", []) if "extra ==" not in need] == ["torch>=2.11"]
     assert metadata.get_all("Project-URL") == [f"Repository, {wheel.repository()}"]

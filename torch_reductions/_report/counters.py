@@ -74,7 +74,7 @@ def counters_of(family: str) -> str:
         lines.append(f"<tr>{''.join(cells)}</tr>")
     heads = ["<th>rung</th>", '<th class="number">kept time</th>']
     heads += [f'<th class="number">{escape(name)}</th>' for name in columns]
-    table = f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    table = f"<table class='counters'><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     cases = "; ".join(dict.fromkeys(counts.case for _, counts, _ in rows))
     of = dict.fromkeys(f"{time.case}, {time.device}" for rung, _, _ in rows for time in times_of(family, rung.name))
     said = f"Counted by the emulator: {cases}. Launches and bytes are those of a call, the rest is of the rung's own "
