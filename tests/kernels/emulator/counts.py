@@ -27,25 +27,25 @@ from . import build, cases
 RUNNER = build.BUILD / "races" / "runner"
 LIMIT = 120  # seconds of processor time, for a case
 OBJECTS = Path("build/_C_cuda/cuda")
-ELEMENTS = 16384
+ELEMENTS, SMS = 16384, 132  # as many multiprocessors as an H100 has
 
 
 def case_of(family: str, rung: Rung) -> cases.Case:
     """The small input of a family: of many blocks, and the same for all of its rungs."""
     dtype = "float32" if "float32" in rung.dtypes else "bfloat16"
     if family == "reduce":
-        return cases.Case("sum", rung, dtype, cases.rows(1, ELEMENTS))
+        return cases.Case("sum", rung, dtype, cases.rows(1, ELEMENTS, multiprocessors=SMS))
     if family == "scan":
-        return cases.Case("cumsum", rung, dtype, cases.rows(1, ELEMENTS), "p")
+        return cases.Case("cumsum", rung, dtype, cases.rows(1, ELEMENTS, multiprocessors=SMS), "p")
     if family == "recurrence":
-        return cases.Case("linear_recurrence", rung, dtype, cases.rows(4, 4096), "p")
+        return cases.Case("linear_recurrence", rung, dtype, cases.rows(4, 4096, multiprocessors=SMS), "p")
     if family == "segment":
-        return cases.Case("segment_sum", rung, dtype, cases.rows(1, ELEMENTS), "16e")
+        return cases.Case("segment_sum", rung, dtype, cases.rows(1, ELEMENTS, multiprocessors=SMS), "16e")
     if family == "matmul":
-        return cases.Case("mm", rung, dtype, cases.Product(128, 128, 64), dtype)
+        return cases.Case("mm", rung, dtype, cases.Product(128, 128, 64, multiprocessors=SMS), dtype)
     if family == "add":
-        return cases.Case("add", rung, dtype, cases.Addition((ELEMENTS,), (1,), (1,), columns=128))
-    return cases.Case("grid_squared_distances", rung, dtype, cases.Distance(4096, 20, 2, width=64))
+        return cases.Case("add", rung, dtype, cases.Addition((ELEMENTS,), (1,), (1,), columns=128, multiprocessors=SMS))
+    return cases.Case("grid_squared_distances", rung, dtype, cases.Distance(4096, 20, 2, width=64, multiprocessors=SMS))
 
 
 SHAPES = {
