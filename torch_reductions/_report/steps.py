@@ -63,19 +63,19 @@ POINTS = Case("sum_squared_distances", (2**20, 3), centers=20)
 GRID = Case("grid_squared_distances", (256, 256), centers=20)
 MATRICES = Case("add", (4096, 4096))
 
-CHENG = "Cheng, Grossman and McKercher, ch. {}"
+CHENG = "Cheng et al. 2014, ch. {}"
 CHENG_3 = CHENG.format("3") + ", reduceInteger: {} ms on an M2070"
 HARRIS = "Harris 2007: {} ms on a G80, blocks of 128"
-WILT = "Wilt, ch. 13: {}"
+WILT = "Wilt 2013, ch. 13: {}"
 
 
 def reduction(before: str, after: str, old: float, new: float, note: str = "") -> Step:
-    where = CHENG_3.format(f"{old} to {new}")
+    where = CHENG_3.format(f"{old:.3f} to {new:.3f}")
     return Step(REDUCTION, "reduce", before, after, INTS, "first pass", old / new, where, note)
 
 
 def shared(before: str, after: str, old: float, new: float, note: str = "") -> Step:
-    where, names = HARRIS.format(f"{old} to {new}"), (f"{before}:128", f"{after}:128")
+    where, names = HARRIS.format(f"{old:.3f} to {new:.3f}"), (f"{before}:128", f"{after}:128")
     return Step(SHARED, "reduce", *names, INTS, "first pass", old / new, where, note)
 
 
@@ -107,8 +107,12 @@ REGISTERS = "Volkov 2010: more results a thread, fewer loads each"
 NO_BOOK = "no figure"
 
 STEPS: tuple[Step, ...] = (
-    addition("grid_2d:16x16", 0.060323 / 0.045535, f"{CHENG.format(2)}: 0.0603 to 0.0455 s for 16384 x 16384 on an M2070"),
-    addition("grid_2d:32x8", "faster", f"{CHENG.format(2)}: no figure of this shape; with 32 x 16 it is 1.59 times as fast"),
+    addition(
+        "grid_2d:16x16", 0.060323 / 0.045535, f"{CHENG.format(2)}: 0.0603 to 0.0455 s for 16384 x 16384 on an M2070"
+    ),
+    addition(
+        "grid_2d:32x8", "faster", f"{CHENG.format(2)}: no figure of this shape; with 32 x 16 it is 1.59 times as fast"
+    ),
     addition(
         "grid_2d:128x1",
         "faster",
@@ -123,6 +127,17 @@ STEPS: tuple[Step, ...] = (
         f"{CHENG.format(2)}: its 1-D kernel is another, which adds a column a thread",
         "Ours adds one element a thread, in blocks of 256, so the gain is that of smaller blocks: grid_2d:32x8 has it, too.",
     ),
+    Step(
+        REDUCTION,
+        "add",
+        "grid_1d",
+        "grid_stride",
+        MATRICES,
+        "call",
+        None,
+        "Harris 2013: blocks start once; no figure",
+        "A thread's next loads wait for the store before them, with no more threads to hide that.",
+    ),
     reduction("neighbored_divergent", "neighbored_compact", 11.722, 9.321),
     reduction("neighbored_compact", "interleaved_pairs", 9.321, 6.967),
     reduction("interleaved_pairs", "unrolled_blocks:2", 6.967, 3.430),
@@ -134,7 +149,7 @@ STEPS: tuple[Step, ...] = (
         1.422,
         1.355,
         "With 8 elements a thread the pass is mostly the reading of its input, which hides the barriers that are saved; "
-        " __syncwarp and the test of the part's end stay in each step.",
+        "__syncwarp and the test of the part's end stay in each step.",
     ),
     reduction(
         "unrolled_last_warp",
@@ -224,7 +239,13 @@ STEPS: tuple[Step, ...] = (
     ),
     product("one_element", "register_tile:4", "call", "faster", f"{REGISTERS}; no figure"),
     product("one_element", "register_tile:4", "hot call", "faster", f"{REGISTERS}; no figure"),
-    product("one_element", "shared_tile:32", "call", "faster", "a tile is loaded once for a block; no figure"),
+    product(
+        "one_element",
+        "shared_tile:32",
+        "call",
+        "faster",
+        f"{CHENG.format(5)}: a tile is loaded once for a block; no figure",
+    ),
     product(
         "register_tile:4",
         "shared_tile:32",
@@ -291,24 +312,26 @@ RULE = (
 )
 
 
-def runs(step: Step, results: Sequence[Result], kernels: Sequence[Kernels]) -> Iterator[tuple[Mapping[str, str], float]]:
-    """Each run that timed both rungs: its conditions, and our ratio."""
+def runs(
+    step: Step, results: Sequence[Result], kernels: Sequence[Kernels]
+) -> Iterator[tuple[Mapping[str, str], int, float]]:
+    """Each run that timed both rungs: its conditions, how many variants it timed, and our ratio."""
     names = (step.before, step.after)
     for one in kernels if step.timed in ("first pass", "kernel") else ():
         alone = [[it.us for it in one.launches.get(name, ()) if not it.kernel.startswith(PREPARES)] for name in names]
         if one.case == step.case and all(alone):
-            yield one.conditions, alone[0][0] / alone[1][0]
+            yield one.conditions, len(one.launches), alone[0][0] / alone[1][0]
     for result in results if step.timed in ("call", "hot call") else ():
         rows = [result.rows[name] for name in names if name in result.rows]
         timings = [timing for row in rows if (timing := row.hot if step.timed == "hot call" else row.timing)]
         if result.case == step.case and len(timings) == 2:
-            yield result.conditions, timings[0].median / timings[1].median
+            yield result.conditions, len(result.rows), timings[0].median / timings[1].median
 
 
 def compared(step: Step, results: Sequence[Result], kernels: Sequence[Kernels]) -> Compared | None:
-    """Our ratio in the latest run that timed both rungs; None if there is none."""
-    found = max(runs(step, results, kernels), key=lambda run: run[0]["date"], default=None)
-    return Compared(step, found[1], found[0]["device"]) if found else None
+    """Our ratio in the latest run that timed both rungs, of those of a day in the largest; None if there is none."""
+    found = max(runs(step, results, kernels), key=lambda run: (run[0]["date"], run[1]), default=None)
+    return Compared(step, found[2], found[0]["device"]) if found else None
 
 
 def cells(step: Step, found: Compared | None) -> list[str]:
