@@ -1,5 +1,5 @@
-"""Book and machine side by side: the textbooks' steps from one rung to the next, what each book says of a step, and what
-the kept results say. Our ratios are computed when a page is written; a book's are its own, on hardware of its time."""
+"""Book and machine side by side: the textbooks' steps from one rung to the next, what each book says of a step, and
+what the kept results say. Our ratios are computed when a page is written; a book's are its own, on hardware of its time."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def addition(after: str, book: float | Verdict | None, where: str, note: str = "
 
 
 COPIED = (
-    "The kernel is faster, but the call begins with a copy of the centers, and to start and make it takes longer than the "
-    "kernel saves."
+    "The kernel is faster, but the call begins with a copy of the centers, and to start and make it takes longer than "
+    "the kernel saves."
 )
 BROADCAST = f"{CHENG.format(5)}: one address for a warp is a broadcast"
 SERIAL = f"{CHENG.format(5)}: different addresses are served one after another"
@@ -117,8 +117,8 @@ STEPS: tuple[Step, ...] = (
         "grid_2d:128x1",
         "faster",
         f"{CHENG.format(2)}: no figure of this shape; with 256 x 1 it is 1.96 times as fast",
-        "The book's block has 256 threads, ours 128: eight times as many blocks as of 32 x 32 have to start and end, which "
-        "takes what their size gains.",
+        "The book's block has 256 threads, ours 128: eight times as many blocks as of 32 x 32 have to start and end, "
+        "which takes what their size gains.",
     ),
     addition("grid_2d:2x2", "slower", f"{CHENG.format(3)}: whole warps, and at least 128 threads; no figure"),
     addition(
@@ -136,7 +136,8 @@ STEPS: tuple[Step, ...] = (
         "call",
         None,
         "Harris 2013: blocks start once; no figure",
-        "A thread's next loads wait for the store before them, with no more threads to hide that.",
+        "A thread's next loads come only after its turn of the loop; a block of grid_1d that ends makes place for one "
+        "whose loads wait for nothing.",
     ),
     reduction("neighbored_divergent", "neighbored_compact", 11.722, 9.321),
     reduction("neighbored_compact", "interleaved_pairs", 9.321, 6.967),
@@ -148,16 +149,16 @@ STEPS: tuple[Step, ...] = (
         "unrolled_last_warp",
         1.422,
         1.355,
-        "With 8 elements a thread the pass is mostly the reading of its input, which hides the barriers that are saved; "
-        "__syncwarp and the test of the part's end stay in each step.",
+        "With 8 elements a thread the pass is mostly the reading of its input, which hides the barriers that are "
+        "saved; __syncwarp and the test of the part's end stay in each step.",
     ),
     reduction(
         "unrolled_last_warp",
         "unrolled_complete",
         1.355,
         1.280,
-        "Only three steps of a block of 512 are left in the loop (256, 128 and 64), and memory hides their counter; the "
-        "barriers stay.",
+        "Only three steps of a block of 512 are left in the loop (256, 128 and 64), and memory hides their counter; "
+        "the barriers stay.",
     ),
     shared("shared_divergent", "shared_bank_conflicts", 8.054, 3.456),
     shared("shared_bank_conflicts", "shared_sequential", 3.456, 1.722),
@@ -168,8 +169,8 @@ STEPS: tuple[Step, ...] = (
         "shared_complete",
         0.536,
         0.381,
-        "In a block of 128 only one step is outside the unrolled warp (64), so there is no loop to save; larger blocks, "
-        "such as shared_complete:256, gain.",
+        "In a block of 128 only one step is outside the unrolled warp (64), so there is no loop to save; larger "
+        "blocks, such as shared_complete:256, gain.",
     ),
     Step(
         SHARED,
@@ -202,24 +203,24 @@ STEPS: tuple[Step, ...] = (
         "first pass",
         None,
         f"{NO_BOOK}: the first of Harris's rungs beside the last of Cheng's",
-        "Shared memory alone does not make a kernel fast: one element a thread, a remainder in every step and divergent "
-        "warps cost more than 8 elements a thread in global memory.",
+        "Shared memory alone does not make a kernel fast: one element a thread, a remainder in every step and "
+        "divergent warps cost more than 8 elements a thread in global memory.",
     ),
     scan(
         "scan_then_fan",
         "reduce_then_scan",
         "faster",
         WILT.format("3 accesses an element instead of 4; no figure"),
-        "Neither is bound by memory: one element a thread, in blocks of 128, makes the pass that only reads take as long as "
-        "the fan, which reads and writes; and the last scan loads its base, too.",
+        "Neither is bound by memory: one element a thread, in blocks of 128, makes the pass that only reads take as "
+        "long as the fan, which reads and writes; and the last scan loads its base, too.",
     ),
     scan(
         "reduce_then_scan",
         "two_level",
         None,
         WILT.format("three launches and a fixed number of totals; no figure"),
-        "It is not the recursion, which has one level for rows of 4096: a thread takes 4 elements, so there are a quarter as "
-        "many blocks.",
+        "It is not the recursion, which has one level for rows of 4096: a thread takes 4 elements, so there are a "
+        "quarter as many blocks.",
     ),
     scan(
         "two_level",
@@ -234,8 +235,8 @@ STEPS: tuple[Step, ...] = (
         "look_back",
         "faster",
         "Merrill and Garland 2016: 2 accesses an element instead of 3; no figure of this pair",
-        "The rounds of a tile are those of two_level's last pass and no faster; a ticket, and waiting for the tiles before, "
-        "cost more than the pass that they save.",
+        "The rounds of a tile are those of two_level's last pass and no faster; a ticket, and waiting for the tiles "
+        "before, cost more than the pass that they save.",
     ),
     product("one_element", "register_tile:4", "call", "faster", f"{REGISTERS}; no figure"),
     product("one_element", "register_tile:4", "hot call", "faster", f"{REGISTERS}; no figure"),
@@ -252,8 +253,8 @@ STEPS: tuple[Step, ...] = (
         "call",
         None,
         NO_BOOK,
-        "With a cold cache the few threads of register_tile:4, two warps a block, wait for every miss; a block of shared_tile:32 "
-        "has 32 warps that load a tile together.",
+        "With a cold cache the few threads of register_tile:4, two warps a block, wait for every miss; a block of "
+        "shared_tile:32 has 32 warps that load a tile together.",
     ),
     product(
         "register_tile:4",
@@ -261,8 +262,8 @@ STEPS: tuple[Step, ...] = (
         "hot call",
         None,
         NO_BOOK,
-        "With the factors in the second-level cache register_tile:4 does 16 multiply-adds for 8 loads, shared_tile:32 one "
-        "for two loads from shared memory.",
+        "With the factors in the second-level cache register_tile:4 does 16 multiply-adds for 8 loads, shared_tile:32 "
+        "one for two loads from shared memory.",
     ),
     product(
         "register_tile:8",
@@ -270,8 +271,8 @@ STEPS: tuple[Step, ...] = (
         "call",
         None,
         NO_BOOK,
-        "A thread has four times the work and a quarter of the threads are left, in 64 blocks for 132 multiprocessors: a "
-        "factor of four is lost parallelism, what is beyond it are the sums that do not fit into 255 registers.",
+        "A thread has four times the work and a quarter of the threads are left, in 64 blocks for 132 multiprocessors: "
+        "a factor of four is lost parallelism, what is beyond it are the sums that do not fit into 255 registers.",
     ),
     product(
         "register_tile:16",
@@ -279,8 +280,8 @@ STEPS: tuple[Step, ...] = (
         "call",
         None,
         NO_BOOK,
-        "Again a factor of four is lost parallelism, 16 blocks; what is beyond it is that all sums are in local memory now, "
-        "where each multiply-add loads and stores one.",
+        "Again a factor of four is lost parallelism, 16 blocks; what is beyond it is that all sums are in local memory "
+        "now, where each multiply-add loads and stores one.",
     ),
     product(
         "register_tile:32",
@@ -306,9 +307,9 @@ STEPS: tuple[Step, ...] = (
 )
 
 RULE = (
-    "A ratio is the time of the first rung over that of the second: above 1 the step is faster. Book and machine agree if "
-    f"both ratios are above {LEVEL}, both below 1/{LEVEL}, or both between. First pass and kernel: alone, without the copy "
-    "before it, later passes and the last step; call: all of it, with a cold cache unless it says hot."
+    "A ratio is the time of the first rung over that of the second: above 1 the step is faster. Book and machine agree "
+    f"if both ratios are above {LEVEL}, both below 1/{LEVEL}, or both between. First pass and kernel: alone, without "
+    "the copy before it, later passes and the last step; call: all of it, with a cold cache unless it says hot."
 )
 
 
