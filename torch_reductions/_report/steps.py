@@ -1,5 +1,6 @@
 """Book and machine side by side: the textbooks' steps from one rung to the next, what each book says of a step, and
-what the kept results say. Our ratios are computed when a page is written; a book's are its own, on hardware of its time."""
+what the kept results say. Our ratios are computed when a page is written; a book's are its own, on the hardware of its
+time."""
 
 from __future__ import annotations
 
@@ -125,7 +126,7 @@ STEPS: tuple[Step, ...] = (
         "grid_1d",
         None,
         f"{CHENG.format(2)}: its 1-D kernel is another, which adds a column a thread",
-        "Ours adds one element a thread, in blocks of 256, so the gain is that of smaller blocks: grid_2d:32x8 has it, too.",
+        "Ours adds one element a thread, in blocks of 256: the gain is that of smaller blocks, and grid_2d:32x8 has it, too.",
     ),
     Step(
         REDUCTION,
