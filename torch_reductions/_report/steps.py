@@ -126,7 +126,7 @@ STEPS: tuple[Step, ...] = (
         "grid_1d",
         None,
         f"{CHENG.format(2)}: its 1-D kernel is another, which adds a column a thread",
-        "Ours adds one element a thread, in blocks of 256: the gain is that of smaller blocks, and grid_2d:32x8 has it, too.",
+        "Ours adds one element a thread, in blocks of 256; the gain is that of smaller blocks: grid_2d:32x8 has it too.",
     ),
     Step(
         REDUCTION,
