@@ -36,7 +36,8 @@ td:first-child { min-width: 8.5rem; }
   th.spread, td.spread { display: none; } td:first-child { min-width: 7rem; }
   :is(#textbook, #steps) tr { display: block; padding: .4rem 0; border-bottom: 1px solid var(--grid); }
   :is(#textbook, #steps) td { display: block; padding: 0; border: 0; }
-  :is(#textbook, #steps) td:first-child { color: var(--faint); } }
+  :is(#textbook, #steps) td:first-child { color: var(--faint); } #steps td:empty { display: none; }
+  #steps td[data-head]::before { content: attr(data-head); color: var(--faint); } }
 .faster { font-weight: 600; }
 summary { cursor: pointer; margin: .6rem 0; }
 input { font: inherit; width: 100%; max-width: 22rem; padding: .35rem .6rem; color: inherit; background: var(--band);

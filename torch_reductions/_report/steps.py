@@ -126,7 +126,7 @@ STEPS: tuple[Step, ...] = (
         "grid_1d",
         None,
         f"{CHENG.format(2)}: its 1-D kernel is another, which adds a column a thread",
-        "Ours adds one element a thread, in blocks of 256; the gain is that of smaller blocks: grid_2d:32x8 has it too.",
+        "Ours adds one element a thread, in blocks of 256; the gain is that of smaller blocks: so has grid_2d:32x8.",
     ),
     Step(
         REDUCTION,
@@ -366,7 +366,8 @@ def html(results: Sequence[Result], kernels: Sequence[Kernels]) -> str:
     every = [compared(step, results, kernels) for step in STEPS]
     lines = []
     for step, found in zip(STEPS, every, strict=True):
-        made = "".join(f"<td>{escape(cell)}</td>" for cell in cells(step, found))
+        named = zip(HEADS[1:], cells(step, found), strict=True)
+        made = "".join(f'<td data-head="{head}: ">{escape(cell)}</td>' for head, cell in named)
         lines.append(f"<tr><td><code>{step.before}</code> to <code>{step.after}</code></td>{made}</tr>")
     head = "".join(f"<th>{escape(text)}</th>" for text in HEADS)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
