@@ -126,7 +126,7 @@ STEPS: tuple[Step, ...] = (
         "grid_1d",
         None,
         f"{CHENG.format(2)}: its 1-D kernel is another, which adds a column a thread",
-        "Ours adds one element a thread, in blocks of 256; the gain is that of smaller blocks: so has grid_2d:32x8.",
+        "Ours adds one element a thread, in blocks of 256; the gain is that of smaller blocks, as of grid_2d:32x8.",
     ),
     Step(
         REDUCTION,
