@@ -11,6 +11,7 @@ import argparse
 import functools
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -119,7 +120,8 @@ def place_in(places: Sequence[str], source: str) -> str | None:
 @functools.cache
 def resources(family: str) -> dict[str, tuple[int, int, int]]:
     """Registers, bytes of static shared memory and of local memory, by kernel, of the family's objects."""
-    tool = shutil.which("cuobjdump")
+    places = [os.environ.get("PATH", ""), *(f"{path}/nvidia/cu13/bin" for path in sys.path)]  # of requirements-test.txt
+    tool = shutil.which("cuobjdump", path=os.pathsep.join(places))
     objects = sorted((build.ROOT / OBJECTS / family).glob("**/*.cu.o"))
     if tool is None or not objects:
         return {}

@@ -35,6 +35,7 @@ constexpr const char* kKinds[] = {"global load", "global store",  "global atomic
 struct Part {
   uintptr_t address;
   size_t size;
+  unsigned lane;
 };
 
 uint64_t distinct(const std::vector<Part>& parts, size_t granule) {
@@ -57,12 +58,15 @@ uint64_t bytes_of(std::vector<Part> parts) {
   return bytes;
 }
 
+// A warp's accesses of 8 bytes are served for 16 lanes at a time, those of 16 bytes for 8.
 uint64_t wavefronts(const std::vector<Part>& parts) {
-  std::array<std::set<uintptr_t>, 32> banks;
+  std::map<unsigned, std::array<std::set<uintptr_t>, 32>> groups;
   for (const Part& part : parts)
     for (uintptr_t word = part.address / 4; word <= (part.address + part.size - 1) / 4; word++)
-      banks[word % 32].insert(word);
-  return std::ranges::max(banks, {}, &std::set<uintptr_t>::size).size();
+      groups[part.lane * unsigned(std::max<size_t>(part.size, 4)) / 128][word % 32].insert(word);
+  uint64_t sum = 0;
+  for (const auto& [_, banks] : groups) sum += std::ranges::max(banks, {}, &std::set<uintptr_t>::size).size();
+  return sum;
 }
 
 uint64_t cost_of(Kind kind, const std::vector<Part>& parts) {
@@ -252,7 +256,7 @@ class Counter : public Observer {
     const Key key{current->warp->number, log.step, pc, log.times[pc]++};
     Request& request = logs_.at(current->block->number).requests[key];
     request.kind = kind;
-    request.parts.push_back({at, size});
+    request.parts.push_back({at, size, current->lane});
   }
 
   Counts* counts_ = nullptr;
