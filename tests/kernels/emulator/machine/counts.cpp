@@ -58,12 +58,12 @@ uint64_t bytes_of(std::vector<Part> parts) {
   return bytes;
 }
 
-// A warp's accesses of 8 bytes are served for 16 lanes at a time, those of 16 bytes for 8.
+// Accesses of 16 bytes are served for a half of the warp at a time: measured, docs/emulator.md.
 uint64_t wavefronts(const std::vector<Part>& parts) {
   std::map<unsigned, std::array<std::set<uintptr_t>, 32>> groups;
   for (const Part& part : parts)
     for (uintptr_t word = part.address / 4; word <= (part.address + part.size - 1) / 4; word++)
-      groups[part.lane * unsigned(std::max<size_t>(part.size, 4)) / 128][word % 32].insert(word);
+      groups[part.size > 8 ? part.lane / 16 : 0][word % 32].insert(word);
   uint64_t sum = 0;
   for (const auto& [_, banks] : groups) sum += std::ranges::max(banks, {}, &std::set<uintptr_t>::size).size();
   return sum;
