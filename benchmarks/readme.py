@@ -1,6 +1,7 @@
-"""Writes the tables of README.md, docs/speed.md and docs/ladder.md from results/*.csv, each between its two markers.
+"""Writes what shows results/*.csv: the tables of README.md, docs/speed.md and docs/ladder.md, each between its two
+markers, and the times that `explain` prints, torch_reductions/times.json.
 
-python benchmarks/readme.py            # rewrites the tables
+python benchmarks/readme.py            # rewrites them
 python benchmarks/readme.py --check    # exit status 1 if one does not match the results
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
 import cases  # noqa: E402
+import kept_times  # noqa: E402
 
 from torch_reductions._measure import kernels  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
@@ -21,6 +23,7 @@ from torch_reductions._measure.charts import OF  # noqa: E402
 from torch_reductions._measure.results import RESULTS, Result, read  # noqa: E402
 from torch_reductions._measure.table import beside_torch, noise_beside_torch  # noqa: E402
 from torch_reductions._report import steps  # noqa: E402
+from torch_reductions._times import FILE as TIMES  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 README, SPEED, LADDER = ROOT / "README.md", ROOT / "docs" / "speed.md", ROOT / "docs" / "ladder.md"
@@ -124,10 +127,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a table is out of date")
     options = parser.parse_args(argv)
     stale = 0
-    for path, made in tables().items():
-        old, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT)
+    made: dict[Path, dict[str, str] | str] = {**tables(), TIMES: kept_times.text(RESULTS)}
+    for path, new_text in made.items():
+        old, name = path.read_text(encoding="utf-8") if path.exists() else "", path.relative_to(ROOT)
         try:
-            new = updated(old, made)
+            new = new_text if isinstance(new_text, str) else updated(old, new_text)
         except ValueError as error:
             parser.error(f"{name}: {error}")
         if options.check:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import itertools
 import os
 import platform
 import re
@@ -12,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__, _failure
@@ -24,7 +23,6 @@ from ._installed import (
     MAKE_CPU_LIBRARY,
     NO_CPU_LIBRARY,
     REBUILD,
-    SOURCES,
     interrupted,
 )
 from ._options import Parser
@@ -32,7 +30,8 @@ from ._options import Parser
 if _failure is None:  # otherwise only doctor runs
     import torch
 
-    from ._ladder import FAMILIES, Rung, did_you_mean, ladder, rung_called, rungs
+    from ._explain import explain_rung, explain_two, rows_of, table, values_of
+    from ._ladder import FAMILIES, Rung, did_you_mean, ladder, names, rung_called, rungs
     from ._library import build_info, has_cuda
 
 
@@ -146,13 +145,6 @@ def doctor(argv: Sequence[str]) -> int:
     return 0 if works else 1
 
 
-def table(rows: Iterable[Sequence[str]]) -> str:
-    lines = [list(row) for row in rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
-    return "\n".join("  ".join(line).rstrip() for line in padded)
-
-
 def functions_of(rung: Rung, family: str) -> str:
     every = {name for other in ladder(family) for name in other.functions}
     return "all" if set(rung.functions) == every else " ".join(rung.functions)
@@ -208,83 +200,72 @@ def rungs_named(parser: Parser, name: str) -> Sequence[Rung]:
     parser.refuse("", name, f"{what}; the families are {', '.join(FAMILIES)}")
 
 
-def rows_of(family: str) -> list[list[Rung]]:
-    """The rungs of each row of the table: one, or one per value of its parameter."""
-    return [list(group) for _, group in itertools.groupby(ladder(family), lambda rung: rung.row)]
+Found = list[tuple[str, "Rung"]]  # the family too
 
 
-def values_of(row: Sequence[Rung]) -> str:
-    """The values of a row's parameter, and which of them its bare name means."""
-    (default,) = (rung for rung in row if rung.is_default)
-    bare = f"it is {default.value}" if default.value else "the row's length decides"
-    return f"{', '.join(rung.value for rung in row if rung.value)}; where none is given, {bare}"
+def found_in(parser: Parser, name: str, known: Found, families: Sequence[str]) -> Found:
+    """The variants of that name or number; refuses what is none. families: those that were asked for, if any were."""
+    found = [(family, rung) for family, rung in known if rung == rung_called(family, name) or name == str(rung.number)]
+    if found:
+        return found
+    if name == "auto":
+        parser.error('"auto" is no variant: it chooses one. `explain sum` lists those of sum, the one it runs last')
+    row, _, value = name.partition(":")
+    same_row = [rung for _, rung in known if rung.row == row and rung.value]
+    if value and same_row:
+        values = ", ".join(dict.fromkeys(rung.value for rung in same_row))
+        parser.error(f"{row} has no {same_row[0].parameter} {value}; it has {values}")
+    functions = sorted({function for _, rung in known for function in rung.functions})
+    guess = did_you_mean(name, [*(rung.name for _, rung in known), *functions])
+    where = f" in {' and '.join(families)}" if families else ""
+    every = "`python -m torch_reductions variants` lists all"
+    parser.error(f"there is no variant {name!r}{where}{guess}; {every}")
 
 
-def source_of(rung: Rung, device: str, family: str) -> Path | None:
-    """NNN_idea.cu; NNN is the rung's number, or that of the first value of its parameter."""
-    number = min(other.number for other in ladder(family) if other.row == rung.row)
-    for folder in (SOURCES / device / family, SOURCES / "ops"):  # ops calls what is torch's own
-        for path in sorted(folder.glob(f"{number:03d}_*")):
-            if path.stem[4:].startswith(rung.row):
-                return path
-    return None
-
-
-def explain_rung(rung: Rung, family: str) -> None:
-    print(f"{rung.name} ({family} {rung.number}): {rung.idea}")
-    (row,) = (row for row in rows_of(family) if rung in row)
-    if rung.parameter:
-        print(f"{rung.row}[:{rung.parameter}]: {values_of(row)}")
-    print(f"order of operations: {rung.order}")
-    where = ", ".join(rung.devices) + (f" of compute capability {rung.needs}" if rung.needs else "")
-    print(f"{where}; {', '.join(rung.functions)}; {', '.join(rung.dtypes)}")
-    for device in rung.devices:
-        path = source_of(rung, device, family)
-        if path is None:  # someone has taken them away
-            where = f"csrc/{device}/{family}/{row[0].number:03d}_*"
-            print(f"\nIts source is not installed; in the repository it is {where}")
-            continue
-        print(f"\n{path.relative_to(CHECKOUT) if CHECKOUT else path}")
-        head = itertools.takewhile(lambda line: line.startswith("//"), path.read_text().splitlines())
-        for line in itertools.dropwhile(lambda line: "Changes:" not in line, head):  # before it, only names
-            print(line.removeprefix("//").removeprefix(" "))
+def pairs_of(parser: Parser, names: tuple[str, str], every: tuple[Found, Found]) -> list[tuple[str, Rung, Rung]]:
+    """The two variants in each family that has both; refuses what cannot be compared."""
+    pairs = [(family, one, other) for family, one in every[0] for where, other in every[1] if where == family]
+    if not pairs:
+        places = [" and ".join(dict.fromkeys(family for family, _ in found)) for found in every]
+        parser.error(f"{names[0]} is in {places[0]}, {names[1]} in {places[1]}: name two variants of one family")
+    different = [pair for pair in pairs if pair[1] != pair[2]]
+    if not different:
+        parser.error(f"{names[0]} and {names[1]} are one variant: name two")
+    return different
 
 
 def explain(argv: Sequence[str]) -> int:
-    """Explains a variant, by the comment at the head of its source; lists those of a family or a function."""
-    parser = Parser("explain", explain.__doc__, ("ordered", "look_back:256 --family scan", "50", "sum"))
+    """Explains a variant: the head of its source, time, counters, source; or how two differ; or lists a function's."""
+    examples = ("ordered", "look_back:256 --family scan", "neighbored_compact interleaved_pairs", "50", "sum")
+    parser = Parser("explain", explain.__doc__, examples)
     parser.add_argument("name", nargs="?", help="a name or a number that `variants` prints, a family or a function")
+    parser.add_argument("other", nargs="?", help="another variant of its family, to compare with (default: none)")
     parser.add_argument("--family", choices=FAMILIES, action="append", help="only this family (default: every family)")
     options = parser.parse_args(argv)
     if options.name is None:
         parser.error("name a variant, such as `explain ordered`, or a function, such as `explain sum`")
-    known = [(family, rung) for family in dict.fromkeys(options.family or FAMILIES) for rung in ladder(family)]
-    found = [
-        (family, rung)
-        for family, rung in known
-        if rung == rung_called(family, options.name) or options.name == str(rung.number)
-    ]
+    families = list(dict.fromkeys(options.family or FAMILIES))
+    known = [(family, rung) for family in families for rung in ladder(family)]
     functions = {function for _, rung in known for function in rung.functions}
-    if not found and options.name in (*(family for family, _ in known), *functions):
+    listed_names = {*families, *functions} - {name for family in families for name in names(family)}
+    if options.other is not None:
+        both = options.name, options.other
+        for name in both:
+            if name in listed_names:
+                parser.refuse("", name, "this is no variant; `explain A B` compares two variants of one family")
+        left, right = (found_in(parser, name, known, options.family or ()) for name in both)
+        for i, (family, one, other) in enumerate(pairs_of(parser, both, (left, right))):
+            print("" if i == 0 else f"\n{'-' * 72}\n", end="")
+            explain_two(one, other, family)
+        return 0
+    if options.name in listed_names:
         listed = rungs_named(parser, options.name)
         print(f'{options.name} has {len(listed)} variants, from the simplest to the one that "auto" runs:\n')
         print(table((str(rung.number), rung.name, " ".join(rung.devices), rung.idea) for rung in listed))
         family = next(family for family, rung in known if rung == listed[-1])
         print(f"\n`python -m torch_reductions explain {listed[-1].name} --family {family}` explains the last.")
         return 0
-    if not found:
-        if options.name == "auto":
-            parser.error('"auto" is no variant: it chooses one. `explain sum` lists those of sum, the one it runs last')
-        row, _, value = options.name.partition(":")
-        same_row = [rung for _, rung in known if rung.row == row and rung.value]
-        if value and same_row:
-            values = ", ".join(dict.fromkeys(rung.value for rung in same_row))
-            parser.error(f"{row} has no {same_row[0].parameter} {value}; it has {values}")
-        guess = did_you_mean(options.name, [*(rung.name for _, rung in known), *sorted(functions)])
-        where = f" in {' and '.join(options.family)}" if options.family else ""
-        every = "`python -m torch_reductions variants` lists all"
-        parser.error(f"there is no variant {options.name!r}{where}{guess}; {every}")
-    for i, (family, rung) in enumerate(found):
+    for i, (family, rung) in enumerate(found_in(parser, options.name, known, options.family or ())):
         print("" if i == 0 else f"\n{'-' * 72}\n", end="")
         explain_rung(rung, family)
     return 0

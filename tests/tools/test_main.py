@@ -18,7 +18,7 @@ from helpers import ROOT, table
 
 from tests.kernels.emulator import attempt
 from torch_reductions import __main__ as command_line
-from torch_reductions import __version__, _bench, _installed, _ladder, _options, _report
+from torch_reductions import __version__, _bench, _explain, _installed, _ladder, _options, _report
 from torch_reductions._measure.results import HEADER
 
 
@@ -364,7 +364,7 @@ def test_explain(family: str, name: str, capsys: pytest.CaptureFixture[str]) -> 
     rung = next(rung for rung in _ladder.ladder(family) if rung.name == name)
     assert printed.startswith(f"{name} ({family} {rung.number}): ")
     assert (f"\n{rung.row}[:{rung.parameter}]: " in printed) == bool(rung.parameter)
-    heads = printed.split("\n\n")[1:]
+    heads = printed.partition("\n\nKept time")[0].split("\n\n")[1:]
     assert [head.split("/")[1] for head in heads] == (["ops"] if name == "cublas" else list(rung.devices))
     assert all(head.splitlines()[1].startswith("Changes:") for head in heads)
 
@@ -449,7 +449,7 @@ def test_explain_without_the_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As in an installed package: it says where to look."""
-    monkeypatch.setattr(command_line, "SOURCES", tmp_path / "csrc")
+    monkeypatch.setattr(_explain, "SOURCES", tmp_path / "csrc")
     assert "csrc/cuda/reduce/060_*" in run(capsys, "explain", "unrolled_blocks:4")
 
 
@@ -475,6 +475,13 @@ WRONG = [
     ("explain 9999", "there is no variant '9999'; `python -m torch_reductions variants` lists all"),
     ("explain auto", '"auto" is no variant: it chooses one. `explain sum` lists those of sum, the one it runs last'),
     ("explain sum --family scan", "there is no variant 'sum' in scan"),
+    ("explain sum mean", "sum: this is no variant; `explain A B` compares two variants of one family"),
+    ("explain two_level scan", "scan: this is no variant; `explain A B` compares two variants of one family"),
+    ("explain two_level two_level", "two_level and two_level are one variant: name two"),
+    ("explain grid_1d warp_shuffle", "grid_1d is in add, warp_shuffle in reduce: name two variants of one family"),
+    ("explain warp_shuffle warp_shuffel", "there is no variant 'warp_shuffel' (did you mean 'warp_shuffle'?);"),
+    ("explain two_level look_back:9", "look_back has no block_size 9; it has 128, 256, 512, 1024"),
+    ("explain two_level look_back 50", "unrecognized arguments: 50"),
     ("bench cumsun", "cumsun: there is no such family or function (did you mean 'cumsum'?); choose from reduce,"),
     ("bench ''", "'': there is no such family or function; choose from reduce,"),
     ("bench warp_shuffle", "warp_shuffle: this is a variant: write, for instance, `bench sum --variant warp_shuffle`"),

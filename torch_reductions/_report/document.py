@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from .. import __main__ as command_line
+from .._explain import source_of
 from .._ladder import FAMILIES, ladder
 from .._measure import charts, svg
 from .._measure.kernels import Kernels
 from .._measure.results import HOST, Result, devices_of, short_name
 from .._measure.table import NOT_MEASURED, beside_torch
 from . import steps
+from .counters import counters_of
 from .textbook import BESIDE, systems
 
 STYLE = """
@@ -101,7 +102,7 @@ def section(family: str, results: Sequence[Result], folder: Path) -> str:
         links = sources(family, device, folder)
         parts += [grid(drawn, links) for drawn in (ladders, [*charts.sizes(here), *charts.roofs(here)]) if drawn]
         parts.append(ratios(here))
-    return "\n".join([*parts, "</section>"])
+    return "\n".join([*parts, counters_of(family), "</section>"])
 
 
 def kind_of(device: str) -> str:
@@ -110,7 +111,7 @@ def kind_of(device: str) -> str:
 
 def sources(family: str, device: str, folder: Path) -> dict[str, str]:
     """The source of each rung, as seen from a folder; none if they are not installed."""
-    found = {rung.name: command_line.source_of(rung, kind_of(device), family) for rung in ladder(family)}
+    found = {rung.name: source_of(rung, kind_of(device), family) for rung in ladder(family)}
     return {name: Path(os.path.relpath(path, folder.resolve())).as_posix() for name, path in found.items() if path}
 
 

@@ -65,7 +65,9 @@ def shown_case(family: str, case: cases.Case) -> str:
 
 
 def emulated() -> list[tuple[str, Rung]]:
-    return [(family, rung) for family in FAMILIES for rung in ladder(family) if rung.emulated and "cuda" in rung.devices]
+    return [
+        (family, rung) for family in FAMILIES for rung in ladder(family) if rung.emulated and "cuda" in rung.devices
+    ]
 
 
 @functools.cache
@@ -129,9 +131,13 @@ def resources(family: str) -> dict[str, tuple[int, int, int]]:
     pattern = r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)"
     for path in objects:
         text = subprocess.run([tool, "-arch", "sm_90", "-res-usage", str(path)], capture_output=True, text=True).stdout
-        text += subprocess.run([tool, "-arch", "sm_90a", "-res-usage", str(path)], capture_output=True, text=True).stdout
+        text += subprocess.run(
+            [tool, "-arch", "sm_90a", "-res-usage", str(path)], capture_output=True, text=True
+        ).stdout
         usages = re.findall(pattern, text)
-        plain = subprocess.run(["c++filt"], input="\n".join(u[0] for u in usages), capture_output=True, text=True).stdout
+        plain = subprocess.run(
+            ["c++filt"], input="\n".join(u[0] for u in usages), capture_output=True, text=True
+        ).stdout
         for name, (_, registers, stack, shared, local) in zip(plain.splitlines(), usages, strict=True):
             found[comparable(name)] = (int(registers), int(shared), int(stack) + int(local))
     return found
@@ -219,7 +225,9 @@ def count(rungs: Sequence[tuple[str, Rung]], program: Path = RUNNER) -> dict[str
 def digest_of(family: str) -> str:
     """Of what the kernels of a family are made of."""
     files = sorted((build.ROOT / "csrc" / "cuda" / family).glob("**/*.cu*"))
-    files += sorted((build.ROOT / "csrc" / "cuda" / "primitives").glob("*")) + sorted((build.ROOT / "csrc/common").glob("*"))
+    files += sorted((build.ROOT / "csrc" / "cuda" / "primitives").glob("*")) + sorted(
+        (build.ROOT / "csrc/common").glob("*")
+    )
     digest = hashlib.sha256()
     for path in files:
         text = re.sub(r"//[^\n]*", "", path.read_text())
@@ -246,9 +254,18 @@ def main() -> int:
     except build.BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    kept = {name: one for family, rung in emulated() if (one := _counts.counts_of(family, rung.name)) for name in [f"{family}/{rung.name}"]}
+    kept = {
+        name: one
+        for family, rung in emulated()
+        if (one := _counts.counts_of(family, rung.name))
+        for name in [f"{family}/{rung.name}"]
+    }
     known = {f"{family}/{rung.name}" for family, rung in emulated()}
-    merged = {name: (found | {n: c for n, c in kept.items() if n not in found})[name] for name in sorted(known) if name in found or name in kept}
+    merged = {
+        name: (found | {n: c for n, c in kept.items() if n not in found})[name]
+        for name in sorted(known)
+        if name in found or name in kept
+    }
     _counts.FILE.write_text(text_of(merged), encoding="utf-8")
     lacking = sum(kernel.registers is None for one in found.values() for kernel in one.kernels)
     print(f"{_counts.FILE.name}: {len(found)} rungs counted, {len(merged)} kept; {lacking} kernels without registers")
