@@ -1,5 +1,5 @@
-"""Writes what shows results/*.csv: the tables of README.md and docs/speed.md, each between its two markers, and the
-times that `explain` prints, torch_reductions/times.json.
+"""Writes what shows results/*.csv: the tables of README.md, docs/speed.md and docs/ladder.md, each between its two
+markers, and the times that `explain` prints, torch_reductions/times.json.
 
 python benchmarks/readme.py            # rewrites them
 python benchmarks/readme.py --check    # exit status 1 if one does not match the results
@@ -17,14 +17,16 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 import cases  # noqa: E402
 import kept_times  # noqa: E402
 
+from torch_reductions._measure import kernels  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.charts import OF  # noqa: E402
 from torch_reductions._measure.results import RESULTS, Result, read  # noqa: E402
 from torch_reductions._measure.table import beside_torch, noise_beside_torch  # noqa: E402
+from torch_reductions._report import steps  # noqa: E402
 from torch_reductions._times import FILE as TIMES  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
-README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"
+README, SPEED, LADDER = ROOT / "README.md", ROOT / "docs" / "speed.md", ROOT / "docs" / "ladder.md"
 FRONT: Sequence[tuple[str, Case]] = (  # README's rows: the file, and a case of which compiled torch was timed, too
     ("ladder_h200", Case("sum", (4096, 4096), 1)),
     ("ladder_h200", Case("sum", (2**24,), None, "int32")),
@@ -116,7 +118,8 @@ def tables(results: Path = RESULTS) -> dict[Path, dict[str, str]]:
     by_family = {family: "\n\n".join(sections(family, results)) for family in TABLES}
     for family, text in by_family.items():
         by_family[family] = text or f"No results are kept yet: `python benchmarks/{family}.py`."
-    return {README: {"front": front(results)}, SPEED: by_family}
+    of_steps = steps.markdown(read(results), kernels.read_all(results))
+    return {README: {"front": front(results)}, SPEED: by_family, LADDER: {"steps": of_steps}}
 
 
 def main(argv: list[str] | None = None) -> int:

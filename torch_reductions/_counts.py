@@ -19,7 +19,12 @@ COSTS = {"global": "sectors", "shared": "wavefronts", "constant": "addresses"}
 SECTOR = 32  # bytes
 # A multiprocessor of compute capability 9.0.
 MOST_WARPS, MOST_BLOCKS, REGISTERS, SHARED_BYTES = 64, 32, 65536, 228 * 1024
-WARP, OF_REGISTERS, OF_SHARED, RESERVED = 32, 256, 128, 1024  # their granularity, and what each block takes beside its own
+WARP, OF_REGISTERS, OF_SHARED, RESERVED = (
+    32,
+    256,
+    128,
+    1024,
+)  # their granularity, and what each block takes beside its own
 
 
 @dataclass
@@ -114,7 +119,9 @@ class Kernel:
 
     @property
     def branches(self) -> tuple[int, int]:
-        executed, divergent = zip(*(line.branches for line in self.lines.values()), strict=True) if self.lines else ((), ())
+        executed, divergent = (
+            zip(*(line.branches for line in self.lines.values()), strict=True) if self.lines else ((), ())
+        )
         return sum(executed), sum(divergent)
 
     @property
@@ -187,11 +194,15 @@ def as_kept(counts: Counts) -> dict[str, Any]:
             "launches": [(launch.grid, launch.block, launch.dynamic_bytes) for launch in kernel.launches],
         }
         kept |= {
-            name: value for name in ("registers", "static_bytes", "spilled") if (value := getattr(kernel, name)) is not None
+            name: value
+            for name in ("registers", "static_bytes", "spilled")
+            if (value := getattr(kernel, name)) is not None
         }
         kept |= {
             "lines": lines,
-            "steps": [(step.warps, {kind: sums.values for kind, sums in step.accesses.items()}) for step in kernel.steps],
+            "steps": [
+                (step.warps, {kind: sums.values for kind, sums in step.accesses.items()}) for step in kernel.steps
+            ],
         }
         kernels.append(kept)
     return {"case": counts.case, "source": counts.source, "kernels": kernels}

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,12 +23,12 @@ from helpers import ROOT, limited
 from torch_reductions import _bench as bench
 from torch_reductions.__main__ import main
 from torch_reductions._ladder import FAMILIES, ladder
-from torch_reductions._measure import charts, measure, results, svg
+from torch_reductions._measure import charts, kernels, measure, results, svg, tiles
 from torch_reductions._measure.charts import OURS
 from torch_reductions._measure.results import HEADER, Result, Row, short_name
 from torch_reductions._measure.table import beside_torch
 from torch_reductions._measure.timing import Timing
-from torch_reductions._report import document, pictures, textbook
+from torch_reductions._report import document, pictures, steps, textbook
 
 DOCS = ROOT / "docs"
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
@@ -132,9 +133,12 @@ def test_what_is_no_result_is_left_out(kept: Path) -> None:
 
 def test_every_kept_case_is_read() -> None:
     """Of the repository's own files each line has its place, and is what it would be written as."""
+    headers = {name: of.HEADER for name, of in (("kernels", kernels), ("tiles", tiles))}
     paths = list(results.RESULTS.glob("*.csv"))
     lines = [line for path in paths for line in results.lines_of(path)]
-    assert all(path.read_text().splitlines()[0] == ",".join(HEADER) for path in paths)
+    for path in paths:
+        header = headers.get(path.stem.partition("_")[0], HEADER)
+        assert path.read_text().splitlines()[0] == ",".join(header), path
     kept = results.read(results.RESULTS)
     assert sum(len(result.rows) for result in kept) == len(lines)
     assert all(result.ours for result in kept)
@@ -222,7 +226,7 @@ def test_the_chart_of_the_readme() -> None:
     assert chart
     names, lengths = [bar.name for bar in chart.bars], [bar.length for bar in chart.bars]
     rungs = {rung.name for rung in ladder("reduce") if "cuda" in rung.devices and not rung.block_size}
-    rungs -= {"shared_last_warp"}  # newer than these results
+    rungs -= {"shared_last_warp"}  # newer than the H200's results, which the README shows
     assert set(names) == {*rungs, "torch", "torch.compile"} and lengths == sorted(lengths)
     assert names[0] == "neighbored_divergent" and chart.bars[-1].role == "auto"
     assert all(re.fullmatch(r"\d+(\.\d)?%", bar.text) for bar in chart.bars)
@@ -362,9 +366,9 @@ def test_page(kept: Path) -> None:
     text = document.page(results.read(kept), kept)
     parsed = Parsed(text)
     ids = [attrs["id"] for _, attrs in parsed.elements if "id" in attrs]
-    assert len(ids) == len(set(ids)) and {*FAMILIES, "textbook"} <= set(ids)
+    assert len(ids) == len(set(ids)) and {*FAMILIES, "textbook", "steps"} <= set(ids)
     targets = [str(attrs["href"]) for tag, attrs in parsed.elements if tag == "a"]
-    assert [to for to in targets if to.startswith("#")] == [f"#{name}" for name in (*FAMILIES, "textbook")]
+    assert [to for to in targets if to.startswith("#")] == [f"#{name}" for name in (*FAMILIES, "textbook", "steps")]
     assert not re.search(r"(src|href)=[\"']?(https?:)?//|url\(|@import", text)
     assert not any("src" in attrs for _, attrs in parsed.elements)
     assert len(parsed.scripts) == 1
@@ -450,6 +454,66 @@ def test_what_bench_keeps_is_shown(tmp_path: Path) -> None:
 def test_a_figure_of_the_textbook(kept: Path) -> None:
     (row,) = re.findall(r"<tr><td>matrix product</td><td>one element.*?</tr>", document.page(results.read(kept), kept))
     assert "400 µs, 50% of the roof" in row and "mm 16^3 float32" in row
+
+
+# --- Book and machine -------------------------------------------------------------------------------------------------
+
+
+def kept_steps() -> list[steps.Compared | None]:
+    kept = results.read(results.RESULTS), kernels.read_all(results.RESULTS)
+    return [steps.compared(step, *kept) for step in steps.STEPS]
+
+
+def test_every_step_is_compared() -> None:
+    """Each is of two rungs that compute its case, is measured, and has a sentence where book and machine disagree."""
+    for step, found in zip(steps.STEPS, kept_steps(), strict=True):
+        rungs = {rung.name for rung in ladder(step.family)}
+        assert {step.before, step.after} <= rungs and step.case.family == step.family
+        assert found, f"{step.before} to {step.after} was not measured together: {step.case.name}"
+        assert found.agrees is True or step.note, f"{step.before} to {step.after}: why do book and machine differ?"
+
+
+def test_every_rung_of_the_textbooks_is_in_a_step() -> None:
+    """But those of the CPU, and the third place for the centers."""
+    named = {(step.family, name.split(":")[0]) for step in steps.STEPS for name in (step.before, step.after)}
+    assert {(family, rung.row) for _, _, family, rung in textbook.systems() if "cuda" in rung.devices} <= named
+
+
+def test_the_pages_have_every_step() -> None:
+    for page in (DOCS / "ladder.md", DOCS / "report.html"):
+        text = re.sub(r"</?code>", "`", page.read_text())
+        rows = re.findall(r"`([\w:]+)` to `([\w:]+)`(.*?)(?:\n|</tr>)", text)
+        assert [row[:2] for row in rows] == [(step.before, step.after) for step in steps.STEPS]
+        assert not any("not kept" in row[2] for row in rows)
+        assert all(step.note in unescape(text) for step in steps.STEPS)
+
+
+@pytest.mark.parametrize(
+    ("book", "ratio", "agrees"),
+    [
+        *((1.3, 1.1, True), (1.3, 1.02, False), (1.3, 0.9, False), (1.02, 0.99, True)),
+        *(("slower", 0.5, True), ("faster", 0.5, False), (None, 2.0, None)),
+    ],
+)
+def test_agreement(book: float | steps.Verdict | None, ratio: float, agrees: bool | None) -> None:
+    assert steps.Compared(replace(steps.STEPS[0], book=book), ratio, "").agrees is agrees
+
+
+def test_a_ratio_is_of_one_run() -> None:
+    """Of the first pass without the copy before it, of the latest run in which both rungs are; else there is none."""
+    step = replace(steps.STEPS[0], timed="first pass", before="a", after="b")
+
+    def run(date: str, **us: float) -> kernels.Kernels:
+        launches = {
+            name: [kernels.Launch(kernel, (1,), (1,), 1, 0, each) for kernel, each in (("convert", 99.0), (name, time))]
+            for name, time in us.items()
+        }
+        return kernels.Kernels(step.case, {"device": "NVIDIA Made Up", "date": date}, launches)
+
+    runs = [run("2026-01-01", a=4, b=2), run("2026-01-02", a=6, b=2), run("2026-01-03", a=9)]
+    found = steps.compared(step, [], runs)
+    assert found and found.ratio == 3 and found.device == "NVIDIA Made Up"
+    assert steps.compared(step, [], runs[2:]) is None and steps.compared(replace(step, timed="call"), [], runs) is None
 
 
 # --- The command ------------------------------------------------------------------------------------------------------

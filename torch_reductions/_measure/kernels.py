@@ -189,3 +189,8 @@ def read(path: Path) -> list[Kernels]:
         launch = Launch(line["kernel"], sizes(line["grid"]), sizes(line["block"]), *counts, float(line["us"]))
         kernels.launches.setdefault(line["variant"], []).append(launch)
     return list(found.values())
+
+
+def read_all(folder: Path) -> list[Kernels]:
+    """What is kept in the files of a folder; of a single file of results there is none."""
+    return [one for path in sorted(folder.glob("kernels_*.csv")) for one in read(path)]

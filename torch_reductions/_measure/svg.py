@@ -110,7 +110,7 @@ def bars(chart: Bars, links: Mapping[str, str] = MappingProxyType({})) -> str:
     """One bar per rung; a dot for each of its other block sizes. links: where the name of a bar leads to."""
     shown = [f"{bar.name} (auto)" if bar.role == "auto" else bar.name for bar in chart.bars]
     letters = [BOLD if bar.is_fastest else LETTER for bar in chart.bars]
-    names = max(letter * len(name) for letter, name in zip(letters, shown, strict=True)) + 8
+    names = max(letter * len(name) for letter, name in zip(letters, shown, strict=True)) + 13
     room = WIDTH - names - RIGHT  # of a full bar: as much as leaves enough for the figures behind each bar
     for bar, letter in zip(chart.bars, letters, strict=True):
         figures = letter * len(bar.text) + 16

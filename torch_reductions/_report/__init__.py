@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .._measure import charts, svg
+from .._measure import charts, kernels, svg
 from .._measure.results import CHECKOUT, RESULTS, Result, devices_of, read, short_name
 from .._options import Parser, path_of
 from .document import page
@@ -68,7 +68,7 @@ def report(argv: Sequence[str]) -> int:
             "`python -m torch_reductions bench --save --results FOLDER` and name that folder",
         )
     parser.must_be_writable("--output", options.output)
-    options.output.write_text(page(results, options.output.parent), encoding="utf-8")
+    options.output.write_text(page(results, options.output.parent, kernels.read_all(options.results)), encoding="utf-8")
     print(f"The page is {options.output}: {len(results)} cases")
     if not options.no_pictures:
         pictures(results, options.output.parent)

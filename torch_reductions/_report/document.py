@@ -10,8 +10,10 @@ from pathlib import Path
 from .._explain import source_of
 from .._ladder import FAMILIES, ladder
 from .._measure import charts, svg
+from .._measure.kernels import Kernels
 from .._measure.results import HOST, Result, devices_of, short_name
 from .._measure.table import NOT_MEASURED, beside_torch
+from . import steps
 from .counters import counters_of
 from .textbook import BESIDE, systems
 
@@ -31,10 +33,12 @@ svg a text:first-child { text-decoration: underline; text-decoration-color: var(
 th, td { padding: .2rem .6rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--grid); }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; } td.number { white-space: nowrap; }
 td:first-child { min-width: 8.5rem; }
-@media (max-width: 40rem) { #textbook thead { display: none; }
+@media (max-width: 40rem) { :is(#textbook, #steps) thead { display: none; }
   th.spread, td.spread { display: none; } td:first-child { min-width: 7rem; }
-  #textbook tr { display: block; padding: .4rem 0; border-bottom: 1px solid var(--grid); }
-  #textbook td { display: block; padding: 0; border: 0; } #textbook td:first-child { color: var(--faint); } }
+  :is(#textbook, #steps) tr { display: block; padding: .4rem 0; border-bottom: 1px solid var(--grid); }
+  :is(#textbook, #steps) td { display: block; padding: 0; border: 0; }
+  :is(#textbook, #steps) td:first-child { color: var(--faint); } #steps td:empty { display: none; }
+  #steps td[data-head]::before { content: attr(data-head); color: var(--faint); } }
 .faster { font-weight: 600; }
 summary { cursor: pointer; margin: .6rem 0; }
 input { font: inherit; width: 100%; max-width: 22rem; padding: .35rem .6rem; color: inherit; background: var(--band);
@@ -54,8 +58,9 @@ filter.addEventListener("input", () => {
 LEGEND = f"compiled: torch.compile. times as fast: the lesser of both times over ours. {NOT_MEASURED}: not measured."
 
 
-def page(results: Sequence[Result], folder: Path) -> str:
-    """The whole page, from the results that are kept. folder: where it will be, from which it links to the sources."""
+def page(results: Sequence[Result], folder: Path, kernels: Sequence[Kernels] = ()) -> str:
+    """The whole page, from the results that are kept. folder: where it will be, from which it links to the sources.
+    kernels: what is kept of each kernel."""
     links = "".join(f'<a href="#{family}">{escape(charts.title_of(family))}</a>' for family in FAMILIES)
     dates = sorted({result.conditions["date"] for result in results} - {""})
     when = f"Measured {dates[0]} to {dates[-1]}" if dates else "Nothing is measured yet"
@@ -65,11 +70,12 @@ def page(results: Sequence[Result], folder: Path) -> str:
         "A share compares with memory, a copy, or arithmetic alone, timed in the same run. "
         "The name of a rung leads to its source.</p>",
         svg.key(),
-        f'<nav>{links}<a href="#textbook">The textbooks\' systems</a></nav>',
+        f'<nav>{links}<a href="#textbook">The textbooks\' systems</a><a href="#steps">Book and machine</a></nav>',
         '<p><input id="filter" type="search" placeholder="cases, such as float32 dim 0" aria-label="filter the cases">',
         "</p></header>",
         *(section(family, [one for one in results if one.case.family == family], folder) for family in FAMILIES),
         textbook(results),
+        steps.html(results, kernels),
     ]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     head += f'<link rel="icon" href="data:,"><title>torch_reductions: report</title><style>{svg.STYLE}{STYLE}</style>'

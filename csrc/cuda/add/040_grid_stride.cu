@@ -1,7 +1,8 @@
 // grid_stride
 // Changes: only as many blocks as run at once; a thread advances by the width of the grid.
 // Costs:   a loop, whose next loads wait for the last ones unless the compiler hoists them.
-// Gains:   blocks start once, whatever the size; one launch serves any number of elements.
+// Gains:   blocks start once, whatever the size; one launch serves any number of elements. On an H100 grid_1d is
+//          faster all the same (docs/ladder.md, Book and machine).
 // Order:   alpha other + input, rounded once.
 // Needs:   7.5 and up; any layout.
 // See:     Harris, CUDA Pro Tip: Write Flexible Kernels with Grid-Stride Loops, 2013.

@@ -3,7 +3,8 @@
 //          differs from global_memory: this is the textbook's pair of programs.
 // Costs:   a copy of the centers before each kernel; and the loads and stores of the sums, as in global_memory.
 // Gains:   all lanes read one address, which the constant cache gives to the whole warp at once. The path to global
-//          memory is left to the points and the sums.
+//          memory is left to the points and the sums. An H100's kernel gains a little, the call with its copy loses
+//          (docs/ladder.md, Book and machine).
 // Order:   Fold(C) of Fold(D), docs/order.md.
 // Needs:   7.5 and up; any layout.
 // Local:   add_constants_in_memory (1 bytes): where larger blocks of squares wait (common/fold.h), of 64 coordinates

@@ -64,7 +64,8 @@ template <class T>
 __device__ __forceinline__ void write_vec4(T* p, const T (&x)[4]) {
   uint32_t words[4];
   memcpy(words, x, 16);
-  *reinterpret_cast<uint4*>(p) = {words[0], words[1], words[2], words[3]};
+  const uint4 vector{words[0], words[1], words[2], words[3]};
+  *reinterpret_cast<uint4*>(p) = vector;
 }
 
 template <class T>

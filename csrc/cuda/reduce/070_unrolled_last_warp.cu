@@ -1,6 +1,8 @@
 // Changes: the last six steps, which only the first warp works on, are unrolled and wait for that warp alone.
 // Costs:   more code. __syncwarp is needed: that the lanes of a warp keep step by themselves ended with Volta.
-// Gains:   six barriers of the whole block less, and no loop around the last steps; the other warps are free to go.
+// Gains:   six barriers of the whole block less, and no loop around the last steps; the other warps are free to go. The
+//          book's GPU, of 2010, gained a twentieth; an H100 gains nothing, because memory hides those barriers
+//          (docs/ladder.md, Book and machine).
 // Order:   8 elements that lie a block apart from left to right, then halves; then the same over the partials.
 // Needs:   compute capability 7.5.
 // See:     Cheng, Grossman, McKercher, Professional CUDA C Programming (2014), chapter 3, "Unrolling Loops".

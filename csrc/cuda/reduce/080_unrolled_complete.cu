@@ -1,6 +1,7 @@
 // Changes: the block size is a template parameter, so that the compiler unrolls the loop over the strides as well.
 // Costs:   one kernel for each block size, from 64 to 1024; without a given one it is 64 for short rows, else 512.
-// Gains:   no loop counter, no comparison with a run-time block size; the strides are constants in the addresses.
+// Gains:   no loop counter, no comparison with a run-time block size; the strides are constants in the addresses. The
+//          book's GPU, of 2010, gained a twentieth; an H100 gains nothing (docs/ladder.md, Book and machine).
 // Order:   8 elements that lie a block apart from left to right, then halves; then the same over the partials.
 // Needs:   compute capability 7.5.
 // See:     Cheng, Grossman, McKercher, Professional CUDA C Programming (2014), chapter 3, "Unrolling Loops".

@@ -2,7 +2,8 @@
 //          part from its base on.
 // Costs:   3 accesses per element: it is read twice and its result written once; the totals still need memory for each
 //          level.
-// Gains:   a quarter of the traffic, and a reduction is cheaper than a scan.
+// Gains:   a quarter of the traffic less, and a reduction is cheaper than a scan. With one element a thread no pass is
+//          bound by traffic: on an H100 it gains little or nothing (docs/ladder.md, Book and machine).
 // Order:   the totals: trees over lanes and warps, scanned as elements are; base, then log2 steps over lanes and warps.
 // Needs:   compute capability 7.5; 128 to 1024 threads per block, and a block per part or at most 150 blocks, as for
 //          scan_then_fan.

@@ -1,7 +1,8 @@
 // Changes: 16 identities ("zeros") stand before the shared memory of each warp, for the lanes that have nothing before
 //          them.
 // Costs:   half as much shared memory again, and the first 16 places of each warp are written once per block.
-// Gains:   no step of a warp's scan has a condition: every lane reads and combines at each.
+// Gains:   no step of a warp's scan has a condition: every lane reads and combines at each. A condition is a predicate,
+//          not a branch, so an H100 gains little (docs/ladder.md, Book and machine).
 // Order:   that of two_level: a combination with the identity changes no bit.
 // Needs:   compute capability 7.5; 128 to 1024 threads per block, as for scan_then_fan.
 // See:     Wilt, The CUDA Handbook (2013), chapter 13, "Warp Scans" and their zero padding; two_level.cuh, the kernels.

@@ -1,7 +1,9 @@
 // Changes: one pass: a block publishes its tile's total and reads those of the tiles before it, 32 at a time, back to
 //          one whose inclusive prefix is known: from that it computes its own prefix, which it publishes in turn.
 // Costs:   a few tagged words per tile, which other blocks wait for; the later the blocks are, the longer the chain.
-// Gains:   2 accesses per element, as for a copy: each is read once and its result written once, in one launch.
+// Gains:   2 accesses per element, as for a copy: each is read once and its result written once, in one launch. On
+//          an H100 the ticket and the wait cost more than that saves: two_level is faster (docs/ladder.md, Book and
+//          machine); ordered, whose threads hold more elements, shows what one pass can do.
 // Order:   rounds of log2 steps in a tile; how the totals before it are grouped depends on which blocks were first, so
 //          floats may differ from run to run.
 // Needs:   compute capability 7.5; 128 to 1024 threads per block, as for scan_then_fan. A block's tile is its ticket: a

@@ -11,6 +11,7 @@ import argparse
 import functools
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -64,7 +65,9 @@ def shown_case(family: str, case: cases.Case) -> str:
 
 
 def emulated() -> list[tuple[str, Rung]]:
-    return [(family, rung) for family in FAMILIES for rung in ladder(family) if rung.emulated and "cuda" in rung.devices]
+    return [
+        (family, rung) for family in FAMILIES for rung in ladder(family) if rung.emulated and "cuda" in rung.devices
+    ]
 
 
 @functools.cache
@@ -119,7 +122,8 @@ def place_in(places: Sequence[str], source: str) -> str | None:
 @functools.cache
 def resources(family: str) -> dict[str, tuple[int, int, int]]:
     """Registers, bytes of static shared memory and of local memory, by kernel, of the family's objects."""
-    tool = shutil.which("cuobjdump")
+    places = [os.environ.get("PATH", ""), *(f"{path}/nvidia/cu13/bin" for path in sys.path)]  # of requirements-test.txt
+    tool = shutil.which("cuobjdump", path=os.pathsep.join(places))
     objects = sorted((build.ROOT / OBJECTS / family).glob("**/*.cu.o"))
     if tool is None or not objects:
         return {}
@@ -127,9 +131,13 @@ def resources(family: str) -> dict[str, tuple[int, int, int]]:
     pattern = r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)"
     for path in objects:
         text = subprocess.run([tool, "-arch", "sm_90", "-res-usage", str(path)], capture_output=True, text=True).stdout
-        text += subprocess.run([tool, "-arch", "sm_90a", "-res-usage", str(path)], capture_output=True, text=True).stdout
+        text += subprocess.run(
+            [tool, "-arch", "sm_90a", "-res-usage", str(path)], capture_output=True, text=True
+        ).stdout
         usages = re.findall(pattern, text)
-        plain = subprocess.run(["c++filt"], input="\n".join(u[0] for u in usages), capture_output=True, text=True).stdout
+        plain = subprocess.run(
+            ["c++filt"], input="\n".join(u[0] for u in usages), capture_output=True, text=True
+        ).stdout
         for name, (_, registers, stack, shared, local) in zip(plain.splitlines(), usages, strict=True):
             found[comparable(name)] = (int(registers), int(shared), int(stack) + int(local))
     return found
@@ -217,7 +225,9 @@ def count(rungs: Sequence[tuple[str, Rung]], program: Path = RUNNER) -> dict[str
 def digest_of(family: str) -> str:
     """Of what the kernels of a family are made of."""
     files = sorted((build.ROOT / "csrc" / "cuda" / family).glob("**/*.cu*"))
-    files += sorted((build.ROOT / "csrc" / "cuda" / "primitives").glob("*")) + sorted((build.ROOT / "csrc/common").glob("*"))
+    files += sorted((build.ROOT / "csrc" / "cuda" / "primitives").glob("*")) + sorted(
+        (build.ROOT / "csrc/common").glob("*")
+    )
     digest = hashlib.sha256()
     for path in files:
         text = re.sub(r"//[^\n]*", "", path.read_text())
@@ -244,9 +254,18 @@ def main() -> int:
     except build.BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    kept = {name: one for family, rung in emulated() if (one := _counts.counts_of(family, rung.name)) for name in [f"{family}/{rung.name}"]}
+    kept = {
+        name: one
+        for family, rung in emulated()
+        if (one := _counts.counts_of(family, rung.name))
+        for name in [f"{family}/{rung.name}"]
+    }
     known = {f"{family}/{rung.name}" for family, rung in emulated()}
-    merged = {name: (found | {n: c for n, c in kept.items() if n not in found})[name] for name in sorted(known) if name in found or name in kept}
+    merged = {
+        name: (found | {n: c for n, c in kept.items() if n not in found})[name]
+        for name in sorted(known)
+        if name in found or name in kept
+    }
     _counts.FILE.write_text(text_of(merged), encoding="utf-8")
     lacking = sum(kernel.registers is None for one in found.values() for kernel in one.kernels)
     print(f"{_counts.FILE.name}: {len(found)} rungs counted, {len(merged)} kept; {lacking} kernels without registers")

@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(kPackThreads)
     const uint4 low = source[0], high = at - shift + 16 < p.columns ? source[1] : uint4{};
     uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     realign<true>(words, shift);
-    *reinterpret_cast<uint4*>(to + at) = {words[0], words[1], words[2], words[3]};
+    const uint4 vector{words[0], words[1], words[2], words[3]};
+    *reinterpret_cast<uint4*>(to + at) = vector;
   }
 }
 

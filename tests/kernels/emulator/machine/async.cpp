@@ -22,11 +22,6 @@ void land(const Copy& copy) {
 }
 
 void tell_of(const Copy& copy, uintptr_t pc) {
-  if (copy.from != nullptr) observer->access(copy.from, copy.bytes, false, pc);
-  observer->access(copy.to, copy.bytes, true, pc);
-}
-
-void tell_of_later(const Copy& copy, uintptr_t pc) {
   if (copy.from != nullptr) observer->access_later(copy.from, copy.bytes, false, pc);
   observer->access_later(copy.to, copy.bytes, true, pc);
 }
@@ -65,7 +60,8 @@ bool happens_at_once() {
 namespace {
 
 void ask_for(Copy copy, uintptr_t pc) {
-  tell_of(copy, pc);
+  if (copy.from != nullptr) observer->access(copy.from, copy.bytes, false, pc);
+  observer->access_later(copy.to, copy.bytes, true, pc);
   copy.landed = happens_at_once();
   if (copy.landed) land(copy);
   current->copies.open.push_back(copy);
@@ -97,7 +93,7 @@ void cp_async_wait(unsigned pending) {
   auto& groups = current->copies.groups;
   for (; groups.size() > pending; groups.pop_front()) {
     for (const Copy& copy : groups.front()) {
-      tell_of_later(copy, CALLER);
+      tell_of(copy, CALLER);
       if (!copy.landed) land(copy);
     }
   }
@@ -126,7 +122,7 @@ void cp_async_mbarrier_arrive(uint64_t* barrier) {
   cp_async_commit();
   for (const std::vector<Copy>& group : pending.groups) {
     for (const Copy& copy : group) {
-      tell_of_later(copy, CALLER);
+      tell_of(copy, CALLER);
       if (copy.landed) continue;
       known.bytes += copy.bytes;
       known.copies.push_back(copy);
@@ -167,7 +163,7 @@ void copy_bulk(void* shared, const void* global, unsigned bytes, uint64_t* barri
 void copy_pieces(std::vector<Copy> copies, uint64_t* barrier, uintptr_t pc) {
   Mbarrier& known = mbarrier_at(barrier, pc);
   // Whoever has seen the phase end sees them as writes of this thread; to all others they are races.
-  for (const Copy& copy : copies) tell_of_later(copy, pc);
+  for (const Copy& copy : copies) tell_of(copy, pc);
   observer->release_to(barrier);
   known.copies.insert(known.copies.end(), copies.begin(), copies.end());
   if (happens_at_once()) {

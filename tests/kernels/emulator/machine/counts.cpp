@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -34,6 +35,7 @@ constexpr const char* kKinds[] = {"global load", "global store",  "global atomic
 struct Part {
   uintptr_t address;
   size_t size;
+  unsigned lane;
 };
 
 uint64_t distinct(const std::vector<Part>& parts, size_t granule) {
@@ -43,12 +45,28 @@ uint64_t distinct(const std::vector<Part>& parts, size_t granule) {
   return found.size();
 }
 
+// Bytes that several lanes ask for are one byte.
+uint64_t bytes_of(std::vector<Part> parts) {
+  std::ranges::sort(parts, {}, &Part::address);
+  uint64_t bytes = 0;
+  uintptr_t end = 0;
+  for (const Part& part : parts) {
+    const uintptr_t begin = std::max(part.address, end);
+    end = std::max(end, part.address + part.size);
+    bytes += end > begin ? end - begin : 0;
+  }
+  return bytes;
+}
+
+// Accesses of 16 bytes are served for a half of the warp at a time: measured, docs/emulator.md.
 uint64_t wavefronts(const std::vector<Part>& parts) {
-  std::array<std::set<uintptr_t>, 32> banks;
+  std::map<unsigned, std::array<std::set<uintptr_t>, 32>> groups;
   for (const Part& part : parts)
     for (uintptr_t word = part.address / 4; word <= (part.address + part.size - 1) / 4; word++)
-      banks[word % 32].insert(word);
-  return std::ranges::max(banks, {}, &std::set<uintptr_t>::size).size();
+      groups[part.size > 8 ? part.lane / 16 : 0][word % 32].insert(word);
+  uint64_t sum = 0;
+  for (const auto& [_, banks] : groups) sum += std::ranges::max(banks, {}, &std::set<uintptr_t>::size).size();
+  return sum;
 }
 
 uint64_t cost_of(Kind kind, const std::vector<Part>& parts) {
@@ -141,7 +159,11 @@ bool is_constant(uintptr_t a) {
 class Counter : public Observer {
  public:
   void begin_launch() override {
-    counts_ = &kernels[current_grid->kernel];
+    const void* const kernel = current_grid->kernel;
+    const auto same = [&](const auto& one) { return one.first == kernel; };
+    auto found = std::ranges::find_if(kernels, same);
+    if (found == kernels.end()) found = kernels.insert(found, {kernel, {}});
+    counts_ = &found->second;
     counts_->launches.push_back(current_grid->launch);
     logs_.clear();
   }
@@ -152,9 +174,7 @@ class Counter : public Observer {
     BlockLog& log = logs_.at(block.number);
     const bool shown = block.number == 0 && counts_->launches.size() == 1;
     for (const auto& [key, request] : log.requests) {
-      const uint64_t cost = cost_of(request.kind, request.parts);
-      uint64_t bytes = 0;
-      for (const Part& part : request.parts) bytes += part.size;
+      const uint64_t cost = cost_of(request.kind, request.parts), bytes = bytes_of(request.parts);
       const auto add = [&](Sum& sum) {
         sum.requests++, sum.lanes += request.parts.size(), sum.cost += cost, sum.bytes += bytes;
       };
@@ -209,7 +229,7 @@ class Counter : public Observer {
     log.inside = true;
   }
 
-  std::map<const void*, Counts> kernels;
+  std::deque<std::pair<const void*, Counts>> kernels;  // in the order of their first launches
 
  private:
   ThreadLog& own() { return logs_.at(current->block->number).threads[current->rank]; }
@@ -236,7 +256,7 @@ class Counter : public Observer {
     const Key key{current->warp->number, log.step, pc, log.times[pc]++};
     Request& request = logs_.at(current->block->number).requests[key];
     request.kind = kind;
-    request.parts.push_back({at, size});
+    request.parts.push_back({at, size, current->lane});
   }
 
   Counts* counts_ = nullptr;

@@ -28,8 +28,8 @@ class Observer {
 
   // What is ordered.
   virtual void access(const void*, size_t, bool /* write */, uintptr_t /* pc */) {}
-  // Not by the running thread's own loads and stores: cp.async that was asked for before, and what the engines of bulk
-  // copies and of wgmma do.
+  // Not by the running thread's own loads and stores: what cp.async writes, and what the engines of bulk copies and of
+  // wgmma do.
   virtual void access_later(const void*, size_t, bool /* write */, uintptr_t /* pc */) {}
   virtual void mbarrier(const void* barrier, uintptr_t pc) { relaxed(barrier, sizeof(uint64_t), Relaxed::update, pc); }
 
