@@ -39,7 +39,6 @@ def most_changed(before: Counters, now: Counters, columns: Sequence[str]) -> set
     def by(name: str) -> float:
         one, other = before[name], now[name]
         if name.endswith(SHARES):  # by its points, of 100: from 0% to 1% is little
-            one, other = min(one, 100), min(other, 100)
             return round(abs(one - other) / 100, 6)
         return round(change(one, other), 6)
 
@@ -78,10 +77,8 @@ def counters_of(family: str) -> str:
     cases = "; ".join(dict.fromkeys(counts.case for _, counts, _ in rows))
     of = dict.fromkeys(f"{time.case}, {time.device}" for rung, _, _ in rows for time in times_of(family, rung.name))
     said = f"Counted by the emulator: {cases}. Launches and bytes are those of a call, the rest is of the rung's own "
-    said += (
-        "kernel. Bold: what changed most against the row above, of what both have. Efficiency: the bytes that lanes "
-    )
-    said += "read, of those of the sectors; above 100% they read the same ones. What no rung changes has no column. "
+    said += "kernel. Bold: what changed most against the row above, of what both have. Efficiency: the bytes that lanes "
+    said += "ask for, of those of the sectors. What no rung changes has no column. "
     said += f"Times: {'; '.join(of)}." if of else ""
     legend = f'<p class="faint">{escape(said)}</p>'
     return f'<details><summary>Counters</summary>{legend}<div class="wide">{table}</div></details>'
