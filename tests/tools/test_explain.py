@@ -243,6 +243,24 @@ def test_figures_of_a_kernel() -> None:
     assert text.endswith("from barrier to barrier: 8, 4, 2, 1")
 
 
+def test_a_line_of_several_kernels() -> None:
+    """Shows what all of them do."""
+    lines = [
+        Line({"global load": Sum(10, 320, 40, 1280)}, {"barrier": (4, 32)}, (6, 1)),
+        Line({"global load": Sum(2, 2, 2, 8), "shared store": Sum(3, 96, 6, 384)}, {"barrier": (1, 2)}, (5, 2)),
+    ]
+    kernels = [Kernel("one", kernel().launches, {"a.cu:3": line, "b.cu:7": lines[0]}, []) for line in lines]
+    merged = _explain.merged(kernels)
+    assert list(_explain.line_texts(merged["a.cu:3"])) == [
+        "global load 12 x 26.8 lanes, 3.50 sectors, 96%",
+        "shared store 3 x 32 lanes, 2 wavefronts",
+        "barrier 5 x",
+        "3 of 11 branches divergent",
+    ]
+    assert merged["b.cu:7"].accesses["global load"].requests == 20
+    assert lines[0].accesses["global load"].requests == 10  # what is kept does not change
+
+
 @table(
     "before now share",
     [(2.0, 2.0, 0.0), (2.0, 1.0, 0.5), (1.0, 4.0, 0.75), (None, 3.0, 1.0), (3.0, None, 1.0), (None, 0.0, 0.0)],

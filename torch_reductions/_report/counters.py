@@ -77,8 +77,8 @@ def counters_of(family: str) -> str:
     cases = "; ".join(dict.fromkeys(counts.case for _, counts, _ in rows))
     of = dict.fromkeys(f"{time.case}, {time.device}" for rung, _, _ in rows for time in times_of(family, rung.name))
     said = f"Counted by the emulator: {cases}. Launches and bytes are those of a call, the rest is of the rung's own "
-    said += "kernel. Bold: what changed most against the row above, of what both have. Efficiency: the bytes that lanes "
-    said += "ask for, of those of the sectors. What no rung changes has no column. "
+    said += "kernel. Bold: what changed most against the row above, of what both have. Efficiency: the bytes that "
+    said += "lanes ask for, of those of the sectors. What no rung changes has no column. "
     said += f"Times: {'; '.join(of)}." if of else ""
     legend = f'<p class="faint">{escape(said)}</p>'
     return f'<details><summary>Counters</summary>{legend}<div class="wide">{table}</div></details>'
