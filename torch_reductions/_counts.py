@@ -104,6 +104,10 @@ class Kernel:
         """How often the threads of a block, or of a warp, did that together."""
         return sum(line.together[name][0] for line in self.lines.values() if name in line.together)
 
+    def warps_at(self, name: str) -> int:
+        """By how many warps, all together."""
+        return sum(line.together[name][1] for line in self.lines.values() if name in line.together)
+
     @property
     def kinds(self) -> list[str]:
         return sorted({kind for line in self.lines.values() for kind in line.accesses}, key=order_of)

@@ -139,7 +139,8 @@ def resources(family: str) -> dict[str, tuple[int, int, int]]:
             ["c++filt"], input="\n".join(u[0] for u in usages), capture_output=True, text=True
         ).stdout
         for name, (_, registers, stack, shared, local) in zip(plain.splitlines(), usages, strict=True):
-            found[comparable(name)] = (int(registers), int(shared), int(stack) + int(local))
+            own = max(int(shared) - _counts.RESERVED, 0)  # what the system takes is counted, too
+            found[comparable(name)] = (int(registers), own, int(stack) + int(local))
     return found
 
 

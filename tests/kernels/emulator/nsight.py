@@ -1,0 +1,224 @@
+"""The counts beside those of NVIDIA Nsight Compute on a GPU: `python -m tests.kernels.emulator.nsight NCU.csv RUNGS`.
+
+On a GPU machine, where the counters may be read, NCU.csv comes from
+
+    ncu --csv --page raw --print-metric-instances details --metrics METRICS python -m tests.kernels.emulator.nsight --call RUNGS
+
+with METRICS as `--metrics` prints them. It calls each counted rung on its small input and writes the rungs' names into
+the file RUNGS. nsight.csv keeps what was measured, and tests/kernels/test_counts.py compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import fnmatch
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch_reductions._counts import Kernel, counts_of
+
+from .counts import emulated, short
+
+FILE = Path(__file__).with_name("nsight.csv")
+LEAST_REGISTERS = 16  # that a GPU gives a thread
+MARKERS = ("CUDAFunctorOnSelf_add", "AUnaryFunctor")  # kernels of torch: before a rung's call, and after it
+GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+OPCODES = "sass__inst_executed_per_opcode"
+IDC = "idc__requests.sum"  # of the constant cache, those for parameters of the kernel among them
+
+# Of a kernel in all launches of a call: the name, Nsight's metrics, whose sum it is, and what was counted.
+COUNTERS: dict[str, tuple[tuple[str, ...], Callable[[Kernel], float]]] = {
+    "global load requests": ((GLOBAL.format("requests", "ld"),), lambda k: k.total("global load").requests),
+    "global load sectors": ((GLOBAL.format("sectors", "ld"),), lambda k: k.total("global load").cost),
+    "global store requests": ((GLOBAL.format("requests", "st"),), lambda k: k.total("global store").requests),
+    "global store sectors": ((GLOBAL.format("sectors", "st"),), lambda k: k.total("global store").cost),
+    "global atomics": (
+        (GLOBAL.format("requests", "atom"), GLOBAL.format("requests", "red")),
+        lambda k: k.total("global atomic").requests,
+    ),
+    "shared load wavefronts": ((SHARED.format("ld"),), lambda k: k.total("shared load").cost),
+    "shared store wavefronts": ((SHARED.format("st"),), lambda k: k.total("shared store").cost),
+    "barriers": ((OPCODES,), lambda k: k.warps_at("barrier")),
+    "constant addresses": ((IDC,), lambda k: k.total("constant load").cost),
+}
+OF_A_LAUNCH: dict[str, tuple[str, Callable[[Kernel], float]]] = {
+    "registers": ("launch__registers_per_thread", lambda k: max(k.registers or 0, LEAST_REGISTERS)),
+    "occupancy": ("sm__maximum_warps_per_active_cycle_pct", lambda k: 100 * (k.occupancy or 0)),
+}
+TOLERANCE = 0.02
+
+# Rung, kernel, counter, and why the two differ by more.
+POLLING = "blocks wait for one another by loads: how often they look depends on the machine"
+MERGED_LOADS = "nvcc loads neighbouring words of shared memory at once, where the source loads one after another"
+MERGED_STORES = "nvcc stores neighbouring words of shared memory at once, where the source stores one after another"
+BULK = "bulk copies and wgmma are not counted, and its epilogue is merged"
+PREDICATED = "nvcc loads before it knows whether the value is needed"
+UNEQUAL = "a barrier of a few warps is two instructions in a part of the code"
+PARAMETERS = "parameters of a kernel lie in constant memory, too, and nvcc loads several constants at once"
+DIFFERENT = (
+    ("matmul/shared_tile:*", "*", "shared load wavefronts", MERGED_LOADS),
+    ("distance/shared_memory", "*", "shared load wavefronts", MERGED_LOADS),
+    ("distance/ordered", "*", "shared load wavefronts", MERGED_LOADS),
+    ("scan/reduce_then_scan", "scan_parts_kernel", "shared load wavefronts", MERGED_LOADS),
+    ("scan/two_level*", "scan_totals_kernel", "shared load wavefronts", MERGED_LOADS),
+    ("recurrence/ordered", "*", "shared * wavefronts", MERGED_STORES),
+    ("scan/ordered", "*", "shared store wavefronts", MERGED_STORES),
+    ("matmul/tensor_core", "*", "shared store wavefronts", MERGED_STORES),
+    ("matmul/tensor_core", "*", "global store *", "nvcc cannot see that a vector of results is aligned, and stores words"),
+    ("matmul/tensor_core_hopper", "*", "shared * wavefronts", BULK),
+    ("recurrence/ordered", "*", "global load requests", POLLING),
+    ("reduce/ordered", "*", "global load requests", POLLING),
+    ("scan/look_back", "*", "global load *", POLLING),
+    ("scan/ordered", "*", "global load sectors", POLLING),
+    ("segment/ordered", "*", "global load *", PREDICATED),
+    ("distance/shared_memory", "*", "barriers", UNEQUAL),
+    ("distance/ordered", "*", "barriers", UNEQUAL),
+    ("distance/constant_memory", "*", "constant addresses", PARAMETERS),
+    ("distance/constant_sums_in_memory", "*", "constant addresses", PARAMETERS),
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A counter of a kernel, counted and measured."""
+
+    rung: str
+    kernel: str
+    counter: str
+    counted: float
+    measured: float
+
+    @property
+    def is_equal(self) -> bool:
+        return abs(self.counted - self.measured) <= TOLERANCE * max(self.counted, self.measured)
+
+    @property
+    def why(self) -> list[tuple[str, str, str, str]]:
+        return [
+            row
+            for row in DIFFERENT
+            if all(map(fnmatch.fnmatchcase, (self.rung, self.kernel, self.counter), row[:3]))
+        ]
+
+
+def metrics() -> str:
+    """What ncu shall measure."""
+    every = [metric for names, _ in COUNTERS.values() for metric in names] + [metric for metric, _ in OF_A_LAUNCH.values()]
+    return ",".join(dict.fromkeys(every))
+
+
+def call(path: Path) -> None:
+    """Calls each counted rung twice, the second time between two kernels of torch."""
+    import torch
+
+    import torch_reductions as tr
+
+    def whole(*shape: int) -> torch.Tensor:
+        return torch.randint(-8, 9, shape, device="cuda").float()
+
+    x, matrix, a, b = whole(16384), whole(128, 128), whole(128, 64), whole(64, 128)
+    gates, tokens = torch.rand(4, 4096, device="cuda"), torch.rand(4, 4096, device="cuda")
+    offsets, centers = torch.arange(0, 16385, 1024, device="cuda"), torch.ones(20, 2, device="cuda")
+    calls: dict[str, Callable[[str], object]] = {
+        "reduce": lambda name: tr.sum(x, variant=name),  # type: ignore[arg-type]
+        "scan": lambda name: tr.cumsum(x, 0, variant=name),  # type: ignore[arg-type]
+        "recurrence": lambda name: tr.linear_recurrence(gates, tokens, 1, variant=name),  # type: ignore[call-overload]
+        "segment": lambda name: tr.segment_sum(x, offsets, 0, variant=name),  # type: ignore[arg-type]
+        "matmul": lambda name: tr.mm(
+            *((a.bfloat16(), b.bfloat16()) if name.startswith("tensor_core") else (a, b)),
+            variant=name,  # type: ignore[arg-type]
+        ),
+        "add": lambda name: tr.add(matrix, matrix, variant=name),  # type: ignore[arg-type]
+        "distance": lambda name: tr.grid_squared_distances(64, 64, centers, variant=name),  # type: ignore[arg-type]
+    }
+    marker = torch.zeros(7, device="cuda")
+    with path.open("w") as file:
+        for family, rung in emulated():
+            if rung.block_size:  # the default is enough
+                continue
+            calls[family](rung.name)
+            marker.add_(1)
+            calls[family](rung.name)
+            marker.mul_(1)
+            torch.cuda.synchronize()
+            file.write(f"{family}/{rung.name}\n")
+
+
+def number(text: str) -> float:
+    return float(text.partition(" ")[0].replace(",", ""))
+
+
+def value_of(metric: str, cell: str) -> float:
+    if metric == OPCODES:
+        found = re.search(r"\bBAR: ([\d,]+)", cell)
+        return number(found[1]) if found else 0
+    return number(cell)
+
+
+def measured(path: Path, rungs: Path) -> Iterator[list[object]]:
+    """The lines of nsight.csv."""
+    csv.field_size_limit(10**8)
+    text = path.read_text()
+    rows = [row for row in csv.DictReader(text[text.index('"ID"') :].splitlines()) if row["ID"].isdigit()]
+    names = iter(rungs.read_text().split())
+    kernels: dict[str, list[dict[str, str]]] | None = None
+    for row in rows:
+        if MARKERS[0] in row["Kernel Name"]:
+            kernels = {}
+        elif MARKERS[1] in row["Kernel Name"] and kernels is not None:
+            rung = next(names)
+            for kernel, launches in kernels.items():
+                for counter, (parts, _) in COUNTERS.items():
+                    total = sum(value_of(metric, launch[metric]) for launch in launches for metric in parts)
+                    yield [rung, kernel, counter, f"{total:.0f}"]
+                for counter, (metric, _) in OF_A_LAUNCH.items():
+                    yield [rung, kernel, counter, f"{number(launches[0][metric]):g}"]
+            kernels = None
+        elif kernels is not None and "at::" not in row["Kernel Name"]:
+            name = short(row["Kernel Name"].replace("<unnamed>::", ""))
+            kernels.setdefault(name, []).append(row)
+
+
+def pairs() -> list[Pair]:
+    """Every kept counter of Nsight Compute beside what is kept of the emulator."""
+    found = []
+    for rung, name, counter, value in csv.reader(FILE.read_text().splitlines()[1:]):
+        counts = counts_of(*rung.split("/"))
+        kernel = next((one for one in counts.kernels if one.name == name), None) if counts else None
+        if kernel is None:
+            raise LookupError(f"{FILE.name} has {name} of {rung}, which is not counted")
+        ours = COUNTERS[counter][1] if counter in COUNTERS else OF_A_LAUNCH[counter][1]
+        if counter != "constant addresses" or "constant load" in kernel.kinds:
+            found.append(Pair(rung, name, counter, ours(kernel), float(value)))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--metrics", action="store_true", help="print what ncu shall measure")
+    parser.add_argument("--call", type=Path, metavar="RUNGS", help="call the rungs, on a GPU")
+    parser.add_argument("files", nargs="*", type=Path, metavar="NCU.csv RUNGS")
+    options = parser.parse_args()
+    if options.metrics:
+        print(metrics())
+    elif options.call:
+        call(options.call)
+    else:
+        if len(options.files) != 2:
+            parser.error("name the CSV that ncu has written, and the file of rungs")
+        with FILE.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["rung", "kernel", "counter", "measured"])
+            writer.writerows(line for line in measured(*options.files) if line[3] != "0")
+        equal = [pair.is_equal for pair in pairs()]
+        print(f"{FILE.name}: {len(equal)} counters, {sum(equal)} within {TOLERANCE:.0%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
