@@ -15,16 +15,18 @@ from .._measure.tiles import Tiles
 from .._times import times_of
 from .counters import WAITS, time_cell
 from .steps import MATRICES, NO_BOOK, STEPS, Step
-from .textbook import BESIDE, systems
+from .textbook import BESIDE, SHARED, systems
 
 NONE = "—"
 HEADS = ("textbook", "system", "rung", "counters", "kept time", "the book's figure")
 VECTORS = tuple(Case(function, (4096,), None, "float64") for function in ("sum", "amax", "amin"))
 INTEGERS = Case("mm", (1024, 1024, 1024), dtype="int32")
+BOOKS_BLOCK = "grid_2d:32x32"
 
 
 def telling(family: str, rung: Rung) -> str:
-    """Of the rung's main kernel every load; barriers, divergent branches and spills where there are any; occupancy."""
+    """Of the rung's main kernel every load; barriers, divergent branches and local memory, each where there is any; and
+    the occupancy."""
     counts = counts_of(family, rung.name)
     if counts is None:
         return NONE
@@ -40,7 +42,7 @@ def telling(family: str, rung: Rung) -> str:
     if divergent:
         said.append(f"{divergent:,} of {executed:,} branches divergent")
     if kernel.spilled:
-        said.append(f"{kernel.spilled:,} bytes spilled")
+        said.append(f"{kernel.spilled:,} bytes of local memory a thread")
     if kernel.occupancy is not None:
         said.append(f"occupancy {kernel.occupancy:.0%}")
     return "; ".join(said)
@@ -82,34 +84,34 @@ def book(family: str, rung: Rung) -> str:
 
 
 def of_vectors(results: Sequence[Result], tiles: Sequence[Tiles]) -> list[str]:
-    rungs = [rung for source, _, _, rung in systems() if "shared" in source and "shared" in rung.row]
-    return [
-        f"{result.case.name}: {', '.join(duration(result.rows[rung.name].timing.median) for rung in rungs)}"
-        for case in VECTORS
-        for result in results
-        if result.case == case and all(rung.name in result.rows for rung in rungs)
-    ]
+    names = [rung.name for source, _, _, rung in systems() if source == SHARED]
+    found: dict[Case, str] = {}
+    for result in results:
+        if result.case in VECTORS and all(name in result.rows for name in names):
+            figures = [duration(result.rows[name].timing.median) for name in names]
+            found.setdefault(result.case, f"{result.case.name}, in their order: {', '.join(figures)}")
+    return list(found.values())
 
 
 def of_clocks(results: Sequence[Result], tiles: Sequence[Tiles]) -> list[str]:
-    name, found = "grid_2d:32x32", [result for result in results if result.case == MATRICES]
-    rows = [result.rows[name] for result in found if name in result.rows]
-    return [
-        f"`{name}`: {duration(row.timing.median)} by events, {duration(row.eager.median)} by the host's clock"
-        for row in rows[:1]
-        if row.eager
-    ]
+    for result in results:
+        row = result.rows.get(BOOKS_BLOCK)
+        if result.case == MATRICES and row and row.eager:
+            by_events, by_host = duration(row.timing.median), duration(row.eager.median)
+            return [f"`{BOOKS_BLOCK}`: {by_events} by events, {by_host} by the host's clock"]
+    return []
 
 
 def of_tiles(results: Sequence[Result], tiles: Sequence[Tiles]) -> list[str]:
-    return [
-        f"{one.case.name}, `{one.row}`: "
-        + ", ".join(f"{name.partition(':')[2]}: {duration(us)}" for name, us in one.means.items())
-        for one in tiles
-        if one.case == INTEGERS
-    ]
+    found: dict[str, str] = {}
+    for one in tiles:
+        if one.case == INTEGERS and short_name(one.conditions["device"]) != "cpu":
+            figures = [f"{name.partition(':')[2]}: {duration(us)}" for name, us in one.means.items()]
+            found.setdefault(one.row, f"{one.case.name}, `{one.row}`: {', '.join(figures)}")
+    return list(found.values())
 
 
+# Of the first GPU that has it.
 KEPT: dict[str, Callable[[Sequence[Result], Sequence[Tiles]], list[str]]] = {
     "sum, maximum, minimum of one vector": of_vectors,
     "host clock against CUDA events": of_clocks,
