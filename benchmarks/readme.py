@@ -1,5 +1,5 @@
-"""Writes what shows results/*.csv: the tables of README.md, docs/speed.md and docs/ladder.md, each between its two
-markers, and the times that `explain` prints, torch_reductions/times.json.
+"""Writes what shows results/*.csv: the times that `explain` prints, torch_reductions/times.json, and the tables of
+README.md, docs/speed.md, docs/ladder.md and docs/textbook.md, each between its two markers.
 
 python benchmarks/readme.py            # rewrites them
 python benchmarks/readme.py --check    # exit status 1 if one does not match the results
@@ -17,16 +17,17 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 import cases  # noqa: E402
 import kept_times  # noqa: E402
 
-from torch_reductions._measure import kernels  # noqa: E402
+from torch_reductions._measure import kernels, tiles  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.charts import OF  # noqa: E402
 from torch_reductions._measure.results import RESULTS, Result, read  # noqa: E402
 from torch_reductions._measure.table import beside_torch, noise_beside_torch  # noqa: E402
-from torch_reductions._report import steps  # noqa: E402
+from torch_reductions._report import steps, systems  # noqa: E402
 from torch_reductions._times import FILE as TIMES  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 README, SPEED, LADDER = ROOT / "README.md", ROOT / "docs" / "speed.md", ROOT / "docs" / "ladder.md"
+TEXTBOOK = ROOT / "docs" / "textbook.md"
 FRONT: Sequence[tuple[str, Case]] = (  # README's rows: the file, and a case of which compiled torch was timed, too
     ("ladder_h200", Case("sum", (4096, 4096), 1)),
     ("ladder_h200", Case("sum", (2**24,), None, "int32")),
@@ -119,7 +120,16 @@ def tables(results: Path = RESULTS) -> dict[Path, dict[str, str]]:
     for family, text in by_family.items():
         by_family[family] = text or f"No results are kept yet: `python benchmarks/{family}.py`."
     of_steps = steps.markdown(read(results), kernels.read_all(results))
-    return {README: {"front": front(results)}, SPEED: by_family, LADDER: {"steps": of_steps}}
+    means = [one for path in sorted(results.glob("tiles_*.csv")) for one in tiles.read(path)]
+    of_systems = systems.markdown(read(results), means)
+    made = {README: {"front": front(results)}, SPEED: by_family, LADDER: {"steps": of_steps}}
+    return {**made, TEXTBOOK: {"textbook": of_systems}}
+
+
+def pages(results: Path = RESULTS) -> Iterator[tuple[Path, dict[str, str] | str]]:
+    """Each page with its new tables; first the file of times, which docs/textbook.md reads."""
+    yield TIMES, kept_times.text(results)
+    yield from tables(results).items()
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -127,8 +137,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a table is out of date")
     options = parser.parse_args(argv)
     stale = 0
-    made: dict[Path, dict[str, str] | str] = {**tables(), TIMES: kept_times.text(RESULTS)}
-    for path, new_text in made.items():
+    for path, new_text in pages():
         old, name = path.read_text(encoding="utf-8") if path.exists() else "", path.relative_to(ROOT)
         try:
             new = new_text if isinstance(new_text, str) else updated(old, new_text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import re
@@ -72,6 +73,23 @@ def test_tables_of_benchmarks() -> None:
     ratios = re.findall(rf"^\| \w+ [^|]* \| {torchs} \| {ours} \| ([\d.,]+) \|", text, re.MULTILINE)
     assert len(ratios) >= 60
     assert all(re.fullmatch(r"\d\d?\.\d\d|\d{1,3}(,\d{3})*", ratio) for ratio in ratios)
+
+
+def test_the_textbooks_page_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A figure that is typed by hand is found; and the ladder leads to the page."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    readme = importlib.import_module("readme")
+    page = ROOT / "docs" / "textbook.md"
+    changed = tmp_path / "textbook.md"
+    for text, stale in ((page.read_text(), 0), (page.read_text().replace("12.4 sectors", "11.4 sectors"), 1)):
+        changed.write_text(text)
+        monkeypatch.setattr(readme, "ROOT", tmp_path)
+        monkeypatch.setattr(readme, "pages", lambda: [(changed, readme.tables()[readme.TEXTBOOK])])
+        assert readme.main(["--check"]) == stale
+        assert ("textbook.md does not show" in capsys.readouterr().out) == bool(stale)
+    assert "](textbook.md)" in (ROOT / "docs" / "ladder.md").read_text()
 
 
 def test_front_of_the_readme() -> None:

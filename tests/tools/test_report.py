@@ -28,7 +28,7 @@ from torch_reductions._measure.charts import OURS
 from torch_reductions._measure.results import HEADER, Result, Row, short_name
 from torch_reductions._measure.table import beside_torch
 from torch_reductions._measure.timing import Timing
-from torch_reductions._report import document, pictures, steps, textbook
+from torch_reductions._report import document, pictures, steps, systems, textbook
 
 DOCS = ROOT / "docs"
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome", "chrome")
@@ -259,7 +259,9 @@ def test_what_was_not_measured(kept: Path) -> None:
     columns = {"function": "linear_recurrence", "shape": "64", "dim": "0", "dtype": "float32"}
     write(kept / "scan_made_up.csv", columns, {"ordered": 10.0})
     text = document.page(results.read(kept), kept)
-    tables = re.findall(r"<table><thead>.*?</table>", text.split('<section id="textbook">')[0], re.DOTALL)
+    tables = re.findall(
+        r"<table><thead><tr><th>case</th>.*?</table>", text.split('<section id="textbook">')[0], re.DOTALL
+    )
     assert tables and all("compiled, µs</th>" in table for table in tables)
 
     def cells(name: str) -> list[str]:
@@ -454,6 +456,79 @@ def test_what_bench_keeps_is_shown(tmp_path: Path) -> None:
 def test_a_figure_of_the_textbook(kept: Path) -> None:
     (row,) = re.findall(r"<tr><td>matrix product</td><td>one element.*?</tr>", document.page(results.read(kept), kept))
     assert "400 µs, 50% of the roof" in row and "mm 16^3 float32" in row
+
+
+# --- The page of the textbooks' systems -------------------------------------------------------------------------------
+
+
+def rows_of_the_page() -> list[list[str]]:
+    text = (DOCS / "textbook.md").read_text()
+    table = text.split("<!-- benchmark:textbook -->")[1].split("<!-- /benchmark:textbook -->")[0]
+    return [line[2:-2].split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+
+
+def test_the_page_has_every_system() -> None:
+    """Each rung once, and what has none; in each cell something, books together."""
+    rows = rows_of_the_page()
+    expected = {(source, system, f"{family}: `{rung.name}`") for source, system, family, rung in textbook.systems()}
+    assert {tuple(row[:3]) for row in rows} == expected | set(textbook.BESIDE)
+    assert len(rows) == len(expected) + len(textbook.BESIDE)
+    assert all(len(row) == len(systems.HEADS) and all(row) for row in rows)
+    assert {system for _, system, _ in textbook.BESIDE} >= set(systems.KEPT)
+    sources = [row[0] for row in rows]
+    assert sources == sorted(sources, key=sources.index)
+    assert not any(systems.WAITS in cell for row in rows for cell in row)
+
+
+def test_every_emulated_rung_has_its_counters() -> None:
+    """On the page and in the report, from one function."""
+    told = {row[2]: row[3] for row in rows_of_the_page()}
+    report = (DOCS / "report.html").read_text()
+    for _, _, family, rung in textbook.systems():
+        said = systems.telling(family, rung)
+        assert said == told[f"{family}: `{rung.name}`"]
+        assert f"<td>{escape(said)}</td>" in report
+        assert (" x " in said) == rung.emulated == ("cuda" in rung.devices)
+
+
+def test_counters_that_tell() -> None:
+    """Those that the textbooks speak of, of the rungs that show them."""
+    said = {rung.name: systems.telling(family, rung) for _, _, family, rung in textbook.systems()}
+    assert "24.8 lanes, 12.4 sectors, 25%; 8.91 barriers a block" in said["neighbored_compact"]
+    assert "4.63 wavefronts" in said["shared_bank_conflicts"] and "1 wavefront;" in said["shared_sequential"]
+    assert "constant load 5,120 x 32 lanes, 20 addresses" in said["constant_divergent"]
+    assert "32 lanes, 1 address" in said["constant_memory"] and "branches divergent" in said["neighbored_divergent"]
+    assert "local memory" in said["register_tile:64"] and "occupancy 100%" in said["interleaved_pairs"]
+    assert said["sequential"] == systems.NONE and "local memory" not in said["register_tile:4"]
+
+
+def test_what_is_not_timed_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a GPU; a rung of the CPU has a dash."""
+    kept = {(row[0], row[2]): row[4] for row in systems.rows([], [])}
+    assert kept[textbook.REDUCTION, "reduce: `sequential`"] == systems.NONE
+    monkeypatch.setattr(systems, "times_of", lambda family, rung: [])
+    for _, system, rung, counted, time, _ in systems.rows([], []):
+        waits = counted != systems.NONE or system in systems.KEPT
+        assert time == (systems.WAITS if waits else systems.NONE), rung
+
+
+def test_the_figure_of_the_book() -> None:
+    """That of the step which leads to the rung, with its source; else that there is none."""
+    said = {rung.name: systems.book(family, rung) for _, _, family, rung in textbook.systems()}
+    assert said["neighbored_compact"].startswith(
+        "1.26 times as fast as `neighbored_divergent` (Cheng et al. 2014, ch. 3"
+    )
+    assert said["shared_sequential"].count("<br>") == 1  # two books
+    assert (
+        said["constant_divergent"].startswith("slower than `constant_memory` (")
+        and "<br>" not in said["constant_divergent"]
+    )
+    assert said["neighbored_divergent"] == said["register_tile:8"] == steps.NO_BOOK
+    assert all(
+        step.where in " ".join(said.values())
+        for step in steps.STEPS
+        if isinstance(step.book, float) and step.after != "warp_shuffle:128"
+    )
 
 
 # --- Book and machine -------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from .._times import Time, times_of
 
 # What follows from the others, or from the size of the input.
 LEFT_OUT = ("requests", "bytes", "launches", "branches", "divergent branches")
+WAITS = "waits for a GPU"  # instead of a time that is not kept
 SHARES = (", %", "of 100 branches")
 
 
@@ -49,7 +50,7 @@ def most_changed(before: Counters, now: Counters, columns: Sequence[str]) -> set
 
 def time_cell(times: Sequence[Time]) -> str:
     if not times:
-        return "waits for a GPU"
+        return WAITS
     said = [duration(time.us) + (f", {percent(time.share)} {OF[time.ceiling]}" if time.share else "") for time in times]
     return "<br>".join(map(escape, said))
 

@@ -15,6 +15,7 @@ from .._measure.results import HOST, Result, devices_of, short_name
 from .._measure.table import NOT_MEASURED, beside_torch
 from . import steps
 from .counters import counters_of
+from .systems import telling
 from .textbook import BESIDE, systems
 
 STYLE = """
@@ -174,11 +175,18 @@ def textbook(results: Sequence[Result]) -> str:
     for source, system, family, rung in systems():
         known = measured.get((family, rung.name))
         said = f'{escape(known[1])}<br><span class="faint">{escape(known[0])}</span>' if known else "not kept"
-        cells = [escape(source), escape(system), f"{family}: <code>{rung.name}</code>", escape(rung.idea), said]
+        cells = [
+            escape(source),
+            escape(system),
+            f"{family}: <code>{rung.name}</code>",
+            escape(rung.idea),
+            escape(telling(family, rung)),
+            said,
+        ]
         lines.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     for source, system, instead in BESIDE:
-        lines.append(f'<tr><td>{source}</td><td>{system}</td><td colspan="3">{instead}</td></tr>')
-    heads = "".join(f"<th>{text}</th>" for text in ("textbook", "system", "rung", "idea", "measured"))
+        lines.append(f'<tr><td>{source}</td><td>{system}</td><td colspan="4">{instead}</td></tr>')
+    heads = "".join(f"<th>{text}</th>" for text in ("textbook", "system", "rung", "idea", "counters", "measured"))
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
     said = "Of each rung the figure of the first device that has one; what is not kept, "
     said = f'<p class="faint">{said}<code>python -m torch_reductions bench --save</code> measures.</p>'
