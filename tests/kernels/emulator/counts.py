@@ -79,8 +79,14 @@ def names_in(program: Path) -> dict[int, str]:
 
 
 def comparable(name: str) -> str:
-    """A demangled name, as nvcc and g++ both have it."""
+    """A demangled name with template arguments, as nvcc and g++ both have it: they write types of parameters apart."""
     name = name.replace("(anonymous namespace)::", "").removeprefix("void ")
+    depth = 0
+    for i, c in enumerate(name):
+        depth += (c == "<") - (c == ">")
+        if c == "(" and depth == 0:
+            name = name[:i]
+            break
     return re.sub(r"\s+", "", name)
 
 
