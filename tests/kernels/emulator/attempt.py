@@ -193,9 +193,8 @@ class Attempt:
         more = f"\n{len(failures)} of {len(few)} cases fail" if len(failures) > 1 else ""
         return self.named(first) + more
 
-
     def count(self, rung: Rung) -> str:
-        """The counters of the file's kernels, on the input that those of its rung are kept of; else why there are none."""
+        """The counters of the file's kernels, on the input that its rung is counted on; else why there are none."""
         case = counts.case_of(self.family, rung)
         path, program = self.to / "counts.txt", self.to / "races"
         (build.ROOT / path).write_text(cases.text_of([case]))

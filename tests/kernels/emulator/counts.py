@@ -1,7 +1,7 @@
 """What each rung's kernels ask of a GPU, counted: `python -m tests.kernels.emulator.counts [RUNG ...]`.
 
-Runs every emulated rung once on a small input, under one schedule, and keeps the counts of its kernels by source line in
-torch_reductions/counts.json, which `explain` and the report read. Registers and the bytes of shared memory come from
+Runs every emulated rung once on a small input, under one schedule, and keeps the counts of its kernels by source line
+in torch_reductions/counts.json, which `explain` and the report read. Registers and the bytes of shared memory come from
 nvcc, of the objects that `python tools/build.py check` leaves.
 """
 
