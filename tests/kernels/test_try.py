@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import platform
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from helpers import ROOT
 
-from tests.kernels.emulator import attempt, build, exercises
+from tests.kernels.emulator import attempt, build, cases, counts, exercises
 from torch_reductions import __main__ as command_line
+from torch_reductions._explain import kernel_text
 
 pytestmark = [
     pytest.mark.xdist_group("emulator"),  # whose objects it uses
@@ -141,6 +143,59 @@ def test_predictions(name: str, tmp_path: Path) -> None:
     file.write_text(text.replace("stride 16 =", "stride 17 ="))
     with pytest.raises(attempt.AttemptError, match="must keep the lines"):
         check(name, file)
+
+
+def test_the_rule_for_centers_is_what_is_counted() -> None:
+    """100 centers are not counted; of 20 there is both."""
+    assert exercises.centers_of_warp(20) == exercises.cost(
+        exercises.kernel_of("distance", "constant_divergent").steps[0]
+    )
+    assert exercises.cost(exercises.kernel_of("distance", "constant_memory").steps[0]) == 1
+
+
+PAIRS = ROOT / "csrc/cuda/reduce/050_interleaved_pairs.cu"
+FORWARD: tuple[Edit, ...] = (  # the tree of neighbored_compact
+    ("int stride = blockDim.x / 2; stride > 0; stride /= 2", "int stride = 1; stride < int(blockDim.x); stride *= 2"),
+    (
+        "if (tid < stride && tid + stride < part.size)",
+        "const int i = 2 * stride * tid;\n    if (i + stride < part.size)",
+    ),
+    ("data[tid] = Op::combine(data[tid], data[tid + stride])", "data[i] = Op::combine(data[i], data[i + stride])"),
+)
+
+
+def tried(folder: Path, *edits: Edit) -> attempt.Outcome:
+    """A changed copy of a rung's file, whose name the next one has too."""
+    text = PAIRS.read_text()
+    for old, new in edits:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    file = folder / "pairs.cu"
+    file.write_text(text)
+    return attempt.attempt(file, "3x512", say=lambda text: None)
+
+
+def test_counters(tmp_path: Path) -> None:
+    """Of an unchanged copy they are its rung's; of another tree they are those of the rung with that tree."""
+    same, compact = tried(tmp_path), tried(tmp_path, *FORWARD)
+    pairs, neighbours = (exercises.kernel_of("reduce", name) for name in ("interleaved_pairs", "neighbored_compact"))
+    assert not same.failed and not compact.failed
+    said = kernel_text(replace(pairs, registers=None))
+    assert same.said.endswith(f"{said}\nThe counters are those of interleaved_pairs.")
+    load = neighbours.total("global load")
+    each = f"{load.cost / load.requests:.1f} sectors"
+    assert f" {each} " in compact.said and f" {each} " not in same.said
+    assert re.search(rf"\n  global load: sectors a request +\S+ +{each.split()[0]}  x ", compact.said)
+    assert "global load: requests" not in compact.said and "registers" not in compact.said
+
+
+def test_no_counters_of_what_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does counting, where it fails, change the verdict."""
+    failing = tried(tmp_path, ("    __syncthreads();\n", ""))
+    assert failing.failed and failing.said.endswith("not right yet")
+    monkeypatch.setattr(counts, "case_of", lambda family, rung: cases.Case("sum", rung, "float16", cases.rows(1, 5)))
+    found = tried(tmp_path)
+    assert not found.failed and found.said.splitlines()[-1].startswith("not counted: ")
 
 
 def test_what_the_compiler_refuses(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """A rung's file, changed by a learner, in the emulator: `python -m torch_reductions try my_kernel.cu`.
 
 The file lies anywhere. It is compiled alone, as if it lay beside the rung's own file, and linked in that one's place
-with the family's objects. Then the rung's cases run under several schedules and with the race detector.
+with the family's objects. Then the rung's cases run under several schedules and with the race detector. Where all pass,
+the counters of its kernels are shown beside those of the rung.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import shlex
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.build import BuildError
+from torch_reductions import _explain
+from torch_reductions._counts import Counts, Kernel, counts_of
 from torch_reductions._ladder import Rung, ladder
 
-from . import build, cases
+from . import build, cases, counts
 from .schedules import Schedule
 
 STEPS = (
@@ -189,6 +193,42 @@ class Attempt:
         more = f"\n{len(failures)} of {len(few)} cases fail" if len(failures) > 1 else ""
         return self.named(first) + more
 
+    def count(self, rung: Rung) -> str:
+        """The counters of the file's kernels, on the input that its rung is counted on; else why there are none."""
+        case = counts.case_of(self.family, rung)
+        path, program = self.to / "counts.txt", self.to / "races"
+        (build.ROOT / path).write_text(cases.text_of([case]))
+        done = ended([str(program), "--counts", "--limit", str(SECONDS), str(path)])
+        if done is None:
+            return f"not counted: it {ENDLESS} {PATIENCE:.0f} seconds"
+        source = counts.shown(self.file)
+        kernels = counts.counted(done.stdout, source, program, {}) if done.returncode == 0 else []
+        if not kernels:
+            why = (done.stdout + done.stderr).strip() or "no kernel ran"
+            return f"not counted: {self.named(why).splitlines()[0]}"
+        own = [kernel for kernel in kernels if any(place.startswith(f"{source}:") for place in kernel.lines)]
+        found = [f"Counted in one call: {counts.shown_case(self.family, case)}"]
+        kept = counts_of(self.family, rung.name)
+        for kernel in own or kernels:
+            found += ["", _explain.kernel_text(kernel)]
+            found += [compared(kernel, rung, kept)] if kept else []
+        return "\n".join(found)
+
+
+def compared(kernel: Kernel, rung: Rung, kept: Counts) -> str:
+    """What differs from the rung's kernel of that name, else from its main one. Registers are known of that alone."""
+    named = [other for other in kept.kernels if other.name == kernel.name]
+    other = replace(named[0] if named else _explain.main_kernel(rung, kept), registers=None)
+    before, now = _explain.counters(other), _explain.counters(kernel)
+    if before == now:
+        return f"The counters are those of {rung.name}."
+    least = _explain.LEAST_CHANGE
+    rows = _explain.differences(before, now, least)
+    if not rows:
+        return f"No counter differs by more than {least:.0%} from those of {rung.name}."
+    table = _explain.table([("", rung.name, "yours", ""), *rows], numbers=True)
+    return f"Counters that differ by more than {least:.0%} from those of {rung.name}:\n{textwrap.indent(table, '  ')}"
+
 
 def ended(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
     """None where it does not end: a kernel that writes outside its memory may leave its process waiting for good."""
@@ -256,6 +296,8 @@ def attempt(file: Path, shape: str = "", say: Say = print) -> Outcome:
                 tell("not right yet")
                 return Outcome(failed, "\n".join(lines), str(one.source))
     tell("right under all of these" if not failed else "not right yet")
+    if not failed:
+        tell(f"\n{one.count(next(rung for rung in rungs if rung.is_default or len(rungs) == 1))}")
     return Outcome(failed, "\n".join(lines), str(one.source))
 
 

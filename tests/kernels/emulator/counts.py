@@ -1,7 +1,7 @@
 """What each rung's kernels ask of a GPU, counted: `python -m tests.kernels.emulator.counts [RUNG ...]`.
 
-Runs every emulated rung once on a small input, under one schedule, and keeps the counts of its kernels by source line in
-torch_reductions/counts.json, which `explain` and the report read. Registers and the bytes of shared memory come from
+Runs every emulated rung once on a small input, under one schedule, and keeps the counts of its kernels by source line
+in torch_reductions/counts.json, which `explain` and the report read. Registers and the bytes of shared memory come from
 nvcc, of the objects that `python tools/build.py check` leaves.
 """
 
@@ -16,7 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch_reductions import _counts
@@ -71,8 +71,11 @@ def emulated() -> list[tuple[str, Rung]]:
 
 
 @functools.cache
-def names_in(program: Path) -> dict[int, str]:
-    """Its functions by address, with template arguments; without the names of unnamed namespaces."""
+def names_in(program: Path, built: int) -> dict[int, str]:
+    """Its functions by address, with template arguments; without the names of unnamed namespaces.
+
+    built: when, because `try` links a program of the same name anew.
+    """
     text = subprocess.run(["nm", "-C", str(program)], cwd=build.ROOT, capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^([0-9a-f]+) [tTwW] (.*)$", text, re.MULTILINE)
     return {int(address, 16): comparable(name) for address, name in found}
@@ -100,8 +103,8 @@ def short(name: str) -> str:
     return own.rsplit("::", 1)[-1]
 
 
-def places_of(program: Path, addresses: Iterable[int]) -> dict[int, list[str]]:
-    """Of each instruction the project's lines, inlined calls from the inside out."""
+def places_of(program: Path, addresses: Iterable[int], source: str) -> dict[int, list[str]]:
+    """Of each instruction the lines of the project's kernels and of that source, inlined calls from the inside out."""
     wanted = sorted(set(addresses))
     if not wanted:
         return {}
@@ -112,11 +115,14 @@ def places_of(program: Path, addresses: Iterable[int]) -> dict[int, list[str]]:
         if line.startswith("0x"):
             places[int(line, 16)] = here = []
         elif match := re.match(r"(.*?):(\d+)", line):
-            path = Path(match[1]).resolve() if Path(match[1]).is_absolute() else (build.ROOT / match[1]).resolve()
-            if path.is_relative_to(build.ROOT / "csrc") or "csrc" not in str(path) and path.suffix == ".cu":
-                name = path.relative_to(build.ROOT) if path.is_relative_to(build.ROOT) else path
-                here.append(f"{name}:{match[2]}")
+            path = (build.ROOT / match[1]).resolve()
+            if path.is_relative_to(build.ROOT / "csrc") or shown(path) == source:
+                here.append(f"{shown(path)}:{match[2]}")
     return places
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(build.ROOT) if path.is_relative_to(build.ROOT) else path)
 
 
 def place_in(places: Sequence[str], source: str) -> str | None:
@@ -150,17 +156,18 @@ def resources(family: str) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-def counted(text: str, source: str, family: str, program: Path) -> list[Kernel]:
-    """The kernels of one case's output."""
+def counted(text: str, source: str, program: Path, used: Mapping[str, tuple[int, int, int]]) -> list[Kernel]:
+    """The kernels of one case's output. source: as shown() has it; used: the resources of the kernels, where known."""
     addresses = [int(a, 16) for a in re.findall(r"^(?:access|branch) (0x[0-9a-f]+)", text, re.MULTILINE)]
-    places = places_of(program, addresses)
+    places = places_of(program, addresses, source)
+    names = names_in(program, (build.ROOT / program).stat().st_mtime_ns)
     kernels: dict[str, Kernel] = {}
     for part in re.split(r"^kernel ", text, flags=re.MULTILINE)[1:]:
         lines = part.splitlines()
-        full = names_in(program).get(int(lines[0], 16), "?")
+        full = names.get(int(lines[0], 16), "?")
         kernel = kernels.setdefault(short(full), Kernel(short(full), [], {}, []))
-        if used := resources(family).get(full):
-            kernel.registers, kernel.static_bytes, kernel.spilled = used
+        if full in used:
+            kernel.registers, kernel.static_bytes, kernel.spilled = used[full]
         for line in lines[1:]:
             add_line(kernel, line, places, source)
     return list(kernels.values())
@@ -224,7 +231,7 @@ def count(rungs: Sequence[tuple[str, Rung]], program: Path = RUNNER) -> dict[str
     found = {}
     for (family, rung), case in zip(rungs, wanted, strict=True):
         source = source_of(family, rung)
-        kernels = counted(output[case.name], source, family, program)
+        kernels = counted(output[case.name], source, program, resources(family))
         found[f"{family}/{rung.name}"] = Counts(shown_case(family, case), source, kernels)
     return found
 

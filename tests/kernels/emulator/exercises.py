@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch_reductions._counts import Kernel, Step, counts_of
+
 from .attempt import AttemptError, Say, attempt
 from .build import ROOT
 
@@ -91,39 +93,53 @@ PREDICTIONS = {
     ),
 }
 NAMES = (*PROGRAMS, *PREDICTIONS)
-BLOCK, WARP, SECTOR, BANKS = 512, 32, 8, 32  # in threads and in floats
+BLOCK, WARP, BANKS = 512, 32, 32  # in threads and in floats
+HALVING = ("interleaved_pairs", "shared_sequential")  # the stride; that of other trees doubles
 
 
-def banks(words: list[int]) -> int:
-    return max(len({w for w in words if w % BANKS == bank}) for bank in range(BANKS))
+def kernel_of(family: str, rung: str) -> Kernel:
+    """As the emulator has counted it: the only one besides those that copy the input and store the result."""
+    counts = counts_of(family, rung)
+    assert counts is not None
+    (kernel,) = (kernel for kernel in counts.kernels if kernel.name not in ("convert_kernel", "finish_kernel"))
+    return kernel
+
+
+def step_of(rung: str, stride: int) -> Step:
+    """Of the tree in block 0, whose last step but one is that of the last stride: then thread 0 stores."""
+    kernel = kernel_of("reduce", rung)
+    assert kernel.launches[0].threads == BLOCK
+    before = stride if rung in HALVING else BLOCK // 2 // stride  # 2 to the power of the strides that follow
+    return kernel.steps[-1 - before.bit_length()]
+
+
+def cost(step: Step) -> int:
+    """Of a load: sectors, wavefronts or addresses. What is asked for are steps in which all loads have the same."""
+    (total,) = (total for kind, total in step.accesses.items() if kind.endswith(" load"))
+    each, rest = divmod(total.cost, total.requests)
+    assert rest == 0
+    return each
+
+
+def centers_of_warp(centers: int) -> int:
+    """Of constant_divergent."""
+    return len({lane % centers for lane in range(WARP)})
 
 
 def answers(name: str) -> dict[str, int]:
-    """From the kernels' own indices: what thread t loads first in a step of stride s."""
-
-    def compact(s: int) -> list[int]:
-        return [2 * s * t for t in range(BLOCK) if 2 * s * t + s < BLOCK]
-
-    def sectors(elements: list[int]) -> int:
-        return len({i // SECTOR for i in elements})
-
+    """From the kept counts, where they are of the input that the question is about."""
     if name == "predict_requests":
-        found = {f"neighbored_compact, stride {s}": sectors(compact(s)[:WARP]) for s in (1, 4, 16)}
-        found |= {f"interleaved_pairs, stride {s}": sectors(list(range(min(s, WARP)))) for s in (256, 16)}
-        for s in (1, 32):
-            found[f"warps of neighbored_divergent, stride {s}"] = len(
-                {t // WARP for t in range(BLOCK) if t % (2 * s) == 0}
-            )
-        warps = {s: len({t // WARP for t in range(len(compact(s)))}) for s in (1, 32)}
-        found |= {f"warps of neighbored_compact, stride {s}": count for s, count in warps.items()}
-        found["constant_memory, 100 centers"] = 1
-        found |= {f"constant_divergent, {n} centers": len({lane % n for lane in range(WARP)}) for n in (100, 20)}
-        return found
-    found = {f"shared_bank_conflicts, stride {s}": banks(compact(s)[:WARP]) for s in (1, 4, 16, 64)}
-    found |= {f"shared_sequential, stride {s}": banks(list(range(min(s, WARP)))) for s in (256, 16)}
-    half = [word for t in range(WARP // 2) for word in (2 * t, 2 * t + 1)]
-    found["shared_sequential of doubles, stride 256"] = 2 * banks(half)
-    return found
+        strides = {"neighbored_compact": (1, 4, 16), "interleaved_pairs": (256, 16)}
+        found = {f"{rung}, stride {s}": cost(step_of(rung, s)) for rung, some in strides.items() for s in some}
+        for rung in ("neighbored_divergent", "neighbored_compact"):
+            found |= {f"warps of {rung}, stride {s}": step_of(rung, s).warps for s in (1, 32)}
+        found |= {"constant_memory, 100 centers": 1, "constant_divergent, 100 centers": centers_of_warp(100)}
+        counted = kernel_of("distance", "constant_divergent").steps[0]  # of 20 centers
+        return found | {"constant_divergent, 20 centers": cost(counted)}
+    strides = {"shared_bank_conflicts": (1, 4, 16, 64), "shared_sequential": (256, 16)}
+    found = {f"{rung}, stride {s}": cost(step_of(rung, s)) for rung, some in strides.items() for s in some}
+    banks = [word % BANKS for t in range(WARP // 2) for word in (2 * t, 2 * t + 1)]  # the counts are of floats
+    return found | {"shared_sequential of doubles, stride 256": 2 * max(map(banks.count, banks))}
 
 
 def check_predictions(name: str, file: Path, say: Say) -> bool:
