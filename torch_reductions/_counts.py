@@ -17,14 +17,11 @@ SPACES = ("global", "shared", "constant")
 # Of the requests to a space: what is counted besides lanes and bytes, and what it is at best.
 COSTS = {"global": "sectors", "shared": "wavefronts", "constant": "addresses"}
 SECTOR = 32  # bytes
+COMPILED = ("registers", "static_bytes", "local_bytes")  # of a kernel, by nvcc
 # A multiprocessor of compute capability 9.0.
 MOST_WARPS, MOST_BLOCKS, REGISTERS, SHARED_BYTES = 64, 32, 65536, 228 * 1024
-WARP, OF_REGISTERS, OF_SHARED, RESERVED = (
-    32,
-    256,
-    128,
-    1024,
-)  # their granularity, and what each block takes beside its own
+WARP, OF_REGISTERS, OF_SHARED = 32, 256, 128  # their granularity
+RESERVED = 1024  # bytes of shared memory that each block takes beside its own
 
 
 @dataclass
@@ -95,7 +92,7 @@ class Kernel:
     steps: list[Step]
     registers: int | None = None  # of a thread, by nvcc for 9.0; None where none compiled it
     static_bytes: int | None = None  # of shared memory
-    spilled: int | None = None  # bytes of local memory
+    local_bytes: int | None = None  # of local memory, of a thread
 
     def total(self, kind: str) -> Sum:
         return sum((line.accesses[kind] for line in self.lines.values() if kind in line.accesses), Sum())
@@ -123,10 +120,8 @@ class Kernel:
 
     @property
     def branches(self) -> tuple[int, int]:
-        executed, divergent = (
-            zip(*(line.branches for line in self.lines.values()), strict=True) if self.lines else ((), ())
-        )
-        return sum(executed), sum(divergent)
+        every = [line.branches for line in self.lines.values()]
+        return sum(executed for executed, _ in every), sum(divergent for _, divergent in every)
 
     @property
     def occupancy(self) -> float | None:
@@ -174,15 +169,13 @@ def _sums(kept: Mapping[str, Iterable[int]]) -> dict[str, Sum]:
 def _kernel(kept: dict[str, Any]) -> Kernel:
     lines = {}
     for place, line in kept["lines"].items():
-        branches = tuple(line.pop("branch", (0, 0)))
+        branches = tuple(line.get("branch", (0, 0)))
         accesses = {kind: values for kind, values in line.items() if len(values) == 4}
-        together = {name: tuple(values) for name, values in line.items() if len(values) == 2}
+        together = {name: tuple(values) for name, values in line.items() if len(values) == 2 and name != "branch"}
         lines[place] = Line(_sums(accesses), together, branches)
     steps = [Step(warps, _sums(sums)) for warps, sums in kept["steps"]]
     launches = [Launch(tuple(grid), tuple(block), shared) for grid, block, shared in kept["launches"]]
-    return Kernel(
-        kept["name"], launches, lines, steps, *(kept.get(name) for name in ("registers", "static_bytes", "spilled"))
-    )
+    return Kernel(kept["name"], launches, lines, steps, *(kept.get(name) for name in COMPILED))
 
 
 def as_kept(counts: Counts) -> dict[str, Any]:
@@ -197,18 +190,9 @@ def as_kept(counts: Counts) -> dict[str, Any]:
             "name": kernel.name,
             "launches": [(launch.grid, launch.block, launch.dynamic_bytes) for launch in kernel.launches],
         }
-        kept |= {
-            name: value
-            for name in ("registers", "static_bytes", "spilled")
-            if (value := getattr(kernel, name)) is not None
-        }
-        kept |= {
-            "lines": lines,
-            "steps": [
-                (step.warps, {kind: sums.values for kind, sums in step.accesses.items()}) for step in kernel.steps
-            ],
-        }
-        kernels.append(kept)
+        kept |= {name: value for name in COMPILED if (value := getattr(kernel, name)) is not None}
+        steps = [(step.warps, {kind: sums.values for kind, sums in step.accesses.items()}) for step in kernel.steps]
+        kernels.append(kept | {"lines": lines, "steps": steps})
     return {"case": counts.case, "source": counts.source, "kernels": kernels}
 
 
@@ -225,4 +209,4 @@ def _file() -> dict[str, dict[str, Any]]:
 def counts_of(family: str, rung: str) -> Counts | None:
     """What is kept of a rung; None if it is not emulated."""
     kept = _file().get(f"{family}/{rung}")
-    return from_kept(json.loads(json.dumps(kept))) if kept else None
+    return from_kept(kept) if kept else None

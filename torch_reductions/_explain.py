@@ -168,7 +168,7 @@ def resources_of(kernel: Kernel) -> str:
         return ""
     said = f"{kernel.registers} registers a thread"
     said += f", {kernel.static_bytes:,} bytes of static shared memory" if kernel.static_bytes else ""
-    said += f", {kernel.spilled:,} bytes spilled" if kernel.spilled else ""
+    said += f", {kernel.local_bytes:,} bytes of local memory" if kernel.local_bytes else ""
     return f"{said}; occupancy {kernel.occupancy:.0%}"
 
 

@@ -222,9 +222,9 @@ def kernel(**changed: object) -> Kernel:
 def test_registers_and_occupancy() -> None:
     """Where nvcc's figures are kept, they are told, else not."""
     assert "registers" not in _explain.kernel_text(kernel())
-    known = kernel(registers=32, static_bytes=2048, spilled=8)
+    known = kernel(registers=32, static_bytes=2048, local_bytes=8)
     text = _explain.kernel_text(known)
-    said = "32 registers a thread, 2,048 bytes of static shared memory, 8 bytes spilled; occupancy"
+    said = "32 registers a thread, 2,048 bytes of static shared memory, 8 bytes of local memory; occupancy"
     assert f"\n  {said} {known.occupancy:.0%}\n" in text
     figures = _explain.counters(known)
     assert figures["registers a thread"] == 32 and figures["occupancy, %"] == 100 * (known.occupancy or 0)

@@ -41,8 +41,8 @@ def telling(family: str, rung: Rung) -> str:
     executed, divergent = kernel.branches
     if divergent:
         said.append(f"{divergent:,} of {executed:,} branches divergent")
-    if kernel.spilled:
-        said.append(f"{kernel.spilled:,} bytes of local memory a thread")
+    if kernel.local_bytes:
+        said.append(f"{kernel.local_bytes:,} bytes of local memory a thread")
     if kernel.occupancy is not None:
         said.append(f"occupancy {kernel.occupancy:.0%}")
     return "; ".join(said)

@@ -1,4 +1,4 @@
-"""What each rung's kernels ask of a GPU, counted: `python -m tests.kernels.emulator.counts [RUNG ...]`.
+"""What each rung's kernels ask of a GPU, counted: `python -m tests.kernels.emulator.counts [FAMILY ...]`.
 
 Runs every emulated rung once on a small input, under one schedule, and keeps the counts of its kernels by source line
 in torch_reductions/counts.json, which `explain` and the report read. Registers and the bytes of shared memory come from
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import hashlib
 import json
 import os
 import re
@@ -65,9 +64,8 @@ def shown_case(family: str, case: cases.Case) -> str:
 
 
 def emulated() -> list[tuple[str, Rung]]:
-    return [
-        (family, rung) for family in FAMILIES for rung in ladder(family) if rung.emulated and "cuda" in rung.devices
-    ]
+    every = [(family, rung) for family in FAMILIES for rung in ladder(family)]
+    return [(family, rung) for family, rung in every if rung.emulated and "cuda" in rung.devices]
 
 
 @functools.cache
@@ -131,6 +129,10 @@ def place_in(places: Sequence[str], source: str) -> str | None:
     return own[0] if own else places[0] if places else None
 
 
+def output_of(*command: str, given: str = "") -> str:
+    return subprocess.run(command, cwd=build.ROOT, input=given, capture_output=True, text=True).stdout
+
+
 @functools.cache
 def resources(family: str) -> dict[str, tuple[int, int, int]]:
     """Registers, bytes of static shared memory and of local memory, by kernel, of the family's objects."""
@@ -142,14 +144,9 @@ def resources(family: str) -> dict[str, tuple[int, int, int]]:
     found: dict[str, tuple[int, int, int]] = {}
     pattern = r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)"
     for path in objects:
-        text = subprocess.run([tool, "-arch", "sm_90", "-res-usage", str(path)], capture_output=True, text=True).stdout
-        text += subprocess.run(
-            [tool, "-arch", "sm_90a", "-res-usage", str(path)], capture_output=True, text=True
-        ).stdout
-        usages = re.findall(pattern, text)
-        plain = subprocess.run(
-            ["c++filt"], input="\n".join(u[0] for u in usages), capture_output=True, text=True
-        ).stdout
+        usage = "".join(output_of(tool, "-arch", arch, "-res-usage", str(path)) for arch in ("sm_90", "sm_90a"))
+        usages = re.findall(pattern, usage)
+        plain = output_of("c++filt", given="\n".join(name for name, *_ in usages))
         for name, (_, registers, stack, shared, local) in zip(plain.splitlines(), usages, strict=True):
             own = max(int(shared) - _counts.RESERVED, 0)  # what the system takes is counted, too
             found[comparable(name)] = (int(registers), own, int(stack) + int(local))
@@ -167,7 +164,7 @@ def counted(text: str, source: str, program: Path, used: Mapping[str, tuple[int,
         full = names.get(int(lines[0], 16), "?")
         kernel = kernels.setdefault(short(full), Kernel(short(full), [], {}, []))
         if full in used:
-            kernel.registers, kernel.static_bytes, kernel.spilled = used[full]
+            kernel.registers, kernel.static_bytes, kernel.local_bytes = used[full]
         for line in lines[1:]:
             add_line(kernel, line, places, source)
     return list(kernels.values())
@@ -206,7 +203,7 @@ def add_line(kernel: Kernel, line: str, places: dict[int, list[str]], source: st
         step.accesses[f"{words[2]} {words[3].rstrip(':')}"] = Sum(*map(int, words[4:]))
 
 
-def run(wanted: Sequence[cases.Case], program: Path = RUNNER, source: str = "") -> str:
+def run(wanted: Sequence[cases.Case], program: Path = RUNNER) -> str:
     """What the runner prints of the cases."""
     path = build.BUILD / "counts.txt"
     (build.ROOT / path).write_text(cases.text_of(wanted))
@@ -236,28 +233,14 @@ def count(rungs: Sequence[tuple[str, Rung]], program: Path = RUNNER) -> dict[str
     return found
 
 
-def digest_of(family: str) -> str:
-    """Of what the kernels of a family are made of."""
-    files = sorted((build.ROOT / "csrc" / "cuda" / family).glob("**/*.cu*"))
-    files += sorted((build.ROOT / "csrc" / "cuda" / "primitives").glob("*")) + sorted(
-        (build.ROOT / "csrc/common").glob("*")
-    )
-    digest = hashlib.sha256()
-    for path in files:
-        text = re.sub(r"//[^\n]*", "", path.read_text())
-        digest.update(text.encode())
-    return digest.hexdigest()[:16]
-
-
 def text_of(rungs: dict[str, Counts]) -> str:
-    """The file: a line for each kernel's line, so that a change shows."""
+    """The file: a line for each rung, so that a change shows."""
     lines = [f"{json.dumps(name)}: {json.dumps(_counts.as_kept(counts))}" for name, counts in rungs.items()]
-    digests = json.dumps({family: digest_of(family) for family in FAMILIES})
-    return f'{{"digests": {digests},\n"rungs": {{\n' + ",\n".join(lines) + "\n}}\n"
+    return '{"rungs": {\n' + ",\n".join(lines) + "\n}}\n"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=main.__doc__ or __doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"by default all: {', '.join(FAMILIES)}")
     options = parser.parse_args()
     chosen = [(family, rung) for family, rung in emulated() if family in (options.families or FAMILIES)]
@@ -268,18 +251,11 @@ def main() -> int:
     except build.BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    kept = {
-        name: one
-        for family, rung in emulated()
-        if (one := _counts.counts_of(family, rung.name))
-        for name in [f"{family}/{rung.name}"]
-    }
-    known = {f"{family}/{rung.name}" for family, rung in emulated()}
-    merged = {
-        name: (found | {n: c for n, c in kept.items() if n not in found})[name]
-        for name in sorted(known)
-        if name in found or name in kept
-    }
+    merged = {}
+    for family, rung in emulated():
+        name = f"{family}/{rung.name}"
+        if one := found.get(name) or _counts.counts_of(family, rung.name):
+            merged[name] = one
     _counts.FILE.write_text(text_of(merged), encoding="utf-8")
     lacking = sum(kernel.registers is None for one in found.values() for kernel in one.kernels)
     print(f"{_counts.FILE.name}: {len(found)} rungs counted, {len(merged)} kept; {lacking} kernels without registers")
