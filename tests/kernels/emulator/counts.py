@@ -80,15 +80,19 @@ def names_in(program: Path, built: int) -> dict[int, str]:
 
 
 def comparable(name: str) -> str:
-    """A demangled name with template arguments, as nvcc and g++ both have it: they write types of parameters apart."""
+    """A demangled name, as nvcc and g++ both have it."""
     name = name.replace("(anonymous namespace)::", "").removeprefix("void ")
+    return re.sub(r"\s+", "", name)
+
+
+def without_parameters(name: str) -> str:
+    """With template arguments: some types of parameters are written in two ways."""
     depth = 0
     for i, c in enumerate(name):
         depth += (c == "<") - (c == ">")
         if c == "(" and depth == 0:
-            name = name[:i]
-            break
-    return re.sub(r"\s+", "", name)
+            return name[:i]
+    return name
 
 
 def short(name: str) -> str:
@@ -149,7 +153,9 @@ def resources(family: str) -> dict[str, tuple[int, int, int]]:
         plain = output_of("c++filt", given="\n".join(name for name, *_ in usages))
         for name, (_, registers, stack, shared, local) in zip(plain.splitlines(), usages, strict=True):
             own = max(int(shared) - _counts.RESERVED, 0)  # what the system takes is counted, too
-            found[comparable(name)] = (int(registers), own, int(stack) + int(local))
+            name = comparable(name)
+            found[name] = (int(registers), own, int(stack) + int(local))
+            found.setdefault(without_parameters(name), found[name])
     return found
 
 
@@ -163,8 +169,8 @@ def counted(text: str, source: str, program: Path, used: Mapping[str, tuple[int,
         lines = part.splitlines()
         full = names.get(int(lines[0], 16), "?")
         kernel = kernels.setdefault(short(full), Kernel(short(full), [], {}, []))
-        if full in used:
-            kernel.registers, kernel.static_bytes, kernel.local_bytes = used[full]
+        if found := used.get(full) or used.get(without_parameters(full)):
+            kernel.registers, kernel.static_bytes, kernel.local_bytes = found
         for line in lines[1:]:
             add_line(kernel, line, places, source)
     return list(kernels.values())
