@@ -25,7 +25,7 @@
 #undef __forceinline__
 #undef __noinline__
 #define __constant__ __attribute__((section("constant_memory")))  // where machine/counts.cpp finds them
-#define __shared__ thread_local  // a block has an OS thread of its own
+#define __shared__ thread_local                                   // a block has an OS thread of its own
 #define __launch_bounds__(...)
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))

@@ -29,7 +29,7 @@ namespace emulator {
 namespace {
 
 enum Kind { global_load, global_store, global_atomic, shared_load, shared_store, shared_atomic, constant_load };
-constexpr const char* kKinds[] = {"global load", "global store",  "global atomic", "shared load",
+constexpr const char* kKinds[] = {"global load",  "global store",  "global atomic", "shared load",
                                   "shared store", "shared atomic", "constant load"};
 
 struct Part {

@@ -61,7 +61,7 @@ struct WarpOperation {
 
 struct Warp {
   unsigned number, live;  // live: a bit for each lane that has not returned
-  uintptr_t pc;          // of the operation that is being done
+  uintptr_t pc;           // of the operation that is being done
   WarpOperation operations[kWarpSize];
 };
 

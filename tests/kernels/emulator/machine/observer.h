@@ -21,7 +21,7 @@ class Observer {
   // What orders.
   virtual void barrier(const std::vector<Thread*>& /* members */, const Place&) {}
   virtual void warp_barrier(Block&, unsigned /* warp */, unsigned /* lanes */) {}
-  virtual void fence() {}  // of the running thread
+  virtual void fence() {}                                                    // of the running thread
   virtual void relaxed(const void*, size_t, Relaxed, uintptr_t /* pc */) {}  // a fence around it may use this access
   virtual void release_to(const void* /* object */) {}                       // as with fences around them:
   virtual void acquire_from(const void* /* object */) {}                     // mbarrier, cluster barrier
@@ -38,8 +38,8 @@ class Observer {
   virtual void reaches(uintptr_t /* pc */) {}  // a basic block
 };
 
-extern Observer* observer;   // never null
-Observer& race_detector();   // of an instrumented program, unless it counts
+extern Observer* observer;    // never null
+Observer& race_detector();    // of an instrumented program, unless it counts
 extern bool is_instrumented;  // whether there is anything to tell
 
 }  // namespace emulator

@@ -20,14 +20,14 @@ void volatile_access(void* address, size_t size, bool write, uintptr_t pc) {
 }  // namespace
 
 #define PC pc_before(__builtin_return_address(0))
-#define ACCESSES(size)                                                                        \
-  void __tsan_read##size(void* p) { emulator::observer->access(p, size, false, PC); }            \
-  void __tsan_write##size(void* p) { emulator::observer->access(p, size, true, PC); }            \
-  void __tsan_unaligned_read##size(void* p) { emulator::observer->access(p, size, false, PC); }  \
-  void __tsan_unaligned_write##size(void* p) { emulator::observer->access(p, size, true, PC); }  \
-  void __tsan_volatile_read##size(void* p) { volatile_access(p, size, false, PC); }           \
-  void __tsan_volatile_write##size(void* p) { volatile_access(p, size, true, PC); }           \
-  void __tsan_unaligned_volatile_read##size(void* p) { volatile_access(p, size, false, PC); } \
+#define ACCESSES(size)                                                                          \
+  void __tsan_read##size(void* p) { emulator::observer->access(p, size, false, PC); }           \
+  void __tsan_write##size(void* p) { emulator::observer->access(p, size, true, PC); }           \
+  void __tsan_unaligned_read##size(void* p) { emulator::observer->access(p, size, false, PC); } \
+  void __tsan_unaligned_write##size(void* p) { emulator::observer->access(p, size, true, PC); } \
+  void __tsan_volatile_read##size(void* p) { volatile_access(p, size, false, PC); }             \
+  void __tsan_volatile_write##size(void* p) { volatile_access(p, size, true, PC); }             \
+  void __tsan_unaligned_volatile_read##size(void* p) { volatile_access(p, size, false, PC); }   \
   void __tsan_unaligned_volatile_write##size(void* p) { volatile_access(p, size, true, PC); }
 
 extern "C" {

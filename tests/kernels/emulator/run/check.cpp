@@ -58,8 +58,10 @@ class Results {
 
  public:
   Results(Dtype dtype, int64_t count)
-      : size_(size_t(size_of(dtype))), count_(count), all_(size_t(count_) * size_ + 2 * kMargin),
-        bytes_(new(std::align_val_t{kMargin}) char[all_]) {
+      : size_(size_t(size_of(dtype))),
+        count_(count),
+        all_(size_t(count_) * size_ + 2 * kMargin),
+        bytes_(new (std::align_val_t{kMargin}) char[all_]) {
     std::memset(bytes_.get(), kMark, all_);
   }
 
