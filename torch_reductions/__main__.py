@@ -267,7 +267,7 @@ def explain(argv: Sequence[str]) -> int:
         return 0
     for i, (family, rung) in enumerate(found_in(parser, options.name, known, options.family or ())):
         print("" if i == 0 else f"\n{'-' * 72}\n", end="")
-        explain_rung(rung, family)
+        explain_rung(rung, family, alone=len(found) == 1)
     return 0
 
 

@@ -119,16 +119,23 @@ class Kernel:
         return sum(launch.blocks for launch in self.launches)
 
     @property
+    def largest(self) -> Launch:
+        return max(self.launches, key=lambda launch: launch.blocks * launch.threads)
+
+    @property
     def branches(self) -> tuple[int, int]:
         every = [line.branches for line in self.lines.values()]
         return sum(executed for executed, _ in every), sum(divergent for _, divergent in every)
 
     @property
     def occupancy(self) -> float | None:
-        """Resident warps over those that a multiprocessor of 9.0 can have, of the first launch."""
+        """Resident warps over those that a multiprocessor of 9.0 can have, of the largest launch.
+
+        The theoretical one: what a multiprocessor could hold, whether or not there are as many blocks.
+        """
         if self.registers is None:
             return None
-        launch = self.launches[0]
+        launch = self.largest
         return occupancy(launch.threads, self.registers, (self.static_bytes or 0) + launch.dynamic_bytes)
 
 

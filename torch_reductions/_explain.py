@@ -15,6 +15,11 @@ from ._ladder import Rung, ladder
 from ._measure.charts import OF, duration, percent
 from ._times import Time, times_of
 
+LEGEND = """\
+request: one load, store or atomic of a warp; lanes: those of its 32 threads that take part. What a request costs:
+sectors, the pieces of 32 bytes of global memory that it touches (4 for 32 neighbouring floats); wavefronts, the turns
+of shared memory's banks (1 without conflicts); addresses of constant memory (1 at best). Efficiency: bytes asked for, of
+the sectors'. Figures are means over all launches of a kernel. More: docs/emulator.md, "Counting"."""
 LEAST_CHANGE = 0.05  # of a counter, to be shown as changed
 ALL = -1.0  # shows those that did not change, too
 Counters = dict[str, float]
@@ -169,7 +174,7 @@ def resources_of(kernel: Kernel) -> str:
     said = f"{kernel.registers} registers a thread"
     said += f", {kernel.static_bytes:,} bytes of static shared memory" if kernel.static_bytes else ""
     said += f", {kernel.local_bytes:,} bytes of local memory" if kernel.local_bytes else ""
-    return f"{said}; occupancy {kernel.occupancy:.0%}"
+    return f"{said}; occupancy {kernel.occupancy:.0%} at most"
 
 
 def steps_of(kernel: Kernel) -> str:
@@ -332,14 +337,15 @@ def durations(rung: Rung, other: Rung, family: str) -> list[str]:
     for time in times_of(family, rung.name):
         if before := earlier.get((time.case, time.device)):
             both = f"{other.name} {duration(before.us)}, {rung.name} {duration(time.us)}"
-            said.append(f"{time.case}, {time.device}: {both}, x {number(time.us / before.us)}")
+            said.append(f"{time.case}, {time.device}: {both}, {number(before.us / time.us)} times as fast")
     if said:
         return said
     on_gpu = [one for one in (other, rung) if "cuda" in one.devices]
     return [f"{one.name}: {text}" for one in on_gpu for text in times_text(times_of(family, one.name)).splitlines()]
 
 
-def explain_rung(rung: Rung, family: str) -> None:
+def explain_rung(rung: Rung, family: str, alone: bool = True) -> None:
+    """All of a variant; without its counters where it is one of several of that name."""
     print(f"{rung.name} ({family} {rung.number}): {rung.idea}")
     (row,) = (row for row in rows_of(family) if rung in row)
     if rung.parameter:
@@ -357,8 +363,10 @@ def explain_rung(rung: Rung, family: str) -> None:
         head = itertools.takewhile(lambda line: line.startswith("//"), path.read_text(encoding="utf-8").splitlines())
         for line in itertools.dropwhile(lambda line: "Changes:" not in line, head):  # before it, only names
             print(line.removeprefix("//").removeprefix(" "))
-    if "cuda" in rung.devices:
+    if "cuda" in rung.devices and alone:
         explain_counts(rung, family)
+    elif "cuda" in rung.devices:
+        print(f"\n`python -m torch_reductions explain {rung.name} --family {family}` shows its counters and times.")
 
 
 def explain_counts(rung: Rung, family: str) -> None:
@@ -368,12 +376,12 @@ def explain_counts(rung: Rung, family: str) -> None:
     if counts is None:
         print("\nIts kernels are not counted: the emulator does not run them.")
         return
-    print(f"\nCounted by the emulator, in one call: {counts.case}")
+    print(f"\n{change_text(rung, counts, family)}")
+    print(f"\nCounted by the emulator, in one call: {counts.case}\n{LEGEND}")
     first = main_kernel(rung, counts)
     for kernel in (first, *(kernel for kernel in counts.kernels if kernel is not first)):
         print(f"\n{kernel_text(kernel)}")
     print(f"\n{source_text(source_of(rung, 'cuda', family), counts)}")
-    print(f"\n{change_text(rung, counts, family)}")
 
 
 # --- Two variants -----------------------------------------------------------------------------------------------------
@@ -396,6 +404,8 @@ def explain_two(one: Rung, other: Rung, family: str) -> None:
     """The difference of two variants of a family: code, counters, time."""
     for rung in (one, other):
         print(f"{rung.name} ({family} {rung.number}): {rung.idea}")
+    if times := durations(other, one, family):
+        print("\n" + "\n".join(times))
     print(f"\n{code_difference(one, other, family)}\n")
     counts, other_counts = counts_of(family, one.name), counts_of(family, other.name)
     if counts is None or other_counts is None:
@@ -406,6 +416,7 @@ def explain_two(one: Rung, other: Rung, family: str) -> None:
         cases = " and ".join(dict.fromkeys((counts.case, other_counts.case)))
         print(f"Counters of {kernel.name} and {other_kernel.name}, then of the whole call: {cases}")
         figures = counters(kernel) | totals(counts), counters(other_kernel) | totals(other_counts)
-        print(table([("", one.name, other.name, ""), *differences(*figures, ALL)], numbers=True))
-    if times := durations(other, one, family):
-        print("\n" + "\n".join(times))
+        rows = differences(*figures, LEAST_CHANGE)
+        print(table([("", one.name, other.name, ""), *rows], numbers=True))
+        same = len(differences(*figures, ALL)) - len(rows)
+        print(f"{same} others are the same within {LEAST_CHANGE:.0%}.")

@@ -102,23 +102,20 @@ def test_occupancy(threads: int, registers: int, shared_bytes: int, expected: fl
     assert occupancy(threads, registers, shared_bytes) == expected
 
 
-PAIRS = nsight.pairs()
-
-
 def test_nsight_says_the_same() -> None:
-    unexplained = [pair for pair in PAIRS if not pair.is_equal and not pair.why]
+    unexplained = [pair for pair in nsight.pairs() if not pair.is_equal and not pair.why]
     assert not unexplained
-    assert len(PAIRS) > 600
-    assert sum(pair.is_equal for pair in PAIRS) / len(PAIRS) > 0.95
+    assert len(nsight.pairs()) > 600
+    assert sum(pair.is_equal for pair in nsight.pairs()) / len(nsight.pairs()) > 0.95
 
 
 def test_each_explanation_is_needed() -> None:
-    used = {row for pair in PAIRS if not pair.is_equal for row in pair.why}
+    used = {row for pair in nsight.pairs() if not pair.is_equal for row in pair.why}
     assert set(nsight.DIFFERENT) == used
 
 
 def test_every_row_was_measured() -> None:
     """cub is not emulated, and a block size changes no access."""
-    assert {pair.rung for pair in PAIRS} >= {
+    assert {pair.rung for pair in nsight.pairs()} >= {
         f"{family}/{rung.name}" for family, rung in counts.emulated() if not rung.block_size and rung.value != "1"
     }

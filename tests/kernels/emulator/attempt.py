@@ -65,7 +65,7 @@ def stripped(text: str) -> str:
 def family_of(file: Path) -> str:
     """By the namespace of the launchers, which says how #include works before anything is compiled."""
     names = {path.name for path in build.families()}
-    found = set(re.findall(r"namespace\s+torch_reductions::cuda::(\w+)", stripped(file.read_text()))) & names
+    found = set(re.findall(r"namespace\s+torch_reductions::cuda::(\w+)", stripped(file.read_text(encoding="utf-8", errors="replace")))) & names
     if len(found) != 1:
         raise AttemptError(
             f"{file} is no rung's file: it should define a launcher in one namespace torch_reductions::cuda::FAMILY, "
@@ -205,7 +205,7 @@ class Attempt:
         kernels = counts.counted(done.stdout, source, program, {}) if done.returncode == 0 else []
         if not kernels:
             why = (done.stdout + done.stderr).strip() or "no kernel ran"
-            return f"not counted: {self.named(why).splitlines()[0]}"
+            return f"not counted: {'; '.join(self.named(why).splitlines()[:2])}"
         own = [kernel for kernel in kernels if any(place.startswith(f"{source}:") for place in kernel.lines)]
         found = [f"Counted in one call: {counts.shown_case(self.family, case)}"]
         kept = counts_of(self.family, rung.name)

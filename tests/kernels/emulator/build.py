@@ -48,7 +48,7 @@ KERNEL_FLAGS = {
     "races": [
         "-fsanitize=thread",
         *("--param=tsan-distinguish-volatile=1", "--param=tsan-instrument-func-entry-exit=0"),
-        "-fsanitize-coverage=trace-pc",
+        "-fsanitize-coverage=trace-pc,trace-cmp",
         *("-fno-tree-sra", "-fno-ipa-sra"),  # a vector is loaded as one, as on a GPU, not element by element
     ],
     "asan": ["-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],

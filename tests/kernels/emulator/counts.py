@@ -168,11 +168,15 @@ def counted(text: str, source: str, program: Path, used: Mapping[str, tuple[int,
     for part in re.split(r"^kernel ", text, flags=re.MULTILINE)[1:]:
         lines = part.splitlines()
         full = names.get(int(lines[0], 16), "?")
-        kernel = kernels.setdefault(short(full), Kernel(short(full), [], {}, []))
-        if found := used.get(full) or used.get(without_parameters(full)):
+        known = kernels.get(short(full))  # another instantiation, which was launched first, tells resources and steps
+        kernel = known or Kernel(short(full), [], {}, [])
+        kernels[kernel.name] = kernel
+        found = used.get(full) or used.get(without_parameters(full))
+        if found and known is None:
             kernel.registers, kernel.static_bytes, kernel.local_bytes = found
         for line in lines[1:]:
-            add_line(kernel, line, places, source)
+            if known is None or not line.startswith("step "):
+                add_line(kernel, line, places, source)
     return list(kernels.values())
 
 
@@ -192,10 +196,12 @@ def add_line(kernel: Kernel, line: str, places: dict[int, list[str]], source: st
             space = f"{words[1]} {words[2].rstrip(':')}"
             here.accesses[space] = here.accesses.get(space, Sum()) + Sum(*map(int, words[3:]))
     elif kind == "together":
-        name = " ".join(words[1:-2]).rstrip(":")
-        one = kernel.lines.setdefault(words[0], Line())
+        found = re.fullmatch(r"together (.*:\d+) (.+): (\d+) (\d+)", line)  # a path may have spaces
+        assert found is not None, line
+        place, name, times, warps = found.groups()
+        one = kernel.lines.setdefault(place, Line())
         before = one.together.get(name, (0, 0))
-        one.together[name] = before[0] + int(words[-2]), before[1] + int(words[-1])
+        one.together[name] = before[0] + int(times), before[1] + int(warps)
     elif kind == "branch":
         here = at(words[0])
         if here is not None:
@@ -249,6 +255,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"by default all: {', '.join(FAMILIES)}")
     options = parser.parse_args()
+    if unknown := set(options.families) - set(FAMILIES):
+        parser.error(f"no family: {', '.join(sorted(unknown))}; there are {', '.join(FAMILIES)}")
     chosen = [(family, rung) for family, rung in emulated() if family in (options.families or FAMILIES)]
     try:
         emulator = build.Emulator()

@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import csv
 import fnmatch
+import functools
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -68,7 +70,8 @@ DIFFERENT = (
     ("distance/ordered", "*", "shared load wavefronts", MERGED_LOADS),
     ("scan/reduce_then_scan", "scan_parts_kernel", "shared load wavefronts", MERGED_LOADS),
     ("scan/two_level*", "scan_totals_kernel", "shared load wavefronts", MERGED_LOADS),
-    ("recurrence/ordered", "*", "shared * wavefronts", MERGED_STORES),
+    ("recurrence/ordered", "*", "shared store wavefronts", MERGED_STORES),
+    ("recurrence/ordered", "*", "shared load wavefronts", "not explained"),
     ("scan/ordered", "*", "shared store wavefronts", MERGED_STORES),
     ("matmul/tensor_core", "*", "shared store wavefronts", MERGED_STORES),
     ("matmul/tensor_core", "*", "global store *", WORDS),
@@ -153,6 +156,10 @@ def number(text: str) -> float:
     return float(text.partition(" ")[0].replace(",", ""))
 
 
+def threads_of(launch: dict[str, str]) -> int:
+    return math.prod(int(size) for name in ("Block Size", "Grid Size") for size in re.findall(r"\d+", launch[name]))
+
+
 def value_of(metric: str, cell: str) -> float:
     if metric == OPCODES:
         found = re.search(r"\bBAR: ([\d,]+)", cell)
@@ -176,24 +183,30 @@ def measured(path: Path, rungs: Path) -> Iterator[list[object]]:
                 for counter, (parts, _) in COUNTERS.items():
                     total = sum(value_of(metric, launch[metric]) for launch in launches for metric in parts)
                     yield [rung, kernel, counter, f"{total:.0f}"]
+                largest = max(launches, key=threads_of)
                 for counter, (metric, _) in OF_A_LAUNCH.items():
-                    yield [rung, kernel, counter, f"{number(launches[0][metric]):g}"]
+                    yield [rung, kernel, counter, f"{number(largest[metric]):g}"]
             kernels = None
         elif kernels is not None and "at::" not in row["Kernel Name"]:
             name = short(row["Kernel Name"].replace("<unnamed>::", ""))
             kernels.setdefault(name, []).append(row)
 
 
+@functools.cache
 def pairs() -> list[Pair]:
     """Every kept counter of Nsight Compute beside what is kept of the emulator."""
     found = []
-    for rung, name, counter, value in csv.reader(FILE.read_text().splitlines()[1:]):
+    kept = {(rung, name, counter): value for rung, name, counter, value in csv.reader(FILE.read_text().splitlines()[1:])}
+    for rung, name in dict.fromkeys((rung, name) for rung, name, _ in kept):
+        for counter in COUNTERS:
+            kept.setdefault((rung, name, counter), "0")  # zeros are not written
+    for (rung, name, counter), value in kept.items():
         counts = counts_of(*rung.split("/"))
         kernel = next((one for one in counts.kernels if one.name == name), None) if counts else None
         if kernel is None:
             raise LookupError(f"{FILE.name} has {name} of {rung}, which is not counted")
         ours = COUNTERS[counter][1] if counter in COUNTERS else OF_A_LAUNCH[counter][1]
-        if counter != "constant addresses" or "constant load" in kernel.kinds:
+        if (counter != "constant addresses" or "constant load" in kernel.kinds) and (ours(kernel) or float(value)):
             found.append(Pair(rung, name, counter, ours(kernel), float(value)))
     return found
 

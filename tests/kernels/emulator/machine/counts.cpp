@@ -77,9 +77,10 @@ uint64_t cost_of(Kind kind, const std::vector<Part>& parts) {
   return addresses.size();
 }
 
-// Something that a thread did: since how many barriers, where, and how often before since the last of them.
+// Something that a thread did: in which stretch between barriers of its block or warp, where, and how often before in
+// this stretch.
 struct Key {
-  unsigned warp, step;
+  unsigned warp, stretch;
   uintptr_t pc;
   unsigned time;
   bool operator==(const Key&) const = default;
@@ -87,30 +88,33 @@ struct Key {
 struct Hash {
   size_t operator()(const Key& key) const {
     size_t hash = key.pc;
-    for (const size_t value : {key.warp, key.step, key.time}) hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+    for (const size_t value : {key.warp, key.stretch, key.time}) hash = (hash ^ value) * 0x9e3779b97f4a7c15;
     return hash ^ hash >> 29;
   }
 };
 
 struct Request {
   Kind kind;
+  unsigned step;
   std::vector<Part> parts;
 };
 
 // Where lanes went from a basic block.
 struct Branch {
+  uintptr_t place = 0;  // of the last comparison before it
   uintptr_t first = 0;
   bool divergent = false;
 };
 
 struct ThreadLog {
-  unsigned step = 0;
+  unsigned step = 0, stretch = 0;  // barriers of the block, and those of the warp too
   std::unordered_map<uintptr_t, unsigned> times, visits;
   Key block{};  // the basic block that it is in
   bool inside = false;
+  uintptr_t compared = 0;  // the last comparison in it
 
-  void next_step() {
-    step++;
+  void next_stretch() {
+    stretch++;
     times.clear();
     visits.clear();
   }
@@ -137,7 +141,8 @@ struct Counts {
   std::map<std::pair<Kind, uintptr_t>, Sum> accesses;
   std::map<std::pair<std::string, std::string>, std::pair<uint64_t, uint64_t>> together;  // kind, place: times, warps
   std::map<uintptr_t, std::set<uintptr_t>> followers;                                     // of basic blocks
-  std::map<uintptr_t, std::pair<uint64_t, uint64_t>> branches;  // by the block's pc: executed by a warp, divergent
+  // By a basic block and the place of the branch at its end: executed by a warp, divergent.
+  std::map<std::pair<uintptr_t, uintptr_t>, std::pair<uint64_t, uint64_t>> branches;
   std::vector<Step> steps;                                      // of block 0 of the first launch
 };
 
@@ -180,12 +185,12 @@ class Counter : public Observer {
       };
       add(counts_->accesses[{request.kind, key.pc}]);
       if (!shown) continue;
-      if (counts_->steps.size() <= key.step) counts_->steps.resize(key.step + 1);
-      counts_->steps[key.step].warps.insert(key.warp);
-      add(counts_->steps[key.step].sums[request.kind]);
+      if (counts_->steps.size() <= request.step) counts_->steps.resize(request.step + 1);
+      counts_->steps[request.step].warps.insert(key.warp);
+      add(counts_->steps[request.step].sums[request.kind]);
     }
     for (const auto& [key, branch] : log.branches) {
-      auto& [executed, divergent] = counts_->branches[key.pc];
+      auto& [executed, divergent] = counts_->branches[{key.pc, branch.place}];
       executed++, divergent += branch.divergent;
     }
     logs_.erase(block.number);
@@ -195,7 +200,8 @@ class Counter : public Observer {
     BlockLog& log = logs_.at(members[0]->block->number);
     std::set<unsigned> warps;
     for (const Thread* member : members) {
-      log.threads[member->rank].next_step();
+      log.threads[member->rank].next_stretch();
+      log.threads[member->rank].step++;
       warps.insert(member->warp->number);
     }
     add_together("barrier", place, warps.size());
@@ -204,7 +210,7 @@ class Counter : public Observer {
   void warp_barrier(Block& block, unsigned warp, unsigned lanes) override {
     BlockLog& log = logs_.at(block.number);
     for (unsigned lane = 0; lane < kWarpSize; lane++)
-      if (lanes >> lane & 1) log.threads[warp * kWarpSize + lane].next_step();
+      if (lanes >> lane & 1) log.threads[warp * kWarpSize + lane].next_stretch();
   }
 
   void warp_operation(const char* kind, const Warp&, const Place& place) override { add_together(kind, place, 1); }
@@ -217,16 +223,19 @@ class Counter : public Observer {
 
   void access(const void* address, size_t size, bool write, uintptr_t pc) override { add(address, size, write, pc); }
 
+  void compares(uintptr_t pc) override { own().compared = pc; }
+
   void reaches(uintptr_t pc) override {
     ThreadLog& log = own();
     if (log.inside) {
       Branch& branch = logs_.at(current->block->number).branches[log.block];
-      if (branch.first == 0) branch.first = pc;
+      if (branch.first == 0) branch.first = pc, branch.place = log.compared != 0 ? log.compared : log.block.pc;
       branch.divergent |= branch.first != pc;
       counts_->followers[log.block.pc].insert(pc);
     }
-    log.block = {current->warp->number, log.step, pc, log.visits[pc]++};
+    log.block = {current->warp->number, log.stretch, pc, log.visits[pc]++};
     log.inside = true;
+    log.compared = 0;
   }
 
   std::deque<std::pair<const void*, Counts>> kernels;  // in the order of their first launches
@@ -253,9 +262,9 @@ class Counter : public Observer {
       return;
     }
     ThreadLog& log = own();
-    const Key key{current->warp->number, log.step, pc, log.times[pc]++};
+    const Key key{current->warp->number, log.stretch, pc, log.times[pc]++};
     Request& request = logs_.at(current->block->number).requests[key];
-    request.kind = kind;
+    request.kind = kind, request.step = log.step;
     request.parts.push_back({at, size, current->lane});
   }
 
@@ -286,9 +295,9 @@ void print_counts(std::FILE* file) {
     }
     for (const auto& [key, times] : counts.together)
       std::fprintf(file, "together %s %s: %lu %lu\n", key.second.c_str(), key.first.c_str(), times.first, times.second);
-    for (const auto& [pc, times] : counts.branches)
-      if (counts.followers.at(pc).size() > 1)
-        std::fprintf(file, "branch %#lx %lu %lu\n", pc, times.first, times.second);
+    for (const auto& [key, times] : counts.branches)
+      if (counts.followers.at(key.first).size() > 1)
+        std::fprintf(file, "branch %#lx %lu %lu\n", key.second, times.first, times.second);
     for (size_t i = 0; i < counts.steps.size(); i++)
       for (const auto& [kind, sum] : counts.steps[i].sums) {
         std::fprintf(file, "step %zu %zu %s: ", i, counts.steps[i].warps.size(), kKinds[kind]);

@@ -35,7 +35,8 @@ class Observer {
 
   // What the lanes of a warp did together, and where a thread is.
   virtual void warp_operation(const char* /* kind */, const Warp&, const Place&) {}
-  virtual void reaches(uintptr_t /* pc */) {}  // a basic block
+  virtual void reaches(uintptr_t /* pc */) {}   // a basic block
+  virtual void compares(uintptr_t /* pc */) {}  // in it, perhaps for the branch at its end
 };
 
 extern Observer* observer;    // never null

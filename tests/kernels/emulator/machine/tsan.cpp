@@ -1,6 +1,6 @@
 // What a compiler calls at each access under -fsanitize=thread. Its own run-time library is not linked: these functions
-// take its place, and hand the accesses of kernels to the observer. So does what it calls in each
-// basic block under -fsanitize-coverage=trace-pc.
+// take its place, and hand the accesses of kernels to the observer. What it calls
+// in each basic block and at comparisons (-fsanitize-coverage=trace-pc,trace-cmp) goes there, too.
 #include "fiber.h"
 #include "observer.h"
 
@@ -17,6 +17,10 @@ void volatile_access(void* address, size_t size, bool write, uintptr_t pc) {
   if (!write) end_turn(true);
 }
 
+void compares(uintptr_t pc) {
+  if (emulator::current != nullptr) emulator::observer->compares(pc);
+}
+
 }  // namespace
 
 #define PC pc_before(__builtin_return_address(0))
@@ -30,7 +34,21 @@ void volatile_access(void* address, size_t size, bool write, uintptr_t pc) {
   void __tsan_unaligned_volatile_read##size(void* p) { volatile_access(p, size, false, PC); }   \
   void __tsan_unaligned_volatile_write##size(void* p) { volatile_access(p, size, true, PC); }
 
+#define COMPARES(name, T) \
+  void __sanitizer_cov_trace_##name(T, T) { compares(PC); }
+
 extern "C" {
+COMPARES(cmp1, uint8_t)
+COMPARES(cmp2, uint16_t)
+COMPARES(cmp4, uint32_t)
+COMPARES(cmp8, uint64_t)
+COMPARES(const_cmp1, uint8_t)
+COMPARES(const_cmp2, uint16_t)
+COMPARES(const_cmp4, uint32_t)
+COMPARES(const_cmp8, uint64_t)
+COMPARES(cmpf, float)
+COMPARES(cmpd, double)
+void __sanitizer_cov_trace_switch(uint64_t, void*) { compares(PC); }
 ACCESSES(1)
 ACCESSES(2)
 ACCESSES(4)
