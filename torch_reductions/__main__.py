@@ -247,7 +247,7 @@ def explain(argv: Sequence[str]) -> int:
     families = list(dict.fromkeys(options.family or FAMILIES))
     known = [(family, rung) for family in families for rung in ladder(family)]
     functions = {function for _, rung in known for function in rung.functions}
-    listed_names = {*families, *functions} - {name for family in families for name in names(family)}
+    listed_names = {*families, *functions} - {variant for family in families for variant in names(family)}
     if options.other is not None:
         both = options.name, options.other
         for name in both:
@@ -265,7 +265,8 @@ def explain(argv: Sequence[str]) -> int:
         family = next(family for family, rung in known if rung == listed[-1])
         print(f"\n`python -m torch_reductions explain {listed[-1].name} --family {family}` explains the last.")
         return 0
-    for i, (family, rung) in enumerate(found_in(parser, options.name, known, options.family or ())):
+    found = found_in(parser, options.name, known, options.family or ())
+    for i, (family, rung) in enumerate(found):
         print("" if i == 0 else f"\n{'-' * 72}\n", end="")
         explain_rung(rung, family, alone=len(found) == 1)
     return 0

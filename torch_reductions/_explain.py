@@ -18,10 +18,9 @@ from ._times import Time, times_of
 LEGEND = """\
 request: one load, store or atomic of a warp; lanes: those of its 32 threads that take part. What a request costs:
 sectors, the pieces of 32 bytes of global memory that it touches (4 for 32 neighbouring floats); wavefronts, the turns
-of shared memory's banks (1 without conflicts); addresses of constant memory (1 at best). Efficiency: bytes asked for, of
-the sectors'. Figures are means over all launches of a kernel. More: docs/emulator.md, "Counting"."""
+of shared memory's banks (1 without conflicts); addresses of constant memory (1 at best). Efficiency: bytes asked for,
+of the sectors' bytes. Figures are of all launches of a kernel, or means over them. More: docs/emulator.md, Counting."""
 LEAST_CHANGE = 0.05  # of a counter, to be shown as changed
-ALL = -1.0  # shows those that did not change, too
 Counters = dict[str, float]
 
 
@@ -92,13 +91,14 @@ def counters(kernel: Kernel) -> Counters:
     found: Counters = {
         "launches": len(kernel.launches),
         "blocks": kernel.blocks,
-        "threads a block": max(kernel.launches, key=lambda launch: launch.blocks * launch.threads).threads,
+        "threads a block": kernel.largest.threads,
     }
     for kind in kernel.kinds:
         total = kernel.total(kind)
         found[f"{kind}: requests"] = total.requests
         found[f"{kind}: lanes a request"] = total.lanes / total.requests
         found[f"{kind}: {COSTS[kind.split()[0]]} a request"] = total.cost / total.requests
+        found[f"{kind}: {COSTS[kind.split()[0]]}"] = total.cost
         if is_efficiency_of(kind):
             found[f"{kind}: efficiency, %"] = 100 * total.efficiency
         found[f"{kind}: bytes"] = total.bytes
@@ -107,7 +107,7 @@ def counters(kernel: Kernel) -> Counters:
     found |= {name: kernel.times(name) for name in kernel.operations}
     executed, divergent = kernel.branches
     if executed:
-        found |= {"branches": executed, "divergent branches": divergent}
+        found["divergent branches"] = divergent
     if kernel.registers is not None and kernel.occupancy is not None:
         found |= {"registers a thread": kernel.registers, "occupancy, %": 100 * kernel.occupancy}
     return found
@@ -125,7 +125,9 @@ def totals(counts: Counts) -> Counters:
 def number(value: float) -> str:
     if value == int(value):
         return f"{int(value):,}"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    if value >= 999.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.01 else f"{value:.2g}"
 
 
 def change(before: float | None, now: float | None) -> float:
@@ -188,12 +190,21 @@ def steps_of(kernel: Kernel) -> str:
     )
 
 
+def costs_of(kernel: Kernel) -> Iterator[tuple[str, str]]:
+    """Of a tree: the kinds of access whose requests cost more or less from step to step, and what they cost."""
+    for kind in kernel.kinds:
+        sums = [step.accesses[kind] for step in kernel.steps if kind in step.accesses]
+        costs = [number(total.cost / total.requests) for total in sums]
+        if len(set(costs)) > 1:
+            yield kind, ", ".join(costs)
+
+
 def kernel_text(kernel: Kernel) -> str:
     times = len(kernel.launches)
     lines = [f"{kernel.name}: {times} launch{'es' if times > 1 else ''}: {launches_of(kernel.launches)}"]
     if said := resources_of(kernel):
         lines.append(f"  {said}")
-    rows = [("", "requests", "lanes a request", "cost a request", "efficiency", "bytes")]
+    rows = [("", "requests", "lanes a request", "cost a request", "in all", "efficiency", "bytes")]
     for kind in kernel.kinds:
         total = kernel.total(kind)
         efficiency = f"{total.efficiency:.0%}" if is_efficiency_of(kind) else ""
@@ -203,6 +214,7 @@ def kernel_text(kernel: Kernel) -> str:
                 f"{total.requests:,}",
                 number(total.lanes / total.requests),
                 cost_text(kind, total),
+                f"{total.cost:,}",
                 efficiency,
                 f"{total.bytes:,}",
             )
@@ -218,7 +230,10 @@ def kernel_text(kernel: Kernel) -> str:
     if executed:
         lines.append(f"  divergent branches: {divergent:,} of {executed:,} that warps execute")
     if warps := steps_of(kernel):
-        lines.append(f"  warps of block 0 that work, from barrier to barrier: {warps}")
+        lines.append(f"  warps of block 0 that access memory, from barrier to barrier: {warps}")
+        lines += [
+            f"  {kind} of block 0, {COSTS[kind.split()[0]]} a request: {costs}" for kind, costs in costs_of(kernel)
+        ]
     return "\n".join(lines)
 
 
@@ -260,6 +275,15 @@ def annotated(path: Path, lines: Mapping[int, Line]) -> Iterator[str]:
             yield from (f"     > {text}" for text in line_texts(lines[at]))
 
 
+def code_at(place: str) -> str:
+    """The line of a source, "csrc/FILE:LINE"; empty where the sources are not installed."""
+    file, _, at = place.rpartition(":")
+    path = SOURCES.parent / file
+    if not SOURCES.is_dir() or not path.exists():
+        return ""
+    return path.read_text(encoding="utf-8").splitlines()[int(at) - 1].strip()
+
+
 def source_text(path: Path | None, counts: Counts) -> str:
     """The rung's own file with its counters, and the counted lines of others."""
     lines = merged(counts.kernels)
@@ -277,7 +301,10 @@ def source_text(path: Path | None, counts: Counts) -> str:
 
         said = ["Lines of other files:"]
         for place in sorted(rest, key=order):
-            said += [f"  {place}", *(f"     > {text}" for text in line_texts(rest[place]))]
+            said += [
+                f"  {place} | {code_at(place)}".removesuffix(" | "),
+                *(f"     > {text}" for text in line_texts(rest[place])),
+            ]
         parts.append("\n".join(said))
     return "\n\n".join(parts)
 
@@ -330,6 +357,10 @@ def change_text(rung: Rung, counts: Counts, family: str) -> str:
     return "\n".join([*said, *durations(rung, other, family)])
 
 
+def faster(before: float, now: float) -> str:
+    return f"{number(before / now)} times as fast"
+
+
 def durations(rung: Rung, other: Rung, family: str) -> list[str]:
     """Both kept times, of each case that both have."""
     earlier = {(time.case, time.device): time for time in times_of(family, other.name)}
@@ -337,7 +368,10 @@ def durations(rung: Rung, other: Rung, family: str) -> list[str]:
     for time in times_of(family, rung.name):
         if before := earlier.get((time.case, time.device)):
             both = f"{other.name} {duration(before.us)}, {rung.name} {duration(time.us)}"
-            said.append(f"{time.case}, {time.device}: {both}, {number(before.us / time.us)} times as fast")
+            said.append(f"{time.case}, {time.device}, the whole call: {both}, {faster(before.us, time.us)}")
+            if before.first_pass_us and time.first_pass_us:
+                both = f"{duration(before.first_pass_us)} and {duration(time.first_pass_us)}"
+                said.append(f"  the first pass alone: {both}, {faster(before.first_pass_us, time.first_pass_us)}")
     if said:
         return said
     on_gpu = [one for one in (other, rung) if "cuda" in one.devices]
@@ -374,7 +408,8 @@ def explain_counts(rung: Rung, family: str) -> None:
     print(f"\nKept time{'s' if len(times) > 1 else ''}, cold cache:\n{textwrap.indent(times_text(times), '  ')}")
     counts = counts_of(family, rung.name)
     if counts is None:
-        print("\nIts kernels are not counted: the emulator does not run them.")
+        why = "counts.json has no counts of it" if rung.emulated else "the emulator does not run them"
+        print(f"\nIts kernels are not counted: {why}.")
         return
     print(f"\n{change_text(rung, counts, family)}")
     print(f"\nCounted by the emulator, in one call: {counts.case}\n{LEGEND}")
@@ -418,5 +453,5 @@ def explain_two(one: Rung, other: Rung, family: str) -> None:
         figures = counters(kernel) | totals(counts), counters(other_kernel) | totals(other_counts)
         rows = differences(*figures, LEAST_CHANGE)
         print(table([("", one.name, other.name, ""), *rows], numbers=True))
-        same = len(differences(*figures, ALL)) - len(rows)
+        same = len(figures[0].keys() | figures[1].keys()) - len(rows)
         print(f"{same} others are the same within {LEAST_CHANGE:.0%}.")

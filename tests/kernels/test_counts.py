@@ -47,6 +47,8 @@ def test_every_emulated_rung_is_kept() -> None:
         found = counts_of(family, rung.name)
         assert found is not None, f"{family}/{rung.name} is not counted"
         assert (ROOT / found.source).exists()
+        for kernel in found.kernels:  # of one instantiation: no warp accesses memory without a request
+            assert all(step.warps <= sum(one.requests for one in step.accesses.values()) for step in kernel.steps)
         assert all(kernel.registers is not None for kernel in found.kernels), f"{rung.name} lacks what nvcc says"
         for place in (place for kernel in found.kernels for place in kernel.lines):
             path, _, line = place.rpartition(":")

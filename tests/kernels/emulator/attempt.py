@@ -65,7 +65,15 @@ def stripped(text: str) -> str:
 def family_of(file: Path) -> str:
     """By the namespace of the launchers, which says how #include works before anything is compiled."""
     names = {path.name for path in build.families()}
-    found = set(re.findall(r"namespace\s+torch_reductions::cuda::(\w+)", stripped(file.read_text(encoding="utf-8", errors="replace")))) & names
+    found = (
+        set(
+            re.findall(
+                r"namespace\s+torch_reductions::cuda::(\w+)",
+                stripped(file.read_text(encoding="utf-8", errors="replace")),
+            )
+        )
+        & names
+    )
     if len(found) != 1:
         raise AttemptError(
             f"{file} is no rung's file: it should define a launcher in one namespace torch_reductions::cuda::FAMILY, "

@@ -143,7 +143,9 @@ def answers(name: str) -> dict[str, int]:
 
 
 def check_predictions(name: str, file: Path, say: Say) -> bool:
-    written = re.findall(r"^(\w[^=\n]*?) *= *(.*?) *$", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    written = re.findall(
+        r"^(\w[^=\n]*?) *= *(.*?) *$", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
+    )
     right = answers(name)
     if [line for line, _ in written] != list(right):
         raise AttemptError(f"{file} must keep the lines of exercises/{name}.txt: {', '.join(right)}")

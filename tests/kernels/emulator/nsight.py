@@ -196,7 +196,9 @@ def measured(path: Path, rungs: Path) -> Iterator[list[object]]:
 def pairs() -> list[Pair]:
     """Every kept counter of Nsight Compute beside what is kept of the emulator."""
     found = []
-    kept = {(rung, name, counter): value for rung, name, counter, value in csv.reader(FILE.read_text().splitlines()[1:])}
+    kept = {
+        (rung, name, counter): value for rung, name, counter, value in csv.reader(FILE.read_text().splitlines()[1:])
+    }
     for rung, name in dict.fromkeys((rung, name) for rung, name, _ in kept):
         for counter in COUNTERS:
             kept.setdefault((rung, name, counter), "0")  # zeros are not written

@@ -143,7 +143,7 @@ struct Counts {
   std::map<uintptr_t, std::set<uintptr_t>> followers;                                     // of basic blocks
   // By a basic block and the place of the branch at its end: executed by a warp, divergent.
   std::map<std::pair<uintptr_t, uintptr_t>, std::pair<uint64_t, uint64_t>> branches;
-  std::vector<Step> steps;                                      // of block 0 of the first launch
+  std::vector<Step> steps;  // of block 0 of the first launch
 };
 
 // The emulator's own: a kernel reads threadIdx, blockIdx and its parameters there.
