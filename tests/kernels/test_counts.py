@@ -111,6 +111,12 @@ def test_nsight_says_the_same() -> None:
     assert sum(pair.is_equal for pair in nsight.pairs()) / len(nsight.pairs()) > 0.95
 
 
+def test_the_page_shows_them() -> None:
+    assert nsight.table() in nsight.PAGE.read_text(), (
+        "`python -m tests.kernels.emulator.nsight NCU.csv RUNGS` writes it"
+    )
+
+
 def test_each_explanation_is_needed() -> None:
     used = {row for pair in nsight.pairs() if not pair.is_equal for row in pair.why}
     assert set(nsight.DIFFERENT) == used

@@ -24,9 +24,12 @@ from pathlib import Path
 
 from torch_reductions._counts import Kernel, counts_of
 
+from .build import ROOT
 from .counts import emulated, short
 
 FILE = Path(__file__).with_name("nsight.csv")
+PAGE = ROOT / "docs" / "emulator.md"
+MARKS = ("<!-- nsight -->", "<!-- /nsight -->")
 LEAST_REGISTERS = 16  # that a GPU gives a thread
 MARKERS = ("CUDAFunctorOnSelf_add", "AUnaryFunctor")  # kernels of torch: before a rung's call, and after it
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
@@ -101,7 +104,11 @@ class Pair:
 
     @property
     def is_equal(self) -> bool:
-        return abs(self.counted - self.measured) <= TOLERANCE * max(self.counted, self.measured)
+        return self.difference <= TOLERANCE
+
+    @property
+    def difference(self) -> float:
+        return abs(self.counted - self.measured) / max(self.counted, self.measured)
 
     @property
     def why(self) -> list[tuple[str, str, str, str]]:
@@ -213,6 +220,29 @@ def pairs() -> list[Pair]:
     return found
 
 
+def table() -> str:
+    """What differs, for docs/emulator.md: of each cause and counter the largest difference."""
+    every = pairs()
+    equal, kernels = sum(pair.is_equal for pair in every), len({(pair.rung, pair.kernel) for pair in every})
+    lines = [f"{equal} of {len(every)} counters of {kernels} kernels are within {TOLERANCE:.0%}. The others:", ""]
+    lines += ["| rungs | counter | counted / measured | why |", "|---|---|--:|---|"]
+    for row in DIFFERENT:
+        mine = [pair for pair in every if not pair.is_equal and row in pair.why]
+        for counter in dict.fromkeys(pair.counter for pair in mine):
+            several = [pair for pair in mine if pair.counter == counter]
+            worst = max(several, key=lambda pair: pair.difference)
+            more = f", and {len(several) - 1} more" if len(several) > 1 else ""
+            lines.append(
+                f"| `{worst.rung}`{more} | {counter} | {worst.counted:,.0f} / {worst.measured:,.0f} | {row[3]} |"
+            )
+    return "\n".join(lines)
+
+
+def write_table() -> None:
+    before, _, rest = PAGE.read_text().partition(MARKS[0])
+    PAGE.write_text(f"{before}{MARKS[0]}\n{table()}\n{MARKS[1]}{rest.partition(MARKS[1])[2]}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--metrics", action="store_true", help="print what ncu shall measure")
@@ -230,8 +260,8 @@ def main() -> int:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["rung", "kernel", "counter", "measured"])
             writer.writerows(line for line in measured(*options.files) if line[3] != "0")
-        equal = [pair.is_equal for pair in pairs()]
-        print(f"{FILE.name}: {len(equal)} counters, {sum(equal)} within {TOLERANCE:.0%}")
+        write_table()
+        print(f"{FILE.name} and the table in {PAGE.name} are written")
     return 0
 
 
