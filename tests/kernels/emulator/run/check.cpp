@@ -168,6 +168,18 @@ class PackedOffsets {
   std::vector<int32_t> narrow_;
 };
 
+// As torch's memory lies: how many sectors a kernel loads depends on it.
+template <class T>
+struct Aligned {
+  using value_type = T;
+  Aligned() = default;
+  template <class U>
+  Aligned(const Aligned<U>&) {}
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{256})); }
+  void deallocate(T* p, size_t) { ::operator delete(p, std::align_val_t{256}); }
+  bool operator==(const Aligned&) const = default;
+};
+
 // What a case is computed from.
 struct Inputs {
   Input input;
@@ -175,9 +187,9 @@ struct Inputs {
   std::optional<Input> b, added;        // of a product, whose a is the input; b of a sum, too
   std::optional<Input> centers;         // of distances
   PackedOffsets packed;
-  std::optional<MaskBytes> mask;  // of a scan
-  std::vector<int64_t> offsets;   // of segments
-  std::vector<int32_t> narrow_offsets;
+  std::optional<MaskBytes> mask;                   // of a scan
+  std::vector<int64_t, Aligned<int64_t>> offsets;  // of segments
+  std::vector<int32_t, Aligned<int32_t>> narrow_offsets;
 
   explicit Inputs(const Case& c) : input(c), packed(c) {
     if (c.masked) mask.emplace(mask_of(c));
@@ -187,7 +199,7 @@ struct Inputs {
     if (c.product && c.matrix_offsets[2] >= 0) added.emplace(matrix_of(c, 2));
     if (c.recurrence) gates.emplace(gates_of(c));
     if (c.recurrence && c.has_initial) initial.emplace(initial_of(c));
-    if (c.segment && c.segment->segments.wide) offsets = c.offsets;
+    if (c.segment && c.segment->segments.wide) offsets.assign(c.offsets.begin(), c.offsets.end());
     else if (c.segment) narrow_offsets.assign(c.offsets.begin(), c.offsets.end());
   }
   bool changed() const {
