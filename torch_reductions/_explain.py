@@ -20,6 +20,7 @@ request: one load, store or atomic of a warp; lanes: those of its 32 threads tha
 sectors, the pieces of 32 bytes of global memory that it touches (4 for 32 neighbouring floats); wavefronts, the turns
 of shared memory's banks (1 without conflicts); addresses of constant memory (1 at best). Efficiency: bytes asked for,
 of the sectors' bytes. Figures are of all launches of a kernel, or means over them. More: docs/emulator.md, Counting."""
+WAITS = "waits for a GPU"  # instead of a time that is not kept
 LEAST_CHANGE = 0.05  # of a counter, to be shown as changed
 Counters = dict[str, float]
 
@@ -153,6 +154,12 @@ def cost_text(kind: str, total: Sum) -> str:
     return f"{each} {(unit.removesuffix('es') if unit == 'addresses' else unit[:-1]) if each == '1' else unit}"
 
 
+def access_text(kind: str, total: Sum) -> str:
+    """global load 1,290 x 25.4 lanes, 3.28 sectors, 97%"""
+    text = f"{kind} {total.requests:,} x {number(total.lanes / total.requests)} lanes, {cost_text(kind, total)}"
+    return text + (f", {total.efficiency:.0%}" if is_efficiency_of(kind) else "")
+
+
 def launches_of(launches: Sequence[Launch]) -> str:
     """grid 32, block 512; grid 1, block 64"""
 
@@ -256,10 +263,8 @@ def merged(kernels: Iterable[Kernel]) -> dict[str, Line]:
 
 
 def line_texts(line: Line) -> Iterator[str]:
-    """global load 1,290 x 25.4 lanes, 3.28 sectors, 97%"""
     for kind, total in sorted(line.accesses.items(), key=lambda item: order_of(item[0])):
-        text = f"{kind} {total.requests:,} x {number(total.lanes / total.requests)} lanes, {cost_text(kind, total)}"
-        yield text + (f", {total.efficiency:.0%}" if is_efficiency_of(kind) else "")
+        yield access_text(kind, total)
     for name, (times, _) in line.together.items():
         yield f"{name} {times:,} x"
     executed, divergent = line.branches
@@ -312,15 +317,19 @@ def source_text(path: Path | None, counts: Counts) -> str:
 # --- Times ------------------------------------------------------------------------------------------------------------
 
 
+def share_text(time: Time) -> str:
+    """180 µs, 14% of the read ceiling"""
+    return duration(time.us) + (f", {percent(time.share)} {OF[time.ceiling]}" if time.share else "")
+
+
 def time_text(time: Time) -> str:
-    said = duration(time.us)
-    said += f", {percent(time.share)} {OF[time.ceiling]}" if time.share else ""
+    said = share_text(time)
     said += f", its first pass alone {duration(time.first_pass_us)}" if time.first_pass_us else ""
     return f"{said}: {time.case}, {time.device}"
 
 
 def times_text(times: Sequence[Time]) -> str:
-    return "\n".join(map(time_text, times)) if times else "waits for a GPU"
+    return "\n".join(map(time_text, times)) if times else WAITS
 
 
 # --- One variant ------------------------------------------------------------------------------------------------------

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from html import escape
 
 from .._counts import Counts, counts_of
-from .._explain import Counters, change, counters, main_kernel, number, totals
+from .._explain import WAITS, Counters, change, counters, main_kernel, number, share_text, totals
 from .._ladder import Rung, ladder
-from .._measure.charts import OF, duration, percent
 from .._times import Time, times_of
 
 # What follows from the others, or from the size of the input.
-LEFT_OUT = ("requests", "bytes", "launches", "branches", "divergent branches")
-WAITS = "waits for a GPU"  # instead of a time that is not kept
+LEFT_OUT = ("requests", "bytes", "launches", "divergent branches")
 SHARES = (", %", "of 100 branches")
 
 
@@ -49,10 +47,7 @@ def most_changed(before: Counters, now: Counters, columns: Sequence[str]) -> set
 
 
 def time_cell(times: Sequence[Time]) -> str:
-    if not times:
-        return WAITS
-    said = [duration(time.us) + (f", {percent(time.share)} {OF[time.ceiling]}" if time.share else "") for time in times]
-    return "<br>".join(map(escape, said))
+    return "<br>".join(escape(share_text(time)) for time in times) or WAITS
 
 
 def counters_of(family: str) -> str:

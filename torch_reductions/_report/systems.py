@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .._counts import counts_of
-from .._explain import cost_text, is_efficiency_of, main_kernel, number
+from .._explain import WAITS, access_text, main_kernel, number
 from .._ladder import Rung
 from .._measure.case import Case
 from .._measure.charts import duration
 from .._measure.results import Result, short_name, times
 from .._measure.tiles import Tiles
 from .._times import times_of
-from .counters import WAITS, time_cell
+from .counters import time_cell
 from .steps import MATRICES, NO_BOOK, STEPS, Step
 from .textbook import BESIDE, SHARED, systems
 
@@ -33,9 +33,7 @@ def telling(family: str, rung: Rung) -> str:
     kernel, said = main_kernel(rung, counts), []
     for kind in kernel.kinds:
         if kind.endswith("load"):
-            total = kernel.total(kind)
-            text = f"{kind} {total.requests:,} x {number(total.lanes / total.requests)} lanes, {cost_text(kind, total)}"
-            said.append(text + (f", {total.efficiency:.0%}" if is_efficiency_of(kind) else ""))
+            said.append(access_text(kind, kernel.total(kind)))
     if barriers := kernel.times("barrier"):
         said.append(f"{number(barriers / kernel.blocks)} barriers a block")
     executed, divergent = kernel.branches

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from torch_reductions import _counts
 from torch_reductions._counts import Counts, Kernel, Launch, Line, Step, Sum
+from torch_reductions._explain import source_of
 from torch_reductions._ladder import FAMILIES, Rung, ladder
 
 from . import build, cases
@@ -226,12 +227,6 @@ def run(wanted: Sequence[cases.Case], program: Path = RUNNER) -> str:
     return done.stdout
 
 
-def source_of(family: str, rung: Rung) -> str:
-    row = next(other for other in ladder(family) if other.row == rung.row)
-    (path,) = (build.ROOT / "csrc" / "cuda" / family).glob(f"{row.number:03d}_*.cu")
-    return path.relative_to(build.ROOT).as_posix()
-
-
 def count(rungs: Sequence[tuple[str, Rung]], program: Path = RUNNER) -> dict[str, Counts]:
     """By family/rung."""
     wanted = [case_of(family, rung) for family, rung in rungs]
@@ -239,7 +234,9 @@ def count(rungs: Sequence[tuple[str, Rung]], program: Path = RUNNER) -> dict[str
     output = dict(zip(parts[1::2], parts[2::2], strict=True))
     found = {}
     for (family, rung), case in zip(rungs, wanted, strict=True):
-        source = source_of(family, rung)
+        path = source_of(rung, "cuda", family)
+        assert path is not None
+        source = path.relative_to(build.ROOT).as_posix()
         kernels = counted(output[case.name], source, program, resources(family))
         found[f"{family}/{rung.name}"] = Counts(shown_case(family, case), source, kernels)
     return found
