@@ -52,6 +52,7 @@ else:
     from ._library import has_cuda
     from .add import add
     from .distance import grid_squared_distances, sum_squared_distances
+    from .fold import FoldState, fold_blocks, merge_blocks
     from .matmul import addmm, baddbmm, bmm, linear, matmul, mm
     from .recurrence import linear_recurrence
     from .reduce import amax, amin, argmax, argmin, mean, prod, sum
@@ -59,6 +60,7 @@ else:
     from .segment import segment_amax, segment_amin, segment_mean, segment_prod, segment_sum
 
 __all__ = [
+    "FoldState",
     "add",
     "addmm",
     "amax",
@@ -71,6 +73,7 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "fold_blocks",
     "grid_squared_distances",
     "has_cuda",
     "linear",
@@ -78,6 +81,7 @@ __all__ = [
     "logcumsumexp",
     "matmul",
     "mean",
+    "merge_blocks",
     "mm",
     "prod",
     "segment_amax",

@@ -283,6 +283,10 @@ class Operator(Generic[Output]):
         with _without_autocast(device):
             return self.op(*self._lowered(device, *args), **options)
 
+    def widens(self, input: Tensor) -> bool:
+        """Whether autocast would compute this half-precision input in float32 here."""
+        return self._is_cast(input) and not self.lower and input.dtype in (torch.float16, torch.bfloat16)
+
     def _is_cast(self, input: Tensor) -> bool:
         """Whether autocast changes dtypes here, to a lower one or to a wider one."""
         return input.device.type in self.casts and torch.is_autocast_enabled(input.device.type)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from itertools import zip_longest
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -32,6 +32,9 @@ from ._arguments import (
 from ._ladder import check_variant, dtype_name
 from ._operator import TRACED, Gradient, Operator, Spec, needs, overridden
 from ._variants import RecurrenceVariant
+
+if TYPE_CHECKING:
+    from .fold import FoldState
 
 __all__ = ["linear_recurrence"]
 
@@ -227,11 +230,14 @@ def linear_recurrence(
     tokens: Tensor,
     dim: int,
     *,
-    initial: Tensor | None = None,
-    reverse: bool = False,
-    cu_seqlens: Tensor | None = None,
-    return_last: Literal[False] = False,
-    variant: RecurrenceVariant = "auto",
+    initial: Tensor | None = ...,
+    reverse: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    return_last: Literal[False] = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[False] = ...,
+    period: int | None = ...,
+    variant: RecurrenceVariant = ...,
 ) -> Tensor: ...
 
 
@@ -241,12 +247,49 @@ def linear_recurrence(
     tokens: Tensor,
     dim: int,
     *,
-    initial: Tensor | None = None,
-    reverse: bool = False,
-    cu_seqlens: Tensor | None = None,
+    initial: Tensor | None = ...,
+    reverse: bool = ...,
+    cu_seqlens: Tensor | None = ...,
     return_last: Literal[True],
-    variant: RecurrenceVariant = "auto",
+    state: FoldState | None = ...,
+    return_state: Literal[False] = ...,
+    period: int | None = ...,
+    variant: RecurrenceVariant = ...,
 ) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def linear_recurrence(
+    gates: Tensor,
+    tokens: Tensor,
+    dim: int,
+    *,
+    initial: Tensor | None = ...,
+    reverse: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    return_last: Literal[False] = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[True],
+    period: int | None = ...,
+    variant: RecurrenceVariant = ...,
+) -> tuple[Tensor, FoldState]: ...
+
+
+@overload
+def linear_recurrence(
+    gates: Tensor,
+    tokens: Tensor,
+    dim: int,
+    *,
+    initial: Tensor | None = ...,
+    reverse: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    return_last: Literal[True],
+    state: FoldState | None = ...,
+    return_state: Literal[True],
+    period: int | None = ...,
+    variant: RecurrenceVariant = ...,
+) -> tuple[Tensor, Tensor, FoldState]: ...
 
 
 def linear_recurrence(
@@ -258,8 +301,11 @@ def linear_recurrence(
     reverse: bool = False,
     cu_seqlens: Tensor | None = None,
     return_last: bool = False,
+    state: FoldState | None = None,
+    return_state: bool = False,
+    period: int | None = None,
     variant: RecurrenceVariant = "auto",
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Tensor | tuple[Tensor, Tensor] | tuple[Tensor, FoldState] | tuple[Tensor, Tensor, FoldState]:
     """States of a linear recurrence, `h[t] = gates[t] * h[t - 1] + tokens[t]`, along a dim.
 
     Args:
@@ -279,6 +325,14 @@ def linear_recurrence(
             `cumsum`.
         return_last: whether to return the final state too; with `cu_seqlens`, that of each
             segment.
+        state: what an earlier piece of the same lines returned: this piece goes on from it, with
+            the bits of one call over all pieces (a call with `initial` = the last state has
+            others, because an initial state is applied last). None: this is the first piece.
+        return_state: whether to return the state behind this piece too, a `FoldState`: one step
+            (G, T) for each binary digit of the number of elements so far.
+        period: a power of two. Blocks of so many elements are folded from left to right, an
+            order of its own, whose state is one step where a piece ends with a block. None: the
+            order of docs/order.md.
         variant: the implementation: "auto", or a name of
             `tr.variants("linear_recurrence", device)`.
 
@@ -331,6 +385,9 @@ def linear_recurrence(
             reverse=reverse,
             cu_seqlens=cu_seqlens,
             return_last=return_last,
+            state=state,
+            return_state=return_state,
+            period=period,
             variant=variant,
         )
     for name, tensor in (("gates", gates), ("tokens", tokens)):
@@ -351,10 +408,61 @@ def linear_recurrence(
         _check_tensors(gates, tokens, initial)
         _check_beside("gates", gates, tokens)
         gates, tokens = _broadcast(gates, tokens)
+    if state is not None or return_state is not False or period is not None:
+        return _from_state(
+            gates, tokens, dim, initial, reverse, cu_seqlens, return_last, state, return_state, period, variant
+        )
     options = {"reverse": True} if reverse else {}
     segments = () if cu_seqlens is None else (cu_seqlens,)
     states = _linear_recurrence(variant, gates, tokens, initial, dim, *segments, **options)
     return (states, _last(states, initial, dim, cu_seqlens, reverse)) if return_last else states
+
+
+def _from_state(
+    gates: Tensor,
+    tokens: Tensor,
+    dim: int,
+    initial: Tensor | None,
+    reverse: bool,
+    cu_seqlens: Tensor | None,
+    return_last: bool,
+    state: FoldState | None,
+    return_state: bool,
+    period: int | None,
+    variant: str,
+) -> Any:
+    """The states of a piece, which goes on from a state and leaves one behind."""
+    from . import _continued
+
+    if type(return_state) is not bool:
+        raise wrong_type(NAME, "return_state", "bool", return_state)
+    if reverse:
+        raise ValueError(
+            f"{NAME}(): argument 'reverse' is True, and a state is asked for; a reverse recurrence begins with the last "
+            "element, which a stream has not seen: flip the whole input, and give its pieces from the end"
+        )
+    if cu_seqlens is not None:
+        raise ValueError(
+            f"{NAME}(): argument 'cu_seqlens' cannot be combined with 'state', 'return_state' or 'period': give each "
+            "segment a state of its own"
+        )
+    if variant not in ("auto", "ordered"):
+        raise ValueError(
+            f"{NAME}(): argument 'variant' cannot be combined with 'state', 'return_state' or 'period': only 'auto' goes "
+            "on from a state"
+        )
+    if state is not None and initial is not None:
+        raise ValueError(f"{NAME}(): argument 'initial' belongs to the first piece; its state holds it")
+    if period is not None and (type(period) is not int or period < 1 or period & (period - 1)):
+        raise ValueError(f"{NAME}(): argument 'period' is {period!r}; it must be a power of two or None")
+    _infer(gates, tokens, initial, dim)
+    states, after = _continued.recurrence(gates, tokens, dim, state, initial, period)
+    found = [states]
+    if return_last:
+        found.append(after.result() if after.position else _last(states, after.initial, dim, None, False))
+    if return_state:
+        return *found, after
+    return tuple(found) if return_last else states
 
 
 def _promoted(gates: Tensor, tokens: Tensor, initial: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -48,6 +48,9 @@ from ._operator import Gradient, Operator, Spec, overridden
 from ._out import Out
 from ._variants import ScanVariant
 from .recurrence import edges, recur
+
+if TYPE_CHECKING:
+    from .fold import FoldState
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
@@ -311,7 +314,8 @@ _cumprod: Operator[Tensor] = _operator("cumprod", Gradient(_save_values, _cumpro
 _logcumsumexp: Operator[Tensor] = _operator("logcumsumexp", Gradient(_save_values, _logcumsumexp_backward))
 _cummax: Operator[Pair] = _operator("cummax", Gradient(_save_indices, _extreme_backward))
 _cummin: Operator[Pair] = _operator("cummin", Gradient(_save_indices, _extreme_backward))
-_OUTS = {operator.name: Out(operator) for operator in (_cumsum, _cumprod, _logcumsumexp, _cummax, _cummin)}
+OPERATORS = {operator.name: operator for operator in (_cumsum, _cumprod, _logcumsumexp, _cummax, _cummin)}
+_OUTS = {name: Out(operator) for name, operator in OPERATORS.items()}
 cumprod_of = _cumprod.run
 
 
@@ -369,6 +373,100 @@ def _call(
     return getattr(torch.return_types, operator.name)(out)
 
 
+def _from_state(
+    operator: Operator[Any],
+    variant: str,
+    input: Tensor,
+    dim: Any,
+    exclusive: bool,
+    reverse: bool,
+    include_initial: bool,
+    cu_seqlens: Tensor | None,
+    mask: Tensor | None,
+    out: Tensor | Pair | None,
+    dtype: torch.dtype | None = None,
+    *,
+    state: FoldState | None,
+    return_state: bool,
+) -> Any:
+    """The scan of a piece, which goes on from a state and leaves one behind."""
+    from . import _continued
+
+    name = operator.name
+    if has_torch_function((input, mask)) and not is_dynamo_compiling():
+        given = {"exclusive": exclusive, "mask": mask, "state": state, "return_state": return_state}
+        return overridden(name, (input, mask), input, dim, dtype=dtype, **given, variant=variant)
+    for argument, flag in (("exclusive", exclusive), ("return_state", return_state)):
+        if type(flag) is not bool:
+            raise wrong_type(name, argument, "bool", flag)
+    if reverse is not False:
+        raise ValueError(
+            f"{name}(): argument 'reverse' is {reverse!r}, and a state is asked for; a reverse scan begins with the "
+            "last element, which a stream has not seen: flip the whole input, and give its pieces from the end"
+        )
+    reasons = {
+        "include_initial": (include_initial is not False, "the pieces would have one element more; give exclusive"),
+        "cu_seqlens": (cu_seqlens is not None, "give each segment a state of its own"),
+        "out": (out is not None, "the results of pieces are new tensors"),
+        "variant": (variant not in ("auto", "ordered"), "only 'auto' goes on from a state"),
+    }
+    for argument, (is_given, way) in reasons.items():
+        if is_given:
+            raise ValueError(
+                f"{name}(): argument {argument!r} cannot be combined with 'state' or 'return_state': {way}"
+            )
+    if type(dim) is not int:
+        dim = to_dim(name, dim)
+    options: dict[str, Any] = {} if dtype is None else {"dtype": to_dtype(name, dtype)}
+    if isinstance(input, Tensor) and input.dtype in UNSIGNED and name in FOLDS:
+        input = input.to(options.get("dtype", torch.int64))
+    if mask is not None and not isinstance(mask, Tensor):
+        raise wrong_type(name, "mask", "Tensor or None", mask)
+    operator.infer(input, dim, None, mask, exclusive=exclusive, **options)
+    if isinstance(input, Tensor) and operator.widens(input):
+        options.setdefault("dtype", torch.float32)
+    results, after = _continued.scan(name, input, dim, state, mask=mask, exclusive=exclusive, **options)
+    if return_state:
+        return *results, after
+    return getattr(torch.return_types, name)(results) if name in EXTREMES else results[0]
+
+
+@overload
+def cumsum(
+    input: Tensor,
+    dim: int,
+    *,
+    dtype: torch.dtype | None = ...,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[False] = ...,
+    variant: ScanVariant = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+
+
+@overload
+def cumsum(
+    input: Tensor,
+    dim: int,
+    *,
+    dtype: torch.dtype | None = ...,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[True],
+    variant: ScanVariant = ...,
+    out: Tensor | None = ...,
+) -> tuple[Tensor, FoldState]: ...
+
+
 def cumsum(
     input: Tensor,
     dim: int,
@@ -379,9 +477,11 @@ def cumsum(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
+    state: FoldState | None = None,
+    return_state: bool = False,
     variant: ScanVariant = "auto",
     out: Tensor | None = None,
-) -> Tensor:
+) -> Tensor | tuple[Tensor, FoldState]:
     """Sum of the elements up to each, `y[i] = x[0] + x[1] + ... + x[i]`, along a dim.
 
     Args:
@@ -403,6 +503,9 @@ def cumsum(
         mask: a bool tensor on the input's device that can be broadcast to its shape: True where
             an element takes part. The others count as -0.0, which changes no sum (0.0 would
             turn -0.0 into 0.0), and have the gradient 0. The input is not copied for it.
+        state: what an earlier piece of the same lines returned: this piece goes on from it, with
+            the bits of one call over all pieces. None: this is the first piece.
+        return_state: whether to return the state behind this piece too, a `FoldState`.
         variant: the implementation: "auto", or a name of `tr.variants("cumsum", device)`. On a
             GPU only "auto", which is "ordered", supports segments and masks.
         out: the tensor to write to, of the dtype that the result has if `dtype` is None. A
@@ -454,10 +557,62 @@ def cumsum(
         >>> tr.cumsum(torch.tensor([1, 2, 3, 4, 5]), 0, cu_seqlens=torch.tensor([0, 3, 3, 5]))
         tensor([1, 3, 6, 4, 9])
     """
+    if state is not None or return_state is not False:
+        return _from_state(
+            _cumsum,
+            variant,
+            input,
+            dim,
+            exclusive,
+            reverse,
+            include_initial,
+            cu_seqlens,
+            mask,
+            out,
+            dtype,
+            state=state,
+            return_state=return_state,
+        )  # type: ignore[no-any-return]
     result: Tensor = _call(
         _cumsum, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype
     )
     return result
+
+
+@overload
+def cumprod(
+    input: Tensor,
+    dim: int,
+    *,
+    dtype: torch.dtype | None = ...,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[False] = ...,
+    variant: ScanVariant = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+
+
+@overload
+def cumprod(
+    input: Tensor,
+    dim: int,
+    *,
+    dtype: torch.dtype | None = ...,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[True],
+    variant: ScanVariant = ...,
+    out: Tensor | None = ...,
+) -> tuple[Tensor, FoldState]: ...
 
 
 def cumprod(
@@ -470,9 +625,11 @@ def cumprod(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
+    state: FoldState | None = None,
+    return_state: bool = False,
     variant: ScanVariant = "auto",
     out: Tensor | None = None,
-) -> Tensor:
+) -> Tensor | tuple[Tensor, FoldState]:
     """Product of the elements up to each, `y[i] = x[0] * x[1] * ... * x[i]`, along a dim.
 
     Args:
@@ -487,6 +644,8 @@ def cumprod(
         cu_seqlens: the offsets of packed segments along `dim`, each scanned alone, as in
             `cumsum`.
         mask: which elements take part, as in `cumsum`; the others count as 1.
+        state: the state behind an earlier piece of the same lines, as in `cumsum`.
+        return_state: whether to return the state behind this piece too, as in `cumsum`.
         variant: the implementation: "auto", or a name of `tr.variants("cumprod", device)`.
         out: the tensor to write to, as in `cumsum`.
 
@@ -511,10 +670,60 @@ def cumprod(
         >>> tr.cumprod(torch.tensor([1.0, 2.0, 3.0]), 0, exclusive=True)
         tensor([1., 1., 2.])
     """
+    if state is not None or return_state is not False:
+        return _from_state(
+            _cumprod,
+            variant,
+            input,
+            dim,
+            exclusive,
+            reverse,
+            include_initial,
+            cu_seqlens,
+            mask,
+            out,
+            dtype,
+            state=state,
+            return_state=return_state,
+        )  # type: ignore[no-any-return]
     result: Tensor = _call(
         _cumprod, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype
     )
     return result
+
+
+@overload
+def logcumsumexp(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[False] = ...,
+    variant: ScanVariant = ...,
+    out: Tensor | None = ...,
+) -> Tensor: ...
+
+
+@overload
+def logcumsumexp(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[True],
+    variant: ScanVariant = ...,
+    out: Tensor | None = ...,
+) -> tuple[Tensor, FoldState]: ...
 
 
 def logcumsumexp(
@@ -526,9 +735,11 @@ def logcumsumexp(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
+    state: FoldState | None = None,
+    return_state: bool = False,
     variant: ScanVariant = "auto",
     out: Tensor | None = None,
-) -> Tensor:
+) -> Tensor | tuple[Tensor, FoldState]:
     """Logarithm of the sum of exponentials up to each, `y[i] = log(exp(x[0]) + ... + exp(x[i]))`,
     along a dim.
 
@@ -544,6 +755,8 @@ def logcumsumexp(
         cu_seqlens: the offsets of packed segments along `dim`, each scanned alone, as in
             `cumsum`.
         mask: which elements take part, as in `cumsum`; the others count as -inf.
+        state: the state behind an earlier piece of the same lines, as in `cumsum`.
+        return_state: whether to return the state behind this piece too, as in `cumsum`.
         variant: the implementation: "auto", or a name of `tr.variants("logcumsumexp", device)`.
         out: the tensor to write to, as in `cumsum`.
 
@@ -572,10 +785,59 @@ def logcumsumexp(
         >>> tr.logcumsumexp(torch.tensor([1000.0, -torch.inf, 1000.0]), 0, exclusive=True)
         tensor([ -inf, 1000., 1000.])
     """
+    if state is not None or return_state is not False:
+        return _from_state(
+            _logcumsumexp,
+            variant,
+            input,
+            dim,
+            exclusive,
+            reverse,
+            include_initial,
+            cu_seqlens,
+            mask,
+            out,
+            state=state,
+            return_state=return_state,
+        )  # type: ignore[no-any-return]
     result: Tensor = _call(
         _logcumsumexp, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
     )
     return result
+
+
+@overload
+def cummax(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[False] = ...,
+    variant: ScanVariant = ...,
+    out: tuple[Tensor, Tensor] | None = ...,
+) -> torch.return_types.cummax: ...
+
+
+@overload
+def cummax(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[True],
+    variant: ScanVariant = ...,
+    out: tuple[Tensor, Tensor] | None = ...,
+) -> tuple[Tensor, Tensor, FoldState]: ...
 
 
 def cummax(
@@ -587,9 +849,11 @@ def cummax(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
+    state: FoldState | None = None,
+    return_state: bool = False,
     variant: ScanVariant = "auto",
     out: tuple[Tensor, Tensor] | None = None,
-) -> torch.return_types.cummax:
+) -> torch.return_types.cummax | tuple[Tensor, Tensor, FoldState]:
     """Largest of the elements up to each, `y[i] = max(x[0], x[1], ..., x[i])`, and its index,
     along a dim. NaN counts as the largest.
 
@@ -605,6 +869,8 @@ def cummax(
             `cumsum`.
         mask: which elements take part, as in `cumsum`; the others count as the dtype's smallest
             value at index -1.
+        state: the state behind an earlier piece of the same lines, as in `cumsum`.
+        return_state: whether to return the state behind this piece too, as in `cumsum`.
         variant: the implementation: "auto", or a name of `tr.variants("cummax", device)`.
         out: the pair of tensors to write to, values and int64 indices, as in `cumsum`.
 
@@ -633,10 +899,59 @@ def cummax(
         values=tensor([1., 3., 3., 3.]),
         indices=tensor([0, 1, 1, 3]))
     """
+    if state is not None or return_state is not False:
+        return _from_state(
+            _cummax,
+            variant,
+            input,
+            dim,
+            exclusive,
+            reverse,
+            include_initial,
+            cu_seqlens,
+            mask,
+            out,
+            state=state,
+            return_state=return_state,
+        )  # type: ignore[no-any-return]
     pair: torch.return_types.cummax = _call(
         _cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
     )
     return pair
+
+
+@overload
+def cummin(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[False] = ...,
+    variant: ScanVariant = ...,
+    out: tuple[Tensor, Tensor] | None = ...,
+) -> torch.return_types.cummin: ...
+
+
+@overload
+def cummin(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = ...,
+    reverse: bool = ...,
+    include_initial: bool = ...,
+    cu_seqlens: Tensor | None = ...,
+    mask: Tensor | None = ...,
+    state: FoldState | None = ...,
+    return_state: Literal[True],
+    variant: ScanVariant = ...,
+    out: tuple[Tensor, Tensor] | None = ...,
+) -> tuple[Tensor, Tensor, FoldState]: ...
 
 
 def cummin(
@@ -648,9 +963,11 @@ def cummin(
     include_initial: bool = False,
     cu_seqlens: Tensor | None = None,
     mask: Tensor | None = None,
+    state: FoldState | None = None,
+    return_state: bool = False,
     variant: ScanVariant = "auto",
     out: tuple[Tensor, Tensor] | None = None,
-) -> torch.return_types.cummin:
+) -> torch.return_types.cummin | tuple[Tensor, Tensor, FoldState]:
     """Smallest of the elements up to each, `y[i] = min(x[0], x[1], ..., x[i])`, and its index,
     along a dim. NaN counts as the smallest.
 
@@ -665,6 +982,8 @@ def cummin(
             `cumsum`.
         mask: which elements take part, as in `cumsum`; the others count as the dtype's largest
             value at index -1.
+        state: the state behind an earlier piece of the same lines, as in `cumsum`.
+        return_state: whether to return the state behind this piece too, as in `cumsum`.
         variant: the implementation: "auto", or a name of `tr.variants("cummin", device)`.
         out: the pair of tensors to write to, values and int64 indices, as in `cumsum`.
 
@@ -693,6 +1012,21 @@ def cummin(
         values=tensor([3., 1., 1., 1.]),
         indices=tensor([0, 1, 1, 3]))
     """
+    if state is not None or return_state is not False:
+        return _from_state(
+            _cummin,
+            variant,
+            input,
+            dim,
+            exclusive,
+            reverse,
+            include_initial,
+            cu_seqlens,
+            mask,
+            out,
+            state=state,
+            return_state=return_state,
+        )  # type: ignore[no-any-return]
     pair: torch.return_types.cummin = _call(
         _cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
     )

@@ -1,0 +1,369 @@
+"""Folds in pieces: a state from which a scan goes on, and the values of blocks that are joined elsewhere.
+
+The state of a fold is its position, the number of elements so far, and the values of the blocks that the binary digits
+of the position give: at most log2 of it. Whatever the pieces are, the results have the bits of one call over all
+elements, because the order of operations (docs/order.md) depends on positions alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree
+
+from ._arguments import check_dim, check_input, to_dim, wrong_type
+from ._blocks import KINDS, PLUS, STEPS, Block, Counter, Kind, Values, blocks_of, is_exact, values_of
+from .reference import accumulator
+
+__all__ = ["FoldState", "fold_blocks", "merge_blocks"]
+
+INDEXED = ("argmax", "argmin", "cummax", "cummin")
+FOLDED = tuple(name for name in KINDS if name not in ("cummax", "cummin", "cumsum", "cumprod"))
+
+
+class FoldState:
+    """What a fold of the first elements leaves behind for the elements that follow.
+
+    A scan with `return_state=True` returns one, `merge_blocks` makes one of blocks, and
+    `FoldState(function)` is that of no elements.
+
+    Args:
+        function: the name of the function, such as "cumsum" or "sum". A state of one function
+            does not continue another one.
+
+    Attributes:
+        function: the function's name.
+        position: the number of elements so far: an int, or, of `tensors(levels)`, an int64 tensor.
+        blocks: the values of the waiting blocks by their level: block `k` holds 2^k elements.
+            Each is a tuple of tensors of the input's shape without the dim, in the
+            accumulator's dtype, or None where the position has no such digit. Functions whose
+            results do not depend on an order (extremes, integers) have one value, at level 0.
+        dtype: the dtype of the results.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> x = torch.arange(1.0, 12.0)
+        >>> first, state = tr.cumsum(x[:4], 0, return_state=True)
+        >>> rest, state = tr.cumsum(x[4:], 0, state=state, return_state=True)
+        >>> torch.equal(torch.cat([first, rest]), tr.cumsum(x, 0))
+        True
+        >>> state
+        FoldState('cumsum', position=11, blocks of 8, 2, 1)
+        >>> state.result()
+        tensor(66.)
+    """
+
+    def __init__(self, function: str) -> None:
+        if not isinstance(function, str):
+            raise wrong_type("FoldState", "function", "str", function)
+        if function not in KINDS:
+            raise ValueError(
+                f"FoldState(): argument 'function' is {function!r}; it must be one of {', '.join(map(repr, KINDS))}"
+            )
+        self.function = function
+        self.position: int | Tensor = 0
+        self.blocks: tuple[Values | None, ...] = ()
+        self.dtype: torch.dtype | None = None
+        self.initial: Tensor | None = None  # of a recurrence
+        self.period: int | None = None  # of a recurrence
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.function]
+
+    def __repr__(self) -> str:
+        if not isinstance(self.position, int):
+            return f"FoldState({self.function!r}, position={self.position!r}, {len(self.blocks)} levels)"
+        sizes = [str(1 << k) for k, block in enumerate(self.blocks) if block is not None]
+        waiting = "one value" if self.is_exact() else f"blocks of {', '.join(reversed(sizes))}"
+        return f"FoldState({self.function!r}, position={self.position}, {waiting if sizes else 'no elements'})"
+
+    def is_exact(self) -> bool:
+        """Whether one value is enough, because results do not depend on an order."""
+        return self.dtype is not None and is_exact(self.kind, self.dtype)
+
+    def counter(self) -> Counter:
+        """The waiting blocks as a binary counter, the largest first."""
+        assert isinstance(self.position, int)
+        waiting = [Block(k, values) for k, values in enumerate(self.blocks) if values is not None]
+        return Counter(self.kind, self.position, waiting[::-1], self.period and self.period.bit_length() - 1)
+
+    def after(self, counter: Counter, dtype: torch.dtype, initial: Tensor | None = None) -> FoldState:
+        """The state of the same function that holds a counter's blocks."""
+        state = FoldState(self.function)
+        state.period = self.period
+        blocks: list[Values | None] = [None] * (counter.blocks[0].level + 1 if counter.blocks else 0)
+        for block in counter.blocks:
+            blocks[block.level] = block.values
+        state.position, state.blocks, state.dtype, state.initial = counter.position, tuple(blocks), dtype, initial
+        return state
+
+    def result(self) -> Tensor | Values:
+        """Fold(position): the function's result over all elements so far.
+
+        Returns:
+            The tensor that the reduction of that name gives, which of "cumsum" is the sum and of
+            "linear_recurrence" the last state. A pair (values, indices) of "cummax" and "cummin".
+
+        Raises:
+            RuntimeError: there are no elements yet.
+        """
+        value = self.counter().fold()
+        if value is None or self.dtype is None:
+            raise RuntimeError("FoldState.result(): there are no elements yet, position is 0")
+        if self.function == "mean":
+            return (value[0] / torch.full_like(value[0], float(self.position))).to(self.dtype)
+        if self.kind is STEPS:
+            return last_state(value, self.initial).to(self.dtype)
+        if self.function in INDEXED:
+            return value[1] if self.function.startswith("arg") else (value[0].to(self.dtype), value[1])
+        return value[0].to(self.dtype)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors and numbers, for `torch.save` and for a module's own state_dict."""
+        return {
+            "function": self.function,
+            "position": self.position,
+            "blocks": self.blocks,
+            "dtype": self.dtype,
+            "initial": self.initial,
+            "period": self.period,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Makes this state that of `state_dict()`.
+
+        Raises:
+            RuntimeError: the state_dict is that of another function, or has no entry of that name.
+        """
+        missing = self.state_dict().keys() - state_dict.keys()
+        if missing:
+            raise RuntimeError(f"FoldState.load_state_dict(): missing keys: {', '.join(sorted(missing))}")
+        if state_dict["function"] != self.function:
+            raise RuntimeError(
+                f"FoldState.load_state_dict(): the state is of {state_dict['function']!r}, not of {self.function!r}"
+            )
+        self.position, self.dtype = state_dict["position"], state_dict["dtype"]
+        self.blocks, self.initial = tuple(state_dict["blocks"]), state_dict["initial"]
+        self.period = state_dict["period"]
+
+
+def last_state(step: Values, initial: Tensor | None) -> Tensor:
+    """The state of a recurrence after a step: T, or G h + T of an initial state, in the accumulator's dtype."""
+    gate, token = step
+    return token if initial is None else gate * initial.to(token.dtype) + token
+
+
+def _flatten(state: FoldState) -> tuple[list[Any], Any]:
+    return [state.position, state.blocks, state.initial], (state.function, state.dtype, state.period)
+
+
+def _unflatten(children: Any, context: Any) -> FoldState:
+    state = FoldState(context[0])
+    state.position, state.blocks, state.initial = children
+    _, state.dtype, state.period = context
+    return state
+
+
+_pytree.register_pytree_node(FoldState, _flatten, _unflatten, serialized_type_name="torch_reductions.FoldState")
+
+
+# --- Blocks -----------------------------------------------------------------------------------------------------------
+
+
+def _check_function(caller: str, function: str) -> Kind:
+    if not isinstance(function, str):
+        raise wrong_type(caller, "function", "str", function)
+    if function not in FOLDED:
+        names = ", ".join(map(repr, FOLDED))
+        raise ValueError(f"{caller}(): argument 'function' is {function!r}; it must be one of {names}")
+    return KINDS[function]
+
+
+def wide(function: str, input: Tensor) -> Tensor:
+    """The input in the dtype in which its fold is computed; extremes are compared as they are."""
+    return input if KINDS[function].exact else input.to(accumulator(input.dtype))
+
+
+def elements_of(function: str, input: Tensor | Values, dim: int, offset: int) -> Values:
+    """The parts of the elements that a fold joins: of argmax and its like also their indices."""
+    if function == "linear_recurrence":
+        return tuple(wide(function, part) for part in input)
+    assert isinstance(input, Tensor)
+    if function not in INDEXED:
+        return (wide(function, input),)
+    places = torch.arange(offset, offset + input.shape[dim], device=input.device)
+    return input, places.view([-1] + [1] * (input.ndim - 1 - dim % input.ndim)).expand(input.shape)
+
+
+def fold_blocks(
+    function: str, input: Tensor | tuple[Tensor, Tensor], dim: int, offset: int = 0
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Values of the aligned blocks that make up a part of a longer dim,
+    `B(x[0:2h]) = B(x[0:h]) + B(x[h:2h])` of each.
+
+    Whoever holds elements [offset, offset + n) of a dim reduces them to these values, at most
+    2 log2(n) of them and one where n is a power of two and divides offset; `merge_blocks` joins
+    those of all parts, with the bits of one call over the whole.
+
+    Args:
+        function: "sum", "prod", "mean", "amax", "amin", "argmax", "argmin", "logcumsumexp" or
+            "linear_recurrence".
+        input: the part, float16, bfloat16, float32, float64, an integer type or bool; of
+            "linear_recurrence" a pair (gates, tokens) of the same shape.
+        dim: the dim of which it is a part.
+        offset: the position of its first element in the whole.
+
+    Returns:
+        The values in the accumulator's dtype (float32 for half precision, int64 for integers;
+        the input's own for extremes), with as many elements along `dim` as there are blocks.
+        A pair (values, indices) of "argmax" and "argmin", whose indices are those in the whole;
+        a pair (gates, tokens) of "linear_recurrence". Functions whose results do not depend on
+        an order (extremes, and all functions of integers) have one value, or none if n = 0.
+
+    Raises:
+        IndexError: dim is out of range.
+        TypeError: an argument is of the wrong type.
+        ValueError: there is no such function, or offset is negative.
+
+    Order of operations:
+        The balanced tree of each block (docs/order.md).
+
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.fold_blocks("sum", torch.ones(5), 0, offset=6)  # [6, 8), [8, 10) and [10, 11)
+        tensor([2., 2., 1.])
+    """
+    kind = _check_function("fold_blocks", function)
+    dim, n = _check_part("fold_blocks", function, input, dim)
+    if not isinstance(offset, int) or isinstance(offset, bool):
+        raise wrong_type("fold_blocks", "offset", "int", offset)
+    if offset < 0:
+        raise ValueError(f"fold_blocks(): argument 'offset' is {offset}; a position is at least 0")
+    values = blocks_values(function, kind, elements_of(function, input, dim, offset), dim, offset, n)
+    return values[0] if len(values) == 1 else (values[0], values[1])
+
+
+def blocks_values(function: str, kind: Kind, elements: Values, dim: int, offset: int, n: int) -> Values:
+    if n == 0:
+        return elements
+    if not is_exact(kind, elements[0].dtype):
+        return values_of(kind, elements, dim, blocks_of(offset, offset + n))
+    from . import reduce
+
+    if function in INDEXED:
+        best = (reduce.argmax if function in ("argmax", "cummax") else reduce.argmin)(elements[0], dim, keepdim=True)
+        return elements[0].gather(dim, best), best + offset
+    reduced: Tensor = getattr(reduce, "sum" if kind is PLUS else function)(elements[0], dim, keepdim=True)
+    return (reduced,)
+
+
+def _check_part(caller: str, function: str, input: Any, dim: Any) -> tuple[int, int]:
+    """The dim, not negative, and the number of elements along it."""
+    parts = (input,)
+    if function == "linear_recurrence":
+        if not isinstance(input, (tuple, list)) or len(input) != 2:
+            raise wrong_type(caller, "input", "pair of Tensors (gates, tokens)", input)
+        parts = tuple(input)
+    for part in parts:
+        check_input(caller, part)
+    if type(dim) is not int:
+        dim = to_dim(caller, dim)
+    check_dim(caller, dim, parts[0].ndim)
+    if parts[0].ndim == 0:
+        raise IndexError(f"{caller}(): argument 'dim' is {dim}, but input has no dims; pass input.reshape(1)")
+    if parts[0].shape != parts[-1].shape:
+        shapes = f"but they are {list(parts[0].shape)} and {list(parts[-1].shape)}"
+        raise RuntimeError(f"{caller}(): gates and tokens must have the same shape, {shapes}")
+    return dim % parts[0].ndim, parts[0].shape[dim]
+
+
+def merge_blocks(
+    function: str,
+    blocks: Sequence[Tensor | tuple[Tensor, Tensor]],
+    ranges: Sequence[tuple[int, int]],
+    state: FoldState | None = None,
+    *,
+    dim: int = 0,
+    dtype: torch.dtype | None = None,
+) -> FoldState:
+    """Joins the blocks of neighbouring parts, in the order of the whole:
+    Fold(n) = `(B1 + B2) + B3` of the blocks that the binary digits of n give.
+
+    Args:
+        function: as of `fold_blocks`.
+        blocks: what `fold_blocks` returned for each part.
+        ranges: the part's [begin, end): the first begins at the state's position, each other
+            one where the one before it ends. Parts may be empty.
+        state: the state before the first part. None: there are no elements before it.
+        dim: the dim along which the blocks of a part lie.
+        dtype: the dtype of the results. None: the blocks' own.
+
+    Returns:
+        The state behind the last part. `.result()` is the fold of all elements.
+
+    Raises:
+        RuntimeError: the numbers of parts differ, or a part has not the blocks of its range.
+        TypeError: an argument is of the wrong type.
+        ValueError: there is no such function, or the ranges do not follow one another.
+
+    Order of operations:
+        Fold(n) of docs/order.md.
+
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> x = torch.randn(1000)
+        >>> parts = [tr.fold_blocks("sum", part, 0, offset=i) for i, part in ((0, x[:300]), (300, x[300:]))]
+        >>> state = tr.merge_blocks("sum", parts, [(0, 300), (300, 1000)])
+        >>> torch.equal(state.result(), tr.sum(x))
+        True
+    """
+    kind = _check_function("merge_blocks", function)
+    if state is None:
+        state = FoldState(function)
+    elif not isinstance(state, FoldState):
+        raise wrong_type("merge_blocks", "state", "FoldState or None", state)
+    if len(blocks) != len(ranges):
+        raise RuntimeError(f"merge_blocks(): there are blocks of {len(blocks)} parts, but {len(ranges)} ranges")
+    counter = state.counter()
+    found = state.dtype
+    for i, (part, (begin, end)) in enumerate(zip(blocks, ranges, strict=True)):
+        if begin != counter.position or end < begin:
+            raise ValueError(
+                f"merge_blocks(): argument 'ranges': range {i} is ({begin}, {end}); it must begin at "
+                f"{counter.position}, where the one before it ends, and not end before that"
+            )
+        values: Values = (part,) if isinstance(part, Tensor) else tuple(part)
+        found = found or dtype or values[0].dtype
+        append(counter, kind, values, dim, begin, end)
+    return state.after(counter, dtype or found or torch.float32, state.initial)
+
+
+def append(counter: Counter, kind: Kind, values: Values, dim: int, begin: int, end: int) -> None:
+    """Appends the blocks of [begin, end) that lie side by side along dim."""
+    if begin == end:
+        return
+    exact = is_exact(kind, values[0].dtype)
+    levels = [0] if exact else [level for _, level in blocks_of(begin, end)]
+    if values[0].shape[dim] != len(levels):
+        raise RuntimeError(
+            f"merge_blocks(): the part [{begin}, {end}) has {len(levels)} blocks, but there are "
+            f"{values[0].shape[dim]} along dim {dim}; pass what fold_blocks returned with offset={begin}"
+        )
+    for i, level in enumerate(levels):
+        block = tuple(part.select(dim, i) for part in values)
+        if exact:
+            before = counter.blocks.pop().values if counter.blocks else None
+            counter.blocks.append(Block(0, block if before is None else kind.combine(before, block)))
+        else:
+            counter.push(level, block)
+    counter.position = end
