@@ -62,8 +62,12 @@ class Scan:
 
     # --- A block, from what came before it ----------------------------------------------------------------------------
 
-    def block(self, x: Values, mask: Tensor | None, before: Values | None, wants_total: bool) -> tuple[Tensor, Values]:
-        """The results of a run of elements that begins a block, and, where it is a whole one, its value."""
+    def block(
+        self, x: Values, mask: Tensor | None, before: Values | None, wants_total: bool
+    ) -> tuple[Tensor, Values, Tensor | None]:
+        """The results of a run of elements that begins a block; where it is a whole one, its value; and, where a
+        gradient is needed, the results again by functions that have one."""
+        y: Tensor
         if self.kind is STEPS:
             gates, tokens = before or (None, None)
             y, *total = _carried.recurrence_from(*x, gates, tokens, self.initial, self.dim, wants_total)
@@ -71,11 +75,12 @@ class Scan:
             first = None if before is None else before[0]
             y, one = _carried.scan_from(self.function, *x, self.dim, first, mask, None, self.exclusive, wants_total)
             total = [one]
-        if _needs_gradient(*x, *(before or ()), self.initial):
-            plain, *plain_total = self.differentiable(x, mask, before, wants_total)
-            y = _with_gradient(y, plain)
-            total = [_with_gradient(t, p) for t, p in zip(total, plain_total, strict=False)] if wants_total else total
-        return y, tuple(total)
+        if not _needs_gradient(*x, *(before or ()), self.initial):
+            return y, tuple(total), None
+        plain, *plain_total = self.differentiable(x, mask, before, wants_total)
+        if wants_total:
+            total = [_with_gradient(t, p) for t, p in zip(total, plain_total, strict=True)]
+        return y, tuple(total), plain
 
     def differentiable(
         self, x: Values, mask: Tensor | None, before: Values | None, wants_total: bool
@@ -117,16 +122,17 @@ class Scan:
                 shape[dim] = begin - first
                 mask = torch.cat([mask.new_ones(shape), mask], dim)
         whole = end == first + (1 << level)
-        y, total = self.block(x, mask, counter.fold(), whole)
+        y, total, differentiable = self.block(x, mask, counter.fold(), whole)
         if whole:
             counter.push(level, total)
         else:
             self.append(counter, x, mask, first, end)
-        y = y.narrow(dim, begin - first, n) if waiting else y
-        y = y.to(self.dtype)
+        y = y.narrow(dim, begin - first, n).to(self.dtype)
         if whole and not self.exclusive and counter.blocks[-1].level > level:  # blocks have joined
-            y.select(dim, -1).copy_(self.result(counter))
-        return y
+            y.select(dim, -1).copy_(self.result(counter).detach())
+        if differentiable is None:
+            return y
+        return _with_gradient(y, differentiable.narrow(dim, begin - first, n).to(self.dtype))
 
     def stand_ins(self, waiting: list[Block], part: int) -> list[Tensor]:
         """For each waiting block as many elements: its value, then identities, which change no bit of it."""

@@ -438,8 +438,8 @@ def _from_state(
         raise wrong_type(NAME, "return_state", "bool", return_state)
     if reverse:
         raise ValueError(
-            f"{NAME}(): argument 'reverse' is True, and a state is asked for; a reverse recurrence begins with the last "
-            "element, which a stream has not seen: flip the whole input, and give its pieces from the end"
+            f"{NAME}(): argument 'reverse' is True, and a state is asked for; a reverse recurrence begins with the "
+            "last element, which a stream has not seen: flip the whole input, and give its pieces from the end"
         )
     if cu_seqlens is not None:
         raise ValueError(
@@ -448,8 +448,8 @@ def _from_state(
         )
     if variant not in ("auto", "ordered"):
         raise ValueError(
-            f"{NAME}(): argument 'variant' cannot be combined with 'state', 'return_state' or 'period': only 'auto' goes "
-            "on from a state"
+            f"{NAME}(): argument 'variant' cannot be combined with 'state', 'return_state' or 'period': only 'auto' "
+            "goes on from a state"
         )
     if state is not None and initial is not None:
         raise ValueError(f"{NAME}(): argument 'initial' belongs to the first piece; its state holds it")
