@@ -14,9 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from . import segment
+from . import reduce, segment
 from .add import add
 from .recurrence import recur
+from .reference import accumulator
 from .scan import OPERATORS as SCANS
 
 Values = tuple[Tensor, ...]  # of one element or block: its value; its value and its index; or a step's gate and token
@@ -153,18 +154,20 @@ def offsets_of(lengths: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def values_of(kind: Kind, elements: Values, dim: int, blocks: Sequence[tuple[int, int]]) -> Values:
-    """The values of the blocks that make up a range, side by side along dim. elements: those of the range, in the
-    accumulator's dtype, or narrower ones of a sum or product that begins with it."""
-    lengths = tuple(1 << level for _, level in blocks)
-    cu_seqlens = offsets_of(lengths, elements[0].device)
-    if kind is PLUS:
-        return (segment.segment_sum(elements[0], cu_seqlens, dim),)
-    if kind is TIMES:
-        return (segment.segment_prod(elements[0], cu_seqlens, dim),)
-    ends = cu_seqlens[1:] - 1
+    """The values of the blocks that make up a range, side by side along dim, in the accumulator's dtype. elements:
+    those of the range."""
+    wide = accumulator(elements[0].dtype)
+    if kind in (PLUS, TIMES) and len(blocks) == 1:  # Fold(2^k) is the block
+        run = reduce.sum if kind is PLUS else reduce.prod
+        return (run(elements[0], dim, keepdim=True, dtype=wide),)
+    cu_seqlens = offsets_of(tuple(1 << level for _, level in blocks), elements[0].device)
+    if kind in (PLUS, TIMES):
+        segments = segment.segment_sum if kind is PLUS else segment.segment_prod
+        return (segments(elements[0], cu_seqlens, dim, dtype=wide),)
+    elements = tuple(part.to(wide) for part in elements)
     if kind is LOG_ADD:
         scans: Values = (SCANS["logcumsumexp"].run(elements[0], dim, cu_seqlens),)
     else:
         gates, tokens = elements
         scans = SCANS["cumprod"].run(gates, dim, cu_seqlens), recur(gates, tokens, None, dim, cu_seqlens)
-    return tuple(scan.index_select(dim, ends) for scan in scans)
+    return tuple(scan.index_select(dim, cu_seqlens[1:] - 1) for scan in scans)

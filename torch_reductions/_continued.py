@@ -148,13 +148,17 @@ class Scan:
 
     def append(self, counter: Counter, x: Values, mask: Tensor | None, first: int, end: int) -> None:
         """The blocks of elements that are not a whole one."""
-        x = tuple(part.to(self.wide) for part in x)
         if mask is not None:
-            x = (x[0].masked_fill(~mask, self.kind.identity[0]),)
+            x = (x[0].masked_fill(~mask, self.identity),)
         blocks = blocks_of(0, end - first)
         values = values_of(self.kind, x, self.dim, blocks)
         for i, (_, level) in enumerate(blocks):
             counter.push(level, tuple(part.select(self.dim, i) for part in values))
+
+    @property
+    def identity(self) -> float:
+        """What a masked element counts as."""
+        return self.kind.identity[0] if self.dtype.is_floating_point else int(self.kind.identity[0])
 
     @property
     def wide(self) -> torch.dtype:
@@ -189,7 +193,7 @@ class Scan:
         after = (y.select(self.dim, -1).clone(),)
         if self.exclusive:
             if mask is not None:
-                last = last.masked_fill(~mask.select(self.dim, -1), int(self.kind.identity[0]))
+                last = last.masked_fill(~mask.select(self.dim, -1), self.identity)
             after = self.kind.combine(after, (last,))
         counter.blocks = [Block(0, after)]
         counter.position += elements.shape[self.dim]
@@ -264,7 +268,7 @@ def scan(
     if mask is not None:
         mask = mask.expand(input.shape)
     if function in EXTREMES:
-        return _extreme(function, input, dim, state, mask, exclusive)
+        return extreme(function, input, dim, state, mask, exclusive)
     result = dtype or (input.dtype if input.dtype.is_floating_point else torch.int64)
     lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
     state = state if state is not None else FoldState(function)
@@ -279,7 +283,7 @@ def scan(
     return (y,), state.after(counter, result)
 
 
-def _extreme(
+def extreme(
     function: str, input: Tensor, dim: int, state: FoldState | None, mask: Tensor | None, exclusive: bool
 ) -> tuple[Values, FoldState]:
     """Associative to the bit: one value, with its index, is the state."""

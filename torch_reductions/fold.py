@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
+from . import reduce
 from ._arguments import check_dim, check_input, to_dim, wrong_type
 from ._blocks import KINDS, PLUS, STEPS, Block, Counter, Kind, Values, blocks_of, is_exact, values_of
 from .reference import accumulator
@@ -183,18 +184,13 @@ def _check_function(caller: str, function: str) -> Kind:
     return KINDS[function]
 
 
-def wide(function: str, input: Tensor) -> Tensor:
-    """The input in the dtype in which its fold is computed; extremes are compared as they are."""
-    return input if KINDS[function].exact else input.to(accumulator(input.dtype))
-
-
 def elements_of(function: str, input: Tensor | Values, dim: int, offset: int) -> Values:
     """The parts of the elements that a fold joins: of argmax and its like also their indices."""
     if function == "linear_recurrence":
-        return tuple(wide(function, part) for part in input)
+        return tuple(input)
     assert isinstance(input, Tensor)
     if function not in INDEXED:
-        return (wide(function, input),)
+        return (input,)
     places = torch.arange(offset, offset + input.shape[dim], device=input.device)
     return input, places.view([-1] + [1] * (input.ndim - 1 - dim % input.ndim)).expand(input.shape)
 
@@ -251,14 +247,16 @@ def fold_blocks(
 
 
 def blocks_values(function: str, kind: Kind, elements: Values, dim: int, offset: int, n: int) -> Values:
-    if n == 0:
-        return elements
+    """The values of the blocks of elements [offset, offset + n); of functions without an order, one value or none."""
     if not is_exact(kind, elements[0].dtype):
+        if n == 0:
+            return tuple(part.to(accumulator(part.dtype)) for part in elements)
         return values_of(kind, elements, dim, blocks_of(offset, offset + n))
-    from . import reduce
-
+    wide = elements[0].dtype if kind.exact else torch.int64
+    if n == 0:
+        return elements[0].to(wide), *elements[1:]
     if function in INDEXED:
-        best = (reduce.argmax if function in ("argmax", "cummax") else reduce.argmin)(elements[0], dim, keepdim=True)
+        best = (reduce.argmax if function == "argmax" else reduce.argmin)(elements[0], dim, keepdim=True)
         return elements[0].gather(dim, best), best + offset
     reduced: Tensor = getattr(reduce, "sum" if kind is PLUS else function)(elements[0], dim, keepdim=True)
     return (reduced,)

@@ -1,0 +1,1 @@
+from ._shards import offsets as offsets

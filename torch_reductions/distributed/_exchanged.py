@@ -1,0 +1,172 @@
+"""Folds and scans of a sharded dim: local blocks, one exchange, and what follows from them at each rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from .._blocks import KINDS, PLUS, Counter, Kind, Values, blocks_of, is_exact
+from .._continued import Scan, extreme
+from ..fold import FoldState, append, blocks_values
+from ..reduce import sum as ordered_sum
+from ..scan import EXTREMES
+from ._shards import Shards, all_to_all, exchange, gather
+
+MANY = 1 << 16  # bytes of all ranks' blocks, from which on each rank folds a share of the lines
+
+
+def _counts(shards: Shards, exact: bool) -> list[int]:
+    """The number of values that each rank sends."""
+    parts = (shards.part(rank) for rank in range(shards.world))
+    return [min(end - begin, 1) if exact else len(blocks_of(begin, end)) for begin, end in parts]
+
+
+def _fold(kind: Kind, everyone: Values, shards: Shards, ranks: Sequence[int], exact: bool) -> Counter:
+    """Joins the blocks of these ranks, [world, count, lines...]."""
+    counter = Counter(kind)
+    for rank in ranks:
+        begin, end = shards.part(rank)
+        count = min(end - begin, 1) if exact else len(blocks_of(begin, end))
+        append(counter, kind, tuple(part[rank, :count] for part in everyone), 0, begin, end)
+    return counter
+
+
+def _are_alike(shards: Shards) -> bool:
+    """Whether each rank has one block of the same size."""
+    parts = [blocks_of(*shards.part(rank)) for rank in range(shards.world)]
+    return all(len(blocks) == 1 and blocks[0][1] == parts[0][0][1] for blocks in parts)
+
+
+def fold(function: str, elements: Values, dim: int, shards: Shards) -> Values | None:
+    """Fold(n) over all ranks, at every rank; None where no rank has an element. elements: this rank's."""
+    kind = KINDS[function]
+    exact = is_exact(kind, elements[0].dtype)
+    begin, end = shards.mine
+    values = blocks_values(function, kind, elements, dim, begin, end - begin)
+    if shards.length == 0:
+        return None
+    counts = _counts(shards, exact)
+    most = max(counts)
+    lines = [*elements[0].shape[:dim], *elements[0].shape[dim + 1 :]]
+    size = sum(part.element_size() for part in values) * math.prod(lines)
+    if size == 0:
+        return tuple(part.new_empty(lines) for part in values)
+
+    def joined(everyone: Values) -> Values:
+        if kind is PLUS and _are_alike(shards):  # Fold(world) of them
+            return (ordered_sum(everyone[0][:, 0], 0),)
+        found = _fold(kind, everyone, shards, shards.order(), exact).fold()
+        assert found is not None
+        return found
+
+    if size * most * shards.world < MANY:
+        return joined(exchange(values, most, dim, shards))
+    return tuple(part.view(lines) for part in _by_shares(values, most, dim, shards, joined, math.prod(lines)))
+
+
+def _by_shares(
+    values: Values, most: int, dim: int, shards: Shards, joined: Callable[[Values], Values], n: int
+) -> Values:
+    """Each rank joins the blocks of a share of the lines, and all collect the results: (count + 1) / 2 of the bytes of
+    an all-reduce."""
+    world, group = shards.world, shards.group
+    mine = []
+    for part in values:
+        rows = part.movedim(dim, 0).reshape(part.shape[dim], n)
+        share = -(-rows.shape[1] // world)
+        padded = rows.new_zeros(most, world * share)
+        padded[: rows.shape[0], : rows.shape[1]] = rows
+        mine.append(all_to_all(padded.view(most, world, share).transpose(0, 1), group))
+    results = joined(tuple(mine))
+    return tuple(gather(result, group).view(-1)[:n] for result in results)
+
+
+def counter_before(function: str, values: Values, dim: int, shards: Shards, exact: bool) -> Counter:
+    """The blocks of all elements before this rank's. values: those of this rank's blocks."""
+    most = max(_counts(shards, exact))
+    if most == 0:
+        return Counter(KINDS[function])
+    everyone = exchange(values, most, dim, shards)
+    counter = _fold(KINDS[function], everyone, shards, shards.before(), exact)
+    counter.position = shards.mine[0]
+    return counter
+
+
+def scan(
+    function: str,
+    input: Tensor,
+    dim: int,
+    shards: Shards,
+    *,
+    mask: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    exclusive: bool = False,
+) -> Values:
+    """This rank's part of a scan."""
+    if mask is not None:
+        mask = mask.expand(input.shape)
+    if shards.reverse:
+        mask, input = None if mask is None else mask.flip(dim), input.flip(dim)
+    if function in EXTREMES:
+        found = _extreme(function, input, dim, shards, mask, exclusive)
+    else:
+        found = (_ordered(function, (input,), dim, shards, mask, dtype, exclusive),)
+    return tuple(part.flip(dim) for part in found) if shards.reverse else found
+
+
+def _extreme(function: str, input: Tensor, dim: int, shards: Shards, mask: Tensor | None, exclusive: bool) -> Values:
+    """The local scan, and one elementwise step: what came before it wins or not."""
+    kind, (begin, end) = KINDS[function], shards.mine
+    state = FoldState(function)
+    state.position = begin
+    found, after = extreme(function, input, dim, state, mask, exclusive)
+    last = tuple(part.unsqueeze(dim) for part in after.blocks[0] or ()) if end > begin else found
+    before = counter_before(function, last, dim, shards, exact=True).fold()
+    if before is not None:
+        carried = tuple(part.unsqueeze(dim).expand_as(own) for part, own in zip(before, found, strict=True))
+        joined = kind.combine(carried, found)
+        none = found[1] < 0
+        found = tuple(torch.where(none, old, new) for old, new in zip(carried, joined, strict=True))
+    if not shards.reverse:
+        return found
+    values, indices = found
+    return values, torch.where(indices < 0, indices, shards.length - 1 - indices)
+
+
+def _ordered(
+    function: str,
+    x: Values,
+    dim: int,
+    shards: Shards,
+    mask: Tensor | None,
+    dtype: torch.dtype | None,
+    exclusive: bool,
+    initial: Tensor | None = None,
+) -> Tensor:
+    """Two passes: the local blocks, and, once those before them are known, the scan from there."""
+    result = dtype or (x[0].dtype if x[0].dtype.is_floating_point else torch.int64)
+    kind, (begin, end) = KINDS[function], shards.mine
+    exact = is_exact(kind, result)
+    run = Scan(function, kind, dim, result, exclusive)
+    run.initial = initial
+    x = tuple(part.to(result) for part in x)
+    if exact:
+        x = tuple(part.to(torch.int64) for part in x)
+    shown = x if mask is None else (x[0].masked_fill(~mask, run.identity),)
+    values = blocks_values(function.removeprefix("cum"), kind, shown, dim, begin, end - begin)
+    counter = counter_before(function, values, dim, shards, exact)
+    if not exact:
+        return run(x, mask, counter)
+    return run.exact(x, mask, counter) if end > begin else x[0].to(result)
+
+
+def recurrence(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, shards: Shards) -> Tensor:
+    """This rank's part of a linear recurrence."""
+    x: Values = gates, tokens
+    if shards.reverse:
+        x = gates.flip(dim), tokens.flip(dim)
+    found = _ordered("linear_recurrence", x, dim, shards, None, None, False, initial)
+    return found.flip(dim) if shards.reverse else found

@@ -1,0 +1,209 @@
+"""A dim sharded over the ranks of a group: who holds what, and one exchange of small messages."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .._arguments import wrong_type
+from .._blocks import Values
+
+MESSAGE = 4096  # bytes of the first message, whatever a rank has to say: so ranks that disagree can tell each other
+HEADER = 8  # int64 numbers before its data
+
+
+class Shards(NamedTuple):
+    """Rank r holds elements [offsets[r], offsets[r + 1]) of a dim; of a reversed one they are counted from the end."""
+
+    group: dist.ProcessGroup
+    rank: int
+    offsets: tuple[int, ...]
+    reverse: bool = False
+
+    @property
+    def world(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def length(self) -> int:
+        return self.offsets[-1]
+
+    def part(self, rank: int) -> tuple[int, int]:
+        """The rank's elements in the order of the scan."""
+        begin, end = self.offsets[rank], self.offsets[rank + 1]
+        return (self.length - end, self.length - begin) if self.reverse else (begin, end)
+
+    @property
+    def mine(self) -> tuple[int, int]:
+        return self.part(self.rank)
+
+    def order(self) -> list[int]:
+        """The ranks in the order of the scan."""
+        ranks = list(range(self.world))
+        return ranks[::-1] if self.reverse else ranks
+
+    def before(self) -> list[int]:
+        """The ranks whose elements precede this rank's."""
+        order = self.order()
+        return order[: order.index(self.rank)]
+
+    def flipped(self) -> Shards:
+        return self._replace(reverse=not self.reverse)
+
+
+def offsets(n: int, world: int) -> list[int]:
+    """Borders of `world` parts of a dim of n elements that make messages small: nearly equal parts, cut at multiples of
+    a power of two, so that the parts are made of few aligned blocks.
+
+    Args:
+        n: the number of elements.
+        world: the number of parts.
+
+    Returns:
+        `world + 1` offsets, from 0 to n. Parts differ by at most a quarter from n / world; where
+        world and n are powers of two, each part is one block.
+
+    Examples:
+        >>> import torch_reductions.distributed as trd
+        >>> trd.offsets(1000, 3)
+        [0, 320, 672, 1000]
+    """
+    for name, value, least in (("n", n, 0), ("world", world, 1)):
+        if type(value) is not int:
+            raise wrong_type("offsets", name, "int", value)
+        if value < least:
+            raise ValueError(f"offsets(): argument {name!r} is {value}; it must be at least {least}")
+    unit = 1 << max((n // (8 * world)).bit_length(), 0)
+    return [0, *(min(round(rank * n / world / unit) * unit, n) for rank in range(1, world)), n]
+
+
+def shards_of(
+    function: str, group: dist.ProcessGroup | None, given: Sequence[int] | None, length: int, reverse: bool = False
+) -> Shards:
+    """Checks this rank's own arguments. Without offsets their places are still unknown: `exchange` finds them."""
+    if group is None:
+        if not dist.is_available() or not dist.is_initialized():
+            raise RuntimeError(
+                f"{function}(): there is no process group; call torch.distributed.init_process_group, or pass 'group'"
+            )
+        group = dist.group.WORLD
+    if not isinstance(group, dist.ProcessGroup):
+        raise wrong_type(function, "group", "ProcessGroup or None", group)
+    rank = dist.get_rank(group)
+    if rank < 0:
+        raise ValueError(f"{function}(): argument 'group' does not have this rank, {dist.get_rank()}")
+    if given is None:
+        return Shards(group, rank, (), reverse)
+    if isinstance(given, Tensor):
+        given = given.tolist()
+    if not isinstance(given, Sequence) or not all(isinstance(offset, int) for offset in given):
+        raise wrong_type(function, "offsets", "sequence of ints or None", given)
+    borders = tuple(given)
+    return Shards(group, rank, borders, reverse)
+
+
+def wrong_offsets(function: str, borders: Sequence[int], world: int, rank: int, length: int) -> Exception | None:
+    if len(borders) != world + 1:
+        return ValueError(
+            f"{function}(): argument 'offsets' has {len(borders)} numbers; of {world} ranks it must have {world + 1}"
+        )
+    if borders[0] != 0 or any(b < a for a, b in itertools.pairwise(borders)):
+        return ValueError(f"{function}(): argument 'offsets' is {list(borders)}; it must begin with 0 and not fall")
+    if borders[rank + 1] - borders[rank] != length:
+        return RuntimeError(
+            f"{function}(): argument 'offsets' gives rank {rank} the elements [{borders[rank]}, {borders[rank + 1]}), "
+            f"but its part has {length} along the dim"
+        )
+    return None
+
+
+# --- The exchange -----------------------------------------------------------------------------------------------------
+
+
+collectives = torch.ops._c10d_functional  # the functional collectives, which torch.compile can trace
+
+
+def gather(message: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """[world, ...]: the messages, of one shape, of all ranks."""
+    flat = message.reshape(1, -1)
+    found: Tensor = collectives.all_gather_into_tensor(flat, dist.get_world_size(group), group.group_name)
+    return collectives.wait_tensor(found).view(-1, *message.shape)  # type: ignore[no-any-return]
+
+
+def all_to_all(messages: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """[world, ...]: row r goes to rank r, and comes from rank r."""
+    ones = [1] * messages.shape[0]
+    found: Tensor = collectives.all_to_all_single(messages.contiguous(), ones, ones, group.group_name)
+    return collectives.wait_tensor(found)  # type: ignore[no-any-return]
+
+
+def agree(function: str, shards: Shards, length: int, alike: Sequence[Any], device: torch.device) -> Shards:
+    """Compares what must be the same on every rank, and raises on each of them if it is not; without offsets, finds
+    them. One small exchange, for which the host waits. On a GPU, and in a compiled graph, it is left out where offsets
+    are given."""
+    world = dist.get_world_size(shards.group)
+    problem = wrong_offsets(function, shards.offsets, world, shards.rank, length) if shards.offsets else None
+    if shards.offsets and (device.type != "cpu" or torch.compiler.is_compiling()):
+        if problem:
+            raise problem
+        return shards
+    what = repr(tuple(alike)) + repr(shards.offsets)
+    digest = int.from_bytes(hashlib.sha256(what.encode()).digest()[:7], "big")
+    text = what.encode()[: MESSAGE - 8 * 4]
+    header = torch.tensor([digest, length, int(problem is not None), len(text)])
+    message = torch.zeros(MESSAGE, dtype=torch.uint8)
+    message[:32] = header.view(torch.uint8)
+    message[32 : 32 + len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    everyone = gather(message.to(device), shards.group).cpu()
+    headers = everyone[:, :32].contiguous().view(torch.int64)
+    digests, lengths, wrong, sizes = headers.T.tolist()
+    if problem:
+        raise problem
+    if any(wrong):
+        raise RuntimeError(f"{function}(): the arguments of rank {wrong.index(1)} are wrong; its own error says why")
+    if len(set(digests)) > 1:
+        other = next(rank for rank in range(world) if digests[rank] != digests[shards.rank])
+        theirs = bytes(everyone[other, 32 : 32 + sizes[other]].tolist()).decode(errors="replace")
+        raise RuntimeError(
+            f"{function}(): the ranks disagree about the call: rank {shards.rank} has {what}, rank {other} has {theirs}"
+        )
+    if shards.offsets:
+        return shards
+    return shards._replace(offsets=(0, *itertools.accumulate(lengths)))
+
+
+def packed(values: Values, count: int, dim: int) -> Tensor:
+    """The bytes of the values, whose dim becomes the first and is padded to `count`."""
+    parts = []
+    for part in values:
+        lines = part.movedim(dim, 0)
+        if lines.shape[0] < count:
+            lines = torch.cat([lines, lines.new_zeros(count - lines.shape[0], *lines.shape[1:])])
+        parts.append(lines.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8))
+    return torch.cat(parts)
+
+
+def unpacked(message: Tensor, like: Values, count: int, dim: int) -> Values:
+    """[world, count, lines...] of each of the values."""
+    found, at = [], 0
+    for part in like:
+        lines = [*part.shape[:dim], *part.shape[dim + 1 :]]
+        size = count * part.element_size()
+        for n in lines:
+            size *= n
+        piece = message if len(like) == 1 else message[:, at : at + size].clone(memory_format=torch.contiguous_format)
+        piece = piece.view(-1).view(part.dtype)
+        found.append(piece.view(message.shape[0], count, *lines))
+        at += size
+    return tuple(found)
+
+
+def exchange(values: Values, count: int, dim: int, shards: Shards) -> Values:
+    """Each rank's values along dim, of at most `count`, at every rank: [world, count, lines...] of each."""
+    return unpacked(gather(packed(values, count, dim), shards.group), values, count, dim)
