@@ -1,9 +1,9 @@
 """Scans of an aligned block that go on from what came before it: the operators ``cumsum_from`` ... and
 ``linear_recurrence_from``, from which states are made.
 
-Element i is the left fold of ``before`` and of the blocks of [0, i + 1): Fold(s + i + 1) where ``before`` is Fold(s) and
-s is a multiple of a power of two that is more than i + 1. Where both are equal, the block is joined with others of its
-size before it, and whoever carries the blocks has to fold that element anew, from the block's total.
+Element i is the left fold of ``before`` and of the blocks of [0, i + 1). That is Fold(s + i + 1) where ``before`` is
+Fold(s) and s is a multiple of a power of two above i + 1. Where both are equal, the block may be joined with one of its
+size before it: then that last element has to be folded anew, from the block's total.
 """
 
 from __future__ import annotations

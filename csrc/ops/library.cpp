@@ -106,10 +106,12 @@ STABLE_TORCH_LIBRARY_FRAGMENT(torch_reductions, m) {
       "bool reverse=False, int variant=0) -> Tensor");
   // Scans that go on from another one: torch_reductions/_carried.py.
   m.def(
-      "cumsum_from(Tensor input, int dim, Tensor? before, Tensor? mask=None, *, ScalarType? dtype=None, bool exclusive=False, "
+      "cumsum_from(Tensor input, int dim, Tensor? before, Tensor? mask=None, *, ScalarType? dtype=None, bool "
+      "exclusive=False, "
       "bool return_total=True) -> (Tensor output, Tensor total)");
   m.def(
-      "cumprod_from(Tensor input, int dim, Tensor? before, Tensor? mask=None, *, ScalarType? dtype=None, bool exclusive=False, "
+      "cumprod_from(Tensor input, int dim, Tensor? before, Tensor? mask=None, *, ScalarType? dtype=None, bool "
+      "exclusive=False, "
       "bool return_total=True) -> (Tensor output, Tensor total)");
   m.def(
       "logcumsumexp_from(Tensor input, int dim, Tensor? before, Tensor? mask=None, *, bool exclusive=False, "

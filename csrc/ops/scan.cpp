@@ -175,8 +175,7 @@ Results scan(Call call, const Results* out = nullptr, Carried* carried = nullptr
   Results made{memory_for(direct_out ? &direct_out->values : nullptr, call, shape, types.scanned)};
   if (has_indices) made.indices = memory_for(direct_out ? &*direct_out->indices : nullptr, call, shape, Dtype::int64);
   else if (carried)
-    made.total =
-        totals_for(call.input, call.dim, length, carried->return_total, accumulator_of(types.scanned));
+    made.total = totals_for(call.input, call.dim, length, carried->return_total, accumulator_of(types.scanned));
 
   if (made.values.numel() > 0) {
     const View view = view_around(call.input, dim);

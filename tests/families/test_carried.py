@@ -90,10 +90,16 @@ def definition(
         values = tuple(
             torch.where(shown, part, part.new_tensor(value)) for part, value in zip(values, identities, strict=False)
         )
-    begin = None if before is None else tuple(part.reshape(count).to(kind) for part, kind in zip(before, (wide, torch.int64), strict=False))
+    begin = (
+        None
+        if before is None
+        else tuple(part.reshape(count).to(kind) for part, kind in zip(before, (wide, torch.int64), strict=False))
+    )
     results = folds_from(COMBINE[name], begin, values)
     if options.get("exclusive") and n:
-        firsts = begin or tuple(torch.full((count,), value, dtype=part.dtype) for part, value in zip(values, (empty, -1), strict=False))
+        firsts = begin or tuple(
+            torch.full((count,), value, dtype=part.dtype) for part, value in zip(values, (empty, -1), strict=False)
+        )
         results = tuple(torch.cat([f.unsqueeze(1), r[:, :-1]], 1) for f, r in zip(firsts, results, strict=True))
     kinds = (result, torch.int64)
     results = tuple(shaped(r.to(kind), x, dim) for r, kind in zip(results, kinds, strict=False))

@@ -33,7 +33,8 @@ constexpr int64_t kStripsPerThread = 4;
 
 void ordered(const RecurrenceArgs& args, const Threads& threads) {
   const RecurLines recur = kernel_of(args.dtype);
-  const int64_t size = size_of(args.dtype), wide = args.dtype == Dtype::float64 ? 8 : 4, elements = args.outer * args.length * args.inner;
+  const int64_t size = size_of(args.dtype), wide = args.dtype == Dtype::float64 ? 8 : 4,
+                elements = args.outer * args.length * args.inner;
   // As wide as possible, but with enough strips for the threads.
   int64_t width = std::min(args.inner, kRecurStrip);
   while (width / 2 >= kLeastWidth && args.outer * ceil_div(args.inner, width) < kStripsPerThread * threads.count) {

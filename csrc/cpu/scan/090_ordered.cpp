@@ -45,7 +45,7 @@ struct Plan {
   int64_t groups, lines, length;  // as the kernels see them
   int64_t input_group, input_line, input_step, output_group, output_line, output_step;
   int64_t mask_group, mask_line, mask_step;
-  bool columns, drops_last;  // drops_last: the last element has no result
+  bool columns, drops_last;     // drops_last: the last element has no result
   int64_t width, strips, tile;  // strips of each group
 
   Plan(const ScanArgs& args, int threads)
