@@ -76,7 +76,7 @@ class ScanPlan {
     if constexpr (kTwoWays<Op>)
       if (args_.reverse) kernel = &scan_rows<S, Direction::backward, false>;
     if (args_.before != nullptr || args_.totals != nullptr || args_.front != 0)
-      kernel = &scan_rows<S, Direction::forward, true>;
+      kernel = &scan_rows<S, kDirection, true>;
     start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, bytes,
           carry<kRowRadix>(tiles(), groups), count, log_threads);
   }

@@ -4,7 +4,8 @@
 // A thread scans a run of kVectors neighbouring vectors of 16 bytes. After each run one vector stays free, so that the
 // lanes of a warp, whose runs lie side by side, access different banks.
 //
-// Local:   scan_rows (124 bytes): of bytes, 64-bit products and values of 16 bytes, so that two blocks or three fit
+// Local:   scan_rows (128 bytes): of bytes, 64-bit products, values of 16 bytes and what goes on, so that two blocks or
+//          three fit
 #pragma once
 #include "../../primitives/shared.cuh"
 #include "lines.cuh"
