@@ -1,102 +1,147 @@
-"""Stand-in, slow, on a CPU."""
+"""Scans of an aligned block that go on from what came before it: the operators ``cumsum_from`` ... and
+``linear_recurrence_from``, from which states are made.
+
+Element i is the left fold of ``before`` and of the blocks of [0, i + 1). That is Fold(s + i + 1) where ``before`` is
+Fold(s) and s is a multiple of a power of two above i + 1. Where both are equal, the block may be joined with one of its
+size before it: then that last element has to be folded anew, from the block's total.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
 
 import torch
-from . import reference as ref
+from torch import Tensor
 
-C = {
-    "cumsum": ref.plus,
-    "cumprod": ref.multiply,
-    "logcumsumexp": ref.log_add,
-    "linear_recurrence": ref.then,
-    "cummax": ref.last_larger,
-    "cummin": ref.last_smaller,
-}
-I = {"cumsum": -0.0, "cumprod": 1, "logcumsumexp": -torch.inf}
-Z = {"cumsum": 0, "cumprod": 1, "logcumsumexp": -torch.inf}
+from ._arguments import check_dim, result_dtype
+from ._library import NAMESPACE, has_cuda
+from ._operator import no_cuda, registrations
+
+FOLDS = ("cumsum", "cumprod", "logcumsumexp")
+EXTREMES = ("cummax", "cummin")
 
 
-def folds_from(comb, x, start):
-    n = x[0].shape[1]
-    y = ref.folds(comb, x)
-    if start is None:
-        return y
-    out = []
-    for i in range(1, n + 1):
-        v = start
-        at = 0
-        for k in reversed(range(i.bit_length())):
-            if i >> k & 1:
-                b = ref.block(comb, tuple(p[:, at : at + 2**k] for p in x))
-                at += 2**k
-                v = comb(v, b)
-        out.append(v)
-    return tuple(torch.cat([o[j] for o in out], 1) if out else x[j] for j in range(len(x)))
+def accumulator(dtype: torch.dtype) -> torch.dtype:
+    """What sums, products and steps of a result of this dtype are accumulated in."""
+    if not dtype.is_floating_point:
+        return torch.int64
+    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _run(name, x, dim, before, first, exclusive, result):
-    lines = [torch.atleast_1d(p).movedim(dim, -1) for p in x]
-    *outer, n = lines[0].shape
-    rows = tuple(l.reshape(-1, n) if n else l.reshape(torch.Size(outer).numel(), 0) for l in lines)
-    b = None if before is None else tuple(p.reshape(-1, 1) for p in before)
-    y = folds_from(C[name], rows, b) if n else rows
-    total = (
-        tuple(p.reshape(outer) for p in ref.block(C[name], rows))
-        if n and n & (n - 1) == 0
-        else tuple(p.new_empty(0) for p in rows)
+def _without(input: Tensor, dim: int) -> list[int]:
+    """The shape of one value of each line."""
+    check_dim("scan", dim, input.ndim)
+    return [size for d, size in enumerate(input.shape) if d != dim % input.ndim]
+
+
+def _total(input: Tensor, dim: int, dtype: torch.dtype, wanted: bool) -> Tensor:
+    """The total of each line; an empty tensor where the line is no block of 2^k elements, or nobody asks."""
+    length = input.shape[dim] if input.ndim else 1
+    is_block = wanted and length > 0 and length & (length - 1) == 0
+    return input.new_empty(_without(input, dim) if is_block else [0], dtype=dtype)
+
+
+# --- The operators ----------------------------------------------------------------------------------------------------
+
+
+def scan_from(
+    name: str,
+    input: Tensor,
+    dim: int,
+    before: Tensor | None,
+    mask: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    exclusive: bool = False,
+    return_total: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """One of FOLDS, and the total of each line without ``before``, unrounded. ``before`` is of the accumulator's dtype
+    and has the shape of the input without ``dim``; None: nothing came before."""
+    options: dict[str, Any] = {} if name == "logcumsumexp" else {"dtype": dtype}
+    operator = getattr(torch.ops.torch_reductions, f"{name}_from").default
+    output, total = operator(input, dim, before, mask, exclusive=exclusive, return_total=return_total, **options)
+    return output, total
+
+
+def extreme_from(
+    name: str,
+    input: Tensor,
+    dim: int,
+    before: Tensor | None,
+    before_index: Tensor | None,
+    first: int,
+    mask: Tensor | None = None,
+    exclusive: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """One of EXTREMES, and the indices: ``first`` is that of the input's first element. ``before`` is of the input's
+    dtype, ``before_index`` its index."""
+    operator = getattr(torch.ops.torch_reductions, f"{name}_from").default
+    values, indices = operator(input, dim, before, before_index, first, mask, exclusive=exclusive)
+    return values, indices
+
+
+def recurrence_from(
+    gates: Tensor,
+    tokens: Tensor,
+    before_gates: Tensor | None,
+    before_tokens: Tensor | None,
+    initial: Tensor | None,
+    dim: int,
+    return_total: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The linear recurrence, and the total step of each line without the one before, unrounded. ``initial`` stands
+    before everything, and is applied last."""
+    output, total_gates, total_tokens = torch.ops.torch_reductions.linear_recurrence_from(
+        gates, tokens, before_gates, before_tokens, initial, dim, return_total=return_total
     )
-    if exclusive and n:
-        f = b if b is not None else tuple(p.new_full((p.shape[0], 1), i) for p, i in zip(rows, first))
-        y = tuple(torch.cat([q, p[:, :-1]], 1) for q, p in zip(f, y))
-    return tuple(p.reshape(*outer, n).movedim(-1, dim).reshape(x[0].shape) for p in y), total
+    return output, total_gates, total_tokens
 
 
-def scan_from(name, input, dim, before=None, mask=None, dtype=None, exclusive=False, return_total=True):
-    if dtype is not None:
-        input = input.to(dtype)
-    res = input.dtype if input.dtype.is_floating_point or dtype is not None else torch.int64
-    x = input.to(ref.accumulator(res))
-    if mask is not None:
-        x = torch.where(mask, x, torch.tensor(I[name]).to(x.dtype))
-    (y,), (t,) = _run(name, (x,), dim, None if before is None else (before,), (Z[name],), exclusive, res)
-    return y.to(res), t
+# --- What torch must know about them ----------------------------------------------------------------------------------
 
 
-def extreme_from(name, input, dim, before=None, before_index=None, first=0, mask=None, exclusive=False):
-    lo = ref._bounds(input.dtype)[0 if name == "cummax" else 1]
-    n = input.shape[dim] if input.ndim else 1
-    i = (
-        (torch.arange(n) + first)
-        .reshape([-1] + [1] * ((input.ndim - 1 - dim % input.ndim) if input.ndim else 0))
-        .expand_as(torch.atleast_1d(input))
-        .reshape(input.shape)
-    )
-    x = input
-    if mask is not None:
-        x = torch.where(mask, x, torch.tensor(lo).to(x.dtype))
-        i = torch.where(mask, i, -1)
-    wide = ref.accumulator(x.dtype)
-    y, _ = _run(
-        name,
-        (x.to(wide), i),
-        dim,
-        None if before is None else (before.to(wide), before_index),
-        (lo, -1),
-        exclusive,
-        None,
-    )
-    return y[0].to(input.dtype), y[1]
+def _fake_scan(
+    name: str,
+    input: Tensor,
+    dim: int,
+    before: Tensor | None,
+    mask: Tensor | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    exclusive: bool = False,
+    return_total: bool = True,
+) -> tuple[Tensor, Tensor]:
+    result = result_dtype(input, dtype, widens=name != "logcumsumexp")
+    return input.new_empty(input.shape, dtype=result), _total(input, dim, accumulator(result), return_total)
 
 
-def recurrence_from(gates, tokens, before_gates=None, before_tokens=None, initial=None, dim=0, return_total=True):
-    acc = ref.accumulator(tokens.dtype)
-    b = None if before_gates is None else (before_gates, before_tokens)
-    (g, t), tot = _run("linear_recurrence", (gates.to(acc), tokens.to(acc)), dim, b, None, False, None)
-    if initial is not None:
-        t = (
-            g
-            * initial.to(acc)
-            .unsqueeze(dim if t.ndim else 0)
-            .reshape(initial.shape if t.ndim == 0 else initial.unsqueeze(dim).shape)
-            + t
-        )
-    return (t.to(tokens.dtype), *tot)
+def _fake_extreme(input: Tensor, dim: int, *_: Any, exclusive: bool = False) -> tuple[Tensor, Tensor]:
+    return input.new_empty(input.shape), input.new_empty(input.shape, dtype=torch.int64)
+
+
+def _fake_recurrence(
+    gates: Tensor,
+    tokens: Tensor,
+    before_gates: Tensor | None,
+    before_tokens: Tensor | None,
+    initial: Tensor | None,
+    dim: int,
+    *,
+    return_total: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:
+    wide = accumulator(tokens.dtype)
+    totals = [_total(tokens, dim, wide, return_total) for _ in range(2)]
+    return tokens.new_empty(tokens.shape), totals[0], totals[1]
+
+
+def _register() -> None:
+    fakes: dict[str, Any] = {name: functools.partial(_fake_scan, name) for name in FOLDS}
+    fakes |= dict.fromkeys(EXTREMES, _fake_extreme) | {"linear_recurrence": _fake_recurrence}
+    for name, fake in fakes.items():
+        getattr(torch.ops.torch_reductions, f"{name}_from").default.tags.append(torch.Tag.pt2_compliant_tag)
+        torch.library.register_fake(f"{NAMESPACE}::{name}_from", fake)
+        if not has_cuda():
+            registrations.impl(f"{name}_from", no_cuda, "CUDA")
+
+
+_register()

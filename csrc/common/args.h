@@ -43,6 +43,11 @@ inline constexpr int kScanFunctions = 5;
 //   front
 //   mask: what it hides counts as the identity, of cummax and cummin at index -1, so that Fold(0) goes on until the
 //   first element that takes part
+// A scan that goes on from another one, forward and without segments:
+//   before: contiguous [outer, inner], the fold of what came before each line, with which every result begins, or null.
+//   Of cummax and cummin in the input's type, with its index in before_indices, else in Accumulator<T>
+//   totals: contiguous [outer, inner] in Accumulator<T>, receives the Fold(length) of each line's own elements, or null.
+//   Then length is a power of two and results == length. Not of cummax and cummin
 struct ScanArgs {
   Scan function;
   Dtype input_dtype, dtype;
@@ -55,6 +60,9 @@ struct ScanArgs {
   Segments segments;
   int64_t front;
   Mask mask;
+  const void* before;
+  const int64_t* before_indices;
+  void* totals;
 };
 
 enum class Segment : int { segment_sum, segment_prod, segment_mean, segment_amax, segment_amin };
@@ -85,6 +93,7 @@ inline constexpr int kRecurrenceFunctions = 1;
 //   dtype: of all of them, a floating type
 //   segments: packed along the length, each computed alone; none without offsets. Then initial, if there is one, is
 //   [outer, segments, inner]
+//   before, totals: as in ScanArgs, of steps: their gates and their tokens
 struct RecurrenceArgs {
   Dtype dtype;
   const void *gates, *tokens, *initial;
@@ -93,6 +102,8 @@ struct RecurrenceArgs {
   Strides gate_strides, token_strides;
   bool reverse;
   Segments segments;
+  const void *before_gates, *before_tokens;
+  void *total_gates, *total_tokens;
 };
 
 enum class Product : int { mm, bmm, addmm, baddbmm, matmul, linear };

@@ -83,6 +83,8 @@ inline torch::headeronly::ScalarType scalar_type_of(Dtype dtype) {
   return kTypes[int(dtype)];
 }
 
+inline bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
 // The number that runs, after auto is replaced. Fails where the device has no such rung, or where the rung lacks the
 // function or the type.
 template <size_t N, class F>

@@ -104,6 +104,28 @@ STABLE_TORCH_LIBRARY_FRAGMENT(torch_reductions, m) {
   m.def(
       "linear_recurrence(Tensor gates, Tensor tokens, Tensor? initial, int dim, Tensor? cu_seqlens=None, *, "
       "bool reverse=False, int variant=0) -> Tensor");
+  // Scans that go on from another one: torch_reductions/_carried.py.
+  m.def(
+      "cumsum_from(Tensor input, int dim, Tensor? before, Tensor? mask=None, *, ScalarType? dtype=None, bool "
+      "exclusive=False, "
+      "bool return_total=True) -> (Tensor output, Tensor total)");
+  m.def(
+      "cumprod_from(Tensor input, int dim, Tensor? before, Tensor? mask=None, *, ScalarType? dtype=None, bool "
+      "exclusive=False, "
+      "bool return_total=True) -> (Tensor output, Tensor total)");
+  m.def(
+      "logcumsumexp_from(Tensor input, int dim, Tensor? before, Tensor? mask=None, *, bool exclusive=False, "
+      "bool return_total=True) -> (Tensor output, Tensor total)");
+  m.def(
+      "cummax_from(Tensor input, int dim, Tensor? before, Tensor? before_index, int first, Tensor? mask=None, *, "
+      "bool exclusive=False) -> (Tensor values, Tensor indices)");
+  m.def(
+      "cummin_from(Tensor input, int dim, Tensor? before, Tensor? before_index, int first, Tensor? mask=None, *, "
+      "bool exclusive=False) -> (Tensor values, Tensor indices)");
+  m.def(
+      "linear_recurrence_from(Tensor gates, Tensor tokens, Tensor? before_gates, Tensor? before_tokens, "
+      "Tensor? initial, int dim, *, bool return_total=True) -> (Tensor output, Tensor total_gates, "
+      "Tensor total_tokens)");
   m.def("segment_sum(Tensor input, Tensor cu_seqlens, int dim=0, *, ScalarType? dtype=None, int variant=0) -> Tensor");
   m.def("segment_prod(Tensor input, Tensor cu_seqlens, int dim=0, *, ScalarType? dtype=None, int variant=0) -> Tensor");
   m.def("segment_mean(Tensor input, Tensor cu_seqlens, int dim=0, *, ScalarType? dtype=None, int variant=0) -> Tensor");

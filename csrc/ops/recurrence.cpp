@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
+#include "carried.h"
 #include "check.h"
 #include "device.h"
 #include "segments.h"
@@ -52,8 +54,15 @@ void check_shapes(const Tensor& gates, const Tensor& tokens, const std::optional
 
 Strides strides_in(const View& view) { return {view.outer_stride, view.length_stride, view.inner_stride}; }
 
-Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t dim,
-                         std::optional<Tensor> cu_seqlens, bool reverse, int64_t variant) {
+// What a recurrence goes on from, a step for each line; then receives the total steps of the lines' own elements.
+struct Carried {
+  std::optional<Tensor> gates, tokens;
+  bool return_total;
+};
+
+// In `carried`, if there is one, totals replace what came before.
+Tensor recur(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t dim, std::optional<Tensor> cu_seqlens,
+             bool reverse, int64_t variant, Carried* carried) {
   const Dtype dtype = dtype_of(kName, "tokens", tokens.scalar_type());
   TR_CHECK(is_float(dtype), "linear_recurrence(): tokens must be of a floating-point type");
   check_beside_tokens(gates, "gates", tokens, dtype);
@@ -67,6 +76,20 @@ Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> init
   check_shapes(gates, tokens, initial, dim, cu_seqlens ? segments.count : -1);
   const int rung = check_variant(kRecurrenceLadder, variant, kRecurrenceAuto, kDevice, kFunction, dtype);
 
+  Carried before{}, totals{};
+  if (carried) {
+    TR_CHECK(carried->gates.has_value() == carried->tokens.has_value(),
+             "linear_recurrence(): before_gates and before_tokens must be given together");
+    const Dtype wide = accumulator_of(dtype);
+    if (carried->gates) {
+      before.gates = check_before(kName, "before_gates", *carried->gates, tokens, dim, wide);
+      before.tokens = check_before(kName, "before_tokens", *carried->tokens, tokens, dim, wide);
+    }
+    const int64_t length = tokens.dim() == 0 ? 1 : tokens.size(dim);
+    for (auto* total : {&totals.gates, &totals.tokens})
+      *total = totals_for(tokens, dim, length, carried->return_total, wide);
+    carried->gates = totals.gates, carried->tokens = totals.tokens;
+  }
   Dims shape = dims_of(tokens);
   Tensor output = empty(shape, dtype, tokens);
   if (output.numel() == 0) return output;
@@ -84,9 +107,28 @@ Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> init
                             .gate_strides = gate_strides,
                             .token_strides = token_strides,
                             .reverse = reverse,
-                            .segments = segments};
+                            .segments = segments,
+                            .before_gates = before.gates ? before.gates->const_data_ptr() : nullptr,
+                            .before_tokens = before.tokens ? before.tokens->const_data_ptr() : nullptr,
+                            .total_gates = totals.gates ? data_of(*totals.gates) : nullptr,
+                            .total_tokens = totals.tokens ? data_of(*totals.tokens) : nullptr};
   run_rung(backend::recurrence, rung, args, tokens);
   return output;
+}
+
+Tensor linear_recurrence(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t dim,
+                         std::optional<Tensor> cu_seqlens, bool reverse, int64_t variant) {
+  return recur(gates, tokens, initial, dim, cu_seqlens, reverse, variant, nullptr);
+}
+
+std::tuple<Tensor, Tensor, Tensor> linear_recurrence_from(Tensor gates, Tensor tokens,
+                                                          std::optional<Tensor> before_gates,
+                                                          std::optional<Tensor> before_tokens,
+                                                          std::optional<Tensor> initial, int64_t dim,
+                                                          bool return_total) {
+  Carried carried{before_gates, before_tokens, return_total};
+  const Tensor output = recur(gates, tokens, initial, dim, std::nullopt, false, 0, &carried);
+  return {output, *carried.gates, *carried.tokens};
 }
 
 }  // namespace
@@ -96,4 +138,5 @@ STABLE_TORCH_LIBRARY_IMPL(torch_reductions, TR_DISPATCH_KEY, m) {
   using namespace torch_reductions;
   if (!is_only_copy()) return;
   m.impl("linear_recurrence", TORCH_BOX(&linear_recurrence));
+  m.impl("linear_recurrence_from", TORCH_BOX(&linear_recurrence_from));
 }

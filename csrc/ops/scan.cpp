@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "carried.h"
 #include "check.h"
 #include "device.h"
 #include "mask.h"
@@ -42,9 +43,17 @@ struct Call {
   bool has_indices() const { return function == Scan::cummax || function == Scan::cummin; }
 };
 
+// What a scan goes on from, in the operators that continue one. before_index: of cummax and cummin.
+struct Carried {
+  OptionalTensor before, before_index;
+  int64_t first;  // the position of the input's first element in the whole
+  bool return_total;
+};
+
 struct Results {
   Tensor values;
-  OptionalTensor indices;  // of cummax and cummin
+  OptionalTensor indices = std::nullopt;  // of cummax and cummin
+  OptionalTensor total = std::nullopt;    // of the others, where a scan is continued
 };
 
 // The input is cast to `result`, then to `scanned`: bool is scanned as integers. Integers and bool that become int64 are
@@ -127,8 +136,20 @@ int64_t make_rows(Call& call, Dims& shape) {
   return last;
 }
 
-// The results, in `out` if there is one.
-Results scan(Call call, const Results* out = nullptr) {
+// Checks what the scan goes on from, and makes it as the kernels take it.
+void check_carried(const Call& call, Carried& carried, const Types& types) {
+  TR_CHECK(!call.has_indices() || carried.before.has_value() == carried.before_index.has_value(), call.name(),
+           "(): before and before_index must be given together");
+  const auto check = [&](OptionalTensor& tensor, const char* name, Dtype dtype) {
+    if (tensor) tensor = check_before(call.name(), name, *tensor, call.input, call.dim, dtype);
+  };
+  check(carried.before, "before", call.has_indices() ? types.result : accumulator_of(types.scanned));
+  check(carried.before_index, "before_index", Dtype::int64);
+  if (carried.before && call.has_indices()) carried.before = cast(*carried.before, types.scanned);
+}
+
+// The results, in `out` if there is one; with totals where the scan is `carried` on.
+Results scan(Call call, const Results* out = nullptr, Carried* carried = nullptr) {
   const Types types = types_of(call, out);
   const int64_t ndim = call.input.dim();
   check_ndim("input", ndim);
@@ -144,17 +165,21 @@ Results scan(Call call, const Results* out = nullptr) {
   // A scalar has no dim: the value is not read.
   shape.sizes[call.dim] = results;
   if (out) check_results(call, *out, types.result, shape);
+  if (carried) check_carried(call, *carried, types);
 
   if (types.read == types.scanned) call.input = cast(cast(std::move(call.input), types.result), types.scanned);
   const int64_t dim = rung == kScanAuto ? call.dim : make_rows(call, shape);
   const bool moved = dim != call.dim;
   const bool has_indices = call.has_indices();
   const Results* const direct_out = moved ? nullptr : out;
-  Results made{memory_for(direct_out ? &direct_out->values : nullptr, call, shape, types.scanned), std::nullopt};
+  Results made{memory_for(direct_out ? &direct_out->values : nullptr, call, shape, types.scanned)};
   if (has_indices) made.indices = memory_for(direct_out ? &*direct_out->indices : nullptr, call, shape, Dtype::int64);
+  else if (carried)
+    made.total = totals_for(call.input, call.dim, length, carried->return_total, accumulator_of(types.scanned));
 
   if (made.values.numel() > 0) {
     const View view = view_around(call.input, dim);
+    const OptionalTensor before = carried ? carried->before : std::nullopt;
     const ScanArgs args{.function = call.function,
                         .input_dtype = types.read,
                         .dtype = types.scanned,
@@ -171,8 +196,13 @@ Results scan(Call call, const Results* out = nullptr) {
                         .exclusive = call.exclusive || call.include_initial,
                         .reverse = call.reverse,
                         .segments = segments,
-                        .front = 0,
-                        .mask = call.mask ? mask_around(*call.mask, dim) : Mask{}};
+                        .front = carried ? carried->first : 0,
+                        .mask = call.mask ? mask_around(*call.mask, dim) : Mask{},
+                        .before = before ? before->const_data_ptr() : nullptr,
+                        .before_indices = before && has_indices
+                                              ? static_cast<const int64_t*>(carried->before_index->const_data_ptr())
+                                              : nullptr,
+                        .totals = made.total ? data_of(*made.total) : nullptr};
     run_rung(backend::scan, rung, args, call.input);
   }
 
@@ -197,7 +227,7 @@ Tensor cumulate(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, Opt
 template <Scan function>
 void cumulate_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, OptionalTensor mask, OptionalType dtype,
                   bool exclusive, bool reverse, bool include_initial, int64_t variant, Tensor out) {
-  const Results results{out, std::nullopt};
+  const Results results{out};
   scan({function, input, dim, std::move(cu_seqlens), std::move(mask), dtype, exclusive, reverse, include_initial,
         variant},
        &results);
@@ -231,6 +261,32 @@ void extreme_out(const Tensor& input, int64_t dim, OptionalTensor cu_seqlens, Op
        &results);
 }
 
+// --- The operators that go on from another scan -----------------------------------------------------------------------
+
+template <Scan function>
+std::tuple<Tensor, Tensor> cumulate_from(const Tensor& input, int64_t dim, OptionalTensor before, OptionalTensor mask,
+                                         OptionalType dtype, bool exclusive, bool return_total) {
+  Carried carried{std::move(before), {}, 0, return_total};
+  const Results made =
+      scan({function, input, dim, {}, std::move(mask), dtype, exclusive, false, false, 0}, nullptr, &carried);
+  return {made.values, *made.total};
+}
+
+std::tuple<Tensor, Tensor> logcumsumexp_from(const Tensor& input, int64_t dim, OptionalTensor before,
+                                             OptionalTensor mask, bool exclusive, bool return_total) {
+  return cumulate_from<Scan::logcumsumexp>(input, dim, std::move(before), std::move(mask), {}, exclusive, return_total);
+}
+
+template <Scan function>
+std::tuple<Tensor, Tensor> extreme_from(const Tensor& input, int64_t dim, OptionalTensor before,
+                                        OptionalTensor before_index, int64_t first, OptionalTensor mask,
+                                        bool exclusive) {
+  Carried carried{std::move(before), std::move(before_index), first, false};
+  const Results made =
+      scan({function, input, dim, {}, std::move(mask), {}, exclusive, false, false, 0}, nullptr, &carried);
+  return {made.values, *made.indices};
+}
+
 }  // namespace
 }  // namespace torch_reductions
 
@@ -242,6 +298,11 @@ STABLE_TORCH_LIBRARY_IMPL(torch_reductions, TR_DISPATCH_KEY, m) {
   m.impl("logcumsumexp", TORCH_BOX(&logcumsumexp));
   m.impl("cummax", TORCH_BOX(&extreme<Scan::cummax>));
   m.impl("cummin", TORCH_BOX(&extreme<Scan::cummin>));
+  m.impl("cumsum_from", TORCH_BOX(&cumulate_from<Scan::cumsum>));
+  m.impl("cumprod_from", TORCH_BOX(&cumulate_from<Scan::cumprod>));
+  m.impl("logcumsumexp_from", TORCH_BOX(&logcumsumexp_from));
+  m.impl("cummax_from", TORCH_BOX(&extreme_from<Scan::cummax>));
+  m.impl("cummin_from", TORCH_BOX(&extreme_from<Scan::cummin>));
   m.impl("cumsum.out", TORCH_BOX(&cumulate_out<Scan::cumsum>));
   m.impl("cumprod.out", TORCH_BOX(&cumulate_out<Scan::cumprod>));
   m.impl("logcumsumexp.out", TORCH_BOX(&logcumsumexp_out));

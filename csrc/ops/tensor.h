@@ -140,6 +140,13 @@ inline Dims reduced_shape(const Tensor& input, const DimSet& reduced, bool keepd
   return shape;
 }
 
+// The shape without one dim; a scalar has none.
+inline Dims shape_without(const Tensor& tensor, int64_t dim) {
+  DimSet removed;
+  removed[dim] = true;
+  return reduced_shape(tensor, removed, false);
+}
+
 struct View {
   int64_t outer = 1, length = 1, inner = 1;
   int64_t outer_stride = 0, length_stride = 1, inner_stride = 1;

@@ -33,7 +33,8 @@ constexpr int64_t kStripsPerThread = 4;
 
 void ordered(const RecurrenceArgs& args, const Threads& threads) {
   const RecurLines recur = kernel_of(args.dtype);
-  const int64_t size = size_of(args.dtype), elements = args.outer * args.length * args.inner;
+  const int64_t size = size_of(args.dtype), wide = args.dtype == Dtype::float64 ? 8 : 4,
+                elements = args.outer * args.length * args.inner;
   // As wide as possible, but with enough strips for the threads.
   int64_t width = std::min(args.inner, kRecurStrip);
   while (width / 2 >= kLeastWidth && args.outer * ceil_div(args.inner, width) < kStripsPerThread * threads.count) {
@@ -44,18 +45,25 @@ void ordered(const RecurrenceArgs& args, const Threads& threads) {
   const auto body = [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; task++) {
       const int64_t outer = task / strips, inner = task % strips * width;
+      const int64_t line = outer * args.inner + inner;
+      const auto of_line = [&](const void* data, int64_t size) {
+        return data ? static_cast<const char*>(data) + line * size : nullptr;
+      };
       const auto at = [&](const void* data, const Strides& strides) {
         return static_cast<const char*>(data) + first_of(args, outer, inner, strides) * size;
       };
       recur(
           {.gates = {at(args.gates, args.gate_strides), args.gate_strides.inner, step_of(args, args.gate_strides)},
            .tokens = {at(args.tokens, args.token_strides), args.token_strides.inner, step_of(args, args.token_strides)},
-           .initial =
-               args.initial ? static_cast<const char*>(args.initial) + (outer * args.inner + inner) * size : nullptr,
+           .initial = of_line(args.initial, size),
            .output = static_cast<char*>(args.output) + first_of(args, outer, inner, to) * size,
            .output_step = step_of(args, to),
            .lines = std::min(width, args.inner - inner),
-           .length = args.length});
+           .length = args.length,
+           .before_gates = of_line(args.before_gates, wide),
+           .before_tokens = of_line(args.before_tokens, wide),
+           .total_gates = const_cast<char*>(of_line(args.total_gates, wide)),
+           .total_tokens = const_cast<char*>(of_line(args.total_tokens, wide))});
     }
   };
   if (tasks == 1 || threads.count == 1 || elements <= kGrain) return body(0, tasks);

@@ -17,6 +17,10 @@ struct RecurStrip {
   void* output;         // of the first element of the first line
   int64_t output_step;
   int64_t lines, length;  // 1 to kRecurStrip, at least 1
+  // Of accumulators, one per line, or null: the step before the first element; and where the step of the whole run goes,
+  // without that one. Then the length is a power of two.
+  const void *before_gates, *before_tokens;
+  void *total_gates, *total_tokens;
 };
 inline constexpr int64_t kRecurStrip = 128;
 

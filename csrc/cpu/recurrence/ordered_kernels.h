@@ -94,17 +94,24 @@ struct StepRow {
 };
 
 // The blocks that are complete so far, as a binary counter. waiting[l] is a block of 2^l trees, before[l] the fold of
-// everything before it.
+// everything before it. begun: a step stands before the first tree.
 template <class A, int Lines>
 struct Counter {
   alignas(64) StepRow<A, Lines> waiting[kCounterLevels], before[kCounterLevels], base;
+  int levels = 0;
+  bool begun = false;
 
   // The fold of no elements is read, but not used: any number will do.
   ALWAYS_INLINE explicit Counter(int64_t length) {
-    int levels = 0;
     while (length >> levels) levels++;
     __builtin_memset(before, 0, sizeof(before[0]) * (levels + 1));
     __builtin_memset(&base, 0, sizeof base);
+  }
+  // The step before the first tree of line i.
+  ALWAYS_INLINE void begin(int64_t i, Steps<A> step) {
+    begun = true;
+    base.set(i, step);
+    for (int level = 0; level <= levels; level++) before[level].set(i, step);
   }
 
   // Adds 2^from trees with this total to the n trees, a multiple of 2^from, of the lines in vector i. Returns the fold
@@ -115,7 +122,7 @@ struct Counter {
     if (levels >= kCounterLevels) __builtin_unreachable();  // no tensor is as large; without it GCC warns
     for (int level = from; level < levels; level++) total = compose(waiting[level].template get<V>(i), total);
     waiting[levels].set(i, total);
-    const Steps<V> fold = compose_or_right(n >> levels == 0, before[levels].template get<V>(i), total);
+    const Steps<V> fold = compose_or_right(n >> levels == 0 && !begun, before[levels].template get<V>(i), total);
     for (int level = 0; level < levels; level++) before[level].set(i, fold);
     base.set(i, fold);
     return fold;
@@ -149,6 +156,8 @@ struct Line {
   bool has_initial;
   A initial;
 
+  ALWAYS_INLINE bool first(int64_t k) const { return k == 0 && !counter.begun; }
+
   // The trees from element k on, whole vectors of them: each lane is one tree.
   __attribute__((noinline)) void vectors(int64_t k, int64_t trees, const A* g, const A* t, A* out) {
     using V = Vector<A>;
@@ -165,14 +174,14 @@ struct Line {
       const Tree<A> of_trees(Rows<A>{totals.gates + i, 1}, {totals.tokens + i, 1});
       const Steps<A> base = counter.base.template get<A>(0);
       Steps<A> fold[kTree];
-      of_trees.folds(k + i == 0, base, counter.push(k / kTree + i, 0, of_trees.total, kTreeLevels), fold);
+      of_trees.folds(first(k + i), base, counter.push(k / kTree + i, 0, of_trees.total, kTreeLevels), fold);
       for (int r = 0; r < kTree; r++) folds.set(i + 1 + r, fold[r]);
     }
     for (int64_t i = 0; i < trees; i += W) {
       tree(i).put(false, folds.template get<V>(i), folds.template get<V>(i + 1), has_initial, splat(initial),
                   results + i, kAlongPitch);
     }
-    if (k == 0) {  // no element is before the first tree
+    if (first(k)) {  // no element is before the first tree
       const Tree<A> first(Rows<A>{gates, kAlongPitch}, {tokens, kAlongPitch});
       first.put(true, first.total, first.total, has_initial, initial, results, kAlongPitch);
     }
@@ -183,9 +192,33 @@ struct Line {
   ALWAYS_INLINE void one(int64_t k, const A* g, const A* t, A* out) {
     const Tree<A> tree(Rows<A>{g, 1}, {t, 1});
     const Steps<A> base = counter.base.template get<A>(0);
-    tree.put(k == 0, base, counter.push(k / kTree, 0, tree.total), has_initial, initial, out, 1);
+    tree.put(first(k), base, counter.push(k / kTree, 0, tree.total), has_initial, initial, out, 1);
   }
 };
+
+// What stands before a line.
+template <class A>
+ALWAYS_INLINE Steps<A> step_before(const RecurStrip& s, int64_t line) {
+  return {static_cast<const A*>(s.before_gates)[line], static_cast<const A*>(s.before_tokens)[line]};
+}
+
+// Stores the total of a line of 2^k elements: a block of trees at place i of the counter, or, where the line is shorter
+// than a tree, its elements, g(r) and t(r).
+template <class A, int Lines, class Gate, class Token>
+ALWAYS_INLINE void put_total(const RecurStrip& s, int64_t line, const Counter<A, Lines>& counter, int64_t i,
+                             const Gate& g, const Token& t) {
+  Steps<A> total;
+  if (s.length >= kTree) {
+    total = counter.waiting[__builtin_ctzll(uint64_t(s.length / kTree))].template get<A>(i);
+  } else {
+    const auto x = [&](int r) { return Steps<A>{g(r), t(r)}; };
+    total = x(0);
+    if (s.length > 1) total = compose(total, x(1));
+    if (s.length > 2) total = compose(total, compose(x(2), x(3)));
+  }
+  static_cast<A*>(s.total_gates)[line] = total.gate;
+  static_cast<A*>(s.total_tokens)[line] = total.token;
+}
 
 template <class A, class S>
 void recur_line(const RecurStrip& s, int64_t line) {
@@ -193,6 +226,7 @@ void recur_line(const RecurStrip& s, int64_t line) {
   const bool has_initial = s.initial != nullptr;
   const A initial = has_initial ? A(widen(static_cast<const S*>(s.initial)[line])) : A(0);
   Line<A> state{Counter<A, 1>(s.length), has_initial, initial};
+  if (s.before_gates) state.counter.begin(0, step_before<A>(s, line));
   const S* const gate = static_cast<const S*>(s.gates.first) + line * s.gates.line;
   const S* const token = static_cast<const S*>(s.tokens.first) + line * s.tokens.line;
   S* const output = static_cast<S*>(s.output) + line;
@@ -210,6 +244,11 @@ void recur_line(const RecurStrip& s, int64_t line) {
       state.one(k + i, last_gates, last_tokens, out + i);
     }
     narrow(out, n, output + k * s.output_step, s.output_step);
+  }
+  if (s.total_gates) {
+    put_total(
+        s, line, state.counter, 0, [&](int r) { return A(widen(gate[r * s.gates.step])); },
+        [&](int r) { return A(widen(token[r * s.tokens.step])); });
   }
 }
 
@@ -239,6 +278,11 @@ void recur_columns(const RecurStrip& s) {
       widen(static_cast<const S*>(s.initial) + column<A>(i, s.lines), 1, W, initial + i);
     }
   }
+  if (s.before_gates) {
+    for (int64_t i = 0; i < s.lines; i += W) {
+      for (int64_t lane = 0; lane < W; lane++) counter.begin(i + lane, step_before<A>(s, column<A>(i, s.lines) + lane));
+    }
+  }
   for (int64_t k = 0; k < s.length; k += kTree) {
     const int64_t rows = s.length - k < kTree ? s.length - k : kTree;
     const Rows<A> g = rows_of<A, S>(s.gates, s, k, rows, gates), t = rows_of<A, S>(s.tokens, s, k, rows, tokens);
@@ -252,11 +296,18 @@ void recur_columns(const RecurStrip& s) {
       const Tree<Vector<A>> tree(Rows<A>{g.at + j, g.pitch}, {t.at + j, t.pitch});
       const Steps<Vector<A>> base = counter.base.template get<Vector<A>>(i);
       const Steps<Vector<A>> last = counter.push(k / kTree, i, tree.total);
-      tree.put(k == 0, base, last, s.initial != nullptr, load(initial + i), q + j, pitch);
+      tree.put(k == 0 && !counter.begun, base, last, s.initial != nullptr, load(initial + i), q + j, pitch);
     }
     if (q != out) continue;
     S* const output = static_cast<S*>(s.output) + k * s.output_step;
     for (int64_t r = 0; r < rows; r++) narrow(out + r * kLinePitch, s.lines, output + r * s.output_step, 1);
+  }
+  if (s.total_gates == nullptr) return;
+  for (int64_t line = 0; line < s.lines; line++) {  // a short line's elements are in the buffers
+    const int64_t i = line / W * W;
+    put_total(
+        s, line, counter, i + line - column<A>(i, s.lines), [&](int r) { return gates[r * kLinePitch + line]; },
+        [&](int r) { return tokens[r * kLinePitch + line]; });
   }
 }
 

@@ -38,16 +38,20 @@ constexpr int64_t kLeastWidth = 16;  // lines of a strip of columns, if there ar
 constexpr int64_t kStripsPerThread = 4;
 
 // Splits a call into strips of lines, and strips into tiles. An exclusive scan is an inclusive one whose results are
-// stored one place further on; it leaves out the last element, unless the call includes the initial one.
+// stored one place further on; it leaves out the last element, unless the call includes the initial one, or asks for
+// totals.
 struct Plan {
   const ScanArgs& args;
   int64_t groups, lines, length;  // as the kernels see them
   int64_t input_group, input_line, input_step, output_group, output_line, output_step;
   int64_t mask_group, mask_line, mask_step;
-  bool columns;
+  bool columns, drops_last;     // drops_last: the last element has no result
   int64_t width, strips, tile;  // strips of each group
 
-  Plan(const ScanArgs& args, int threads) : args(args), length(args.results - args.exclusive) {
+  Plan(const ScanArgs& args, int threads)
+      : args(args),
+        length(args.totals ? args.length : args.results - args.exclusive),
+        drops_last(length > args.results - args.exclusive) {
     const int sign = args.reverse ? -1 : 1;
     input_step = sign * args.length_stride, output_step = sign * args.inner;
     if (args.inner == 1) {
@@ -82,7 +86,8 @@ struct Plan {
   int64_t tasks() const { return groups * strips; }
   int64_t tiles() const { return std::max<int64_t>(ceil_div(length, tile), 1); }
 
-  // Lines of a task.
+  // The first line of a task, and how many there are.
+  int64_t line(int64_t task) const { return task / strips * lines + task % strips * width; }
   int64_t count(int64_t task) const { return std::min(width, lines - task % strips * width); }
 
   // The offset of element k of the task's first line in the input, and that of its inclusive result in the output,
@@ -117,7 +122,9 @@ struct Plan {
             .columns = columns,
             .mask = mask(task, begin),
             .mask_line = mask_line,
-            .mask_step = mask_step};
+            .mask_step = mask_step,
+            .totals = nullptr,
+            .drops_last = drops_last && begin + n == length};
   }
 
   // A tile's total in each line. An extreme is searched backwards, because the last one of equal values wins.
@@ -170,13 +177,16 @@ class Unmasked {
   std::unique_ptr<S[]> elements_;
 };
 
+// The folds of `count` lines, the first of which is `line`, as the kernels take them.
 template <class A>
-void as_bases(const ScanArgs&, A*, int64_t) {}
+void as_bases(const ScanArgs&, int64_t, A*, int64_t) {}
 
 template <class C>
-void as_bases(const ScanArgs& args, Indexed<C>* folds, int64_t count) {
+void as_bases(const ScanArgs& args, int64_t line, Indexed<C>* folds, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    folds[i] = {args.function == Scan::cummin ? flip(folds[i].value) : folds[i].value, index_of(args, folds[i].index)};
+    const int64_t k = folds[i].index;
+    folds[i] = {args.function == Scan::cummin ? flip(folds[i].value) : folds[i].value,
+                k < 0 && args.before ? args.before_indices[line + i] : index_of(args, k)};
   }
 }
 
@@ -194,16 +204,27 @@ void run(const ScanArgs& args, const Threads& threads) {
   const int64_t tasks = plan.tasks(), tiles = plan.tiles();
   const auto begin_task = [&](int64_t task) {
     for (int64_t i = 0; args.exclusive && i < plan.count(task); i++) {
-      put_empty_value<R>(args, plan.to(task, -1) + i * plan.output_line);
+      put_before<R>(args, plan.to(task, -1) + i * plan.output_line, plan.line(task) + i);
     }
+  };
+  const auto begin_lines = [&](int64_t task, Value* values) {
+    for (int64_t i = 0; i < plan.count(task); i++) values[i] = value_before<Op, R>(args, plan.line(task) + i);
+  };
+  const auto totals_of = [&](int64_t task) {
+    return args.totals ? static_cast<Value*>(args.totals) + plan.line(task) : nullptr;
   };
 
   if (tiles == 1) {
     const auto body = [&](int64_t begin, int64_t end) {
+      Value bases[reduce::kStrip];
       const Unmasked<S> unmasked(plan);
       for (int64_t task = begin; task < end; task++) {
         begin_task(task);
-        if (plan.length > 0) scan(unmasked(plan.strip(task, 0, plan.length)), nullptr);
+        if (plan.length == 0) continue;
+        ScanStrip strip = unmasked(plan.strip(task, 0, plan.length));
+        strip.totals = totals_of(task);
+        if (args.before) begin_lines(task, bases), as_bases(args, plan.line(task), bases, plan.count(task));
+        scan(strip, args.before ? bases : nullptr);
       }
     };
     if (tasks == 1 || threads.count == 1 || plan.elements() <= kGrain) return body(0, tasks);
@@ -213,7 +234,9 @@ void run(const ScanArgs& args, const Threads& threads) {
   // The tiles are handed out in order, so that a thread waits only for tiles that other threads are already working on.
   std::vector<Carry<Op>> carries;
   carries.reserve(tasks);
-  for (int64_t task = 0; task < tasks; task++) carries.emplace_back(plan.count(task), tiles);
+  for (int64_t task = 0; task < tasks; task++) {
+    carries.emplace_back(plan.count(task), tiles, [&](Value* values) { begin_lines(task, values); });
+  }
   std::atomic<int64_t> next{0};
   threads.parallel_for(0, threads.count, 1, [&](int64_t, int64_t) {
     Value totals[reduce::kStrip], bases[reduce::kStrip], ends[reduce::kStrip];
@@ -225,11 +248,19 @@ void run(const ScanArgs& args, const Threads& threads) {
       const ScanStrip tile = unmasked(plan.strip(task, begin, n));
       if (n == plan.tile) plan.total(tile, begin, totals);
       carries[task].pass(ticket % tiles, n == plan.tile ? totals : nullptr, bases, ends);
-      as_bases(args, bases, count);
+      as_bases(args, plan.line(task), bases, count);
+      if (args.totals && begin + n == plan.length) {
+        std::copy_n(carries[task].block(std::countr_zero(uint64_t(tiles))), count, totals_of(task));
+      }
       scan(tile, bases);
-      if (n < plan.tile) continue;
+      if (n < plan.tile || tile.drops_last) continue;
       // Larger blocks end where a tile ends: the last result has another tree than base and tile.
-      for (int64_t i = 0; i < count; i++) put<R>(args, plan.to(task, begin + n - 1) + i * plan.output_line, ends[i]);
+      for (int64_t i = 0; i < count; i++) {
+        const int64_t at = plan.to(task, begin + n - 1) + i * plan.output_line;
+        if constexpr (std::is_arithmetic_v<Value>) put<R>(args, at, ends[i]);
+        else if (ends[i].index < 0) put_before<R>(args, at, plan.line(task) + i);
+        else put<R>(args, at, ends[i]);
+      }
     }
   });
 }

@@ -17,7 +17,12 @@ struct ScanStrip {
   // Of the input's first element, with the mask's own strides; null where no element is masked.
   const uint8_t* mask;
   int64_t mask_line, mask_step;
+  // Receives the fold of each line's run, without its base; null if nobody asks. Then the length is a power of two.
+  void* totals;
+  bool drops_last;  // the last element has no result
 
+  // Of the results of elements [k, k + n), those that are stored.
+  int64_t kept(int64_t k, int64_t n) const { return n - (drops_last && k + n == length); }
   bool hides(int64_t line, int64_t k) const { return mask && mask[line * mask_line + k * mask_step] == 0; }
 };
 

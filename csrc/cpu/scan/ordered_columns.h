@@ -79,6 +79,15 @@ struct ColumnScan {
   }
 };
 
+// One number for each line, from vectors of lines.
+template <class A>
+ALWAYS_INLINE void copy_lines(const A* vectors, int64_t lines, A* to) {
+  for (int64_t line = 0; line < lines; line++) {
+    const int64_t i = line / kLanes<A> * kLanes<A>;
+    to[line] = vectors[i + line - column<A>(i, lines)];
+  }
+}
+
 // The fold of each line, a block of 2^k >= kScanRows elements.
 template <class Op, class A, class S>
 void fold_columns(const ScanStrip& s, A* folds) {
@@ -98,11 +107,25 @@ void fold_columns(const ScanStrip& s, A* folds) {
       store(waiting[levels] + i, total);
     }
   }
-  const int top = __builtin_ctzll(uint64_t(s.length / kScanRows));
-  for (int64_t line = 0; line < s.lines; line++) {
-    const int64_t i = line / W * W;
-    folds[line] = waiting[top][i + line - column<A>(i, s.lines)];
+  copy_lines(waiting[__builtin_ctzll(uint64_t(s.length / kScanRows))], s.lines, folds);
+}
+
+// The total of each line of 2^k elements that was scanned.
+template <class Op, class A, class S>
+ALWAYS_INLINE void column_totals(const ScanStrip& s, ColumnScan<Op, A>& scan, RowsOf<A>& in, A* totals) {
+  if (s.length < kScanRows) {
+    int64_t pitch;
+    const A* const panel = panel_of<A, S>(s, 0, s.length, in, pitch);
+    for (int64_t i = 0; i < s.lines; i += kLanes<A>) {
+      const A* const p = panel + column<A>(i, s.lines);
+      Vector<A> total = load(p);
+      if (s.length > 1) total = Op::combine(total, load(p + pitch));
+      if (s.length > 2) total = Op::combine(total, Op::combine(load(p + 2 * pitch), load(p + 3 * pitch)));
+      store(scan.waiting[0] + i, total);
+    }
   }
+  const int64_t panels = s.length < kScanRows ? 1 : s.length / kScanRows;
+  copy_lines(scan.waiting[__builtin_ctzll(uint64_t(panels))], s.lines, totals);
 }
 
 template <class Op, class A, class S, class R>
@@ -121,18 +144,19 @@ void scan_columns(const ScanStrip& s, const A* bases) {
     }
   }
   for (int64_t k = 0; k < s.length; k += kScanRows) {
-    const int64_t rows = s.length - k < kScanRows ? s.length - k : kScanRows;
+    const int64_t rows = s.length - k < kScanRows ? s.length - k : kScanRows, kept = s.kept(k, rows);
     int64_t pitch, out_pitch = s.output_step;
     const A* p = panel_of<A, S>(s, k, rows, in, pitch);
-    A* q = output_rows<A, R>(s, k, rows);
+    A* q = output_rows<A, R>(s, k, kept);
     if (q == nullptr) q = out, out_pitch = kPitch;
     const int levels = __builtin_ctzll(~uint64_t(k / kScanRows));
     for (int64_t i = 0; i < s.lines; i += W) {
       const int64_t j = column<A>(i, s.lines);
       scan.panel(levels, i, p + j, pitch, q + j, out_pitch);
     }
-    if (q == out) narrow_rows<A, R>(s, k, rows, out);
+    if (q == out) narrow_rows<A, R>(s, k, kept, out);
   }
+  if (s.totals) column_totals<Op, A, S>(s, scan, in, static_cast<A*>(s.totals));
 }
 
 }  // namespace

@@ -99,70 +99,104 @@ struct RowScan {
 
 constexpr int kScanChunk = 1024;  // elements that are converted at a time
 
+// The block of n = 2^k values, which it overwrites.
+template <class Op, class A>
+__attribute__((noinline)) A block_in_place(A* x, int64_t n) {
+  for (; n > 1; n /= 2) {
+    for (int64_t i = 0; i < n / 2; i++) x[i] = Op::combine(x[2 * i], x[2 * i + 1]);
+  }
+  return x[0];
+}
+
 template <class Op, class A, class S, class R>
-void scan_row(const ScanStrip& s, const S* input, R* output, A base) {
+void scan_row(const ScanStrip& s, const S* input, R* output, A base, A* total) {
   alignas(64) A in[kScanChunk], out[kScanChunk];
   RowScan<Op, A> scan(base, s.length);
   for (int64_t k = 0; k < s.length; k += kScanChunk) {
-    const int64_t n = s.length - k < kScanChunk ? s.length - k : kScanChunk;
+    const int64_t n = s.length - k < kScanChunk ? s.length - k : kScanChunk, kept = s.kept(k, n);
     const A* p = in;
     A* q = out;
     if (n % kScanGroup<A> == 0) {
       p = contiguous<A>(input, s.input_step, k, n, in);
       if constexpr (std::is_same_v<A, R>) {
-        if (s.output_step == 1) q = output + k;
+        if (s.output_step == 1 && kept == n) q = output + k;
       }
     } else {  // the last group is padded: the padding comes after all results
       widen(input + k * s.input_step, s.input_step, n, in);
       for (int64_t i = n; i % kScanGroup<A> != 0; i++) in[i] = A(0);
     }
     for (int64_t i = 0; i < n; i += kScanGroup<A>) scan.group(p + i, q + i);
-    if (q == out) narrow(out, n, output + k * s.output_step, s.output_step);
+    if (q == out) narrow(out, kept, output + k * s.output_step, s.output_step);
   }
+  if (total == nullptr) return;
+  const int64_t groups = s.length / kScanGroup<A>;
+  *total = groups > 0 ? scan.waiting[__builtin_ctzll(uint64_t(groups))][0] : block_in_place<Op>(in, s.length);
 }
 
 // A row of at most four vectors. The last vector may reach into the next row, whose own results then replace these.
-template <class Op, class A>
-ALWAYS_INLINE void scan_short_row(const A* p, A* q, int64_t n) {
+// kCarried: what came before is `base`, and the row's total, if it is a block of 2^k elements, is returned.
+template <bool kCarried, class Op, class A>
+ALWAYS_INLINE A scan_short_row(const A* p, A* q, int64_t n, A base) {
   constexpr int W = kLanes<A>, L = log2(W);
-  Vector<A> siblings[L], before = splat(Op::identity);
+  Vector<A> siblings[L], before = splat(kCarried ? base : Op::identity), block{};
   for (int vector = 0; vector * W < n; vector++) {
     const Vector<A> total = up_sweep<Op, A>(load(p + vector * W), siblings);
     const Vector<A> results = down_sweep<Op, A>(before, siblings);
-    before = Op::combine(before, total);
+    if (!kCarried || vector != 1) before = Op::combine(before, total);
+    if constexpr (kCarried) {
+      block = vector == 0 ? total : Op::combine(block, total);
+      if (vector == 1) before = Op::combine(splat(base), block);  // two vectors are one block
+      // At level log2(n) the sibling of lane n is the block of the first n lanes.
+      if (n < W) block = splat(siblings[__builtin_ctzll(uint64_t(n))][n]);
+    }
     store(q + vector * W, inclusive<A>(results, before, kAllLanes<A>));
   }
+  return block[0];
+}
+
+// Packed rows, shorter than a group; returns how many of them it scanned. kCarried: there are bases or totals.
+template <bool kCarried, class Op, class A, class S, class R>
+ALWAYS_INLINE int64_t scan_short_rows(const ScanStrip& s, const A* bases) {
+  const S* input = static_cast<const S*>(s.input);
+  R* output = static_cast<R*>(s.output);
+  A* totals = static_cast<A*>(s.totals);
+  int64_t line = 0;
+  const auto scan = [&](int64_t line, const A* p, A* q) {
+    const A total = scan_short_row<kCarried, Op>(p, q, s.length, kCarried && bases ? bases[line] : Op::identity);
+    if (kCarried && totals) totals[line] = total;
+  };
+  if constexpr (std::is_same_v<A, S> && std::is_same_v<A, R>) {
+    // Rows are read and written in whole vectors, for which there is no room behind the last rows.
+    const int64_t room = s.lines * s.length - kScanGroup<A>;
+    for (; line * s.length <= room; line++) scan(line, input + line * s.length, output + line * s.length);
+  } else {
+    alignas(64) A in[kScanChunk + kScanGroup<A>] = {}, out[kScanChunk + kScanGroup<A>];
+    for (int64_t rows; line < s.lines; line += rows) {
+      rows = kScanChunk / s.length < s.lines - line ? kScanChunk / s.length : s.lines - line;
+      const int64_t first = line * s.length, n = rows * s.length;
+      widen(input + first, 1, n, in);
+      for (int64_t row = 0; row < rows; row++) scan(line + row, in + row * s.length, out + row * s.length);
+      narrow(out, n, output + first, 1);
+    }
+  }
+  return line;
 }
 
 template <class Op, class A, class S, class R>
 void scan_rows(const ScanStrip& s, const A* bases) {
   const S* input = static_cast<const S*>(s.input);
   R* output = static_cast<R*>(s.output);
+  A* totals = static_cast<A*>(s.totals);
   int64_t line = 0;
-  // Packed rows are whole rows, without bases: the lines of a tile are further apart than they are long.
+  // Packed rows are whole rows: the lines of a tile are further apart than they are long.
   const bool packed = s.input_step == 1 && s.output_step == 1 && s.input_line == s.length && s.output_line == s.length;
-  if (packed && s.length < kScanGroup<A>) {
-    if constexpr (std::is_same_v<A, S> && std::is_same_v<A, R>) {
-      // Rows are read and written in whole vectors, for which there is no room behind the last rows.
-      const int64_t room = s.lines * s.length - kScanGroup<A>;
-      for (; line * s.length <= room; line++) {
-        const int64_t at = line * s.length;
-        scan_short_row<Op, A>(input + at, output + at, s.length);
-      }
-    } else {
-      alignas(64) A in[kScanChunk + kScanGroup<A>] = {}, out[kScanChunk + kScanGroup<A>];
-      for (int64_t rows; line < s.lines; line += rows) {
-        rows = kScanChunk / s.length < s.lines - line ? kScanChunk / s.length : s.lines - line;
-        const int64_t first = line * s.length, n = rows * s.length;
-        widen(input + first, 1, n, in);
-        for (int64_t at = 0; at < n; at += s.length) scan_short_row<Op, A>(in + at, out + at, s.length);
-        narrow(out, n, output + first, 1);
-      }
-    }
+  if (packed && s.length < kScanGroup<A> && !s.drops_last) {
+    line = bases || totals ? scan_short_rows<true, Op, A, S, R>(s, bases)
+                           : scan_short_rows<false, Op, A, S, R>(s, nullptr);
   }
   for (; line < s.lines; line++) {
     scan_row<Op, A, S, R>(s, input + line * s.input_line, output + line * s.output_line,
-                          bases ? bases[line] : Op::identity);
+                          bases ? bases[line] : Op::identity, totals ? totals + line : nullptr);
   }
 }
 

@@ -57,27 +57,6 @@ __attribute__((noinline)) void folds_of_runs(RowScan<Op, A>& scan, int64_t n, Ru
   for (int64_t k = n - n % kRunLength; k < n; k++) q[k] = runs.x[k % kRunLength][k / kRunLength];
 }
 
-template <class Op, class A, class S>
-void scan_runs(const ScanStrip& s, const A* bases) {
-  alignas(64) A in[kScanChunk], out[kScanChunk];
-  Runs<A> runs{};
-  for (int64_t line = 0; line < s.lines; line++) {
-    const S* const input = static_cast<const S*>(s.input) + line * s.input_line;
-    S* const output = static_cast<S*>(s.output) + line * s.output_line;
-    RowScan<Op, A> scan(bases ? bases[line] : Op::identity, (s.length + kRunLength - 1) / kRunLength);
-    for (int64_t k = 0; k < s.length; k += kScanChunk) {
-      const int64_t n = s.length - k < kScanChunk ? s.length - k : kScanChunk;
-      trees_of_runs<Op, A>(contiguous<A>(input, s.input_step, k, n, in), n, runs);
-      A* q = out;
-      if constexpr (std::is_same_v<A, S>) {
-        if (s.output_step == 1) q = output + k;
-      }
-      folds_of_runs<Op, A>(scan, n, runs, q);
-      if (q == out) narrow(out, n, output + k * s.output_step, s.output_step);
-    }
-  }
-}
-
 // The block of n = 2^k elements, at most kScanChunk: the totals of its runs, of runs of these, and so on.
 template <class Op, class A>
 A block_of_runs(const A* p, int64_t n, Runs<A>& runs) {
@@ -87,10 +66,33 @@ A block_of_runs(const A* p, int64_t n, Runs<A>& runs) {
   }
   A total[kRunLength];
   for (int64_t i = 0; i < n; i++) total[i] = p[i];
-  for (; n > 1; n /= 2) {
-    for (int64_t i = 0; i < n / 2; i++) total[i] = Op::combine(total[2 * i], total[2 * i + 1]);
+  return block_in_place<Op>(total, n);
+}
+
+template <class Op, class A, class S>
+void scan_runs(const ScanStrip& s, const A* bases) {
+  alignas(64) A in[kScanChunk], out[kScanChunk];
+  Runs<A> runs{};
+  for (int64_t line = 0; line < s.lines; line++) {
+    const S* const input = static_cast<const S*>(s.input) + line * s.input_line;
+    S* const output = static_cast<S*>(s.output) + line * s.output_line;
+    RowScan<Op, A> scan(bases ? bases[line] : Op::identity, (s.length + kRunLength - 1) / kRunLength);
+    for (int64_t k = 0; k < s.length; k += kScanChunk) {
+      const int64_t n = s.length - k < kScanChunk ? s.length - k : kScanChunk, kept = s.kept(k, n);
+      trees_of_runs<Op, A>(contiguous<A>(input, s.input_step, k, n, in), n, runs);
+      A* q = out;
+      if constexpr (std::is_same_v<A, S>) {
+        if (s.output_step == 1 && kept == n) q = output + k;
+      }
+      folds_of_runs<Op, A>(scan, n, runs, q);
+      if (q == out) narrow(out, kept, output + k * s.output_step, s.output_step);
+    }
+    if (s.totals == nullptr) continue;
+    const int64_t groups = s.length / kRunLength / kScanGroup<A>;
+    static_cast<A*>(s.totals)[line] =
+        groups > 0 ? scan.waiting[__builtin_ctzll(uint64_t(groups))][0]
+                   : block_of_runs<Op, A>(contiguous<A>(input, s.input_step, 0, s.length, in), s.length, runs);
   }
-  return total[0];
 }
 
 // The fold of each line, a block of 2^k elements.

@@ -81,6 +81,31 @@ void put(const ScanArgs& args, int64_t at, A value) {
   static_cast<R*>(args.output)[at] = narrow<R>(value);
 }
 
+// What stands before the first element of line `line`, of [outer, inner], as a value of the operator's: at index -1.
+template <class Op, class R>
+typename Op::Value value_before(const ScanArgs& args, int64_t line) {
+  using Value = typename Op::Value;
+  if (args.before == nullptr) return Op::identity();
+  if constexpr (std::is_arithmetic_v<Value>) {
+    return static_cast<const Value*>(args.before)[line];
+  } else {
+    const auto value = decltype(Value::value)(widen(static_cast<const R*>(args.before)[line]));
+    return {args.function == Scan::cummin ? flip(value) : value, -1};
+  }
+}
+
+// Stores that value as a result.
+template <class R>
+void put_before(const ScanArgs& args, int64_t at, int64_t line) {
+  if (args.before == nullptr) return put_empty_value<R>(args, at);
+  if (args.indices) {
+    static_cast<R*>(args.output)[at] = static_cast<const R*>(args.before)[line];
+    args.indices[at] = args.before_indices[line];
+  } else {
+    put<R>(args, at, static_cast<const Accumulator<R>*>(args.before)[line]);
+  }
+}
+
 template <class R, class C>
 void put(const ScanArgs& args, int64_t at, Indexed<C> value) {
   if (value.index < 0) return put_empty_value<R>(args, at);  // the identity does not fit a small type

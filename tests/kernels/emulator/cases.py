@@ -280,6 +280,13 @@ MASKED = (
     ("cummin", torch.bfloat16),
     ("cummax", torch.uint8),
 )  # for every schedule and build
+# f: it goes on from what came before each line, and gives totals where the length is a power of two.
+CARRIED_FORMS = ("f", "ef", "mf", "emf")
+CARRIED_RECURRENCE_FORMS = ("f", "hf")
+CARRIED = (
+    *(("cumsum", torch.float32), ("cumsum", torch.bfloat16), ("cummin", torch.bfloat16), ("cummax", torch.uint8)),
+    *(("logcumsumexp", torch.float32), ("linear_recurrence", torch.float32), ("linear_recurrence", torch.bfloat16)),
+)
 PACKED_RECURRENCE_FORMS = ("s", "hs", "rs", "hrs", "hb")
 PACKED_FORM_VIEWS = (rows(1, 50_001), rows(1, 70_000), rows(2, 16_385, 1), columns(1, 1500, 40), columns(2, 2000, 6))
 PACKED_VIEWS = (
@@ -313,6 +320,35 @@ SCAN_VIEWS = (
         View(4, 600, 4, 1, 16, 4),
     ),
 )
+# Mostly of 2^k elements: within a vector, a run, a warp, a block, and of many tiles, on several levels of totals.
+CARRIED_VIEWS = (
+    *(rows(1, 2**k, k % 3) for k in range(17)),
+    *(
+        rows(300, 1),
+        rows(64, 2, 1),
+        rows(70, 4),
+        rows(40, 16),
+        rows(21, 64),
+        rows(9, 512, 1),
+        rows(3, 8192, 1),
+        rows(5, 300),
+    ),
+    *(rows(1, 65_536, 0, 200), rows(2, 40_000)),
+    *(columns(1, 2**k, 64) for k in range(12)),
+    *(columns(1, 2**k, 2 + k % 2) for k in range(13)),
+    *(columns(3, 8192, 2), columns(2, 256, 100), columns(1, 9000, 8), columns(3, 16, 5), columns(2, 2048, 16, 3)),
+    *(columns(1, 16_384, 3, 0, 200), columns(1, 8192, 33, 0, 200), columns(2, 1024, 96, 1)),
+    *(View(3, 512, 7, 9300, 18, 2), View(5, 2048, 1, 7000, 2, 0), View(4, 64, 4, 1, 16, 4)),
+)
+FEW_CARRIED_VIEWS = (
+    rows(3, 8192, 1),
+    columns(1, 2048, 4),
+    columns(3, 64, 33),
+    rows(40, 4),
+    columns(1, 4, 64),
+    rows(1, 16),
+)
+CARRIED_FORM_VIEWS = (rows(2, 16_384), rows(40, 32), columns(2, 1024, 33), columns(1, 2048, 4, 1), columns(1, 128, 64))
 # Two neighbouring lines at a time: of half types, and of floats where there are two. Every form on each: two lines,
 # strips of 32 and of 16 pairs, of fewer, of any strides; alone and carried; and what makes no pairs, at an odd place or
 # stride.
@@ -498,6 +534,17 @@ def masked_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View
     pairs += zip(PACKED_VIEWS[::3] if views is None else views, itertools.cycle(MASKED_PACKED_FORMS), strict=False)
     if views is None:
         pairs += itertools.product(MASKED_VIEWS, (*MASKED_FORMS, *MASKED_PACKED_FORMS))
+    for view, form in dict.fromkeys(pairs):
+        yield Case(operator.name, rung, dtype_name(dtype), view, form)
+
+
+def carried_cases_of(operator: Operator, dtype: torch.dtype, views: Sequence[View] | None = None) -> Iterator[Case]:
+    """The ordered rung behind what came before: a form in turn on each of the views, every form on a few."""
+    (rung,) = (rung for rung in operator.rungs(dtype, "cuda") if rung.name == ORDERED)
+    forms = CARRIED_FORMS if operator.family == "scan" else CARRIED_RECURRENCE_FORMS
+    pairs = list(zip(CARRIED_VIEWS if views is None else views, itertools.cycle(forms), strict=False))
+    if views is None:
+        pairs += itertools.product(CARRIED_FORM_VIEWS, forms)
     for view, form in dict.fromkeys(pairs):
         yield Case(operator.name, rung, dtype_name(dtype), view, form)
 
@@ -783,6 +830,13 @@ def main_cases() -> list[Case]:
             if operator.name == name
             for case in masked_cases_of(operator, dtype)
         ]
+        + [
+            case
+            for name, dtype in CARRIED
+            for operator in OPERATORS
+            if operator.name == name
+            for case in carried_cases_of(operator, dtype)
+        ]
         + [case for operator in SCANS if operator.name == "cumsum" for case in short_masked_cases(operator)]
         + [
             case
@@ -867,7 +921,7 @@ def each_rung_in_full(wanted: Sequence[Case]) -> list[Case]:
         yield from ((*own, case.dtype), (*own, case.form))
         shared = family in ("reduce", "scan") and case.rung.name not in JOINED
         # Packed and masked ones have kernels of their own.
-        kernels = [letter for letter in "sbm" if family in ("scan", "recurrence") and letter in case.form]
+        kernels = [letter for letter in "sbmf" if family in ("scan", "recurrence") and letter in case.form]
         yield case.function, "" if shared else case.rung.name, str(kernels), str(case.view)
         yield (*own, str(kernels), case.dtype)
 
@@ -945,6 +999,13 @@ def other_cases() -> list[Case]:
             for dtype in operator.dtypes
             if dtype != torch.bool and (operator.name, dtype) not in MASKED
             for case in masked_cases_of(operator, dtype, [rows(2, 9000), columns(1, 3000, 4), columns(3, 70, 33)])
+        ]
+        + [
+            case
+            for operator in (*SCANS, *RECURRENCES)
+            for dtype in operator.dtypes
+            if dtype != torch.bool and (operator.name, dtype) not in CARRIED
+            for case in carried_cases_of(operator, dtype, FEW_CARRIED_VIEWS)
         ]
         + [
             case

@@ -25,6 +25,8 @@ struct RecurrenceLines {
   char* output;
   int64_t count, length, inner;
   Strides gate_bytes, token_bytes, output_bytes;
+  const void *before_gates, *before_tokens;  // as in RecurrenceArgs
+  void *total_gates, *total_tokens;
 };
 
 // Strips of 2^log_lines lines, one per lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take

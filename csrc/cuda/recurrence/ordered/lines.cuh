@@ -14,8 +14,9 @@ namespace torch_reductions::cuda::recurrence {
 inline constexpr int kLineThreads = 32 << kLogLineWarps;
 inline constexpr int kLineRadix = 3;
 
-// Tiles of a strip of lines: each the runs of its warps.
-template <class Layout>
+// Tiles of a strip of lines: each the runs of its warps. Continued: what came before a line may be given, and its total
+// may be asked for.
+template <class Layout, bool Continued>
 struct LineTiles {
   using Number = typename Layout::Number;
   using Op = Linear<Number>;
@@ -125,16 +126,58 @@ struct LineTiles {
       if (d & 1) to[0][column()] = d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0]);
     }
   }
+  // What came before the lane's line.
+  __device__ __forceinline__ bool begins() const { return Continued && lines.before_gates != nullptr; }
+  __device__ __forceinline__ SoFar<Op> begin(const RunCoord& p) const {
+    SoFar<Op> v;
+    v.there = begins();  // uniform
+    if (v.there && p.exists)
+      v.value = {static_cast<const Number*>(lines.before_gates)[p.line],
+                 static_cast<const Number*>(lines.before_tokens)[p.line]};
+    return v;
+  }
+  // Stores the total of the lane's line, if the call asks for it.
+  __device__ __forceinline__ bool gives_totals() const { return Continued && lines.total_gates != nullptr; }
+  __device__ __forceinline__ void put_total(const RunCoord& p, Value total) const {
+    static_cast<Number*>(lines.total_gates)[p.line] = total.gate;
+    static_cast<Number*>(lines.total_tokens)[p.line] = total.token;
+  }
+  // The same of a line of 2^k elements that is no longer than a warp's runs. left[k]: the block of 2^k runs left of this
+  // lane's.
+  __device__ __forceinline__ void put_short_total(const RunCoord& p, const State& s, Value of_warp,
+                                                  const Value (&left)[5]) const {
+    const int run = (threadIdx.x & 31) >> layout.log_lines(), n = int(lines.length);
+    if (n == Run << (5 - layout.log_lines())) {
+      if (run == 0) put_total(p, of_warp);
+    } else if (n >= Run) {
+#pragma unroll
+      for (int k = 0; k < 5; k++)
+        if (run == 1 << k && n == Run << k) put_total(p, left[k]);
+    } else if (run == 0) {
+      Value total = s.node[Parts];
+#pragma unroll
+      for (int d = 1; 1 << d < Parts; d++)
+        if (n == Run >> d) total = s.node[1 << d];
+      if (n < Part) {
+        Value x[Part];
+        layout.load(x, 0);
+        blocks_of_run<Op, Part>(x);
+        total = n == 1 ? x[0] : n == 2 ? x[1] : x[3];
+      }
+      put_total(p, total);
+    }
+  }
+
   // The fold of everything before a run or tile, and the fold up to its end.
   struct Around {
     SoFar<Op> before;
     Value last;
   };
   // The same for the whole tile; `own` is its total.
-  __device__ __forceinline__ Around around_tile(unsigned tile, Value own) const {
-    Around a;
+  __device__ __forceinline__ Around around_tile(const RunCoord& p, unsigned tile, Value own) const {
+    Around a{begin(p), {}};
     // What stands before the tiles that a step of the binary counter joins with this one: its number ends in ones.
-    SoFar<Op> rest;
+    SoFar<Op> rest = a.before;
     const int ones = __ffs(int(~tile)) - 1;
 #pragma unroll 1
     for (int level = carry.levels - 1; level >= 0; level--) {
@@ -148,34 +191,41 @@ struct LineTiles {
     }
 #pragma unroll 1
     for (int k = 0; k < ones; k++) own = Op::combine(storage.kept[k][column()], own);
+    if (gives_totals() && tile + 1 == carry.tiles) put_total(p, own);
     rest.append(own);
     a.last = rest.value;
     return a;
   }
 
   // By the first warp of a strip: each warp's total becomes the fold of all up to its end.
-  __device__ __forceinline__ void scan_warps(unsigned tile) const {
+  __device__ __forceinline__ void scan_warps(const RunCoord& p, unsigned tile) const {
     auto* const total = warp_total + (threadIdx.x >> 5);
     const int warps = 1 << config.log_warps;
     Around all;
+    const auto own = [&] { return block_of<Op>([&](int i) { return total[i][column()]; }, config.log_warps); };
     if constexpr (Carried) {
-      all = around_tile(tile, block_of<Op>([&](int i) { return total[i][column()]; }, config.log_warps));
+      all = around_tile(p, tile, own());
       storage.before_all[column()] = all.before.value;
+    } else {
+      all.before = begin(p);
+      if (gives_totals()) put_total(p, own());
     }
     Value x[Warps];
 #pragma unroll
     for (int i = 0; i < Warps; i++) x[i] = total[i < warps ? i : 0][column()];
     blocks_of_run<Op, Warps>(x);
-    folds_of_run<Op, Warps>(x, all.before, x[Warps - 1]);
+    Value last = x[Warps - 1];
+    if (!Carried && all.before.there) last = Op::combine(all.before.value, last);
+    folds_of_run<Op, Warps>(x, all.before, last);
 #pragma unroll
     for (int i = 0; i < Warps; i++)
       if (i < warps) total[i][column()] = Carried && i + 1 == warps ? all.last : x[i];
   }
 
-  __device__ __forceinline__ Around around(TileCoord coord, const RunCoord& p, Value total) const {
+  __device__ __forceinline__ Around around(TileCoord coord, const RunCoord& p, const State& s) const {
     const int warp = layout.warp_of_strip();
     if (Carried || config.log_warps > 0) {
-      if (warp == 0 && leads() && p.exists) scan_warps(coord.tile);
+      if (warp == 0 && leads() && p.exists) scan_warps(p, coord.tile);
       __syncthreads();
     } else {
       __syncwarp();
@@ -184,11 +234,16 @@ struct LineTiles {
     const auto* const upto = &warp_total[threadIdx.x >> 5][column()];
     a.last = *upto;
     if (warp > 0) a.before.append(*(upto - Columns));
-    else if (Carried && coord.tile > 0 && p.exists) a.before.append(storage.before_all[column()]);
+    else if (Carried && (coord.tile > 0 || begins()) && p.exists) a.before.append(storage.before_all[column()]);
+    else if (!Carried) a.before = begin(p);
+    Value left[5];
+    if constexpr (Layout::kLogLines < 5) runs_of_warp<Op>(s.node[1], left, layout.log_lines());
+    if (!Carried && config.log_warps == 0) {  // what stands there is the warp's own total
+      if (gives_totals() && p.exists) put_short_total(p, s, a.last, left);
+      if (a.before.there) a.last = Op::combine(a.before.value, a.last);
+    }
     if constexpr (Layout::kLogLines < 5) {
       const int lane = threadIdx.x & 31, log_lines = layout.log_lines();
-      Value left[5];
-      runs_of_warp<Op>(total, left, log_lines);
 #pragma unroll
       for (int k = 4; k >= 0; k--)
         if (log_lines + k < 5 && lane >> (log_lines + k) & 1) a.before.append(left[k]);
@@ -201,7 +256,7 @@ struct LineTiles {
 
   __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
     const RunCoord p = layout.run_coord(coord);
-    const Around a = around(coord, p, s.node[1]);
+    const Around a = around(coord, p, s);
     if (lines.initial == nullptr) return write<false>(p, s, a, Number{});
     write<true>(p, s, a, p.exists ? Layout::read(lines.initial + p.line * Layout::kSize) : Number{});
   }
@@ -231,11 +286,11 @@ struct LineTiles {
   }
 };
 
-template <class Layout>
+template <class Layout, bool Continued>
 __global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
     recur_lines(const __grid_constant__ RecurrenceLines lines, const __grid_constant__ LineConfig config, unsigned work,
                 const __grid_constant__ Carry<kLineRadix> carry) {
-  using Tiles = LineTiles<Layout>;
+  using Tiles = LineTiles<Layout, Continued>;
   __shared__ typename Tiles::TempStorage storage;
   char* const buffers = reinterpret_cast<char*>(memory);
   Tiles tiles{{{lines, config, buffers}}, lines, config, carry, buffers, storage};

@@ -22,7 +22,11 @@ class RecurrencePlan {
               .inner = args.inner,
               .gate_bytes = bytes(args.gate_strides),
               .token_bytes = bytes(args.token_strides),
-              .output_bytes = bytes({args.length * args.inner, args.inner, 1})};
+              .output_bytes = bytes({args.length * args.inner, args.inner, 1}),
+              .before_gates = args.before_gates,
+              .before_tokens = args.before_tokens,
+              .total_gates = args.total_gates,
+              .total_tokens = args.total_tokens};
   }
 
   void run() {
@@ -76,7 +80,7 @@ class RecurrencePlan {
   template <template <class, bool, auto...> class Layout, auto... way>
   void start(LineConfig config, int64_t strips) {
     using Carried = Layout<T, true, way...>;
-    using Tiles = LineTiles<Carried>;
+    using Tiles = LineTiles<Carried, false>;
     constexpr int kStorageBytes = sizeof(typename Tiles::TempStorage) + 1024;
     const int64_t of_warp = int64_t(Tiles::Run) * config.runs();
     int64_t groups, tiles;
@@ -108,8 +112,11 @@ class RecurrencePlan {
     }
     using Alone = Layout<T, false, way...>;
     static_assert(int(Alone::Run) == int(Carried::Run), "both are config in one way");
-    auto kernel = &recur_lines<Carried>;
-    if (tiles == 1) kernel = &recur_lines<Alone>;
+    const auto either = [&](auto* carried, auto* alone) { return tiles > 1 ? carried : alone; };
+    auto kernel = either(&recur_lines<Carried, false>, &recur_lines<Alone, false>);
+    if constexpr (!(way || ...))  // not of a reverse one
+      if (args_.before_gates != nullptr || args_.total_gates != nullptr)
+        kernel = either(&recur_lines<Carried, true>, &recur_lines<Alone, true>);
     launch(kernel, blocks, threads, bytes, context_.stream, lines_, config, unsigned(work), carry);
   }
 

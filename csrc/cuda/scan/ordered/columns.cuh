@@ -368,11 +368,13 @@ struct ColumnTiles {
   struct Ends {
     Value before, after;
   };
-  __device__ __forceinline__ Ends ends_of_run(TileCoord coord, const State& s) const {
+  __device__ __forceinline__ Ends ends_of_run(TileCoord coord, const RunCoord& p, const State& s) const {
     const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = config.log_warps;
     const int bits = kColumnRadix * carry.levels;
-    Value before = Op::identity();
-    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines);
+    Value begin = Op::identity();
+    if (lines.before != nullptr && p.exists) begin = value_before(source, lines, p.line);
+    Value before = begin;
+    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines, begin);
     // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in
     // fold_next.
     Value left[kLogColumnWarps], own = s.of_warp, base = before;
@@ -390,8 +392,11 @@ struct ColumnTiles {
         if (k > ones) base = before;
       }
     const bool is_last = warp + 1 == 1 << warps;
-    Ends ends{before, is_last && carry.tiles > 1 ? fold_next<Op>(&kept[0][column()], bits, kLines, coord.tile, own)
-                                                 : Op::combine(base, own)};
+    Ends ends{before, {}};
+    if (is_last && carry.tiles > 1)
+      ends.after = fold_next<Op>(&kept[0][column()], bits, kLines, coord.tile, own, begin);
+    else ends.after = Op::combine(base, own);
+    if (gives_totals<Value>(lines) && p.exists && is_last && coord.tile + 1 == carry.tiles) put_total(p, s, own);
     if (log_lines() < 5) {
 #pragma unroll
       for (int k = 4; k >= 0; k--) ends.before = Op::combine(ends.before, s.keep[k]);
@@ -402,9 +407,35 @@ struct ColumnTiles {
     return ends;
   }
 
+  // Stores the total of a line of 2^k elements, if this thread has it. own: the block that ends with the last warp; of
+  // a line that is shorter than a warp's runs the block left of the first run behind it, or one in the first run.
+  __device__ __forceinline__ void put_total(const RunCoord& p, const State& s, Value own) const {
+    Value* const to = static_cast<Value*>(lines.totals) + p.line;
+    const int run = (threadIdx.x & 31) >> log_lines();
+    if (lines.length >= int64_t(Run) * runs()) {
+      if (run == 0) *to = own;
+    } else if (lines.length >= Run) {
+#pragma unroll
+      for (int k = 0; k < 5; k++)
+        if (run == 1 << k && lines.length == Run << k) *to = s.keep[k];
+    } else if (run == 0) {
+      const int n = int(lines.length);
+      Value x[kPart], total = s.node[Parts];
+#pragma unroll
+      for (int d = 1; 1 << d < Parts; d++)
+        if (n == Run >> d) total = s.node[1 << d];
+      if (n < kPart) {
+        load(x, p, 0, 0);
+        blocks_of_run<Op, kPart>(x);
+        total = n == 1 ? x[0] : n == 2 ? x[1] : x[3];
+      }
+      *to = total;
+    }
+  }
+
   __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
     const RunCoord p = run_coord(coord);
-    const Ends ends = ends_of_run(coord, s);
+    const Ends ends = ends_of_run(coord, p, s);
     Value lo[2 * Parts], hi[2 * Parts];
     lo[1] = ends.before, hi[1] = ends.after;
     tree_down<Op, Parts>(s.node, lo, hi);
@@ -416,8 +447,8 @@ struct ColumnTiles {
     const int64_t row = lines.reverse ? -lines.inner : lines.inner;
     T* const output = reinterpret_cast<T*>(lines.output);
     if (shift && p.exists && p.start == 0) {
-      output[at - row] = stored(source, empty_value(source));
-      if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = -1;
+      output[at - row] = stored(source, lines.before == nullptr ? empty_value(source) : ends.before);
+      if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = index_before(lines, p.line);
     }
     char* const to = reinterpret_cast<char*>(output + at);
     const uint64_t hidden = hidden_of_run(p);
@@ -433,12 +464,14 @@ struct ColumnTiles {
       if (packed() && lines.exclusive) {
 #pragma unroll
         for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
-        x[0] = j == 0 && p.start == 0 ? empty_value(source) : lo[Parts + j];
+        x[0] = j == 0 && p.start == 0 && lines.before == nullptr ? empty_value(source) : lo[Parts + j];
       }
       if constexpr (IsIndexed<Value>::value)
 #pragma unroll
         for (int i = 0; i < kPart; i++)
-          if (i < there) lines.indices[at + (j * kPart + i) * row] = from_the_front(lines, x[i].index);
+          if (i < there)
+            lines.indices[at + (j * kPart + i) * row] =
+                x[i].index < 0 ? index_before(lines, p.line) : lines.front + from_the_front(lines, x[i].index);
       if (packed()) {
         char* const in_place = mine();
 #pragma unroll

@@ -15,6 +15,11 @@ struct Lines {
   int64_t outer_bytes, length_bytes, inner_bytes;  // steps of the input
   bool exclusive, reverse;
   Mask mask;
+  // As in ScanArgs: of Op::Value, of extremes as elements. Null in a scan that begins here.
+  const void* before;
+  const int64_t* before_indices;
+  void* totals;
+  int64_t front;
 
   __device__ __forceinline__ int64_t element(int64_t position) const {
     return reverse ? length - 1 - position : position;
@@ -55,12 +60,27 @@ __device__ __forceinline__ typename Op::Value empty_value(const Input<T, Op, G>&
   } else return Op::identity();
 }
 
+// What came before line `line`. Of extremes at index -1: it comes before every element.
+template <class S>
+__device__ __forceinline__ typename S::Value value_before(const S& source, const Lines& lines, int64_t line) {
+  using Value = typename S::Value;
+  if constexpr (IsIndexed<Value>::value)
+    return load_one(source, static_cast<const char*>(lines.before) + line * S::kBytes, -1);
+  else return static_cast<const Value*>(lines.before)[line];
+}
+
+// Does the call ask for the total of each line? Never of extremes.
+template <class Value>
+__device__ __forceinline__ bool gives_totals(const Lines& lines) {
+  return !IsIndexed<Value>::value && lines.totals != nullptr;
+}
+
 // A value as an element of type T: flipped back, if it was flipped when it was read. The identity is no value of a
 // small integer type.
 template <class T, class Op, int G>
 __device__ __forceinline__ T stored(const Input<T, Op, G>& source, typename Op::Value v) {
   if constexpr (IsIndexed<typename Op::Value>::value && sizeof(T) < 4 && std::is_integral_v<T>)
-    return narrowed<T>(flip_by(source.flip, v.index < 0 ? empty_value(source).value : v.value));
+    return narrowed<T>(flip_by(source.flip, v.value == Op::identity().value ? empty_value(source).value : v.value));
   else if constexpr (IsIndexed<typename Op::Value>::value) return narrowed<T>(flip_by(source.flip, v.value));
   else return narrowed<T>(v);
 }
@@ -99,6 +119,11 @@ __device__ __forceinline__ void mirror(uint32_t (&w)[4]) {
 template <class Index>
 __device__ __forceinline__ int64_t from_the_front(const Lines& lines, Index index) {
   return index < 0 ? -1 : lines.element(int64_t(index));
+}
+
+// The index of a result that no element of its line replaced: of what came before, or -1.
+__device__ __forceinline__ int64_t index_before(const Lines& lines, int64_t line) {
+  return lines.before_indices == nullptr ? -1 : lines.before_indices[line];
 }
 
 }  // namespace torch_reductions::cuda::scan

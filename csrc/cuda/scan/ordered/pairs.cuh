@@ -14,7 +14,7 @@ bool are_pairs(const ScanArgs& args) {
   const auto even = [](int64_t size, int64_t stride) { return size <= 1 || stride % 2 == 0; };
   return args.inner % 2 == 0 && args.inner_stride == 1 && even(args.outer, args.outer_stride) &&
          even(args.length, args.length_stride) && aligned(args.input) && aligned(args.output) &&
-         args.mask.data == nullptr;
+         reinterpret_cast<uintptr_t>(args.before) % sizeof(Pair<float>) == 0 && args.mask.data == nullptr;
 }
 
 // false: they cannot be scanned in pairs, and nothing was launched.

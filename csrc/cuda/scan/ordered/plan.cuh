@@ -39,7 +39,11 @@ class ScanPlan {
               args.inner_stride * size,
               args.exclusive,
               args.reverse,
-              args.mask};
+              args.mask,
+              args.before,
+              args.before_indices,
+              args.totals,
+              args.front};
   }
 
   void run() {
@@ -68,9 +72,11 @@ class ScanPlan {
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
     const int64_t groups = tiles() > 1 ? count : ceil_div(count, int64_t(1) << (log_block - log_threads));
     const int bytes = kRowBytes<S> << log_block;
-    auto kernel = &scan_rows<S, kDirection>;
+    auto kernel = &scan_rows<S, kDirection, false>;
     if constexpr (kTwoWays<Op>)
-      if (args_.reverse) kernel = &scan_rows<S, Direction::backward>;
+      if (args_.reverse) kernel = &scan_rows<S, Direction::backward, false>;
+    if (args_.before != nullptr || args_.totals != nullptr || args_.front != 0)
+      kernel = &scan_rows<S, kDirection, true>;
     start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, bytes,
           carry<kRowRadix>(tiles(), groups), count, log_threads);
   }

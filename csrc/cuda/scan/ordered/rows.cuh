@@ -4,7 +4,8 @@
 // A thread scans a run of kVectors neighbouring vectors of 16 bytes. After each run one vector stays free, so that the
 // lanes of a warp, whose runs lie side by side, access different banks.
 //
-// Local:   scan_rows (124 bytes): of bytes, 64-bit products and values of 16 bytes, so that two blocks or three fit
+// Local:   scan_rows (128 bytes): of bytes, 64-bit products, values of 16 bytes and what goes on, so that two blocks or
+//          three fit
 #pragma once
 #include "../../primitives/shared.cuh"
 #include "lines.cuh"
@@ -47,7 +48,10 @@ inline constexpr bool kTwoWays = sizeof(typename Op::Value) == 4 && kIsNone<Op, 
 //
 // Shared memory is zero after a line's end. The zeros enter no result: a result is made of blocks that end at its own
 // position or before.
-template <class S, Direction direction>
+//
+// Continued: what came before a line may be given, and its total may be asked for. For others, that would take
+// registers that they do not have.
+template <class S, Direction direction, bool Continued>
 struct RowTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
@@ -339,9 +343,13 @@ struct RowTiles {
   struct Ends {
     Value before, after;
   };
-  __device__ __forceinline__ Ends ends_of_warp(TileCoord coord, Value of_warp) const {
+  __device__ __forceinline__ Ends ends_of_warp(TileCoord coord, const PartCoord& p, const State& s) const {
     const int lane = threadIdx.x & 31, warps = log_warps(), warp = (threadIdx.x >> 5) & ((1 << warps) - 1);
-    if (warps == 0) return {Op::identity(), of_warp};
+    const Value begin = begin_of(p);
+    if (warps == 0) {
+      if (asks_total() && q == 0) put_total(p, lines.length < Run ? total_of_run(p, s) : s.of_warp);
+      return {begin, begins() ? Op::combine(begin, s.of_warp) : s.of_warp};
+    }
     // Lane w holds warp w; then what stands before it. Behind the last one stands the fold of them all.
     const int first = (threadIdx.x >> 5) - warp, bits = kRowRadix * carry.levels;
     Value v = lane < 1 << warps ? warp_total[first + lane] : Op::identity(), keep[kLogRowWarps + 1];
@@ -351,18 +359,48 @@ struct RowTiles {
       if (k <= warps) left_block<Op>(v, keep[k], k, lane);
     }
     const Value all_warps = v;
-    v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1) : Op::identity();
+    v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1, begin) : begin;
 #pragma unroll
     for (int k = kLogRowWarps; k >= 0; k--) v = Op::combine(v, keep[k]);
     Ends ends{shuffle(v, warp), shuffle(v, warp + 1)};
-    if (carry.tiles > 1 && warp + 1 == 1 << warps)
-      ends.after = fold_next<Op>(kept, bits, 1, coord.tile, shuffle(all_warps, 0));
+    if (warp + 1 == 1 << warps && (carry.tiles > 1 || asks_total())) {
+      Value own = shuffle(all_warps, 0);
+      if (carry.tiles > 1) ends.after = fold_next<Op>(kept, bits, 1, coord.tile, own, begin);
+      if (asks_total() && coord.tile + 1 == carry.tiles && lane == 0) put_total(p, own);
+    }
     return ends;
+  }
+
+  // What came before a line, or the identity.
+  __device__ __forceinline__ bool begins() const { return Continued && lines.before != nullptr; }
+  __device__ __forceinline__ Value begin_of(const PartCoord& p) const {
+    if constexpr (Continued)
+      if (begins() && p.line < count) return value_before(source, lines, p.line);
+    return Op::identity();
+  }
+  __device__ __forceinline__ bool asks_total() const { return Continued && gives_totals<Value>(lines); }
+  __device__ __forceinline__ void put_total(const PartCoord& p, Value total) const {
+    if (p.line < count) static_cast<Value*>(lines.totals)[p.line] = total;
+  }
+  // The total of a line of 2^k elements that is shorter than a run: its first elements are a block of the run.
+  __device__ __forceinline__ Value total_of_run(const PartCoord& p, const State& s) const {
+    const int n = int(lines.length);
+    Value block[2 * E], total = s.node[Vectors];
+#pragma unroll
+    for (int d = 1; 1 << d < Vectors; d++)
+      if (n == Run >> d) total = s.node[1 << d];
+    if (n >= E) return total;
+    load(block + E, p, 0, 0);
+    tree_up<Op, E>(block);
+#pragma unroll
+    for (int d = 1; 1 << d <= E; d++)
+      if (n == E >> d) total = block[1 << d];
+    return total;
   }
 
   __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
     const PartCoord p = part_coord(coord);
-    const Ends ends = ends_of_warp(coord, s.of_warp);
+    const Ends ends = ends_of_warp(coord, p, s);
     // Down: the folds before this thread's run and up to its last element, then the vectors and their elements.
     Value lo[2 * Vectors], hi[2 * Vectors];
     lo[1] = ends.before;
@@ -384,7 +422,7 @@ struct RowTiles {
 #pragma unroll
       for (int i = 0; i < E; i++) y[i] = lines.exclusive ? from[E + i] : to[E + i];
       if (j == 0)
-        if (lines.exclusive && p.first + q == 0) y[0] = empty_value(source);
+        if (lines.exclusive && p.first + q == 0 && !begins()) y[0] = empty_value(source);
       uint32_t words[4];
       pack(words, source, y);
       if (reverse()) mirror<sizeof(T)>(words);
@@ -410,9 +448,14 @@ struct RowTiles {
       }
     }
     __syncwarp();
-    if constexpr (IsIndexed<Value>::value)
+    if constexpr (IsIndexed<Value>::value) {
+      const int64_t none = Continued && p.line < count ? index_before(lines, p.line) : -1;
 #pragma unroll 4
-      for (int i = q; i < p.results; i += lanes) lines.indices[first + i] = *index_slot(at + i);
+      for (int i = q; i < p.results; i += lanes) {
+        const int64_t index = *index_slot(at + i);
+        lines.indices[first + i] = !Continued ? index : index < 0 ? none : lines.front + index;
+      }
+    }
     if (in_vectors(to, at, p.results))
       for_each<E>(at, p.results, [&](const T* from, int i) {
         *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from);
@@ -422,11 +465,11 @@ struct RowTiles {
   }
 };
 
-template <class S, Direction direction>
+template <class S, Direction direction, bool Continued>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
     scan_rows(const __grid_constant__ S source, const __grid_constant__ Lines lines, int64_t count, int log_threads,
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
-  using Tiles = RowTiles<S, direction>;
+  using Tiles = RowTiles<S, direction, Continued>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
   if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);

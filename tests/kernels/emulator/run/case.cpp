@@ -287,6 +287,25 @@ Case initial_of(const Case& c) {
   return initial;
 }
 
+Case before_of(const Case& c, bool gates) {
+  Case before = initial_of(c);
+  if (!is_extreme(c)) before.args.input_dtype = accumulator_of(c);
+  if (gates) before.args.function = Function::prod;
+  before.seed += gates ? 4 : 3;
+  return before;
+}
+
+bool is_extreme(const Case& c) { return c.scan && c.scan->function >= Scan::cummax; }
+
+Dtype accumulator_of(const Case& c) {
+  if (c.args.input_dtype > Dtype::float64) return Dtype::int64;
+  return c.args.input_dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
+}
+
+int64_t totals_of(const Case& c) {
+  return c.carried && !is_extreme(c) && std::has_single_bit(uint64_t(c.args.length)) ? c.args.outer * c.args.inner : 0;
+}
+
 // Segments of one length or another, empty ones among them; or whatever may stand in memory.
 std::vector<int64_t> packed_offsets_of(const Case& c) {
   std::mt19937_64 random(c.seed + 3);
@@ -334,10 +353,11 @@ std::vector<Case> read_cases(std::istream& in) {
           c.args.inner_stride >> c.offset;
     if (!(in >> c.multiprocessors >> c.seed)) break;
     c.args.input = c.args.output = nullptr;
-    const bool has_form = function.starts_with("cum") || function.ends_with("recurrence");
+    const bool has_form = function.find("cum") != function.npos || function.ends_with("recurrence");
     c.no_offsets = has_form && output.find('b') != output.npos;
     c.packed = c.no_offsets || (has_form && output.find('s') != output.npos);
     c.masked = has_form && output.find('m') != output.npos;
+    c.carried = has_form && output.find('f') != output.npos;
     c.wrong_offsets = false;
     if (c.product || c.addition || c.distance) {  // read already
     } else if (function.ends_with("recurrence")) {

@@ -20,7 +20,8 @@ struct Case {
   bool has_initial;                                            // a state before the first element, or each segment
   // Of packed segments, s: their offsets are made of the seed; b: they are no offsets, so that no result has a meaning.
   bool packed, no_offsets;
-  bool masked;  // m: a mask of a scan is made of the seed
+  bool masked;   // m: a mask of a scan is made of the seed
+  bool carried;  // f: it goes on from what came before, and gives totals where the length is a power of two
   std::optional<torch_reductions::SegmentArgs> segment;
   std::optional<torch_reductions::MatmulArgs> product;     // args tell where its factor a stands
   int64_t matrix_offsets[3];                               // as offset, of a, b and what is added; -1 where nothing is
@@ -38,6 +39,13 @@ std::vector<Case> read_cases(std::istream& in);
 // The same case, whose elements are those of a recurrence's gates or of its initial state.
 Case gates_of(const Case& c);
 Case initial_of(const Case& c);
+// The same case, whose elements are what came before each line; of a recurrence their gates, too.
+Case before_of(const Case& c, bool gates);
+
+// The type of totals and how many there are: none of extremes.
+torch_reductions::Dtype accumulator_of(const Case& c);
+int64_t totals_of(const Case& c);
+bool is_extreme(const Case& c);
 // The same case, whose elements are those of matrix 0, 1 or 2 of a product: a, b or what is added.
 Case matrix_of(const Case& c, int which);
 // The same case, whose elements are all that a sum can reach of operand 0 or 1.

@@ -131,7 +131,8 @@ void serial(int64_t begin, int64_t end, int64_t, const std::function<void(int64_
 
 // What a case computes, into memory of its own.
 struct Computed {
-  Results values, indices;  // indices: of cummax and cummin
+  Results values, indices;      // indices: of cummax and cummin
+  Results totals, total_gates;  // of what is carried on
 
   explicit Computed(const Case& c)
       : values(c.args.output_dtype, c.product    ? c.product->batch * c.product->m * c.product->n
@@ -142,8 +143,13 @@ struct Computed {
                                                         : c.recurrence ? c.recurrence->length
                                                         : c.segment    ? c.segment->segments.count
                                                                        : 1)),
-        indices(Dtype::int64, c.scan && c.scan->function >= Scan::cummax ? values.count() : 0) {}
+        indices(Dtype::int64, is_extreme(c) ? values.count() : 0),
+        totals(accumulator_of(c), totals_of(c)),
+        total_gates(accumulator_of(c), c.recurrence ? totals_of(c) : 0) {}
+
+  bool overrun() const { return values.overrun() || indices.overrun() || totals.overrun() || total_gates.overrun(); }
 };
+void* data_of(Results& results) { return results.count() > 0 ? results.data() : nullptr; }
 
 // The offsets of segments, in as many bytes as they take.
 class PackedOffsets {
@@ -186,6 +192,8 @@ struct Inputs {
   std::optional<Input> gates, initial;  // of a recurrence
   std::optional<Input> b, added;        // of a product, whose a is the input; b of a sum, too
   std::optional<Input> centers;         // of distances
+  std::optional<Input> before, before_gates;
+  std::vector<int64_t> before_indices;
   PackedOffsets packed;
   std::optional<MaskBytes> mask;                   // of a scan
   std::vector<int64_t, Aligned<int64_t>> offsets;  // of segments
@@ -193,6 +201,10 @@ struct Inputs {
 
   explicit Inputs(const Case& c) : input(c), packed(c) {
     if (c.masked) mask.emplace(mask_of(c));
+    if (c.carried) before.emplace(before_of(c, false));
+    if (c.carried && c.recurrence) before_gates.emplace(before_of(c, true));
+    for (int64_t line = 0; c.carried && line < c.args.outer * c.args.inner; line++)
+      before_indices.push_back(line % 3 == 0 ? -1 : line * 1000 + int64_t(c.seed % 1000));
     if (c.product) b.emplace(matrix_of(c, 1));
     if (c.addition) b.emplace(operand_of(c, 1));
     if (c.distance) centers.emplace(centers_of(c));
@@ -203,7 +215,7 @@ struct Inputs {
     else if (c.segment) narrow_offsets.assign(c.offsets.begin(), c.offsets.end());
   }
   bool changed() const {
-    for (const std::optional<Input>* one : {&gates, &initial, &b, &added, &centers})
+    for (const std::optional<Input>* one : {&gates, &initial, &b, &added, &centers, &before, &before_gates})
       if (*one && (*one)->changed()) return true;
     return input.changed();
   }
@@ -244,6 +256,8 @@ bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scann
     args.gates = inputs.gates->first(), args.tokens = input, args.output = to.values.data();
     args.initial = inputs.initial ? inputs.initial->first() : nullptr;
     args.segments = inputs.packed.segments();
+    if (c.carried) args.before_gates = inputs.before_gates->first(), args.before_tokens = inputs.before->first();
+    args.total_gates = data_of(to.total_gates), args.total_tokens = data_of(to.totals);
     return recur(args);
   }
   if (c.scan) {
@@ -252,6 +266,12 @@ bool run(const Case& c, const Inputs& inputs, Computed& to, Reduce reduce, Scann
     args.indices = to.indices.count() > 0 ? static_cast<int64_t*>(to.indices.data()) : nullptr;
     args.segments = inputs.packed.segments();
     if (inputs.mask) args.mask = {inputs.mask->bytes.data(), inputs.mask->strides};
+    if (c.carried) args.before = inputs.before->first();
+    if (c.carried && is_extreme(c)) {
+      args.before_indices = inputs.before_indices.data();
+      args.front = (int64_t(1) << 32) + 17;
+    }
+    args.totals = data_of(to.totals);
     return scan(args);
   }
   ReduceArgs args = c.args;
@@ -273,14 +293,18 @@ std::string run_once(const Case& c, const Inputs& inputs, const Computed& expect
       [&](const DistanceArgs& args) { return cuda::ladder::distance(c.rung, args, context); });
   if (!found) return "the GPU has no rung " + std::to_string(c.rung);
   if (inputs.changed()) return "the input was changed";
-  if (got.values.overrun() || got.indices.overrun()) return "bytes beside the output were written";
+  if (got.overrun()) return "bytes beside the output were written";
   if (c.no_offsets || c.wrong_offsets) return "";
   digest = 0xcbf29ce484222325;
   add_to_digest(digest, got.values, c.args.output_dtype);
   add_to_digest(digest, got.indices, Dtype::int64);
   if (const std::string wrong = compare(got.values, expected.values, c.args.output_dtype); !wrong.empty()) return wrong;
-  const std::string wrong = compare(got.indices, expected.indices, Dtype::int64);
-  return wrong.empty() ? "" : "indices: " + wrong;
+  if (const std::string wrong = compare(got.indices, expected.indices, Dtype::int64); !wrong.empty())
+    return "indices: " + wrong;
+  for (const auto of : {&Computed::totals, &Computed::total_gates})
+    if (const std::string wrong = compare(got.*of, expected.*of, accumulator_of(c)); !wrong.empty())
+      return "totals: " + wrong;
+  return "";
 }
 
 }  // namespace
@@ -299,8 +323,7 @@ std::string check(const Case& c, uint64_t& digest, bool once) {
         [&](const MatmulArgs& args) { return execute_order(c.rung, c.capability, args); },
         [](const AddArgs& args) { return cpu::ladder::add(kSequentialSums, args, {1, serial}); },
         [](const DistanceArgs& args) { return cpu::ladder::distance(0, args, {1, serial}); });
-  if (inputs.changed() || expected.values.overrun() || expected.indices.overrun())
-    return "the CPU's kernel changed its input or wrote beside its output";
+  if (inputs.changed() || expected.overrun()) return "the CPU's kernel changed its input or wrote beside its output";
   if (once) return run_once(c, inputs, expected, digest);
   // Twice: what the first run leaves in the stream's memory must not disturb the next one.
   for (const char* when : {"", "the second time: "})
