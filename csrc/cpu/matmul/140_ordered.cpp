@@ -24,7 +24,8 @@ namespace torch_reductions::cpu::matmul {
 namespace {
 
 constexpr int64_t kMostRows = 1024, kMostColumns = 1024;  // of a tile, whose columns are packed for a chunk at a time
-constexpr int64_t kMostSums = int64_t(1) << 17;           // of a tile of few rows
+constexpr int64_t kMostSums = int64_t(1) << 17;           // of a tile of few rows, or of parts
+constexpr int64_t kMostWaitingRows = 512;                 // of a tile of parts
 constexpr int64_t kSmallResult = int64_t(1) << 16;        // elements of one that is split along k
 constexpr size_t kMostValues = size_t(1) << 30;           // bytes of its chunks
 constexpr double kThreadProducts = 1 << 19;               // multiply-adds that are worth a thread
@@ -115,8 +116,10 @@ struct Plan {
   // Chooses tiles for so many threads: the same number for each thread, or many per thread.
   void choose_tiles(int64_t threads) {
     const int64_t rows = whole.row_count, columns = whole.column_count;
-    int64_t down = ceil_div(rows, kMostRows);
-    int64_t across = ceil_div(columns, std::max(kMostColumns, kMostSums / std::min(rows, kMostRows)));
+    const bool waits = levels > 1;  // then a tile has several totals, which should stay near
+    const int64_t most_rows = waits ? kMostWaitingRows : kMostRows;
+    int64_t down = ceil_div(rows, most_rows);
+    int64_t across = ceil_div(columns, std::max(waits ? 0 : kMostColumns, kMostSums / std::min(rows, most_rows)));
     for (;;) {
       row_tile = std::min(rows, share(rows, down, kernel.rows));
       column_tile = std::min(columns, share(columns, across, kernel.columns));
