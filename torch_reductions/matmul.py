@@ -20,8 +20,8 @@ broadcasts a batch, torch sums that gradient over the batch.
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Callable, Sequence
-from operator import index
 from typing import Any
 
 import torch
@@ -101,9 +101,9 @@ def _to_parts(function: str, parts: Any) -> list[int]:
             f"the first and of the second factor's gradient), but got parts={parts}"
         )
     for part in given:
-        if isinstance(part, (bool, float, str, Tensor)) or not hasattr(part, "__index__"):
+        if isinstance(part, bool) or not isinstance(part, (numbers.Integral, torch.SymInt)):
             raise wrong_type(function, "parts", "int or tuple of 3 ints", parts)
-    return [index(part) for part in given]
+    return [int(part) for part in given]
 
 
 def _infer(

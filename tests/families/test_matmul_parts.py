@@ -112,15 +112,21 @@ def test_one_part_and_none(device: str) -> None:
 # --- Tensor parallelism ---------------------------------------------------------------------------------------------
 
 
-@table("dtype k device", itertools.product(FLOATS, (4096, 11008, 5120, 1024), DEVICES))
-def test_ranks_that_hold_blocks_of_parts(dtype: str, k: int, device: str) -> None:
+SHARDED = [(4096, 8), (11008, 8), (5120, 8), (1024, 8), (3072, 12), (5120, 40)]
+
+
+@table("dtype k count device", [(d, *s, on) for d, s, on in itertools.product(FLOATS, SHARDED, DEVICES)])
+def test_ranks_that_hold_blocks_of_parts(dtype: str, k: int, count: int, device: str) -> None:
     """Any number of ranks gives the bits of one: each multiplies its own parts, and a tree joins the ranks."""
     x, w = wild((3, k), dtype).to(device), wild((k, 40), dtype).to(device)
-    whole = tr.mm(x, w, parts=8)
+    whole = tr.mm(x, w, parts=count)
     wide = torch.float32 if dtype in HALVES else x.dtype
-    for ranks in (1, 2, 4, 8):
+    for own in (1, 2, 4, 8):
+        if count % own:
+            continue
+        ranks = count // own
         shards = zip(x.chunk(ranks, 1), w.chunk(ranks), strict=True)
-        values = [tr.mm(a, b, wide, parts=8 // ranks) for a, b in shards]
+        values = [tr.mm(a, b, wide, parts=own) for a, b in shards]
         assert_same_bits(joined(values).to(x.dtype), whole, ranks)
 
 
