@@ -83,6 +83,7 @@ BUDGETS: dict[str, Budget] = {
     "multiply_skinny": (512, {4: (128, 1)}),
     "multiply_skinny-wide": (256, {8: (168, 1)}),
     "add_partials": (128, {4: (40, 12), 8: (48, 10)}),
+    "join_planes": (128, {4: (40, 12), 8: (48, 10)}),
     "multiply_fragments-128x256": (256, {4: (256, 1)}),
     "multiply_fragments-64x64": (128, {4: (168, 3)}),
     "multiply_narrow-32x8": (192, {4: (120, 2)}),
@@ -325,7 +326,7 @@ def value_bytes(kernel: str) -> int:
     of two tensors and of distances those of an element in memory, which say how many a thread has at once."""
     if kernel.startswith("list_windows"):
         return 8  # positions
-    if product := re.match(r"(?:multiply_\w+|add_partials)<([\w ]+),", kernel):
+    if product := re.match(r"(?:multiply_\w+|add_partials|join_planes)<([\w ]+),", kernel):
         return 8 if product[1] in ("double", "unsigned long") else 4
     if element := re.match(r"add_\w+<(?:unsigned )?(\w+)[,>]", kernel):
         return BYTES[element[1]]

@@ -7,10 +7,12 @@
 //          device; a pipeline of asynchronous copies keeps the multipliers busy, whichever way the operands lie;
 //          float64 has the tensor cores of 9.0, where a step is a chain of fused multiply-adds.
 // Order:   chunks of 512, each one chain of fused multiply-adds with k ascending from +0, added from left to right.
-//          float16 and bfloat16 from 8.0 on: the steps of the tensor cores, as in tensor_core.
+//          float16 and bfloat16 from 8.0 on: the steps of the tensor cores, as in tensor_core. Parts of k begin anew,
+//          and are joined by a balanced tree.
 // Needs:   7.5 and up; any layout.
 // See:     ordered/plan.cuh chooses the kernel by the data in ordered/tuning.h; ordered/tile.cuh, tensor_float64.cuh
-//          and skinny.cuh are the kernels; ordered/split_k.cuh adds chunks that different blocks have multiplied.
+//          and skinny.cuh are the kernels; ordered/split_k.cuh adds chunks that different blocks have multiplied,
+//          ordered/parts.cu joins parts.
 #include "hopper/hopper.h"
 #include "ladder.h"
 #include "ordered/families.h"
@@ -19,6 +21,7 @@
 namespace torch_reductions::cuda::matmul {
 
 void ordered(const MatmulArgs& args, Context& context) {
+  if (args.parts > 1) return multiply_parts(args, context);
   if (tensor_core_runs(args, context)) {
     const bool narrow = args.m <= kNarrow || args.n <= kNarrow;
     return !narrow && hopper_runs(args, context) ? tensor_core_hopper(args, context) : tensor_core(args, context);

@@ -33,4 +33,13 @@ __device__ __forceinline__ void store_product(const MatmulArgs& args, int64_t ba
   static_cast<Out*>(args.output)[(batch * args.m + i) * args.n + j] = product_of<Out>(args, batch, i, j, value);
 }
 
+// Element `index` of the output.
+template <class Out, class A>
+__device__ __forceinline__ void store_at(const MatmulArgs& args, int64_t index, A value) {
+  const bool adds = args.added.data != nullptr;  // only then the element's indices are needed
+  const int64_t row = adds ? index / args.n : 0, j = adds ? index % args.n : 0;
+  const int64_t batch = adds ? row / args.m : 0, i = adds ? row % args.m : 0;
+  static_cast<Out*>(args.output)[index] = product_of<Out>(args, batch, i, j, value);
+}
+
 }  // namespace torch_reductions::cuda::matmul

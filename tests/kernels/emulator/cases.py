@@ -77,10 +77,12 @@ class Product:
     alpha: float = 1  # of floating types
     beta: float = 1
     multiprocessors: int = 2
+    parts: int = 1  # as torch.chunk cuts k, of floating types
     capability: int = 90  # of the device: before 8.0 there are no tensor cores for the ordered rung
 
     def __str__(self) -> str:
         added = f"-{self.added}-{self.alpha}.{self.beta}" if self.added else ""
+        added += f"-v{self.parts}" if self.parts > 1 else ""
         device = f"{'' if self.capability == 90 else f'-cc{self.capability}'}-sm{self.multiprocessors}"
         return f"{self.batch}x{self.m}x{self.n}x{self.k}-{self.a}-{self.b}{added}{device}"
 
@@ -98,10 +100,12 @@ class Product:
         factors = (*placed(self.a, self.m, self.k), *placed(self.b, self.k, self.n))
         added = placed(self.added, self.m, self.n) if self.added else (0, 0, 0, -1)
         shape = (self.batch, self.m, self.n, self.k)
-        return (*shape, *factors, *added, self.alpha, self.beta, self.capability, self.multiprocessors)
+        parts = -(-self.k // -(-self.k // self.parts)) if self.k else 1  # the last ones may lack
+        scalars = (self.alpha, self.beta, parts, self.capability, self.multiprocessors)
+        return (*shape, *factors, *added, *scalars)
 
     def of_integers(self) -> Product:
-        return replace(self, alpha=1, beta=1)
+        return replace(self, alpha=1, beta=1, parts=1)
 
 
 @dataclass(frozen=True)
@@ -685,7 +689,15 @@ HOPPER_PRODUCTS = (
     *(Product(130, 130, 700, "c", "r", multiprocessors=2), Product(140, 270, 330, "c4", "c", "r", multiprocessors=3)),
     Product(3, 5, 8266, "r", "c"),
 )
+# In parts, of the ordered rung: less than a chunk each, several chunks, more parts than planes at once, a part of one
+# element; whole steps of k or not.
+PARTS_PRODUCTS = (
+    *(Product(5, 7, 1100, "r", "c", parts=3), Product(3, 40, 2000, "c", "r1", "r", 2, 2, 3, parts=5)),
+    *(Product(4, 5, 19, parts=30), Product(33, 36, 700, "c", "r", "r", 1, 0.5, 2, parts=8)),
+    *(Product(20, 40, 600, parts=13), Product(66, 130, 260, "r", "c", parts=2)),
+)
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
+PARTS_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
 
 
@@ -806,6 +818,7 @@ def main_cases() -> list[Case]:
         + [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
         + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))
+        + [case for dtype in PARTS_DTYPES for case in product_cases_of(dtype, PARTS_PRODUCTS, ORDERED)]
         + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
         + list(product_cases_of(torch.int8, HOPPER_PRODUCTS[:8:2], "tensor_core_hopper"))  # bytes have a kernel more
         + [case for dtype in (torch.float32, torch.bfloat16) for case in distance_cases_of(dtype)]

@@ -12,4 +12,7 @@ void multiply_int64(const MatmulArgs& args, Context& context);
 void multiply_halves(const MatmulArgs& args, Context& context);          // float16 and bfloat16
 void multiply_small_integers(const MatmulArgs& args, Context& context);  // of 8 and 16 bits
 
+// In parts, of any floating type.
+void multiply_parts(const MatmulArgs& args, Context& context);
+
 }  // namespace torch_reductions::cuda::matmul

@@ -56,10 +56,7 @@ __global__ void __launch_bounds__(kFoldThreads)
     into[index] = total;
     return;
   }
-  const bool adds = args.added.data != nullptr;  // only then the element's indices are needed
-  const int64_t row = adds ? index / args.n : 0, j = adds ? index % args.n : 0;
-  const int64_t batch = adds ? row / args.m : 0, i = adds ? row % args.m : 0;
-  static_cast<Out*>(args.output)[index] = product_of<Out>(args, batch, i, j, total);
+  store_at<Out>(args, index, total);
 }
 
 // multiply(first, count, partials) stores chunk first + c in partial c. Rounds bound the workspace: each begins with

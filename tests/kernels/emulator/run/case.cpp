@@ -180,7 +180,7 @@ void read_product(std::istream& in, Case& c, const std::string& output) {
   read_matrix(in, args.a, c.matrix_offsets[0]);
   read_matrix(in, args.b, c.matrix_offsets[1]);
   read_matrix(in, args.added, c.matrix_offsets[2]);
-  in >> args.alpha >> args.beta >> c.capability;
+  in >> args.alpha >> args.beta >> args.parts >> c.capability;
   args.output = nullptr;
   c.product = args;
   c.args = matrix_of(c, 0).args;

@@ -1,7 +1,9 @@
 #include "product.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <vector>
 
 #include "../../../../csrc/common/ladder.h"
 #include "../../../../csrc/cpu/matmul/ladder.h"
@@ -43,9 +45,49 @@ A element_of_product(const MatmulArgs& args, int64_t chunk, int64_t batch, int64
   return total;
 }
 
+// Tree(n) = B(2^k) + Tree(n - 2^k), 2^k the largest power of two below n, of element `at` of n planes.
+template <class A>
+A tree(const std::vector<std::vector<A>>& planes, size_t first, size_t n, size_t at) {
+  if (n == 1) return planes[first][at];
+  const size_t left = std::bit_ceil(n) / 2;
+  return tree(planes, first, left, at) + tree(planes, first + left, n - left, at);
+}
+
+// Each part is a product of its own.
+template <class T, class Out>
+void execute_parts(int rung, int capability, const MatmulArgs& args) {
+  using A = ProductOf<T>;
+  const int64_t length = (args.k + args.parts - 1) / args.parts;
+  std::vector<std::vector<A>> planes;
+  for (int64_t begin = 0; begin < args.k; begin += length) {
+    planes.emplace_back(size_t(args.batch * args.m * args.n));
+    MatmulArgs part = args;
+    part.parts = 1, part.k = std::min(length, args.k - begin);
+    part.a.data = static_cast<const T*>(args.a.data) + begin * args.a.column_stride;
+    part.b.data = static_cast<const T*>(args.b.data) + begin * args.b.row_stride;
+    part.alpha = 1, part.added.data = nullptr;
+    part.output_dtype = sizeof(A) == 4 ? Dtype::float32 : Dtype::float64, part.output = planes.back().data();
+    execute_order(rung, capability, part);
+  }
+  for (int64_t row = 0; row < args.batch * args.m; row++) {
+    for (int64_t j = 0; j < args.n; j++) {
+      const A value = tree(planes, 0, planes.size(), size_t(row * args.n + j));
+      cpu::matmul::write_products<Out>(args, row / args.m, row % args.m, j, 1, &value);
+    }
+  }
+}
+
 }  // namespace
 
 bool execute_order(int rung, int capability, const MatmulArgs& args) {
+  if (args.parts > 1) {
+    with_product_types(args.dtype, args.output_dtype,
+                       [&]<class T, class Out>(std::type_identity<T>, std::type_identity<Out>) {
+                         if constexpr (std::is_floating_point_v<ProductOf<T>>)
+                           execute_parts<T, Out>(rung, capability, args);
+                       });
+    return true;
+  }
   const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
   const bool on_tensor_cores = std::ranges::find(kTensorCores, rung) != std::end(kTensorCores);
   if (half && (on_tensor_cores || (rung == kMatmulAuto && capability >= 80)))
