@@ -49,6 +49,10 @@ def _with_gradient(values: Tensor, differentiable: Tensor) -> Tensor:
     return result
 
 
+def with_gradient_of(values: Tensor, differentiable: Tensor | None) -> Tensor:
+    return values if differentiable is None else _with_gradient(values, differentiable)
+
+
 def _needs_gradient(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
@@ -70,10 +74,10 @@ class Scan:
         y: Tensor
         if self.kind is STEPS:
             gates, tokens = before or (None, None)
-            y, *total = _carried.recurrence_from(*x, gates, tokens, self.initial, self.dim, wants_total)
+            y, *total = _carried.recurrence_from(x[0], x[1], gates, tokens, self.initial, self.dim, wants_total)
         else:
             first = None if before is None else before[0]
-            y, one = _carried.scan_from(self.function, *x, self.dim, first, mask, None, self.exclusive, wants_total)
+            y, one = _carried.scan_from(self.function, x[0], self.dim, first, mask, None, self.exclusive, wants_total)
             total = [one]
         if not _needs_gradient(*x, *(before or ()), self.initial):
             return y, tuple(total), None
@@ -95,9 +99,9 @@ class Scan:
             last = OPERATORS["cumprod"].run(wide[0], self.dim), recur(*wide, None, self.dim)
             return y, *(part.select(self.dim, -1) for part in last)
         run = OPERATORS[self.function].run
-        wide = x[0].to(accumulator(x[0].dtype))
-        sums = run(wide, self.dim, None, mask)
-        y = run(wide, self.dim, None, mask, exclusive=True) if self.exclusive else sums
+        elements = x[0].to(accumulator(x[0].dtype))
+        sums: Tensor = run(elements, self.dim, None, mask)
+        y = run(elements, self.dim, None, mask, exclusive=True) if self.exclusive else sums
         if before is not None:
             (y,) = self.kind.combine((before[0].unsqueeze(self.dim).expand_as(y),), (y,))
         return y.to(x[0].dtype), sums.select(self.dim, -1)
@@ -130,9 +134,9 @@ class Scan:
         y = y.narrow(dim, begin - first, n).to(self.dtype)
         if whole and not self.exclusive and counter.blocks[-1].level > level:  # blocks have joined
             y.select(dim, -1).copy_(self.result(counter).detach())
-        if differentiable is None:
-            return y
-        return _with_gradient(y, differentiable.narrow(dim, begin - first, n).to(self.dtype))
+        if differentiable is not None:
+            differentiable = differentiable.narrow(dim, begin - first, n).to(self.dtype)
+        return with_gradient_of(y, differentiable)
 
     def stand_ins(self, waiting: list[Block], part: int) -> list[Tensor]:
         """For each waiting block as many elements: its value, then identities, which change no bit of it."""
@@ -167,7 +171,11 @@ class Scan:
     def result(self, counter: Counter) -> Tensor:
         value = counter.fold()
         assert value is not None
-        return (last_state(value, self.initial) if self.kind is STEPS else value[0]).to(self.dtype)
+        return self.value(value).to(self.dtype)
+
+    def value(self, fold: Values) -> Tensor:
+        """The result whose fold this is, not rounded yet."""
+        return last_state(fold, self.initial) if self.kind is STEPS else fold[0]
 
     # --- A call -------------------------------------------------------------------------------------------------------
 
@@ -185,19 +193,22 @@ class Scan:
 
     def exact(self, x: Values, mask: Tensor | None, counter: Counter) -> Tensor:
         """Of integers, which wrap: one call, whatever the position."""
-        (elements,) = x
-        last = elements.select(self.dim, -1)
-        before = counter.blocks[-1].values if counter.blocks else None
+        y, after = self.exact_from(x[0], mask, counter.blocks[-1].values if counter.blocks else None)
+        counter.blocks = [Block(0, after)]
+        counter.position += x[0].shape[self.dim]
+        return y
+
+    def exact_from(self, x: Tensor, mask: Tensor | None, before: Values | None) -> tuple[Tensor, Values]:
+        """The results, and what the next piece goes on from."""
+        last = x.select(self.dim, -1)
         first = None if before is None else before[0]
-        y, _ = _carried.scan_from(self.function, elements, self.dim, first, mask, None, self.exclusive, False)
-        after = (y.select(self.dim, -1).clone(),)
+        y, _ = _carried.scan_from(self.function, x, self.dim, first, mask, None, self.exclusive, False)
+        after: Values = (y.select(self.dim, -1).clone(),)
         if self.exclusive:
             if mask is not None:
                 last = last.masked_fill(~mask.select(self.dim, -1), self.identity)
             after = self.kind.combine(after, (last,))
-        counter.blocks = [Block(0, after)]
-        counter.position += elements.shape[self.dim]
-        return y.to(self.dtype)
+        return y.to(self.dtype), after
 
 
 def _pieces(position: int, n: int, top: int | None) -> list[int]:
@@ -273,10 +284,14 @@ def scan(
     lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
     state = state if state is not None else FoldState(function)
     _check_state(function, state, lines, result, input.device)
-    counter = state.counter()
     exact = is_exact(state.kind, result)
     input = input.to(result)
     run = Scan(function, state.kind, dim, result, exclusive)
+    if not isinstance(state.position, int):
+        x = (input.to(torch.int64) if exact else input,)
+        y, after = (_traced.exact if exact else _traced.scan)(run, x, mask, state)
+        return (y,), after
+    counter = state.counter()
     if exact and input.shape[dim] == 0:
         return (input,), state.after(counter, result)
     y = run.exact((input.to(torch.int64),), mask, counter) if exact else run((input,), mask, counter)
@@ -289,28 +304,31 @@ def extreme(
     """Associative to the bit: one value, with its index, is the state."""
     state = state if state is not None else FoldState(function)
     _check_state(function, state, [*input.shape[:dim], *input.shape[dim + 1 :]], input.dtype, input.device)
-    counter, n = state.counter(), input.shape[dim]
-    before = counter.blocks[-1].values if counter.blocks else (None, None)
-    first = counter.position
-    values, indices = _carried.extreme_from(function, input, dim, *before, first, mask, exclusive)
+    n, position = input.shape[dim], state.position
+    before = state.blocks[0] if state.blocks else None
+    value, index = before or (None, None)
+    first = position if isinstance(position, int) else 0
+    if index is not None and not isinstance(position, int):
+        index = index - position  # the position is added to all
+    values, indices = _carried.extreme_from(function, input, dim, value, index, first, mask, exclusive)
+    if not isinstance(position, int):
+        indices = indices + position
     if n == 0:
-        return (values, indices), state.after(counter, input.dtype)
-    if _needs_gradient(input, before[0]):
+        return (values, indices), state.moved(position, state.blocks, None, input.dtype)
+    if _needs_gradient(input, value):
         plain, _ = OPERATORS[function].run(input, dim, None, mask, exclusive=exclusive)
-        if before[0] is not None:
-            plain = torch.where(indices >= first, plain, before[0].unsqueeze(dim))
+        if value is not None:
+            plain = torch.where(indices >= position, plain, value.unsqueeze(dim))
         values = _with_gradient(values, plain)
-    after = (values.select(dim, -1).clone(), indices.select(dim, -1).clone())
+    after: Values = values.select(dim, -1).clone(), indices.select(dim, -1).clone()
     if exclusive:
         last = input.select(dim, -1)
-        index = torch.full_like(after[1], first + n - 1)
-        joined = state.kind.combine(after, (last, index))
+        joined = state.kind.combine(after, (last, torch.zeros_like(after[1]) + (position + n - 1)))
         if mask is not None:
             shown = mask.select(dim, -1)
             joined = tuple(torch.where(shown, new, old) for new, old in zip(joined, after, strict=True))
         after = joined
-    counter.blocks, counter.position = [Block(0, after)], first + n
-    return (values, indices), state.after(counter, input.dtype)
+    return (values, indices), state.moved(position + n, (after,), None, input.dtype)
 
 
 def recurrence(
@@ -328,8 +346,13 @@ def recurrence(
     _check_state(name, state, [*tokens.shape[:dim], *tokens.shape[dim + 1 :]], tokens.dtype, tokens.device)
     if period is not None and period != state.period:
         raise RuntimeError(f"{name}(): argument 'state' has the period {state.period}, but this piece has {period}")
-    counter = state.counter()
     run = Scan(name, STEPS, dim, tokens.dtype, False)
     run.initial = initial if initial is not None else state.initial
+    if not isinstance(state.position, int):
+        return _traced.scan(run, (gates, tokens), None, state)
+    counter = state.counter()
     y = run((gates, tokens), None, counter)
     return y, state.after(counter, tokens.dtype, run.initial)
+
+
+from . import _traced  # noqa: E402  it needs Scan

@@ -94,13 +94,62 @@ class FoldState:
 
     def after(self, counter: Counter, dtype: torch.dtype, initial: Tensor | None = None) -> FoldState:
         """The state of the same function that holds a counter's blocks."""
-        state = FoldState(self.function)
-        state.period = self.period
         blocks: list[Values | None] = [None] * (counter.blocks[0].level + 1 if counter.blocks else 0)
         for block in counter.blocks:
             blocks[block.level] = block.values
-        state.position, state.blocks, state.dtype, state.initial = counter.position, tuple(blocks), dtype, initial
+        return self.moved(counter.position, tuple(blocks), initial, dtype)
+
+    def moved(
+        self,
+        position: int | Tensor,
+        blocks: tuple[Values | None, ...],
+        initial: Tensor | None,
+        dtype: torch.dtype | None = None,
+    ) -> FoldState:
+        """The state of the same function at another position."""
+        state = FoldState(self.function)
+        state.position, state.blocks, state.initial = position, blocks, initial
+        state.dtype, state.period = dtype or self.dtype, self.period
         return state
+
+    def tensors(self, levels: int = 40) -> FoldState:
+        """The same state with its position as a tensor, and so many levels of blocks, whatever the
+        position: for graphs that are compiled or exported once and run at any position.
+
+        A scan goes on from it with shapes that do not depend on the position. It takes two to four
+        times as long as from a state whose position is a number.
+
+        Args:
+            levels: enough for all elements to come: 2^levels is more than their number.
+
+        Returns:
+            A `FoldState` whose position is an int64 tensor on the blocks' device.
+
+        Raises:
+            RuntimeError: there are no elements yet, so that the shape of the blocks is unknown; or
+                the levels are too few for the elements so far.
+            ValueError: the state has a period.
+        """
+        if self.dtype is None or not any(block is not None for block in self.blocks):
+            raise RuntimeError("FoldState.tensors(): there are no elements yet; scan a first piece before")
+        if self.period is not None:
+            raise ValueError(f"FoldState.tensors(): the state has the period {self.period}, which needs a number")
+        if not isinstance(self.position, int):
+            return self
+        if type(levels) is not int:
+            raise wrong_type("FoldState.tensors", "levels", "int", levels)
+        like = next(block for block in self.blocks if block is not None)
+        position = torch.tensor(self.position, device=like[0].device)
+        if self.is_exact():
+            return self.moved(position, self.blocks, None)
+        if levels < len(self.blocks):
+            raise RuntimeError(
+                f"FoldState.tensors(): argument 'levels' is {levels}; for {self.position} elements it must be at least "
+                f"{len(self.blocks)}"
+            )
+        none: Values = tuple(torch.full_like(part, i) for part, i in zip(like, self.kind.identity, strict=True))
+        blocks = [block or none for block in self.blocks]
+        return self.moved(position, (*blocks, *[none] * (levels - len(blocks))), self.initial)
 
     def result(self) -> Tensor | Values:
         """Fold(position): the function's result over all elements so far.
@@ -112,11 +161,20 @@ class FoldState:
         Raises:
             RuntimeError: there are no elements yet.
         """
-        value = self.counter().fold()
+        if isinstance(self.position, int):
+            value = self.counter().fold()
+        elif self.is_exact():
+            value = self.blocks[0]
+        else:
+            from . import _traced
+
+            value, _ = _traced.fold(
+                self.kind, tuple(block for block in self.blocks if block is not None), self.position
+            )
         if value is None or self.dtype is None:
             raise RuntimeError("FoldState.result(): there are no elements yet, position is 0")
         if self.function == "mean":
-            return (value[0] / torch.full_like(value[0], float(self.position))).to(self.dtype)
+            return (value[0] / (torch.zeros_like(value[0]) + self.position)).to(self.dtype)
         if self.kind is STEPS:
             return last_state(value, self.initial).to(self.dtype)
         if self.function in INDEXED:

@@ -409,9 +409,10 @@ def linear_recurrence(
         _check_beside("gates", gates, tokens)
         gates, tokens = _broadcast(gates, tokens)
     if state is not None or return_state is not False or period is not None:
-        return _from_state(
+        piece: tuple[Tensor, FoldState] = _from_state(
             gates, tokens, dim, initial, reverse, cu_seqlens, return_last, state, return_state, period, variant
         )
+        return piece
     options = {"reverse": True} if reverse else {}
     segments = () if cu_seqlens is None else (cu_seqlens,)
     states = _linear_recurrence(variant, gates, tokens, initial, dim, *segments, **options)
@@ -457,9 +458,9 @@ def _from_state(
         raise ValueError(f"{NAME}(): argument 'period' is {period!r}; it must be a power of two or None")
     _infer(gates, tokens, initial, dim)
     states, after = _continued.recurrence(gates, tokens, dim, state, initial, period)
-    found = [states]
+    found: list[Any] = [states]
     if return_last:
-        found.append(after.result() if after.position else _last(states, after.initial, dim, None, False))
+        found.append(after.result() if after.blocks else _last(states, after.initial, dim, None, False))
     if return_state:
         return *found, after
     return tuple(found) if return_last else states

@@ -314,7 +314,8 @@ _cumprod: Operator[Tensor] = _operator("cumprod", Gradient(_save_values, _cumpro
 _logcumsumexp: Operator[Tensor] = _operator("logcumsumexp", Gradient(_save_values, _logcumsumexp_backward))
 _cummax: Operator[Pair] = _operator("cummax", Gradient(_save_indices, _extreme_backward))
 _cummin: Operator[Pair] = _operator("cummin", Gradient(_save_indices, _extreme_backward))
-OPERATORS = {operator.name: operator for operator in (_cumsum, _cumprod, _logcumsumexp, _cummax, _cummin)}
+_ALL: tuple[Operator[Any], ...] = (_cumsum, _cumprod, _logcumsumexp, _cummax, _cummin)
+OPERATORS = {operator.name: operator for operator in _ALL}
 _OUTS = {name: Out(operator) for name, operator in OPERATORS.items()}
 cumprod_of = _cumprod.run
 
@@ -557,25 +558,11 @@ def cumsum(
         >>> tr.cumsum(torch.tensor([1, 2, 3, 4, 5]), 0, cu_seqlens=torch.tensor([0, 3, 3, 5]))
         tensor([1, 3, 6, 4, 9])
     """
+    args = (variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype)
     if state is not None or return_state is not False:
-        return _from_state(
-            _cumsum,
-            variant,
-            input,
-            dim,
-            exclusive,
-            reverse,
-            include_initial,
-            cu_seqlens,
-            mask,
-            out,
-            dtype,
-            state=state,
-            return_state=return_state,
-        )  # type: ignore[no-any-return]
-    result: Tensor = _call(
-        _cumsum, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype
-    )
+        piece: tuple[Tensor, FoldState] = _from_state(_cumsum, *args, state=state, return_state=return_state)
+        return piece
+    result: Tensor = _call(_cumsum, *args)
     return result
 
 
@@ -670,25 +657,11 @@ def cumprod(
         >>> tr.cumprod(torch.tensor([1.0, 2.0, 3.0]), 0, exclusive=True)
         tensor([1., 1., 2.])
     """
+    args = (variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype)
     if state is not None or return_state is not False:
-        return _from_state(
-            _cumprod,
-            variant,
-            input,
-            dim,
-            exclusive,
-            reverse,
-            include_initial,
-            cu_seqlens,
-            mask,
-            out,
-            dtype,
-            state=state,
-            return_state=return_state,
-        )  # type: ignore[no-any-return]
-    result: Tensor = _call(
-        _cumprod, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out, dtype
-    )
+        piece: tuple[Tensor, FoldState] = _from_state(_cumprod, *args, state=state, return_state=return_state)
+        return piece
+    result: Tensor = _call(_cumprod, *args)
     return result
 
 
@@ -785,24 +758,11 @@ def logcumsumexp(
         >>> tr.logcumsumexp(torch.tensor([1000.0, -torch.inf, 1000.0]), 0, exclusive=True)
         tensor([ -inf, 1000., 1000.])
     """
+    args = (variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out)
     if state is not None or return_state is not False:
-        return _from_state(
-            _logcumsumexp,
-            variant,
-            input,
-            dim,
-            exclusive,
-            reverse,
-            include_initial,
-            cu_seqlens,
-            mask,
-            out,
-            state=state,
-            return_state=return_state,
-        )  # type: ignore[no-any-return]
-    result: Tensor = _call(
-        _logcumsumexp, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
-    )
+        piece: tuple[Tensor, FoldState] = _from_state(_logcumsumexp, *args, state=state, return_state=return_state)
+        return piece
+    result: Tensor = _call(_logcumsumexp, *args)
     return result
 
 
@@ -899,24 +859,11 @@ def cummax(
         values=tensor([1., 3., 3., 3.]),
         indices=tensor([0, 1, 1, 3]))
     """
+    args = (variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out)
     if state is not None or return_state is not False:
-        return _from_state(
-            _cummax,
-            variant,
-            input,
-            dim,
-            exclusive,
-            reverse,
-            include_initial,
-            cu_seqlens,
-            mask,
-            out,
-            state=state,
-            return_state=return_state,
-        )  # type: ignore[no-any-return]
-    pair: torch.return_types.cummax = _call(
-        _cummax, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
-    )
+        piece: tuple[Tensor, Tensor, FoldState] = _from_state(_cummax, *args, state=state, return_state=return_state)
+        return piece
+    pair: torch.return_types.cummax = _call(_cummax, *args)
     return pair
 
 
@@ -1012,22 +959,9 @@ def cummin(
         values=tensor([3., 1., 1., 1.]),
         indices=tensor([0, 1, 1, 3]))
     """
+    args = (variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out)
     if state is not None or return_state is not False:
-        return _from_state(
-            _cummin,
-            variant,
-            input,
-            dim,
-            exclusive,
-            reverse,
-            include_initial,
-            cu_seqlens,
-            mask,
-            out,
-            state=state,
-            return_state=return_state,
-        )  # type: ignore[no-any-return]
-    pair: torch.return_types.cummin = _call(
-        _cummin, variant, input, dim, exclusive, reverse, include_initial, cu_seqlens, mask, out
-    )
+        piece: tuple[Tensor, Tensor, FoldState] = _from_state(_cummin, *args, state=state, return_state=return_state)
+        return piece
+    pair: torch.return_types.cummin = _call(_cummin, *args)
     return pair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -110,7 +111,8 @@ class Case:
         return self.function in (*SCANS, "linear_recurrence")
 
     def __repr__(self) -> str:
-        return f"{self.function} {self.inputs[-1].dtype} {list(self.inputs[-1].shape)} {self.dims} {self.offsets} {self.options}"
+        x = self.inputs[-1]
+        return f"{self.function} {x.dtype} {list(x.shape)} {self.dims} {self.offsets} {self.options}"
 
 
 def forward(group: dist.ProcessGroup, function: str, dtype: torch.dtype, kind: str, seeds: int) -> None:
@@ -259,7 +261,7 @@ def test_nothing_to_reduce(world: World) -> None:
 @pytest.mark.parametrize("n", [0, 1, 5, 8, 1000, 1024, 123457])
 def test_offsets(n: int, world_size: int) -> None:
     found = tr.distributed.offsets(n, world_size)
-    lengths = [b - a for a, b in zip(found, found[1:], strict=False)]
+    lengths = [b - a for a, b in itertools.pairwise(found)]
     assert found[0] == 0 and found[-1] == n and min(lengths) >= 0 and len(lengths) == world_size
     assert max(lengths) <= max(1.25 * n / world_size, 1)
     if n & (n - 1) == 0 and world_size & (world_size - 1) == 0 and n >= world_size:

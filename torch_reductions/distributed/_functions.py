@@ -1,8 +1,8 @@
 """The functions of the package for a dim that is sharded over the ranks of a group.
 
-Each rank passes its part. A reduction gives its result on every rank, a scan the rank's own part of it, with the bits that
-one device has: only the values of aligned blocks are exchanged. The gradient of a result that every rank has is taken to
-be the same on every rank, as that of a replicated DTensor.
+Each rank passes its part. A reduction gives its result on every rank, a scan the rank's own part of it, with the bits
+that one device has: only the values of aligned blocks are exchanged. The gradient of a result that every rank has is
+taken to be the same on every rank, as that of a replicated DTensor.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class _Recurrence(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """As on one device, with the neighbours' elements at a part's ends."""
-        gates, tokens, output, initial = ctx.saved_tensors
+        gates, _, output, initial = ctx.saved_tensors
         (grad,), dim, shards, cu = grads, ctx.dim, ctx.shards, ctx.cu
         if cu is not None:
             return _packed_recurrence_backward(ctx, grad)
@@ -1067,8 +1067,8 @@ def segment_prod(
         offsets: the borders of the parts, as in `sum`.
 
     Returns:
-        The result of `tr.segment_prod` on the whole tensor, on every rank. Its gradient gathers the whole input on every
-        rank.
+        The result of `tr.segment_prod` on the whole tensor, on every rank. Its gradient gathers
+        the whole input on every rank.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
@@ -1150,8 +1150,8 @@ def segment_amax(
         offsets: the borders of the parts, as in `sum`.
 
     Returns:
-        The result of `tr.segment_amax` on the whole tensor, on every rank. Its gradient gathers the whole input on every
-        rank.
+        The result of `tr.segment_amax` on the whole tensor, on every rank. Its gradient gathers
+        the whole input on every rank.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
@@ -1190,8 +1190,8 @@ def segment_amin(
         offsets: the borders of the parts, as in `sum`.
 
     Returns:
-        The result of `tr.segment_amin` on the whole tensor, on every rank. Its gradient gathers the whole input on every
-        rank.
+        The result of `tr.segment_amin` on the whole tensor, on every rank. Its gradient gathers
+        the whole input on every rank.
 
     Raises:
         IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.

@@ -22,13 +22,13 @@ from ._shards import Shards, exchange
 
 
 def host_offsets(function: str, cu_seqlens: Any, length: int) -> tuple[int, ...]:
-    """The offsets of the segments of the whole dim, as numbers: from a GPU they are copied, for which the host waits."""
+    """The offsets of the segments of the whole dim, as numbers: for a copy from a GPU the host waits."""
     if not isinstance(cu_seqlens, Tensor):
         raise wrong_type(function, "cu_seqlens", "Tensor", cu_seqlens)
     cu = tuple(cu_seqlens.tolist())
     if not cu or cu[0] != 0 or cu[-1] != length or any(b < a for a, b in itertools.pairwise(cu)):
         raise RuntimeError(
-            f"{function}(): cu_seqlens must be the offsets of the segments of the whole dim, from 0 to {length} without "
+            f"{function}(): cu_seqlens must be the offsets of the segments of the whole dim, from 0 to {length}, not "
             f"falling, but they are {list(cu)[:16]}"
         )
     return cu
@@ -190,7 +190,7 @@ def scan(
                 found.append((recurrences.recur(*rest, of_rest, dim, inner),))
         else:
             options: dict[str, Any] = {} if function in EXTREMES or function == "logcumsumexp" else {"dtype": result}
-            ys = OPERATORS[function].run(rest[0], dim, inner, rest_mask, exclusive=exclusive, **options)
+            ys: Any = OPERATORS[function].run(rest[0], dim, inner, rest_mask, exclusive=exclusive, **options)
             if function in EXTREMES:
                 values, indices = ys
                 found.append((values, torch.where(indices < 0, indices, indices + begin + at)))
