@@ -74,7 +74,8 @@ class Scan:
         y: Tensor
         if self.kind is STEPS:
             gates, tokens = before or (None, None)
-            y, *total = _carried.recurrence_from(x[0], x[1], gates, tokens, self.initial, self.dim, wants_total)
+            initial = None if self.initial is None else self.initial.to(x[1].dtype)
+            y, *total = _carried.recurrence_from(x[0], x[1], gates, tokens, initial, self.dim, wants_total)
         else:
             first = None if before is None else before[0]
             y, one = _carried.scan_from(self.function, x[0], self.dim, first, mask, None, self.exclusive, wants_total)
@@ -91,8 +92,8 @@ class Scan:
     ) -> tuple[Tensor, ...]:
         """The same with other bits, by functions that have gradients."""
         if self.kind is STEPS:
-            state = self.initial if before is None else last_state(before, self.initial).to(x[1].dtype)
-            y = recur(*x, state, self.dim)
+            state = self.initial if before is None else last_state(before, self.initial)
+            y = recur(*x, None if state is None else state.to(x[1].dtype), self.dim)
             if not wants_total:
                 return (y,)
             wide = tuple(part.to(accumulator(part.dtype)) for part in x)

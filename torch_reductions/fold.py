@@ -147,9 +147,12 @@ class FoldState:
                 f"FoldState.tensors(): argument 'levels' is {levels}; for {self.position} elements it must be at least "
                 f"{len(self.blocks)}"
             )
-        none: Values = tuple(torch.full_like(part, i) for part, i in zip(like, self.kind.identity, strict=True))
-        blocks = [block or none for block in self.blocks]
-        return self.moved(position, (*blocks, *[none] * (levels - len(blocks))), self.initial)
+
+        def none() -> Values:  # a tensor of its own for each level: a compiled graph is for arguments that differ
+            return tuple(torch.full_like(part, i) for part, i in zip(like, self.kind.identity, strict=True))
+
+        blocks = [block or none() for block in self.blocks]
+        return self.moved(position, (*blocks, *(none() for _ in range(levels - len(blocks)))), self.initial)
 
     def result(self) -> Tensor | Values:
         """Fold(position): the function's result over all elements so far.
@@ -227,7 +230,19 @@ def _unflatten(children: Any, context: Any) -> FoldState:
     return state
 
 
-_pytree.register_pytree_node(FoldState, _flatten, _unflatten, serialized_type_name="torch_reductions.FoldState")
+def _flatten_with_keys(state: FoldState) -> tuple[list[Any], Any]:
+    children, context = _flatten(state)
+    names = map(_pytree.GetAttrKey, ("position", "blocks", "initial"))
+    return list(zip(names, children, strict=True)), context
+
+
+_pytree.register_pytree_node(
+    FoldState,
+    _flatten,
+    _unflatten,
+    serialized_type_name="torch_reductions.FoldState",
+    flatten_with_keys_fn=_flatten_with_keys,
+)
 
 
 # --- Blocks -----------------------------------------------------------------------------------------------------------

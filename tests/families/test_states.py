@@ -372,7 +372,7 @@ def test_wrong_blocks() -> None:
     blocks = tr.fold_blocks("sum", x, 0, offset=6)
     with pytest.raises(ValueError, match="it must begin at 0"):
         tr.merge_blocks("sum", [blocks], [(6, 16)])
-    with pytest.raises(RuntimeError, match="has 2 blocks, but there are 3"):
-        tr.merge_blocks("sum", [blocks], [(0, 10)])
+    with pytest.raises(RuntimeError, match="has 3 blocks, but there are 2"):
+        tr.merge_blocks("sum", [blocks], [(0, 11)])
     with pytest.raises(RuntimeError, match="blocks of 1 parts, but 2 ranges"):
         tr.merge_blocks("sum", [blocks], [(0, 10), (10, 20)])
