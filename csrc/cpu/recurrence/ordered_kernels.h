@@ -94,12 +94,11 @@ struct StepRow {
 };
 
 // The blocks that are complete so far, as a binary counter. waiting[l] is a block of 2^l trees, before[l] the fold of
-// everything before it. begun: a step stands before the first tree.
-template <class A, int Lines>
+// everything before it. Continued: a step may stand before the first tree.
+template <class A, int Lines, bool Continued>
 struct Counter {
   alignas(64) StepRow<A, Lines> waiting[kCounterLevels], before[kCounterLevels], base;
   int levels = 0;
-  bool begun = false;
 
   // The fold of no elements is read, but not used: any number will do.
   ALWAYS_INLINE explicit Counter(int64_t length) {
@@ -109,10 +108,12 @@ struct Counter {
   }
   // The step before the first tree of line i.
   ALWAYS_INLINE void begin(int64_t i, Steps<A> step) {
-    begun = true;
+    begun_ = true;
     base.set(i, step);
     for (int level = 0; level <= levels; level++) before[level].set(i, step);
   }
+
+  ALWAYS_INLINE bool begun() const { return Continued && begun_; }
 
   // Adds 2^from trees with this total to the n trees, a multiple of 2^from, of the lines in vector i. Returns the fold
   // of all of them.
@@ -122,11 +123,14 @@ struct Counter {
     if (levels >= kCounterLevels) __builtin_unreachable();  // no tensor is as large; without it GCC warns
     for (int level = from; level < levels; level++) total = compose(waiting[level].template get<V>(i), total);
     waiting[levels].set(i, total);
-    const Steps<V> fold = compose_or_right(n >> levels == 0 && !begun, before[levels].template get<V>(i), total);
+    const Steps<V> fold = compose_or_right(n >> levels == 0 && !begun(), before[levels].template get<V>(i), total);
     for (int level = 0; level < levels; level++) before[level].set(i, fold);
     base.set(i, fold);
     return fold;
   }
+
+ private:
+  bool begun_ = false;
 };
 
 // ---------------------------------------------------------------- a single line
@@ -150,13 +154,13 @@ ALWAYS_INLINE void rows_to_trees(const A* from, int64_t trees, A* to) {
 }
 
 // The state of one line between chunks.
-template <class A>
+template <class A, bool Continued>
 struct Line {
-  Counter<A, 1> counter;
+  Counter<A, 1, Continued> counter;
   bool has_initial;
   A initial;
 
-  ALWAYS_INLINE bool first(int64_t k) const { return k == 0 && !counter.begun; }
+  ALWAYS_INLINE bool first(int64_t k) const { return k == 0 && !counter.begun(); }
 
   // The trees from element k on, whole vectors of them: each lane is one tree.
   __attribute__((noinline)) void vectors(int64_t k, int64_t trees, const A* g, const A* t, A* out) {
@@ -204,9 +208,9 @@ ALWAYS_INLINE Steps<A> step_before(const RecurStrip& s, int64_t line) {
 
 // Stores the total of a line of 2^k elements: a block of trees at place i of the counter, or, where the line is shorter
 // than a tree, its elements, g(r) and t(r).
-template <class A, int Lines, class Gate, class Token>
-ALWAYS_INLINE void put_total(const RecurStrip& s, int64_t line, const Counter<A, Lines>& counter, int64_t i,
-                             const Gate& g, const Token& t) {
+template <class A, class Counter, class Gate, class Token>
+ALWAYS_INLINE void put_total(const RecurStrip& s, int64_t line, const Counter& counter, int64_t i, const Gate& g,
+                             const Token& t) {
   Steps<A> total;
   if (s.length >= kTree) {
     total = counter.waiting[__builtin_ctzll(uint64_t(s.length / kTree))].template get<A>(i);
@@ -220,13 +224,13 @@ ALWAYS_INLINE void put_total(const RecurStrip& s, int64_t line, const Counter<A,
   static_cast<A*>(s.total_tokens)[line] = total.token;
 }
 
-template <class A, class S>
+template <class A, class S, bool Continued>
 void recur_line(const RecurStrip& s, int64_t line) {
   alignas(64) A gates[kRecurChunk], tokens[kRecurChunk], out[kRecurChunk];
   const bool has_initial = s.initial != nullptr;
   const A initial = has_initial ? A(widen(static_cast<const S*>(s.initial)[line])) : A(0);
-  Line<A> state{Counter<A, 1>(s.length), has_initial, initial};
-  if (s.before_gates) state.counter.begin(0, step_before<A>(s, line));
+  Line<A, Continued> state{Counter<A, 1, Continued>(s.length), has_initial, initial};
+  if (Continued && s.before_gates) state.counter.begin(0, step_before<A>(s, line));
   const S* const gate = static_cast<const S*>(s.gates.first) + line * s.gates.line;
   const S* const token = static_cast<const S*>(s.tokens.first) + line * s.tokens.line;
   S* const output = static_cast<S*>(s.output) + line;
@@ -245,8 +249,8 @@ void recur_line(const RecurStrip& s, int64_t line) {
     }
     narrow(out, n, output + k * s.output_step, s.output_step);
   }
-  if (s.total_gates) {
-    put_total(
+  if (Continued && s.total_gates) {
+    put_total<A>(
         s, line, state.counter, 0, [&](int r) { return A(widen(gate[r * s.gates.step])); },
         [&](int r) { return A(widen(token[r * s.tokens.step])); });
   }
@@ -266,19 +270,19 @@ ALWAYS_INLINE Rows<A> rows_of(const RecurInput& input, const RecurStrip& s, int6
 }
 
 // Lines side by side, at least as many as a vector has lanes.
-template <class A, class S>
+template <class A, class S, bool Continued>
 void recur_columns(const RecurStrip& s) {
   constexpr int W = kLanes<A>;
   alignas(64) A gates[kTree * kLinePitch] = {}, tokens[kTree * kLinePitch] = {}, out[kTree * kLinePitch];
   alignas(64) A initial[kLinePitch] = {};
-  Counter<A, kLinePitch> counter(s.length);
+  Counter<A, kLinePitch, Continued> counter(s.length);
   if (s.initial) {
     // The last two vectors overlap in memory, but not in the buffers, where lane i + l is line column(i) + l.
     for (int64_t i = 0; i < s.lines; i += W) {
       widen(static_cast<const S*>(s.initial) + column<A>(i, s.lines), 1, W, initial + i);
     }
   }
-  if (s.before_gates) {
+  if (Continued && s.before_gates) {
     for (int64_t i = 0; i < s.lines; i += W) {
       for (int64_t lane = 0; lane < W; lane++) counter.begin(i + lane, step_before<A>(s, column<A>(i, s.lines) + lane));
     }
@@ -296,26 +300,32 @@ void recur_columns(const RecurStrip& s) {
       const Tree<Vector<A>> tree(Rows<A>{g.at + j, g.pitch}, {t.at + j, t.pitch});
       const Steps<Vector<A>> base = counter.base.template get<Vector<A>>(i);
       const Steps<Vector<A>> last = counter.push(k / kTree, i, tree.total);
-      tree.put(k == 0 && !counter.begun, base, last, s.initial != nullptr, load(initial + i), q + j, pitch);
+      tree.put(k == 0 && !counter.begun(), base, last, s.initial != nullptr, load(initial + i), q + j, pitch);
     }
     if (q != out) continue;
     S* const output = static_cast<S*>(s.output) + k * s.output_step;
     for (int64_t r = 0; r < rows; r++) narrow(out + r * kLinePitch, s.lines, output + r * s.output_step, 1);
   }
-  if (s.total_gates == nullptr) return;
+  if (!Continued || s.total_gates == nullptr) return;
   for (int64_t line = 0; line < s.lines; line++) {  // a short line's elements are in the buffers
     const int64_t i = line / W * W;
-    put_total(
+    put_total<A>(
         s, line, counter, i + line - column<A>(i, s.lines), [&](int r) { return gates[r * kLinePitch + line]; },
         [&](int r) { return tokens[r * kLinePitch + line]; });
   }
 }
 
+template <class S, bool Continued>
+void recur_strip(const RecurStrip& s) {
+  using A = Accumulator<S>;
+  if (s.lines >= kLanes<A>) return recur_columns<A, S, Continued>(s);
+  for (int64_t line = 0; line < s.lines; line++) recur_line<A, S, Continued>(s, line);
+}
+
 template <class S>
 void recur_lines(const RecurStrip& s) {
-  using A = Accumulator<S>;
-  if (s.lines >= kLanes<A>) return recur_columns<A, S>(s);
-  for (int64_t line = 0; line < s.lines; line++) recur_line<A, S>(s, line);
+  if (s.before_gates || s.total_gates) recur_strip<S, true>(s);
+  else recur_strip<S, false>(s);
 }
 
 constexpr RecurrenceKernels make_recurrence_kernels() {

@@ -161,21 +161,22 @@ ALWAYS_INLINE int64_t scan_short_rows(const ScanStrip& s, const A* bases) {
   R* output = static_cast<R*>(s.output);
   A* totals = static_cast<A*>(s.totals);
   int64_t line = 0;
-  const auto scan = [&](int64_t line, const A* p, A* q) {
+  const auto scan = [&](const A* p, A* q) {
     const A total = scan_short_row<kCarried, Op>(p, q, s.length, kCarried && bases ? bases[line] : Op::identity);
     if (kCarried && totals) totals[line] = total;
+    line++;
   };
   if constexpr (std::is_same_v<A, S> && std::is_same_v<A, R>) {
     // Rows are read and written in whole vectors, for which there is no room behind the last rows.
     const int64_t room = s.lines * s.length - kScanGroup<A>;
-    for (; line * s.length <= room; line++) scan(line, input + line * s.length, output + line * s.length);
+    for (int64_t at = 0; at <= room; at += s.length) scan(input + at, output + at);
   } else {
     alignas(64) A in[kScanChunk + kScanGroup<A>] = {}, out[kScanChunk + kScanGroup<A>];
-    for (int64_t rows; line < s.lines; line += rows) {
-      rows = kScanChunk / s.length < s.lines - line ? kScanChunk / s.length : s.lines - line;
+    while (line < s.lines) {
+      const int64_t rows = kScanChunk / s.length < s.lines - line ? kScanChunk / s.length : s.lines - line;
       const int64_t first = line * s.length, n = rows * s.length;
       widen(input + first, 1, n, in);
-      for (int64_t row = 0; row < rows; row++) scan(line + row, in + row * s.length, out + row * s.length);
+      for (int64_t at = 0; at < n; at += s.length) scan(in + at, out + at);
       narrow(out, n, output + first, 1);
     }
   }
