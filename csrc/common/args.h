@@ -1,6 +1,5 @@
 // The arguments of one call to a kernel, after PyTorch's side is done: no torch types.
 #pragma once
-#include <bit>
 #include <cstdint>
 
 #include "dtype.h"
@@ -141,10 +140,14 @@ struct MatmulArgs {
 // Parts are joined as they come: a value joins the waiting ones of these levels, from the lowest on, each of which
 // stands left of it. Level l has the total of 2^l parts. Then it waits at level_of(part) itself, or is the result. So
 // n parts are the balanced tree of the largest power of two parts, and the same of the others (docs/order.md).
-static constexpr unsigned joined_levels(unsigned part, unsigned parts) {
+HOST_DEVICE constexpr unsigned joined_levels(unsigned part, unsigned parts) {
   return part + 1 == parts ? part : part & ~(part + 1);  // the last part joins all that wait
 }
-static constexpr int level_of(unsigned part) { return std::countr_one(part); }
+HOST_DEVICE constexpr int level_of(unsigned part) {
+  int level = 0;
+  while (part >> level & 1) level++;
+  return level;
+}
 
 enum class Add : int { add };
 inline constexpr int kAddFunctions = 1;

@@ -697,6 +697,13 @@ PARTS_PRODUCTS = (
     *(Product(20, 40, 600, parts=13), Product(66, 130, 260, "r", "c", parts=2)),
 )
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
+# Where the tiles take them: parts are whole stages, there are tiles for every multiprocessor, and more than run at once.
+PARTS_TILES = (
+    *(Product(20, 24, 90, parts=3, multiprocessors=1), Product(200, 136, 250, "c", "r4", parts=8, multiprocessors=1)),
+    Product(130, 132, 1120, "r", "c1", "r", 1, 2, 3, parts=2, multiprocessors=1),
+    Product(70, 100, 2240, "c1", "c", batch=2, parts=4, multiprocessors=2, capability=80),
+    Product(252, 260, 176, "c", "r", parts=11, multiprocessors=1),
+)
 PARTS_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
 
@@ -819,6 +826,7 @@ def main_cases() -> list[Case]:
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
         + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))
         + [case for dtype in PARTS_DTYPES for case in product_cases_of(dtype, PARTS_PRODUCTS, ORDERED)]
+        + [case for dtype in PARTS_DTYPES[:2] for case in product_cases_of(dtype, PARTS_TILES, ORDERED)]
         + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
         + list(product_cases_of(torch.int8, HOPPER_PRODUCTS[:8:2], "tensor_core_hopper"))  # bytes have a kernel more
         + [case for dtype in (torch.float32, torch.bfloat16) for case in distance_cases_of(dtype)]

@@ -7,6 +7,7 @@
 #include "../ladder.h"
 #include "families.h"
 #include "split_k.cuh"
+#include "tuning.h"
 
 namespace torch_reductions::cuda::matmul {
 namespace {
@@ -98,6 +99,13 @@ void multiply_parts(const MatmulArgs& args, Context& context) {
 }
 
 }  // namespace
+
+bool tiles_take_parts(const MatmulArgs& args, const Context& context) {
+  const bool wide = args.dtype == Dtype::float32 || args.dtype == Dtype::float64;
+  const int64_t tiles = args.batch * ceil_div(args.m, int64_t(SmallTile::kM)) * ceil_div(args.n, int64_t(SmallTile::kN));
+  return wide && args.k <= kMostDepth && ceil_div(args.k, int64_t(args.parts)) % kPartDepth == 0 &&
+         std::min(args.m, args.n) > kSkinnyRows && tiles >= multiprocessors(context.device);
+}
 
 void multiply_parts(const MatmulArgs& args, Context& context) {
   with_product_types(args.dtype, args.output_dtype,

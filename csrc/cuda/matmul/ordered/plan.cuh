@@ -1,6 +1,7 @@
 // Which kernel computes a product, by its sizes and the device; all give the same bits.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "skinny.cuh"
@@ -28,7 +29,7 @@ class ProductPlan {
   void run() {
     if (args_.k == 0) return multiply_split_k<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
     if constexpr (Tuning<T>::kSkinny) {
-      if (std::min(args_.m, args_.n) <= kSkinnyRows) return skinny();
+      if (args_.parts == 1 && std::min(args_.m, args_.n) <= kSkinnyRows) return skinny();
     }
     choose(typename Tuning<T>::Tiles());
     tiles(typename Tuning<T>::Tiles());
@@ -59,6 +60,15 @@ class ProductPlan {
       }
       body(std::integral_constant<Layout, Layout::k_major>());
     }
+  }
+
+  // body(are there parts?), of types that have them.
+  template <class Body>
+  void with_parts(Body body) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (args_.parts > 1) return body(std::true_type());
+    }
+    body(std::false_type());
   }
 
   // body(is the operand K-major?)
@@ -120,7 +130,7 @@ class ProductPlan {
     int shape = 0;
     const auto consider = [&](auto tile) {
       using Shape = typename decltype(tile)::type;
-      for (int run = 0; run <= kMostRun; run = run == 0 ? 1 : 2 * run) {
+      for (int run = 0; run <= (args_.parts > 1 ? 0 : kMostRun); run = run == 0 ? 1 : 2 * run) {
         const double cost = this->template cost<Shape>(run);
         if (cost < least) least = cost, shape_ = shape, run_ = run;
       }
@@ -170,18 +180,23 @@ class ProductPlan {
     if constexpr (std::is_same_v<Shape, DmmaTile>) {
       with_major(a_, [&](auto k_major_a) {
         with_major(b_, [&](auto k_major_b) {
-          const bool in_pairs = pairs<k_major_a>(a_) && pairs<k_major_b>(b_);
-          start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, k_major_a, k_major_b, true>
-                                      : multiply_tensor_tiles<T, k_major_a, k_major_b, false>,
-                             TensorStages::kBytes, TensorStages::kTotalBytes);
+          with_parts([&](auto in_parts) {
+            const bool in_pairs = pairs<k_major_a>(a_) && pairs<k_major_b>(b_);
+            start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, k_major_a, k_major_b, in_parts, true>
+                                        : multiply_tensor_tiles<T, k_major_a, k_major_b, in_parts, false>,
+                               TensorStages::kBytes, TensorStages::kTotalBytes);
+          });
         });
       });
     } else {
       constexpr bool kWhole = std::is_same_v<T, float>;
       with_layout<kWhole, false>(a_, [&](auto layout_a) {
         with_layout<kWhole, false>(b_, [&](auto layout_b) {
-          using Sizes = TileSizes<T, Shape, layout_a, layout_b>;
-          start_tiles<Shape>(multiply_tiles<T, Out, Shape, layout_a, layout_b>, Sizes::kStageBytes, Sizes::kTotalBytes);
+          with_parts([&](auto in_parts) {
+            using Sizes = TileSizes<T, Shape, layout_a, layout_b>;
+            start_tiles<Shape>(multiply_tiles<T, Out, Shape, layout_a, layout_b, in_parts>, Sizes::kStageBytes,
+                               Sizes::kTotalBytes);
+          });
         });
       });
     }
@@ -208,7 +223,13 @@ class ProductPlan {
       job.first = 0, job.last = job.run = chunks_, job.partials = nullptr;
       job.direct = wide && std::is_same_v<Out, P> && args_.added.data == nullptr &&
                    reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
-      return start(1);
+      if (args_.parts == 1) return start(1);
+      job.parts = unsigned(args_.parts), job.part = int(ceil_div(args_.k, int64_t(args_.parts)));
+      job.tiles = unsigned(blocks);
+      const int64_t resident = std::min(blocks, int64_t(multiprocessors_) * Shape::kBlocks);
+      const size_t waiting = size_t(std::bit_width(job.parts - 1)) * resident * Shape::kM * Shape::kN * sizeof(P);
+      job.waiting = static_cast<P*>(context_.workspace(waiting));
+      return launch(kernel, resident, Shape::kThreads, stage_bytes + total_bytes, context_.stream, job);
     }
     job.run = run_, job.direct = wide;
     multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(run_),
@@ -224,7 +245,6 @@ class ProductPlan {
   }
 
   static constexpr int kMostRun = 16;
-  static constexpr int64_t kMostDepth = 1 << 30;  // of a block: its stages are counted by an int
 
   const MatmulArgs& args_;
   Context& context_;

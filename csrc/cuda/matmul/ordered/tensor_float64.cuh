@@ -5,7 +5,7 @@
 // in blocks of four elements whose places an exclusive or permutes: neither copies nor fragments then meet a bank
 // twice.
 //
-// The totals of earlier chunks wait in shared memory, as in multiply_tiles. Behind the end of k stand -0 in a and +0 in
+// The totals of earlier chunks wait in shared memory, those of earlier parts in the L2, as in multiply_tiles. Behind the end of k stand -0 in a and +0 in
 // b: their product is -0, which changes no sum.
 #pragma once
 #include "../../primitives/mma.cuh"
@@ -86,10 +86,8 @@ struct TensorPanel {
   }
 };
 
-template <class T, bool KMajorA, bool KMajorB, bool Pairs>
-__global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
-    multiply_tensor_tiles(const __grid_constant__ TileJob<T> job) {
-#if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
+template <class T, bool KMajorA, bool KMajorB, bool InParts, bool Pairs>
+__device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsigned tile) {
   using Shape = DmmaTile;
   using Pair = AlignedVector<double, 2>;
   using PanelA = TensorPanel<KMajorA, Pairs>;
@@ -102,7 +100,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   const MatmulArgs& args = job.args;
   const bool to_partials = job.partials != nullptr;
 
-  const TileCoord<T, Shape> coord(job, blockIdx.x);
+  const TileCoord<T, Shape> coord(job, tile);
   const int stages = (coord.depth + kDepth - 1) / kDepth;
   const int64_t first_k = coord.chunk * kProductChunk;
   PanelA panel_a(job.a, job.a.at(coord.batch, coord.i, first_k));
@@ -167,7 +165,7 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   }
   constexpr int kChunkStages = kProductChunk / kDepth;
   const int issuing_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are loaded
-  if (stages > kChunkStages && !to_partials) {
+  if (!InParts && stages > kChunkStages && !to_partials) {
 #pragma unroll 1
     for (int pair_index = 0; pair_index < kPairs; pair_index++)
       totals[pair_index * Shape::kThreads] = {-0., -0.};  // -0 + x is x
@@ -207,8 +205,9 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
   };
 #pragma unroll 1
   for (int chunk = 0;; chunk++) {
-    const int end = min(stages, stage + kChunkStages);
-    const bool folds = chunk > 0 && !to_partials;
+    int end = min(stages, stage + kChunkStages);
+    if constexpr (InParts) end = min(end, (stage / (job.part / kDepth) + 1) * (job.part / kDepth));
+    const bool folds = !InParts && chunk > 0 && !to_partials;
     if (folds) {  // while other warps multiply
 #pragma unroll
       for (int pair_index = 0; pair_index < kPairs; pair_index++) {
@@ -226,10 +225,48 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     }
 #pragma unroll 1
     while (stage < end) multiply_stage(std::false_type());
+    if constexpr (InParts) {
+      const int part_stages = job.part / kDepth;
+      const int part = (stage - 1) / part_stages, part_end = (part + 1) * part_stages;
+      const bool part_ends = stage == stages || stage == part_end;
+      const auto waiting_at = [&](int level) { return reinterpret_cast<Pair*>(waiting_tile<Shape>(job, level)); };
+      const auto add = [&](const Pair* waiting) {
+#pragma unroll
+        for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+          if (pair_index % 16 == 0) __syncwarp();  // as many as registers hold, while there are no fragments
+          const Pair total = waiting[pair_index * Shape::kThreads];
+#pragma unroll
+          for (int v = 0; v < 2; v++) sum_at(pair_index, v) = total.element[v] + sum_at(pair_index, v);
+        }
+      };
+      const auto keep = [&](Pair* waiting) {
+#pragma unroll
+        for (int pair_index = 0; pair_index < kPairs; pair_index++)
+          waiting[pair_index * Shape::kThreads] = {sum_at(pair_index, 0), sum_at(pair_index, 1)};
+      };
+      if (stage - (part_end - part_stages) > kChunkStages) add(totals);  // of the part's chunks before
+      if (part_ends) {
+        unsigned levels = joined_levels(unsigned(part), job.parts);
+#pragma unroll 1
+        for (int level = 0; levels != 0; level++, levels >>= 1)
+          if (levels & 1) add(waiting_at(level));
+      }
+      if (stage < stages) {
+        if (part_ends) {
+          keep(waiting_at(level_of(unsigned(part))));
+        } else {
+          keep(totals);
+        }
+        load_b(reading, 0);
+#pragma unroll
+        for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
+        continue;
+      }
+    }
     if (stage < stages && !to_partials) continue;
 
     // Made again, or the loop would keep registers for it.
-    const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
+    const TileCoord<T, Shape> here(job, unsigned(opaque(int(tile))));
     const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
     double* const partial = job.partials + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
     const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
@@ -270,6 +307,13 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     if (stage == stages) break;
   }
   cp_async_wait<0>();
+}
+
+template <class T, bool KMajorA, bool KMajorB, bool InParts, bool Pairs>
+__global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
+    multiply_tensor_tiles(const __grid_constant__ TileJob<T> job) {
+#if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
+  in_tiles<InParts>(job, [&](unsigned tile) { multiply_tensor_tile<T, KMajorA, KMajorB, InParts, Pairs>(job, tile); });
 #endif
 }
 
@@ -279,7 +323,7 @@ bool tensor_tiles_compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true, true>), "cudaFuncGetAttributes");
+    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true, false, true>), "cudaFuncGetAttributes");
     return attributes.ptxVersion == 90;
   }();
   return found;

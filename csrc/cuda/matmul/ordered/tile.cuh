@@ -5,6 +5,9 @@
 // large blocks share a multiprocessor. A tile that reaches beyond the result is moved inside and computes some elements
 // that another block stores; where the whole result is smaller, lines and depth beyond the edge are read at the edge,
 // and their results are not used.
+//
+// In parts, the totals of the open part wait there; those of earlier parts wait in memory, each thread's own, for the
+// L2 to hold: blocks go from tile to tile.
 #pragma once
 #include "operand.cuh"
 #include "tuning.h"
@@ -21,7 +24,33 @@ struct TileJob {
   int64_t first, last, run;
   bool direct;  // from registers to memory, 16 aligned bytes at a time; or else by way of shared memory, one by one
   ProductOf<T>* partials;
+  // In parts, of `part` elements of k, a whole number of stages: how many, the tiles of all batches, and where totals
+  // wait, at each level a tile for each block.
+  unsigned parts, tiles;
+  int part;
+  ProductOf<T>* waiting;
 };
+
+// This thread's first vector of the tile that waits for this block at a level.
+template <class Shape, class T>
+__device__ __forceinline__ ProductOf<T>* waiting_tile(const TileJob<T>& job, int level) {
+  return job.waiting + (int64_t(level) * gridDim.x + blockIdx.x) * (Shape::kM * Shape::kN) +
+         threadIdx.x * (16 / int(sizeof(ProductOf<T>)));
+}
+
+// body(tile) for each of the block's tiles, of which there is one unless they are InParts.
+template <bool InParts, class T, class Body>
+__device__ __forceinline__ void in_tiles(const TileJob<T>& job, Body body) {
+  if constexpr (!InParts) {
+    body(blockIdx.x);
+  } else {
+#pragma unroll 1
+    for (unsigned tile = blockIdx.x; tile < job.tiles; tile += gridDim.x) {
+      body(tile);
+      __syncthreads();  // before the next tile's stages
+    }
+  }
+}
 
 template <class T, class Shape, Layout A, Layout B>
 struct TileSizes {
@@ -107,9 +136,8 @@ struct TileCoord {
   }
 };
 
-template <class T, class Out, class Shape, Layout A, Layout B>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
-    multiply_tiles(const __grid_constant__ TileJob<T> job) {
+template <class T, class Out, class Shape, Layout A, Layout B, bool InParts>
+__device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned tile) {
   using P = ProductOf<T>;
   using Sizes = TileSizes<T, Shape, A, B>;
   constexpr int kV = Sizes::kVector, BK = Sizes::kDepth, kStages = Sizes::kStages, kThreads = Sizes::kThreads;
@@ -119,7 +147,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
   Vector* const totals = reinterpret_cast<Vector*>(stages + kStages * Sizes::kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
 
-  const TileCoord<T, Shape> coord(job, blockIdx.x);
+  const TileCoord<T, Shape> coord(job, tile);
   const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
   const bool inside = lines_a == Shape::kM && lines_b == Shape::kN && A != Layout::any;
   const int depth = coord.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
@@ -193,11 +221,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
 
   int reading = 0, writing = kStages - 1, step = 0;  // stages of memory, and of k
   int done = 0;                                      // chunks
+  int part_end = InParts ? job.part / BK : 0;        // of the open part
 #pragma unroll 1
   while (true) {
     constexpr int kSteps = kProductChunk / BK;
-    const bool ends = (step + kSteps) * BK >= depth;
-    const int end = min(whole, step + kSteps);
+    const int chunk_end = InParts ? min(step + kSteps, part_end) : step + kSteps;
+    const bool ends = chunk_end * BK >= depth;
+    const int end = min(whole, chunk_end);
 #pragma unroll 1
     for (; step < end; step++) {
       const int ahead = step + kStages - 1;
@@ -237,6 +267,50 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
         multiply(0);
       }
     }
+    if constexpr (InParts) {
+      const int part_stages = job.part / BK;
+      const bool part_ends = ends || chunk_end == part_end;
+      const auto waiting_at = [&](int level) { return reinterpret_cast<Vector*>(waiting_tile<Shape>(job, level)); };
+      const auto add = [&](const Vector* waiting) {
+#pragma unroll
+        for (int i = 0; i < TM; i++)
+#pragma unroll
+          for (int j = 0; j < TN / kV; j++) {
+            const Vector total = waiting[(i * (TN / kV) + j) * kThreads];
+#pragma unroll
+            for (int v = 0; v < kV; v++) sums[i][j * kV + v] = total.element[v] + sums[i][j * kV + v];
+          }
+      };
+      const auto keep = [&](Vector* waiting) {
+#pragma unroll
+        for (int i = 0; i < TM; i++)
+#pragma unroll
+          for (int j = 0; j < TN / kV; j++) {
+            Vector total;
+#pragma unroll
+            for (int v = 0; v < kV; v++) total.element[v] = sums[i][j * kV + v];
+            waiting[(i * (TN / kV) + j) * kThreads] = total;
+          }
+      };
+      if (chunk_end - (part_end - part_stages) > kSteps) add(totals);  // of the part's chunks before
+      const unsigned part = unsigned(part_end / part_stages - 1);
+      if (part_ends) {
+        unsigned levels = joined_levels(part, job.parts);
+#pragma unroll 1
+        for (int level = 0; levels != 0; level++, levels >>= 1)
+          if (levels & 1) add(waiting_at(level));
+      }
+      if (!ends) {
+        if (part_ends) {
+          keep(waiting_at(level_of(part)));
+          part_end += part_stages;
+        } else {
+          keep(totals);
+        }
+        clear();
+        continue;
+      }
+    }
     const bool to_partials = job.partials != nullptr, stores = ends || to_partials;
     if (!stores || !job.direct) {
 #pragma unroll
@@ -255,7 +329,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     }
     if (stores) {
       // Computed again, otherwise the loop would keep registers for it.
-      const TileCoord<T, Shape> here(job, unsigned(opaque(int(blockIdx.x))));
+      const TileCoord<T, Shape> here(job, unsigned(opaque(int(tile))));
       const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
       P* const partial = job.partials + (here.chunk - job.first + done) * args.batch * args.m * args.n;
       const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
@@ -299,6 +373,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     clear();
   }
   cp_async_wait<0>();
+}
+
+template <class T, class Out, class Shape, Layout A, Layout B, bool InParts>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
+    multiply_tiles(const __grid_constant__ TileJob<T> job) {
+  in_tiles<InParts>(job, [&](unsigned tile) { multiply_tile<T, Out, Shape, A, B, InParts>(job, tile); });
 }
 
 }  // namespace torch_reductions::cuda::matmul
