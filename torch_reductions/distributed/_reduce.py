@@ -8,6 +8,7 @@ rank sends and receives what a ring's all-reduce does: 2 (W - 1) / W of the tens
 from __future__ import annotations
 
 import itertools
+import reprlib
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 
     Group: TypeAlias = dist.ProcessGroup | tuple[dist.ProcessGroup, dist.ProcessGroup] | None
 
-__all__ = ["Exchange", "Ranks", "Work", "all_reduce", "reduce_scatter"]
+__all__ = ["Exchange", "Ranks", "Work", "all_reduce", "join_rows", "reduce_scatter"]
 
 
 @dataclass(frozen=True)
 class Ranks:
     """The processes that a call is over: one group, or the group inside this node and the one between the nodes."""
 
-    groups: tuple[dist.ProcessGroup, ...]
+    names: tuple[str, ...]  # read in any case: they are what a compiled graph is guarded by
     sizes: tuple[int, ...]
     places: tuple[int, ...]  # this rank's in each group
 
@@ -48,7 +49,12 @@ class Ranks:
         places = tuple(dist.get_rank(each) for each in groups)
         if min(places) < 0:
             raise ValueError("this rank is not in the group")
-        return Ranks(groups, tuple(dist.get_world_size(each) for each in groups), places)
+        names = tuple(each.group_name for each in groups)
+        return Ranks(names, tuple(dist.get_world_size(each) for each in groups), places)
+
+    @staticmethod
+    def alone() -> Ranks:
+        return Ranks(("",), (1,), (0,))
 
     @property
     def world(self) -> int:
@@ -64,31 +70,41 @@ class Ranks:
 
     def gather(self, mine: Tensor) -> Tensor:
         """[W, n], of [n] of each rank."""
-        for group, size in zip(self.groups, self.sizes, strict=True):
-            mine = _gather(mine.reshape(-1), group, size)
+        for name, size in zip(self.names, self.sizes, strict=True):
+            mine = _gather(mine.reshape(-1), name, size)
         return mine.view(self.world, -1)
+
+    def exchange(self, mine: Tensor) -> Tensor:
+        """Slice r of every rank's tensor, on rank r: of one group."""
+        if self.world == 1:
+            return mine
+        ops, parts = torch.ops._c10d_functional, [mine.numel() // self.world] * self.world
+        received: Tensor = ops.wait_tensor(ops.all_to_all_single(mine, parts, parts, *self.names))
+        return received
 
     def check(self, function: str, device: torch.device, **values: object) -> None:
         """Raises a ValueError on every rank if one gives other values than rank 0. The host waits for the answer."""
         digests = [zlib.crc32(repr(value).encode()) for value in values.values()]
+        if self.world == 1:
+            return
         seen = self.gather(torch.tensor(digests, device=device)).tolist()
         for rank, others in enumerate(seen):
             names = [name for name, here, there in zip(values, seen[0], others, strict=True) if here != there]
             if names:
-                mine = ", ".join(f"{name} {values[name]}" for name in names)
+                mine = ", ".join(f"{name} {reprlib.repr(values[name])}" for name in names)
                 differ = f"ranks 0 and {rank} differ in {' and '.join(names)}"
                 raise ValueError(f"{function}(): {differ}; rank {self.rank} has {mine}")
 
 
-def _gather(mine: Tensor, group: dist.ProcessGroup, size: int) -> Tensor:
+def _gather(mine: Tensor, group: str, size: int) -> Tensor:
     if size == 1:
         return mine
     ops = torch.ops._c10d_functional
-    result: Tensor = ops.wait_tensor(ops.all_gather_into_tensor(mine.contiguous(), size, group.group_name))
+    result: Tensor = ops.wait_tensor(ops.all_gather_into_tensor(mine.contiguous(), size, group))
     return result
 
 
-def _join(rows: Tensor, blocks: Sequence[Block], begin: int, end: int, dtype: torch.dtype) -> list[Tensor]:
+def join_rows(rows: Tensor, blocks: Sequence[Block], begin: int, end: int, dtype: torch.dtype) -> list[Tensor]:
     """The values of the aligned blocks of [begin, end), from those of smaller blocks, one a row."""
     places = {first: i for i, (first, _) in enumerate(blocks)}
 
@@ -114,13 +130,13 @@ class Exchange:
         nodes = list(offsets[:: ranks.sizes[0]])
         first = ranks.rank - ranks.places[0]
         inside = offsets[first : first + ranks.sizes[0] + 1]
-        self.borders = [inside] if len(ranks.groups) == 1 else [inside, nodes]
+        self.borders = [inside] if len(ranks.names) == 1 else [inside, nodes]
         self.width = like.numel()
         self._send(planes, like.dtype, like.device, 0)
 
     def _send(self, planes: Sequence[Tensor], dtype: torch.dtype, device: torch.device, level: int) -> None:
         """Begins to send slice q of every plane to rank q of a group."""
-        size, group = self.ranks.sizes[level], self.ranks.groups[level]
+        size, group = self.ranks.sizes[level], self.ranks.names[level]
         of_ranks = [aligned_blocks(*pair) for pair in itertools.pairwise(self.borders[level])]
         self.blocks = list(itertools.chain(*of_ranks))
         self.width //= size
@@ -133,15 +149,13 @@ class Exchange:
         if size > 1:
             received = [len(blocks) * self.width for blocks in of_ranks]
             sent = [len(planes) * self.width] * size
-            self.flight = torch.ops._c10d_functional.all_to_all_single(
-                self.flight.contiguous(), received, sent, group.group_name
-            )
+            self.flight = torch.ops._c10d_functional.all_to_all_single(self.flight.contiguous(), received, sent, group)
 
     def slice(self) -> Tensor:
         """This rank's slice of the sum, in the accumulator's type: with two groups, part places[1] of part places[0]."""
         for level, borders in enumerate(self.borders):
             rows = torch.ops._c10d_functional.wait_tensor(self.flight).view(-1, self.width)
-            planes = _join(rows, self.blocks, borders[0], borders[-1], self.accumulator)
+            planes = join_rows(rows, self.blocks, borders[0], borders[-1], self.accumulator)
             if level + 1 < len(self.borders):
                 self._send(planes, self.accumulator, rows.device, level + 1)
         return join(torch.add, planes)
@@ -149,7 +163,7 @@ class Exchange:
     def whole(self, dtype: torch.dtype) -> Tensor:
         """The sum, rounded to a dtype, on every rank."""
         result = self.slice().to(dtype)
-        for group, size in reversed(list(zip(self.ranks.groups, self.ranks.sizes, strict=True))):
+        for group, size in reversed(list(zip(self.ranks.names, self.ranks.sizes, strict=True))):
             result = _gather(result, group, size)
         return result
 
@@ -275,7 +289,7 @@ def reduce_scatter(
             f"{ranks.world} ranks must have 1 / {ranks.world} of them, not {output.numel()} of {output.dtype}"
         )
     flat = input.reshape(-1)
-    if len(ranks.groups) == 2:  # a slice is part places[1] of part places[0]
+    if len(ranks.names) == 2:  # a slice is part places[1] of part places[0]
         flat = flat.view(ranks.sizes[1], ranks.sizes[0], -1).transpose(0, 1).reshape(-1)
     exchange = Exchange([flat] * blocks, flat, offsets, ranks) if flat.numel() else None
 

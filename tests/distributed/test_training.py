@@ -1,0 +1,293 @@
+"""Sums over ranks in Tree's order, and training steps whose weights are the same on any number of ranks."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional as F
+from world import SIZES, Failed, World
+
+import torch_reductions as tr
+from torch_reductions import distributed
+from torch_reductions.distributed._tree import Counter, aligned_blocks, join
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "int32": torch.int32}
+
+
+def tree(values: Sequence[Any], combine: Callable[[Any, Any], Any] = operator.add) -> Any:
+    """Tree(n) as docs/order.md defines it."""
+    if len(values) == 1:
+        return values[0]
+    half = 1
+    while 2 * half < len(values):
+        half *= 2
+    return combine(tree(values[:half], combine), tree(values[half:], combine))
+
+
+def bits(tensor: Tensor) -> bytes:
+    """What is compared: -0 and +0 differ, NaN equals NaN, whatever its payload."""
+    kept = torch.where(tensor.isnan(), torch.full_like(tensor, torch.nan), tensor)
+    return kept.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+
+
+# --- The tree ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 24, 37])
+def test_counters_of_any_shares_join_to_the_tree(n: int) -> None:
+    """Of strings, whose concatenation shows every step."""
+    leaves = [str(i) for i in range(n)]
+
+    def combine(left: str, right: str) -> str:
+        return f"({left} {right})"
+
+    for world in range(1, n + 1):
+        whole = Counter(combine)
+        for rank in range(world):
+            share = distributed.leaves_of(n, rank, world)
+            mine = Counter(combine, share.start)
+            for leaf in share:
+                mine.push(1, leaves[leaf])
+            assert [block for block, _ in mine.waiting] == aligned_blocks(share.start, share.stop)
+            for (_, size), value in mine.waiting:
+                whole.push(size, value)
+        assert join(combine, whole.values()) == tree(leaves, combine)
+
+
+# --- all_reduce and reduce_scatter ------------------------------------------------------------------------------------
+
+
+def value_of(rank: int, shape: Sequence[int], dtype: str, special: bool = False) -> Tensor:
+    generator = torch.Generator().manual_seed(rank)
+    if dtype == "int32":
+        return torch.randint(-(2**31), 2**31 - 1, shape, generator=generator, dtype=torch.int32)
+    value = torch.randn(shape, generator=generator) * 10.0 ** torch.randint(-4, 4, shape, generator=generator)
+    if special:
+        one = torch.tensor([torch.nan, torch.inf, -torch.inf, -0.0, 0.0, 1e-40])
+        value = torch.where(value > 0.01, value, one[torch.randint(6, shape, generator=generator)])
+        value.view(-1)[:3] = -0.0  # of all ranks
+    return value.to(DTYPES[dtype])
+
+
+def groups_of(group: dist.ProcessGroup, node: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    world, rank = dist.get_world_size(group), dist.get_rank(group)
+    inside = [dist.new_group(range(i, i + node), use_local_synchronization=True) for i in [rank // node * node]][0]
+    between = dist.new_group(range(rank % node, world, node), use_local_synchronization=True)
+    return inside, between
+
+
+def reduced(
+    group: dist.ProcessGroup, shape: Sequence[int], dtype: str, special: bool = False, **options: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """all_reduce, reduce_scatter, and torch's all_reduce."""
+    node = options.pop("node", None)
+    over: Any = groups_of(group, node) if node else group
+    mine = value_of(dist.get_rank(group), shape, dtype, special)
+    whole, plain = mine.clone(), mine.clone()
+    work = distributed.all_reduce(whole, group=over, **options)
+    if options.get("async_op"):
+        assert torch.equal(whole, mine) or special
+        work.wait()
+    parts = torch.cat([mine.reshape(-1)] * dist.get_world_size(group))  # everyone's part is the whole
+    part = torch.empty_like(mine)
+    work = distributed.reduce_scatter(part, parts, group=over, **options)
+    if options.get("async_op"):
+        work.wait()
+    dist.all_reduce(plain, group=group)
+    return whole, part, plain
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (5, 41), (10007,)], ids=str)
+@pytest.mark.parametrize("size", SIZES)
+def test_reduce(world: World, size: int, shape: tuple[int, ...], dtype: str) -> None:
+    special = len(shape) == 2 and dtype != "int32"
+    values = [value_of(rank, shape, dtype, special) for rank in range(size)]
+    wide = torch.int32 if dtype == "int32" else torch.float32
+    expected = bits(tree([value.to(wide) for value in values]).to(DTYPES[dtype]))
+    for whole, part, _ in world.run(size, reduced, shape, dtype, special):
+        assert bits(whole) == expected
+        assert bits(part) == expected
+
+
+def test_torchs_all_reduce_differs(world: World) -> None:
+    whole, _, plain = world.run(8, reduced, (10007,), "float32")[0]
+    assert not torch.equal(whole, plain)
+    torch.testing.assert_close(whole, plain)
+
+
+@pytest.mark.parametrize(("size", "node"), [(8, 2), (8, 4), (6, 3), (6, 2)])
+def test_nodes(world: World, size: int, node: int) -> None:
+    """The bits of one group, where nodes hold one aligned block and where they do not."""
+    expected = tree([value_of(rank, (1003,), "float32") for rank in range(size)])
+    for whole, part, _ in world.run(size, reduced_of_options, (1003,), "float32", {"node": node}):
+        assert bits(whole) == bits(part) == bits(expected)
+
+
+def reduced_of_options(group: dist.ProcessGroup, shape: Sequence[int], dtype: str, options: Any) -> Any:
+    return reduced(group, shape, dtype, **options)
+
+
+def test_async(world: World) -> None:
+    expected = tree([value_of(rank, (1003,), "bfloat16").float() for rank in range(3)]).bfloat16()
+    for whole, part, _ in world.run(3, reduced_of_options, (1003,), "bfloat16", {"async_op": True}):
+        assert bits(whole) == bits(part) == bits(expected)
+
+
+def test_leaves(world: World) -> None:
+    """Ranks whose values are sums of 4, no, 2 and 1 leaves."""
+    values = [value_of(rank, (1003,), "float32") for rank in range(4)]
+    expected = values[0] + (values[2] + values[3])
+    for whole, _, _ in world.run(4, reduced_of_options, (1003,), "float32", {"leaves": [0, 4, 4, 6, 7]}):
+        assert bits(whole) == bits(expected)
+
+
+def compiled(group: dist.ProcessGroup) -> bool:
+    def step(value: Tensor) -> Tensor:
+        value = value * 2
+        distributed.all_reduce(value, group=group)
+        part = value.new_empty(value.numel() // dist.get_world_size(group))
+        distributed.reduce_scatter(part, value, group=group)
+        return value + part[0]
+
+    value = value_of(dist.get_rank(group), (24,), "float32")
+    return torch.equal(torch.compile(step, fullgraph=True, backend="aot_eager")(value), step(value))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_compile(world: World, size: int) -> None:
+    assert all(world.run(size, compiled))
+
+
+def disagreeing(group: dist.ProcessGroup, what: str) -> str:
+    rank = dist.get_rank(group)
+    value = torch.zeros(6 + (what == "numel" and rank), dtype=torch.float64 if what == "dtype" and rank else None)
+    leaves = [0, 1, 2, 4] if what == "leaves" and rank == 2 else None
+    with pytest.raises(ValueError, match=rf"ranks 0 and [12] differ in {what}") as caught:
+        distributed.all_reduce(value, group=group, leaves=leaves)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("what", ["numel", "dtype", "leaves"])
+def test_ranks_that_disagree(world: World, what: str) -> None:
+    assert len(world.run(3, disagreeing, what)) == 3
+
+
+def wrong(group: dist.ProcessGroup) -> None:
+    value = torch.zeros(3)
+    with pytest.raises(ValueError, match=r"must be 4 ascending offsets from 0"):
+        distributed.all_reduce(value, group=group, leaves=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"leaves \[1, 4\) of rank 1 are 2 aligned blocks"):
+        distributed.all_reduce(value, group=group, leaves=[0, 1, 4, 5])
+    with pytest.raises(ValueError, match=r"the output of each of 3 ranks must have 1 / 3"):
+        distributed.reduce_scatter(value, value, group=group)
+    with pytest.raises(NotImplementedError, match="complex64"):
+        distributed.all_reduce(value.to(torch.complex64), group=group)
+    with pytest.raises(TypeError, match="must be a ProcessGroup"):
+        distributed.all_reduce(value, group=3)  # type: ignore[arg-type]
+
+
+def test_wrong_arguments(world: World) -> None:
+    world.run(3, wrong)
+
+
+# --- Training ---------------------------------------------------------------------------------------------------------
+
+STEPS, ROWS = 20, 5
+
+
+class Layer(nn.Module):
+    def __init__(self, wide: int, out: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(out, wide) * wide**-0.5), nn.Parameter(torch.zeros(out))
+        self.norm = nn.LayerNorm(wide)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = tr.linear(self.norm(x), self.weight, self.bias)
+        return result
+
+
+def model_of(dtype: str) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(Layer(7, 33), nn.GELU(), Layer(33, 33), nn.GELU(), Layer(33, 5)).to(DTYPES[dtype])
+
+
+def shard(model: nn.Sequential, group: dist.ProcessGroup) -> nn.Module:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = DeviceMesh.from_group(group, "cpu")
+    for layer in model:
+        if isinstance(layer, Layer):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def whole(parameter: Tensor) -> Tensor:
+    return parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter
+
+
+def trained(group: dist.ProcessGroup, way: str, leaves: int, dtype: str, steps: int = STEPS) -> list[str]:
+    """A hash of each step's norm and of the weights."""
+    model: nn.Module = model_of(dtype)
+    if way == "fsdp":
+        model = shard(model, group)
+    elif way != "module":
+        model = nn.parallel.DistributedDataParallel(model, process_group=group, bucket_cap_mb=0.004)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    generator, world = torch.Generator().manual_seed(1), dist.get_world_size(group)
+    hashes = []
+    if way != "plain":
+        mine = distributed.GradientTree(model, leaves, **({"group": group} if way == "module" else {}))
+    for _ in range(steps):
+        x = torch.randn(leaves, ROWS, 7, generator=generator).to(DTYPES[dtype])
+        y = torch.randn(leaves, ROWS, 5, generator=generator)
+        if way == "plain":  # what torch does: the mean over ranks of sums
+            optimizer.zero_grad()
+            share = distributed.leaves_of(leaves, dist.get_rank(group), world)
+            rows = slice(share.start, share.stop)
+            (F.mse_loss(model(x[rows]).float(), y[rows], reduction="sum") / leaves * world).backward()
+        else:
+            for leaf in mine:
+                (F.mse_loss(model(x[leaf]).float(), y[leaf], reduction="sum") / leaves).backward()
+        norm = distributed.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        state = [norm, *(whole(parameter).detach() for parameter in model.parameters())]
+        hashes.append(hashlib.sha256(b"".join(bits(each) for each in state)).hexdigest()[:16])
+    return hashes
+
+
+@pytest.fixture(scope="module")
+def alone(world: World) -> Callable[[int, str], list[str]]:
+    """The hashes of one process, by accumulation of gradients."""
+    known: dict[tuple[int, str], list[str]] = {}
+
+    def hashes(leaves: int, dtype: str) -> list[str]:
+        if (leaves, dtype) not in known:
+            known[leaves, dtype] = world.run(1, trained, "module", leaves, dtype)[0]
+        return known[leaves, dtype]
+
+    return hashes
+
+
+WAYS = [
+    *[("ddp", size) for size in (1, 2, 3, 4, 6, 8)],
+    *[("fsdp", size) for size in (1, 2, 3, 4)],
+    *[("module", size) for size in (3, 8)],
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("way", "size"), WAYS)
+def test_weights(world: World, alone: Callable[[int, str], list[str]], way: str, size: int, dtype: str) -> None:
+    expected = alone(24, dtype)
+    assert len(set(expected)) == STEPS
+    for hashes in world.run(size, trained, way, 24, dtype):
+        assert hashes == expected
