@@ -243,7 +243,7 @@ class _DDPTree(GradientTree):
         parameters = [p for name, p in named if p.requires_grad and name not in module.parameters_to_ignore]
         self._index = {parameter: i for i, parameter in enumerate(parameters)}
         self._setup(parameters, leaves, Ranks.of(module.process_group))
-        module.register_comm_hook(self, _DDPTree._hook)
+        module.register_comm_hook(self, lambda tree, bucket: tree._hook(bucket))
 
     def _reset(self) -> None:
         super()._reset()
@@ -267,29 +267,28 @@ class _DDPTree(GradientTree):
     def _reduce(self) -> None:
         pass  # the hook did
 
-    @staticmethod
     @torch.no_grad()
-    def _hook(tree: _DDPTree, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+    def _hook(self, bucket: Any) -> torch.futures.Future[Tensor]:
         """The first half of the exchange is begun, the rest follows with the last bucket: in an order that is the same
         on every rank, as callbacks of futures would not be."""
-        if tree._reduced or tree._pushed + 1 != len(tree.leaves):
+        if self._reduced or self._pushed + 1 != len(self.leaves):
             raise RuntimeError("GradientTree: a backward pass outside of its loop, or a second one in the last leaf")
         buffer, views = bucket.buffer(), bucket.gradients()
-        counter = Counter(_add_flat, tree.leaves[0])
-        for (_, size), grads in tree._counter.waiting:
+        counter = Counter(_add_flat, self.leaves[0])
+        for (_, size), grads in self._counter.waiting:
             flat = torch.empty_like(buffer, dtype=grads[0].dtype if size == 1 else accumulator(buffer.dtype))
             for parameter, view in zip(bucket.parameters(), views, strict=True):
                 offset = view.storage_offset() - buffer.storage_offset()
-                flat.as_strided(view.shape, view.stride(), offset).copy_(grads[tree._index[parameter]])
+                flat.as_strided(view.shape, view.stride(), offset).copy_(grads[self._index[parameter]])
             counter.push(size, flat)
         counter.push(1, buffer)
         future: torch.futures.Future[Tensor] = torch.futures.Future()
-        tree._pending.append((tree._begin(counter.values(), buffer.dtype), buffer, future))
+        self._pending.append((self._begin(counter.values(), buffer.dtype), buffer, future))
         if bucket.is_last():
-            for exchange, each, done in tree._pending:
+            for exchange, each, done in self._pending:
                 done.set_result(exchange.whole(each.dtype)[: each.numel()])
-            tree._pending = []
-            tree._reduced = True
+            self._pending = []
+            self._reduced = True
         return future
 
 
