@@ -76,19 +76,11 @@ def value_of(rank: int, shape: Sequence[int], dtype: str, special: bool = False)
     return value.to(DTYPES[dtype])
 
 
-def groups_of(group: dist.ProcessGroup, node: int) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
-    world, rank = dist.get_world_size(group), dist.get_rank(group)
-    inside = [dist.new_group(range(i, i + node), use_local_synchronization=True) for i in [rank // node * node]][0]
-    between = dist.new_group(range(rank % node, world, node), use_local_synchronization=True)
-    return inside, between
-
-
 def reduced(
-    group: dist.ProcessGroup, shape: Sequence[int], dtype: str, special: bool = False, **options: Any
+    group: dist.ProcessGroup, shape: Sequence[int], dtype: str, special: bool = False, over: Any = None, **options: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """all_reduce, reduce_scatter, and torch's all_reduce."""
-    node = options.pop("node", None)
-    over: Any = groups_of(group, node) if node else group
+    over = over or group
     mine = value_of(dist.get_rank(group), shape, dtype, special)
     whole, plain = mine.clone(), mine.clone()
     work = distributed.all_reduce(whole, group=over, **options)
@@ -123,11 +115,19 @@ def test_torchs_all_reduce_differs(world: World) -> None:
     torch.testing.assert_close(whole, plain, rtol=1e-4, atol=1e-2)
 
 
-@pytest.mark.parametrize(("size", "node"), [(8, 2), (8, 4), (6, 3), (6, 2)])
+def reduced_in_nodes(group: dist.ProcessGroup, size: int, node: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    ranks = range(size)
+    flat = dist.new_group(ranks)
+    inside, _ = dist.new_subgroups_by_enumeration([list(ranks[i : i + node]) for i in range(0, size, node)])
+    between, _ = dist.new_subgroups_by_enumeration([list(ranks[i::node]) for i in range(node)])
+    return reduced(flat, (1003,), "float32", over=(inside, between)) if dist.get_rank() < size else None
+
+
+@pytest.mark.parametrize(("size", "node"), [(8, 2), (6, 3), (6, 2), (8, 4)])
 def test_nodes(world: World, size: int, node: int) -> None:
     """The bits of one group, where nodes hold one aligned block and where they do not."""
     expected = tree([value_of(rank, (1003,), "float32") for rank in range(size)])
-    for whole, part, _ in world.run(size, reduced_of_options, (1003,), "float32", {"node": node}):
+    for whole, part, _ in world.run(8, reduced_in_nodes, size, node)[:size]:  # a new group is made by all processes
         assert bits(whole) == bits(part) == bits(expected)
 
 
