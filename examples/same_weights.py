@@ -23,6 +23,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
@@ -68,9 +69,8 @@ class Transformer(nn.Module):
         return result
 
 
-def loss_of(model: nn.Module, batch: Tensor) -> Tensor:
-    """The sum over the batch: each sequence is to be continued by its first token plus its last one."""
-    tokens = model.module.unembed.out_features  # type: ignore[union-attr]
+def loss_of(model: nn.Module, batch: Tensor, tokens: int) -> Tensor:
+    """The sum over the batch; the answer at each place is its token plus the sequence's first one."""
     answers = (batch[:, :1] + batch) % tokens
     return F.cross_entropy(model(batch).flatten(0, 1), answers.flatten(), reduction="sum")
 
@@ -88,11 +88,12 @@ def train(name: str, options: argparse.Namespace, device: str) -> None:
         batch = torch.randint(options.tokens, (options.leaves, options.size, options.length)).to(device)
         if tree is not None:
             for leaf in tree:
-                (loss_of(model, batch[leaf]) * scale).backward()
+                (loss_of(model, batch[leaf], options.tokens) * scale).backward()
             clip_grad_norm_(model.parameters(), 1.0)
         else:
             optimizer.zero_grad()
-            (loss_of(model, batch[share.start : share.stop].flatten(0, 1)) * (scale * world)).backward()
+            part = batch[share.start : share.stop].flatten(0, 1)  # of whose gradients DDP takes the mean over processes
+            (loss_of(model, part, options.tokens) * (scale * world)).backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if step % max(options.steps // 4, 1) == 0:
@@ -133,9 +134,7 @@ def main() -> None:
         return
     for world in options.processes:
         with tempfile.TemporaryDirectory() as folder:
-            torch.multiprocessing.start_processes(
-                process, (world, f"{folder}/store", options), nprocs=world, start_method="fork"
-            )
+            start_processes(process, (world, f"{folder}/store", options), nprocs=world, start_method="fork")
 
 
 if __name__ == "__main__":

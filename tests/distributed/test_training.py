@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
-from world import SIZES, Failed, World
+from world import SIZES, World
 
 import torch_reductions as tr
 from torch_reductions import distributed
@@ -277,11 +277,9 @@ def alone(world: World) -> Callable[[int, str], list[str]]:
     return hashes
 
 
-WAYS = [
-    *[("ddp", size) for size in (1, 2, 3, 4, 6, 8)],
-    *[("fsdp", size) for size in (1, 2, 3, 4)],
-    *[("module", size) for size in (3, 8)],
-]
+QUICK = [("ddp", 1), ("ddp", 3), ("ddp", 8), ("fsdp", 1), ("fsdp", 3), ("module", 3)]
+DEEP = [("ddp", 2), ("ddp", 4), ("ddp", 6), ("fsdp", 2), ("fsdp", 4), ("module", 8)]
+WAYS = [*QUICK, *(pytest.param(*case, marks=pytest.mark.deep) for case in DEEP)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -291,3 +289,201 @@ def test_weights(world: World, alone: Callable[[int, str], list[str]], way: str,
     assert len(set(expected)) == STEPS
     for hashes in world.run(size, trained, way, 24, dtype):
         assert hashes == expected
+
+
+@pytest.mark.parametrize(("way", "size"), [("ddp", 2), ("ddp", 3), ("fsdp", 2), ("fsdp", 3), ("module", 3)])
+def test_uneven_shares(world: World, alone: Callable[[int, str], list[str]], way: str, size: int) -> None:
+    expected = alone(5, "float32")
+    for hashes in world.run(size, trained, way, 5, "float32", 3):
+        assert hashes == expected[:3]
+
+
+def test_torchs_training_differs(world: World) -> None:
+    two, three = (world.run(size, trained, "plain", 24, "float32", 3)[0] for size in (2, 3))
+    assert two[-1] != three[-1]
+
+
+class Product(nn.Module):
+    """Its gradient is what it is called with."""
+
+    def __init__(self, shape: Sequence[int], dtype: str) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(shape, dtype=DTYPES[dtype]))
+
+    def forward(self, factors: Tensor) -> Tensor:
+        return (self.weight * factors.to(self.weight.dtype)).sum()
+
+
+def gradient(group: dist.ProcessGroup, way: str, leaves: int, dtype: str) -> Tensor:
+    """Of Product, in the second of two steps, of which the first is left early."""
+    model: nn.Module = Product((7, 5), dtype)
+    if way == "fsdp":
+        from torch.distributed.device_mesh import DeviceMesh
+        from torch.distributed.fsdp import fully_shard
+
+        model = fully_shard(model, mesh=DeviceMesh.from_group(group, "cpu"))
+    elif way == "ddp":
+        model = nn.parallel.DistributedDataParallel(model, process_group=group, gradient_as_bucket_view=True)
+    mine = distributed.GradientTree(model, leaves, group=group if way == "module" else None)
+    for _ in mine:
+        break
+    for leaf in mine:
+        model(value_of(leaf, (7, 5), dtype, special=True)).backward()
+    (parameter,) = model.parameters()
+    assert parameter.grad is not None
+    return whole(parameter.grad).clone()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("leaves", [3, 5, 8])
+@pytest.mark.parametrize("way", ["module", "ddp", "fsdp"])
+def test_gradients(world: World, way: str, leaves: int, dtype: str) -> None:
+    """NaN, infinities and zeros of both signs; one rounding at the end."""
+    values = [value_of(leaf, (7, 5), dtype, special=True).float() for leaf in range(leaves)]
+    expected = bits(tree(values).to(DTYPES[dtype]))
+    for grad in world.run(3, gradient, way, leaves, dtype):
+        assert bits(grad) == expected
+
+
+def gradient_of_nodes(group: dist.ProcessGroup) -> Tensor | None:
+    inside, _ = dist.new_subgroups_by_enumeration([[0, 1, 2], [3, 4, 5]])
+    between, _ = dist.new_subgroups_by_enumeration([[0, 3], [1, 4], [2, 5]])
+    if dist.get_rank() >= 6:
+        return None
+    model = Product((7, 5), "float32")
+    for leaf in (mine := distributed.GradientTree(model.parameters(), 11, group=(inside, between))):
+        model(value_of(leaf, (7, 5), "float32")).backward()
+    assert list(mine.leaves) == list(distributed.leaves_of(11, dist.get_rank(), 6))
+    return model.weight.grad
+
+
+def test_gradients_of_nodes(world: World) -> None:
+    expected = tree([value_of(leaf, (7, 5), "float32") for leaf in range(11)])
+    for grad in world.run(8, gradient_of_nodes)[:6]:
+        assert bits(grad) == bits(expected)
+
+
+def wrong_training(group: dist.ProcessGroup) -> None:
+    rank, model = dist.get_rank(group), nn.Linear(2, 3)
+    with pytest.raises(ValueError, match=r"leaves=2 for 3 ranks"):
+        distributed.GradientTree(model, 2, group=group)
+    with pytest.raises(ValueError, match=rf"ranks 0 and 2 differ in leaves; rank {rank} has leaves {8 + rank // 2}"):
+        distributed.GradientTree(model, 8 + rank // 2, group=group)
+    with pytest.raises(ValueError, match=r"ranks 0 and 1 differ in parameters"):
+        distributed.GradientTree(nn.Linear(2, 3 + rank % 2), 8, group=group)
+
+    mine = distributed.GradientTree(model, 6, group=group)
+    with pytest.raises(RuntimeError, match=rf"leaf {2 * rank} left no gradients"):
+        next(iter(mine)), mine.push()
+    loss = model(torch.ones(1, 2)).sum
+    loss().backward()
+    mine.push()
+    assert model.weight.grad is None
+    if rank != 1:
+        loss().backward()
+        mine.push()
+    with pytest.raises(RuntimeError, match=r"rank 1 has pushed 1 of its 2 leaves"):  # on every rank
+        mine.reduce()
+    if rank == 1:
+        loss().backward()
+        mine.push()
+    with pytest.raises(RuntimeError, match=r"pushed all of its 2 leaves"):
+        mine.push()
+    mine.reduce()
+    assert torch.equal(model.bias.grad, torch.full((3,), 6.0))
+
+
+def wrong_wrapped(group: dist.ProcessGroup) -> None:
+    ddp = nn.parallel.DistributedDataParallel(nn.Linear(2, 3), process_group=group)
+    with pytest.raises(ValueError, match="group must be None"):
+        distributed.GradientTree(ddp, 6, group=group)
+    mine, x = distributed.GradientTree(ddp, 6), torch.ones(1, 2)
+    for step, _ in enumerate(mine):
+        ddp(x).sum().backward()
+        if step == 0:
+            with pytest.raises(RuntimeError, match="pushed 0 of its 2 leaves"):
+                mine.reduce()
+    with pytest.raises(RuntimeError, match="did not come to DDP's communication hook"):
+        for step, _ in enumerate(mine):
+            ddp.require_backward_grad_sync = False
+            ddp(x).sum().backward()
+
+    sharded = shard(model_of("float32"), group)
+    with pytest.raises(NotImplementedError, match="pass the module that fully_shard returned"):
+        distributed.GradientTree(sharded.parameters(), 6, group=group)
+    mine = distributed.GradientTree(sharded, 6)
+    with pytest.raises(RuntimeError, match="left no gradients"):
+        for _ in mine:
+            pass
+    with pytest.raises(RuntimeError, match="twice in a leaf, or outside of the loop"):
+        for _ in mine:
+            sharded(torch.ones(1, 7)).sum().backward()
+            sharded(torch.ones(1, 7)).sum().backward()
+
+
+@pytest.mark.parametrize("misuse", [wrong_training, wrong_wrapped])
+def test_misuse_is_told(world: World, misuse: Callable[[dist.ProcessGroup], None]) -> None:
+    world.run(3, misuse)
+
+
+# --- The norm ---------------------------------------------------------------------------------------------------------
+
+
+def with_gradients(scale: float = 1.0) -> list[nn.Parameter]:
+    parameters = [nn.Parameter(torch.zeros(shape)) for shape in [(33, 5), (), (0, 2), (77,), (1,)]]
+    for i, parameter in enumerate(parameters[:-1]):
+        parameter.grad = value_of(i, parameter.shape, "float32") * scale
+    return parameters
+
+
+@pytest.mark.parametrize("max_norm", [0.5, 1e9])
+def test_clip_grad_norm(max_norm: float) -> None:
+    """As torch's, and in the order that its docstring gives; a process alone."""
+    ours, torchs = with_gradients(), with_gradients()
+    squares = torch.stack([tr.sum(p.grad * p.grad) for p in ours if p.grad is not None and p.grad.numel()])
+    norm = distributed.clip_grad_norm_(ours, max_norm)
+    assert torch.equal(norm, tr.sum(squares).sqrt())
+    torch.testing.assert_close(norm, nn.utils.clip_grad_norm_(torchs, max_norm))
+    for mine, theirs in zip(ours, torchs, strict=True):
+        assert (mine.grad is None) == (theirs.grad is None)
+        if mine.grad is not None:
+            torch.testing.assert_close(mine.grad, theirs.grad)
+
+
+def test_clip_grad_norm_of_what_it_cannot() -> None:
+    assert distributed.clip_grad_norm_([], 1.0).item() == 0
+    with pytest.raises(NotImplementedError, match="norm_type 2, not 1"):
+        distributed.clip_grad_norm_(with_gradients(), 1.0, 1)
+    with pytest.raises(RuntimeError, match="is non-finite, so it cannot be clipped"):
+        distributed.clip_grad_norm_(with_gradients(torch.nan), 1.0, error_if_nonfinite=True)
+    assert distributed.clip_grad_norm_(with_gradients(torch.nan), 1.0).isnan()
+
+
+def norm_of_columns(group: dist.ProcessGroup) -> None:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    mesh = DeviceMesh.from_group(group, "cpu")
+    value = value_of(0, (6, 4), "float32")
+    norms = []
+    for placement in (Replicate(), Shard(0), Shard(1)):
+        weight = nn.Parameter(distribute_tensor(torch.zeros(6, 4), mesh, [placement]))
+        weight.grad = distribute_tensor(value, mesh, [placement])
+        if placement == Shard(1):
+            with pytest.raises(NotImplementedError, match="sharded along dim 0"):
+                distributed.clip_grad_norm_(weight, 1.0)
+        else:
+            norms.append(distributed.clip_grad_norm_(weight, 1.0))
+    assert norms[0] == norms[1] == tr.sum(value * value).sqrt()
+
+
+def test_clip_grad_norm_of_dtensors(world: World) -> None:
+    world.run(2, norm_of_columns)
+
+
+def test_a_process_alone_accumulates() -> None:
+    """Without torch.distributed."""
+    model = Product((7, 5), "float32")
+    for leaf in distributed.GradientTree(model, leaves=7):
+        model(value_of(leaf, (7, 5), "float32")).backward()
+    assert bits(model.weight.grad) == bits(tree([value_of(leaf, (7, 5), "float32") for leaf in range(7)]))

@@ -1,8 +1,8 @@
 """all_reduce and reduce_scatter: sums over ranks in Tree's order, whatever the number of ranks and the backend.
 
-A ring adds each slice in an order that begins at another rank, so its bits change with the number of ranks. Here each rank
-gets its slice of every rank's values (all_to_all), joins them in Tree's order, and sends the result back (all_gather). A
-rank sends and receives what a ring's all-reduce does: 2 (W - 1) / W of the tensor.
+A ring adds each slice in an order that begins at another rank, so its bits change with the number of ranks. Here each
+rank gets its slice of every rank's values (all_to_all), joins them in Tree's order, and sends the result back
+(all_gather). A rank sends and receives what it does in a ring: 2 (W - 1) / W of the tensor.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import reprlib
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -42,7 +42,7 @@ class Ranks:
     @staticmethod
     def of(group: Group) -> Ranks:
         dist.get_world_size()  # torch's error if there is no default group
-        groups = group if isinstance(group, tuple) else (group or dist.group.WORLD,)
+        groups: tuple[Any, ...] = group if isinstance(group, tuple) else (group or dist.group.WORLD,)
         for each in groups:
             if not isinstance(each, dist.ProcessGroup):
                 raise TypeError(f"group must be a ProcessGroup of this rank, or two (inside, between), not {each!r}")
@@ -122,8 +122,8 @@ def join_rows(rows: Tensor, blocks: Sequence[Block], begin: int, end: int, dtype
 
 
 class Exchange:
-    """A sum over ranks that has begun. Rank r holds the leaves [offsets[r], offsets[r + 1]) and gives the values of their
-    aligned blocks: flat tensors like `like`, whose size W divides."""
+    """A sum over ranks that has begun. Rank r holds the leaves [offsets[r], offsets[r + 1]) and gives the values of
+    their aligned blocks: flat tensors like `like`, whose size W divides."""
 
     def __init__(self, planes: Sequence[Tensor], like: Tensor, offsets: Sequence[int], ranks: Ranks) -> None:
         self.ranks, self.accumulator = ranks, accumulator(like.dtype)
@@ -152,7 +152,7 @@ class Exchange:
             self.flight = torch.ops._c10d_functional.all_to_all_single(self.flight.contiguous(), received, sent, group)
 
     def slice(self) -> Tensor:
-        """This rank's slice of the sum, in the accumulator's type: with two groups, part places[1] of part places[0]."""
+        """This rank's slice of the sum, in the accumulator's type; of two groups, part places[1] of part places[0]."""
         for level, borders in enumerate(self.borders):
             rows = torch.ops._c10d_functional.wait_tensor(self.flight).view(-1, self.width)
             planes = join_rows(rows, self.blocks, borders[0], borders[-1], self.accumulator)
@@ -207,8 +207,8 @@ def all_reduce(
 ) -> Work | None:
     """Sum over ranks, in place, with bits that depend on the ranks' values only.
 
-    It is `torch.distributed.all_reduce(tensor, group=group)` in the order Tree(W), whatever the backend. For float16 and
-    bfloat16 the sum is made in float32 and rounded once. Under torch.compile it is functional collectives.
+    It is `torch.distributed.all_reduce(tensor, group=group)` in the order Tree(W), whatever the backend. For float16
+    and bfloat16 the sum is made in float32 and rounded once. Under torch.compile it is functional collectives.
 
     Args:
         tensor: this rank's value, of the same number of elements and dtype on all ranks: any floating-point, integer or
@@ -257,8 +257,8 @@ def reduce_scatter(
 ) -> Work | None:
     """Sum over ranks of which each gets its part, with bits that depend on the ranks' values only.
 
-    It is `torch.distributed.reduce_scatter_tensor(output, input, group=group)` in the order Tree(W), and one all_to_all:
-    the bits are those of this rank's part of `all_reduce(input)`.
+    It is `torch.distributed.reduce_scatter_tensor(output, input, group=group)` in the order Tree(W), by one all_to_all:
+    the bits of this rank's part of `all_reduce(input)`.
 
     Args:
         output: the result: 1 / W of the input's elements, of the same dtype.

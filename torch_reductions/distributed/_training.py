@@ -1,8 +1,8 @@
-"""Training steps whose gradients have the same bits on any number of ranks, and without any: GradientTree, clip_grad_norm_.
+"""Training steps whose gradients have the same bits on any number of ranks: GradientTree, clip_grad_norm_.
 
-The leaves are V micro-batches that the user fixes; a gradient is Tree(V) of theirs (docs/order.md). Each rank computes some
-of the leaves. `.grad +=` would join them from left to right, in an order that depends on who holds what; here a binary
-counter keeps the values of aligned blocks, at most log2 V of them, and the ranks' blocks are joined as `all_reduce` does.
+The leaves are V micro-batches that the user fixes; a gradient is Tree(V) of theirs (docs/order.md). Each rank computes
+some of the leaves. `.grad +=` would join them from left to right, in an order that depends on who holds what; here a
+binary counter keeps the values of aligned blocks, and the ranks' blocks are joined as `all_reduce` does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -49,7 +49,7 @@ def _mesh(parameter: Tensor) -> Any:
 
 
 def _is_fsdp(module: object) -> bool:
-    return isinstance(module, nn.Module) and hasattr(module, "set_custom_reduce_scatter")
+    return hasattr(module, "set_custom_reduce_scatter")
 
 
 def _add(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
@@ -75,8 +75,8 @@ class GradientTree:
             optimizer.step()
 
     After each turn of the loop the tree takes every `.grad`, and after the last it writes the sum, rounded once to the
-    parameter's dtype. A loop that is left early is begun anew by the next one. Where the loop is not yours, call `push()`
-    after the backward of each of `tree.leaves`, then `reduce()`.
+    parameter's dtype. A loop that is left early is begun anew by the next one. Where the loop is not yours, call
+    `push()` after the backward of each of `tree.leaves`, then `reduce()`.
 
     The loss of a leaf must be the same on whichever rank it is: scale it by 1 / (elements of all leaves), never by the
     number of ranks, and draw random numbers (dropout) by leaf. Layers must not look at other leaves (batch norm does),
@@ -121,7 +121,9 @@ class GradientTree:
     def __new__(cls, module: nn.Module | Iterable[Tensor], leaves: int, *, group: Group = None) -> GradientTree:
         if isinstance(module, DistributedDataParallel):
             cls = _DDPTree
-        elif _is_fsdp(module) and _mesh(_parameters(module)[0]).size() > 1:  # with one rank it calls no reduce-scatter
+        elif (
+            isinstance(module, nn.Module) and _is_fsdp(module) and _mesh(next(module.parameters())).size() > 1
+        ):  # with one rank it calls no reduce-scatter
             cls = _FSDPTree
         return super().__new__(cls)
 
@@ -151,6 +153,7 @@ class GradientTree:
     def _reset(self) -> None:
         self._pushed = 0
         self._counter = Counter(_add, self.leaves[0])
+        self._next()
 
     def __iter__(self) -> Iterator[int]:
         self._reset()
@@ -167,6 +170,10 @@ class GradientTree:
             raise RuntimeError(f"push(): this rank has pushed all of its {self._pushed} leaves; call reduce()")
         self._push()
         self._pushed += 1
+        self._next()
+
+    def _next(self) -> None:
+        """Before a leaf, or behind the last."""
 
     @torch.no_grad()
     def _push(self) -> None:
@@ -186,18 +193,23 @@ class GradientTree:
     @torch.no_grad()
     def reduce(self) -> None:
         """Joins the leaves of all ranks, and writes every `.grad`."""
-        shares = [end - begin for begin, end in zip(self._offsets, self._offsets[1:], strict=False)]
-        pushed = self._ranks.gather(torch.tensor([self._pushed], device=self._parameters[0].device))
-        for rank, (count, share) in enumerate(zip(pushed.view(-1).tolist(), shares, strict=True)):
-            if count != share:
-                raise RuntimeError(f"reduce(): rank {rank} has pushed {count} of its {share} leaves")
         self._reduce()
         self._reset()
 
+    def _check_pushed(self) -> None:
+        if self._pushed != len(self.leaves):
+            raise RuntimeError(f"reduce(): this rank has pushed {self._pushed} of its {len(self.leaves)} leaves")
+
     def _reduce(self) -> None:
+        pushed = self._ranks.gather(torch.tensor([self._pushed], device=self._parameters[0].device)).view(-1).tolist()
+        shares = [end - begin for begin, end in itertools.pairwise(self._offsets)]
+        for rank, (count, share) in enumerate(zip(pushed, shares, strict=True)):
+            if count != share:
+                raise RuntimeError(f"reduce(): rank {rank} has pushed {count} of its {share} leaves")
         values = self._counter.values()
         if self._ranks.world == 1:
-            for parameter, total in zip(self._parameters, join(_add, values), strict=True):
+            totals = join(_add, values)
+            for parameter, total in zip(self._parameters, totals, strict=True):
                 parameter.grad = total.to(parameter.dtype)
             return
         pending: deque[tuple[list[int], Exchange]] = deque()
@@ -249,23 +261,20 @@ class _DDPTree(GradientTree):
         super()._reset()
         self._pending: list[tuple[Exchange, Tensor, torch.futures.Future[Tensor]]] = []
         self._reduced = False
-        self._sync()
 
-    def _sync(self) -> None:
+    def _next(self) -> None:
         """What no_sync() does, for all but the last leaf, forward included."""
         self._ddp.require_backward_grad_sync = self._pushed + 1 == len(self.leaves)
 
     def _push(self) -> None:
         if self._pushed + 1 < len(self.leaves):
             super()._push()
-            self._pushed += 1
-            self._sync()
-            self._pushed -= 1
         elif not self._reduced:
             raise RuntimeError("push(): the backward of the last leaf did not come to DDP's communication hook")
 
     def _reduce(self) -> None:
-        pass  # the hook did
+        """The hook did."""
+        self._check_pushed()
 
     @torch.no_grad()
     def _hook(self, bucket: Any) -> torch.futures.Future[Tensor]:
@@ -293,7 +302,7 @@ class _DDPTree(GradientTree):
 
 
 class _FSDPTree(GradientTree):
-    """Each turn of the loop reduces W leaves that follow one another, so that one counter of this rank's shards does."""
+    """Each turn of the loop reduces W leaves that follow one another: one counter of this rank's shards is enough."""
 
     def __init__(self, module: nn.Module, leaves: int, *, group: Group = None) -> None:
         if group is not None:
@@ -307,7 +316,6 @@ class _FSDPTree(GradientTree):
         self._setup(parameters, leaves, ranks)
         turns = -(-leaves // ranks.world)
         self.leaves = [min(turn * ranks.world + ranks.rank, leaves - 1) for turn in range(turns)]
-        self._offsets = [turns * rank for rank in range(ranks.world + 1)]
         for name, each in module.named_modules():
             if _is_fsdp(each):
                 self._scatters.append(_ReduceScatter(self, name or type(each).__name__))
@@ -322,7 +330,7 @@ class _FSDPTree(GradientTree):
             scatter.counter = Counter(torch.add)
 
     def _push(self) -> None:
-        first, end = self.turn
+        _, end = self._turn
         used = [scatter for scatter in self._scatters if scatter.counter.end]
         if not used:
             raise RuntimeError(f"push(): leaf {self.leaves[self._pushed]} left no gradients; call backward() before")
@@ -331,10 +339,11 @@ class _FSDPTree(GradientTree):
                 raise RuntimeError(f"push(): leaf {self.leaves[self._pushed]} left no gradients in {scatter.name}")
 
     def _reduce(self) -> None:
-        pass  # the reduce-scatter of the last turn did
+        """The reduce-scatter of the last turn did."""
+        self._check_pushed()
 
     @property
-    def turn(self) -> Block:
+    def _turn(self) -> Block:
         """The leaves of all ranks in this turn of the loop, [first, end)."""
         first = self._pushed * self._ranks.world
         return first, min(first + self._ranks.world, self._total)
@@ -356,7 +365,7 @@ class _ReduceScatter:
         self, output_tensor: Tensor, input_tensor: Tensor, group: object, op: object, async_op: bool = False
     ) -> None:
         tree = self.tree
-        first, end = tree.turn
+        first, end = tree._turn
         if self.counter.end != first or tree._pushed == len(tree.leaves):
             raise RuntimeError(
                 f"GradientTree: {self.name} has reduced a gradient twice in a leaf, or outside of the loop"
@@ -380,15 +389,16 @@ def _shares(rows: int, row: int, world: int) -> list[list[Block]]:
     """The aligned blocks of each rank's part of a tensor that is cut along dim 0 as torch.chunk does."""
     part = -(-rows // world)
     offsets = [min(rank * part, rows) * row for rank in range(world + 1)]
-    return [aligned_blocks(begin, end) for begin, end in zip(offsets, offsets[1:], strict=False)]
+    return [aligned_blocks(begin, end) for begin, end in itertools.pairwise(offsets)]
 
 
 @functools.lru_cache(maxsize=4)
 def _additions(
     shapes: tuple[tuple[int, int], ...], world: int, device: torch.device
-) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
-    """How the ranks' blocks, rows of a table, are folded: which places are added to which, those that do not wait for
-    each other together, and where the tensors' sums then are. Thousands of single additions would take a GPU long."""
+) -> tuple[list[tuple[Tensor, Tensor]], int, Tensor]:
+    """How the ranks' blocks, one row of a table each, are folded: which places are added to which, those together that
+    do not wait for each other, since thousands of single additions would take a GPU long; the table's width; the places
+    of the sums."""
     steps: dict[int, list[tuple[int, int]]] = {}
     width = max(sum(len(_shares(*shape, world)[rank]) for shape in shapes) for rank in range(world))
     used = [rank * width for rank in range(world)]
@@ -407,11 +417,12 @@ def _additions(
                 used[rank] += 1
         sums.append(functools.reduce(add, counter.values())[0])
     pairs = [torch.tensor(steps[depth], device=device) for depth in sorted(steps)]
-    return [(pair[:, 0], pair[:, 1]) for pair in pairs], torch.tensor(sums, device=device)
+    return [(pair[:, 0], pair[:, 1]) for pair in pairs], width, torch.tensor(sums, device=device)
 
 
-def _local(grad: Tensor) -> Tensor:
-    return grad if _mesh(grad) is None else grad.to_local()  # type: ignore[operator,no-any-return]
+def _local(grad: Any) -> Tensor:
+    local: Tensor = grad if _mesh(grad) is None else grad.to_local()
+    return local
 
 
 def _is_sharded(grad: Any) -> bool:
@@ -427,29 +438,32 @@ def _is_sharded(grad: Any) -> bool:
 
 def _sums_of_squares(grads: list[Tensor], dtype: torch.dtype) -> Tensor:
     """Fold over the elements of each full gradient, in row-major order."""
-    sharded = [i for i, grad in enumerate(grads) if _is_sharded(grad)]
-    squares = [_local(grad).reshape(-1).to(dtype).square() for grad in grads]
-    sums = [fold(square) for square in squares]
-    if sharded:
-        meshes = {_mesh(grads[i]) for i in sharded}
-        if len(meshes) != 1:
-            raise NotImplementedError(f"clip_grad_norm_() supports DTensors over one mesh, not {meshes}")
-        ranks = Ranks.of(meshes.pop().get_group())
-        shapes = tuple((grads[i].shape[0], grads[i].numel() // grads[i].shape[0]) for i in sharded)
-        additions, places = _additions(shapes, ranks.world, squares[0].device)
-        mine = []
-        for i, shape in zip(sharded, shapes, strict=True):
-            sizes = [0, *(size for _, size in _shares(*shape, ranks.world)[ranks.rank])]
-            offsets = torch.tensor(list(itertools.accumulate(sizes)), device=squares[i].device)
-            mine.append(segment_sum(squares[i], offsets))
-        width = max(sum(len(_shares(*shape, ranks.world)[rank]) for shape in shapes) for rank in range(ranks.world))
-        flat = torch.cat(mine)
-        table = ranks.gather(nn.functional.pad(flat, (0, width - flat.numel()))).view(-1)
-        for left, right in additions:
-            table[left] += table[right]
-        for i, total in zip(sharded, table[places].unbind(), strict=True):
-            sums[i] = total
-    return torch.stack(sums)
+
+    def squares(grad: Tensor) -> Tensor:
+        return _local(grad).reshape(-1).to(dtype).square()
+
+    sharded = [grad for grad in grads if _is_sharded(grad)]
+    totals = _sums_over_shards(sharded, squares) if sharded else iter(())
+    return torch.stack([next(totals) if _is_sharded(grad) else fold(squares(grad)) for grad in grads])
+
+
+def _sums_over_shards(grads: list[Tensor], squares: Callable[[Tensor], Tensor]) -> Iterator[Tensor]:
+    meshes = {_mesh(grad) for grad in grads}
+    if len(meshes) != 1:
+        raise NotImplementedError(f"clip_grad_norm_() supports DTensors over one mesh, not {meshes}")
+    ranks = Ranks.of(meshes.pop().get_group())
+    shapes = tuple((grad.shape[0], grad.numel() // grad.shape[0]) for grad in grads)
+    mine = []
+    for grad, shape in zip(grads, shapes, strict=True):
+        of_blocks = squares(grad)
+        sizes = [0, *(size for _, size in _shares(*shape, ranks.world)[ranks.rank])]
+        mine.append(segment_sum(of_blocks, torch.tensor(list(itertools.accumulate(sizes)), device=of_blocks.device)))
+    flat = torch.cat(mine)
+    additions, width, places = _additions(shapes, ranks.world, flat.device)
+    table = ranks.gather(nn.functional.pad(flat, (0, width - flat.numel()))).view(-1)
+    for left, right in additions:
+        table[left] += table[right]
+    return iter(table[places].unbind())
 
 
 @torch.no_grad()
@@ -459,8 +473,8 @@ def clip_grad_norm_(
     """Scales gradients so that their global norm is at most `max_norm`; the norm has the same bits on any number of
     ranks.
 
-    It is `torch.nn.utils.clip_grad_norm_`. FSDP2's gradients, sharded, give the bits of whole ones: of a single process,
-    or DDP. For them it is one all_gather, of at most 2 log2(n) numbers for each parameter of n elements a rank.
+    It is `torch.nn.utils.clip_grad_norm_`. FSDP2's gradients, sharded, give the bits of whole ones, those of DDP or a
+    single process. For them it is one all_gather, of at most 2 log2(n) numbers for each parameter of n elements a rank.
 
     Args:
         parameters: whose `.grad` is scaled in place; those without one are left out. Plain tensors are the same on all

@@ -1,9 +1,9 @@
 """The geometry of Tree and Fold (docs/order.md): aligned blocks, and the binary counter that joins them.
 
-A block is 2^k consecutive leaves whose first is a multiple of 2^k; its value is a balanced tree. Whoever holds the leaves
-[begin, end) keeps the values of the largest blocks inside, which are subtrees of the whole. Pushed in order onto a counter,
-siblings merge at once; what remains for [0, n) are the blocks of n's binary digits. Tree joins these from the right:
-Tree(n) = B(2^k) + Tree(n - 2^k).
+A block is 2^k consecutive leaves whose first is a multiple of 2^k; its value is a balanced tree. Whoever holds the
+leaves [begin, end) keeps the values of the largest blocks inside, which are subtrees of the whole. Pushed in order
+onto a counter, siblings merge at once; what remains for [0, n) are the blocks of n's binary digits. Tree joins these
+from the right: Tree(n) = B(2^k) + Tree(n - 2^k).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def join(combine: Callable[[T, T], T], values: Sequence[T]) -> T:
 
 
 class Counter(Generic[T]):
-    """The waiting blocks of [begin, end), of which leaves are pushed in order: those of `aligned_blocks(begin, end)`."""
+    """The waiting blocks of [begin, end), whose leaves are pushed in order: those of `aligned_blocks(begin, end)`."""
 
     def __init__(self, combine: Callable[[T, T], T], begin: int = 0) -> None:
         self.combine, self.end = combine, begin
