@@ -6,6 +6,8 @@ scans                          cumsum cumprod logcumsumexp cummax cummin
 recurrence                     linear_recurrence
 reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin
 borders of parts               offsets
+sums over ranks                all_reduce reduce_scatter
+training                       GradientTree clip_grad_norm_ leaves_of
 
 docs/distributed.md explains who sends what, and what is guaranteed.
 """
@@ -30,22 +32,29 @@ from ._functions import (
     segment_sum,
     sum,
 )
+from ._reduce import all_reduce, reduce_scatter
 from ._shards import offsets
+from ._training import GradientTree, clip_grad_norm_, leaves_of
 
 __all__ = [
+    "GradientTree",
+    "all_reduce",
     "amax",
     "amin",
     "argmax",
     "argmin",
+    "clip_grad_norm_",
     "cummax",
     "cummin",
     "cumprod",
     "cumsum",
+    "leaves_of",
     "linear_recurrence",
     "logcumsumexp",
     "mean",
     "offsets",
     "prod",
+    "reduce_scatter",
     "segment_amax",
     "segment_amin",
     "segment_mean",

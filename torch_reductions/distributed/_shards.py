@@ -66,9 +66,8 @@ def offsets(n: int, world: int) -> list[int]:
         world: the number of parts.
 
     Returns:
-        `world + 1` offsets, from 0 to n. A part differs from n / world by at most a quarter of it, or by one
-        element; where
-        world and n are powers of two, each part is one block.
+        `world + 1` offsets, from 0 to n. A part differs from n / world by at most a quarter of it,
+        or by one element; where world and n are powers of two, each part is one block.
 
     Examples:
         >>> import torch_reductions.distributed as trd
