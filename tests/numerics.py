@@ -69,7 +69,9 @@ def on_every_type(
 
 
 def computes(subject: Subject, sample: Sample, rung: str, device: str) -> bool:
-    """The textbook's scans on a GPU take neither masks nor segments."""
+    """The textbook's scans on a GPU take neither masks nor segments, and its products no parts."""
+    if "parts" in sample.options:
+        return rung in ("auto", "ordered")
     plain = not {"mask", "cu_seqlens"} & sample.options.keys()
     return plain or device == "cpu" or subject.family != "scan" or rung in ("auto", "ordered")
 

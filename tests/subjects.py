@@ -261,9 +261,11 @@ def _products(name: str) -> Iterator[Sample]:
     }
     if name == "mm":
         yield from (Sample(key, {"input": a, "mat2": b}) for key, (a, b) in shapes.items())
+        yield Sample("parts", {"input": (3, 11), "mat2": (11, 5)}, {"parts": (4, 2, 3)})
     elif name == "bmm":
         yield Sample("batch", {"input": (2, 3, 4), "mat2": (2, 4, 2)})
         yield Sample("no_batch", {"input": (0, 3, 4), "mat2": (0, 4, 2)})
+        yield Sample("parts", {"input": (2, 3, 7), "mat2": (2, 7, 5)}, {"parts": 3})
     elif name == "addmm":
         for key, added, options in (
             ("square", (3, 2), {}),
@@ -274,12 +276,14 @@ def _products(name: str) -> Iterator[Sample]:
         ):
             yield Sample(key, {"input": added, "mat1": (3, 4), "mat2": (4, 2)}, options)
         yield Sample("no_rows", {"input": (2,), "mat1": (0, 4), "mat2": (4, 2)})
+        yield Sample("parts", {"input": (2,), "mat1": (3, 9), "mat2": (9, 2)}, {"parts": (3, 2, 2), "beta": 3})
     elif name == "baddbmm":
         for key, added, options in (
             ("batch", (2, 3, 2), {"beta": 0.5, "alpha": -2}),
             ("row", (2, 1, 2), {}),
             ("column", (3, 1), {"beta": -1}),
             ("number", (), {"alpha": 2}),
+            ("parts", (2,), {"parts": [9, 2, 1]}),
         ):
             yield Sample(key, {"input": added, "batch1": (2, 3, 4), "batch2": (2, 4, 2)}, options)
     elif name == "matmul":
@@ -293,6 +297,7 @@ def _products(name: str) -> Iterator[Sample]:
             ("column_vector_batch", (2, 3, 4), (4,)),
         ):
             yield Sample(key, {"input": left, "other": right})
+        yield Sample("parts", {"input": (2, 3, 7), "other": (7, 2)}, {"parts": (3, 1, 4)})
     elif name == "linear":
         for key, *of in (
             ("batch", (2, 3, 4), (2, 4), (2,)),
@@ -302,6 +307,7 @@ def _products(name: str) -> Iterator[Sample]:
             ("one_output_of_a_vector", (4,), (4,)),
         ):
             yield Sample(key, dict(zip(("input", "weight", "bias"), of, strict=False)))
+        yield Sample("parts", {"input": (2, 3, 7), "weight": (4, 7), "bias": (4,)}, {"parts": (2, 3, 2)})
     else:
         raise KeyError(name)
 
@@ -412,12 +418,25 @@ def with_last(call: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def in_parts(call: Callable[..., Any], takes: bool) -> Callable[..., Any]:
+    """Of torch, which has no parts, or of the definition, which has those of the product alone."""
+
+    def run(*tensors: Tensor, parts: int | Sequence[int] = 1, **given: Any) -> Any:
+        if takes:
+            given["parts"] = parts if isinstance(parts, int) else parts[0]
+        return call(*tensors, **given)
+
+    return run
+
+
 def _describe(record: catalog.Record) -> Subject:
     calls = CALLS.get(record.family)
     samples = tuple(calls(record.name) if calls else _from_catalog(record))
     theirs, definition = record.reference, getattr(reference, record.name)
     if record.name == "baddbmm":  # whose definition is that of addmm, with the names of its arguments
         definition = lambda input, batch1, batch2, **options: reference.addmm(input, batch1, batch2, **options)  # noqa: E731
+    if record.family == "matmul":
+        theirs, definition = in_parts(theirs, False), in_parts(definition, True)
     if record.family == "scan":
         theirs = packed(functools.partial(scan_by_torch, record.name), ["input"])
         definition = packed(definition, ["input"])

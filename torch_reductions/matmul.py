@@ -9,6 +9,9 @@ GPU. float16 and bfloat16 accumulate in float32 and are rounded once; on a GPU t
 cores add them, 16 elements at a time, in an order that depends on k alone. Integers wrap.
 float32 never uses TF32, whatever torch's flags say.
 
+`parts=` cuts k into parts, each computed in this order; a balanced tree joins them. Ranks that
+each hold some of the parts then get the bits of one device (docs/order.md, "Products in parts").
+
 Gradients are such products, too. The gradient of a row has the same bits in any batch; that
 of a weight sums over all rows, so it depends on their number and order. If matmul
 broadcasts a batch, torch sums that gradient over the batch.
@@ -17,7 +20,8 @@ broadcasts a batch, torch sums that gradient over the batch.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import numbers
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -35,7 +39,7 @@ from ._arguments import (
     to_factor,
     wrong_type,
 )
-from ._ladder import check_variant, dtype_name
+from ._ladder import check_variant, dtype_name, rungs
 from ._operator import TRACED, Gradient, Operator, Spec, needs, overridden
 from ._variants import MatmulVariant
 from .reduce import sum_to_shape
@@ -51,6 +55,9 @@ TENSORS = {
 }
 PUBLIC = {"matmul": ("input", "other"), "linear": ("bias", "input", "weight")}
 Number = int | float
+# Of a product's k, and of the gradients of its two factors, which sum over its columns and over its rows.
+Parts = int | tuple[int, int, int]
+WHOLE = (1, 1, 1)
 
 
 # --- Checks ---------------------------------------------------------------------------------------------------------
@@ -85,12 +92,27 @@ def _sizes(tensor: Tensor) -> str:
     return "x".join(map(str, tensor.shape))
 
 
+def _to_parts(function: str, parts: Any) -> list[int]:
+    """The parts of the product and of its two gradients, as torch takes ints; _infer checks their values."""
+    given = parts if isinstance(parts, (list, tuple)) else (parts, 1, 1)
+    if len(given) != 3:
+        raise RuntimeError(
+            f"{function}(): expected parts to be a single integer value or a tuple of 3 values (of the product, of "
+            f"the first and of the second factor's gradient), but got parts={parts}"
+        )
+    for part in given:
+        if isinstance(part, bool) or not isinstance(part, (numbers.Integral, torch.SymInt)):
+            raise wrong_type(function, "parts", "int or tuple of 3 ints", parts)
+    return [int(part) for part in given]
+
+
 def _infer(
     function: str,
     *tensors: Tensor,
     out_dtype: torch.dtype | None = None,
     beta: Number = 1,
     alpha: Number = 1,
+    parts: Sequence[int] = WHOLE,
     variant: int = 0,
 ) -> Spec:
     """The Spec of the product; raises what torch raises for invalid arguments. Dtypes are checked last, because
@@ -102,6 +124,7 @@ def _infer(
     if a.dtype == torch.bool:
         raise NotImplementedError(f'"{function}" not implemented for bool; pass {first}.to(torch.int8)')
     check_variant(function, variant, a.dtype, a.device.type)
+    _check_parts(function, parts, variant)
     if is_dynamo_compiling():
         return TRACED
     if function in TENSORS:
@@ -135,6 +158,19 @@ def _infer(
     if len(tensors) == 3:
         _check_added(function, tensors[0], a, shape, dtype)
     return Spec(shape, dtype)
+
+
+def _check_parts(function: str, parts: Sequence[int], variant: int) -> None:
+    """Raises for numbers of parts that are not positive, and for a variant that has one part only."""
+    if len(parts) != 3 or any(part < 1 for part in parts):
+        raise RuntimeError(f"{function}(): parts must be positive, three of them, but they are {list(parts)}")
+    *others, ordered = rungs(function)
+    name = next((rung.name for rung in others if rung.number == variant), None)
+    if name is not None and parts[0] > 1:
+        raise NotImplementedError(
+            f"{function}(): variant {name!r} does not cut k into parts, but parts is {parts[0]}; 'auto' and "
+            f"{ordered.name!r} do"
+        )
 
 
 def _check_added(function: str, added: Tensor, factor: Tensor, shape: list[int], dtype: torch.dtype) -> None:
@@ -177,12 +213,25 @@ def _batch(function: str, run: Callable[..., Tensor], batch_size: int, *tensors:
 # --- Gradients ------------------------------------------------------------------------------------------------------
 
 
-def _save(ctx: Any, output: Tensor, *tensors: Tensor, beta: Number = 1, alpha: Number = 1, **_: Any) -> None:
+def _save(
+    ctx: Any,
+    output: Tensor,
+    *tensors: Tensor,
+    beta: Number = 1,
+    alpha: Number = 1,
+    parts: Sequence[int] = WHOLE,
+    **_: Any,
+) -> None:
     *given, a, b = tensors
-    ctx.dtype, ctx.beta, ctx.alpha = a.dtype, beta, alpha
+    ctx.dtype, ctx.beta, ctx.alpha, ctx.parts = a.dtype, beta, alpha, parts
     ctx.given = [(t.shape, t.dtype) for t in given]
     ctx.needs = needs(ctx)
     ctx.save_for_backward(a if ctx.needs[-1] else None, b if ctx.needs[-2] else None)
+
+
+def _options(parts: Sequence[int]) -> dict[str, Sequence[int]]:
+    """The option of an operator, omitted where it has its default."""
+    return {} if tuple(parts) == WHOLE else {"parts": parts}
 
 
 def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -197,8 +246,10 @@ def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     dtype = grad.dtype if wide else ctx.dtype
     grad = grad.to(dtype)
     multiply = _OPERATORS[name].run
-    of_a = multiply(grad, b.to(dtype).mT) if ctx.needs[-2] else None
-    of_b = multiply(a.to(dtype).mT, grad) if ctx.needs[-1] else None
+    # Of a product's dims k is cut into `over_k` parts where it is summed over; so are its columns n, and its rows m.
+    over_k, over_n, over_m = ctx.parts
+    of_a = multiply(grad, b.to(dtype).mT, **_options((over_n, over_k, over_m))) if ctx.needs[-2] else None
+    of_b = multiply(a.to(dtype).mT, grad, **_options((over_m, over_n, over_k))) if ctx.needs[-1] else None
     of_factors = (of if of is None or ctx.alpha == 1 else of * ctx.alpha for of in (of_a, of_b))
     return *of_given, *(None if of is None else of.to(ctx.dtype) for of in of_factors)
 
@@ -221,18 +272,21 @@ def _call(
     variant: str,
     *tensors: Tensor,
     out_dtype: torch.dtype | None = None,
+    parts: Parts = 1,
     function: str = "",
     asked: bool = False,
     **options: Any,
 ) -> Tensor:
     """Calls an operator with tensors; `function` is the public function that was called, if its name differs."""
     if not (function or asked) and has_torch_function(tensors) and not is_dynamo_compiling():
-        return overridden(name, tensors, *tensors, out_dtype=out_dtype, variant=variant)
+        return overridden(name, tensors, *tensors, out_dtype=out_dtype, parts=parts, variant=variant)
     for i, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
             raise wrong_type(function or name, _names(function or name, len(tensors))[i], "Tensor", tensor)
     if out_dtype is not None:
         options["out_dtype"] = to_dtype(function or name, out_dtype, "out_dtype")
+    if type(parts) is not int or parts != 1:  # True is 1, too
+        options |= _options(_to_parts(function or name, parts))
     if not function or torch.compiler.is_compiling():
         return _OPERATORS[name](variant, *tensors, **options)
     try:
@@ -253,27 +307,36 @@ def _call_sum(
     out_dtype: torch.dtype | None,
     beta: Number,
     alpha: Number,
+    parts: Parts,
 ) -> Tensor:
     """beta input + alpha (a b). Integer kernels only add: factors are applied separately, which wraps to the same."""
     if has_torch_function(tensors) and not is_dynamo_compiling():
-        return overridden(name, tensors, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha, variant=variant)
+        options = {"out_dtype": out_dtype, "beta": beta, "alpha": alpha, "parts": parts, "variant": variant}
+        return overridden(name, tensors, *tensors, **options)
     beta, alpha = to_factor(name, "beta", beta), to_factor(name, "alpha", alpha)
     if beta == 1 and alpha == 1:
-        return _call(name, variant, *tensors, out_dtype=out_dtype, asked=True)
+        return _call(name, variant, *tensors, out_dtype=out_dtype, parts=parts, asked=True)
     integers = isinstance(tensors[1], Tensor) and tensors[1].dtype in INTEGERS
     if not integers:
-        return _call(name, variant, *tensors, out_dtype=out_dtype, asked=True, beta=beta, alpha=alpha)
+        return _call(name, variant, *tensors, out_dtype=out_dtype, parts=parts, asked=True, beta=beta, alpha=alpha)
     for argument, factor in (("beta", beta), ("alpha", alpha)):
         check_factor(name, argument, factor, tensors[1].dtype)
     added = torch.zeros_like(tensors[0]) if isinstance(tensors[0], Tensor) else tensors[0]  # which _call rejects
-    product = _call(name, variant, added, *tensors[1:], out_dtype=out_dtype, asked=True) * alpha
+    product = _call(name, variant, added, *tensors[1:], out_dtype=out_dtype, parts=parts, asked=True) * alpha
     return product if beta == 0 else product + tensors[0].to(product.dtype) * beta
 
 
 # --- The functions --------------------------------------------------------------------------------------------------
 
 
-def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto") -> Tensor:
+def mm(
+    input: Tensor,
+    mat2: Tensor,
+    out_dtype: torch.dtype | None = None,
+    *,
+    parts: Parts = 1,
+    variant: MatmulVariant = "auto",
+) -> Tensor:
     """Product of two matrices,
     `c[i, j] = input[i, 0] * mat2[0, j] + ... + input[i, k - 1] * mat2[k - 1, j]`.
 
@@ -285,6 +348,10 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
             float32, in which they accumulate; int8, uint8 and int16 may give int32. A float32
             gradient of float16 factors is multiplied in float32, which is slower on a GPU, and
             rounded last, because it may be too large for float16.
+        parts: how many parts k is cut into, as torch.chunk cuts; 1 is the usual order. For
+            ranks that each hold some of the parts (docs/order.md). A tuple of three also gives
+            the parts of the gradients of `input`, which sums over n, and of `mat2`, which sums
+            over m; an int leaves them at 1. Integers are the same in any parts.
         variant: the implementation: "auto", or a name of `tr.variants("mm", device)`.
 
     Returns:
@@ -293,18 +360,20 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
 
     Raises:
         RuntimeError: shapes, dtypes or devices do not match; `out_dtype` is not possible for
-            the input's dtype; a CUDA tensor is given to a build without CUDA.
+            the input's dtype; a number of parts is not positive, or there are two of them; a
+            CUDA tensor is given to a build without CUDA.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device.
         NotImplementedError: a tensor is bool, complex, sparse, nested or quantized, or the
-            variant does not support its dtype.
+            variant does not support its dtype, or has no parts.
 
     Order of operations:
         k is cut into chunks of 512, each one chain of fused multiply-adds, and the chunks are
         added from left to right (docs/order.md). float16 and bfloat16 accumulate in float32 and
         are rounded once; on a GPU tensor cores compute a chain of steps of 16. Neither order
         depends on m, n or the position of a row. float32 never uses TF32. Autocast rounds to
-        its dtype first, as in torch.
+        its dtype first, as in torch. Each of several parts begins such an order of its own, and
+        a balanced tree joins them: `(p[0] + p[1]) + (p[2] + p[3])`.
 
     Source:
         Cheng, Grossman and McKercher, *Professional CUDA C Programming*, 2014; Goto and van de
@@ -318,12 +387,21 @@ def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, var
         >>> row = torch.full((1, 1000), 100, dtype=torch.int8)
         >>> tr.mm(row, row.T, out_dtype=torch.int32)
         tensor([[10000000]], dtype=torch.int32)
+        >>> x, w = torch.randn(3, 4000), torch.randn(4000, 2)
+        >>> left, right = (tr.mm(x[:, k], w[k], parts=4) for k in (slice(2000), slice(2000, None)))
+        >>> torch.equal(tr.mm(x, w, parts=8), left + right)
+        True
     """
-    return _call("mm", variant, input, mat2, out_dtype=out_dtype)
+    return _call("mm", variant, input, mat2, out_dtype=out_dtype, parts=parts)
 
 
 def bmm(
-    input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto"
+    input: Tensor,
+    mat2: Tensor,
+    out_dtype: torch.dtype | None = None,
+    *,
+    parts: Parts = 1,
+    variant: MatmulVariant = "auto",
 ) -> Tensor:
     """Products of the matrices of two batches, `c[b] = mm(input[b], mat2[b])`.
 
@@ -332,6 +410,7 @@ def bmm(
             expanded to the batch is not copied.
         mat2: [batch, k, n], of the same dtype.
         out_dtype: the dtype of the result, as in `mm`.
+        parts: of each product and of its gradients, as in `mm`.
         variant: the implementation: "auto", or a name of `tr.variants("bmm", device)`.
 
     Returns:
@@ -351,7 +430,7 @@ def bmm(
         >>> tr.bmm(torch.ones(2, 1, 3), torch.arange(6.0).reshape(2, 3, 1)).flatten()
         tensor([ 3., 12.])
     """
-    return _call("bmm", variant, input, mat2, out_dtype=out_dtype)
+    return _call("bmm", variant, input, mat2, out_dtype=out_dtype, parts=parts)
 
 
 def addmm(
@@ -362,6 +441,7 @@ def addmm(
     *,
     beta: Number = 1,
     alpha: Number = 1,
+    parts: Parts = 1,
     variant: MatmulVariant = "auto",
 ) -> Tensor:
     """Sum of a matrix and a product, `c = beta * input + alpha * mm(mat1, mat2)`.
@@ -376,6 +456,7 @@ def addmm(
             ignored. For integers an int, which wraps if it is out of their range; torch raises.
         alpha: the factor of the product. For integers an int, as beta. With 0, NaN and infinity
             in the product still give NaN.
+        parts: of the product and of its gradients, as in `mm`.
         variant: the implementation: "auto", or a name of `tr.variants("addmm", device)`.
 
     Returns:
@@ -400,7 +481,8 @@ def addmm(
         >>> tr.addmm(torch.tensor([1.0, 2.0]), a, b, beta=10, alpha=2)
         tensor([[16., 26.]])
     """
-    return _call_sum("addmm", variant, input, mat1, mat2, out_dtype=out_dtype, beta=beta, alpha=alpha)
+    tensors = (input, mat1, mat2)
+    return _call_sum("addmm", variant, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha, parts=parts)
 
 
 def baddbmm(
@@ -411,6 +493,7 @@ def baddbmm(
     *,
     beta: Number = 1,
     alpha: Number = 1,
+    parts: Parts = 1,
     variant: MatmulVariant = "auto",
 ) -> Tensor:
     """Sums of matrices and products of two batches,
@@ -424,6 +507,7 @@ def baddbmm(
         out_dtype: the dtype of the result, as in `mm`.
         beta: the factor of the input, as in `addmm`.
         alpha: the factor of the products, as in `addmm`.
+        parts: of each product and of its gradients, as in `mm`.
         variant: the implementation: "auto", or a name of `tr.variants("baddbmm", device)`.
 
     Returns:
@@ -443,11 +527,17 @@ def baddbmm(
         >>> tr.baddbmm(torch.tensor(1.0), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
         tensor([4., 4.])
     """
-    return _call_sum("baddbmm", variant, input, batch1, batch2, out_dtype=out_dtype, beta=beta, alpha=alpha)
+    tensors = (input, batch1, batch2)
+    return _call_sum("baddbmm", variant, *tensors, out_dtype=out_dtype, beta=beta, alpha=alpha, parts=parts)
 
 
 def matmul(
-    input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *, variant: MatmulVariant = "auto"
+    input: Tensor,
+    other: Tensor,
+    out_dtype: torch.dtype | None = None,
+    *,
+    parts: Parts = 1,
+    variant: MatmulVariant = "auto",
 ) -> Tensor:
     """Product of vectors, matrices or batches of matrices, `c = input @ other`, as in
     torch.matmul.
@@ -457,6 +547,8 @@ def matmul(
         other: [..., k, n], or a vector [k]; of the same dtype. The dims before the last two are
             broadcast.
         out_dtype: the dtype of the result, as in `mm`.
+        parts: of the product and of its gradients, as in `mm`. Where `other` is a matrix, its
+            gradient sums over all rows of the input's matrices as one.
         variant: the implementation: "auto", or a name of `tr.variants("matmul", device)`.
 
     Returns:
@@ -481,7 +573,8 @@ def matmul(
         torch.Size([5, 4, 2, 2])
     """
     if has_torch_function_variadic(input, other) and not is_dynamo_compiling():
-        return overridden("matmul", (input, other), input, other, out_dtype=out_dtype, variant=variant)
+        options = {"out_dtype": out_dtype, "parts": parts, "variant": variant}
+        return overridden("matmul", (input, other), input, other, **options)
     for name, tensor in (("input", input), ("other", other)):
         if not isinstance(tensor, Tensor):
             raise wrong_type("matmul", name, "Tensor", tensor)
@@ -497,10 +590,10 @@ def matmul(
             f"dim of input has {a.shape[-1]} elements, but other has {b.shape[-2]}"
         )
     if a.ndim == b.ndim == 2:
-        result = _call("mm", variant, a, b, out_dtype=out_dtype, function="matmul")
+        result = _call("mm", variant, a, b, out_dtype=out_dtype, parts=parts, function="matmul")
     elif b.ndim == 2:
         # A batch of matrices is flattened into one: the bits of a row do not depend on the number of rows.
-        result = _call("mm", variant, a.flatten(0, -2), b, out_dtype=out_dtype, function="matmul")
+        result = _call("mm", variant, a.flatten(0, -2), b, out_dtype=out_dtype, parts=parts, function="matmul")
         result = result.reshape(*a.shape[:-1], b.shape[-1])
     else:
         sizes = zip(reversed(a.shape[:-2]), reversed(b.shape[:-2]), strict=False)
@@ -511,7 +604,7 @@ def matmul(
             )
         batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         left, right = (t.expand(*batch, *t.shape[-2:]).flatten(0, -3) for t in (a, b))
-        result = _call("bmm", variant, left, right, out_dtype=out_dtype, function="matmul")
+        result = _call("bmm", variant, left, right, out_dtype=out_dtype, parts=parts, function="matmul")
         result = result.reshape(*batch, a.shape[-2], b.shape[-1])
     if input.ndim == 1:
         result = result.squeeze(-2)
@@ -524,6 +617,7 @@ def linear(
     bias: Tensor | None = None,
     *,
     out_dtype: torch.dtype | None = None,
+    parts: Parts = 1,
     variant: MatmulVariant = "auto",
 ) -> Tensor:
     """A linear layer, `y = input @ weight.T + bias`, as in torch.nn.functional.linear.
@@ -534,6 +628,8 @@ def linear(
             same dtype.
         bias: [n], or broadcastable to it. None: nothing is added.
         out_dtype: the dtype of the result, as in `mm`.
+        parts: of the product and of its gradients, as in `mm`: of k; of n, for the input's
+            gradient; of the rows of the input, for the weight's.
         variant: the implementation: "auto", or a name of `tr.variants("linear", device)`.
 
     Returns:
@@ -557,9 +653,8 @@ def linear(
                 [ 3.5000, 12.0000]])
     """
     if has_torch_function_variadic(input, weight, bias) and not is_dynamo_compiling():
-        return overridden(
-            "linear", (input, weight, bias), input, weight, bias=bias, out_dtype=out_dtype, variant=variant
-        )
+        options = {"bias": bias, "out_dtype": out_dtype, "parts": parts, "variant": variant}
+        return overridden("linear", (input, weight, bias), input, weight, **options)
     for name, tensor in (("input", input), ("weight", weight), ("bias", bias)):
         if tensor is None and name == "bias":
             continue
@@ -578,12 +673,12 @@ def linear(
     matrix = weight.unsqueeze(0) if weight.ndim == 1 else weight
     rows = input if input.ndim == 2 else input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
     if bias is None:
-        result = _call("mm", variant, rows, matrix.t(), out_dtype=out_dtype, function="linear")
+        result = _call("mm", variant, rows, matrix.t(), out_dtype=out_dtype, parts=parts, function="linear")
     else:
         if bias.ndim > 1 or (bias.ndim == 1 and bias.shape[0] not in (1, matrix.shape[0])):
             raise RuntimeError(
                 f"linear(): bias must have the {matrix.shape[0]} elements of weight's rows, but its shape is "
                 f"{list(bias.shape)}"
             )
-        result = _call("addmm", variant, bias, rows, matrix.t(), out_dtype=out_dtype, function="linear")
+        result = _call("addmm", variant, bias, rows, matrix.t(), out_dtype=out_dtype, parts=parts, function="linear")
     return result if input.ndim == weight.ndim == 2 else result.reshape((*input.shape[:-1], *weight.shape[:-1]))

@@ -418,9 +418,23 @@ def multiply_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     return result
 
 
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """[..., m, k] times [..., k, n] before rounding to the result's dtype, all elements at once."""
+def tree(values: Sequence[Tensor]) -> Tensor:
+    """Tree(n) = B(2^k) + Tree(n - 2^k), 2^k the largest power of two below n: of a power of two the balanced tree."""
+    n = len(values)
+    if n == 1:
+        return values[0]
+    left = 1 << (n - 1).bit_length() - 1
+    return tree(values[:left]) + tree(values[left:])
+
+
+def product(a: Tensor, b: Tensor, parts: int = 1) -> Tensor:
+    """[..., m, k] times [..., k, n] before rounding to the result's dtype: the tree of the parts of k."""
     a, b = a.to(accumulator(a.dtype)), b.to(accumulator(b.dtype))
+    return tree([chunks(x, y) for x, y in zip(a.chunk(parts, -1), b.chunk(parts, -2), strict=True)])
+
+
+def chunks(a: Tensor, b: Tensor) -> Tensor:
+    """A product's chunks, added from left to right, all elements at once."""
     k = a.shape[-1]
     shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     total: Tensor | None = None
@@ -432,8 +446,8 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return torch.zeros(shape, dtype=a.dtype) if total is None else total
 
 
-def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
-    return product(input, mat2).to(out_dtype or input.dtype)
+def mm(input: Tensor, mat2: Tensor, out_dtype: torch.dtype | None = None, *, parts: int = 1) -> Tensor:
+    return product(input, mat2, parts).to(out_dtype or input.dtype)
 
 
 bmm = mm
@@ -447,9 +461,10 @@ def addmm(
     *,
     beta: float = 1,
     alpha: float = 1,
+    parts: int = 1,
 ) -> Tensor:
     """The two multiplications and the sum are each rounded in the accumulator's dtype; the result once more."""
-    value = product(mat1, mat2)
+    value = product(mat1, mat2, parts)
     value = value if alpha == 1 else value * alpha
     if beta != 0:
         added = input.to(value.dtype)
@@ -460,17 +475,23 @@ def addmm(
 baddbmm = addmm
 
 
-def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None) -> Tensor:
-    value = product(input.unsqueeze(0) if input.ndim == 1 else input, other.unsqueeze(1) if other.ndim == 1 else other)
+def matmul(input: Tensor, other: Tensor, out_dtype: torch.dtype | None = None, *, parts: int = 1) -> Tensor:
+    left, right = input.unsqueeze(0) if input.ndim == 1 else input, other.unsqueeze(1) if other.ndim == 1 else other
+    value = product(left, right, parts)
     value = value.squeeze(-1) if other.ndim == 1 else value
     value = value.squeeze(-1 if other.ndim == 1 else -2) if input.ndim == 1 else value
     return value.to(out_dtype or input.dtype)
 
 
 def linear(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out_dtype: torch.dtype | None = None
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    out_dtype: torch.dtype | None = None,
+    parts: int = 1,
 ) -> Tensor:
-    value = product(input.unsqueeze(0) if input.ndim == 1 else input, torch.atleast_2d(weight).mT)
+    value = product(input.unsqueeze(0) if input.ndim == 1 else input, torch.atleast_2d(weight).mT, parts)
     value = value if bias is None else value + bias.to(value.dtype)
     return value.reshape((*input.shape[:-1], *weight.shape[:-1])).to(out_dtype or input.dtype)
 

@@ -1,5 +1,6 @@
 // The arguments of one call to a kernel, after PyTorch's side is done: no torch types.
 #pragma once
+#include <bit>
 #include <cstdint>
 
 #include "dtype.h"
@@ -108,6 +109,8 @@ struct Matrix {
 // n are never 0; k may be: then a b is +0.
 //   function: what was called; no kernel reads it. It keeps the offsets of the other fields: without it ptxas gives
 //   multiply_narrow of tensor/ 130 registers where its budget is 128 (tests/kernels/test_gates.py)
+//   parts: of k, of ceil(k / parts) elements each, the last one shorter; 1 unless the type is floating and k is not 0.
+//   Only `ordered` takes more
 //   dtype: of a and b, anything but bool
 //   output_dtype: dtype, or float32 of float16 and bfloat16, or int32 of int8, uint8 and int16. Rounded once, from
 //   ProductOf<T>, in which the factors alpha and beta and the sum are rounded too; where they are 1, nothing is
@@ -117,11 +120,20 @@ struct Matrix {
 struct MatmulArgs {
   Product function;
   Dtype dtype, output_dtype;
+  int parts = 1;
   Matrix a, b, added;
   double alpha, beta;
   void* output;
   int64_t batch, m, n, k;
 };
+
+// Parts are joined as they come: a value joins the waiting ones of these levels, from the lowest on, each of which
+// stands left of it. Level l has the total of 2^l parts. Then it waits at level_of(part) itself, or is the result. So
+// n parts are the balanced tree of the largest power of two parts, and the same of the others (docs/order.md).
+static constexpr unsigned joined_levels(unsigned part, unsigned parts) {
+  return part + 1 == parts ? part : part & ~(part + 1);  // the last part joins all that wait
+}
+static constexpr int level_of(unsigned part) { return std::countr_one(part); }
 
 enum class Add : int { add };
 inline constexpr int kAddFunctions = 1;

@@ -109,14 +109,14 @@ STABLE_TORCH_LIBRARY_FRAGMENT(torch_reductions, m) {
   m.def("segment_mean(Tensor input, Tensor cu_seqlens, int dim=0, *, ScalarType? dtype=None, int variant=0) -> Tensor");
   m.def("segment_amax(Tensor input, Tensor cu_seqlens, int dim=0, *, int variant=0) -> Tensor");
   m.def("segment_amin(Tensor input, Tensor cu_seqlens, int dim=0, *, int variant=0) -> Tensor");
-  m.def("mm(Tensor input, Tensor mat2, *, ScalarType? out_dtype=None, int variant=0) -> Tensor");
-  m.def("bmm(Tensor input, Tensor mat2, *, ScalarType? out_dtype=None, int variant=0) -> Tensor");
+  m.def("mm(Tensor input, Tensor mat2, *, ScalarType? out_dtype=None, int[3] parts=1, int variant=0) -> Tensor");
+  m.def("bmm(Tensor input, Tensor mat2, *, ScalarType? out_dtype=None, int[3] parts=1, int variant=0) -> Tensor");
   m.def(
       "addmm(Tensor input, Tensor mat1, Tensor mat2, *, float beta=1, float alpha=1, ScalarType? out_dtype=None, "
-      "int variant=0) -> Tensor");
+      "int[3] parts=1, int variant=0) -> Tensor");
   m.def(
       "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, float beta=1, float alpha=1, ScalarType? out_dtype=None, "
-      "int variant=0) -> Tensor");
+      "int[3] parts=1, int variant=0) -> Tensor");
   m.def("add(Tensor input, Tensor other, *, float alpha=1, int variant=0) -> Tensor");
   m.def("sum_squared_distances(Tensor points, Tensor centers, *, int variant=0) -> Tensor");
   // The tensor stands first, as everywhere.

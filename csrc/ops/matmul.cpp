@@ -3,8 +3,11 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
+#include "../common/ceil_div.h"
 #include "130_cublas.h"
 #include "check.h"
 #include "device.h"
@@ -64,13 +67,21 @@ Matrix broadcast(const Tensor& added, const char* function, std::span<const int6
   return {added.const_data_ptr(), seen[0], seen[1], seen[2]};
 }
 
+// How many parts torch.chunk cuts k elements into: the last ones may lack. Integers need none.
+int parts_of(Dtype dtype, int64_t k, int64_t wanted) {
+  wanted = std::min({wanted, k, int64_t(INT32_MAX)});
+  return is_float(dtype) && k > 0 ? int(ceil_div(k, ceil_div(k, wanted))) : 1;
+}
+
 struct Factors {
   double beta = 0, alpha = 1;
 };
 
+using Parts = std::vector<int64_t>;  // of k, and of the sums of both gradients, which only Python reads
+
 // alpha a b + beta input, of matrices or of batches of them. The messages use the names of torch's arguments.
 Tensor multiply(Product function, const Tensor* input, Tensor a, Tensor b, Factors factors,
-                std::optional<ScalarType> out_dtype, int64_t variant) {
+                std::optional<ScalarType> out_dtype, const Parts& parts, int64_t variant) {
   const char* name = name_of(function);
   const bool batched = function == Product::bmm || function == Product::baddbmm;
   const size_t dims = batched ? 3 : 2;
@@ -86,6 +97,8 @@ Tensor multiply(Product function, const Tensor* input, Tensor a, Tensor b, Facto
   check_device(b);
   const Dtype out = output_dtype(name, dtype, out_dtype);
   const int rung = check_variant(kMatmulLadder, variant, kMatmulAuto, kDevice, function, dtype);
+  TR_CHECK(parts.size() == 3 && std::ranges::min(parts) > 0, name, "(): parts must be positive, three of them");
+  TR_CHECK(parts[0] == 1 || rung == kMatmulAuto, name, "(): variant ", rung, " does not cut k into parts");
   const int64_t batch = batched ? of_a[0] : 1, m = of_a[dims - 2], k = of_a[dims - 1], n = of_b[dims - 1];
   TR_CHECK(of_b[dims - 2] == k && (!batched || of_b[0] == batch), name, "(): shapes cannot be multiplied: ", batch,
            " of ", m, "x", k, " and ", batched ? of_b[0] : 1, " of ", of_b[dims - 2], "x", n);
@@ -115,6 +128,7 @@ Tensor multiply(Product function, const Tensor* input, Tensor a, Tensor b, Facto
   const MatmulArgs args{.function = function,
                         .dtype = dtype,
                         .output_dtype = out,
+                        .parts = parts_of(dtype, k, parts[0]),
                         .a = matrix_of(a),
                         .b = matrix_of(b),
                         .added = added,
@@ -130,14 +144,15 @@ Tensor multiply(Product function, const Tensor* input, Tensor a, Tensor b, Facto
 }
 
 template <Product function>
-Tensor product(const Tensor& input, const Tensor& mat2, std::optional<ScalarType> out_dtype, int64_t variant) {
-  return multiply(function, nullptr, input, mat2, {}, out_dtype, variant);
+Tensor product(const Tensor& input, const Tensor& mat2, std::optional<ScalarType> out_dtype, const Parts& parts,
+               int64_t variant) {
+  return multiply(function, nullptr, input, mat2, {}, out_dtype, parts, variant);
 }
 
 template <Product function>
 Tensor sum_with_product(const Tensor& input, const Tensor& mat1, const Tensor& mat2, double beta, double alpha,
-                        std::optional<ScalarType> out_dtype, int64_t variant) {
-  return multiply(function, &input, mat1, mat2, {beta, alpha}, out_dtype, variant);
+                        std::optional<ScalarType> out_dtype, const Parts& parts, int64_t variant) {
+  return multiply(function, &input, mat1, mat2, {beta, alpha}, out_dtype, parts, variant);
 }
 
 }  // namespace

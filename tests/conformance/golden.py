@@ -306,11 +306,14 @@ def of_product(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:
     yield "expanded", lambda lay: iter([function(*(sparse(x) for x in factors(torch.clone, (33, 600, 20))))])
     if len(wider(dtype)) > 1:
         yield "out_dtype", over(*PRODUCT_SIZES[:3], out_dtype=wider(dtype)[-1])
+    yield "parts", over(*PRODUCT_SIZES[:3], parts=3)
     if name in ("addmm", "baddbmm"):
         alpha, beta = (1.7, -0.3) if dtype.is_floating_point else (3, -2)
         yield "alpha and beta", over(*PRODUCT_SIZES[:3], alpha=alpha, beta=beta)
     if dtype.is_floating_point:
         yield "gradient", lambda lay: gradients(function, *factors(lay, (33, 1100, 40)))
+        in_parts = functools.partial(function, parts=(8, 3, 5))
+        yield "gradient in parts", lambda lay: gradients(in_parts, *factors(lay, (33, 1100, 40)))
 
 
 def of_tensor_cores(record: catalog.Record, dtype: torch.dtype) -> Iterator[Form]:

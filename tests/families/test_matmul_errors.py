@@ -147,6 +147,14 @@ OURS: dict[str, tuple[type[Exception], Callable[[Tensors], Any], str]] = {
     "complex bias": (NotImplementedError, lambda x: tr.linear(x.a, x.w, x.v[0].cfloat()), "complex64"),
     "bool input": (RuntimeError, lambda x: tr.addmm(x.c > 0, x.a, x.b), "addmm.*float32.*bool"),
     "float8": (NotImplementedError, lambda x: tr.matmul(*(t.to(torch.float8_e5m2) for t in (x.a, x.b))), "float8_e5m2"),
+    "no parts": (RuntimeError, lambda x: tr.mm(x.a, x.b, parts=0), r"mm.*parts must be positive.*\[0, 1, 1\]"),
+    "less": (RuntimeError, lambda x: tr.linear(x.a, x.w, parts=(2, -1, 1)), r"linear.*parts must be positive.*2, -1"),
+    "two parts": (RuntimeError, lambda x: tr.bmm(x.A, x.B, parts=[1, 2]), r"bmm.*expected parts .* parts=\[1, 2\]"),
+    "parts a bool": (TypeError, lambda x: tr.matmul(x.a, x.b, parts=True), "matmul.*parts.*int or tuple.*True"),
+    "parts a fraction": (TypeError, lambda x: tr.addmm(x.c, x.a, x.b, parts=2.0), "addmm.*parts.*2.0"),
+    "parts a string": (TypeError, lambda x: tr.baddbmm(x.c, x.A, x.B, parts=("2", 1, 1)), "baddbmm.*parts.*'2'"),
+    "parts None": (TypeError, lambda x: tr.mm(x.a, x.b, parts=None), "mm.*parts.*None"),
+    "parts of a tensor": (TypeError, lambda x: tr.mm(x.a, x.b, parts=x.s), "mm.*parts.*Tensor"),
     "a slip": (ValueError, lambda x: tr.mm(x.a, x.b, variant="orderd"), "did you mean 'ordered'"),
 }
 
@@ -162,6 +170,7 @@ COMPILED = [
     *("batches of matmul", "a vector for mm", "by a number", "weights of linear", "types of addmm", "types of linear"),
     *("bool of matmul", "input too long", "bias too long", "bias a number", "beta a string"),
     *("wider than wide", "a fraction of integers", "beta a tensor", "complex weight", "float8"),
+    *("no parts", "two parts", "parts a bool", "parts None"),
 ]
 
 
@@ -210,6 +219,9 @@ def test_bad_input_of_the_operator(function: str) -> None:
     for out in (torch.float64, torch.float16, torch.int32):
         with pytest.raises(RuntimeError, match=f"{function}.*out_dtype"):
             operator(*good, out_dtype=out)
+    for parts in ([0, 1, 1], [1, 1, -1], [2, 2]):
+        with pytest.raises(RuntimeError, match=r"parts|size|values"):
+            operator(*good, parts=parts)
     if given:
         integers = [t.int() for t in good]
         for factors in ({"beta": 2}, {"alpha": 3}, {"beta": 0.5}):
@@ -235,6 +247,20 @@ def test_a_rung_of_another_device_and_of_other_types() -> None:
                         match=f"{rung.name}.*mm of {dtype}.*'auto' supports every dtype that mm does",
                     ):
                         tr.mm(a, b, variant=rung.name)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_rung_without_parts(device: str) -> None:
+    """It says which ones have them; those of the gradients are not its own."""
+    x = tensors(device)
+    *others, _ = [rung.name for rung in _ladder.rungs("mm") if device in rung.devices and "float32" in rung.dtypes]
+    for rung in others:
+        with pytest.raises(NotImplementedError, match=rf"{rung}.*parts is 2; 'auto' and 'ordered' do"):
+            tr.linear(x.a, x.w, parts=2, variant=rung)
+        with pytest.raises(RuntimeError, match="does not cut k into parts"):
+            torch.ops.torch_reductions.mm(x.a, x.b, parts=[2, 1, 1], variant=_ladder.numbers("mm")[rung])
+        tr.linear(x.a, x.w, parts=(1, 2, 2), variant=rung)
+    tr.linear(x.a, x.w, parts=2, variant="ordered")
 
 
 @needs_cuda

@@ -4,11 +4,13 @@
 // Costs:   packing, which matters where a factor is multiplied with a few rows or columns only.
 // Gains:   each load feeds many multiply-adds, and the same bits for any layout, processor and number of threads:
 //          float32, float64 and integers also on the GPU.
-// Order:   chunks of 512, one chain of fused multiply-adds each; chunks from left to right (docs/order.md).
+// Order:   chunks of 512, one chain of fused multiply-adds each; chunks from left to right; parts of k, each begun
+//          anew, are joined by a balanced tree (docs/order.md).
 // Needs:   any processor; AVX2 and AVX-512, with VNNI and BF16, are used where available.
 // See:     ordered_kernels.h, the vector code; Goto and van de Geijn, Anatomy of High-Performance Matrix
 //          Multiplication, 2008. This file splits a call into tiles for the threads.
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -22,7 +24,8 @@ namespace torch_reductions::cpu::matmul {
 namespace {
 
 constexpr int64_t kMostRows = 1024, kMostColumns = 1024;  // of a tile, whose columns are packed for a chunk at a time
-constexpr int64_t kMostSums = int64_t(1) << 17;           // of a tile of few rows
+constexpr int64_t kMostSums = int64_t(1) << 17;           // of a tile of few rows, or of parts
+constexpr int64_t kMostWaitingRows = 512;                 // of a tile of parts
 constexpr int64_t kSmallResult = int64_t(1) << 16;        // elements of one that is split along k
 constexpr size_t kMostValues = size_t(1) << 30;           // bytes of its chunks
 constexpr double kThreadProducts = 1 << 19;               // multiply-adds that are worth a thread
@@ -73,6 +76,7 @@ struct Plan {
   const MatmulKernel& kernel;
   ProductTile whole;  // of batch 0
   int64_t chunks, row_tile, column_tile;
+  int levels;  // of totals that wait: of chunks, and of parts
 
   Plan(const MatmulArgs& args, const MatmulKernel& kernel) : kernel(kernel) {
     const Factor a{args.a.data, args.a.batch_stride, args.a.row_stride, args.a.column_stride, args.m};
@@ -83,7 +87,9 @@ struct Plan {
     const bool swapped = filled(args.n, args.m) < filled(args.m, args.n) / 8 * 7;
     whole = {&args, swapped, swapped ? b : a, swapped ? a : b, 0, 0, 0, 0, 0};
     whole.row_count = whole.rows.lanes, whole.column_count = whole.columns.lanes;
-    chunks = std::max<int64_t>(ceil_div(args.k, kernel.chunk), 1);
+    const int64_t part = ceil_div(args.k, args.parts), before = args.parts - 1;  // parts, other than the last one
+    chunks = std::max<int64_t>(before * ceil_div(part, kernel.chunk) + ceil_div(args.k - before * part, kernel.chunk), 1);
+    levels = chunks > 1 ? std::bit_width(unsigned(args.parts)) : 0;
     row_tile = whole.row_count, column_tile = whole.column_count;
   }
 
@@ -103,15 +109,17 @@ struct Plan {
 
   // Enough for any tile: the tiles of the last row may be lower, and a low one can need more of one kind of memory.
   size_t workspace_bytes() const {
-    const size_t first = kernel.workspace_bytes(tile(0), chunks);
-    return std::max(first, kernel.workspace_bytes(tile((row_tiles() - 1) * column_tiles()), chunks));
+    const size_t first = kernel.workspace_bytes(tile(0), levels);
+    return std::max(first, kernel.workspace_bytes(tile((row_tiles() - 1) * column_tiles()), levels));
   }
 
   // Chooses tiles for so many threads: the same number for each thread, or many per thread.
   void choose_tiles(int64_t threads) {
     const int64_t rows = whole.row_count, columns = whole.column_count;
-    int64_t down = ceil_div(rows, kMostRows);
-    int64_t across = ceil_div(columns, std::max(kMostColumns, kMostSums / std::min(rows, kMostRows)));
+    const bool waits = levels > 1;  // then a tile has several totals, which should stay near
+    const int64_t most_rows = waits ? kMostWaitingRows : kMostRows;
+    int64_t down = ceil_div(rows, most_rows);
+    int64_t across = ceil_div(columns, std::max(waits ? 0 : kMostColumns, kMostSums / std::min(rows, most_rows)));
     for (;;) {
       row_tile = std::min(rows, share(rows, down, kernel.rows));
       column_tile = std::min(columns, share(columns, across, kernel.columns));
@@ -154,7 +162,7 @@ void ordered(const MatmulArgs& args, const Threads& threads) {
   const size_t sums = plan.kernel.sums_bytes(plan.whole);
   if (args.batch < useful && args.m * args.n <= kSmallResult && plan.chunks >= useful &&
       sums <= kMostValues / plan.chunks) {
-    const size_t bytes = plan.kernel.workspace_bytes(plan.whole, 1);
+    const size_t bytes = plan.kernel.workspace_bytes(plan.whole, 0);
     const auto memory = allocate(useful * bytes), values = allocate(plan.chunks * sums);
     for (ProductTile tile = plan.whole; tile.batch < args.batch; tile.batch++) {
       in_parallel(plan.chunks, [&](int64_t part, int64_t begin, int64_t end) {

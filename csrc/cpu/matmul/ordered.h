@@ -23,8 +23,9 @@ struct ProductTile {
   int64_t batch, row, column, row_count, column_count;
 };
 
-// The chunks [begin, end) of k. Without `values` these are all chunks, and the result is written. Otherwise the sums of
-// each chunk are stored at values + chunk * sums_bytes(tile), in the kernel's own order.
+// The chunks [begin, end) of k: those of the first part, of the second, and so on. Without `values` these are all
+// chunks, and the result is written. Otherwise the sums of each chunk are stored at values + chunk * sums_bytes(tile),
+// in the kernel's own order.
 struct ProductChunks {
   int64_t begin, end;
   void* values;
@@ -33,10 +34,10 @@ struct ProductChunks {
 struct MatmulKernel {
   int rows, columns;  // of the tile in registers: a tile's sizes should be multiples of them
   int64_t chunk;      // of k
-  size_t (*workspace_bytes)(const ProductTile& tile, int64_t chunks);
+  size_t (*workspace_bytes)(const ProductTile& tile, int levels);  // of totals that wait
   size_t (*sums_bytes)(const ProductTile& tile);
   void (*multiply)(const ProductTile& tile, const ProductChunks& chunks, void* workspace);
-  // Adds the sums of all chunks from left to right, in place, and writes the result.
+  // Adds the sums of all chunks of a part from left to right, joins the parts, in place, and writes the result.
   void (*fold)(const ProductTile& tile, int64_t chunks, void* values);
 };
 

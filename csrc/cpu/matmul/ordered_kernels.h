@@ -54,16 +54,16 @@ struct Blocking {
   int64_t chain_bytes() const {
     return (rows <= kSkinnyRows ? kSkinnySums : block * panel_sums()) * int64_t(sizeof(Sum));
   }
-  int64_t total_bytes(int64_t chunks) const { return chunks > 1 ? sums() * int64_t(sizeof(Sum)) : 0; }
+  int64_t total_bytes(int levels) const { return levels * sums() * int64_t(sizeof(Sum)); }
 };
 
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 template <class S>
-size_t workspace_bytes(const ProductTile& tile, int64_t chunks) {
+size_t workspace_bytes(const ProductTile& tile, int levels) {
   const Blocking<S> blocking(tile);
   return aligned(blocking.left_bytes()) + aligned(blocking.right_bytes()) + aligned(blocking.exponent_bytes()) +
-         aligned(blocking.chain_bytes()) + aligned(blocking.total_bytes(chunks));
+         aligned(blocking.chain_bytes()) + aligned(blocking.total_bytes(levels));
 }
 
 template <class S>
@@ -71,15 +71,31 @@ size_t sums_bytes(const ProductTile& tile) {
   return aligned(Blocking<S>(tile).sums() * sizeof(typename StepOf<S>::Sum));
 }
 
-// Stores total + value in both.
+// to = left + right
 template <class Sum>
-ALWAYS_INLINE void accumulate(Sum* total, Sum* value, int64_t count) {
-  for (int64_t i = 0; i < count; i += kLanes<Sum>) {
-    const Vector<Sum> sum = load(total + i) + load(value + i);
-    store(total + i, sum);
-    store(value + i, sum);
-  }
+ALWAYS_INLINE void add(const Sum* left, const Sum* right, Sum* to, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes<Sum>) store(to + i, load(left + i) + load(right + i));
 }
+
+// Where a chunk stands: chunks are counted from the first element of their part.
+struct ChunkPlace {
+  unsigned part;
+  int64_t k, taken;     // its first element, and how many it has
+  bool first, last;     // of its part
+  unsigned joined = 0;  // behind the part's last chunk, these levels are joined
+
+  ChunkPlace() = default;
+  ChunkPlace(const MatmulArgs& args, int64_t chunk, int64_t length) {
+    const int64_t part_length = (args.k + args.parts - 1) / args.parts;
+    const int64_t chunks = part_length > length ? (part_length + length - 1) / length : 1;
+    part = unsigned(chunk / chunks);
+    const int64_t end = args.k < (part + 1) * part_length ? args.k : (part + 1) * part_length;
+    k = part * part_length + chunk % chunks * length;
+    taken = end - k < length ? end - k : length;
+    first = chunk % chunks == 0, last = k + taken == end;
+    if (last) joined = joined_levels(part, unsigned(args.parts));
+  }
+};
 
 // ---------------------------------------------------------------- output
 
@@ -141,13 +157,13 @@ class TileProduct {
     right_ = reinterpret_cast<Word*>(take(blocking_.right_bytes()));
     exponents_ = reinterpret_cast<uint32_t*>(take(blocking_.exponent_bytes()));
     chains_ = reinterpret_cast<Sum*>(take(blocking_.chain_bytes()));
-    if (!chunks.values && chunks.end > 1) totals_ = reinterpret_cast<Sum*>(memory);
+    totals_ = reinterpret_cast<Sum*>(memory);
   }
 
   void run() {
     for (chunk_ = chunks_.begin; chunk_ < chunks_.end; chunk_++) {
-      k_ = chunk_ * Blocking<S>::kChunk;
-      taken_ = shorter(tile_.args->k - k_, Blocking<S>::kChunk);
+      place_ = ChunkPlace(*tile_.args, chunk_, Blocking<S>::kChunk);
+      k_ = place_.k, taken_ = place_.taken;
       if (chunks_.values)
         totals_ = reinterpret_cast<Sum*>(static_cast<char*>(chunks_.values) + chunk_ * sums_bytes<S>(tile_));
       for (first_ = 0; first_ < blocking_.row_panels; first_ += blocking_.block) {
@@ -183,9 +199,14 @@ class TileProduct {
     return lanes_of<S>(tile_.columns, tile_.batch, tile_.column + q * Blocking<S>::kColumns, k);
   }
 
-  // Whether the sums of this chunk are stored, for those of later chunks to be added.
-  bool keeps() const { return chunks_.values || (totals_ && chunk_ == 0); }
-  Sum* totals(int64_t p, int64_t q) const { return totals_ + (q * blocking_.row_panels + p) * blocking_.panel_sums(); }
+  bool ends() const { return chunk_ + 1 == chunks_.end; }
+  // Whether the sums of this chunk are stored as they are, for those of later chunks to be added.
+  bool keeps() const { return chunks_.values || (place_.first && place_.joined == 0 && !ends()); }
+  // The total that waits at a level. A part's own level is free for its chunks until it waits there itself.
+  Sum* totals(int64_t p, int64_t q, int level) const {
+    return totals_ + level * blocking_.sums() + (q * blocking_.row_panels + p) * blocking_.panel_sums();
+  }
+  Sum* totals(int64_t p, int64_t q) const { return totals(p, q, chunks_.values ? 0 : level_of(place_.part)); }
   // The sums of a panel of rows and a panel of columns, until the chunk is complete.
   Sum* sums(int64_t p, int64_t q) const {
     return keeps() ? totals(p, q) : chains_ + (p - first_) * blocking_.panel_sums();
@@ -194,10 +215,14 @@ class TileProduct {
   void finish(int64_t p, int64_t q, Sum* sums) const {
     if (keeps()) return;
     const int64_t h = blocking_.height_of(p), width = blocking_.width_of(q), pitch = blocking_.pitch_of(q);
-    if (totals_) accumulate(totals(p, q), sums, h * pitch);
-    if (chunk_ + 1 == chunks_.end) {
-      write<Out>(tile_, p * blocking_.height, q * Blocking<S>::kColumns, h, width, pitch, sums);
+    if (!place_.first) {
+      add(totals(p, q), sums, ends() || place_.joined ? sums : totals(p, q), h * pitch);
     }
+    for (unsigned rest = place_.joined; rest; rest &= rest - 1) {
+      const int level = __builtin_ctz(rest);
+      add(totals(p, q, level), sums, ends() || rest & (rest - 1) ? sums : totals(p, q), h * pitch);
+    }
+    if (ends()) write<Out>(tile_, p * blocking_.height, q * Blocking<S>::kColumns, h, width, pitch, sums);
   }
 
   // A panel that can be read in place, because its layout is close to a packed one; otherwise null.
@@ -277,8 +302,9 @@ class TileProduct {
   const Blocking<S> blocking_;
   Word *left_, *right_;
   uint32_t exponent_, *exponents_;  // the smallest of the block's rows, and of each packed panel of columns
-  Sum *chains_, *totals_ = nullptr;
+  Sum *chains_, *totals_;
   int64_t chunk_, k_, taken_;  // the chunk, its first element and how many it has
+  ChunkPlace place_;
   int64_t first_, end_;        // the block's panels of rows
 };
 
@@ -296,9 +322,16 @@ void fold(const ProductTile& tile, int64_t chunks, void* values) {
       const int64_t h = blocking.height_of(p), width = blocking.width_of(q), pitch = blocking.pitch_of(q);
       char* const first =
           static_cast<char*>(values) + (q * blocking.row_panels + p) * blocking.panel_sums() * int64_t(sizeof(Sum));
-      Sum* const sums = reinterpret_cast<Sum*>(first);
-      for (int64_t chunk = 1; chunk < chunks; chunk++) {
-        accumulate(sums, reinterpret_cast<Sum*>(first + chunk * sums_bytes<S>(tile)), h * pitch);
+      Sum *sums = nullptr, *waiting[32];
+      for (int64_t chunk = 0; chunk < chunks; chunk++) {
+        const ChunkPlace place(*tile.args, chunk, Blocking<S>::kChunk);
+        Sum* const value = reinterpret_cast<Sum*>(first + chunk * sums_bytes<S>(tile));
+        if (place.first) sums = value;
+        else add(sums, value, sums, h * pitch);
+        for (unsigned rest = place.joined; rest; rest &= rest - 1) {
+          add(waiting[__builtin_ctz(rest)], sums, sums, h * pitch);
+        }
+        if (place.last) waiting[level_of(place.part)] = sums;
       }
       write<Out>(tile, p * blocking.height, q * Blocking<S>::kColumns, h, width, pitch, sums);
     }
