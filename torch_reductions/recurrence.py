@@ -30,7 +30,7 @@ from ._arguments import (
     wrong_type,
 )
 from ._ladder import check_variant, dtype_name
-from ._operator import TRACED, Gradient, Operator, Spec, needs, overridden
+from ._operator import TRACED, Gradient, Operator, Spec, distributed, needs, overridden
 from ._variants import RecurrenceVariant
 
 if TYPE_CHECKING:
@@ -484,11 +484,15 @@ def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         shapes = f"{list(gates.shape)} and {list(tokens.shape)}"
         raise RuntimeError(f"{NAME}(): gates and tokens cannot be broadcast: their shapes are {shapes}")
     shape = [b if a == 1 else a for a, b in reversed(sizes)]
+    if sharded := distributed(gates, tokens):
+        return sharded.expanded(gates, shape), sharded.expanded(tokens, shape)
     return gates.expand(shape), tokens.expand(shape)
 
 
 def _last(states: Tensor, initial: Tensor | None, dim: int, cu_seqlens: Tensor | None, reverse: bool) -> Tensor:
     """The final state, as a copy: a view would keep all the states in memory."""
+    if sharded := distributed(states):
+        return sharded.last(states, initial, dim, cu_seqlens, reverse)  # type: ignore[no-any-return]
     if states.ndim == 0 and cu_seqlens is None:
         return states.clone()
     states = torch.atleast_1d(states)
