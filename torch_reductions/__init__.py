@@ -95,6 +95,15 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> object:
+    """`distributed` is imported when it is first used: half of the users never do."""
+    if name == "distributed":
+        import importlib
+
+        return importlib.import_module(f"{__name__}.distributed")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def __dir__() -> list[str]:
     """The public functions, without the modules that define them."""
     return [*__all__, *(name for name in globals() if name.startswith("__"))]

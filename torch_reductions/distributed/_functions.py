@@ -1,0 +1,1210 @@
+"""The functions of the package for a dim that is sharded over the ranks of a group.
+
+Each rank passes its part. A reduction gives its result on every rank, a scan the rank's own part of it, with the bits that
+one device has: only the values of aligned blocks are exchanged. The gradient of a result that every rank has is taken to
+be the same on every rank, as that of a replicated DTensor.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .. import recurrence as recurrences
+from .. import reduce, scan, segment
+from .._arguments import result_dtype, to_dim, to_dtype, wrong_type
+from .._blocks import Values
+from ..fold import elements_of
+from . import _exchanged, _packed
+from ._shards import Shards, agree, exchange, shards_of
+
+Offsets = Sequence[int] | None
+Group = dist.ProcessGroup | None
+Dim = int | Sequence[int] | None
+
+
+# --- For gradients ----------------------------------------------------------------------------------------------------
+
+
+def _whole(part: Tensor, dim: int, shards: Shards) -> Tensor:
+    """The whole tensor, of the parts of all ranks."""
+    sizes = [end - begin for begin, end in map(shards._replace(reverse=False).part, range(shards.world))]
+    (everyone,) = exchange((part,), max(*sizes, 0), dim, shards) if any(sizes) else (part.movedim(dim, 0)[None],)
+    pieces = [everyone[rank, :size] for rank, size in enumerate(sizes)] if any(sizes) else [everyone[0]]
+    return torch.cat(pieces).movedim(0, dim)
+
+
+def _own(whole: Tensor, dim: int, shards: Shards) -> Tensor:
+    begin, end = shards._replace(reverse=False).mine
+    return whole.narrow(dim, begin, end - begin)
+
+
+def _gathered(
+    run: Callable[..., Any], inputs: Sequence[Tensor], dim: int, shards: Shards, grads: Sequence[Tensor | None]
+) -> list[Tensor]:
+    """This rank's part of the gradients of `run` on the whole: every rank computes all of it."""
+    with torch.enable_grad():
+        wholes = [_whole(part, dim, shards).requires_grad_() for part in inputs]
+        results = run(*wholes)
+        results = results if isinstance(results, tuple) else (results,)
+        pairs = [(result, grad) for result, grad in zip(results, grads, strict=False) if grad is not None]
+        found = torch.autograd.grad([r for r, _ in pairs], wholes, [g for _, g in pairs])
+    return [_own(grad, dim, shards) for grad in found]
+
+
+def _ends(values: Values, dim: int, shards: Shards) -> list[list[Values]]:
+    """The first and the last element of each of the values, of each rank that has any, in the order of the dim."""
+    n = values[0].shape[dim]
+    mine = tuple(
+        torch.cat([part.narrow(dim, 0, min(n, 1)), part.narrow(dim, max(n - 1, 0), min(n, 1))], dim) for part in values
+    )
+    everyone = exchange(mine, 2, dim, shards)
+    ranks = [r for r in range(shards.world) if shards.offsets[r] < shards.offsets[r + 1]]
+    return [[tuple(part[r, i].unsqueeze(dim) for part in everyone) for i in (0, 1)] for r in ranks]
+
+
+# --- Reductions -------------------------------------------------------------------------------------------------------
+
+
+class _Reduce(torch.autograd.Function):
+    """A reduction of one dim; what every rank gets."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards) -> Tensor:
+        ctx.function, ctx.dim, ctx.shards, ctx.shape, ctx.dtype = function, dim, shards, input.shape, input.dtype
+        converted = input if dtype is None else input.to(dtype)
+        result = result_dtype(input, dtype, widens=function in reduce.FOLDS and function != "mean")
+        values = _exchanged.fold(function, elements_of(function, converted, dim, shards.mine[0]), dim, shards)
+        n = shards.length
+        if values is None:
+            lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
+            empty = {"sum": 0.0, "prod": 1.0, "mean": torch.nan}[function]
+            output = input.new_full(lines, empty, dtype=result)
+        elif function in reduce.INDICES:
+            output = values[1]
+        else:
+            total = values[0]
+            output = (total / torch.full_like(total, n) if function == "mean" else total).to(result)
+        if function in reduce.INDICES or not output.is_floating_point():
+            ctx.mark_non_differentiable(output)
+        ctx.save_for_backward(*((input, output) if function in ("prod", "amax", "amin") else ()))
+        return output
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,), dim, shards, function = grads, ctx.dim, ctx.shards, ctx.function
+        expanded = grad.unsqueeze(dim).expand(ctx.shape)
+        if function == "mean":
+            expanded = expanded / shards.length
+        elif function == "prod":
+            (input, _) = ctx.saved_tensors
+            run = functools.partial(reduce.prod, dim=dim, dtype=grad.dtype)
+            (expanded,) = _gathered(run, [input], dim, shards, [grad])
+        elif function != "sum":
+            input, output = ctx.saved_tensors
+            equal = input == output.unsqueeze(dim)
+            (ties,) = _exchanged.fold("sum", (equal,), dim, shards) or (None,)
+            if ties is not None:
+                expanded = expanded * equal / ties.unsqueeze(dim)
+        return expanded.to(ctx.dtype), None, None, None, None
+
+
+def _reduce(
+    function: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any, group: Group, offsets: Offsets
+) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise wrong_type(function, "input", "Tensor", input)
+    if dtype is not None:
+        dtype = to_dtype(function, dtype)
+    if dim is not None and not isinstance(dim, (tuple, list)):
+        dim = to_dim(function, dim)
+    if input.ndim == 0:
+        raise IndexError(f"{function}(): input has no dims, so that none can be sharded; pass input.reshape(1)")
+    options = {} if dtype is None else {"dtype": dtype}
+    # An empty part is right even where an empty dim is not.
+    reduce._infer(
+        function, input if input.numel() else input.new_empty([max(n, 1) for n in input.shape]), dim, keepdim, **options
+    )
+    dims = [d % input.ndim for d in ([dim] if isinstance(dim, int) else dim or range(input.ndim))]
+    dims.sort()
+    sharded, inner = dims[0], math.prod(input.shape[d] for d in dims[1:])
+    shards = shards_of(function, group, offsets, input.shape[sharded])
+    alike = (
+        function,
+        dims,
+        keepdim,
+        str(input.dtype),
+        str(dtype),
+        [n for d, n in enumerate(input.shape) if d != sharded],
+    )
+    shards = agree(function, shards, input.shape[sharded], alike, input.device)
+    if function in ("amax", "amin", *reduce.INDICES) and shards.length * inner == 0:
+        raise IndexError(f"{function}(): Expected reduction dim {sharded} to have non-zero size.")
+    at = sharded
+    moved = input
+    if len(dims) > 1:  # the reduced dims become the last one, in the order of memory
+        kept = [d for d in range(input.ndim) if d not in dims]
+        moved = input.permute([*kept, *dims])
+        moved = moved.reshape(*(input.shape[d] for d in kept), input.shape[sharded] * inner)
+        at = len(kept)
+        shards = shards._replace(offsets=tuple(border * inner for border in shards.offsets))
+    output: Tensor = _Reduce.apply(moved, function, at, dtype, shards)  # type: ignore[no-untyped-call]
+    if keepdim:
+        for d in dims:
+            output = output.unsqueeze(d)
+    return output
+
+
+# --- Scans ------------------------------------------------------------------------------------------------------------
+
+
+class _Scan(torch.autograd.Function):
+    """A scan's part; cummax and cummin give indices too."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, input: Tensor, mask: Tensor | None, function: str, dim: int, shards: Shards, options: dict[str, Any]
+    ) -> Any:
+        ctx.function, ctx.dim, ctx.shards, ctx.options, ctx.dtype = function, dim, shards, options, input.dtype
+        cu = options.get("cu")
+        given = {name: options[name] for name in ("dtype", "exclusive") if name in options}
+        if cu is None:
+            found = _exchanged.scan(function, input, dim, shards, mask=mask, **given)
+        else:
+            found = _packed.scan(function, (input,), dim, shards, cu, mask=mask, **given)
+        ctx.mark_non_differentiable(*(part for part in found if not part.is_floating_point()))
+        ctx.save_for_backward(mask, *(() if function == "cumsum" else (input,)))
+        return found if len(found) > 1 else found[0]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        mask, *saved = ctx.saved_tensors
+        grad, dim, shards, options = grads[0], ctx.dim, ctx.shards, ctx.options
+        none = (None,) * 5
+        cu, exclusive = options.get("cu"), options.get("exclusive", False)
+        if ctx.function == "cumsum":
+            if cu is None:
+                (found,) = _exchanged.scan("cumsum", grad, dim, shards.flipped(), exclusive=exclusive)
+            else:
+                (found,) = _packed.scan("cumsum", (grad,), dim, shards.flipped(), cu, exclusive=exclusive)
+            if mask is not None:
+                found = found.masked_fill(~mask, 0)
+            return found.to(ctx.dtype), *none
+        given = {name: options[name] for name in ("dtype", "exclusive") if name in options}
+        given |= {"reverse": shards.reverse}
+        if cu is not None:
+            given["cu_seqlens"] = torch.tensor(cu, device=grad.device)
+        if mask is not None:
+            given["mask"] = _whole(mask, dim, shards)
+        run = functools.partial(getattr(scan, ctx.function), dim=dim, **given)
+        (found,) = _gathered(run, saved, dim, shards, [_whole(grad, dim, shards)])
+        return found, *none
+
+
+def _scan(
+    function: str,
+    input: Tensor,
+    dim: Any,
+    exclusive: bool,
+    reverse: bool,
+    mask: Tensor | None,
+    cu_seqlens: Tensor | None,
+    group: Group,
+    offsets: Offsets,
+    dtype: Any = None,
+) -> Any:
+    if not isinstance(input, Tensor):
+        raise wrong_type(function, "input", "Tensor", input)
+    for name, flag in (("exclusive", exclusive), ("reverse", reverse)):
+        if type(flag) is not bool:
+            raise wrong_type(function, name, "bool", flag)
+    if mask is not None and not isinstance(mask, Tensor):
+        raise wrong_type(function, "mask", "Tensor or None", mask)
+    options: dict[str, Any] = {"exclusive": exclusive}
+    if dtype is not None:
+        options["dtype"] = to_dtype(function, dtype)
+    if input.ndim == 0:
+        raise IndexError(f"{function}(): input has no dims, so that none can be sharded; pass input.reshape(1)")
+    dim = to_dim(function, dim)
+    scan._infer(function, input, dim, None, mask, **options)
+    dim %= input.ndim
+    shards = shards_of(function, group, offsets, input.shape[dim], reverse)
+    others = [n for d, n in enumerate(input.shape) if d != dim]
+    alike = (function, dim, str(input.dtype), others, options, reverse, mask is not None, cu_seqlens is not None)
+    shards = agree(function, shards, input.shape[dim], alike, input.device)
+    if cu_seqlens is not None:
+        options["cu"] = _packed.host_offsets(function, cu_seqlens, shards.length)
+    if mask is not None:
+        mask = mask.expand(input.shape)
+    found = _Scan.apply(input, mask, function, dim, shards, options)  # type: ignore[no-untyped-call]
+    return getattr(torch.return_types, function)(found) if function in scan.EXTREMES else found
+
+
+# --- The recurrence ---------------------------------------------------------------------------------------------------
+
+
+class _Recurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        gates: Tensor,
+        tokens: Tensor,
+        initial: Tensor | None,
+        dim: int,
+        shards: Shards,
+        cu: tuple[int, ...] | None,
+    ) -> Tensor:
+        ctx.dim, ctx.shards, ctx.cu = dim, shards, cu
+        if cu is None:
+            output = _exchanged.recurrence(gates, tokens, initial, dim, shards)
+        else:
+            (output,) = _packed.scan("linear_recurrence", (gates, tokens), dim, shards, cu, initial=initial)
+        ctx.save_for_backward(gates, tokens, output, initial)
+        return output
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """As on one device, with the neighbours' elements at a part's ends."""
+        gates, tokens, output, initial = ctx.saved_tensors
+        (grad,), dim, shards, cu = grads, ctx.dim, ctx.shards, ctx.cu
+        if cu is not None:
+            return _packed_recurrence_backward(ctx, grad)
+        n = gates.shape[dim]
+        ends = _ends((gates, output), dim, shards)
+        if not ends:
+            return grad, grad, None if initial is None else torch.zeros_like(initial), None, None, None
+        ranks = [r for r in range(shards.world) if shards.offsets[r] < shards.offsets[r + 1]]
+        if n:
+            at = ranks.index(shards.rank)
+            after, before = ends[(at + 1) % len(ends)][0], ends[at - 1][1]
+            rest, others = gates.narrow(dim, 1, n - 1), gates.narrow(dim, 0, n - 1)
+            behind = torch.cat([before[0], others] if shards.reverse else [rest, after[0]], dim)
+        else:
+            behind = gates
+        of_tokens = _exchanged.recurrence(behind, grad, None, dim, shards.flipped())
+        first = ranks[-1] if shards.reverse else ranks[0]  # whose first element has only the initial state before it
+        of_gates = of_tokens
+        if n:
+            if shards.reverse:
+                states = torch.cat([output.narrow(dim, 1, n - 1), after[1]], dim)
+            else:
+                states = torch.cat([before[1], output.narrow(dim, 0, n - 1)], dim)
+            of_gates = of_tokens * states
+            if shards.rank == first:
+                place = of_gates.select(dim, -1 if shards.reverse else 0)
+                own = of_tokens.select(dim, -1 if shards.reverse else 0)
+                place.copy_(torch.zeros_like(own) if initial is None else own * initial)
+        of_initial = None
+        if initial is not None:
+            everyone = exchange(_edge(gates * of_tokens, dim, shards.reverse), 1, dim, shards)
+            of_initial = everyone[0][first, 0]
+        return of_gates, of_tokens, of_initial, None, None, None
+
+
+def _edge(values: Tensor, dim: int, last: bool) -> Values:
+    n = values.shape[dim]
+    return (values.narrow(dim, max(n - 1, 0) if last else 0, min(n, 1)),)
+
+
+def _packed_recurrence_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    gates, tokens, _, initial = ctx.saved_tensors
+    dim, shards = ctx.dim, ctx.shards
+    cu_seqlens = torch.tensor(ctx.cu, device=grad.device)
+    with torch.enable_grad():
+        wholes = [_whole(part, dim, shards).requires_grad_() for part in (gates, tokens)]
+        start = None if initial is None else initial.detach().requires_grad_()
+        output = recurrences.recur(*wholes, start, dim, cu_seqlens, reverse=shards.reverse)
+        asked = [*wholes] if start is None else [*wholes, start]
+        found = torch.autograd.grad(output, asked, _whole(grad, dim, shards))
+    of_gates, of_tokens = (_own(part, dim, shards) for part in found[:2])
+    return of_gates, of_tokens, found[2] if start is not None else None, None, None, None
+
+
+# --- Segments ---------------------------------------------------------------------------------------------------------
+
+
+class _Segments(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        input: Tensor,
+        function: str,
+        dim: int,
+        dtype: torch.dtype | None,
+        shards: Shards,
+        cu: tuple[int, ...],
+        like: Tensor,
+    ) -> Tensor:
+        ctx.function, ctx.dim, ctx.shards, ctx.cu, ctx.dtype, ctx.given = function, dim, shards, cu, input.dtype, dtype
+        name = function.removeprefix("segment_")
+        result = result_dtype(input, dtype, widens=name in ("sum", "prod"))
+        values, has = _packed.fold(name, input if dtype is None else input.to(dtype), dim, shards, cu)
+        along = [-1 if d == dim else 1 for d in range(input.ndim)]
+        if name == "mean":
+            counts = like.diff().to(device=values.device, dtype=values.dtype).view(along)
+            values = values / counts
+        output = torch.where(has.view(along), values.to(result), _empty(function, result, input))
+        if not output.is_floating_point():
+            ctx.mark_non_differentiable(output)
+        ctx.save_for_backward(*(() if name in ("sum", "mean") else (input,)))
+        return output
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,), dim, shards, cu, none = grads, ctx.dim, ctx.shards, ctx.cu, (None,) * 6
+        cu_seqlens = torch.tensor(cu, device=grad.device)
+        if ctx.function in ("segment_sum", "segment_mean"):
+            if ctx.function == "segment_mean":
+                grad = grad / cu_seqlens.diff().clamp(min=1).view([-1 if d == dim else 1 for d in range(grad.ndim)])
+            begin, end = shards.mine
+            places = torch.arange(begin, end, device=grad.device)
+            segments = torch.searchsorted(cu_seqlens, places, right=True) - 1
+            return grad.index_select(dim, segments).to(ctx.dtype), *none
+        options = {} if ctx.given is None else {"dtype": ctx.given}
+        run = functools.partial(getattr(segment, ctx.function), cu_seqlens=cu_seqlens, dim=dim, **options)
+        (found,) = _gathered(run, ctx.saved_tensors, dim, shards, [grad])
+        return found, *none
+
+
+def _empty(function: str, dtype: torch.dtype, like: Tensor) -> Tensor:
+    """The result of a segment without elements, as one device has it."""
+    run = getattr(segment, function)
+    none = torch.zeros(2, dtype=torch.int64, device=like.device)
+    options = {} if function in ("segment_amax", "segment_amin") else {"dtype": dtype}
+    empty: Tensor = run(like.new_empty(0, dtype=dtype), none, **options)
+    return empty.reshape(())
+
+
+def _segments(
+    function: str, input: Tensor, cu_seqlens: Tensor, dim: Any, group: Group, offsets: Offsets, dtype: Any = None
+) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise wrong_type(function, "input", "Tensor", input)
+    if not isinstance(cu_seqlens, Tensor):
+        raise wrong_type(function, "cu_seqlens", "Tensor", cu_seqlens)
+    dim = to_dim(function, dim)
+    if dtype is not None:
+        dtype = to_dtype(function, dtype)
+    probe = torch.tensor([0, input.shape[dim] if -input.ndim <= dim < input.ndim else 0], device=input.device)
+    segment._infer(function, input, probe, dim, dtype) if dtype is not None else segment._infer(
+        function, input, probe, dim
+    )
+    dim %= input.ndim
+    shards = shards_of(function, group, offsets, input.shape[dim])
+    others = [n for d, n in enumerate(input.shape) if d != dim]
+    shards = agree(
+        function, shards, input.shape[dim], (function, dim, str(input.dtype), str(dtype), others), input.device
+    )
+    cu = _packed.host_offsets(function, cu_seqlens, shards.length)
+    return _Segments.apply(input, function, dim, dtype, shards, cu, cu_seqlens)  # type: ignore[no-any-return,no-untyped-call]
+
+
+# --- The functions ----------------------------------------------------------------------------------------------------
+
+
+def sum(
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Sum over a dim that is sharded over the ranks, `x[0] + x[1] + ... + x[n - 1]` of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.sum` takes. Its other dims, and its dtype,
+            are the same on every rank.
+        dim: the dims to reduce: an int, a list or tuple of ints, or None for all. The first of
+            them in the order of the dims is the sharded one.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        dtype: the dtype that the input is converted to first, as in `tr.sum`.
+        group: the process group. None: the default one.
+        offsets: `world + 1` borders: rank r has elements [offsets[r], offsets[r + 1]) of the
+            whole. None: the ranks tell one another how many they have, for which the host waits.
+            Parts may be uneven and empty; `offsets(n, world)` gives good borders.
+
+    Returns:
+        The result of `tr.sum` on the whole tensor, on every rank. Its gradient is taken to be the
+        same on every rank.
+
+    Raises:
+        IndexError: dim is out of range.
+        RuntimeError: there is no process group, the ranks disagree about the call, or a part
+            does not have the size that `offsets` says. Where one rank is wrong, all raise; on a
+            GPU and in compiled graphs only if `offsets` is None.
+        TypeError: an argument is of the wrong type.
+        ValueError: `offsets` are not borders of as many parts as there are ranks.
+
+    Order of operations:
+        Fold(n) over the whole dim (docs/order.md), for any number of ranks and any borders: each
+        rank sends the values of the aligned blocks of its part, at most 2 log2 of its length.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.sum(torch.tensor([1.0, 2.0]), 0)  # of one rank
+        tensor(3.)
+    """
+    return _reduce("sum", input, dim, keepdim, dtype, group, offsets)
+
+
+def prod(
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Product over a sharded dim, `x[0] * x[1] * ... * x[n - 1]` of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.prod` takes.
+        dim: the dims to reduce, as in `sum`.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        dtype: the dtype that the input is converted to first.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.prod` on the whole tensor, on every rank. Its gradient gathers
+        the whole input on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `sum`.
+
+    Order of operations:
+        Fold(n), as `sum`.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.prod(torch.tensor([3.0, 2.0]), 0)
+        tensor(6.)
+    """
+    return _reduce("prod", input, dim, keepdim, dtype, group, offsets)
+
+
+def mean(
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Mean over a sharded dim, `(x[0] + x[1] + ... + x[n - 1]) / n` of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.mean` takes.
+        dim: the dims to reduce, as in `sum`.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        dtype: the dtype that the input is converted to first.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.mean` on the whole tensor, on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `sum`.
+
+    Order of operations:
+        Fold(n), as `sum`.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.mean(torch.tensor([3.0, 2.0]), 0)
+        tensor(2.5000)
+    """
+    return _reduce("mean", input, dim, keepdim, dtype, group, offsets)
+
+
+def amax(
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Largest of the elements of a sharded dim, `max(x[0], x[1], ..., x[n - 1])` of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.amax` takes.
+        dim: the dims to reduce, as in `sum`.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.amax` on the whole tensor, on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `sum`; IndexError too where no rank has
+            an element.
+
+    Order of operations:
+        It cannot be observed: the result is the same in every order.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.amax(torch.tensor([3.0, 2.0]), 0)
+        tensor(3.)
+    """
+    return _reduce("amax", input, dim, keepdim, None, group, offsets)
+
+
+def amin(
+    input: Tensor,
+    dim: Dim = None,
+    keepdim: bool = False,
+    *,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Smallest of the elements of a sharded dim, `min(x[0], x[1], ..., x[n - 1])` of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.amin` takes.
+        dim: the dims to reduce, as in `sum`.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.amin` on the whole tensor, on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `sum`; IndexError too where no rank has
+            an element.
+
+    Order of operations:
+        It cannot be observed: the result is the same in every order.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.amin(torch.tensor([3.0, 2.0]), 0)
+        tensor(2.)
+    """
+    return _reduce("amin", input, dim, keepdim, None, group, offsets)
+
+
+def argmax(
+    input: Tensor,
+    dim: int | None = 0,
+    keepdim: bool = False,
+    *,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Index in the whole of the largest element of a sharded dim, the first i with
+    `x[i] = max(x[0], ..., x[n - 1])`.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.argmax` takes.
+        dim: the sharded dim, an int. None: all dims, of which the first is sharded; elements are
+            then numbered in row-major order.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.argmax` on the whole tensor, on every rank. It has no
+        gradient.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `sum`; IndexError too where no rank has
+            an element.
+
+    Order of operations:
+        It cannot be observed: the result is the same in every order.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.argmax(torch.tensor([2.0, 3.0]), 0)
+        tensor(1)
+    """
+    return _reduce("argmax", input, dim, keepdim, None, group, offsets)
+
+
+def argmin(
+    input: Tensor,
+    dim: int | None = 0,
+    keepdim: bool = False,
+    *,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Index in the whole of the smallest element of a sharded dim, the first i with
+    `x[i] = min(x[0], ..., x[n - 1])`.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.argmin` takes.
+        dim: the sharded dim, an int. None: all dims, of which the first is sharded; elements are
+            then numbered in row-major order.
+        keepdim: whether the reduced dims stay in the result, with size 1.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.argmin` on the whole tensor, on every rank. It has no
+        gradient.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `sum`; IndexError too where no rank has
+            an element.
+
+    Order of operations:
+        It cannot be observed: the result is the same in every order.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.argmin(torch.tensor([3.0, 2.0]), 0)
+        tensor(1)
+    """
+    return _reduce("argmin", input, dim, keepdim, None, group, offsets)
+
+
+def cumsum(
+    input: Tensor,
+    dim: int,
+    *,
+    dtype: torch.dtype | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Sum of the elements up to each of a sharded dim, `y[i] = x[0] + x[1] + ... + x[i]` of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.cumsum` takes.
+        dim: the sharded dim.
+        dtype: the dtype that the input is converted to first.
+        exclusive: whether the element itself is left out.
+        reverse: whether the scan starts at the end of the whole.
+        cu_seqlens: the offsets of packed segments of the whole dim, the same on every rank, as in
+            `tr.cumsum`. On a GPU the host waits for them: better pass them on the CPU.
+        mask: this rank's part of the mask, as in `tr.cumsum`.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        This rank's part of `tr.cumsum` of the whole tensor. The gradient is another scan, from
+        the other end.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `sum`; RuntimeError too where
+            cu_seqlens are not the offsets of the whole.
+
+    Order of operations:
+        Fold(i + 1) over the whole dim (docs/order.md), for any number of ranks and any borders.
+        The input is read twice: for the values of the part's blocks, and, once those of the
+        parts before it are known, for the scan.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.cumsum(torch.tensor([1.0, 2.0, 3.0]), 0)
+        tensor([1., 3., 6.])
+    """
+    result: Tensor = _scan("cumsum", input, dim, exclusive, reverse, mask, cu_seqlens, group, offsets, dtype)
+    return result
+
+
+def cumprod(
+    input: Tensor,
+    dim: int,
+    *,
+    dtype: torch.dtype | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Product of the elements up to each of a sharded dim, `y[i] = x[0] * x[1] * ... * x[i]` of the
+    whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.cumprod` takes.
+        dim: the sharded dim.
+        dtype: the dtype that the input is converted to first.
+        exclusive: whether the element itself is left out.
+        reverse: whether the scan starts at the end of the whole.
+        cu_seqlens: the offsets of packed segments of the whole dim, as in `cumsum`.
+        mask: this rank's part of the mask, as in `tr.cumprod`.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        This rank's part of `tr.cumprod` of the whole tensor. Its gradient
+        gathers the whole input on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        Fold(i + 1), as `cumsum`.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.cumprod(torch.tensor([1.0, 2.0, 3.0]), 0)
+        tensor([1., 2., 6.])
+    """
+    result: Tensor = _scan("cumprod", input, dim, exclusive, reverse, mask, cu_seqlens, group, offsets, dtype)
+    return result
+
+
+def logcumsumexp(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Logarithm of the summed exponentials of the elements up to each of a sharded dim,
+    `y[i] = log(exp(x[0]) + ... + exp(x[i]))` of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.logcumsumexp` takes.
+        dim: the sharded dim.
+        exclusive: whether the element itself is left out.
+        reverse: whether the scan starts at the end of the whole.
+        cu_seqlens: the offsets of packed segments of the whole dim, as in `cumsum`.
+        mask: this rank's part of the mask, as in `tr.logcumsumexp`.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        This rank's part of `tr.logcumsumexp` of the whole tensor. Its gradient
+        gathers the whole input on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        Fold(i + 1), as `cumsum`.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.logcumsumexp(torch.zeros(3), 0).exp()
+        tensor([1., 2., 3.])
+    """
+    result: Tensor = _scan("logcumsumexp", input, dim, exclusive, reverse, mask, cu_seqlens, group, offsets)
+    return result
+
+
+def cummax(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> torch.return_types.cummax:
+    """Largest of the elements up to each of a sharded dim, `y[i] = max(x[0], ..., x[i])` of the whole,
+    and its index in the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.cummax` takes.
+        dim: the sharded dim.
+        exclusive: whether the element itself is left out.
+        reverse: whether the scan starts at the end of the whole.
+        cu_seqlens: the offsets of packed segments of the whole dim, as in `cumsum`.
+        mask: this rank's part of the mask, as in `tr.cummax`.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        A named pair `(values, indices)`: this rank's part of `tr.cummax` of the whole tensor. Its gradient
+        gathers the whole input on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        It cannot be observed: the last index is the same in every order.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.cummax(torch.tensor([1.0, 3.0, 2.0]), 0).indices
+        tensor([0, 1, 1])
+    """
+    result: torch.return_types.cummax = _scan(
+        "cummax", input, dim, exclusive, reverse, mask, cu_seqlens, group, offsets
+    )
+    return result
+
+
+def cummin(
+    input: Tensor,
+    dim: int,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
+    mask: Tensor | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> torch.return_types.cummin:
+    """Smallest of the elements up to each of a sharded dim, `y[i] = min(x[0], ..., x[i])` of the
+    whole, and its index in the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.cummin` takes.
+        dim: the sharded dim.
+        exclusive: whether the element itself is left out.
+        reverse: whether the scan starts at the end of the whole.
+        cu_seqlens: the offsets of packed segments of the whole dim, as in `cumsum`.
+        mask: this rank's part of the mask, as in `tr.cummin`.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        A named pair `(values, indices)`: this rank's part of `tr.cummin` of the whole tensor. Its gradient
+        gathers the whole input on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        It cannot be observed: the last index is the same in every order.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.cummin(torch.tensor([3.0, 1.0, 2.0]), 0).indices
+        tensor([0, 1, 1])
+    """
+    result: torch.return_types.cummin = _scan(
+        "cummin", input, dim, exclusive, reverse, mask, cu_seqlens, group, offsets
+    )
+    return result
+
+
+def linear_recurrence(
+    gates: Tensor,
+    tokens: Tensor,
+    dim: int,
+    *,
+    initial: Tensor | None = None,
+    reverse: bool = False,
+    cu_seqlens: Tensor | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """States of a linear recurrence along a sharded dim, `h[t] = gates[t] * h[t - 1] + tokens[t]` of
+    the whole.
+
+    Args:
+        gates: this rank's part: float16, bfloat16, float32 or float64.
+        tokens: this rank's part, of the gates' shape and dtype.
+        dim: the sharded dim.
+        initial: the state before the first element of the whole, the same on every rank; with
+            packed segments one for each, in place of `dim`.
+        reverse: whether the recurrence runs from the end of the whole.
+        cu_seqlens: the offsets of packed segments of the whole dim, as in `cumsum`.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        This rank's part of `tr.linear_recurrence` of the whole. The gradient is one recurrence from
+        the other end, sharded too; with `cu_seqlens` it gathers the whole on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        Fold(i + 1) of the steps, as `cumsum`; a rank sends one step (G, T) for each of its blocks.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.linear_recurrence(torch.tensor([0.5, 0.5, 2.0]), torch.ones(3), 0)
+        tensor([1.0000, 1.5000, 4.0000])
+    """
+    name = "linear_recurrence"
+    for argument, tensor in (("gates", gates), ("tokens", tokens)):
+        if not isinstance(tensor, Tensor):
+            raise wrong_type(name, argument, "Tensor", tensor)
+    if type(reverse) is not bool:
+        raise wrong_type(name, "reverse", "bool", reverse)
+    if tokens.ndim == 0:
+        raise IndexError(f"{name}(): tokens has no dims, so that none can be sharded; pass tokens.reshape(1)")
+    dim = to_dim(name, dim)
+    recurrences._infer(gates, tokens, initial if cu_seqlens is None else None, dim)
+    dim %= tokens.ndim
+    shards = shards_of(name, group, offsets, tokens.shape[dim], reverse)
+    others = [n for d, n in enumerate(tokens.shape) if d != dim]
+    alike = (name, dim, str(tokens.dtype), others, reverse, initial is not None, cu_seqlens is not None)
+    shards = agree(name, shards, tokens.shape[dim], alike, tokens.device)
+    cu = None if cu_seqlens is None else _packed.host_offsets(name, cu_seqlens, shards.length)
+    result: Tensor = _Recurrence.apply(gates, tokens, initial, dim, shards, cu)  # type: ignore[no-untyped-call]
+    return result
+
+
+def segment_sum(
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    *,
+    dtype: torch.dtype | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Sum of each packed segment of a sharded dim, `y[s] = x[a] + ... + x[b - 1]` for segment
+    `s` = [a, b) of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.segment_sum` takes.
+        cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
+            `tr.segment_sum`. On a GPU the host waits for them: better pass them on the CPU.
+        dim: the sharded dim.
+        dtype: the dtype that the input is converted to first.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.segment_sum` on the whole tensor, on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        Fold over each segment, counted from its first element (docs/order.md): a rank sends one
+        value for a segment that it has all of, and the blocks of those that its part cuts.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.segment_sum(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 2, 3]))
+        tensor([3., 3.])
+    """
+    return _segments("segment_sum", input, cu_seqlens, dim, group, offsets, dtype)
+
+
+def segment_prod(
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    *,
+    dtype: torch.dtype | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Product of each packed segment of a sharded dim, `y[s] = x[a] * ... * x[b - 1]` for segment
+    `s` = [a, b) of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.segment_prod` takes.
+        cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
+            `tr.segment_prod`. On a GPU the host waits for them: better pass them on the CPU.
+        dim: the sharded dim.
+        dtype: the dtype that the input is converted to first.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.segment_prod` on the whole tensor, on every rank. Its gradient gathers the whole input on every
+        rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        Fold over each segment, counted from its first element (docs/order.md): a rank sends one
+        value for a segment that it has all of, and the blocks of those that its part cuts.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.segment_prod(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 2, 3]))
+        tensor([2., 3.])
+    """
+    return _segments("segment_prod", input, cu_seqlens, dim, group, offsets, dtype)
+
+
+def segment_mean(
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    *,
+    dtype: torch.dtype | None = None,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Mean of each packed segment of a sharded dim, `y[s] = (x[a] + ... + x[b - 1]) / (b - a)` for segment
+    `s` = [a, b) of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.segment_mean` takes.
+        cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
+            `tr.segment_mean`. On a GPU the host waits for them: better pass them on the CPU.
+        dim: the sharded dim.
+        dtype: the dtype that the input is converted to first.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.segment_mean` on the whole tensor, on every rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        Fold over each segment, counted from its first element (docs/order.md): a rank sends one
+        value for a segment that it has all of, and the blocks of those that its part cuts.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.segment_mean(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 2, 3]))
+        tensor([1.5000, 3.0000])
+    """
+    return _segments("segment_mean", input, cu_seqlens, dim, group, offsets, dtype)
+
+
+def segment_amax(
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    *,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Largest element of each packed segment of a sharded dim, `y[s] = max(x[a], ..., x[b - 1])` for segment
+    `s` = [a, b) of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.segment_amax` takes.
+        cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
+            `tr.segment_amax`. On a GPU the host waits for them: better pass them on the CPU.
+        dim: the sharded dim.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.segment_amax` on the whole tensor, on every rank. Its gradient gathers the whole input on every
+        rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        It cannot be observed: the result is the same in every order.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.segment_amax(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 2, 3]))
+        tensor([2., 3.])
+    """
+    return _segments("segment_amax", input, cu_seqlens, dim, group, offsets)
+
+
+def segment_amin(
+    input: Tensor,
+    cu_seqlens: Tensor,
+    dim: int = 0,
+    *,
+    group: Group = None,
+    offsets: Offsets = None,
+) -> Tensor:
+    """Smallest element of each packed segment of a sharded dim, `y[s] = min(x[a], ..., x[b - 1])` for segment
+    `s` = [a, b) of the whole.
+
+    Args:
+        input: this rank's part, of any dtype that `tr.segment_amin` takes.
+        cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
+            `tr.segment_amin`. On a GPU the host waits for them: better pass them on the CPU.
+        dim: the sharded dim.
+        group: the process group, as in `sum`.
+        offsets: the borders of the parts, as in `sum`.
+
+    Returns:
+        The result of `tr.segment_amin` on the whole tensor, on every rank. Its gradient gathers the whole input on every
+        rank.
+
+    Raises:
+        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+
+    Order of operations:
+        It cannot be observed: the result is the same in every order.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch, torch_reductions as tr
+        >>> tr.distributed.segment_amin(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 2, 3]))
+        tensor([1., 3.])
+    """
+    return _segments("segment_amin", input, cu_seqlens, dim, group, offsets)
