@@ -127,6 +127,8 @@ class Operator(Generic[Output]):
         if variant != "auto":
             options["variant"] = self.number(input, variant)
         if is_dynamo_compiling():
+            if sharded := distributed(input, *args):
+                return sharded.eagerly(self.run, input, *args, **options)  # type: ignore[no-any-return]
             # autocast changes the dtypes that infer would check
             if not isinstance(input, Tensor) or not self._is_cast(input):
                 self.infer(input, *args, **options)  # as far as Dynamo can: exceptions of the fake kernel are wrapped

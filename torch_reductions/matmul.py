@@ -582,6 +582,8 @@ def matmul(
     if has_torch_function_variadic(input, other) and not is_dynamo_compiling():
         options = {"out_dtype": out_dtype, "parts": parts, "variant": variant}
         return overridden("matmul", (input, other), input, other, **options)
+    if is_dynamo_compiling() and (sharded := distributed(input, other)):
+        return sharded.eagerly(matmul, input, other, out_dtype, parts=parts, variant=variant)  # type: ignore[no-any-return]
     for name, tensor in (("input", input), ("other", other)):
         if not isinstance(tensor, Tensor):
             raise wrong_type("matmul", name, "Tensor", tensor)
@@ -664,6 +666,9 @@ def linear(
     if has_torch_function_variadic(input, weight, bias) and not is_dynamo_compiling():
         options = {"bias": bias, "out_dtype": out_dtype, "parts": parts, "variant": variant}
         return overridden("linear", (input, weight, bias), input, weight, **options)
+    if is_dynamo_compiling() and (sharded := distributed(input, weight, bias)):
+        options = {"out_dtype": out_dtype, "parts": parts, "variant": variant}
+        return sharded.eagerly(linear, input, weight, bias, **options)  # type: ignore[no-any-return]
     for name, tensor in (("input", input), ("weight", weight), ("bias", bias)):
         if tensor is None and name == "bias":
             continue
@@ -682,7 +687,7 @@ def linear(
     matrix = weight.unsqueeze(0) if weight.ndim == 1 else weight
     if input.ndim > 2 and (sharded := distributed(input, weight, bias)):
         tensors = (input, matrix.t()) if bias is None else (bias, input, matrix.t())
-        result = sharded.batches("linear", variant, *tensors, out_dtype=out_dtype, parts=parts)
+        result: Tensor = sharded.batches("linear", variant, *tensors, out_dtype=out_dtype, parts=parts)
         return result.squeeze(-1) if weight.ndim == 1 else result
     rows = input if input.ndim == 2 else input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
     if bias is None:

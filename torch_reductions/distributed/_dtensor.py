@@ -148,6 +148,12 @@ def _like(names: Names, shape: Sequence[int], own: Sequence[int]) -> Names:
 # --- The rules --------------------------------------------------------------------------------------------------------
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def eagerly(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """A call that torch.compile does not trace: the graph breaks here."""
+    return function(*args, **options)
+
+
 def call(operator: Operator[Any], *args: Any, **options: Any) -> Any:
     """A call of an operator with a DTensor among its arguments."""
     function, number = operator.name, options.get("variant", 0)
@@ -319,8 +325,14 @@ class _Expanded(torch.autograd.Function):
 
 
 def expanded(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    """The tensor in a shape that it can be broadcast to; a dim of one element that is sharded is replicated first."""
     if list(tensor.shape) == list(shape):
         return tensor
+    if isinstance(tensor, DTensor):
+        ahead = len(shape) - tensor.ndim
+        kept = [d for d, n in enumerate(tensor.shape) if n == shape[ahead + d]]
+        placements = [p if type(p) is Shard and p.dim in kept else Replicate() for p in tensor.placements]
+        tensor = tensor.redistribute(placements=placements)
     found: Tensor = _Expanded.apply(tensor, shape)  # type: ignore[no-untyped-call]
     return found
 
@@ -343,18 +355,25 @@ class Cut(NamedTuple):
     parts: int
     exact: bool  # integers: the same in any parts
 
+    @property
+    def part(self) -> int:
+        """The length of a part, as torch.chunk cuts."""
+        return -(-self.length // self.parts)
+
     def fits(self, world: int) -> bool:
-        """Whether each rank's shard is an aligned block of the parts, as the shard alone would be cut."""
-        part, shard = -(-self.length // self.parts), -(-self.length // world)
-        sizes = [b - a for a, b in itertools.pairwise(offsets_of(self.length, world))]
+        """Whether each rank's shard is an aligned block of the parts, and alone is cut at the same places."""
         if world == 1 or self.exact:
             return True
-        blocks = part and shard % part == 0 and (shard // part).bit_count() == 1
-        return bool(blocks) and all(n % part == 0 or n < part for n in sizes)
+        shard = -(-self.length // world)
+        if self.length == 0 or shard % self.part or (shard // self.part).bit_count() != 1:
+            return False
+        borders = offsets_of(self.length, world)
+        counts = [(b - a, self.local(b - a, world)) for a, b in itertools.pairwise(borders)]
+        return all(count == 1 or -(-n // count) == self.part for n, count in counts)
 
     def local(self, n: int, world: int) -> int:
         """The number of parts of a shard of n elements."""
-        return self.parts if world == 1 else 1 if self.exact else max(-(-n // -(-self.length // self.parts)), 1)
+        return self.parts if world == 1 else 1 if self.exact else max(-(-n // self.part), 1)
 
 
 def batches(function: str, variant: str, *tensors: Tensor, out_dtype: Any, parts: Any) -> Tensor:
