@@ -127,6 +127,8 @@ class Operator(Generic[Output]):
         if variant != "auto":
             options["variant"] = self.number(input, variant)
         if is_dynamo_compiling():
+            if sharded := distributed(input, *args):
+                return sharded.eagerly(self.run, input, *args, **options)  # type: ignore[no-any-return]
             # autocast changes the dtypes that infer would check
             if not isinstance(input, Tensor) or not self._is_cast(input):
                 self.infer(input, *args, **options)  # as far as Dynamo can: exceptions of the fake kernel are wrapped
@@ -169,6 +171,8 @@ class Operator(Generic[Output]):
         """Calls the operator through torch.func or the dispatcher."""
         if not isinstance(input, Tensor):  # the dispatcher would take None for an absent tensor
             raise wrong_type(self.name, "input", "Tensor", input)
+        if sharded := distributed(input, *args):
+            return sharded.call(self, input, *args, **options)  # type: ignore[no-any-return]
         if self.gradient is not None and _are_functorch_transforms_active() and not _functionalizing():
             # torch.func cannot look into an Autograd kernel. Autograd records autocast's lower dtypes.
             given = (input, *args)
@@ -372,6 +376,18 @@ def overridden(function: str, tensors: Iterable[Any], *args: Any, **options: Any
     given = {name: value for name, value in options.items() if name in known and value is not known[name].default}
     result: Output = handle_torch_function(public, tensors, *args, **given)
     return result
+
+
+def distributed(*args: Any) -> Any:
+    """The module that handles DTensors if there is one among the arguments, else None."""
+    for arg in args:
+        if type(arg) not in PLAIN and isinstance(arg, Tensor):
+            loaded = sys.modules.get("torch.distributed.tensor")
+            if loaded is not None and isinstance(arg, loaded.DTensor):
+                from .distributed import _dtensor  # slow to import
+
+                return _dtensor
+    return None
 
 
 C_INTERFACE = " API call failed at "  # in the message when a call of torch's C interface failed

@@ -18,7 +18,7 @@ from torch.autograd.graph import increment_version
 from ._arguments import check_dtype, wrong_type
 from ._ladder import dtype_name
 from ._library import NAMESPACE, has_cuda, resize
-from ._operator import PLAIN, Operator, any_dual, no_cuda, registrations, torchs_own
+from ._operator import PLAIN, Operator, any_dual, distributed, no_cuda, registrations, torchs_own
 
 Outs = tuple[Tensor, ...]
 # Inductor of torch 2.11 fails if one of our operators writes into its arguments: there the results are copied.
@@ -72,7 +72,7 @@ class Out:
             raise self.operator.own_failure(error, input, *args, **options) from None
 
     def _run(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
-        if any(out.is_neg() for out in outs):
+        if any(out.is_neg() for out in outs) or distributed(input, *args, *outs):
             self._copied(outs, input, *args, **options)
             return
         options.update(zip(self.names, outs, strict=True))
@@ -98,12 +98,14 @@ class Out:
         self._copied(outs, input, *args, **options)
 
     def _copied(self, outs: Outs, input: Tensor, *args: Any, **options: Any) -> None:
-        """Computes the results elsewhere and copies them: into negated views, because torch's fallback for operators
-        that return nothing fails there (torch 2.11 ends the process), and in torch.compile before 2.13."""
+        """Computes the results elsewhere and copies them: into DTensors, whose placements may differ; into negated
+        views, because torch's fallback for operators that return nothing fails there (torch 2.11 ends the process);
+        and in torch.compile before 2.13."""
         self._check_shapes(outs, self._check_types(outs, input, *args, **options))
         if self.takes_dtype:
             options["dtype"] = outs[0].dtype
-        results = self.operator.op(input, *args, **options)
+        run = self.operator.run if distributed(input, *args) else self.operator.op
+        results = run(input, *args, **options)
         for out, result in zip(outs, (results,) if isinstance(results, Tensor) else results, strict=True):
             out.copy_(result)
 

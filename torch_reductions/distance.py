@@ -122,8 +122,8 @@ def _sum_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]
     if ctx.needs[0]:
         of_points = ((2 * g).unsqueeze(-1) * (c.shape[0] * p - sum_of(c, 0))).to(points.dtype)
     if ctx.needs[1]:
-        rows, g = p.reshape(g.numel(), c.shape[1]), g.reshape(-1)
-        of_centers = (2 * (c * sum_of(g) - sum_of(g.unsqueeze(-1) * rows, 0))).to(centers.dtype)
+        moved, lines = g.unsqueeze(-1) * p, list(range(g.ndim))
+        of_centers = (2 * (c * sum_of(g) - (sum_of(moved, lines) if lines else moved))).to(centers.dtype)
     return of_points, of_centers
 
 

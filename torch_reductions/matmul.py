@@ -40,7 +40,7 @@ from ._arguments import (
     wrong_type,
 )
 from ._ladder import check_variant, dtype_name, rungs
-from ._operator import TRACED, Gradient, Operator, Spec, needs, overridden
+from ._operator import TRACED, Gradient, Operator, Spec, distributed, needs, overridden
 from ._variants import MatmulVariant
 from .reduce import sum_to_shape
 
@@ -236,6 +236,14 @@ def _options(parts: Sequence[int]) -> dict[str, Sequence[int]]:
 
 def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """Products again, of the gradient and the other factor, each in the order that its own length gives."""
+    multiply = _OPERATORS[name].run
+    return gradients(ctx, grad, multiply, multiply)
+
+
+def gradients(
+    ctx: Any, grad: Tensor, of_first: Callable[..., Tensor], of_second: Callable[..., Tensor]
+) -> tuple[Tensor | None, ...]:
+    """The gradients of what is added and, by the two products, of the factors."""
     a, b = ctx.saved_tensors
     of_given: list[Tensor | None] = []
     for shape, dtype in ctx.given:
@@ -245,11 +253,10 @@ def _backward(name: str, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     wide = ctx.dtype == torch.float16 and grad.dtype == torch.float32
     dtype = grad.dtype if wide else ctx.dtype
     grad = grad.to(dtype)
-    multiply = _OPERATORS[name].run
     # Of a product's dims k is cut into `over_k` parts where it is summed over; so are its columns n, and its rows m.
     over_k, over_n, over_m = ctx.parts
-    of_a = multiply(grad, b.to(dtype).mT, **_options((over_n, over_k, over_m))) if ctx.needs[-2] else None
-    of_b = multiply(a.to(dtype).mT, grad, **_options((over_m, over_n, over_k))) if ctx.needs[-1] else None
+    of_a = of_first(grad, b.to(dtype).mT, **_options((over_n, over_k, over_m))) if ctx.needs[-2] else None
+    of_b = of_second(a.to(dtype).mT, grad, **_options((over_m, over_n, over_k))) if ctx.needs[-1] else None
     of_factors = (of if of is None or ctx.alpha == 1 else of * ctx.alpha for of in (of_a, of_b))
     return *of_given, *(None if of is None else of.to(ctx.dtype) for of in of_factors)
 
@@ -575,6 +582,8 @@ def matmul(
     if has_torch_function_variadic(input, other) and not is_dynamo_compiling():
         options = {"out_dtype": out_dtype, "parts": parts, "variant": variant}
         return overridden("matmul", (input, other), input, other, **options)
+    if is_dynamo_compiling() and (sharded := distributed(input, other)):
+        return sharded.eagerly(matmul, input, other, out_dtype, parts=parts, variant=variant)  # type: ignore[no-any-return]
     for name, tensor in (("input", input), ("other", other)):
         if not isinstance(tensor, Tensor):
             raise wrong_type("matmul", name, "Tensor", tensor)
@@ -591,6 +600,8 @@ def matmul(
         )
     if a.ndim == b.ndim == 2:
         result = _call("mm", variant, a, b, out_dtype=out_dtype, parts=parts, function="matmul")
+    elif sharded := distributed(a, b):
+        result = sharded.batches("matmul", variant, a, b, out_dtype=out_dtype, parts=parts)
     elif b.ndim == 2:
         # A batch of matrices is flattened into one: the bits of a row do not depend on the number of rows.
         result = _call("mm", variant, a.flatten(0, -2), b, out_dtype=out_dtype, parts=parts, function="matmul")
@@ -655,6 +666,9 @@ def linear(
     if has_torch_function_variadic(input, weight, bias) and not is_dynamo_compiling():
         options = {"bias": bias, "out_dtype": out_dtype, "parts": parts, "variant": variant}
         return overridden("linear", (input, weight, bias), input, weight, **options)
+    if is_dynamo_compiling() and (sharded := distributed(input, weight, bias)):
+        options = {"out_dtype": out_dtype, "parts": parts, "variant": variant}
+        return sharded.eagerly(linear, input, weight, bias, **options)  # type: ignore[no-any-return]
     for name, tensor in (("input", input), ("weight", weight), ("bias", bias)):
         if tensor is None and name == "bias":
             continue
@@ -671,6 +685,10 @@ def linear(
             f"{_sizes(weight)}): the last dims have {input.shape[-1]} and {weight.shape[-1]} elements"
         )
     matrix = weight.unsqueeze(0) if weight.ndim == 1 else weight
+    if input.ndim > 2 and (sharded := distributed(input, weight, bias)):
+        tensors = (input, matrix.t()) if bias is None else (bias, input, matrix.t())
+        result: Tensor = sharded.batches("linear", variant, *tensors, out_dtype=out_dtype, parts=parts)
+        return result.squeeze(-1) if weight.ndim == 1 else result
     rows = input if input.ndim == 2 else input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
     if bias is None:
         result = _call("mm", variant, rows, matrix.t(), out_dtype=out_dtype, parts=parts, function="linear")

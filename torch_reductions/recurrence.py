@@ -30,7 +30,7 @@ from ._arguments import (
     wrong_type,
 )
 from ._ladder import check_variant, dtype_name
-from ._operator import TRACED, Gradient, Operator, Spec, needs, overridden
+from ._operator import TRACED, Gradient, Operator, Spec, distributed, needs, overridden
 from ._variants import RecurrenceVariant
 
 if TYPE_CHECKING:
@@ -390,6 +390,12 @@ def linear_recurrence(
             period=period,
             variant=variant,
         )
+    if is_dynamo_compiling() and (sharded := distributed(gates, tokens, initial, cu_seqlens)):
+        options: dict[str, Any] = {"reverse": reverse, "return_last": return_last, "variant": variant}
+        options |= {"state": state, "return_state": return_state, "period": period}
+        return sharded.eagerly(  # type: ignore[no-any-return]
+            linear_recurrence, gates, tokens, dim, initial=initial, cu_seqlens=cu_seqlens, **options
+        )
     for name, tensor in (("gates", gates), ("tokens", tokens)):
         if not isinstance(tensor, Tensor):
             raise wrong_type(NAME, name, "Tensor", tensor)
@@ -413,9 +419,9 @@ def linear_recurrence(
             gates, tokens, dim, initial, reverse, cu_seqlens, return_last, state, return_state, period, variant
         )
         return piece
-    options = {"reverse": True} if reverse else {}
+    flags = {"reverse": True} if reverse else {}
     segments = () if cu_seqlens is None else (cu_seqlens,)
-    states = _linear_recurrence(variant, gates, tokens, initial, dim, *segments, **options)
+    states = _linear_recurrence(variant, gates, tokens, initial, dim, *segments, **flags)
     return (states, _last(states, initial, dim, cu_seqlens, reverse)) if return_last else states
 
 
@@ -435,6 +441,8 @@ def _from_state(
     """The states of a piece, which goes on from a state and leaves one behind."""
     from . import _continued
 
+    if distributed(gates, tokens, initial):
+        raise NotImplementedError(f"{NAME}(): the state of a DTensor is not implemented; pass local tensors")
     if type(return_state) is not bool:
         raise wrong_type(NAME, "return_state", "bool", return_state)
     if reverse:
@@ -485,11 +493,15 @@ def _broadcast(gates: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         shapes = f"{list(gates.shape)} and {list(tokens.shape)}"
         raise RuntimeError(f"{NAME}(): gates and tokens cannot be broadcast: their shapes are {shapes}")
     shape = [b if a == 1 else a for a, b in reversed(sizes)]
+    if sharded := distributed(gates, tokens):
+        gates, tokens = sharded.expanded(gates, shape), sharded.expanded(tokens, shape)
     return gates.expand(shape), tokens.expand(shape)
 
 
 def _last(states: Tensor, initial: Tensor | None, dim: int, cu_seqlens: Tensor | None, reverse: bool) -> Tensor:
     """The final state, as a copy: a view would keep all the states in memory."""
+    if sharded := distributed(states):
+        return sharded.last(states, initial, dim, cu_seqlens, reverse)  # type: ignore[no-any-return]
     if states.ndim == 0 and cu_seqlens is None:
         return states.clone()
     states = torch.atleast_1d(states)

@@ -44,7 +44,7 @@ from ._arguments import (
     wrong_type,
 )
 from ._ladder import check_variant, rungs
-from ._operator import Gradient, Operator, Spec, overridden
+from ._operator import Gradient, Operator, Spec, distributed, overridden
 from ._out import Out
 from ._variants import ScanVariant
 from .recurrence import edges, recur
@@ -397,6 +397,8 @@ def _from_state(
     if has_torch_function((input, mask)) and not is_dynamo_compiling():
         given = {"exclusive": exclusive, "mask": mask, "state": state, "return_state": return_state}
         return overridden(name, (input, mask), input, dim, dtype=dtype, **given, variant=variant)
+    if distributed(input, mask):
+        raise NotImplementedError(f"{name}(): the state of a DTensor is not implemented; pass local tensors")
     for argument, flag in (("exclusive", exclusive), ("return_state", return_state)):
         if type(flag) is not bool:
             raise wrong_type(name, argument, "bool", flag)

@@ -74,7 +74,7 @@ def fold(function: str, input: Tensor, dim: int, shards: Shards, cu: tuple[int, 
     lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
     identity = 0.0 if kind.exact or not wide.is_floating_point else kind.identity[0]
     found = [input.new_full(lines, identity, dtype=wide)] * (len(cu) - 1)
-    has = torch.tensor([b > a for a, b in itertools.pairwise(cu)], device=input.device)
+    has = torch.tensor([b > a for a, b in itertools.pairwise(cu)], dtype=torch.bool, device=input.device)
     if most > 0:
         own = tuple(n for part in parts[shards.rank] for n in lengths(part))
         run = getattr(segment, f"segment_{'sum' if kind is PLUS else 'prod' if kind is TIMES else function}")
