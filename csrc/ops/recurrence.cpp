@@ -69,10 +69,9 @@ Tensor recur(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t
   if (initial) check_beside_tokens(*initial, "initial", tokens, dtype);
   check_ndim("tokens", tokens.dim());
   dim = wrap_dim(kName, dim, tokens.dim());
+  const int64_t length = tokens.dim() == 0 ? 1 : tokens.size(dim);
   Segments segments{};
-  if (cu_seqlens) {
-    segments = check_cu_seqlens(kName, *cu_seqlens, tokens, tokens.dim() == 0 ? 1 : tokens.size(dim));
-  }
+  if (cu_seqlens) segments = check_cu_seqlens(kName, *cu_seqlens, tokens, length);
   check_shapes(gates, tokens, initial, dim, cu_seqlens ? segments.count : -1);
   const int rung = check_variant(kRecurrenceLadder, variant, kRecurrenceAuto, kDevice, kFunction, dtype);
 
@@ -85,7 +84,6 @@ Tensor recur(Tensor gates, Tensor tokens, std::optional<Tensor> initial, int64_t
       before.gates = check_before(kName, "before_gates", *carried->gates, tokens, dim, wide);
       before.tokens = check_before(kName, "before_tokens", *carried->tokens, tokens, dim, wide);
     }
-    const int64_t length = tokens.dim() == 0 ? 1 : tokens.size(dim);
     for (auto* total : {&totals.gates, &totals.tokens})
       *total = totals_for(tokens, dim, length, carried->return_total, wide);
     carried->gates = totals.gates, carried->tokens = totals.tokens;

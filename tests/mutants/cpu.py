@@ -194,7 +194,7 @@ MUTANTS = (
         "the end of a tile as any other element",
         "order",
         "scan/090_ordered.cpp",
-        "if ($n < $plan.tile) continue;",
+        "if ($n < $plan.tile || $tile.drops_last) continue;",
         "continue;",
     ),
     cpu(
@@ -270,7 +270,7 @@ MUTANTS = (
         "something before the first eight",
         "identity",
         "recurrence/ordered_kernels.h",
-        "if ($k == 0) {",
+        "if (first($k)) {",
         "if (false) {",
         "vectors",
     ),

@@ -163,8 +163,8 @@ MUTANTS = (
         "barrier",
         "races",
         SCAN + "rows.cuh",
-        "__syncwarp(); if constexpr (IsIndexed<Value>::value) #pragma unroll 4 for (int i = $q; i < p.",
-        "if constexpr (IsIndexed<Value>::value) #pragma unroll 4 for (int i = $q; i < p.",
+        "__syncwarp(); if constexpr (IsIndexed<Value>::value) { const int64_t none",
+        "if constexpr (IsIndexed<Value>::value) { const int64_t none",
         function="cumsum",
     ),
     kernel(

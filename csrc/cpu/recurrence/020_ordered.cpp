@@ -17,12 +17,12 @@
 namespace torch_reductions::cpu::recurrence {
 namespace {
 
-RecurLines kernel_of(Dtype dtype) {
+const RecurrenceKernels& recurrence_kernels() {
 #ifdef __x86_64__
   static constexpr const RecurrenceKernels* kCompiled[] = {&recurrence_baseline, &recurrence_avx2, &recurrence_avx512};
-  return kCompiled[int(processor())]->recur[int(dtype)];
+  return *kCompiled[int(processor())];
 #else
-  return recurrence_baseline.recur[int(dtype)];
+  return recurrence_baseline;
 #endif
 }
 
@@ -32,9 +32,11 @@ constexpr int64_t kStripsPerThread = 4;
 }  // namespace
 
 void ordered(const RecurrenceArgs& args, const Threads& threads) {
-  const RecurLines recur = kernel_of(args.dtype);
-  const int64_t size = size_of(args.dtype), wide = args.dtype == Dtype::float64 ? 8 : 4,
-                elements = args.outer * args.length * args.inner;
+  const bool is_carried = args.before_gates || args.total_gates;
+  const RecurrenceKernels& kernels = recurrence_kernels();
+  const RecurLines recur = (is_carried ? kernels.recur_carried : kernels.recur)[int(args.dtype)];
+  const int64_t size = size_of(args.dtype), elements = args.outer * args.length * args.inner;
+  const RecurCarried carried{args.before_gates, args.before_tokens, args.total_gates, args.total_tokens};
   // As wide as possible, but with enough strips for the threads.
   int64_t width = std::min(args.inner, kRecurStrip);
   while (width / 2 >= kLeastWidth && args.outer * ceil_div(args.inner, width) < kStripsPerThread * threads.count) {
@@ -46,24 +48,19 @@ void ordered(const RecurrenceArgs& args, const Threads& threads) {
     for (int64_t task = begin; task < end; task++) {
       const int64_t outer = task / strips, inner = task % strips * width;
       const int64_t line = outer * args.inner + inner;
-      const auto of_line = [&](const void* data, int64_t size) {
-        return data ? static_cast<const char*>(data) + line * size : nullptr;
-      };
       const auto at = [&](const void* data, const Strides& strides) {
         return static_cast<const char*>(data) + first_of(args, outer, inner, strides) * size;
       };
       recur(
           {.gates = {at(args.gates, args.gate_strides), args.gate_strides.inner, step_of(args, args.gate_strides)},
            .tokens = {at(args.tokens, args.token_strides), args.token_strides.inner, step_of(args, args.token_strides)},
-           .initial = of_line(args.initial, size),
+           .initial = args.initial ? static_cast<const char*>(args.initial) + line * size : nullptr,
            .output = static_cast<char*>(args.output) + first_of(args, outer, inner, to) * size,
            .output_step = step_of(args, to),
            .lines = std::min(width, args.inner - inner),
            .length = args.length,
-           .before_gates = of_line(args.before_gates, wide),
-           .before_tokens = of_line(args.before_tokens, wide),
-           .total_gates = const_cast<char*>(of_line(args.total_gates, wide)),
-           .total_tokens = const_cast<char*>(of_line(args.total_tokens, wide))});
+           .first_line = line,
+           .carried = is_carried ? &carried : nullptr});
     }
   };
   if (tasks == 1 || threads.count == 1 || elements <= kGrain) return body(0, tasks);

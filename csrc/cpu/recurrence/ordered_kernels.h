@@ -98,19 +98,20 @@ struct StepRow {
 template <class A, int Lines, bool Continued>
 struct Counter {
   alignas(64) StepRow<A, Lines> waiting[kCounterLevels], before[kCounterLevels], base;
-  int levels = 0;
 
   // The fold of no elements is read, but not used: any number will do.
   ALWAYS_INLINE explicit Counter(int64_t length) {
+    int levels = 0;
     while (length >> levels) levels++;
     __builtin_memset(before, 0, sizeof(before[0]) * (levels + 1));
     __builtin_memset(&base, 0, sizeof base);
   }
   // The step before the first tree of line i.
-  ALWAYS_INLINE void begin(int64_t i, Steps<A> step) {
+  ALWAYS_INLINE void begin(int64_t i, Steps<A> step, int64_t length) {
     begun_ = true;
     base.set(i, step);
-    for (int level = 0; level <= levels; level++) before[level].set(i, step);
+    before[0].set(i, step);
+    for (int level = 0; length >> level; level++) before[level + 1].set(i, step);
   }
 
   ALWAYS_INLINE bool begun() const { return Continued && begun_; }
@@ -203,7 +204,8 @@ struct Line {
 // What stands before a line.
 template <class A>
 ALWAYS_INLINE Steps<A> step_before(const RecurStrip& s, int64_t line) {
-  return {static_cast<const A*>(s.before_gates)[line], static_cast<const A*>(s.before_tokens)[line]};
+  const int64_t i = s.first_line + line;
+  return {static_cast<const A*>(s.carried->before_gates)[i], static_cast<const A*>(s.carried->before_tokens)[i]};
 }
 
 // Stores the total of a line of 2^k elements: a block of trees at place i of the counter, or, where the line is shorter
@@ -220,8 +222,8 @@ ALWAYS_INLINE void put_total(const RecurStrip& s, int64_t line, const Counter& c
     if (s.length > 1) total = compose(total, x(1));
     if (s.length > 2) total = compose(total, compose(x(2), x(3)));
   }
-  static_cast<A*>(s.total_gates)[line] = total.gate;
-  static_cast<A*>(s.total_tokens)[line] = total.token;
+  static_cast<A*>(s.carried->total_gates)[s.first_line + line] = total.gate;
+  static_cast<A*>(s.carried->total_tokens)[s.first_line + line] = total.token;
 }
 
 template <class A, class S, bool Continued>
@@ -230,7 +232,7 @@ void recur_line(const RecurStrip& s, int64_t line) {
   const bool has_initial = s.initial != nullptr;
   const A initial = has_initial ? A(widen(static_cast<const S*>(s.initial)[line])) : A(0);
   Line<A, Continued> state{Counter<A, 1, Continued>(s.length), has_initial, initial};
-  if (Continued && s.before_gates) state.counter.begin(0, step_before<A>(s, line));
+  if (Continued && s.carried->before_gates) state.counter.begin(0, step_before<A>(s, line), s.length);
   const S* const gate = static_cast<const S*>(s.gates.first) + line * s.gates.line;
   const S* const token = static_cast<const S*>(s.tokens.first) + line * s.tokens.line;
   S* const output = static_cast<S*>(s.output) + line;
@@ -249,7 +251,7 @@ void recur_line(const RecurStrip& s, int64_t line) {
     }
     narrow(out, n, output + k * s.output_step, s.output_step);
   }
-  if (Continued && s.total_gates) {
+  if (Continued && s.carried->total_gates) {
     put_total<A>(
         s, line, state.counter, 0, [&](int r) { return A(widen(gate[r * s.gates.step])); },
         [&](int r) { return A(widen(token[r * s.tokens.step])); });
@@ -282,9 +284,10 @@ void recur_columns(const RecurStrip& s) {
       widen(static_cast<const S*>(s.initial) + column<A>(i, s.lines), 1, W, initial + i);
     }
   }
-  if (Continued && s.before_gates) {
+  if (Continued && s.carried->before_gates) {
     for (int64_t i = 0; i < s.lines; i += W) {
-      for (int64_t lane = 0; lane < W; lane++) counter.begin(i + lane, step_before<A>(s, column<A>(i, s.lines) + lane));
+      for (int64_t lane = 0; lane < W; lane++)
+        counter.begin(i + lane, step_before<A>(s, column<A>(i, s.lines) + lane), s.length);
     }
   }
   for (int64_t k = 0; k < s.length; k += kTree) {
@@ -306,7 +309,7 @@ void recur_columns(const RecurStrip& s) {
     S* const output = static_cast<S*>(s.output) + k * s.output_step;
     for (int64_t r = 0; r < rows; r++) narrow(out + r * kLinePitch, s.lines, output + r * s.output_step, 1);
   }
-  if (!Continued || s.total_gates == nullptr) return;
+  if (!Continued || s.carried->total_gates == nullptr) return;
   for (int64_t line = 0; line < s.lines; line++) {  // a short line's elements are in the buffers
     const int64_t i = line / W * W;
     put_total<A>(
@@ -316,22 +319,19 @@ void recur_columns(const RecurStrip& s) {
 }
 
 template <class S, bool Continued>
-void recur_strip(const RecurStrip& s) {
+void recur_lines(const RecurStrip& s) {
   using A = Accumulator<S>;
   if (s.lines >= kLanes<A>) return recur_columns<A, S, Continued>(s);
   for (int64_t line = 0; line < s.lines; line++) recur_line<A, S, Continued>(s, line);
 }
 
-template <class S>
-void recur_lines(const RecurStrip& s) {
-  if (s.before_gates || s.total_gates) recur_strip<S, true>(s);
-  else recur_strip<S, false>(s);
-}
-
 constexpr RecurrenceKernels make_recurrence_kernels() {
   RecurrenceKernels kernels{};
   for (int dtype = 0; dtype < kDtypes; dtype++) {
-    with_float(Dtype(dtype), [&](auto tag) { kernels.recur[dtype] = recur_lines<typename decltype(tag)::type>; });
+    with_float(Dtype(dtype), [&]<class S>(std::type_identity<S>) {
+      kernels.recur[dtype] = recur_lines<S, false>;
+      kernels.recur_carried[dtype] = recur_lines<S, true>;
+    });
   }
   return kernels;
 }

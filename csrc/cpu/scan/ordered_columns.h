@@ -112,7 +112,7 @@ void fold_columns(const ScanStrip& s, A* folds) {
 
 // The total of each line of 2^k elements that was scanned.
 template <class Op, class A, class S>
-ALWAYS_INLINE void column_totals(const ScanStrip& s, ColumnScan<Op, A>& scan, RowsOf<A>& in, A* totals) {
+__attribute__((noinline)) void column_totals(const ScanStrip& s, ColumnScan<Op, A>& scan, RowsOf<A>& in, A* totals) {
   if (s.length < kScanRows) {
     int64_t pitch;
     const A* const panel = panel_of<A, S>(s, 0, s.length, in, pitch);

@@ -14,7 +14,8 @@ namespace {
 template <class Op, class A, class S, class R>
 void scan_lines(const ScanStrip& strip, const void* bases) {
   if (strip.columns) scan_columns<Op, A, S, R>(strip, static_cast<const A*>(bases));
-  else scan_rows<Op, A, S, R>(strip, static_cast<const A*>(bases));
+  else if (bases || strip.totals) scan_rows<true, Op, A, S, R>(strip, static_cast<const A*>(bases));
+  else scan_rows<false, Op, A, S, R>(strip, nullptr);
 }
 
 // For LogAdd, which costs much more than a copy: short lines are scanned side by side in any layout.

@@ -108,12 +108,13 @@ __attribute__((noinline)) A block_in_place(A* x, int64_t n) {
   return x[0];
 }
 
-template <class Op, class A, class S, class R>
+// kCarried: the strip may ask for totals, and then drop its last result.
+template <bool kCarried, class Op, class A, class S, class R>
 void scan_row(const ScanStrip& s, const S* input, R* output, A base, A* total) {
   alignas(64) A in[kScanChunk], out[kScanChunk];
   RowScan<Op, A> scan(base, s.length);
   for (int64_t k = 0; k < s.length; k += kScanChunk) {
-    const int64_t n = s.length - k < kScanChunk ? s.length - k : kScanChunk, kept = s.kept(k, n);
+    const int64_t n = s.length - k < kScanChunk ? s.length - k : kScanChunk, kept = kCarried ? s.kept(k, n) : n;
     const A* p = in;
     A* q = out;
     if (n % kScanGroup<A> == 0) {
@@ -128,7 +129,7 @@ void scan_row(const ScanStrip& s, const S* input, R* output, A base, A* total) {
     for (int64_t i = 0; i < n; i += kScanGroup<A>) scan.group(p + i, q + i);
     if (q == out) narrow(out, kept, output + k * s.output_step, s.output_step);
   }
-  if (total == nullptr) return;
+  if (!kCarried || total == nullptr) return;
   const int64_t groups = s.length / kScanGroup<A>;
   *total = groups > 0 ? scan.waiting[__builtin_ctzll(uint64_t(groups))][0] : block_in_place<Op>(in, s.length);
 }
@@ -161,30 +162,32 @@ ALWAYS_INLINE int64_t scan_short_rows(const ScanStrip& s, const A* bases) {
   R* output = static_cast<R*>(s.output);
   A* totals = static_cast<A*>(s.totals);
   int64_t line = 0;
-  const auto scan = [&](const A* p, A* q) {
-    const A total = scan_short_row<kCarried, Op>(p, q, s.length, kCarried && bases ? bases[line] : Op::identity);
+  const auto scan = [bases, totals](int64_t line, const A* p, A* q, int64_t n) __attribute__((always_inline)) {
+    const A total = scan_short_row<kCarried, Op>(p, q, n, kCarried && bases ? bases[line] : Op::identity);
     if (kCarried && totals) totals[line] = total;
-    line++;
   };
   if constexpr (std::is_same_v<A, S> && std::is_same_v<A, R>) {
     // Rows are read and written in whole vectors, for which there is no room behind the last rows.
     const int64_t room = s.lines * s.length - kScanGroup<A>;
-    for (int64_t at = 0; at <= room; at += s.length) scan(input + at, output + at);
+    for (; line * s.length <= room; line++) {
+      const int64_t at = line * s.length;
+      scan(line, input + at, output + at, s.length);
+    }
   } else {
     alignas(64) A in[kScanChunk + kScanGroup<A>] = {}, out[kScanChunk + kScanGroup<A>];
     while (line < s.lines) {
       const int64_t rows = kScanChunk / s.length < s.lines - line ? kScanChunk / s.length : s.lines - line;
       const int64_t first = line * s.length, n = rows * s.length;
       widen(input + first, 1, n, in);
-      for (int64_t at = 0; at < n; at += s.length) scan(in + at, out + at);
+      for (int64_t at = 0; at < n; at += s.length) scan(line++, in + at, out + at, s.length);
       narrow(out, n, output + first, 1);
     }
   }
   return line;
 }
 
-template <class Op, class A, class S, class R>
-void scan_rows(const ScanStrip& s, const A* bases) {
+template <bool kCarried, class Op, class A, class S, class R>
+__attribute__((noinline)) void scan_rows(const ScanStrip& s, const A* bases) {
   const S* input = static_cast<const S*>(s.input);
   R* output = static_cast<R*>(s.output);
   A* totals = static_cast<A*>(s.totals);
@@ -192,12 +195,11 @@ void scan_rows(const ScanStrip& s, const A* bases) {
   // Packed rows are whole rows: the lines of a tile are further apart than they are long.
   const bool packed = s.input_step == 1 && s.output_step == 1 && s.input_line == s.length && s.output_line == s.length;
   if (packed && s.length < kScanGroup<A> && !s.drops_last) {
-    line = bases || totals ? scan_short_rows<true, Op, A, S, R>(s, bases)
-                           : scan_short_rows<false, Op, A, S, R>(s, nullptr);
+    line = scan_short_rows<kCarried, Op, A, S, R>(s, bases);
   }
   for (; line < s.lines; line++) {
-    scan_row<Op, A, S, R>(s, input + line * s.input_line, output + line * s.output_line,
-                          bases ? bases[line] : Op::identity, totals ? totals + line : nullptr);
+    scan_row<kCarried, Op, A, S, R>(s, input + line * s.input_line, output + line * s.output_line,
+                                    kCarried && bases ? bases[line] : Op::identity, totals ? totals + line : nullptr);
   }
 }
 
