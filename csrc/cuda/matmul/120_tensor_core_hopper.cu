@@ -11,6 +11,7 @@
 // See:     PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Operation"; NVIDIA CUTLASS,
 //          "Efficient GEMM", warp specialization.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "hopper/tiles.cuh"
 #include "ladder.h"
 #include "ordered/split_k.cuh"
+#include "tensor/tensor_core.h"
 
 namespace torch_reductions::cuda::matmul {
 namespace {
@@ -105,6 +107,7 @@ OperandLayout prepare(const GemmOperand& o, int size, Context& context) {
 struct Shape {
   int rows, columns, cycles;
 };
+constexpr Shape kPartsShape{128, 128, 512};
 constexpr Shape kShapes[] = {{128, 256, 960}, {128, 128, 512}, {64, 128, 384}, {64, 64, 256}};
 
 // How a product is scheduled: in 2-CTA clusters or not, k whole or split into its chunks.
@@ -151,7 +154,7 @@ Schedule schedule_of(const MatmulArgs& args, int64_t steps, int64_t chain, const
   return best;
 }
 
-template <class T, Major major_a, Major major_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N, bool InParts = false>
 void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, const Schedule& schedule, int64_t steps,
          int64_t chain, Context& context) {
   const int log_cluster = schedule.log_cluster;
@@ -177,9 +180,13 @@ void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, con
     plan.convert_only = plan.args.alpha == 1 && plan.args.added.data == nullptr;
     plan.vec4 = vectorizable(4), plan.vec8 = vectorizable(8);
     const int64_t blocks = std::min(tiles, std::max(processors >> log_cluster, int64_t(1))) << log_cluster;
-    if (plan.chain < plan.piece)
+    if constexpr (InParts) {
+      plan.parts = args.parts, plan.part = int(ceil_div(args.k, int64_t(args.parts)));
+      const int levels = std::bit_width(unsigned(args.parts - 1)) - kNearLevels;
+      if (levels > 0) plan.totals = static_cast<uint4*>(context.workspace(size_t(levels) * blocks * M * N * sizeof(float)));
+    } else if (plan.chain < plan.piece)
       plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
-    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N>, 1 << log_cluster, blocks, kBlockThreads<M>,
+    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N, InParts>, 1 << log_cluster, blocks, kBlockThreads<M>,
                     kSharedBytes<M>, context.stream, map_a, map_b, plan);
   };
   if (!schedule.split_k) return start(1);
@@ -199,6 +206,13 @@ template <class T, Major major_a, Major major_b>
 void run_shape(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, Context& context) {
   const int64_t steps = ceil_div(args.k, int64_t(kStep<T>));
   const int64_t chain = sizeof(T) == 2 ? kTensorChunk / kStep<T> : steps;  // of integers one is as good as several
+  if constexpr (sizeof(T) == 2) {
+    if (args.parts > 1) {
+      const Schedule pair{kPartsShape, args.m > kPartsShape.rows && multiprocessors(context.device) > 1, false};
+      return run<T, major_a, major_b, kPartsShape.rows, kPartsShape.columns, true>(args, a, b, pair, steps, chain,
+                                                                                  context);
+    }
+  }
   const Schedule schedule = schedule_of(args, steps, chain, context);
   const auto run_of = [&]<int... I>(std::integer_sequence<int, I...>) {
     ((schedule.shape.rows == kShapes[I].rows && schedule.shape.columns == kShapes[I].columns
@@ -223,7 +237,7 @@ bool compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Major::k, Major::k, 128, 128>),
+    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Major::k, Major::k, 128, 128, false>),
           "cudaFuncGetAttributes");
     return attributes.sharedSizeBytes > 0;
   }();
@@ -242,6 +256,14 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
   return type && most <= INT32_MAX - 256 &&
          args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(64)) * ceil_div(args.n, int64_t(64))) &&
          architecture(context.device) == 90 && compiled();
+}
+
+bool hopper_takes_parts(const MatmulArgs& args, const Context& context) {
+  const int64_t part = ceil_div(args.k, int64_t(args.parts));
+  const int64_t tiles = args.batch * ceil_div(args.m, int64_t(kPartsShape.rows)) *
+                        ceil_div(args.n, int64_t(kPartsShape.columns));
+  return hopper_runs(args, context) && std::min(args.m, args.n) > kNarrow && part % kGroup == 0 &&
+         part <= kTensorChunk && 2 * tiles >= multiprocessors(context.device);
 }
 
 void tensor_core_hopper(const MatmulArgs& args, Context& context) {

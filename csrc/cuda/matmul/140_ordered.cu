@@ -21,7 +21,9 @@
 namespace torch_reductions::cuda::matmul {
 
 void ordered(const MatmulArgs& args, Context& context) {
-  if (args.parts > 1 && !tiles_take_parts(args, context)) return multiply_parts(args, context);
+  if (args.parts > 1 && !tiles_take_parts(args, context)) {
+    return hopper_takes_parts(args, context) ? tensor_core_hopper(args, context) : multiply_parts(args, context);
+  }
   if (tensor_core_runs(args, context)) {
     const bool narrow = args.m <= kNarrow || args.n <= kNarrow;
     return !narrow && hopper_runs(args, context) ? tensor_core_hopper(args, context) : tensor_core(args, context);

@@ -699,10 +699,17 @@ PARTS_PRODUCTS = (
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
 # Where the tiles take them: parts are whole stages, there are tiles for every multiprocessor, and more than run at once.
 PARTS_TILES = (
-    *(Product(20, 24, 90, parts=3, multiprocessors=1), Product(200, 136, 250, "c", "r4", parts=8, multiprocessors=1)),
+    *(Product(20, 24, 94, parts=3, multiprocessors=1), Product(200, 136, 250, "c", "r4", parts=8, multiprocessors=1)),
     Product(130, 132, 1120, "r", "c1", "r", 1, 2, 3, parts=2, multiprocessors=1),
     Product(70, 100, 2240, "c1", "c", batch=2, parts=4, multiprocessors=2, capability=80),
     Product(252, 260, 176, "c", "r", parts=11, multiprocessors=1),
+)
+# The same of 9.0's tensor cores: parts of whole steps of 64 of k, of less, of steps and groups of 16; more levels than
+# wait in registers; alone and in pairs of blocks, several tiles each.
+PARTS_HALVES = (
+    *(Product(130, 130, 765, "r", "c", parts=8, multiprocessors=3), Product(140, 136, 253, "c", "r4", parts=4)),
+    *(Product(60, 264, 512, "r", "c", "r", 2, 2, 3, parts=8), Product(258, 40, 365, "c", "c1", parts=23)),
+    Product(300, 140, 128, "c", "r", parts=2, multiprocessors=1),
 )
 PARTS_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 OTHER_PRODUCT_DTYPES = (torch.float16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int64)
@@ -827,6 +834,7 @@ def main_cases() -> list[Case]:
         + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))
         + [case for dtype in PARTS_DTYPES for case in product_cases_of(dtype, PARTS_PRODUCTS, ORDERED)]
         + [case for dtype in PARTS_DTYPES[:2] for case in product_cases_of(dtype, PARTS_TILES, ORDERED)]
+        + list(product_cases_of(torch.bfloat16, PARTS_HALVES, ORDERED))
         + tensor_core_cases([torch.bfloat16], TENSOR_PRODUCTS)
         + list(product_cases_of(torch.int8, HOPPER_PRODUCTS[:8:2], "tensor_core_hopper"))  # bytes have a kernel more
         + [case for dtype in (torch.float32, torch.bfloat16) for case in distance_cases_of(dtype)]

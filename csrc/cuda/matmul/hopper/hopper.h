@@ -9,4 +9,7 @@ namespace torch_reductions::cuda::matmul {
 // bfloat16, int8 or uint8; any layout, k and batch.
 bool hopper_runs(const MatmulArgs& args, const Context& context);
 
+// And its parts, if there are several: groups of 16 of k that are one chain, of a result that fills half the device.
+bool hopper_takes_parts(const MatmulArgs& args, const Context& context);
+
 }  // namespace torch_reductions::cuda::matmul

@@ -5,6 +5,10 @@
 // a ring of steps, each the tile of a and behind it the tile of b: full[slot] tells that a step has arrived,
 // empty[slot] that the warps that multiply have read it. In a 2-CTA cluster the tiles lie one above the other: each
 // block loads its own rows of a, and one half of the columns of b for both; so empty[slot] waits for the warps of both.
+//
+// In parts, each part is a chain, whose steps begin at the part. The total of one part waits in registers, which 128
+// columns leave room for; that of two parts behind the ring, whose slots are fewer; three quarters of all joins are
+// theirs. Totals of more parts wait in the L2.
 #pragma once
 #include "../../primitives/cluster.cuh"
 #include "../../primitives/tma.cuh"
@@ -30,8 +34,8 @@ template <int M>
 inline constexpr int kSharedBytes = kAlignment + kRingBytes + kMultiplyingWarps<M> * kStagingBytes;
 template <int M, int N>
 inline constexpr int kStepBytes = (M + N) * kTileRowBytes;
-template <int M, int N>
-inline constexpr int kSlots = kRingBytes / kStepBytes<M, N>;
+template <int M, int N, bool InParts>
+inline constexpr int kSlots = (kRingBytes - InParts * M * N * 4) / kStepBytes<M, N>;
 template <class T>
 inline constexpr int kStep = kTileRowBytes / int(sizeof(T));  // elements of k
 
@@ -47,6 +51,20 @@ struct Plan {
   bool vec4, vec8;              // may four, or eight elements of a row be stored at once?
   bool convert_only;            // alpha is 1 and nothing is added: the epilogue only rounds
   uint4* totals;                // of the chains so far, where there are several: a part for each block
+  int parts, part;              // how many parts, and how many elements each has
+};
+
+inline constexpr int kNearLevels = 2;  // of totals that wait in a multiprocessor
+inline constexpr int kGroup = 16;  // elements of k of 2 bytes that one instruction multiplies
+
+// The steps of k of a part, and the groups behind the last whole one: the rest of that step is the next part's.
+struct PartSteps {
+  int whole, groups;
+
+  __device__ __forceinline__ PartSteps(const Plan& plan, int part) {
+    const int all = (min(plan.part, int(plan.args.k) - part * plan.part) + kGroup - 1) / kGroup;
+    whole = all / 4, groups = all % 4;
+  }
 };
 
 // Where a tile begins. Batches of one piece of k follow those of the piece before.
@@ -75,13 +93,13 @@ __device__ __forceinline__ TileOrigin tile_at(const Plan& plan, int number, int 
 }
 
 // A slot of the ring: the parity tells which time around.
-template <int M, int N>
+template <int Slots>
 struct Slot {
   int index = 0;
   unsigned parity = 0;
 
   __device__ __forceinline__ void next() {
-    if (++index == kSlots<M, N>) index = 0, parity ^= 1;
+    if (++index == Slots) index = 0, parity ^= 1;
   }
 };
 
@@ -113,23 +131,32 @@ __device__ __forceinline__ void copy_half(char* step, const CUtensorMap* map, in
 }
 
 // The producer, one thread.
-template <class T, Major major_a, Major major_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N, bool InParts>
 __device__ __forceinline__ void load_tiles(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan,
                                            Ring ring, int rank) {
-  Slot<M, N> slot;
+  Slot<kSlots<M, N, InParts>> slot;
   for (int number = blockIdx.x >> plan.log_cluster; number < plan.tiles; number += gridDim.x >> plan.log_cluster) {
     const TileOrigin tile = tile_at<M, N>(plan, number, rank);
     const int batch = tile.batch % plan.batches, batch_a = batch * plan.a_batches, batch_b = batch * plan.b_batches;
-    const Steps steps = steps_of(plan, tile);
-    for (int step = steps.begin; step < steps.end; step++, slot.next()) {
+    const auto load = [&](int k) {
       uint64_t* const full = ring.full + slot.index;
       char* const a = ring.steps + slot.index * kStepBytes<M, N>;
       char* const b = a + M * kTileRowBytes;
       mbarrier_wait(ring.empty + slot.index, slot.parity ^ 1);  // the first time around at once
       mbarrier_arrive_expect_tx(full, kStepBytes<M, N>);
-      copy_step<major_a>(a, map_a, tile.i, M, step * kStep<T>, batch_a, full);
-      if (plan.log_cluster) copy_half<T, major_b, N>(b, map_b, tile.j, step * kStep<T>, batch_b, full, rank);
-      else copy_step<major_b>(b, map_b, tile.j, N, step * kStep<T>, batch_b, full);
+      copy_step<major_a>(a, map_a, tile.i, M, k, batch_a, full);
+      if (plan.log_cluster) copy_half<T, major_b, N>(b, map_b, tile.j, k, batch_b, full, rank);
+      else copy_step<major_b>(b, map_b, tile.j, N, k, batch_b, full);
+      slot.next();
+    };
+    if constexpr (InParts) {
+      for (int part = 0; part < plan.parts; part++) {
+        const PartSteps own(plan, part);
+        for (int step = 0; step < own.whole + (own.groups > 0); step++) load(part * plan.part + step * kStep<T>);
+      }
+    } else {
+      const Steps steps = steps_of(plan, tile);
+      for (int step = steps.begin; step < steps.end; step++) load(step * kStep<T>);
     }
   }
 }
@@ -140,9 +167,9 @@ __device__ __forceinline__ void release_slot(Ring ring, int slot, int log_cluste
 }
 
 // One chain: `steps` steps, d begins at zero.
-template <class T, Major major_a, Major major_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N, int Slots>
 __device__ __forceinline__ void multiply_chain(uint32_t (&d)[N / 2], int steps, int log_cluster, Ring ring,
-                                               Slot<M, N>& slot, uint64_t first_a, uint64_t first_b) {
+                                               Slot<Slots>& slot, uint64_t first_a, uint64_t first_b) {
   int before = 0;  // the slot of the step before
   for (int step = 0; step < steps; step++) {
     mbarrier_wait(ring.full + slot.index, slot.parity);
@@ -165,6 +192,25 @@ __device__ __forceinline__ void multiply_chain(uint32_t (&d)[N / 2], int steps, 
   release_slot(ring, before, log_cluster);
 }
 
+// The first groups of a step. d goes on, or begins at zero.
+template <class T, Major major_a, Major major_b, int M, int N, int Slots>
+__device__ __forceinline__ void multiply_groups(uint32_t (&d)[N / 2], int groups, bool goes_on, int log_cluster,
+                                                Ring ring, Slot<Slots>& slot, uint64_t first_a, uint64_t first_b) {
+  mbarrier_wait(ring.full + slot.index, slot.parity);
+  const uint64_t offset = uint64_t(unsigned(slot.index * kStepBytes<M, N>) >> 4);
+#pragma unroll 1
+  for (int k = 0; k < groups; k++) {
+    warpgroup_arrive();
+    wgmma<T, major_a, major_b>(d, first_a + offset + k * kNextStep<major_a>, first_b + offset + k * kNextStep<major_b>,
+                               k > 0 || goes_on);
+    warpgroup_commit();
+    warpgroup_wait<0>();
+    fence_operand(d);
+  }
+  release_slot(ring, slot.index, log_cluster);
+  slot.next();
+}
+
 __device__ __forceinline__ void add_to(uint32_t& d, uint32_t total) {
   d = __float_as_uint(__uint_as_float(total) + __uint_as_float(d));
 }
@@ -184,6 +230,55 @@ __device__ __forceinline__ void fold_chain(uint32_t (&d)[N / 2], uint4* totals, 
   if (!last) {
 #pragma unroll
     for (int i = 0; i < N / 8; i++) totals[i * kNext] = {d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]};
+  }
+}
+
+// waiting + d. A few loads at once, or they would need registers that are not there.
+template <int M, int N>
+__device__ __forceinline__ void join(uint32_t (&d)[N / 2], const uint4* waiting) {
+#pragma unroll
+  for (int i = 0; i < N / 8; i++) {
+    if (i % 8 == 0) __syncwarp();
+    const uint4 total = waiting[i * (kMultiplyingWarps<M> * 32)];
+    add_to(d[4 * i], total.x), add_to(d[4 * i + 1], total.y);
+    add_to(d[4 * i + 2], total.z), add_to(d[4 * i + 3], total.w);
+  }
+}
+
+// The sums of all parts. `two` and `more` are where this thread's totals of two parts wait, and of four and more.
+template <class T, Major major_a, Major major_b, int M, int N, int Slots>
+__device__ __forceinline__ void multiply_in_parts(uint32_t (&d)[N / 2], const Plan& plan, Ring ring, Slot<Slots>& slot,
+                                                  uint64_t first_a, uint64_t first_b, uint4* two, uint4* more) {
+  uint32_t one[N / 2];
+  const int64_t next_level = int64_t(gridDim.x) * (M * N / 4);
+#pragma unroll 1
+  for (int part = 0;; part++) {
+    const PartSteps own(plan, part);
+    if (own.whole > 0)
+      multiply_chain<T, major_a, major_b, M, N>(d, own.whole, plan.log_cluster, ring, slot, first_a, first_b);
+    if (own.groups > 0)
+      multiply_groups<T, major_a, major_b, M, N>(d, own.groups, own.whole > 0, plan.log_cluster, ring, slot, first_a,
+                                                 first_b);
+    const unsigned joined = joined_levels(unsigned(part), unsigned(plan.parts));
+    if (joined & 1) {
+#pragma unroll
+      for (int i = 0; i < N / 2; i++) add_to(d[i], one[i]);
+    }
+    if (joined & 2) join<M, N>(d, two);
+    const uint4* at = more;
+#pragma unroll 1
+    for (unsigned rest = joined >> kNearLevels; rest != 0; rest >>= 1, at += next_level)
+      if (rest & 1) join<M, N>(d, at);
+    if (part + 1 == plan.parts) return;
+    const int level = level_of(unsigned(part));
+    if (level == 0) {
+#pragma unroll
+      for (int i = 0; i < N / 2; i++) one[i] = d[i];
+    } else if (level == 1) {
+      fold_chain<M, N>(d, two, true, false);
+    } else {
+      fold_chain<M, N>(d, more + (level - kNearLevels) * next_level, true, false);
+    }
   }
 }
 
@@ -307,22 +402,29 @@ __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)
 }
 
 // The consumers; `warp` is one of theirs.
-template <class T, Major major_a, Major major_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N, bool InParts>
 __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, int warp) {
   char* const staging = ring.steps + kRingBytes + warp * kStagingBytes;
   const uint64_t first_a = smem_descriptor(ring.steps + warp / 4 * kPartBytes, major_a, kPartBytes);
   const uint64_t first_b = smem_descriptor(ring.steps + M * kTileRowBytes, major_b, kPartBytes);
-  Slot<M, N> slot;
+  Slot<kSlots<M, N, InParts>> slot;
   for (int number = blockIdx.x >> plan.log_cluster; number < plan.tiles; number += gridDim.x >> plan.log_cluster) {
     const TileOrigin tile = tile_at<M, N>(plan, number, rank);
-    const Steps all = steps_of(plan, tile);
     uint32_t d[N / 2];
-    for (int step = all.begin; step < all.end; step += plan.chain) {
-      const int steps = min(plan.chain, all.end - step);
-      multiply_chain<T, major_a, major_b, M, N>(d, steps, plan.log_cluster, ring, slot, first_a, first_b);
-      if constexpr (sizeof(T) == 2) {
-        uint4* const totals = plan.totals + int64_t(blockIdx.x) * (M * N / 4) + (threadIdx.x - 128);
-        if (plan.chain < plan.steps) fold_chain<M, N>(d, totals, step == all.begin, step + steps == all.end);
+    if constexpr (InParts) {
+      const int thread = int(threadIdx.x) - 128;
+      uint4* const two = reinterpret_cast<uint4*>(ring.steps + kSlots<M, N, true> * kStepBytes<M, N>) + thread;
+      uint4* const more = plan.totals + int64_t(blockIdx.x) * (M * N / 4) + thread;
+      multiply_in_parts<T, major_a, major_b, M, N>(d, plan, ring, slot, first_a, first_b, two, more);
+    } else {
+      const Steps all = steps_of(plan, tile);
+      for (int step = all.begin; step < all.end; step += plan.chain) {
+        const int steps = min(plan.chain, all.end - step);
+        multiply_chain<T, major_a, major_b, M, N>(d, steps, plan.log_cluster, ring, slot, first_a, first_b);
+        if constexpr (sizeof(T) == 2) {
+          uint4* const totals = plan.totals + int64_t(blockIdx.x) * (M * N / 4) + (threadIdx.x - 128);
+          if (plan.chain < plan.steps) fold_chain<M, N>(d, totals, step == all.begin, step + steps == all.end);
+        }
       }
     }
     if constexpr (sizeof(T) == 2) {
@@ -335,18 +437,19 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
   }
 }
 
-template <class T, Major major_a, Major major_b, int M, int N>
+template <class T, Major major_a, Major major_b, int M, int N, bool InParts>
 __global__ void __launch_bounds__(kBlockThreads<M>, 1)
     multiply_bulk_tiles(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                         const __grid_constant__ Plan plan) {
 #ifdef HOPPER
-  __shared__ uint64_t full[kSlots<M, N>], empty[kSlots<M, N>];
+  constexpr int kCount = kSlots<M, N, InParts>;
+  __shared__ uint64_t full[kCount], empty[kCount];
   char* const begin = reinterpret_cast<char*>(memory);
   const Ring ring{full, empty, begin + (0u - shared_address(begin)) % kAlignment};
   if (threadIdx.x == 0) {
     prefetch_tensormap(&map_a);
     prefetch_tensormap(&map_b);
-    for (int i = 0; i < kSlots<M, N>; i++) {
+    for (int i = 0; i < kCount; i++) {
       mbarrier_init(full + i, 1);
       mbarrier_init(empty + i, kMultiplyingWarps<M> << plan.log_cluster);
     }
@@ -358,10 +461,10 @@ __global__ void __launch_bounds__(kBlockThreads<M>, 1)
   const int warp = shuffle(int(threadIdx.x) / 32, 0);  // one value for all lanes, as the compiler can see
   if (warp < 4) {
     if constexpr (M == 128) setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) load_tiles<T, major_a, major_b, M, N>(&map_a, &map_b, plan, ring, rank);
+    if (threadIdx.x == 0) load_tiles<T, major_a, major_b, M, N, InParts>(&map_a, &map_b, plan, ring, rank);
   } else {
     if constexpr (M == 128) setmaxnreg_inc<232>();  // with fewer threads all have as many
-    multiply<T, major_a, major_b, M, N>(plan, ring, rank, warp - 4);
+    multiply<T, major_a, major_b, M, N, InParts>(plan, ring, rank, warp - 4);
   }
   if (plan.log_cluster) cluster_sync();  // the other block may still copy into this one's memory, and arrive there
 #endif
