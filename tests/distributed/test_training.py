@@ -375,18 +375,19 @@ def wrong_training(group: dist.ProcessGroup) -> None:
     mine = distributed.GradientTree(model, 6, group=group)
     with pytest.raises(RuntimeError, match=rf"leaf {2 * rank} left no gradients"):
         next(iter(mine)), mine.push()
-    loss = model(torch.ones(1, 2)).sum
-    loss().backward()
-    mine.push()
+
+    def push() -> None:
+        model(torch.ones(1, 2)).sum().backward()
+        mine.push()
+
+    push()
     assert model.weight.grad is None
     if rank != 1:
-        loss().backward()
-        mine.push()
+        push()
     with pytest.raises(RuntimeError, match=r"rank 1 has pushed 1 of its 2 leaves"):  # on every rank
         mine.reduce()
     if rank == 1:
-        loss().backward()
-        mine.push()
+        push()
     with pytest.raises(RuntimeError, match=r"pushed all of its 2 leaves"):
         mine.push()
     mine.reduce()
@@ -404,7 +405,7 @@ def wrong_wrapped(group: dist.ProcessGroup) -> None:
             with pytest.raises(RuntimeError, match="pushed 0 of its 2 leaves"):
                 mine.reduce()
     with pytest.raises(RuntimeError, match="did not come to DDP's communication hook"):
-        for step, _ in enumerate(mine):
+        for _ in mine:
             ddp.require_backward_grad_sync = False
             ddp(x).sum().backward()
 
@@ -468,7 +469,7 @@ def norm_of_columns(group: dist.ProcessGroup) -> None:
     norms = []
     for placement in (Replicate(), Shard(0), Shard(1)):
         weight = nn.Parameter(distribute_tensor(torch.zeros(6, 4), mesh, [placement]))
-        weight.grad = distribute_tensor(value, mesh, [placement])
+        weight.grad = distribute_tensor(value.clone(), mesh, [placement])
         if placement == Shard(1):
             with pytest.raises(NotImplementedError, match="sharded along dim 0"):
                 distributed.clip_grad_norm_(weight, 1.0)
