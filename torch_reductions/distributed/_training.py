@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ..reduce import sum as fold
 from ..reference import accumulator
 from ..segment import segment_sum
-from ._reduce import Exchange, Ranks, join_rows
+from ._reduce import Exchange, Ranks, join_rows, padded
 from ._tree import Block, Counter, aligned_blocks, join
 
 if TYPE_CHECKING:
@@ -232,8 +232,7 @@ class GradientTree:
     def _begin(self, planes: list[Tensor], dtype: torch.dtype) -> Exchange:
         """Leaves that are sent as they are keep their dtype, sums the accumulator's."""
         sent = dtype if self._total == self._ranks.world else accumulator(dtype)
-        padding = -planes[0].numel() % self._ranks.world
-        planes = [nn.functional.pad(plane.to(sent), (0, padding)) for plane in planes]
+        planes = [padded(plane.to(sent), self._ranks.world) for plane in planes]
         return Exchange(planes, planes[0], self._offsets, self._ranks)
 
     def _write(self, bucket: list[int], exchange: Exchange) -> None:
