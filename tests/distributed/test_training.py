@@ -306,9 +306,10 @@ def test_torchs_training_differs(world: World) -> None:
 class Product(nn.Module):
     """Its gradient is what it is called with."""
 
-    def __init__(self, shape: Sequence[int], dtype: str) -> None:
+    def __init__(self, dtype: str, columns_first: bool = False) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(shape, dtype=DTYPES[dtype]))
+        zeros = torch.zeros(7, 5, dtype=DTYPES[dtype])
+        self.weight = nn.Parameter(zeros.mT.contiguous().mT if columns_first else zeros)
 
     def forward(self, factors: Tensor) -> Tensor:
         return (self.weight * factors.to(self.weight.dtype)).sum()
@@ -316,7 +317,7 @@ class Product(nn.Module):
 
 def gradient(group: dist.ProcessGroup, way: str, leaves: int, dtype: str) -> Tensor:
     """Of Product, in the second of two steps, of which the first is left early."""
-    model: nn.Module = Product((7, 5), dtype)
+    model: nn.Module = Product(dtype, columns_first=way != "fsdp")
     if way == "fsdp":
         from torch.distributed.device_mesh import DeviceMesh
         from torch.distributed.fsdp import fully_shard
@@ -350,7 +351,7 @@ def gradient_of_nodes(group: dist.ProcessGroup) -> Tensor | None:
     between, _ = dist.new_subgroups_by_enumeration([[0, 3], [1, 4], [2, 5]])
     if dist.get_rank() >= 6:
         return None
-    model = Product((7, 5), "float32")
+    model = Product("float32")
     for leaf in (mine := distributed.GradientTree(model.parameters(), 11, group=(inside, between))):
         model(value_of(leaf, (7, 5), "float32")).backward()
     assert list(mine.leaves) == list(distributed.leaves_of(11, dist.get_rank(), 6))
@@ -484,7 +485,7 @@ def test_clip_grad_norm_of_dtensors(world: World) -> None:
 
 def test_a_process_alone_accumulates() -> None:
     """Without torch.distributed."""
-    model = Product((7, 5), "float32")
+    model = Product("float32")
     for leaf in distributed.GradientTree(model, leaves=7):
         model(value_of(leaf, (7, 5), "float32")).backward()
     assert bits(model.weight.grad) == bits(tree([value_of(leaf, (7, 5), "float32") for leaf in range(7)]))
