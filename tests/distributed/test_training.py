@@ -306,9 +306,10 @@ def test_torchs_training_differs(world: World) -> None:
 class Product(nn.Module):
     """Its gradient is what it is called with."""
 
-    def __init__(self, shape: Sequence[int], dtype: str) -> None:
+    def __init__(self, dtype: str, columns_first: bool = False) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(shape, dtype=DTYPES[dtype]))
+        zeros = torch.zeros(7, 5, dtype=DTYPES[dtype])
+        self.weight = nn.Parameter(zeros.mT.contiguous().mT if columns_first else zeros)
 
     def forward(self, factors: Tensor) -> Tensor:
         return (self.weight * factors.to(self.weight.dtype)).sum()
@@ -316,7 +317,7 @@ class Product(nn.Module):
 
 def gradient(group: dist.ProcessGroup, way: str, leaves: int, dtype: str) -> Tensor:
     """Of Product, in the second of two steps, of which the first is left early."""
-    model: nn.Module = Product((7, 5), dtype)
+    model: nn.Module = Product(dtype, columns_first=way != "fsdp")
     if way == "fsdp":
         from torch.distributed.device_mesh import DeviceMesh
         from torch.distributed.fsdp import fully_shard
@@ -350,7 +351,7 @@ def gradient_of_nodes(group: dist.ProcessGroup) -> Tensor | None:
     between, _ = dist.new_subgroups_by_enumeration([[0, 3], [1, 4], [2, 5]])
     if dist.get_rank() >= 6:
         return None
-    model = Product((7, 5), "float32")
+    model = Product("float32")
     for leaf in (mine := distributed.GradientTree(model.parameters(), 11, group=(inside, between))):
         model(value_of(leaf, (7, 5), "float32")).backward()
     assert list(mine.leaves) == list(distributed.leaves_of(11, dist.get_rank(), 6))
@@ -375,18 +376,19 @@ def wrong_training(group: dist.ProcessGroup) -> None:
     mine = distributed.GradientTree(model, 6, group=group)
     with pytest.raises(RuntimeError, match=rf"leaf {2 * rank} left no gradients"):
         next(iter(mine)), mine.push()
-    loss = model(torch.ones(1, 2)).sum
-    loss().backward()
-    mine.push()
+
+    def push() -> None:
+        model(torch.ones(1, 2)).sum().backward()
+        mine.push()
+
+    push()
     assert model.weight.grad is None
     if rank != 1:
-        loss().backward()
-        mine.push()
+        push()
     with pytest.raises(RuntimeError, match=r"rank 1 has pushed 1 of its 2 leaves"):  # on every rank
         mine.reduce()
     if rank == 1:
-        loss().backward()
-        mine.push()
+        push()
     with pytest.raises(RuntimeError, match=r"pushed all of its 2 leaves"):
         mine.push()
     mine.reduce()
@@ -404,7 +406,7 @@ def wrong_wrapped(group: dist.ProcessGroup) -> None:
             with pytest.raises(RuntimeError, match="pushed 0 of its 2 leaves"):
                 mine.reduce()
     with pytest.raises(RuntimeError, match="did not come to DDP's communication hook"):
-        for step, _ in enumerate(mine):
+        for _ in mine:
             ddp.require_backward_grad_sync = False
             ddp(x).sum().backward()
 
@@ -468,7 +470,7 @@ def norm_of_columns(group: dist.ProcessGroup) -> None:
     norms = []
     for placement in (Replicate(), Shard(0), Shard(1)):
         weight = nn.Parameter(distribute_tensor(torch.zeros(6, 4), mesh, [placement]))
-        weight.grad = distribute_tensor(value, mesh, [placement])
+        weight.grad = distribute_tensor(value.clone(), mesh, [placement])
         if placement == Shard(1):
             with pytest.raises(NotImplementedError, match="sharded along dim 0"):
                 distributed.clip_grad_norm_(weight, 1.0)
@@ -483,7 +485,7 @@ def test_clip_grad_norm_of_dtensors(world: World) -> None:
 
 def test_a_process_alone_accumulates() -> None:
     """Without torch.distributed."""
-    model = Product((7, 5), "float32")
+    model = Product("float32")
     for leaf in distributed.GradientTree(model, leaves=7):
         model(value_of(leaf, (7, 5), "float32")).backward()
     assert bits(model.weight.grad) == bits(tree([value_of(leaf, (7, 5), "float32") for leaf in range(7)]))

@@ -76,7 +76,7 @@ def _serve(rank: int, store: str, pipe: Connection, path: list[str]) -> None:
         world_size=max(SIZES),
         timeout=timedelta(seconds=TIMEOUT),
     )
-    groups = {size: dist.new_group(range(size)) for size in SIZES}
+    groups = {size: dist.new_group(range(size), timeout=timedelta(seconds=TIMEOUT)) for size in SIZES}
     while True:
         try:
             task = pipe.recv_bytes()

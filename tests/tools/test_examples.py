@@ -14,6 +14,11 @@ EXAMPLES = {  # the arguments of a small run, and what it must print
         r"and in a batch of 32 .*float32 +by torch_reductions +0 of 250 logits differ.*float32 +by torch +\d+ of 250",
     ),
     "packed_positions": (["--lengths", "2", "0", "3"], r"positions: \[0, 1, 0, 1, 2\]"),
+    "same_weights": (  # equal hashes in the last column, other ones without
+        ["--processes", "1", "3", "--steps", "4", "--leaves", "6", "--size", "1", "--length", "8", "--width", "32"],
+        r"GradientTree +1 .*step 4: (\w{8})\nDDP alone +1 .*step 4: (\w{8})\n"
+        r"GradientTree +3 .*step 4: \1\nDDP alone +3 .*step 4: (?!\2)\w{8}\n",
+    ),
     "state_space": (
         ["--steps", "150", "--batch", "8", "--length", "64", "--width", "16", "--seconds", "0"],
         r"fell to \d\d?\.\d%.*by linear_recurrence: .*by loop: .*by doubling: ",

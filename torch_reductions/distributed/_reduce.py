@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Group: TypeAlias = dist.ProcessGroup | tuple[dist.ProcessGroup, dist.ProcessGroup] | None
 
-__all__ = ["Exchange", "Ranks", "Work", "all_reduce", "join_rows", "reduce_scatter"]
+__all__ = ["Exchange", "Ranks", "Work", "all_reduce", "join_rows", "padded", "reduce_scatter"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,12 @@ def join_rows(rows: Tensor, blocks: Sequence[Block], begin: int, end: int, dtype
     return [value(*block) for block in aligned_blocks(begin, end)]
 
 
+def padded(flat: Tensor, parts: int) -> Tensor:
+    """To a size that a number of parts divides; not a copy where it does already."""
+    padding = -flat.numel() % parts
+    return torch.nn.functional.pad(flat, (0, padding)) if padding else flat
+
+
 class Exchange:
     """A sum over ranks that has begun. Rank r holds the leaves [offsets[r], offsets[r + 1]) and gives the values of
     their aligned blocks: flat tensors like `like`, whose size W divides."""
@@ -184,11 +190,11 @@ def _prepare(
     function: str, tensor: Tensor, ranks: Ranks, leaves: Sequence[int] | None, check: bool
 ) -> tuple[list[int], int]:
     """The offsets of the ranks' leaves, and how many blocks are this rank's; raises what is wrong on every rank."""
-    if tensor.is_complex() or tensor.layout != torch.strided:
-        raise NotImplementedError(f"{function}() does not support {tensor.dtype} of layout {tensor.layout}")
     offsets = list(range(ranks.world + 1)) if leaves is None else [int(offset) for offset in leaves]
     if check and not is_compiling():
         ranks.check(function, tensor.device, numel=tensor.numel(), dtype=tensor.dtype, leaves=offsets)
+    if tensor.is_complex() or tensor.layout != torch.strided:
+        raise NotImplementedError(f"{function}() does not support {tensor.dtype} of layout {tensor.layout}")
     if len(offsets) != ranks.world + 1 or offsets[0] != 0 or sorted(offsets) != offsets or not offsets[-1]:
         raise ValueError(f"{function}(): leaves must be {ranks.world + 1} ascending offsets from 0, not {offsets}")
     shares = [aligned_blocks(*pair) for pair in itertools.pairwise(offsets)]
@@ -240,7 +246,7 @@ def all_reduce(
     ranks = Ranks.of(group)
     offsets, blocks = _prepare("all_reduce", tensor, ranks, leaves, not async_op)
     n = tensor.numel()
-    flat = torch.nn.functional.pad(tensor.reshape(-1), (0, -n % ranks.world))
+    flat = padded(tensor.reshape(-1), ranks.world)
     exchange = Exchange([flat] * blocks, flat, offsets, ranks) if n else None
 
     def end() -> None:

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ..reduce import sum as fold
 from ..reference import accumulator
 from ..segment import segment_sum
-from ._reduce import Exchange, Ranks, join_rows
+from ._reduce import Exchange, Ranks, join_rows, padded
 from ._tree import Block, Counter, aligned_blocks, join
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ class GradientTree:
 
     Raises:
         ValueError: fewer leaves than ranks; ranks that differ in leaves or parameters, on every rank.
-        RuntimeError: `push()` without gradients or after the last leaf; `reduce()` before it, on every rank.
+        RuntimeError: `push()` without gradients or after the last leaf; `reduce()` before it (of a module: on every
+            rank); with DDP or FSDP2, a backward pass outside of the loop.
         NotImplementedError: a sparse or complex gradient; FSDP2 over a mesh of two dims.
 
     Order of operations:
@@ -232,8 +233,7 @@ class GradientTree:
     def _begin(self, planes: list[Tensor], dtype: torch.dtype) -> Exchange:
         """Leaves that are sent as they are keep their dtype, sums the accumulator's."""
         sent = dtype if self._total == self._ranks.world else accumulator(dtype)
-        padding = -planes[0].numel() % self._ranks.world
-        planes = [nn.functional.pad(plane.to(sent), (0, padding)) for plane in planes]
+        planes = [padded(plane.to(sent), self._ranks.world) for plane in planes]
         return Exchange(planes, planes[0], self._offsets, self._ranks)
 
     def _write(self, bucket: list[int], exchange: Exchange) -> None:
@@ -282,13 +282,15 @@ class _DDPTree(GradientTree):
         on every rank, as callbacks of futures would not be."""
         if self._reduced or self._pushed + 1 != len(self.leaves):
             raise RuntimeError("GradientTree: a backward pass outside of its loop, or a second one in the last leaf")
-        buffer, views = bucket.buffer(), bucket.gradients()
+        buffer = bucket.buffer()
         counter = Counter(_add_flat, self.leaves[0])
         for (_, size), grads in self._counter.waiting:
             flat = torch.empty_like(buffer, dtype=grads[0].dtype if size == 1 else accumulator(buffer.dtype))
-            for parameter, view in zip(bucket.parameters(), views, strict=True):
-                offset = view.storage_offset() - buffer.storage_offset()
-                flat.as_strided(view.shape, view.stride(), offset).copy_(grads[self._index[parameter]])
+            at = 0
+            for parameter in bucket.parameters():
+                part = flat[at : at + parameter.numel()]
+                _in_bucket(part, parameter).copy_(grads[self._index[parameter]])
+                at += parameter.numel()
             counter.push(size, flat)
         counter.push(1, buffer)
         future: torch.futures.Future[Tensor] = torch.futures.Future()
@@ -299,6 +301,14 @@ class _DDPTree(GradientTree):
             self._pending = []
             self._reduced = True
         return future
+
+
+def _in_bucket(part: Tensor, parameter: Tensor) -> Tensor:
+    """A parameter's part of DDP's bucket, which has the parameter's strides if these leave no gaps."""
+    sizes, strides = parameter.shape, parameter.stride()
+    last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    dense = last + 1 == part.numel()
+    return part.as_strided(sizes, strides, part.storage_offset()) if dense else part.view(sizes)
 
 
 class _FSDPTree(GradientTree):
