@@ -23,6 +23,11 @@ EXAMPLES = {  # the arguments of a small run, and what it must print
         ["--steps", "150", "--batch", "8", "--length", "64", "--width", "16", "--seconds", "0"],
         r"fell to \d\d?\.\d%.*by linear_recurrence: .*by loop: .*by doubling: ",
     ),
+    "stream": (
+        ["--length", "1000", "--longest", "90", "--lines", "3", "--period", "64"],
+        r"cumsum +0 of 3,000 +[\d,]{3,} of .*logcumsumexp +0 of 3,000 +[\d,]{3,} of .*"
+        r"linear_recurrence +0 of 3,000 +[\d,]{3,} of .*with period=64 +0 of 3,000 +[\d,]{3,} of ",
+    ),
     "top_p": (
         ["--rows", "2", "--tokens", "50", "--p", "0.5"],
         r"sums that differ: .*row \d keeps \d+, by the textbook \d+.*in the batch: yes.*sampled: +\[\d+, \d+\]",
