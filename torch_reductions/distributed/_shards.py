@@ -132,8 +132,9 @@ collectives = torch.ops._c10d_functional  # the functional collectives, which to
 def gather(message: Tensor, group: dist.ProcessGroup) -> Tensor:
     """[world, ...]: the messages, of one shape, of all ranks."""
     flat = message.reshape(1, -1)
-    found: Tensor = collectives.all_gather_into_tensor(flat, dist.get_world_size(group), group.group_name)
-    return collectives.wait_tensor(found).view(-1, *message.shape)  # type: ignore[no-any-return]
+    world = dist.get_world_size(group)
+    found: Tensor = collectives.all_gather_into_tensor(flat, world, group.group_name)
+    return collectives.wait_tensor(found).view(world, *message.shape)  # type: ignore[no-any-return]  # maybe empty
 
 
 def all_to_all(messages: Tensor, group: dist.ProcessGroup) -> Tensor:
