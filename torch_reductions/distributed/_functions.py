@@ -86,27 +86,28 @@ def _ends(values: Values, dim: int, shards: Shards) -> list[list[Values]]:
 # --- Reductions -------------------------------------------------------------------------------------------------------
 
 
+def _reduced(input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards) -> Tensor:
+    """What every rank gets."""
+    converted = input if dtype is None else input.to(dtype)
+    result = result_dtype(input, dtype, widens=function in ("sum", "prod"))
+    values = _exchanged.fold(function, elements_of(function, converted, dim, shards.mine[0]), dim, shards)
+    if values is None:
+        lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
+        empty = {"sum": 0.0, "prod": 1.0, "mean": torch.nan}[function]
+        return input.new_full(lines, empty, dtype=result)
+    if function in reduce.INDICES:
+        return values[1]
+    total = values[0]
+    return (total / torch.full_like(total, shards.length) if function == "mean" else total).to(result)
+
+
 class _Reduce(torch.autograd.Function):
-    """A reduction of one dim; what every rank gets."""
+    """A reduction of one dim."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards) -> Tensor:
         ctx.function, ctx.dim, ctx.shards, ctx.shape, ctx.dtype = function, dim, shards, input.shape, input.dtype
-        converted = input if dtype is None else input.to(dtype)
-        result = result_dtype(input, dtype, widens=function in reduce.FOLDS and function != "mean")
-        values = _exchanged.fold(function, elements_of(function, converted, dim, shards.mine[0]), dim, shards)
-        n = shards.length
-        if values is None:
-            lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
-            empty = {"sum": 0.0, "prod": 1.0, "mean": torch.nan}[function]
-            output = input.new_full(lines, empty, dtype=result)
-        elif function in reduce.INDICES:
-            output = values[1]
-        else:
-            total = values[0]
-            output = (total / torch.full_like(total, n) if function == "mean" else total).to(result)
-        if function in reduce.INDICES or not output.is_floating_point():
-            ctx.mark_non_differentiable(output)
+        output = _reduced(input, function, dim, dtype, shards)
         ctx.save_for_backward(*((input, output) if function in ("prod", "amax", "amin") else ()))
         return output
 
@@ -169,7 +170,8 @@ def _reduce(
         moved = moved.reshape(*(input.shape[d] for d in kept), input.shape[sharded] * inner)
         at = len(kept)
         shards = shards._replace(offsets=tuple(border * inner for border in shards.offsets))
-    output: Tensor = _Reduce.apply(moved, function, at, dtype, shards)  # type: ignore[no-untyped-call]
+    run = _Reduce.apply if input.requires_grad and function not in reduce.INDICES else _reduced
+    output: Tensor = run(moved, function, at, dtype, shards)  # type: ignore[no-untyped-call]
     if keepdim:
         for d in dims:
             output = output.unsqueeze(d)
@@ -177,6 +179,16 @@ def _reduce(
 
 
 # --- Scans ------------------------------------------------------------------------------------------------------------
+
+
+def _scanned(
+    input: Tensor, mask: Tensor | None, function: str, dim: int, shards: Shards, options: dict[str, Any]
+) -> Values:
+    cu = options.get("cu")
+    given = {name: options[name] for name in ("dtype", "exclusive") if name in options}
+    if cu is None:
+        return _exchanged.scan(function, input, dim, shards, mask=mask, **given)
+    return _packed.scan(function, (input,), dim, shards, cu, mask=mask, **given)
 
 
 class _Scan(torch.autograd.Function):
@@ -187,13 +199,9 @@ class _Scan(torch.autograd.Function):
         ctx: Any, input: Tensor, mask: Tensor | None, function: str, dim: int, shards: Shards, options: dict[str, Any]
     ) -> Any:
         ctx.function, ctx.dim, ctx.shards, ctx.options, ctx.dtype = function, dim, shards, options, input.dtype
-        cu = options.get("cu")
-        given = {name: options[name] for name in ("dtype", "exclusive") if name in options}
-        if cu is None:
-            found = _exchanged.scan(function, input, dim, shards, mask=mask, **given)
-        else:
-            found = _packed.scan(function, (input,), dim, shards, cu, mask=mask, **given)
-        ctx.mark_non_differentiable(*(part for part in found if not part.is_floating_point()))
+        found = _scanned(input, mask, function, dim, shards, options)
+        if function in scan.EXTREMES:
+            ctx.mark_non_differentiable(found[1])
         ctx.save_for_backward(mask, *(() if function == "cumsum" else (input,)))
         return found if len(found) > 1 else found[0]
 
@@ -258,8 +266,11 @@ def _scan(
         options["cu"] = _packed.host_offsets(function, cu_seqlens, shards.length)
     if mask is not None:
         mask = mask.expand(input.shape)
-    found = _Scan.apply(input, mask, function, dim, shards, options)  # type: ignore[no-untyped-call]
-    return getattr(torch.return_types, function)(found) if function in scan.EXTREMES else found
+    run = _Scan.apply if input.requires_grad else _scanned
+    found = run(input, mask, function, dim, shards, options)  # type: ignore[no-untyped-call]
+    if function in scan.EXTREMES:
+        return getattr(torch.return_types, function)(found)
+    return found[0] if isinstance(found, tuple) else found
 
 
 # --- The recurrence ---------------------------------------------------------------------------------------------------
@@ -363,8 +374,6 @@ class _Segments(torch.autograd.Function):
             counts = like.diff().to(device=values.device, dtype=values.dtype).view(along)
             values = values / counts
         output = torch.where(has.view(along), values.to(result), _empty(function, result, input))
-        if not output.is_floating_point():
-            ctx.mark_non_differentiable(output)
         ctx.save_for_backward(*(() if name in ("sum", "mean") else (input,)))
         return output
 

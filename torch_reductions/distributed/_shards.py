@@ -99,7 +99,7 @@ def shards_of(
     if given is None:
         return Shards(name, world, rank, (), reverse)
     borders = given.tolist() if isinstance(given, Tensor) else given
-    if not isinstance(borders, (list, tuple, torch.Size)) or not all([isinstance(border, int) for border in borders]):
+    if not isinstance(borders, (list, tuple, torch.Size)) or not all([isinstance(border, int) for border in borders]):  # noqa: C419  Dynamo
         raise wrong_type(function, "offsets", "list or tuple of ints, or None", given)
     return Shards(name, world, rank, tuple(borders), reverse)
 
@@ -129,7 +129,7 @@ def gather(message: Tensor, shards: Shards) -> Tensor:
     """[world, ...]: the messages, of one shape, of all ranks."""
     flat = message.reshape(1, -1)
     found: Tensor = collectives.all_gather_into_tensor(flat, shards.world, shards.group)
-    return collectives.wait_tensor(found).view(-1, *message.shape)  # type: ignore[no-any-return]
+    return collectives.wait_tensor(found).view(shards.world, *message.shape)  # type: ignore[no-any-return]
 
 
 def all_to_all(messages: Tensor, shards: Shards) -> Tensor:
