@@ -74,6 +74,11 @@ def check_same_dtype(function: str, **tensors: Tensor) -> None:
             )
 
 
+def _is_strided(tensor: Tensor) -> bool:
+    """Dynamo must not ask for a layout within a backward; it knows no others there."""
+    return torch.compiler.is_dynamo_compiling() or tensor.layout == torch.strided
+
+
 def check_input(function: str, input: Tensor, argument: str = "input") -> None:
     """Raises for the layouts, devices and dtypes that there are no kernels for."""
     if not isinstance(input, Tensor):
@@ -83,7 +88,7 @@ def check_input(function: str, input: Tensor, argument: str = "input") -> None:
         kind, right = "nested", f"{argument}.to_padded_tensor(padding)"
     elif input.is_quantized:
         kind, right = "quantized", f"{argument}.dequantize()"
-    elif input.layout != torch.strided:
+    elif not _is_strided(input):
         kind, right = str(input.layout).removeprefix("torch."), f"{argument}.to_dense()"
     if kind:
         raise NotImplementedError(
@@ -166,7 +171,7 @@ def check_cu_seqlens(function: str, cu_seqlens: Tensor, input: Tensor) -> None:
     """Raises if a tensor cannot hold the offsets of packed segments; its values are not read."""
     if not isinstance(cu_seqlens, Tensor):
         raise wrong_type(function, "cu_seqlens", "Tensor", cu_seqlens)
-    if cu_seqlens.is_nested or cu_seqlens.layout != torch.strided:
+    if cu_seqlens.is_nested or not _is_strided(cu_seqlens):
         kind = "nested" if cu_seqlens.is_nested else str(cu_seqlens.layout).removeprefix("torch.")
         raise NotImplementedError(f"{function}(): cu_seqlens is a {kind} tensor; pass cu_seqlens.to_dense()")
     if cu_seqlens.dtype not in (torch.int32, torch.int64):
@@ -188,7 +193,7 @@ def check_mask(function: str, mask: Tensor, input: Tensor) -> None:
     """Raises if a tensor cannot be a mask of the input."""
     if not isinstance(mask, Tensor):
         raise wrong_type(function, "mask", "Tensor", mask)
-    if mask.is_nested or mask.layout != torch.strided:
+    if mask.is_nested or not _is_strided(mask):
         kind = "nested" if mask.is_nested else str(mask.layout).removeprefix("torch.")
         raise NotImplementedError(f"{function}(): mask is a {kind} tensor; pass mask.to_dense()")
     if mask.dtype != torch.bool:

@@ -8,6 +8,7 @@ Fold(n): equal neighbours are joined as a binary counter carries, and the rest i
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -147,10 +148,17 @@ class Counter:
 # --- The values of blocks ---------------------------------------------------------------------------------------------
 
 
+def offsets_of(lengths: Sequence[int], device: torch.device) -> Tensor:
+    """[0, ..., their sum]. They are kept: a copy from the host would be one more for every call."""
+    offsets = (0, *itertools.accumulate(lengths))
+    if torch.compiler.is_compiling():  # a constant of the graph
+        return torch.tensor(offsets, device=device)
+    return _kept_offsets(offsets, device)
+
+
 @functools.lru_cache(256)
-def offsets_of(lengths: tuple[int, ...], device: torch.device) -> Tensor:
-    """[0, ..., their sum], kept: a copy from the host would be one more for every call."""
-    return torch.tensor([0, *lengths]).cumsum(0).to(device)
+def _kept_offsets(offsets: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(offsets).to(device)
 
 
 def values_of(kind: Kind, elements: Values, dim: int, blocks: Sequence[tuple[int, int]]) -> Values:
@@ -160,7 +168,7 @@ def values_of(kind: Kind, elements: Values, dim: int, blocks: Sequence[tuple[int
     if kind in (PLUS, TIMES) and len(blocks) == 1:  # Fold(2^k) is the block
         run = reduce.sum if kind is PLUS else reduce.prod
         return (run(elements[0], dim, keepdim=True, dtype=wide),)
-    cu_seqlens = offsets_of(tuple(1 << level for _, level in blocks), elements[0].device)
+    cu_seqlens = offsets_of([1 << level for _, level in blocks], elements[0].device)
     if kind in (PLUS, TIMES):
         segments = segment.segment_sum if kind is PLUS else segment.segment_prod
         return (segments(elements[0], cu_seqlens, dim, dtype=wide),)

@@ -188,11 +188,11 @@ def _prod_backward(ctx: Any, grad: Tensor) -> Tensor:
 def _has_values(input: Tensor) -> bool:
     """Whether Python may branch on the input's values: nothing traces, transforms or captures it; as torch checks."""
     return (
-        type(input) in PLAIN
+        not torch.compiler.is_compiling()
+        and type(input) in PLAIN
         and not input.is_meta
         and not torch._C._functorch.is_functorch_wrapped_tensor(input)
         and not torch._C._len_torch_dispatch_stack()
-        and not torch.compiler.is_compiling()
         and not (input.is_cuda and torch.cuda.is_current_stream_capturing())
     )
 

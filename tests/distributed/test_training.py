@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -71,7 +72,8 @@ def value_of(rank: int, shape: Sequence[int], dtype: str, special: bool = False)
     value = torch.randn(shape, generator=generator) * 10.0 ** torch.randint(-4, 4, shape, generator=generator)
     if special:
         one = torch.tensor([torch.nan, torch.inf, -torch.inf, -0.0, 0.0, 1e-40])
-        value = torch.where(value > 0.01, value, one[torch.randint(6, shape, generator=generator)])
+        few = torch.rand(shape, generator=generator) < 0.1  # of whose sums most are finite
+        value = torch.where(few, one[torch.randint(6, shape, generator=generator)], value)
         value.view(-1)[:3] = -0.0  # of all ranks
     return value.to(DTYPES[dtype])
 
@@ -85,7 +87,7 @@ def reduced(
     whole, plain = mine.clone(), mine.clone()
     work = distributed.all_reduce(whole, group=over, **options)
     if options.get("async_op"):
-        assert torch.equal(whole, mine) or special
+        assert torch.equal(whole, mine)
         work.wait()
     parts = torch.cat([mine.reshape(-1)] * dist.get_world_size(group))  # everyone's part is the whole
     part = torch.empty_like(mine)
@@ -335,15 +337,14 @@ def gradient(group: dist.ProcessGroup, way: str, leaves: int, dtype: str) -> Ten
     return whole(parameter.grad).clone()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("leaves", [3, 5, 8])
 @pytest.mark.parametrize("way", ["module", "ddp", "fsdp"])
-def test_gradients(world: World, way: str, leaves: int, dtype: str) -> None:
+def test_gradients(world: World, way: str) -> None:
     """NaN, infinities and zeros of both signs; one rounding at the end."""
-    values = [value_of(leaf, (7, 5), dtype, special=True).float() for leaf in range(leaves)]
-    expected = bits(tree(values).to(DTYPES[dtype]))
-    for grad in world.run(3, gradient, way, leaves, dtype):
-        assert bits(grad) == expected
+    for leaves, dtype in itertools.product([3, 5, 8], ["float32", "bfloat16", "float16"]):
+        values = [value_of(leaf, (7, 5), dtype, special=True).float() for leaf in range(leaves)]
+        expected = bits(tree(values).to(DTYPES[dtype]))
+        for grad in world.run(3, gradient, way, leaves, dtype):
+            assert bits(grad) == expected, (leaves, dtype)
 
 
 def gradient_of_nodes(group: dist.ProcessGroup) -> Tensor | None:

@@ -78,6 +78,9 @@ BUDGETS: dict[str, Budget] = {
     "multiply_tiles-128x128": (128, {4: (240, 2)}),
     "multiply_tiles-128x64": (128, {4: (168, 3), 8: (256, 2)}),
     "multiply_tiles-64x64": (64, {4: (168, 6), 8: (256, 4)}),
+    "multiply_tiles-128x128-parts": (128, {4: (256, 2)}),
+    "multiply_tiles-128x64-parts": (128, {4: (168, 3), 8: (256, 2)}),
+    "multiply_tiles-64x64-parts": (64, {4: (192, 5), 8: (256, 4)}),
     "multiply_tensor_tiles": (256, {8: (256, 1)}),
     "multiply_tensor_tiles-pairs": (256, {8: (256, 1)}),
     "multiply_skinny": (512, {4: (128, 1)}),
@@ -166,6 +169,16 @@ INSTRUCTIONS = {
     "multiply_tiles-128x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128", r"FFMA"],
     "multiply_tiles-128x64": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
+    "multiply_tiles-128x128-parts": [
+        r"LDGSTS\.E",
+        r"DEPBAR\.LE",
+        r"LDS\.128",
+        r"LDG\.E\S*\.128",
+        r"STG\.E\.128",
+        r"FFMA",
+    ],
+    "multiply_tiles-128x64-parts": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"LDG\.E\S*\.128", r"STG\.E\.128"],
+    "multiply_tiles-64x64-parts": [r"LDS\.128", r"LDG\.E\S*\.128", r"STG\.E\.128"],
     "multiply_tensor_tiles": [r"LDGDEPBAR", r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
     "multiply_tensor_tiles-pairs": [*ASYNC_COPY, r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
     "multiply_skinny": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
@@ -190,7 +203,7 @@ INSTRUCTIONS = {
 # A tagged value needs none; a prefetch into the L2 is none, nor is what stands before an mbarrier is initialised.
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE(?!\.VIEW\.ASYNC)"
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
-DENSITY = {"multiply_tiles-128x128": (1000, 0.88)}  # of as many instructions
+DENSITY = dict.fromkeys(("multiply_tiles-128x128", "multiply_tiles-128x128-parts"), (1000, 0.88))  # of as many instructions
 DIVISION = 24  # instructions: that far behind its reciprocal a division multiplies and adds
 
 
@@ -308,14 +321,14 @@ def kernel_name(kernel: str) -> str:
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
         return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
     if tile := re.match(r"multiply_tiles<.*\bTileShape<(\d+), (\d+),", kernel):
-        return f"{name}-{tile[1]}x{tile[2]}"
+        return f"{name}-{tile[1]}x{tile[2]}{'-parts' if kernel.endswith(', true>') else ''}"
     if re.match(r"multiply_skinny<(double|unsigned long),", kernel):
         return f"{name}-wide"
     if work := re.match(r"repeat<(\w+)<(\w+)", kernel):
         return f"{name}-{work[1]}-{work[2]}"
     if tile := re.match(r"multiply_(?:fragments|narrow)<[\w ]+, TensorTile<(\d+), (\d+)", kernel):
         return f"{name}-{tile[1]}x{tile[2]}"
-    if rows := re.match(r"multiply_bulk_tiles<.*, (\d+), \d+>", kernel):
+    if rows := re.match(r"multiply_bulk_tiles<.*, (\d+), \d+, (?:true|false)>", kernel):
         return f"{name}-{rows[1]}"
     flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
     return f"{name}{f'-{FLAGS[name]}' if flagged else ''}{'-pairs' if 'Pair<' in kernel else ''}"

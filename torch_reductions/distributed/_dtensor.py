@@ -28,7 +28,7 @@ from ..matmul import _OPERATORS as PRODUCTS
 from ..matmul import TENSORS, WHOLE, _infer, _save, _to_parts, gradients, linear, matmul, mm
 from ..reference import accumulator
 from . import _functions
-from ._shards import gather
+from ._shards import gather, shards_of
 
 Names = tuple[Hashable, ...]  # of a tensor's dims; None: one element, or a size of its own
 Offsets = tuple[int, ...]
@@ -428,7 +428,8 @@ def _joined(cut: Cut, options: dict[str, Any], *tensors: Tensor, group: dist.Pro
     dtype = options.get("out_dtype") or a.dtype
     wide = dtype if cut.exact else accumulator(a.dtype)
     parts = cut.local(a.shape[-1], len(offsets) - 1)
-    everyone = gather(matmul(a, b, wide, parts=parts), group)
+    shards = shards_of("matmul", group, offsets, a.shape[-1])
+    everyone = gather(matmul(a, b, wide, parts=parts), shards)
     total = tree(everyone[: sum(begin < cut.length for begin in offsets[:-1])]) if cut.length else everyone[0]
     beta, alpha = options.get("beta", 1), options.get("alpha", 1)
     if alpha != 1:

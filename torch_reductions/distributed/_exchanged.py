@@ -37,7 +37,7 @@ def _fold(kind: Kind, everyone: Values, shards: Shards, ranks: Sequence[int], ex
 def _are_alike(shards: Shards) -> bool:
     """Whether each rank has one block of the same size."""
     parts = [blocks_of(*shards.part(rank)) for rank in range(shards.world)]
-    return all(len(blocks) == 1 and blocks[0][1] == parts[0][0][1] for blocks in parts)
+    return all([len(blocks) == 1 and blocks[0][1] == parts[0][0][1] for blocks in parts])  # noqa: C419  Dynamo
 
 
 def fold(function: str, elements: Values, dim: int, shards: Shards) -> Values | None:
@@ -72,16 +72,16 @@ def _by_shares(
 ) -> Values:
     """Each rank joins the blocks of a share of the lines, and all collect the results: (count + 1) / 2 of the bytes of
     an all-reduce."""
-    world, group = shards.world, shards.group
+    world = shards.world
     mine = []
     for part in values:
         rows = part.movedim(dim, 0).reshape(part.shape[dim], n)
         share = -(-rows.shape[1] // world)
         padded = rows.new_zeros(most, world * share)
         padded[: rows.shape[0], : rows.shape[1]] = rows
-        mine.append(all_to_all(padded.view(most, world, share).transpose(0, 1), group))
+        mine.append(all_to_all(padded.view(most, world, share).transpose(0, 1), shards))
     results = joined(tuple(mine))
-    return tuple(gather(result, group).view(-1)[:n] for result in results)
+    return tuple(gather(result, shards).view(-1)[:n] for result in results)
 
 
 def counter_before(function: str, values: Values, dim: int, shards: Shards, exact: bool) -> Counter:

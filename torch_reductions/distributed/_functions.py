@@ -7,9 +7,8 @@ taken to be the same on every rank, as that of a replicated DTensor.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from .. import recurrence as recurrences
 from .. import reduce, scan, segment
 from .._arguments import result_dtype, to_dim, to_dtype, wrong_type
 from .._blocks import Values
+from .._operator import Operator
 from ..fold import elements_of
 from . import _exchanged, _packed
 from ._shards import Shards, agree, exchange, shards_of
@@ -35,9 +35,10 @@ Dim = int | Sequence[int] | None
 def _whole(part: Tensor, dim: int, shards: Shards) -> Tensor:
     """The whole tensor, of the parts of all ranks."""
     sizes = [end - begin for begin, end in map(shards._replace(reverse=False).part, range(shards.world))]
-    (everyone,) = exchange((part,), max(*sizes, 0), dim, shards) if any(sizes) else (part.movedim(dim, 0)[None],)
-    pieces = [everyone[rank, :size] for rank, size in enumerate(sizes)] if any(sizes) else [everyone[0]]
-    return torch.cat(pieces).movedim(0, dim)
+    if not any(sizes):
+        return part
+    (everyone,) = exchange((part,), max(sizes), dim, shards)
+    return torch.cat([everyone[rank, :size] for rank, size in enumerate(sizes)]).movedim(0, dim)
 
 
 def _own(whole: Tensor, dim: int, shards: Shards) -> Tensor:
@@ -45,17 +46,30 @@ def _own(whole: Tensor, dim: int, shards: Shards) -> Tensor:
     return whole.narrow(dim, begin, end - begin)
 
 
-def _gathered(
-    run: Callable[..., Any], inputs: Sequence[Tensor], dim: int, shards: Shards, grads: Sequence[Tensor | None]
-) -> list[Tensor]:
-    """This rank's part of the gradients of `run` on the whole: every rank computes all of it."""
-    with torch.enable_grad():
-        wholes = [_whole(part, dim, shards).requires_grad_() for part in inputs]
-        results = run(*wholes)
-        results = results if isinstance(results, tuple) else (results,)
-        pairs = [(result, grad) for result, grad in zip(results, grads, strict=False) if grad is not None]
-        found = torch.autograd.grad([r for r, _ in pairs], wholes, [g for _, g in pairs])
-    return [_own(grad, dim, shards) for grad in found]
+class _Saved:
+    """What an operator's rules for autograd read and write, so that they can be used without a graph."""
+
+    def __init__(self, count: int) -> None:
+        self.needs_input_grad = (True,) * (count + 1)
+        self.saved_tensors: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self.saved_tensors = tensors
+
+    def mark_non_differentiable(self, *_: Any) -> None:
+        """All of them are known."""
+
+    def set_materialize_grads(self, _: bool) -> None:
+        """They are given."""
+
+
+def gradients(operator: Operator[Any], args: Sequence[Any], options: dict[str, Any], *grads: Tensor) -> Values:
+    """Those of the operator's first arguments, as one device computes them."""
+    assert operator.gradient is not None
+    saved = _Saved(len(args))
+    operator.gradient.save(saved, operator.run(*args, **options), *args, **options)
+    found = operator.gradient.backward(saved, *grads)
+    return found if isinstance(found, tuple) else (found,)  # type: ignore[return-value]
 
 
 def _ends(values: Values, dim: int, shards: Shards) -> list[list[Values]]:
@@ -72,27 +86,28 @@ def _ends(values: Values, dim: int, shards: Shards) -> list[list[Values]]:
 # --- Reductions -------------------------------------------------------------------------------------------------------
 
 
+def _reduced(input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards) -> Tensor:
+    """What every rank gets."""
+    converted = input if dtype is None else input.to(dtype)
+    result = result_dtype(input, dtype, widens=function in ("sum", "prod"))
+    values = _exchanged.fold(function, elements_of(function, converted, dim, shards.mine[0]), dim, shards)
+    if values is None:
+        lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
+        empty = {"sum": 0.0, "prod": 1.0, "mean": torch.nan}[function]
+        return input.new_full(lines, empty, dtype=result)
+    if function in reduce.INDICES:
+        return values[1]
+    total = values[0]
+    return (total / torch.full_like(total, shards.length) if function == "mean" else total).to(result)
+
+
 class _Reduce(torch.autograd.Function):
-    """A reduction of one dim; what every rank gets."""
+    """A reduction of one dim."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards) -> Tensor:
         ctx.function, ctx.dim, ctx.shards, ctx.shape, ctx.dtype = function, dim, shards, input.shape, input.dtype
-        converted = input if dtype is None else input.to(dtype)
-        result = result_dtype(input, dtype, widens=function in reduce.FOLDS and function != "mean")
-        values = _exchanged.fold(function, elements_of(function, converted, dim, shards.mine[0]), dim, shards)
-        n = shards.length
-        if values is None:
-            lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
-            empty = {"sum": 0.0, "prod": 1.0, "mean": torch.nan}[function]
-            output = input.new_full(lines, empty, dtype=result)
-        elif function in reduce.INDICES:
-            output = values[1]
-        else:
-            total = values[0]
-            output = (total / torch.full_like(total, n) if function == "mean" else total).to(result)
-        if function in reduce.INDICES or not output.is_floating_point():
-            ctx.mark_non_differentiable(output)
+        output = _reduced(input, function, dim, dtype, shards)
         ctx.save_for_backward(*((input, output) if function in ("prod", "amax", "amin") else ()))
         return output
 
@@ -104,9 +119,9 @@ class _Reduce(torch.autograd.Function):
         if function == "mean":
             expanded = expanded / shards.length
         elif function == "prod":
-            (input, _) = ctx.saved_tensors
-            run = functools.partial(reduce.prod, dim=dim, dtype=grad.dtype)
-            (expanded,) = _gathered(run, [input], dim, shards, [grad])
+            input = _whole(ctx.saved_tensors[0], dim, shards)
+            (whole,) = gradients(reduce._prod, (input, [dim]), {"dtype": grad.dtype}, grad)
+            expanded = _own(whole, dim, shards)
         elif function != "sum":
             input, output = ctx.saved_tensors
             equal = input == output.unsqueeze(dim)
@@ -134,7 +149,7 @@ def _reduce(
     )
     dims = [d % input.ndim for d in ([dim] if isinstance(dim, int) else dim or range(input.ndim))]
     dims.sort()
-    sharded, inner = dims[0], math.prod(input.shape[d] for d in dims[1:])
+    sharded, inner = dims[0], math.prod([input.shape[d] for d in dims[1:]])
     shards = shards_of(function, group, offsets, input.shape[sharded])
     alike = (
         function,
@@ -155,7 +170,8 @@ def _reduce(
         moved = moved.reshape(*(input.shape[d] for d in kept), input.shape[sharded] * inner)
         at = len(kept)
         shards = shards._replace(offsets=tuple(border * inner for border in shards.offsets))
-    output: Tensor = _Reduce.apply(moved, function, at, dtype, shards)  # type: ignore[no-untyped-call]
+    run = _Reduce.apply if input.requires_grad and function not in reduce.INDICES else _reduced
+    output: Tensor = run(moved, function, at, dtype, shards)  # type: ignore[no-untyped-call]
     if keepdim:
         for d in dims:
             output = output.unsqueeze(d)
@@ -163,6 +179,16 @@ def _reduce(
 
 
 # --- Scans ------------------------------------------------------------------------------------------------------------
+
+
+def _scanned(
+    input: Tensor, mask: Tensor | None, function: str, dim: int, shards: Shards, options: dict[str, Any]
+) -> Values:
+    cu = options.get("cu")
+    given = {name: options[name] for name in ("dtype", "exclusive") if name in options}
+    if cu is None:
+        return _exchanged.scan(function, input, dim, shards, mask=mask, **given)
+    return _packed.scan(function, (input,), dim, shards, cu, mask=mask, **given)
 
 
 class _Scan(torch.autograd.Function):
@@ -173,13 +199,9 @@ class _Scan(torch.autograd.Function):
         ctx: Any, input: Tensor, mask: Tensor | None, function: str, dim: int, shards: Shards, options: dict[str, Any]
     ) -> Any:
         ctx.function, ctx.dim, ctx.shards, ctx.options, ctx.dtype = function, dim, shards, options, input.dtype
-        cu = options.get("cu")
-        given = {name: options[name] for name in ("dtype", "exclusive") if name in options}
-        if cu is None:
-            found = _exchanged.scan(function, input, dim, shards, mask=mask, **given)
-        else:
-            found = _packed.scan(function, (input,), dim, shards, cu, mask=mask, **given)
-        ctx.mark_non_differentiable(*(part for part in found if not part.is_floating_point()))
+        found = _scanned(input, mask, function, dim, shards, options)
+        if function in scan.EXTREMES:
+            ctx.mark_non_differentiable(found[1])
         ctx.save_for_backward(mask, *(() if function == "cumsum" else (input,)))
         return found if len(found) > 1 else found[0]
 
@@ -199,13 +221,13 @@ class _Scan(torch.autograd.Function):
                 found = found.masked_fill(~mask, 0)
             return found.to(ctx.dtype), *none
         given = {name: options[name] for name in ("dtype", "exclusive") if name in options}
-        given |= {"reverse": shards.reverse}
-        if cu is not None:
-            given["cu_seqlens"] = torch.tensor(cu, device=grad.device)
-        if mask is not None:
-            given["mask"] = _whole(mask, dim, shards)
-        run = functools.partial(getattr(scan, ctx.function), dim=dim, **given)
-        (found,) = _gathered(run, saved, dim, shards, [_whole(grad, dim, shards)])
+        given["reverse"] = shards.reverse
+        cu_seqlens = None if cu is None else torch.tensor(cu, device=grad.device)
+        shown = None if mask is None else _whole(mask, dim, shards)
+        args = _whole(saved[0], dim, shards), dim, cu_seqlens, shown
+        others = [torch.empty(0)] * (ctx.function in scan.EXTREMES)  # the gradient of indices, which nobody reads
+        found, *_ = gradients(scan.OPERATORS[ctx.function], args, given, _whole(grad, dim, shards), *others)
+        found = _own(found, dim, shards)
         return found, *none
 
 
@@ -244,8 +266,11 @@ def _scan(
         options["cu"] = _packed.host_offsets(function, cu_seqlens, shards.length)
     if mask is not None:
         mask = mask.expand(input.shape)
-    found = _Scan.apply(input, mask, function, dim, shards, options)  # type: ignore[no-untyped-call]
-    return getattr(torch.return_types, function)(found) if function in scan.EXTREMES else found
+    run = _Scan.apply if input.requires_grad else _scanned
+    found = run(input, mask, function, dim, shards, options)  # type: ignore[no-untyped-call]
+    if function in scan.EXTREMES:
+        return getattr(torch.return_types, function)(found)
+    return found[0] if isinstance(found, tuple) else found
 
 
 # --- The recurrence ---------------------------------------------------------------------------------------------------
@@ -319,14 +344,10 @@ def _packed_recurrence_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, 
     gates, tokens, _, initial = ctx.saved_tensors
     dim, shards = ctx.dim, ctx.shards
     cu_seqlens = torch.tensor(ctx.cu, device=grad.device)
-    with torch.enable_grad():
-        wholes = [_whole(part, dim, shards).requires_grad_() for part in (gates, tokens)]
-        start = None if initial is None else initial.detach().requires_grad_()
-        output = recurrences.recur(*wholes, start, dim, cu_seqlens, reverse=shards.reverse)
-        asked = [*wholes] if start is None else [*wholes, start]
-        found = torch.autograd.grad(output, asked, _whole(grad, dim, shards))
+    args = _whole(gates, dim, shards), _whole(tokens, dim, shards), initial, dim, cu_seqlens
+    found = gradients(recurrences._linear_recurrence, args, {"reverse": shards.reverse}, _whole(grad, dim, shards))
     of_gates, of_tokens = (_own(part, dim, shards) for part in found[:2])
-    return of_gates, of_tokens, found[2] if start is not None else None, None, None, None
+    return of_gates, of_tokens, found[2] if initial is not None else None, None, None, None
 
 
 # --- Segments ---------------------------------------------------------------------------------------------------------
@@ -353,8 +374,6 @@ class _Segments(torch.autograd.Function):
             counts = like.diff().to(device=values.device, dtype=values.dtype).view(along)
             values = values / counts
         output = torch.where(has.view(along), values.to(result), _empty(function, result, input))
-        if not output.is_floating_point():
-            ctx.mark_non_differentiable(output)
         ctx.save_for_backward(*(() if name in ("sum", "mean") else (input,)))
         return output
 
@@ -370,9 +389,10 @@ class _Segments(torch.autograd.Function):
             places = torch.arange(begin, end, device=grad.device)
             segments = torch.searchsorted(cu_seqlens, places, right=True) - 1
             return grad.index_select(dim, segments).to(ctx.dtype), *none
-        options = {} if ctx.given is None else {"dtype": ctx.given}
-        run = functools.partial(getattr(segment, ctx.function), cu_seqlens=cu_seqlens, dim=dim, **options)
-        (found,) = _gathered(run, ctx.saved_tensors, dim, shards, [grad])
+        given = {} if ctx.given is None else {"dtype": ctx.given}
+        args = _whole(ctx.saved_tensors[0], dim, shards), cu_seqlens, dim
+        (found,) = gradients(getattr(segment, f"_{ctx.function}"), args, given, grad)
+        found = _own(found, dim, shards)
         return found, *none
 
 

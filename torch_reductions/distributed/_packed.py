@@ -76,7 +76,7 @@ def fold(function: str, input: Tensor, dim: int, shards: Shards, cu: tuple[int, 
     found = [input.new_full(lines, identity, dtype=wide)] * (len(cu) - 1)
     has = torch.tensor([b > a for a, b in itertools.pairwise(cu)], dtype=torch.bool, device=input.device)
     if most > 0:
-        own = tuple(n for part in parts[shards.rank] for n in lengths(part))
+        own = [n for part in parts[shards.rank] for n in lengths(part)]
         run = getattr(segment, f"segment_{'sum' if kind is PLUS else 'prod' if kind is TIMES else function}")
         options = {} if kind.exact else {"dtype": wide}
         (everyone,) = exchange((run(input, offsets_of(own, input.device), dim, **options),), most, dim, shards)
@@ -179,7 +179,7 @@ def scan(
     if n > (at := head if opened else 0) or not found:
         rest, rest_mask = cut(at, n - at)
         segments = [part for part in mine if not (opened and part is mine[0])]
-        inner = offsets_of(tuple(part.end - part.begin for part in segments), x[0].device)
+        inner = offsets_of([part.end - part.begin for part in segments], x[0].device)
         if function == "linear_recurrence":
             of_rest = initial
             if initial is not None:

@@ -21,14 +21,11 @@ HEADER = 8  # int64 numbers before its data
 class Shards(NamedTuple):
     """Rank r holds elements [offsets[r], offsets[r + 1]) of a dim; of a reversed one they are counted from the end."""
 
-    group: dist.ProcessGroup
+    group: str  # its name, which a compiled graph can hold
+    world: int
     rank: int
     offsets: tuple[int, ...]
     reverse: bool = False
-
-    @property
-    def world(self) -> int:
-        return len(self.offsets) - 1
 
     @property
     def length(self) -> int:
@@ -98,14 +95,13 @@ def shards_of(
     rank = dist.get_rank(group)
     if rank < 0:
         raise ValueError(f"{function}(): argument 'group' does not have this rank, {dist.get_rank()}")
+    name, world = group.group_name, dist.get_world_size(group)
     if given is None:
-        return Shards(group, rank, (), reverse)
-    if isinstance(given, Tensor):
-        given = given.tolist()
-    if not isinstance(given, Sequence) or not all(isinstance(offset, int) for offset in given):
-        raise wrong_type(function, "offsets", "sequence of ints or None", given)
-    borders = tuple(given)
-    return Shards(group, rank, borders, reverse)
+        return Shards(name, world, rank, (), reverse)
+    borders = given.tolist() if isinstance(given, Tensor) else given
+    if not isinstance(borders, (list, tuple, torch.Size)) or not all([isinstance(border, int) for border in borders]):  # noqa: C419  Dynamo
+        raise wrong_type(function, "offsets", "list or tuple of ints, or None", given)
+    return Shards(name, world, rank, tuple(borders), reverse)
 
 
 def wrong_offsets(function: str, borders: Sequence[int], world: int, rank: int, length: int) -> Exception | None:
@@ -113,7 +109,7 @@ def wrong_offsets(function: str, borders: Sequence[int], world: int, rank: int, 
         return ValueError(
             f"{function}(): argument 'offsets' has {len(borders)} numbers; of {world} ranks it must have {world + 1}"
         )
-    if borders[0] != 0 or any(b < a for a, b in itertools.pairwise(borders)):
+    if borders[0] != 0 or sorted(borders) != list(borders):
         return ValueError(f"{function}(): argument 'offsets' is {list(borders)}; it must begin with 0 and not fall")
     if borders[rank + 1] - borders[rank] != length:
         return RuntimeError(
@@ -129,17 +125,17 @@ def wrong_offsets(function: str, borders: Sequence[int], world: int, rank: int, 
 collectives = torch.ops._c10d_functional  # the functional collectives, which torch.compile can trace
 
 
-def gather(message: Tensor, group: dist.ProcessGroup) -> Tensor:
+def gather(message: Tensor, shards: Shards) -> Tensor:
     """[world, ...]: the messages, of one shape, of all ranks."""
     flat = message.reshape(1, -1)
-    found: Tensor = collectives.all_gather_into_tensor(flat, dist.get_world_size(group), group.group_name)
-    return collectives.wait_tensor(found).view(-1, *message.shape)  # type: ignore[no-any-return]
+    found: Tensor = collectives.all_gather_into_tensor(flat, shards.world, shards.group)
+    return collectives.wait_tensor(found).view(shards.world, *message.shape)  # type: ignore[no-any-return]
 
 
-def all_to_all(messages: Tensor, group: dist.ProcessGroup) -> Tensor:
+def all_to_all(messages: Tensor, shards: Shards) -> Tensor:
     """[world, ...]: row r goes to rank r, and comes from rank r."""
     ones = [1] * messages.shape[0]
-    found: Tensor = collectives.all_to_all_single(messages.contiguous(), ones, ones, group.group_name)
+    found: Tensor = collectives.all_to_all_single(messages.contiguous(), ones, ones, shards.group)
     return collectives.wait_tensor(found)  # type: ignore[no-any-return]
 
 
@@ -147,7 +143,7 @@ def agree(function: str, shards: Shards, length: int, alike: Sequence[Any], devi
     """Compares what must be the same on every rank, and raises on each of them if it is not; without offsets, finds
     them. One small exchange, for which the host waits. On a GPU, and in a compiled graph, it is left out where offsets
     are given."""
-    world = dist.get_world_size(shards.group)
+    world = shards.world
     problem = wrong_offsets(function, shards.offsets, world, shards.rank, length) if shards.offsets else None
     if shards.offsets and (device.type != "cpu" or torch.compiler.is_compiling()):
         if problem:
@@ -160,7 +156,7 @@ def agree(function: str, shards: Shards, length: int, alike: Sequence[Any], devi
     message = torch.zeros(MESSAGE, dtype=torch.uint8)
     message[:32] = header.view(torch.uint8)
     message[32 : 32 + len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    everyone = gather(message.to(device), shards.group).cpu()
+    everyone = gather(message.to(device), shards).cpu()
     headers = everyone[:, :32].contiguous().view(torch.int64)
     digests, lengths, wrong, sizes = headers.T.tolist()
     if problem:
@@ -206,4 +202,4 @@ def unpacked(message: Tensor, like: Values, count: int, dim: int) -> Values:
 
 def exchange(values: Values, count: int, dim: int, shards: Shards) -> Values:
     """Each rank's values along dim, of at most `count`, at every rank: [world, count, lines...] of each."""
-    return unpacked(gather(packed(values, count, dim), shards.group), values, count, dim)
+    return unpacked(gather(packed(values, count, dim), shards), values, count, dim)

@@ -285,7 +285,7 @@ class _DDPTree(GradientTree):
         buffer = bucket.buffer()
         counter = Counter(_add_flat, self.leaves[0])
         for (_, size), grads in self._counter.waiting:
-            flat = torch.empty_like(buffer, dtype=grads[0].dtype if size == 1 else accumulator(buffer.dtype))
+            flat = torch.empty_like(buffer, dtype=grads[0].dtype)
             at = 0
             for parameter in bucket.parameters():
                 part = flat[at : at + parameter.numel()]

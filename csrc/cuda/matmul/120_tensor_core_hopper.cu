@@ -181,7 +181,6 @@ void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, con
     plan.vec4 = vectorizable(4), plan.vec8 = vectorizable(8);
     const int64_t blocks = std::min(tiles, std::max(processors >> log_cluster, int64_t(1))) << log_cluster;
     if constexpr (InParts) {
-      plan.parts = args.parts, plan.part = int(ceil_div(args.k, int64_t(args.parts)));
       const int levels = std::bit_width(unsigned(args.parts - 1)) - kNearLevels;
       if (levels > 0) plan.totals = static_cast<uint4*>(context.workspace(size_t(levels) * blocks * M * N * sizeof(float)));
     } else if (plan.chain < plan.piece)

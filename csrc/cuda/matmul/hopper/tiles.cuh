@@ -51,21 +51,36 @@ struct Plan {
   bool vec4, vec8;              // may four, or eight elements of a row be stored at once?
   bool convert_only;            // alpha is 1 and nothing is added: the epilogue only rounds
   uint4* totals;                // of the chains so far, where there are several: a part for each block
-  int parts, part;              // how many parts, and how many elements each has
 };
 
 inline constexpr int kNearLevels = 2;  // of totals that wait in a multiprocessor
 inline constexpr int kGroup = 16;  // elements of k of 2 bytes that one instruction multiplies
+
+__device__ __forceinline__ int part_length(const Plan& plan) {
+  return (int(plan.args.k) + plan.args.parts - 1) / plan.args.parts;
+}
 
 // The steps of k of a part, and the groups behind the last whole one: the rest of that step is the next part's.
 struct PartSteps {
   int whole, groups;
 
   __device__ __forceinline__ PartSteps(const Plan& plan, int part) {
-    const int all = (min(plan.part, int(plan.args.k) - part * plan.part) + kGroup - 1) / kGroup;
+    const int k = int(plan.args.k), length = part_length(plan);
+    const int all = (min(length, k - part * length) + kGroup - 1) / kGroup;
     whole = all / 4, groups = all % 4;
   }
+  __device__ __forceinline__ int count() const { return whole + (groups > 0); }
 };
+
+// All parts but the last one have the same number.
+__device__ __forceinline__ int steps_of_parts(const Plan& plan) {
+  const int last = plan.args.parts - 1;
+  return last * PartSteps(plan, 0).count() + PartSteps(plan, last).count();
+}
+__device__ __forceinline__ int k_in_parts(const Plan& plan, int step) {
+  const int steps = PartSteps(plan, 0).count();
+  return step / steps * part_length(plan) + step % steps * (4 * kGroup);
+}
 
 // Where a tile begins. Batches of one piece of k follow those of the piece before.
 struct TileOrigin {
@@ -138,25 +153,17 @@ __device__ __forceinline__ void load_tiles(const CUtensorMap* map_a, const CUten
   for (int number = blockIdx.x >> plan.log_cluster; number < plan.tiles; number += gridDim.x >> plan.log_cluster) {
     const TileOrigin tile = tile_at<M, N>(plan, number, rank);
     const int batch = tile.batch % plan.batches, batch_a = batch * plan.a_batches, batch_b = batch * plan.b_batches;
-    const auto load = [&](int k) {
+    const Steps steps = InParts ? Steps{0, steps_of_parts(plan)} : steps_of(plan, tile);
+    for (int step = steps.begin; step < steps.end; step++, slot.next()) {
       uint64_t* const full = ring.full + slot.index;
       char* const a = ring.steps + slot.index * kStepBytes<M, N>;
       char* const b = a + M * kTileRowBytes;
       mbarrier_wait(ring.empty + slot.index, slot.parity ^ 1);  // the first time around at once
       mbarrier_arrive_expect_tx(full, kStepBytes<M, N>);
+      const int k = InParts ? k_in_parts(plan, step) : step * kStep<T>;
       copy_step<major_a>(a, map_a, tile.i, M, k, batch_a, full);
       if (plan.log_cluster) copy_half<T, major_b, N>(b, map_b, tile.j, k, batch_b, full, rank);
       else copy_step<major_b>(b, map_b, tile.j, N, k, batch_b, full);
-      slot.next();
-    };
-    if constexpr (InParts) {
-      for (int part = 0; part < plan.parts; part++) {
-        const PartSteps own(plan, part);
-        for (int step = 0; step < own.whole + (own.groups > 0); step++) load(part * plan.part + step * kStep<T>);
-      }
-    } else {
-      const Steps steps = steps_of(plan, tile);
-      for (int step = steps.begin; step < steps.end; step++) load(step * kStep<T>);
     }
   }
 }
@@ -259,7 +266,7 @@ __device__ __forceinline__ void multiply_in_parts(uint32_t (&d)[N / 2], const Pl
     if (own.groups > 0)
       multiply_groups<T, major_a, major_b, M, N>(d, own.groups, own.whole > 0, plan.log_cluster, ring, slot, first_a,
                                                  first_b);
-    const unsigned joined = joined_levels(unsigned(part), unsigned(plan.parts));
+    const unsigned joined = joined_levels(unsigned(part), unsigned(plan.args.parts));
     if (joined & 1) {
 #pragma unroll
       for (int i = 0; i < N / 2; i++) add_to(d[i], one[i]);
@@ -269,7 +276,7 @@ __device__ __forceinline__ void multiply_in_parts(uint32_t (&d)[N / 2], const Pl
 #pragma unroll 1
     for (unsigned rest = joined >> kNearLevels; rest != 0; rest >>= 1, at += next_level)
       if (rest & 1) join<M, N>(d, at);
-    if (part + 1 == plan.parts) return;
+    if (part + 1 == plan.args.parts) return;
     const int level = level_of(unsigned(part));
     if (level == 0) {
 #pragma unroll
@@ -410,6 +417,7 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
   Slot<kSlots<M, N, InParts>> slot;
   for (int number = blockIdx.x >> plan.log_cluster; number < plan.tiles; number += gridDim.x >> plan.log_cluster) {
     const TileOrigin tile = tile_at<M, N>(plan, number, rank);
+    const Steps all = steps_of(plan, tile);
     uint32_t d[N / 2];
     if constexpr (InParts) {
       const int thread = int(threadIdx.x) - 128;
@@ -417,7 +425,6 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
       uint4* const more = plan.totals + int64_t(blockIdx.x) * (M * N / 4) + thread;
       multiply_in_parts<T, major_a, major_b, M, N>(d, plan, ring, slot, first_a, first_b, two, more);
     } else {
-      const Steps all = steps_of(plan, tile);
       for (int step = all.begin; step < all.end; step += plan.chain) {
         const int steps = min(plan.chain, all.end - step);
         multiply_chain<T, major_a, major_b, M, N>(d, steps, plan.log_cluster, ring, slot, first_a, first_b);

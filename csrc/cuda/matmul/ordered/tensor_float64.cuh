@@ -7,6 +7,9 @@
 //
 // The totals of earlier chunks wait in shared memory, those of earlier parts in the L2, as in multiply_tiles. Behind the end of k stand -0 in a and +0 in
 // b: their product is -0, which changes no sum.
+//
+// Local:   multiply_tensor_tiles (40 bytes): behind a part, whose sums and what they are added to fill the registers;
+//          the loop over k has none.
 #pragma once
 #include "../../primitives/mma.cuh"
 #include "tile.cuh"
