@@ -19,7 +19,9 @@ HEAD = """# The functions
 
 What `help()` prints, on one page; `tr` is `torch_reductions`. Written by `python tools/api.py` from the docstrings.
 In the signatures `Dim` is an int, a list or tuple of ints, or None; `Number` is an int or a float; the names that a
-`Variant` may have are those of `variants`, and "auto".
+`Variant` may have are those of `variants`, and "auto"; `Values` is a tuple of tensors; `Offsets` is a sequence of ints
+or None; `Group` is a process group or None, of `distributed.all_reduce`, `distributed.reduce_scatter` and
+`distributed.GradientTree` also two groups.
 
 | kind | functions |
 |---|---|
@@ -27,24 +29,28 @@ In the signatures `Dim` is an int, a list or tuple of ints, or None; `Number` is
 
 
 def kinds(package: griffe.Module) -> dict[str, list[str]]:
-    """The public functions by their kind, in the order of the table in the package's docstring."""
+    """The public functions and classes by their kind, in the order of the table in the package's docstring."""
     assert package.docstring is not None and package.exports is not None
     rows = re.findall(r"^(\w[\w ]*\w) {2,}(\w[\w ]*)$", package.docstring.value, re.MULTILINE)
     table = {kind: names.split() for kind, names in rows}
     named = [name for names in table.values() for name in names]
-    return table | {OTHERS: [str(name) for name in package.exports if name not in named]}
+    others = [str(name) for name in package.exports if name not in named]
+    return table | ({OTHERS: others} if others else {})
 
 
-def signature(function: griffe.Function) -> str:
+def signature(name: str, function: griffe.Function) -> str:
     """One parameter a line; those after `*` are passed by name."""
     lines = []
     for parameter in function.parameters:
+        if parameter.name == "self":
+            continue
         if parameter.kind is griffe.ParameterKind.keyword_only and "*" not in lines:
             lines.append("*")
         default = "" if parameter.default is None else f" = {parameter.default}"
         lines.append(f"{parameter.name}: {parameter.annotation}{default}")
     inside = "\n" + "".join(f"    {line},\n" for line in lines) if lines else ""
-    return f"```py\n{function.name}({inside}) -> {function.returns}\n```"
+    result = "" if function.name == "__init__" else f" -> {function.returns}"
+    return f"```py\n{name}({inside}){result}\n```"
 
 
 def listed(name: str, description: str) -> str:
@@ -59,6 +65,8 @@ def section(part: griffe.DocstringSection) -> str:
             return str(value)
         case griffe.DocstringSectionKind.parameters:
             return "**Args**\n\n" + "\n".join(listed(item.name, item.description) for item in value)
+        case griffe.DocstringSectionKind.attributes:
+            return "**Attributes**\n\n" + "\n".join(listed(item.name, item.description) for item in value)
         case griffe.DocstringSectionKind.raises:
             names = [str(item.annotation).strip("()") for item in value]
             return "**Raises**\n\n" + "\n".join(map(listed, names, (item.description for item in value)))
@@ -67,6 +75,35 @@ def section(part: griffe.DocstringSection) -> str:
         case griffe.DocstringSectionKind.examples:
             return "**Examples**\n\n" + "\n\n".join(f"```pycon\n{text}\n```" for _, text in value)
     return f"**{part.title}**\n\n{value.description}"
+
+
+def methods(kind: griffe.Class) -> list[griffe.Function]:
+    """Those for users: their docstrings say what they return or raise."""
+    told = [member for member in kind.functions.values() if member.docstring and not member.name.startswith("_")]
+    return [member for member in told if len(member.docstring.parsed) > 1]
+
+
+def entry(name: str, member: Any) -> list[str]:
+    """A function, or a class and its methods."""
+    sections = [section(part) for part in member.docstring.parsed]
+    if not member.is_class:
+        return [f"### {name}", signature(member.name, member), *sections]
+    parts = [f"### {name}", signature(member.name, member["__init__"]), *sections]
+    for method in methods(member):
+        told = [section(part) for part in method.docstring.parsed]
+        parts += [f"#### {name}.{method.name}", signature(method.name, method), *told]
+    return parts
+
+
+def anchor(heading: str) -> str:
+    """GitHub's, of a heading."""
+    return heading.lower().replace(".", "").replace(" ", "-")
+
+
+def linked(text: str, entries: dict[str, str]) -> str:
+    """What names an entry leads there. entries: the heading of each name."""
+    names = "|".join(map(re.escape, entries))
+    return re.sub(rf"`({names})`", lambda match: f"[{match[0]}](#{anchor(entries[match[1]])})", text)
 
 
 def page() -> str:
@@ -80,22 +117,29 @@ def page() -> str:
         allow_inspection=False,
     )
     assert isinstance(package, griffe.Module)
-    table = kinds(package)
-    rows = [
-        f"| [{kind}](#{kind.replace(' ', '-')}) | {' '.join(f'`{n}`' for n in names)} |"
-        for kind, names in table.items()
-    ]
-    parts = [HEAD + "\n".join(rows)]
-    for kind, names in table.items():
-        parts.append(f"## {kind[0].upper()}{kind[1:]}")
-        for name in names:
-            member = package[name]  # an alias of the function, or, of add and matmul, the module of that name
-            function = member[name] if member.is_module else member.final_target
-            sections = [section(part) for part in function.docstring.parsed]
-            parts += [f"### {name}", signature(function), *sections]
-    text = "\n\n".join(parts) + "\n"
-    functions = "|".join(name for names in table.values() for name in names)
-    text = re.sub(rf"`({functions})`", r"[`\1`](#\1)", text)
+    tables = {"": kinds(package), "distributed.": kinds(package["distributed"])}
+    entries: dict[str, str] = {}
+    for prefix, table in tables.items():
+        headings = [prefix + name for names in table.values() for name in names]
+        entries |= {name: name for name in headings} | {f"tr.{name}": name for name in headings}
+    rows, texts = [], []
+    for prefix, table in tables.items():
+        parts: list[str] = []
+        own: dict[str, str] = {}
+        parameters: set[str] = set()
+        for kind, names in table.items():
+            heading = prefix.replace(".", " ") + kind
+            rows.append(f"| [{heading}](#{anchor(heading)}) | {' '.join(f'`{prefix}{name}`' for name in names)} |")
+            parts.append(f"## {heading[0].upper()}{heading[1:]}")
+            for name in names:
+                member = package[prefix + name]  # an alias of the function, or the module of that name: add, matmul
+                member = member[name] if member.is_module else member.final_target
+                parts += entry(prefix + name, member)
+                own[name] = prefix + name
+                parameters |= {parameter.name for parameter in member.parameters}
+        own = {name: heading for name, heading in own.items() if name not in parameters}
+        texts.append(linked("\n\n".join(parts), entries | own))
+    text = "\n\n".join([linked(HEAD + "\n".join(rows), entries), *texts]) + "\n"
     return re.sub(r"docs/(\w+\.md)", r"[docs/\1](\1)", text)
 
 

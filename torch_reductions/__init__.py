@@ -11,11 +11,13 @@ reductions of packed segments  segment_sum segment_prod segment_mean segment_ama
 products of matrices           mm bmm addmm baddbmm matmul linear
 sum of two tensors             add
 sums of squared distances      sum_squared_distances grid_squared_distances
+folds in pieces                fold_blocks merge_blocks FoldState
 
 Names, arguments and errors are torch's, where torch has the function. The scans also work
 from the end, without the element itself, on packed segments and with a mask; products work
 for integers too. torch has no linear_recurrence and no sums of squared distances; for
-packed segments it has torch.segment_reduce.
+packed segments it has torch.segment_reduce. A scan goes on from the state of an earlier
+piece, and `tr.distributed` has the functions for tensors that are sharded over processes.
 
 `variants(function, device)` lists the implementations of a function, which `variant=`
 chooses by name. `Variant` is the type of all those names, for type checkers; each function

@@ -26,7 +26,8 @@ FOLDED = tuple(name for name in KINDS if name not in ("cummax", "cummin", "cumsu
 
 
 class FoldState:
-    """What a fold of the first elements leaves behind for the elements that follow.
+    """What a fold of the first elements leaves behind for those that follow: their number, and
+    the values of the blocks that it is made of, at most log2(position) + 1 of them.
 
     A scan with `return_state=True` returns one, `merge_blocks` makes one of blocks, and
     `FoldState(function)` is that of no elements.
@@ -37,12 +38,27 @@ class FoldState:
 
     Attributes:
         function: the function's name.
-        position: the number of elements so far: an int, or, of `tensors(levels)`, an int64 tensor.
+        position: the number of elements so far: an int, or, of `tensors(levels)`, an int64
+            tensor.
         blocks: the values of the waiting blocks by their level: block `k` holds 2^k elements.
             Each is a tuple of tensors of the input's shape without the dim, in the
             accumulator's dtype, or None where the position has no such digit. Functions whose
             results do not depend on an order (extremes, integers) have one value, at level 0.
-        dtype: the dtype of the results.
+        dtype: the dtype of the results; None while there are no elements.
+        initial: the initial state of "linear_recurrence", or None.
+        period: the period of "linear_recurrence", or None.
+
+    Raises:
+        TypeError: the function is not a string.
+        ValueError: there is no such function.
+
+    Order of operations:
+        Fold(n) of docs/order.md, n = position: the blocks are those of the binary digits of n,
+        so that 11 elements leave blocks of 8, 2 and 1. An element that follows is joined to
+        them as it would have been in one call.
+
+    Source:
+        Blelloch, *Prefix Sums and Their Applications*, 1990.
 
     Examples:
         >>> import torch, torch_reductions as tr
@@ -185,7 +201,11 @@ class FoldState:
         return value[0].to(self.dtype)
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors and numbers, for `torch.save` and for a module's own state_dict."""
+        """Tensors and numbers, for `torch.save` and for a module's own state_dict.
+
+        Returns:
+            A dict that `torch.load(weights_only=True)` reads.
+        """
         return {
             "function": self.function,
             "position": self.position,
@@ -295,6 +315,8 @@ def fold_blocks(
 
     Raises:
         IndexError: dim is out of range.
+        NotImplementedError: the input is complex, sparse, nested or quantized.
+        RuntimeError: gates and tokens have different shapes.
         TypeError: an argument is of the wrong type.
         ValueError: there is no such function, or offset is negative.
 
@@ -365,7 +387,7 @@ def merge_blocks(
     dtype: torch.dtype | None = None,
 ) -> FoldState:
     """Joins the blocks of neighbouring parts, in the order of the whole:
-    Fold(n) = `(B1 + B2) + B3` of the blocks that the binary digits of n give.
+    `Fold(n) = (B1 + B2) + B3` of the blocks that the binary digits of n give.
 
     Args:
         function: as of `fold_blocks`.
@@ -393,8 +415,9 @@ def merge_blocks(
     Examples:
         >>> import torch, torch_reductions as tr
         >>> x = torch.randn(1000)
-        >>> parts = [tr.fold_blocks("sum", part, 0, offset=i) for i, part in ((0, x[:300]), (300, x[300:]))]
-        >>> state = tr.merge_blocks("sum", parts, [(0, 300), (300, 1000)])
+        >>> left = tr.fold_blocks("sum", x[:300], 0)
+        >>> right = tr.fold_blocks("sum", x[300:], 0, offset=300)
+        >>> state = tr.merge_blocks("sum", [left, right], [(0, 300), (300, 1000)])
         >>> torch.equal(state.result(), tr.sum(x))
         True
     """

@@ -395,7 +395,8 @@ def mm(
         >>> tr.mm(row, row.T, out_dtype=torch.int32)
         tensor([[10000000]], dtype=torch.int32)
         >>> x, w = torch.randn(3, 4000), torch.randn(4000, 2)
-        >>> left, right = (tr.mm(x[:, k], w[k], parts=4) for k in (slice(2000), slice(2000, None)))
+        >>> left = tr.mm(x[:, :2000], w[:2000], parts=4)
+        >>> right = tr.mm(x[:, 2000:], w[2000:], parts=4)
         >>> torch.equal(tr.mm(x, w, parts=8), left + right)
         True
     """

@@ -325,9 +325,10 @@ def linear_recurrence(
             `cumsum`.
         return_last: whether to return the final state too; with `cu_seqlens`, that of each
             segment.
-        state: what an earlier piece of the same lines returned: this piece goes on from it, with
-            the bits of one call over all pieces (a call with `initial` = the last state has
-            others, because an initial state is applied last). None: this is the first piece.
+        state: what an earlier piece of the same lines returned: this piece goes on from it,
+            with the bits of one call over all pieces (a call with `initial` = the last state
+            has others, because an initial state is applied last). None: this is the first
+            piece.
         return_state: whether to return the state behind this piece too, a `FoldState`: one step
             (G, T) for each binary digit of the number of elements so far.
         period: a power of two. Blocks of so many elements are folded from left to right, an

@@ -506,8 +506,8 @@ def cumsum(
         mask: a bool tensor on the input's device that can be broadcast to its shape: True where
             an element takes part. The others count as -0.0, which changes no sum (0.0 would
             turn -0.0 into 0.0), and have the gradient 0. The input is not copied for it.
-        state: what an earlier piece of the same lines returned: this piece goes on from it, with
-            the bits of one call over all pieces. None: this is the first piece.
+        state: what an earlier piece of the same lines returned: this piece goes on from it,
+            with the bits of one call over all pieces. None: this is the first piece.
         return_state: whether to return the state behind this piece too, a `FoldState`.
         variant: the implementation: "auto", or a name of `tr.variants("cumsum", device)`. On a
             GPU only "auto", which is "ordered", supports segments and masks.

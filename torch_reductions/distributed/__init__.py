@@ -1,15 +1,24 @@
-"""The functions of the package for tensors that are sharded over the ranks of a process group, with the bits of one
-device.
+"""The functions of the package for tensors that are sharded over the ranks of a process group,
+with the bits of one device.
 
 reductions                     sum prod mean amax amin argmax argmin
 scans                          cumsum cumprod logcumsumexp cummax cummin
 recurrence                     linear_recurrence
 reductions of packed segments  segment_sum segment_prod segment_mean segment_amax segment_amin
-borders of parts               offsets
+borders                        offsets
 sums over ranks                all_reduce reduce_scatter
 training                       GradientTree clip_grad_norm_ leaves_of
 
-docs/distributed.md explains who sends what, and what is guaranteed.
+docs/distributed.md explains who sends what, and what is guaranteed. As in torch.distributed,
+every rank of the group makes the same calls in the same order.
+
+Examples:
+    >>> import torch, torch_reductions as tr
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> tr.distributed.sum(torch.tensor([1.0, 2.0]), 0)  # of this rank's part, of one rank
+    tensor(3.)
+    >>> dist.destroy_process_group()
 """
 
 from ._functions import (

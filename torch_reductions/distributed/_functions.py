@@ -441,26 +441,28 @@ def sum(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Sum over a dim that is sharded over the ranks, `x[0] + x[1] + ... + x[n - 1]` of the whole.
+    """Sum over a dim that is sharded over the ranks, `y = x[0] + x[1] + ... + x[n - 1]` of the
+    whole.
 
     Args:
-        input: this rank's part, of any dtype that `tr.sum` takes. Its other dims, and its dtype,
-            are the same on every rank.
+        input: this rank's part, of any dtype that `tr.sum` takes. Its other dims, and its
+            dtype, are the same on every rank.
         dim: the dims to reduce: an int, a list or tuple of ints, or None for all. The first of
             them in the order of the dims is the sharded one.
         keepdim: whether the reduced dims stay in the result, with size 1.
         dtype: the dtype that the input is converted to first, as in `tr.sum`.
         group: the process group. None: the default one.
         offsets: `world + 1` borders: rank r has elements [offsets[r], offsets[r + 1]) of the
-            whole. None: the ranks tell one another how many they have, for which the host waits.
-            Parts may be uneven and empty; `offsets(n, world)` gives good borders.
+            whole. None: the ranks tell one another how many they have, for which the host
+            waits. Parts may be uneven and empty; `offsets(n, world)` gives good borders.
 
     Returns:
-        The result of `tr.sum` on the whole tensor, on every rank. Its gradient is taken to be the
-        same on every rank.
+        The result of `tr.sum` on the whole tensor, on every rank. Its gradient is taken to be
+        the same on every rank.
 
     Raises:
         IndexError: dim is out of range.
+        NotImplementedError: the input is complex, sparse, nested or quantized.
         RuntimeError: there is no process group, the ranks disagree about the call, or a part
             does not have the size that `offsets` says. Where one rank is wrong, all raise; on a
             GPU and in compiled graphs only if `offsets` is None.
@@ -468,8 +470,9 @@ def sum(
         ValueError: `offsets` are not borders of as many parts as there are ranks.
 
     Order of operations:
-        Fold(n) over the whole dim (docs/order.md), for any number of ranks and any borders: each
-        rank sends the values of the aligned blocks of its part, at most 2 log2 of its length.
+        Fold(n) over the whole dim (docs/order.md), for any number of ranks and any borders:
+        each rank sends the values of the aligned blocks of its part, at most 2 log2 of its
+        length.
 
     Source:
         docs/distributed.md.
@@ -491,7 +494,7 @@ def prod(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Product over a sharded dim, `x[0] * x[1] * ... * x[n - 1]` of the whole.
+    """Product over a sharded dim, `y = x[0] * x[1] * ... * x[n - 1]` of the whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.prod` takes.
@@ -506,7 +509,7 @@ def prod(
         the whole input on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `sum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `sum`.
 
     Order of operations:
         Fold(n), as `sum`.
@@ -531,7 +534,7 @@ def mean(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Mean over a sharded dim, `(x[0] + x[1] + ... + x[n - 1]) / n` of the whole.
+    """Mean over a sharded dim, `y = (x[0] + x[1] + ... + x[n - 1]) / n` of the whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.mean` takes.
@@ -545,7 +548,7 @@ def mean(
         The result of `tr.mean` on the whole tensor, on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `sum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `sum`.
 
     Order of operations:
         Fold(n), as `sum`.
@@ -569,7 +572,8 @@ def amax(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Largest of the elements of a sharded dim, `max(x[0], x[1], ..., x[n - 1])` of the whole.
+    """Largest of the elements of a sharded dim, `y = max(x[0], x[1], ..., x[n - 1])` of the
+    whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.amax` takes.
@@ -582,8 +586,8 @@ def amax(
         The result of `tr.amax` on the whole tensor, on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `sum`; IndexError too where no rank has
-            an element.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `sum`;
+            IndexError too where no rank has an element.
 
     Order of operations:
         It cannot be observed: the result is the same in every order.
@@ -607,7 +611,8 @@ def amin(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Smallest of the elements of a sharded dim, `min(x[0], x[1], ..., x[n - 1])` of the whole.
+    """Smallest of the elements of a sharded dim, `y = min(x[0], x[1], ..., x[n - 1])` of the
+    whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.amin` takes.
@@ -620,8 +625,8 @@ def amin(
         The result of `tr.amin` on the whole tensor, on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `sum`; IndexError too where no rank has
-            an element.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `sum`;
+            IndexError too where no rank has an element.
 
     Order of operations:
         It cannot be observed: the result is the same in every order.
@@ -650,8 +655,8 @@ def argmax(
 
     Args:
         input: this rank's part, of any dtype that `tr.argmax` takes.
-        dim: the sharded dim, an int. None: all dims, of which the first is sharded; elements are
-            then numbered in row-major order.
+        dim: the sharded dim, an int. None: all dims, of which the first is sharded; elements
+            are then numbered in row-major order.
         keepdim: whether the reduced dims stay in the result, with size 1.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -661,8 +666,8 @@ def argmax(
         gradient.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `sum`; IndexError too where no rank has
-            an element.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `sum`;
+            IndexError too where no rank has an element.
 
     Order of operations:
         It cannot be observed: the result is the same in every order.
@@ -691,8 +696,8 @@ def argmin(
 
     Args:
         input: this rank's part, of any dtype that `tr.argmin` takes.
-        dim: the sharded dim, an int. None: all dims, of which the first is sharded; elements are
-            then numbered in row-major order.
+        dim: the sharded dim, an int. None: all dims, of which the first is sharded; elements
+            are then numbered in row-major order.
         keepdim: whether the reduced dims stay in the result, with size 1.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -702,8 +707,8 @@ def argmin(
         gradient.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `sum`; IndexError too where no rank has
-            an element.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `sum`;
+            IndexError too where no rank has an element.
 
     Order of operations:
         It cannot be observed: the result is the same in every order.
@@ -731,7 +736,8 @@ def cumsum(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Sum of the elements up to each of a sharded dim, `y[i] = x[0] + x[1] + ... + x[i]` of the whole.
+    """Sum of the elements up to each of a sharded dim, `y[i] = x[0] + x[1] + ... + x[i]` of the
+    whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.cumsum` takes.
@@ -739,8 +745,8 @@ def cumsum(
         dtype: the dtype that the input is converted to first.
         exclusive: whether the element itself is left out.
         reverse: whether the scan starts at the end of the whole.
-        cu_seqlens: the offsets of packed segments of the whole dim, the same on every rank, as in
-            `tr.cumsum`. On a GPU the host waits for them: better pass them on the CPU.
+        cu_seqlens: the offsets of packed segments of the whole dim, the same on every rank, as
+            in `tr.cumsum`. On a GPU the host waits for them: better pass them on the CPU.
         mask: this rank's part of the mask, as in `tr.cumsum`.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -750,8 +756,8 @@ def cumsum(
         the other end.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `sum`; RuntimeError too where
-            cu_seqlens are not the offsets of the whole.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `sum`;
+            RuntimeError too where cu_seqlens are not the offsets of the whole.
 
     Order of operations:
         Fold(i + 1) over the whole dim (docs/order.md), for any number of ranks and any borders.
@@ -782,8 +788,8 @@ def cumprod(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Product of the elements up to each of a sharded dim, `y[i] = x[0] * x[1] * ... * x[i]` of the
-    whole.
+    """Product of the elements up to each of a sharded dim, `y[i] = x[0] * x[1] * ... * x[i]` of
+    the whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.cumprod` takes.
@@ -801,7 +807,7 @@ def cumprod(
         gathers the whole input on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
         Fold(i + 1), as `cumsum`.
@@ -847,7 +853,7 @@ def logcumsumexp(
         gathers the whole input on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
         Fold(i + 1), as `cumsum`.
@@ -875,8 +881,8 @@ def cummax(
     group: Group = None,
     offsets: Offsets = None,
 ) -> torch.return_types.cummax:
-    """Largest of the elements up to each of a sharded dim, `y[i] = max(x[0], ..., x[i])` of the whole,
-    and its index in the whole.
+    """Largest of the elements up to each of a sharded dim, `y[i] = max(x[0], ..., x[i])` of the
+    whole, and its index in the whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.cummax` takes.
@@ -889,11 +895,11 @@ def cummax(
         offsets: the borders of the parts, as in `sum`.
 
     Returns:
-        A named pair `(values, indices)`: this rank's part of `tr.cummax` of the whole tensor. Its gradient
-        gathers the whole input on every rank.
+        A named pair `(values, indices)`, this rank's part of `tr.cummax` of the whole tensor.
+        Its gradient gathers the whole input on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
         It cannot be observed: the last index is the same in every order.
@@ -923,8 +929,8 @@ def cummin(
     group: Group = None,
     offsets: Offsets = None,
 ) -> torch.return_types.cummin:
-    """Smallest of the elements up to each of a sharded dim, `y[i] = min(x[0], ..., x[i])` of the
-    whole, and its index in the whole.
+    """Smallest of the elements up to each of a sharded dim, `y[i] = min(x[0], ..., x[i])` of
+    the whole, and its index in the whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.cummin` takes.
@@ -937,11 +943,11 @@ def cummin(
         offsets: the borders of the parts, as in `sum`.
 
     Returns:
-        A named pair `(values, indices)`: this rank's part of `tr.cummin` of the whole tensor. Its gradient
-        gathers the whole input on every rank.
+        A named pair `(values, indices)`, this rank's part of `tr.cummin` of the whole tensor.
+        Its gradient gathers the whole input on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
         It cannot be observed: the last index is the same in every order.
@@ -971,8 +977,8 @@ def linear_recurrence(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """States of a linear recurrence along a sharded dim, `h[t] = gates[t] * h[t - 1] + tokens[t]` of
-    the whole.
+    """States of a linear recurrence along a sharded dim,
+    `h[t] = gates[t] * h[t - 1] + tokens[t]` of the whole.
 
     Args:
         gates: this rank's part: float16, bfloat16, float32 or float64.
@@ -986,14 +992,15 @@ def linear_recurrence(
         offsets: the borders of the parts, as in `sum`.
 
     Returns:
-        This rank's part of `tr.linear_recurrence` of the whole. The gradient is one recurrence from
-        the other end, sharded too; with `cu_seqlens` it gathers the whole on every rank.
+        This rank's part of `tr.linear_recurrence` of the whole. The gradient is one recurrence
+        from the other end, sharded too; with `cu_seqlens` it gathers the whole on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
-        Fold(i + 1) of the steps, as `cumsum`; a rank sends one step (G, T) for each of its blocks.
+        Fold(i + 1) of the steps, as `cumsum`; a rank sends one step (G, T) for each of its
+        blocks.
 
     Source:
         docs/distributed.md.
@@ -1048,7 +1055,7 @@ def segment_sum(
         The result of `tr.segment_sum` on the whole tensor, on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
         Fold over each segment, counted from its first element (docs/order.md): a rank sends one
@@ -1074,8 +1081,8 @@ def segment_prod(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Product of each packed segment of a sharded dim, `y[s] = x[a] * ... * x[b - 1]` for segment
-    `s` = [a, b) of the whole.
+    """Product of each packed segment of a sharded dim, `y[s] = x[a] * ... * x[b - 1]` for
+    segment `s` = [a, b) of the whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.segment_prod` takes.
@@ -1091,7 +1098,7 @@ def segment_prod(
         the whole input on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
         Fold over each segment, counted from its first element (docs/order.md): a rank sends one
@@ -1117,8 +1124,8 @@ def segment_mean(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Mean of each packed segment of a sharded dim, `y[s] = (x[a] + ... + x[b - 1]) / (b - a)` for segment
-    `s` = [a, b) of the whole.
+    """Mean of each packed segment of a sharded dim, `y[s] = (x[a] + ... + x[b - 1]) / (b - a)`
+    for segment `s` = [a, b) of the whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.segment_mean` takes.
@@ -1133,7 +1140,7 @@ def segment_mean(
         The result of `tr.segment_mean` on the whole tensor, on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
         Fold over each segment, counted from its first element (docs/order.md): a rank sends one
@@ -1158,8 +1165,8 @@ def segment_amax(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Largest element of each packed segment of a sharded dim, `y[s] = max(x[a], ..., x[b - 1])` for segment
-    `s` = [a, b) of the whole.
+    """Largest element of each packed segment of a sharded dim,
+    `y[s] = max(x[a], ..., x[b - 1])` for segment `s` = [a, b) of the whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.segment_amax` takes.
@@ -1174,7 +1181,7 @@ def segment_amax(
         the whole input on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
         It cannot be observed: the result is the same in every order.
@@ -1198,8 +1205,8 @@ def segment_amin(
     group: Group = None,
     offsets: Offsets = None,
 ) -> Tensor:
-    """Smallest element of each packed segment of a sharded dim, `y[s] = min(x[a], ..., x[b - 1])` for segment
-    `s` = [a, b) of the whole.
+    """Smallest element of each packed segment of a sharded dim,
+    `y[s] = min(x[a], ..., x[b - 1])` for segment `s` = [a, b) of the whole.
 
     Args:
         input: this rank's part, of any dtype that `tr.segment_amin` takes.
@@ -1214,7 +1221,7 @@ def segment_amin(
         the whole input on every rank.
 
     Raises:
-        IndexError, RuntimeError, TypeError, ValueError: as `cumsum`.
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as `cumsum`.
 
     Order of operations:
         It cannot be observed: the result is the same in every order.

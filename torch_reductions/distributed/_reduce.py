@@ -211,37 +211,49 @@ def _prepare(
 def all_reduce(
     tensor: Tensor, *, group: Group = None, leaves: Sequence[int] | None = None, async_op: bool = False
 ) -> Work | None:
-    """Sum over ranks, in place, with bits that depend on the ranks' values only.
+    """Sum over ranks, in place, `y = x[0] + x[1] + ... + x[W - 1]` of the W ranks' tensors.
 
-    It is `torch.distributed.all_reduce(tensor, group=group)` in the order Tree(W), whatever the backend. For float16
-    and bfloat16 the sum is made in float32 and rounded once. Under torch.compile it is functional collectives.
+    It is `torch.distributed.all_reduce(tensor, group=group)` in the order Tree(W), whatever the
+    backend. Under torch.compile it is functional collectives.
 
     Args:
-        tensor: this rank's value, of the same number of elements and dtype on all ranks: any floating-point, integer or
-            bool dtype that `tr.sum` takes, any strides.
-        group: a process group, or two for ranks in nodes: `(inside, between)`, the ranks of this node, and those with
-            this one's place in every node; nodes hold consecutive ranks. The bits are the flat group's. Between nodes
-            a rank sends 1 / size(inside) of the tensor where a node's ranks are a power of two, a value for each of
-            the aligned blocks of its ranks otherwise.
-        leaves: offsets `[0, ..., V]`: rank r's tensor is the value of leaves `[leaves[r], leaves[r + 1])`, one aligned
-            block of 2^k (or none: the tensor's value is not read), and the order is Tree(V). None: one leaf a rank.
-        async_op: returns a Work; `tensor` holds the sum after `wait()`. The first half of the exchange runs meanwhile.
+        tensor: this rank's value, of the same number of elements and dtype on all ranks: any
+            floating-point, integer or bool dtype that `tr.sum` takes, any strides.
+        group: a process group, or two for ranks in nodes: `(inside, between)`, the ranks of
+            this node, and those with this one's place in every node; nodes hold consecutive
+            ranks. The bits are the flat group's. Between nodes a rank sends 1 / size(inside) of
+            the tensor where a node's ranks are a power of two, and so much for each of the
+            aligned blocks of its ranks otherwise. None: the default group.
+        leaves: offsets `[0, ..., V]`: rank r's tensor is the value of the leaves
+            `[leaves[r], leaves[r + 1])`, one aligned block of 2^k (or none: the tensor's value
+            is not read), and the order is Tree(V). None: one leaf a rank.
+        async_op: whether to return a Work; `tensor` holds the sum after its `wait()`. The first
+            half of the exchange runs meanwhile. Every rank waits in the same order.
 
     Returns:
-        None, or a Work if async_op.
+        None, or a Work if async_op. The tensor keeps its shape and dtype.
 
     Raises:
-        ValueError: ranks differ in number of elements, dtype or leaves, on every rank. To know, each call exchanges a
-            few integers and waits; it does not where async_op is set or torch.compile traces: there, such ranks hang
-            or fail as torch's own collectives do.
         NotImplementedError: the tensor is complex or sparse.
+        RuntimeError: there is no process group, or none that has this rank.
+        TypeError: the group is neither a process group nor two.
+        ValueError: ranks differ in number of elements, dtype or leaves, on every rank. To know,
+            each call exchanges a few integers and waits; it does not where async_op is set or
+            torch.compile traces: there, such ranks hang or fail as torch's own collectives do.
 
     Order of operations:
-        Tree(W) over the ranks (docs/order.md): `Tree(n) = B(2^k) + Tree(n - 2^k)`, B the balanced tree.
+        Tree(W) over the ranks, `Tree(n) = B(2^k) + Tree(n - 2^k)`, B the balanced tree
+        (docs/order.md). float16 and bfloat16 are added in float32 and rounded once.
+
+    Source:
+        docs/distributed.md.
 
     Examples:
         >>> import torch, torch_reductions as tr
-        >>> tr.distributed.all_reduce(gradient)  # doctest: +SKIP
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> tr.distributed.all_reduce(x)  # of one rank
+        >>> x
+        tensor([1., 2.])
     """
     ranks = Ranks.of(group)
     offsets, blocks = _prepare("all_reduce", tensor, ranks, leaves, not async_op)
@@ -261,31 +273,41 @@ def all_reduce(
 def reduce_scatter(
     output: Tensor, input: Tensor, *, group: Group = None, leaves: Sequence[int] | None = None, async_op: bool = False
 ) -> Work | None:
-    """Sum over ranks of which each gets its part, with bits that depend on the ranks' values only.
+    """Sum over ranks of which each gets its part, `y = (x[0] + x[1] + ... + x[W - 1])[part r]`
+    on rank r.
 
-    It is `torch.distributed.reduce_scatter_tensor(output, input, group=group)` in the order Tree(W), by one all_to_all:
-    the bits of this rank's part of `all_reduce(input)`.
+    It is `torch.distributed.reduce_scatter_tensor(output, input, group=group)` in the order
+    Tree(W), by one all_to_all: the bits of this rank's part of `all_reduce(input)`.
 
     Args:
         output: the result: 1 / W of the input's elements, of the same dtype.
-        input: this rank's value for all ranks: part r, in row-major order, is rank r's.
+        input: this rank's value for all ranks, of a dtype that `all_reduce` takes: part r, in
+            row-major order, is rank r's.
         group: as in `all_reduce`.
         leaves: as in `all_reduce`.
         async_op: as in `all_reduce`.
 
     Returns:
-        None, or a Work if async_op.
+        None, or a Work if async_op. The output keeps its shape and dtype.
 
     Raises:
-        ValueError: as in `all_reduce`, or the output's elements or dtype do not fit.
         NotImplementedError: the tensor is complex or sparse.
+        RuntimeError: as in `all_reduce`.
+        TypeError: as in `all_reduce`.
+        ValueError: as in `all_reduce`, or the output's elements or dtype do not fit.
 
     Order of operations:
-        Tree(W) over the ranks, as in `all_reduce`.
+        Tree(W) over the ranks (docs/order.md), as in `all_reduce`.
+
+    Source:
+        docs/distributed.md.
 
     Examples:
         >>> import torch, torch_reductions as tr
-        >>> tr.distributed.reduce_scatter(output, input)  # doctest: +SKIP
+        >>> output = torch.empty(2)
+        >>> tr.distributed.reduce_scatter(output, torch.tensor([1.0, 2.0]))  # of one rank
+        >>> output
+        tensor([1., 2.])
     """
     ranks = Ranks.of(group)
     offsets, blocks = _prepare("reduce_scatter", input, ranks, leaves, not async_op)

@@ -55,21 +55,33 @@ class Shards(NamedTuple):
 
 
 def offsets(n: int, world: int) -> list[int]:
-    """Borders of `world` parts of a dim of n elements that make messages small: nearly equal parts, cut at multiples of
-    a power of two, so that the parts are made of few aligned blocks.
+    """Borders of parts of a dim that make messages small,
+    `offsets[r] = u * round(r * n / (W * u))`: nearly equal parts, cut at multiples of a power
+    of two u, so that they are made of few aligned blocks.
 
     Args:
         n: the number of elements.
-        world: the number of parts.
+        world: the number W of parts.
 
     Returns:
-        `world + 1` offsets, from 0 to n. A part differs from n / world by at most a quarter of it,
-        or by one element; where world and n are powers of two, each part is one block.
+        A list of `world + 1` offsets, `[0, ..., n]`. A part differs from n / world by at most a
+        quarter of it, or by one element; where world and n are powers of two, each part is one
+        block.
+
+    Raises:
+        TypeError: an argument is not an int.
+        ValueError: n is negative, or world is less than 1.
+
+    Order of operations:
+        It cannot be observed: results are the same for any borders.
+
+    Source:
+        docs/distributed.md.
 
     Examples:
-        >>> import torch_reductions.distributed as trd
-        >>> trd.offsets(1000, 3)
-        [0, 320, 672, 1000]
+        >>> import torch_reductions as tr
+        >>> tr.distributed.offsets(1000, 3)
+        [0, 320, 640, 1000]
     """
     for name, value, least in (("n", n, 0), ("world", world, 1)):
         if type(value) is not int:

@@ -33,8 +33,32 @@ BUCKET = 1 << 23  # elements that are exchanged at a time
 
 
 def leaves_of(leaves: int, rank: int, world: int) -> range:
-    """The leaves of a rank: as even as possible, contiguous. They are one aligned block, and a rank sends one buffer,
-    where `leaves / world` is a power of two."""
+    """The leaves of a rank, `leaves_of(V, r, W) = range(V * r // W, V * (r + 1) // W)`:
+    contiguous and as even as possible.
+
+    Args:
+        leaves: their number V, of all ranks.
+        rank: this rank, from 0.
+        world: the number of ranks.
+
+    Returns:
+        A range [first, end) of leaves. Where `leaves / world` is a power of two it is one
+        aligned block, so that a rank sends one buffer; of any other share more.
+
+    Raises:
+        ZeroDivisionError: world is 0. Nothing else is checked.
+
+    Order of operations:
+        It cannot be observed: the sum over the leaves is the same for any shares.
+
+    Source:
+        docs/distributed.md.
+
+    Examples:
+        >>> import torch_reductions as tr
+        >>> [tr.distributed.leaves_of(10, rank, 4) for rank in range(4)]
+        [range(0, 2), range(2, 5), range(5, 7), range(7, 10)]
+    """
     return range(leaves * rank // world, leaves * (rank + 1) // world)
 
 
@@ -64,55 +88,66 @@ def _add_flat(left: Tensor, right: Tensor) -> Tensor:
 
 
 class GradientTree:
-    """Gradients summed over `leaves` micro-batches and any number of ranks, with bits that depend on neither the number
+    """Gradients summed over V micro-batches and any number of ranks,
+    `grad = grad[0] + grad[1] + ... + grad[V - 1]`, with bits that depend on neither the number
     of ranks nor the backend.
 
         tree = GradientTree(model, leaves=24)
-        for batch in batches:                       # the same on all ranks, or only this rank's leaves of it
-            for leaf in tree:                       # this rank's; at first, every .grad is set to None
+        for batch in batches:         # the same on all ranks, or only this rank's leaves of it
+            for leaf in tree:         # this rank's; at first, every .grad is set to None
                 (loss(model(batch[leaf])) / total).backward()
             clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
 
-    After each turn of the loop the tree takes every `.grad`, and after the last it writes the sum, rounded once to the
-    parameter's dtype. A loop that is left early is begun anew by the next one. Where the loop is not yours, call
-    `push()` after the backward of each of `tree.leaves`, then `reduce()`.
+    After each turn of the loop the tree takes every `.grad`, and after the last it writes the
+    sum, rounded once to the parameter's dtype. A loop that is left early is begun anew by the
+    next one. Where the loop is not yours, call `push()` after the backward of each of
+    `tree.leaves`, then `reduce()`.
 
-    The loss of a leaf must be the same on whichever rank it is: scale it by 1 / (elements of all leaves), never by the
-    number of ranks, and draw random numbers (dropout) by leaf. Layers must not look at other leaves (batch norm does),
-    and their kernels must be deterministic; the products and reductions of torch_reductions are.
+    The loss of a leaf must be the same on whichever rank it is: scale it by
+    1 / (elements of all leaves), never by the number of ranks, and draw random numbers
+    (dropout) by leaf. Layers must not look at other leaves (batch norm does), and their kernels
+    must be deterministic; the products and reductions of torch_reductions are.
 
     Args:
-        module: what is trained.
+        module: what is trained, of any floating-point dtype.
             A plain module, or its parameters: blocks are exchanged after the last leaf.
-            A DistributedDataParallel: the tree registers a communication hook and sets no_sync; the last leaf's
-            backward overlaps with the first half of the exchange. Division by the number of ranks is off.
-            A module of fully_shard (FSDP2): the tree sets a custom reduce-scatter on each of its FSDP modules,
-            an all_to_all a leaf, without division.
+            A DistributedDataParallel: the tree registers a communication hook and sets no_sync;
+            the last leaf's backward overlaps with the first half of the exchange. Division by
+            the number of ranks is off.
+            A module of fully_shard (FSDP2): the tree sets a custom reduce-scatter on each of
+            its FSDP modules, an all_to_all a leaf, without division.
         leaves: their number V, at least the number of ranks.
-        group: the ranks; as in `all_reduce`, it may be two groups. Without a default group, this process alone. None
-            for DDP and FSDP2, which have their own.
+        group: the ranks; as in `all_reduce`, it may be two groups. Without a default group,
+            this process alone. None for DDP and FSDP2, which have their own.
 
     Attributes:
-        leaves: this rank's leaves, in the order in which it must compute them. Contiguous (`leaves_of`), but for FSDP2
-            leaf r, r + W, ...: so each turn is one subtree, and the waiting blocks are of this rank's shard only.
-            Where W does not divide V, ranks without a leaf of their own in the last turn compute leaf V - 1 again,
-            because FSDP2 gathers weights from all ranks; its gradients are not read.
+        leaves: this rank's leaves, in the order in which it must compute them. Contiguous
+            (`leaves_of`), but for FSDP2 leaf r, r + W, ...: so each turn is one subtree, and
+            the waiting blocks are of this rank's shard only. Where W does not divide V, ranks
+            without a leaf of their own in the last turn compute leaf V - 1 again, because FSDP2
+            gathers weights from all ranks; its gradients are not read.
 
     Raises:
-        ValueError: fewer leaves than ranks; ranks that differ in leaves or parameters, on every rank.
-        RuntimeError: `push()` without gradients or after the last leaf; `reduce()` before it (of a module: on every
-            rank); with DDP or FSDP2, a backward pass outside of the loop.
         NotImplementedError: a sparse or complex gradient; FSDP2 over a mesh of two dims.
+        RuntimeError: `push()` without gradients or after the last leaf; `reduce()` before it
+            (of a module: on every rank); with DDP or FSDP2, a backward pass outside of the
+            loop.
+        TypeError: the group is neither a process group nor two.
+        ValueError: fewer leaves than ranks; ranks that differ in leaves or parameters, on every
+            rank.
 
     Order of operations:
-        Tree(V) over the leaves, in float32 for float16 and bfloat16. A parameter without a gradient in a leaf counts as
-        0 there.
+        Tree(V) over the leaves (docs/order.md), in float32 for float16 and bfloat16. A
+        parameter without a gradient in a leaf counts as 0 there.
+
+    Source:
+        docs/distributed.md.
 
     Examples:
         >>> import torch, torch_reductions as tr
         >>> layer = torch.nn.Linear(4, 1)
-        >>> tree = tr.distributed.GradientTree(layer, leaves=3)  # one process: gradient accumulation
+        >>> tree = tr.distributed.GradientTree(layer, leaves=3)  # one process: accumulation
         >>> for leaf in tree:
         ...     (layer(torch.ones(2, 4)).sum() / 6).backward()
         >>> layer.bias.grad
@@ -166,7 +201,11 @@ class GradientTree:
         self.reduce()
 
     def push(self) -> None:
-        """Takes the gradients of the next leaf: every `.grad` is None afterwards."""
+        """Takes the gradients of the next leaf: every `.grad` is None afterwards.
+
+        Raises:
+            RuntimeError: there are no gradients, or this rank has no leaf left.
+        """
         if self._pushed == len(self.leaves):
             raise RuntimeError(f"push(): this rank has pushed all of its {self._pushed} leaves; call reduce()")
         self._push()
@@ -193,7 +232,11 @@ class GradientTree:
 
     @torch.no_grad()
     def reduce(self) -> None:
-        """Joins the leaves of all ranks, and writes every `.grad`."""
+        """Joins the leaves of all ranks, and writes every `.grad`.
+
+        Raises:
+            RuntimeError: a rank has not pushed all of its leaves.
+        """
         self._reduce()
         self._reset()
 
@@ -480,18 +523,20 @@ def _sums_over_shards(grads: list[Tensor], squares: Callable[[Tensor], Tensor]) 
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
-    """Scales gradients so that their global norm is at most `max_norm`; the norm has the same bits on any number of
-    ranks.
+    """Scales gradients so that their global norm, `norm = sqrt(sum of g ** 2)`, is at most
+    `max_norm`; the norm has the same bits on any number of ranks.
 
-    It is `torch.nn.utils.clip_grad_norm_`. FSDP2's gradients, sharded, give the bits of whole ones, those of DDP or a
-    single process. For them it is one all_gather, of at most 2 log2(n) numbers for each parameter of n elements a rank.
+    It is `torch.nn.utils.clip_grad_norm_`. FSDP2's gradients, sharded, give the bits of whole
+    ones, those of DDP or a single process. For them it is one all_gather, of at most 2 log2(n)
+    numbers for each parameter of n elements a rank.
 
     Args:
-        parameters: whose `.grad` is scaled in place; those without one are left out. Plain tensors are the same on all
-            ranks. DTensors are replicated, or sharded along dim 0 over a mesh of one dim.
+        parameters: whose `.grad` is scaled in place, of any floating-point dtype; those without
+            one are left out. Plain tensors are the same on all ranks. DTensors are replicated,
+            or sharded along dim 0 over a mesh of one dim.
         max_norm: the norm at which clipping begins.
         norm_type: 2.0 only.
-        error_if_nonfinite: raises where the norm is NaN or inf.
+        error_if_nonfinite: whether to raise where the norm is NaN or inf.
 
     Returns:
         The norm before clipping, a tensor of no dims.
@@ -501,9 +546,12 @@ def clip_grad_norm_(
         RuntimeError: the norm is not finite, and error_if_nonfinite is set.
 
     Order of operations:
-        Fold(n) over the squares of each gradient's elements, in row-major order and the accumulator's dtype; Fold over
-        the parameters, in the order given; the square root. The factor is `max_norm / (norm + 1e-6)`, at most 1, as in
-        torch.
+        Fold(n) (docs/order.md) over the squares of each gradient's elements, in row-major order
+        and the accumulator's dtype; Fold over the parameters, in the order given; the square
+        root. The factor is `max_norm / (norm + 1e-6)`, at most 1, as in torch.
+
+    Source:
+        docs/distributed.md.
 
     Examples:
         >>> import torch, torch_reductions as tr
