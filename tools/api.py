@@ -77,21 +77,18 @@ def section(part: griffe.DocstringSection) -> str:
     return f"**{part.title}**\n\n{value.description}"
 
 
-def methods(kind: griffe.Class) -> list[griffe.Function]:
-    """Those for users: their docstrings say what they return or raise."""
-    told = [member for member in kind.functions.values() if member.docstring and not member.name.startswith("_")]
-    return [member for member in told if len(member.docstring.parsed) > 1]
+def sections(member: griffe.Object) -> list[str]:
+    return [section(part) for part in member.docstring.parsed] if member.docstring else []
 
 
 def entry(name: str, member: Any) -> list[str]:
-    """A function, or a class and its methods."""
-    sections = [section(part) for part in member.docstring.parsed]
+    """A function, or a class and those of its methods that are for users: they say what they return or raise."""
     if not member.is_class:
-        return [f"### {name}", signature(member.name, member), *sections]
-    parts = [f"### {name}", signature(member.name, member["__init__"]), *sections]
-    for method in methods(member):
-        told = [section(part) for part in method.docstring.parsed]
-        parts += [f"#### {name}.{method.name}", signature(method.name, method), *told]
+        return [f"### {name}", signature(member.name, member), *sections(member)]
+    parts = [f"### {name}", signature(member.name, member["__init__"]), *sections(member)]
+    for method in member.functions.values():
+        if not method.name.startswith("_") and len(sections(method)) > 1:
+            parts += [f"#### {name}.{method.name}", signature(method.name, method), *sections(method)]
     return parts
 
 
