@@ -16,8 +16,10 @@ import torch
 from helpers import ROOT, limited
 
 import torch_reductions as tr
-from tools import walk
+from tools import shards, walk
+from torch_reductions._blocks import blocks_of
 from torch_reductions._ladder import FAMILIES, ladder
+from torch_reductions._measure import svg
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
 BLOCKS = [
@@ -90,6 +92,25 @@ def test_the_textbooks_page_is_checked(
         assert readme.main(["--check"]) == stale
         assert ("textbook.md does not show" in capsys.readouterr().out) == bool(stale)
     assert "](textbook.md)" in (ROOT / "docs" / "ladder.md").read_text()
+
+
+def test_picture_and_tables_of_shards() -> None:
+    """They are computed, and every colour and every size of text is that of the other pictures, or larger."""
+    assert shards.PICTURE.read_text() == shards.picture(), "run python tools/shards.py"
+    page = shards.PAGE.read_text()
+    assert page == shards.written(page), "run python tools/shards.py"
+    assert shards.written(page.replace("4,092", "4,091")) == page != page.replace("4,092", "4,091")
+    known = {colour for both in svg.COLOURS.values() for colour in both}
+    assert set(re.findall(r"#[0-9a-f]{6}\b", shards.picture())) == known
+    (width,) = re.findall(r'^<svg .*? width="(\d+)"', shards.picture())
+    assert 12 <= 13 * min(830 / int(width), 1) and "font-size: 13px" in shards.picture()
+    # The example of the picture: what is sent, in what order it is joined, and that this is a sum's order.
+    sent = [block for pair in itertools.pairwise(shards.BORDERS) for block in blocks_of(*pair)]
+    assert sent == [(0, 2), (4, 1), (6, 0), (7, 0), (8, 1), (10, 0)]
+    assert shards.merges(sent) == [[(6, 8)], [(4, 8)], [(0, 8)]]
+    x = torch.randn(11, 1000)
+    total = (tr.sum(x[:8], 0) + tr.sum(x[8:10], 0)) + x[10]
+    assert torch.equal(total, tr.sum(x, 0)) and "sum(x) = (B[0, 8) + B[8, 10)) + x[10]" in shards.picture()
 
 
 def test_front_of_the_readme() -> None:
