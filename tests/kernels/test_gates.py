@@ -169,7 +169,14 @@ INSTRUCTIONS = {
     "multiply_tiles-128x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128", r"FFMA"],
     "multiply_tiles-128x64": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
-    "multiply_tiles-128x128-parts": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"LDG\.E\S*\.128", r"STG\.E\.128", r"FFMA"],
+    "multiply_tiles-128x128-parts": [
+        r"LDGSTS\.E",
+        r"DEPBAR\.LE",
+        r"LDS\.128",
+        r"LDG\.E\S*\.128",
+        r"STG\.E\.128",
+        r"FFMA",
+    ],
     "multiply_tiles-128x64-parts": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"LDG\.E\S*\.128", r"STG\.E\.128"],
     "multiply_tiles-64x64-parts": [r"LDS\.128", r"LDG\.E\S*\.128", r"STG\.E\.128"],
     "multiply_tensor_tiles": [r"LDGDEPBAR", r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
@@ -196,7 +203,9 @@ INSTRUCTIONS = {
 # A tagged value needs none; a prefetch into the L2 is none, nor is what stands before an mbarrier is initialised.
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE(?!\.VIEW\.ASYNC)"
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
-DENSITY = {name: (1000, 0.88) for name in ("multiply_tiles-128x128", "multiply_tiles-128x128-parts")}  # of as many instructions
+DENSITY = dict.fromkeys(
+    ("multiply_tiles-128x128", "multiply_tiles-128x128-parts"), (1000, 0.88)
+)  # of as many instructions
 DIVISION = 24  # instructions: that far behind its reciprocal a division multiplies and adds
 
 
@@ -714,7 +723,7 @@ def test_reasons_are_read() -> None:
         ("multiply_skinny<unsigned int, unsigned int, 16, (Layout)0>", "multiply_skinny", 4),
         ("multiply_tensor_tiles<double, true, true, false>", "multiply_tensor_tiles", 8),
         ("multiply_tensor_tiles<double, true, false, true>", "multiply_tensor_tiles-pairs", 8),
-        ("multiply_bulk_tiles<BFloat16, (Major)1, (Major)0, 64, 128>", "multiply_bulk_tiles-64", 4),
+        ("multiply_bulk_tiles<BFloat16, (Major)1, (Major)0, 64, 128, false>", "multiply_bulk_tiles-64", 4),
         ("add_partials<double, double>", "add_partials", 8),
         ("add_partials<float, BFloat16>", "add_partials", 4),
         ("add_vectors<unsigned char, 16, false>", "add_vectors", 1),
