@@ -203,9 +203,8 @@ INSTRUCTIONS = {
 # A tagged value needs none; a prefetch into the L2 is none, nor is what stands before an mbarrier is initialised.
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE(?!\.VIEW\.ASYNC)"
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
-DENSITY = dict.fromkeys(
-    ("multiply_tiles-128x128", "multiply_tiles-128x128-parts"), (1000, 0.88)
-)  # of as many instructions
+LARGE = ("multiply_tiles-128x128", "multiply_tiles-128x128-parts")
+DENSITY = dict.fromkeys(LARGE, (1000, 0.88))  # of as many instructions
 DIVISION = 24  # instructions: that far behind its reciprocal a division multiplies and adds
 
 
@@ -715,7 +714,7 @@ def test_reasons_are_read() -> None:
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),
         ("scan_segments<RecurrenceJob<float>, true>", "scan_segments-row", 8),
         (
-            "multiply_tiles<float, float, TileShape<128, 64, 2, 2, 3, 1, 68>, (Layout)2, (Layout)1>",
+            "multiply_tiles<float, float, TileShape<128, 64, 2, 2, 3, 1, 68>, (Layout)2, (Layout)1, false>",
             "multiply_tiles-128x64",
             4,
         ),

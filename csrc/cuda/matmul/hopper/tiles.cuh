@@ -10,7 +10,7 @@
 // columns leave room for; that of two parts behind the ring, whose slots are fewer; three quarters of all joins are
 // theirs. Totals of more parts wait in the L2.
 //
-// Local:   multiply_bulk_tiles (8 bytes): in parts, from tile to tile; the loop over k has none.
+// Local:   multiply_bulk_tiles (8 bytes): in parts, of the thread that loads, and from tile to tile.
 #pragma once
 #include "../../primitives/cluster.cuh"
 #include "../../primitives/tma.cuh"
