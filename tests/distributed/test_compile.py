@@ -40,7 +40,10 @@ def compiled(group: dist.ProcessGroup, function: str, uneven: bool) -> None:
     weights = torch.randn(expected.shape)
     found = torch.autograd.grad(got, own, weights[begin:end] if is_part else weights)
     for one, other in zip(found, torch.autograd.grad(expected, whole, weights), strict=True):
-        assert_same_bits(one, other[begin:end], function)
+        if function == "prod":  # a compiled graph cannot look for zeros, and takes the other formula
+            torch.testing.assert_close(one, other[begin:end])
+        else:
+            assert_same_bits(one, other[begin:end], function)
 
 
 @pytest.mark.parametrize("uneven", [False, True])

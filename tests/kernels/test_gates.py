@@ -203,7 +203,8 @@ INSTRUCTIONS = {
 # A tagged value needs none; a prefetch into the L2 is none, nor is what stands before an mbarrier is initialised.
 FENCE = r"MEMBAR|CCTL(?!\S*\.PF)|FENCE(?!\.VIEW\.ASYNC)"
 # Of the instructions where a large tile of float32 is multiplied, the least part that are multiplications.
-DENSITY = dict.fromkeys(("multiply_tiles-128x128", "multiply_tiles-128x128-parts"), (1000, 0.88))  # of as many instructions
+LARGE = ("multiply_tiles-128x128", "multiply_tiles-128x128-parts")
+DENSITY = dict.fromkeys(LARGE, (1000, 0.88))  # of as many instructions
 DIVISION = 24  # instructions: that far behind its reciprocal a division multiplies and adds
 
 
@@ -713,7 +714,7 @@ def test_reasons_are_read() -> None:
         ("scan_segments<ScanJob<Input<Half, LastMax<float, int>, 4> >, false>", "scan_segments", 8),
         ("scan_segments<RecurrenceJob<float>, true>", "scan_segments-row", 8),
         (
-            "multiply_tiles<float, float, TileShape<128, 64, 2, 2, 3, 1, 68>, (Layout)2, (Layout)1>",
+            "multiply_tiles<float, float, TileShape<128, 64, 2, 2, 3, 1, 68>, (Layout)2, (Layout)1, false>",
             "multiply_tiles-128x64",
             4,
         ),
@@ -721,7 +722,7 @@ def test_reasons_are_read() -> None:
         ("multiply_skinny<unsigned int, unsigned int, 16, (Layout)0>", "multiply_skinny", 4),
         ("multiply_tensor_tiles<double, true, true, false>", "multiply_tensor_tiles", 8),
         ("multiply_tensor_tiles<double, true, false, true>", "multiply_tensor_tiles-pairs", 8),
-        ("multiply_bulk_tiles<BFloat16, (Major)1, (Major)0, 64, 128>", "multiply_bulk_tiles-64", 4),
+        ("multiply_bulk_tiles<BFloat16, (Major)1, (Major)0, 64, 128, false>", "multiply_bulk_tiles-64", 4),
         ("add_partials<double, double>", "add_partials", 8),
         ("add_partials<float, BFloat16>", "add_partials", 4),
         ("add_vectors<unsigned char, 16, false>", "add_vectors", 1),

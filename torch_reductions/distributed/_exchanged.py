@@ -36,8 +36,8 @@ def _fold(kind: Kind, everyone: Values, shards: Shards, ranks: Sequence[int], ex
 
 def _are_alike(shards: Shards) -> bool:
     """Whether each rank has one block of the same size."""
-    parts = [blocks_of(*shards.part(rank)) for rank in range(shards.world)]
-    return all([len(blocks) == 1 and blocks[0][1] == parts[0][0][1] for blocks in parts])  # noqa: C419  Dynamo
+    levels = [[level for _, level in blocks_of(*shards.part(rank))] for rank in range(shards.world)]
+    return len(levels[0]) == 1 and levels == [levels[0]] * shards.world
 
 
 def fold(function: str, elements: Values, dim: int, shards: Shards) -> Values | None:

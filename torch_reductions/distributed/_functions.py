@@ -49,8 +49,8 @@ def _own(whole: Tensor, dim: int, shards: Shards) -> Tensor:
 class _Saved:
     """What an operator's rules for autograd read and write, so that they can be used without a graph."""
 
-    def __init__(self, count: int) -> None:
-        self.needs_input_grad = (True,) * (count + 1)
+    def __init__(self, args: Sequence[Any]) -> None:
+        self.needs_input_grad = (False, *(isinstance(arg, Tensor) for arg in args))
         self.saved_tensors: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -66,7 +66,7 @@ class _Saved:
 def gradients(operator: Operator[Any], args: Sequence[Any], options: dict[str, Any], *grads: Tensor) -> Values:
     """Those of the operator's first arguments, as one device computes them."""
     assert operator.gradient is not None
-    saved = _Saved(len(args))
+    saved = _Saved(args)
     operator.gradient.save(saved, operator.run(*args, **options), *args, **options)
     found = operator.gradient.backward(saved, *grads)
     return found if isinstance(found, tuple) else (found,)  # type: ignore[return-value]
@@ -171,7 +171,7 @@ def _reduce(
         at = len(kept)
         shards = shards._replace(offsets=tuple(border * inner for border in shards.offsets))
     run = _Reduce.apply if input.requires_grad and function not in reduce.INDICES else _reduced
-    output: Tensor = run(moved, function, at, dtype, shards)  # type: ignore[no-untyped-call]
+    output: Tensor = run(moved, function, at, dtype, shards)
     if keepdim:
         for d in dims:
             output = output.unsqueeze(d)
@@ -267,7 +267,7 @@ def _scan(
     if mask is not None:
         mask = mask.expand(input.shape)
     run = _Scan.apply if input.requires_grad else _scanned
-    found = run(input, mask, function, dim, shards, options)  # type: ignore[no-untyped-call]
+    found = run(input, mask, function, dim, shards, options)
     if function in scan.EXTREMES:
         return getattr(torch.return_types, function)(found)
     return found[0] if isinstance(found, tuple) else found

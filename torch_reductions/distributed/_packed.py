@@ -192,14 +192,12 @@ def scan(
             options: dict[str, Any] = {} if function in EXTREMES or function == "logcumsumexp" else {"dtype": result}
             ys: Any = OPERATORS[function].run(rest[0], dim, inner, rest_mask, exclusive=exclusive, **options)
             if function in EXTREMES:
-                values, indices = ys
-                found.append((values, torch.where(indices < 0, indices, indices + begin + at)))
+                found.append((ys[0], torch.where(ys[1] < 0, ys[1], ys[1] + begin + at)))
             else:
                 found.append((ys,))
     results = tuple(torch.cat(parts, dim) if len(parts) > 1 else parts[0] for parts in zip(*found, strict=True))
     if shards.reverse:
         if function in EXTREMES:
-            values, indices = results
-            results = values, torch.where(indices < 0, indices, shards.length - 1 - indices)
+            results = results[0], torch.where(results[1] < 0, results[1], shards.length - 1 - results[1])
         results = tuple(part.flip(dim) for part in results)
     return results

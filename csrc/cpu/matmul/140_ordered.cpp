@@ -88,7 +88,8 @@ struct Plan {
     whole = {&args, swapped, swapped ? b : a, swapped ? a : b, 0, 0, 0, 0, 0};
     whole.row_count = whole.rows.lanes, whole.column_count = whole.columns.lanes;
     const int64_t part = ceil_div(args.k, args.parts), before = args.parts - 1;  // parts, other than the last one
-    chunks = std::max<int64_t>(before * ceil_div(part, kernel.chunk) + ceil_div(args.k - before * part, kernel.chunk), 1);
+    chunks =
+        std::max<int64_t>(before * ceil_div(part, kernel.chunk) + ceil_div(args.k - before * part, kernel.chunk), 1);
     levels = chunks > 1 ? std::bit_width(unsigned(args.parts)) : 0;
     row_tile = whole.row_count, column_tile = whole.column_count;
   }

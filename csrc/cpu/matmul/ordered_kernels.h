@@ -305,7 +305,7 @@ class TileProduct {
   Sum *chains_, *totals_;
   int64_t chunk_, k_, taken_;  // the chunk, its first element and how many it has
   ChunkPlace place_;
-  int64_t first_, end_;        // the block's panels of rows
+  int64_t first_, end_;  // the block's panels of rows
 };
 
 template <class S, class Out>

@@ -182,7 +182,8 @@ void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, con
     const int64_t blocks = std::min(tiles, std::max(processors >> log_cluster, int64_t(1))) << log_cluster;
     if constexpr (InParts) {
       const int levels = std::bit_width(unsigned(args.parts - 1)) - kNearLevels;
-      if (levels > 0) plan.totals = static_cast<uint4*>(context.workspace(size_t(levels) * blocks * M * N * sizeof(float)));
+      if (levels > 0)
+        plan.totals = static_cast<uint4*>(context.workspace(size_t(levels) * blocks * M * N * sizeof(float)));
     } else if (plan.chain < plan.piece)
       plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
     launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N, InParts>, 1 << log_cluster, blocks, kBlockThreads<M>,
@@ -209,7 +210,7 @@ void run_shape(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& 
     if (args.parts > 1) {
       const Schedule pair{kPartsShape, args.m > kPartsShape.rows && multiprocessors(context.device) > 1, false};
       return run<T, major_a, major_b, kPartsShape.rows, kPartsShape.columns, true>(args, a, b, pair, steps, chain,
-                                                                                  context);
+                                                                                   context);
     }
   }
   const Schedule schedule = schedule_of(args, steps, chain, context);
@@ -259,8 +260,8 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
 
 bool hopper_takes_parts(const MatmulArgs& args, const Context& context) {
   const int64_t part = ceil_div(args.k, int64_t(args.parts));
-  const int64_t tiles = args.batch * ceil_div(args.m, int64_t(kPartsShape.rows)) *
-                        ceil_div(args.n, int64_t(kPartsShape.columns));
+  const int64_t tiles =
+      args.batch * ceil_div(args.m, int64_t(kPartsShape.rows)) * ceil_div(args.n, int64_t(kPartsShape.columns));
   return hopper_runs(args, context) && std::min(args.m, args.n) > kNarrow && part % kGroup == 0 &&
          part <= kTensorChunk && 2 * tiles >= multiprocessors(context.device);
 }

@@ -697,7 +697,7 @@ PARTS_PRODUCTS = (
     *(Product(20, 40, 600, parts=13), Product(66, 130, 260, "r", "c", parts=2)),
 )
 MAIN_PRODUCT_DTYPES = (torch.float32, torch.bfloat16, torch.int32)
-# Where the tiles take them: parts are whole stages, there are tiles for every multiprocessor, and more than run at once.
+# Where the tiles take them: parts are whole stages, and there are more tiles than multiprocessors.
 PARTS_TILES = (
     *(Product(20, 24, 94, parts=3, multiprocessors=1), Product(200, 136, 250, "c", "r4", parts=8, multiprocessors=1)),
     Product(130, 132, 1120, "r", "c1", "r", 1, 2, 3, parts=2, multiprocessors=1),

@@ -9,6 +9,8 @@
 // In parts, each part is a chain, whose steps begin at the part. The total of one part waits in registers, which 128
 // columns leave room for; that of two parts behind the ring, whose slots are fewer; three quarters of all joins are
 // theirs. Totals of more parts wait in the L2.
+//
+// Local:   multiply_bulk_tiles (8 bytes): in parts, of the thread that loads, and from tile to tile.
 #pragma once
 #include "../../primitives/cluster.cuh"
 #include "../../primitives/tma.cuh"
@@ -54,7 +56,7 @@ struct Plan {
 };
 
 inline constexpr int kNearLevels = 2;  // of totals that wait in a multiprocessor
-inline constexpr int kGroup = 16;  // elements of k of 2 bytes that one instruction multiplies
+inline constexpr int kGroup = 16;      // elements of k of 2 bytes that one instruction multiplies
 
 __device__ __forceinline__ int part_length(const Plan& plan) {
   return (int(plan.args.k) + plan.args.parts - 1) / plan.args.parts;
@@ -252,12 +254,17 @@ __device__ __forceinline__ void join(uint32_t (&d)[N / 2], const uint4* waiting)
   }
 }
 
-// The sums of all parts. `two` and `more` are where this thread's totals of two parts wait, and of four and more.
+// The sums of all parts.
 template <class T, Major major_a, Major major_b, int M, int N, int Slots>
 __device__ __forceinline__ void multiply_in_parts(uint32_t (&d)[N / 2], const Plan& plan, Ring ring, Slot<Slots>& slot,
-                                                  uint64_t first_a, uint64_t first_b, uint4* two, uint4* more) {
+                                                  uint64_t first_a, uint64_t first_b) {
   uint32_t one[N / 2];
-  const int64_t next_level = int64_t(gridDim.x) * (M * N / 4);
+  // Where this thread's totals of two parts wait, and of four and more: found anew, as the loop has no registers left.
+  const auto thread = [] { return opaque(int(threadIdx.x)) - 128; };
+  const auto two = [&] { return reinterpret_cast<uint4*>(ring.steps + Slots * kStepBytes<M, N>) + thread(); };
+  const auto more = [&](int level) {
+    return plan.totals + (int64_t(level - kNearLevels) * gridDim.x + blockIdx.x) * (M * N / 4) + thread();
+  };
 #pragma unroll 1
   for (int part = 0;; part++) {
     const PartSteps own(plan, part);
@@ -271,20 +278,19 @@ __device__ __forceinline__ void multiply_in_parts(uint32_t (&d)[N / 2], const Pl
 #pragma unroll
       for (int i = 0; i < N / 2; i++) add_to(d[i], one[i]);
     }
-    if (joined & 2) join<M, N>(d, two);
-    const uint4* at = more;
+    if (joined & 2) join<M, N>(d, two());
 #pragma unroll 1
-    for (unsigned rest = joined >> kNearLevels; rest != 0; rest >>= 1, at += next_level)
-      if (rest & 1) join<M, N>(d, at);
+    for (int level = kNearLevels; joined >> level != 0; level++)
+      if (joined >> level & 1) join<M, N>(d, more(level));
     if (part + 1 == plan.args.parts) return;
     const int level = level_of(unsigned(part));
     if (level == 0) {
 #pragma unroll
       for (int i = 0; i < N / 2; i++) one[i] = d[i];
     } else if (level == 1) {
-      fold_chain<M, N>(d, two, true, false);
+      fold_chain<M, N>(d, two(), true, false);
     } else {
-      fold_chain<M, N>(d, more + (level - kNearLevels) * next_level, true, false);
+      fold_chain<M, N>(d, more(level), true, false);
     }
   }
 }
@@ -420,10 +426,7 @@ __device__ __forceinline__ void multiply(const Plan& plan, Ring ring, int rank, 
     const Steps all = steps_of(plan, tile);
     uint32_t d[N / 2];
     if constexpr (InParts) {
-      const int thread = int(threadIdx.x) - 128;
-      uint4* const two = reinterpret_cast<uint4*>(ring.steps + kSlots<M, N, true> * kStepBytes<M, N>) + thread;
-      uint4* const more = plan.totals + int64_t(blockIdx.x) * (M * N / 4) + thread;
-      multiply_in_parts<T, major_a, major_b, M, N>(d, plan, ring, slot, first_a, first_b, two, more);
+      multiply_in_parts<T, major_a, major_b, M, N>(d, plan, ring, slot, first_a, first_b);
     } else {
       for (int step = all.begin; step < all.end; step += plan.chain) {
         const int steps = min(plan.chain, all.end - step);

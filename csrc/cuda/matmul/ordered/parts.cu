@@ -12,15 +12,14 @@
 namespace torch_reductions::cuda::matmul {
 namespace {
 
-constexpr int kJoined = 8;                       // planes at once
+constexpr int kJoined = 8;                          // planes at once
 constexpr int64_t kPlanesBytes = int64_t(4) << 20;  // of these, for each multiprocessor
 
 // Joins planes 0 ... count - 1, then what waits at `levels`, from the lowest on, each of which is as large as a plane.
 // The total goes to `into`, or is the result.
 template <class P, class Out>
-__global__ void __launch_bounds__(kFoldThreads)
-    join_planes(const __grid_constant__ MatmulArgs args, const P* planes, int count, const P* waiting, unsigned levels,
-                P* into) {
+__global__ void __launch_bounds__(kFoldThreads) join_planes(const __grid_constant__ MatmulArgs args, const P* planes,
+                                                            int count, const P* waiting, unsigned levels, P* into) {
   const int64_t elements = args.batch * args.m * args.n;
   const int64_t index = int64_t(blockIdx.x) * kFoldThreads + threadIdx.x;
   if (index >= elements) return;
@@ -102,7 +101,8 @@ void multiply_parts(const MatmulArgs& args, Context& context) {
 
 bool tiles_take_parts(const MatmulArgs& args, const Context& context) {
   const bool wide = args.dtype == Dtype::float32 || args.dtype == Dtype::float64;
-  const int64_t tiles = args.batch * ceil_div(args.m, int64_t(SmallTile::kM)) * ceil_div(args.n, int64_t(SmallTile::kN));
+  const int64_t tiles =
+      args.batch * ceil_div(args.m, int64_t(SmallTile::kM)) * ceil_div(args.n, int64_t(SmallTile::kN));
   return wide && args.k <= kMostDepth && ceil_div(args.k, int64_t(args.parts)) % kPartDepth == 0 &&
          std::min(args.m, args.n) > kSkinnyRows && tiles >= multiprocessors(context.device);
 }

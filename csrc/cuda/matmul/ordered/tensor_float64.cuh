@@ -326,7 +326,8 @@ bool tensor_tiles_compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true, false, true>), "cudaFuncGetAttributes");
+    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true, false, true>),
+          "cudaFuncGetAttributes");
     return attributes.ptxVersion == 90;
   }();
   return found;

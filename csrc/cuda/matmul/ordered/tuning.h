@@ -57,9 +57,9 @@ HOST_DEVICE constexpr int tile_depth(int bytes, bool halved) { return bytes == 8
 HOST_DEVICE constexpr int tile_stages(int bytes, int threads, bool halved) {
   return (bytes == 4 && threads == 64) || halved ? 4 : 3;  // of 8 bytes 4 would pass what 7.5 has
 }
-inline constexpr int kPartDepth = 16;               // parts of a multiple of it are whole stages, of any tile
-inline constexpr int64_t kMostDepth = 1 << 30;      // of a block: its stages are counted by an int
-inline constexpr int kBurst = 5;  // copies that a thread issues together, between its multiplications
+inline constexpr int kPartDepth = 16;           // parts of a multiple of it are whole stages, of any tile
+inline constexpr int64_t kMostDepth = 1 << 30;  // of a block: its stages are counted by an int
+inline constexpr int kBurst = 5;                // copies that a thread issues together, between its multiplications
 
 // A warp of a skinny product computes 32 results of each row, one per lane, and at most kSkinnyRows rows; a stage holds
 // kSkinnyDepth of k.
