@@ -132,8 +132,9 @@ class FoldState:
         """The same state with its position as a tensor, and so many levels of blocks, whatever the
         position: for graphs that are compiled or exported once and run at any position.
 
-        A scan goes on from it with shapes that do not depend on the position. It takes two to four
-        times as long as from a state whose position is a number.
+        A scan goes on from it with shapes that do not depend on the position. That takes longer
+        than from a state whose position is a number (docs/limits.md), and is meant for compiled
+        graphs: eagerly it is many small operations.
 
         Args:
             levels: enough for all elements to come: 2^levels is more than their number.

@@ -60,6 +60,16 @@ def test_table_of_functions(text: str, begin: str) -> None:
     assert all(names <= set(re.findall(r"\w+", row)) for names, row in zip(expected, rows, strict=True))
 
 
+def test_every_function_of_ranks_is_named() -> None:
+    """Those that have no row of their kind; docs/distributed.md has every name of torch_reductions.distributed."""
+    (row,) = re.findall(r"^\| in pieces, over ranks .*$", README, re.MULTILINE)
+    kinds = {name for family in FAMILIES for rung in ladder(family) for name in rung.functions}
+    public = {*tr.__all__, *tr.distributed.__all__} - {"has_cuda", "variants"}
+    assert public - kinds <= set(re.findall(r"\w+", row))
+    named = set(re.findall(r"\w+", (ROOT / "docs" / "distributed.md").read_text()))
+    assert {*tr.distributed.__all__, *public - kinds} <= named
+
+
 def test_tables_of_benchmarks() -> None:
     """No figure is typed by hand, and none has digits that carry nothing."""
     command = [sys.executable, str(ROOT / "benchmarks" / "readme.py"), "--check"]
@@ -103,7 +113,7 @@ def test_picture_and_tables_of_shards() -> None:
     known = {colour for both in svg.COLOURS.values() for colour in both}
     assert set(re.findall(r"#[0-9a-f]{6}\b", shards.picture())) == known
     (width,) = re.findall(r'^<svg .*? width="(\d+)"', shards.picture())
-    assert 12 <= 13 * min(830 / int(width), 1) and "font-size: 13px" in shards.picture()
+    assert 13 * min(830 / int(width), 1) >= 12 and "font-size: 13px" in shards.picture()
     # The example of the picture: what is sent, in what order it is joined, and that this is a sum's order.
     sent = [block for pair in itertools.pairwise(shards.BORDERS) for block in blocks_of(*pair)]
     assert sent == [(0, 2), (4, 1), (6, 0), (7, 0), (8, 1), (10, 0)]
