@@ -53,7 +53,8 @@ def named(begin: int, end: int) -> str:
 
 
 def picture() -> str:
-    n, parts, y = BORDERS[-1], [], 44.0
+    n, y = BORDERS[-1], 44.0
+    parts: list[str] = []
 
     def heading(*words: str) -> None:
         parts.extend(text(12, y + 16 + 16 * i, line, "" if i else "name") for i, line in enumerate(words))

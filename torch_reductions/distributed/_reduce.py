@@ -235,11 +235,11 @@ def all_reduce(
 
     Raises:
         NotImplementedError: the tensor is complex or sparse.
-        RuntimeError: there is no process group, or none that has this rank.
         TypeError: the group is neither a process group nor two.
-        ValueError: ranks differ in number of elements, dtype or leaves, on every rank. To know,
-            each call exchanges a few integers and waits; it does not where async_op is set or
-            torch.compile traces: there, such ranks hang or fail as torch's own collectives do.
+        ValueError: there is no process group, or this rank is not in it; ranks differ in number
+            of elements, dtype or leaves, on every rank. To know, each call exchanges a few
+            integers and waits; it does not where async_op is set or torch.compile traces:
+            there, such ranks hang or fail as torch's own collectives do.
 
     Order of operations:
         Tree(W) over the ranks, `Tree(n) = B(2^k) + Tree(n - 2^k)`, B the balanced tree
@@ -292,7 +292,6 @@ def reduce_scatter(
 
     Raises:
         NotImplementedError: the tensor is complex or sparse.
-        RuntimeError: as in `all_reduce`.
         TypeError: as in `all_reduce`.
         ValueError: as in `all_reduce`, or the output's elements or dtype do not fit.
 
