@@ -191,7 +191,9 @@ struct LineTiles {
     }
 #pragma unroll 1
     for (int k = 0; k < ones; k++) own = Op::combine(storage.kept[k][column()], own);
-    if (gives_totals() && tile + 1 == carry.tiles) put_total(p, own);
+    // The last tile, told by its place: nvcc 13.0 compares the number of the tile that is read next with carry.tiles.
+    const bool ends_line = p.start + ((int64_t(Run) * config.runs()) << config.log_warps) >= lines.length;
+    if (gives_totals() && ends_line) put_total(p, own);
     rest.append(own);
     a.last = rest.value;
     return a;
