@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,12 +35,15 @@ SIZES = (1 << 10, 1 << 16, 1 << 22)
 TARGETS = {"sum, one block a rank": 1.1, "sum, many blocks": 1.5, "reduce_scatter": 1.5, "training step": 1.1}
 
 
+Call = Callable[[], object]
+
+
 class Case(NamedTuple):
     name: str
     n: int  # elements of a rank's tensor
     blocks: int  # that a rank sends at most
-    ours: Callable[[], object]
-    other: Callable[[], object]
+    ours: Call
+    other: Call
     beside: str  # what the other is
 
 
@@ -57,49 +61,37 @@ def cases(rank: int, world: int, device: str) -> Iterator[Case]:
         odd = [0, *(n * r - (n // 3 | 1) for r in range(1, world)), n * world - (n // 3 | 1)]
         part = x[: odd[rank + 1] - odd[rank]]
         most = max(len(blocks_of(*pair)) for pair in itertools.pairwise(odd))
-        yield Case(
-            "sum, one block a rank",
-            n,
-            1,
-            lambda x=x, even=even: tr.distributed.sum(x, 0, offsets=even),
-            lambda x=x: summed(x),
-            "local sum and all_reduce",
-        )
-        yield Case(
-            "sum, many blocks",
-            n,
-            most,
-            lambda part=part, odd=odd: tr.distributed.sum(part, 0, offsets=odd),
-            lambda part=part: summed(part),
-            "local sum and all_reduce",
-        )
-        yield Case(
-            "cumsum, one block a rank",
-            n,
-            1,
-            lambda x=x, even=even: tr.distributed.cumsum(x, 0, offsets=even),
-            lambda x=x: tr.cumsum(x, 0),
-            "local cumsum",
-        )
-        y, z = x.clone(), x.clone()
-        yield Case(
-            "all_reduce",
-            n,
-            1,
-            lambda y=y: tr.distributed.all_reduce(y),
-            lambda z=z: dist.all_reduce(z),
-            "all_reduce",
-        )
-        out = x.new_empty(n // world)
-        whole = x[: n // world * world]
-        yield Case(
-            "reduce_scatter",
-            n,
-            1,
-            lambda out=out, whole=whole: tr.distributed.reduce_scatter(out, whole),
-            lambda z=z: dist.all_reduce(z),
-            "all_reduce",
-        )
+        out, whole, y = x.new_empty(n // world), x[: n // world * world], x.clone()
+        calls: dict[str, tuple[int, Call, Call, str]] = {
+            "sum, one block a rank": (
+                1,
+                partial(tr.distributed.sum, x, 0, offsets=even),
+                partial(summed, x),
+                "local sum and all_reduce",
+            ),
+            "sum, many blocks": (
+                most,
+                partial(tr.distributed.sum, part, 0, offsets=odd),
+                partial(summed, part),
+                "local sum and all_reduce",
+            ),
+            "cumsum, one block a rank": (
+                1,
+                partial(tr.distributed.cumsum, x, 0, offsets=even),
+                partial(tr.cumsum, x, 0),
+                "local cumsum",
+            ),
+            "all_reduce": (1, partial(tr.distributed.all_reduce, y), partial(dist.all_reduce, y), "all_reduce"),
+            "reduce_scatter": (
+                1,
+                partial(tr.distributed.reduce_scatter, out, whole),
+                partial(dist.all_reduce, y),
+                "all_reduce",
+            ),
+        }
+        for name, (blocks, ours, other, beside) in calls.items():
+            y.zero_()  # sums of sums would overflow
+            yield Case(name, n, blocks, ours, other, beside)
     yield training(device)
 
 

@@ -329,11 +329,18 @@ MUTANTS = (
         "? kDepth * kProductChunk : kProductChunk / 2;",
     ),
     cpu(
+        "a part that goes on where the one before ended",
+        "order",
+        "matmul/ordered_kernels.h",
+        "$first = $chunk % $chunks == 0,",
+        "$first = $chunk == 0,",
+    ),
+    cpu(
         "the last chunk of a thread",
         "threads",
         "matmul/ordered_kernels.h",
-        "$chunk = 1; $chunk < $chunks;",
-        "$chunk = 1; $chunk + 1 < $chunks;",
+        "$chunk = 0; $chunk < $chunks;",
+        "$chunk = 0; $chunk + 1 < $chunks;",
         "fold",
     ),
     cpu(

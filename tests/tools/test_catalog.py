@@ -271,14 +271,14 @@ def test_signature_of_a_product(function: str) -> None:
         "linear": ["input", "weight", "bias"],
     }[function]
     factors = ["beta", "alpha"] if function in ("addmm", "baddbmm") else []
-    assert list(parameters) == [*tensors, "out_dtype", *factors, "variant"]
+    assert list(parameters) == [*tensors, "out_dtype", *factors, "parts", "variant"]
     named = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
-    assert named == [*(["out_dtype"] if function == "linear" else []), *factors, "variant"]
+    assert named == [*(["out_dtype"] if function == "linear" else []), *factors, "parts", "variant"]
     assert f">>> tr.{function}(" in (tr.__dict__[function].__doc__ or "")
     if function not in ("matmul", "linear"):  # which have no operators of their own
         schema = getattr(torch.ops.torch_reductions, function).default._schema
-        assert [a.name for a in schema.arguments] == [*tensors, *factors, "out_dtype", "variant"]
-        assert [a.name for a in schema.arguments if a.kwarg_only] == [*factors, "out_dtype", "variant"]
+        assert [a.name for a in schema.arguments] == [*tensors, *factors, "out_dtype", "parts", "variant"]
+        assert [a.name for a in schema.arguments if a.kwarg_only] == [*factors, "out_dtype", "parts", "variant"]
 
 
 @pytest.mark.parametrize("function", PRODUCTS)

@@ -974,6 +974,7 @@ def other_cases() -> list[Case]:
         + [case for dtype in OTHER_PRODUCT_DTYPES for case in product_cases_of(dtype, FEW_PRODUCTS)]
         + [case for case in product_cases_of(torch.float32, PRODUCTS) if "bfloat16" not in case.rung.dtypes]
         + [case for dtype, views in ORDERED_PRODUCTS for case in product_cases_of(dtype, views, ORDERED)]
+        + list(product_cases_of(torch.float16, (*PARTS_PRODUCTS, *PARTS_HALVES), ORDERED))
         + tensor_core_cases(TENSOR_DTYPES, OTHER_TENSOR_PRODUCTS)
         + [case for dtype in (torch.float16, torch.float64) for case in distance_cases_of(dtype, FEW_DISTANCES)]
         + [case for case in largest if case.rung.name != ORDERED and (case.form or not case.rung.block_size)]

@@ -316,7 +316,8 @@ template <class T, bool KMajorA, bool KMajorB, bool InParts, bool Pairs>
 __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     multiply_tensor_tiles(const __grid_constant__ TileJob<T> job) {
 #if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
-  in_tiles<InParts>(job, [&](unsigned tile) { multiply_tensor_tile<T, KMajorA, KMajorB, InParts, Pairs>(job, tile); });
+  if constexpr (!InParts) multiply_tensor_tile<T, KMajorA, KMajorB, false, Pairs>(job, blockIdx.x);
+  else for_tiles(job, [&](unsigned tile) { multiply_tensor_tile<T, KMajorA, KMajorB, true, Pairs>(job, tile); });
 #endif
 }
 

@@ -38,17 +38,13 @@ __device__ __forceinline__ ProductOf<T>* waiting_tile(const TileJob<T>& job, int
          threadIdx.x * (16 / int(sizeof(ProductOf<T>)));
 }
 
-// body(tile) for each of the block's tiles, of which there is one unless they are InParts.
-template <bool InParts, class T, class Body>
-__device__ __forceinline__ void in_tiles(const TileJob<T>& job, Body body) {
-  if constexpr (!InParts) {
-    body(blockIdx.x);
-  } else {
+// body(tile) for each of the block's tiles.
+template <class T, class Body>
+__device__ __forceinline__ void for_tiles(const TileJob<T>& job, Body body) {
 #pragma unroll 1
-    for (unsigned tile = blockIdx.x; tile < job.tiles; tile += gridDim.x) {
-      body(tile);
-      __syncthreads();  // before the next tile's stages
-    }
+  for (unsigned tile = blockIdx.x; tile < job.tiles; tile += gridDim.x) {
+    body(tile);
+    __syncthreads();  // before the next tile's stages
   }
 }
 
@@ -378,7 +374,8 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
 template <class T, class Out, class Shape, Layout A, Layout B, bool InParts>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     multiply_tiles(const __grid_constant__ TileJob<T> job) {
-  in_tiles<InParts>(job, [&](unsigned tile) { multiply_tile<T, Out, Shape, A, B, InParts>(job, tile); });
+  if constexpr (!InParts) multiply_tile<T, Out, Shape, A, B, false>(job, blockIdx.x);
+  else for_tiles(job, [&](unsigned tile) { multiply_tile<T, Out, Shape, A, B, true>(job, tile); });
 }
 
 }  // namespace torch_reductions::cuda::matmul
