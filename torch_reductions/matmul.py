@@ -395,14 +395,8 @@ def mm(
         >>> tr.mm(row, row.T, out_dtype=torch.int32)
         tensor([[10000000]], dtype=torch.int32)
         >>> x, w = torch.randn(3, 4000), torch.randn(4000, 2)
-<<<<<<< HEAD
-        >>> left = tr.mm(x[:, :2000], w[:2000], parts=4)
-        >>> right = tr.mm(x[:, 2000:], w[2000:], parts=4)
-        >>> torch.equal(tr.mm(x, w, parts=8), left + right)
-=======
         >>> ranks = [tr.mm(a, b, parts=4) for a, b in zip(x.chunk(2, 1), w.chunk(2))]
         >>> torch.equal(tr.mm(x, w, parts=8), ranks[0] + ranks[1])
->>>>>>> parts
         True
     """
     return _call("mm", variant, input, mat2, out_dtype=out_dtype, parts=parts)
