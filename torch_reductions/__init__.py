@@ -108,4 +108,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """The public functions, without the modules that define them."""
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+    return [*__all__, "distributed", *(name for name in globals() if name.startswith("__"))]

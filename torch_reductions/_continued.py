@@ -285,18 +285,18 @@ def scan(
     lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
     state = state if state is not None else FoldState(function)
     _check_state(function, state, lines, result, input.device)
-    exact = is_exact(state.kind, result)
+    exact = is_exact(state._kind, result)
     input = input.to(result)
-    run = Scan(function, state.kind, dim, result, exclusive)
+    run = Scan(function, state._kind, dim, result, exclusive)
     if not isinstance(state.position, int):
         x = (input.to(torch.int64) if exact else input,)
         y, after = (_traced.exact if exact else _traced.scan)(run, x, mask, state)
         return (y,), after
-    counter = state.counter()
+    counter = state._counter()
     if exact and input.shape[dim] == 0:
-        return (input,), state.after(counter, result)
+        return (input,), state._after(counter, result)
     y = run.exact((input.to(torch.int64),), mask, counter) if exact else run((input,), mask, counter)
-    return (y,), state.after(counter, result)
+    return (y,), state._after(counter, result)
 
 
 def extreme(
@@ -315,7 +315,7 @@ def extreme(
     if not isinstance(position, int):
         indices = indices + position
     if n == 0:
-        return (values, indices), state.moved(position, state.blocks, None, input.dtype)
+        return (values, indices), state._moved(position, state.blocks, None, input.dtype)
     if _needs_gradient(input, value):
         plain, _ = OPERATORS[function].run(input, dim, None, mask, exclusive=exclusive)
         if value is not None:
@@ -324,12 +324,12 @@ def extreme(
     after: Values = values.select(dim, -1).clone(), indices.select(dim, -1).clone()
     if exclusive:
         last = input.select(dim, -1)
-        joined = state.kind.combine(after, (last, torch.zeros_like(after[1]) + (position + n - 1)))
+        joined = state._kind.combine(after, (last, torch.zeros_like(after[1]) + (position + n - 1)))
         if mask is not None:
             shown = mask.select(dim, -1)
             joined = tuple(torch.where(shown, new, old) for new, old in zip(joined, after, strict=True))
         after = joined
-    return (values, indices), state.moved(position + n, (after,), None, input.dtype)
+    return (values, indices), state._moved(position + n, (after,), None, input.dtype)
 
 
 def recurrence(
@@ -351,9 +351,9 @@ def recurrence(
     run.initial = initial if initial is not None else state.initial
     if not isinstance(state.position, int):
         return _traced.scan(run, (gates, tokens), None, state)
-    counter = state.counter()
+    counter = state._counter()
     y = run((gates, tokens), None, counter)
-    return y, state.after(counter, tokens.dtype, run.initial)
+    return y, state._after(counter, tokens.dtype, run.initial)
 
 
 from . import _traced  # noqa: E402  it needs Scan

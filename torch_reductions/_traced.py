@@ -98,7 +98,7 @@ def scan(run: Scan, x: Values, mask: Tensor | None, state: FoldState) -> tuple[T
         pairs = [tuple(part.unflatten(dim, (length, 2)).select(dim + 1, i) for part in nodes) for i in (0, 1)]
         nodes = kind.combine(*pairs)
     found += [_where(crosses, new, old) for new, old in zip(pushed[level:], blocks[level:], strict=True)]
-    return y.to(run.dtype), state.moved(after, tuple(found), run.initial)
+    return y.to(run.dtype), state._moved(after, tuple(found), run.initial)
 
 
 def _frame(run: Scan, i: int, part: Tensor, blocks: Waiting, low: Tensor, places: Tensor, level: int) -> Tensor:
@@ -133,4 +133,4 @@ def exact(run: Scan, x: Values, mask: Tensor | None, state: FoldState) -> tuple[
     if n == 0:
         return x[0].to(run.dtype), state
     y, after = run.exact_from(x[0], mask, state.blocks[0])
-    return y, state.moved(state.position + n, (after,), None)
+    return y, state._moved(state.position + n, (after,), None)

@@ -88,34 +88,34 @@ class FoldState:
         self.period: int | None = None  # of a recurrence
 
     @property
-    def kind(self) -> Kind:
+    def _kind(self) -> Kind:
         return KINDS[self.function]
 
     def __repr__(self) -> str:
         if not isinstance(self.position, int):
             return f"FoldState({self.function!r}, position={self.position!r}, {len(self.blocks)} levels)"
         sizes = [str(1 << k) for k, block in enumerate(self.blocks) if block is not None]
-        waiting = "one value" if self.is_exact() else f"blocks of {', '.join(reversed(sizes))}"
+        waiting = "one value" if self._is_exact() else f"blocks of {', '.join(reversed(sizes))}"
         return f"FoldState({self.function!r}, position={self.position}, {waiting if sizes else 'no elements'})"
 
-    def is_exact(self) -> bool:
+    def _is_exact(self) -> bool:
         """Whether one value is enough, because results do not depend on an order."""
-        return self.dtype is not None and is_exact(self.kind, self.dtype)
+        return self.dtype is not None and is_exact(self._kind, self.dtype)
 
-    def counter(self) -> Counter:
+    def _counter(self) -> Counter:
         """The waiting blocks as a binary counter, the largest first."""
         assert isinstance(self.position, int)
         waiting = [Block(k, values) for k, values in enumerate(self.blocks) if values is not None]
-        return Counter(self.kind, self.position, waiting[::-1], self.period and self.period.bit_length() - 1)
+        return Counter(self._kind, self.position, waiting[::-1], self.period and self.period.bit_length() - 1)
 
-    def after(self, counter: Counter, dtype: torch.dtype, initial: Tensor | None = None) -> FoldState:
+    def _after(self, counter: Counter, dtype: torch.dtype, initial: Tensor | None = None) -> FoldState:
         """The state of the same function that holds a counter's blocks."""
         blocks: list[Values | None] = [None] * (counter.blocks[0].level + 1 if counter.blocks else 0)
         for block in counter.blocks:
             blocks[block.level] = block.values
-        return self.moved(counter.position, tuple(blocks), initial, dtype)
+        return self._moved(counter.position, tuple(blocks), initial, dtype)
 
-    def moved(
+    def _moved(
         self,
         position: int | Tensor,
         blocks: tuple[Values | None, ...],
@@ -157,8 +157,8 @@ class FoldState:
             raise wrong_type("FoldState.tensors", "levels", "int", levels)
         like = next(block for block in self.blocks if block is not None)
         position = torch.tensor(self.position, device=like[0].device)
-        if self.is_exact():
-            return self.moved(position, self.blocks, None)
+        if self._is_exact():
+            return self._moved(position, self.blocks, None)
         if levels < len(self.blocks):
             raise RuntimeError(
                 f"FoldState.tensors(): argument 'levels' is {levels}; for {self.position} elements it must be at least "
@@ -166,10 +166,10 @@ class FoldState:
             )
 
         def none() -> Values:  # a tensor of its own for each level: a compiled graph is for arguments that differ
-            return tuple(torch.full_like(part, i) for part, i in zip(like, self.kind.identity, strict=True))
+            return tuple(torch.full_like(part, i) for part, i in zip(like, self._kind.identity, strict=True))
 
         blocks = [block or none() for block in self.blocks]
-        return self.moved(position, (*blocks, *(none() for _ in range(levels - len(blocks)))), self.initial)
+        return self._moved(position, (*blocks, *(none() for _ in range(levels - len(blocks)))), self.initial)
 
     def result(self) -> Tensor | Values:
         """Fold(position): the function's result over all elements so far.
@@ -182,20 +182,20 @@ class FoldState:
             RuntimeError: there are no elements yet.
         """
         if isinstance(self.position, int):
-            value = self.counter().fold()
-        elif self.is_exact():
+            value = self._counter().fold()
+        elif self._is_exact():
             value = self.blocks[0]
         else:
             from . import _traced
 
             value, _ = _traced.fold(
-                self.kind, tuple(block for block in self.blocks if block is not None), self.position
+                self._kind, tuple(block for block in self.blocks if block is not None), self.position
             )
         if value is None or self.dtype is None:
             raise RuntimeError("FoldState.result(): there are no elements yet, position is 0")
         if self.function == "mean":
             return (value[0] / (torch.zeros_like(value[0]) + self.position)).to(self.dtype)
-        if self.kind is STEPS:
+        if self._kind is STEPS:
             return last_state(value, self.initial).to(self.dtype)
         if self.function in INDEXED:
             return value[1] if self.function.startswith("arg") else (value[0].to(self.dtype), value[1])
@@ -429,7 +429,7 @@ def merge_blocks(
         raise wrong_type("merge_blocks", "state", "FoldState or None", state)
     if len(blocks) != len(ranges):
         raise RuntimeError(f"merge_blocks(): there are blocks of {len(blocks)} parts, but {len(ranges)} ranges")
-    counter = state.counter()
+    counter = state._counter()
     found = state.dtype
     for i, (part, (begin, end)) in enumerate(zip(blocks, ranges, strict=True)):
         if begin != counter.position or end < begin:
@@ -440,7 +440,7 @@ def merge_blocks(
         values: Values = (part,) if isinstance(part, Tensor) else tuple(part)
         found = found or dtype or values[0].dtype
         append(counter, kind, values, dim, begin, end)
-    return state.after(counter, dtype or found or torch.float32, state.initial)
+    return state._after(counter, dtype or found or torch.float32, state.initial)
 
 
 def append(counter: Counter, kind: Kind, values: Values, dim: int, begin: int, end: int) -> None:

@@ -229,6 +229,16 @@ def test_wrong_use_is_told_on_every_rank(world: World, what: str) -> None:
     assert all(e.startswith(("sum():", "amax():")) for e in errors)
 
 
+def twice(group: dist.ProcessGroup) -> None:
+    x = torch.ones(3, requires_grad=True)
+    torch.autograd.grad(tr.distributed.prod(x, 0, group=group), x, create_graph=True)
+
+
+def test_second_derivatives_are_refused(world: World) -> None:
+    with pytest.raises(Failed, match="no second derivatives"):
+        world.run(2, twice)
+
+
 def test_no_group() -> None:
     with pytest.raises(RuntimeError, match="there is no process group"):
         tr.distributed.sum(torch.ones(3), 0)

@@ -7,8 +7,9 @@ taken to be the same on every rank, as that of a replicated DTensor.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +28,21 @@ from ._shards import Shards, agree, exchange, shards_of
 Offsets = Sequence[int] | None
 Group = dist.ProcessGroup | None
 Dim = int | Sequence[int] | None
+
+
+def _once(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward without a second one. torch's once_differentiable would drop it silently where the gradient that comes
+    in requires none."""
+
+    @functools.wraps(backward)
+    def wrapped(ctx: Any, *grads: Tensor) -> Any:
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            raise NotImplementedError(
+                "torch_reductions.distributed has no second derivatives; call backward or grad without create_graph"
+            )
+        return backward(ctx, *grads)
+
+    return wrapped
 
 
 # --- For gradients ----------------------------------------------------------------------------------------------------
@@ -112,7 +128,7 @@ class _Reduce(torch.autograd.Function):
         return output
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @_once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,), dim, shards, function = grads, ctx.dim, ctx.shards, ctx.function
         expanded = grad.unsqueeze(dim).expand(ctx.shape)
@@ -206,7 +222,7 @@ class _Scan(torch.autograd.Function):
         return found if len(found) > 1 else found[0]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @_once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         mask, *saved = ctx.saved_tensors
         grad, dim, shards, options = grads[0], ctx.dim, ctx.shards, ctx.options
@@ -296,7 +312,7 @@ class _Recurrence(torch.autograd.Function):
         return output
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @_once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """As on one device, with the neighbours' elements at a part's ends."""
         gates, _, output, initial = ctx.saved_tensors
@@ -378,7 +394,7 @@ class _Segments(torch.autograd.Function):
         return output
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @_once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,), dim, shards, cu, none = grads, ctx.dim, ctx.shards, ctx.cu, (None,) * 6
         cu_seqlens = torch.tensor(cu, device=grad.device)
@@ -644,7 +660,7 @@ def amin(
 
 def argmax(
     input: Tensor,
-    dim: int | None = 0,
+    dim: int | None = None,
     keepdim: bool = False,
     *,
     group: Group = None,
@@ -685,7 +701,7 @@ def argmax(
 
 def argmin(
     input: Tensor,
-    dim: int | None = 0,
+    dim: int | None = None,
     keepdim: bool = False,
     *,
     group: Group = None,

@@ -167,7 +167,7 @@ def scan(
     if opened:  # the first segment goes on
         piece, shown_mask = cut(0, head)
         if function in EXTREMES:
-            state = FoldState(function).after(counter, result)
+            state = FoldState(function)._after(counter, result)
             state.position = begin
             found.append(extreme(function, piece[0], dim, state, shown_mask, exclusive)[0])
         else:
