@@ -210,6 +210,17 @@ def wrong(group: dist.ProcessGroup, what: str) -> str:
             (tr.distributed.amax if rank else tr.distributed.sum)(x, 0, **options)
         except RuntimeError as error:
             return str(error)
+    elif what == "dim of one rank":
+        x = x[:, 0] if rank else x
+        try:
+            tr.distributed.sum(x, 1, **options)
+        except (RuntimeError, IndexError) as error:
+            return str(error) if rank == 0 else "sum(): its own error says why"
+    elif what == "cu_seqlens":
+        try:
+            tr.distributed.segment_sum(x, torch.tensor([0, 3, 8 + rank]), **options)
+        except RuntimeError as error:
+            return str(error).replace("segment_sum", "sum")
     elif what == "falling offsets":
         options["offsets"] = [0, 8, 4]
     try:
@@ -221,7 +232,18 @@ def wrong(group: dist.ProcessGroup, what: str) -> str:
 
 @pytest.mark.parametrize(
     "what",
-    ["offsets", "too few offsets", "offsets differ", "shape", "dtype", "dims", "function", "falling offsets"],
+    [
+        "offsets",
+        "too few offsets",
+        "offsets differ",
+        "shape",
+        "dtype",
+        "dims",
+        "function",
+        "falling offsets",
+        "dim of one rank",
+        "cu_seqlens",
+    ],
 )
 def test_wrong_use_is_told_on_every_rank(world: World, what: str) -> None:
     errors = world.run(2, wrong, what)

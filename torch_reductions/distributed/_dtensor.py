@@ -428,7 +428,7 @@ def _joined(cut: Cut, options: dict[str, Any], *tensors: Tensor, group: dist.Pro
     dtype = options.get("out_dtype") or a.dtype
     wide = dtype if cut.exact else accumulator(a.dtype)
     parts = cut.local(a.shape[-1], len(offsets) - 1)
-    shards = shards_of("matmul", group, offsets, a.shape[-1])
+    shards = shards_of("matmul", group, offsets)
     everyone = gather(matmul(a, b, wide, parts=parts), shards)
     total = tree(everyone[: sum(begin < cut.length for begin in offsets[:-1])]) if cut.length else everyone[0]
     beta, alpha = options.get("beta", 1), options.get("alpha", 1)

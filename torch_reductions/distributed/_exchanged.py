@@ -13,7 +13,7 @@ from .._continued import Scan, extreme
 from ..fold import FoldState, append, blocks_values
 from ..reduce import sum as ordered_sum
 from ..scan import EXTREMES
-from ._shards import Shards, all_to_all, exchange, gather
+from ._shards import Shards, all_to_all, compared, exchange, gather
 
 MANY = 1 << 16  # bytes of all ranks' blocks, from which on each rank folds a share of the lines
 
@@ -47,12 +47,14 @@ def fold(function: str, elements: Values, dim: int, shards: Shards) -> Values | 
     begin, end = shards.mine
     values = blocks_values(function, kind, elements, dim, begin, end - begin)
     if shards.length == 0:
+        compared(shards, elements[0].device)
         return None
     counts = _counts(shards, exact)
     most = max(counts)
     lines = [*elements[0].shape[:dim], *elements[0].shape[dim + 1 :]]
     size = sum(part.element_size() for part in values) * math.prod(lines)
     if size == 0:
+        compared(shards, elements[0].device)
         return tuple(part.new_empty(lines) for part in values)
 
     def joined(everyone: Values) -> Values:
@@ -64,6 +66,7 @@ def fold(function: str, elements: Values, dim: int, shards: Shards) -> Values | 
 
     if size * most * shards.world < MANY:
         return joined(exchange(values, most, dim, shards))
+    compared(shards, elements[0].device)
     return tuple(part.view(lines) for part in _by_shares(values, most, dim, shards, joined, math.prod(lines)))
 
 
@@ -88,6 +91,7 @@ def counter_before(function: str, values: Values, dim: int, shards: Shards, exac
     """The blocks of all elements before this rank's. values: those of this rank's blocks."""
     most = max(_counts(shards, exact))
     if most == 0:
+        compared(shards, values[0].device)
         return Counter(KINDS[function])
     everyone = exchange(values, most, dim, shards)
     counter = _fold(KINDS[function], everyone, shards, shards.before(), exact)

@@ -23,7 +23,7 @@ from .._blocks import Values
 from .._operator import Operator
 from ..fold import elements_of
 from . import _exchanged, _packed
-from ._shards import Shards, agree, exchange, shards_of
+from ._shards import Shards, agree, exchange, shards_of, told
 
 Offsets = Sequence[int] | None
 Group = dist.ProcessGroup | None
@@ -122,7 +122,8 @@ class _Reduce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards) -> Tensor:
-        ctx.function, ctx.dim, ctx.shards, ctx.shape, ctx.dtype = function, dim, shards, input.shape, input.dtype
+        ctx.function, ctx.dim, ctx.shape, ctx.dtype = function, dim, input.shape, input.dtype
+        ctx.shards = shards._replace(call=None)  # compared by then
         output = _reduced(input, function, dim, dtype, shards)
         ctx.save_for_backward(*((input, output) if function in ("prod", "amax", "amin") else ()))
         return output
@@ -147,6 +148,11 @@ class _Reduce(torch.autograd.Function):
         return expanded.to(ctx.dtype), None, None, None, None
 
 
+def _listed(cu_seqlens: Any) -> list[int] | None:
+    """Offsets as numbers; what is no tensor is refused later."""
+    return cu_seqlens.tolist() if isinstance(cu_seqlens, Tensor) else None
+
+
 def _reduce(
     function: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any, group: Group, offsets: Offsets
 ) -> Tensor:
@@ -159,14 +165,13 @@ def _reduce(
     if input.ndim == 0:
         raise IndexError(f"{function}(): input has no dims, so that none can be sharded; pass input.reshape(1)")
     options = {} if dtype is None else {"dtype": dtype}
+    shards = shards_of(function, group, offsets)
     # An empty part is right even where an empty dim is not.
-    reduce._infer(
-        function, input if input.numel() else input.new_empty([max(n, 1) for n in input.shape]), dim, keepdim, **options
-    )
+    like = input if input.numel() else input.new_empty([max(n, 1) for n in input.shape])
+    told(shards, input.device, functools.partial(reduce._infer, function, like, dim, keepdim, **options))
     dims = [d % input.ndim for d in ([dim] if isinstance(dim, int) else dim or range(input.ndim))]
     dims.sort()
     sharded, inner = dims[0], math.prod([input.shape[d] for d in dims[1:]])
-    shards = shards_of(function, group, offsets, input.shape[sharded])
     alike = (
         function,
         dims,
@@ -214,7 +219,8 @@ class _Scan(torch.autograd.Function):
     def forward(
         ctx: Any, input: Tensor, mask: Tensor | None, function: str, dim: int, shards: Shards, options: dict[str, Any]
     ) -> Any:
-        ctx.function, ctx.dim, ctx.shards, ctx.options, ctx.dtype = function, dim, shards, options, input.dtype
+        ctx.function, ctx.dim, ctx.options, ctx.dtype = function, dim, options, input.dtype
+        ctx.shards = shards._replace(call=None)
         found = _scanned(input, mask, function, dim, shards, options)
         if function in scan.EXTREMES:
             ctx.mark_non_differentiable(found[1])
@@ -272,14 +278,14 @@ def _scan(
     if input.ndim == 0:
         raise IndexError(f"{function}(): input has no dims, so that none can be sharded; pass input.reshape(1)")
     dim = to_dim(function, dim)
-    scan._infer(function, input, dim, None, mask, **options)
+    shards = shards_of(function, group, offsets, reverse)
+    told(shards, input.device, functools.partial(scan._infer, function, input, dim, None, mask, **options))
     dim %= input.ndim
-    shards = shards_of(function, group, offsets, input.shape[dim], reverse)
     others = [n for d, n in enumerate(input.shape) if d != dim]
-    alike = (function, dim, str(input.dtype), others, options, reverse, mask is not None, cu_seqlens is not None)
+    alike = (function, dim, str(input.dtype), others, options, reverse, mask is not None, _listed(cu_seqlens))
     shards = agree(function, shards, input.shape[dim], alike, input.device)
     if cu_seqlens is not None:
-        options["cu"] = _packed.host_offsets(function, cu_seqlens, shards.length)
+        shards, options["cu"] = _packed.host_offsets(function, cu_seqlens, shards, input.device)
     if mask is not None:
         mask = mask.expand(input.shape)
     run = _Scan.apply if input.requires_grad else _scanned
@@ -303,7 +309,7 @@ class _Recurrence(torch.autograd.Function):
         shards: Shards,
         cu: tuple[int, ...] | None,
     ) -> Tensor:
-        ctx.dim, ctx.shards, ctx.cu = dim, shards, cu
+        ctx.dim, ctx.shards, ctx.cu = dim, shards._replace(call=None), cu
         if cu is None:
             output = _exchanged.recurrence(gates, tokens, initial, dim, shards)
         else:
@@ -381,7 +387,8 @@ class _Segments(torch.autograd.Function):
         cu: tuple[int, ...],
         like: Tensor,
     ) -> Tensor:
-        ctx.function, ctx.dim, ctx.shards, ctx.cu, ctx.dtype, ctx.given = function, dim, shards, cu, input.dtype, dtype
+        ctx.function, ctx.dim, ctx.cu, ctx.dtype, ctx.given = function, dim, cu, input.dtype, dtype
+        ctx.shards = shards._replace(call=None)
         name = function.removeprefix("segment_")
         result = result_dtype(input, dtype, widens=name in ("sum", "prod"))
         values, has = _packed.fold(name, input if dtype is None else input.to(dtype), dim, shards, cu)
@@ -432,16 +439,14 @@ def _segments(
     if dtype is not None:
         dtype = to_dtype(function, dtype)
     probe = torch.tensor([0, input.shape[dim] if -input.ndim <= dim < input.ndim else 0], device=input.device)
-    segment._infer(function, input, probe, dim, dtype) if dtype is not None else segment._infer(
-        function, input, probe, dim
-    )
+    shards = shards_of(function, group, offsets)
+    options = {} if dtype is None else {"dtype": dtype}
+    told(shards, input.device, functools.partial(segment._infer, function, input, probe, dim, **options))
     dim %= input.ndim
-    shards = shards_of(function, group, offsets, input.shape[dim])
     others = [n for d, n in enumerate(input.shape) if d != dim]
-    shards = agree(
-        function, shards, input.shape[dim], (function, dim, str(input.dtype), str(dtype), others), input.device
-    )
-    cu = _packed.host_offsets(function, cu_seqlens, shards.length)
+    alike = (function, dim, str(input.dtype), str(dtype), others, _listed(cu_seqlens))
+    shards = agree(function, shards, input.shape[dim], alike, input.device)
+    shards, cu = _packed.host_offsets(function, cu_seqlens, shards, input.device)
     return _Segments.apply(input, function, dim, dtype, shards, cu, cu_seqlens)  # type: ignore[no-any-return,no-untyped-call]
 
 
@@ -1035,13 +1040,16 @@ def linear_recurrence(
     if tokens.ndim == 0:
         raise IndexError(f"{name}(): tokens has no dims, so that none can be sharded; pass tokens.reshape(1)")
     dim = to_dim(name, dim)
-    recurrences._infer(gates, tokens, initial if cu_seqlens is None else None, dim)
+    shards = shards_of(name, group, offsets, reverse)
+    start = initial if cu_seqlens is None else None
+    told(shards, tokens.device, functools.partial(recurrences._infer, gates, tokens, start, dim))
     dim %= tokens.ndim
-    shards = shards_of(name, group, offsets, tokens.shape[dim], reverse)
     others = [n for d, n in enumerate(tokens.shape) if d != dim]
-    alike = (name, dim, str(tokens.dtype), others, reverse, initial is not None, cu_seqlens is not None)
+    alike = (name, dim, str(tokens.dtype), others, reverse, initial is not None, _listed(cu_seqlens))
     shards = agree(name, shards, tokens.shape[dim], alike, tokens.device)
-    cu = None if cu_seqlens is None else _packed.host_offsets(name, cu_seqlens, shards.length)
+    cu = None
+    if cu_seqlens is not None:
+        shards, cu = _packed.host_offsets(name, cu_seqlens, shards, tokens.device)
     result: Tensor = _Recurrence.apply(gates, tokens, initial, dim, shards, cu)  # type: ignore[no-untyped-call]
     return result
 

@@ -18,20 +18,23 @@ from .._continued import Scan, extreme
 from ..fold import FoldState, append, blocks_values
 from ..reference import accumulator
 from ..scan import EXTREMES, OPERATORS
-from ._shards import Shards, exchange
+from ._shards import Shards, compared, exchange
 
 
-def host_offsets(function: str, cu_seqlens: Any, length: int) -> tuple[int, ...]:
-    """The offsets of the segments of the whole dim, as numbers: for a copy from a GPU the host waits."""
+def host_offsets(
+    function: str, cu_seqlens: Any, shards: Shards, device: torch.device
+) -> tuple[Shards, tuple[int, ...]]:
+    """The offsets of the segments of the whole dim, as numbers: for a copy from a GPU the host waits. The ranks have
+    compared them, so that all of them raise where they are wrong."""
     if not isinstance(cu_seqlens, Tensor):
         raise wrong_type(function, "cu_seqlens", "Tensor", cu_seqlens)
-    cu = tuple(cu_seqlens.tolist())
+    shards, cu, length = compared(shards, device), tuple(cu_seqlens.tolist()), shards.length
     if not cu or cu[0] != 0 or cu[-1] != length or any(b < a for a, b in itertools.pairwise(cu)):
         raise RuntimeError(
             f"{function}(): cu_seqlens must be the offsets of the segments of the whole dim, from 0 to {length}, not "
             f"falling, but they are {list(cu)[:16]}"
         )
-    return cu
+    return shards, cu
 
 
 class Part(NamedTuple):
@@ -70,6 +73,8 @@ def fold(function: str, input: Tensor, dim: int, shards: Shards, cu: tuple[int, 
 
     parts = [parts_of(cu, *shards.part(rank)) for rank in range(shards.world)]
     most = max(sum(len(lengths(part)) for part in of_rank) for of_rank in parts)
+    if most == 0:
+        compared(shards, input.device)
     wide = input.dtype if kind.exact else accumulator(input.dtype)
     lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
     identity = 0.0 if kind.exact or not wide.is_floating_point else kind.identity[0]
@@ -154,7 +159,9 @@ def scan(
         place = mine[-1].begin if n else 0
         message = blocks_values(function.removeprefix("cum"), kind, shown, dim, place, tail)
     counter = Counter(kind)
-    if max(counts) > 0:
+    if max(counts) == 0:
+        compared(shards, x[0].device)
+    else:
         everyone = exchange(message, max(counts), dim, shards)
         for rank in shards.before():
             for part in told[rank]:

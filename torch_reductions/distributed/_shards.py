@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -14,8 +14,9 @@ from torch import Tensor
 from .._arguments import wrong_type
 from .._blocks import Values
 
-MESSAGE = 4096  # bytes of the first message, whatever a rank has to say: so ranks that disagree can tell each other
-HEADER = 8  # int64 numbers before its data
+# Bytes of the first message of a call, whatever a rank has to say: so ranks that disagree can tell each other. Data, if
+# it is short, follows the header at once.
+MESSAGE, HEADER = 4096, 32
 
 
 class Shards(NamedTuple):
@@ -26,6 +27,7 @@ class Shards(NamedTuple):
     rank: int
     offsets: tuple[int, ...]
     reverse: bool = False
+    call: str | None = None  # what must be the same on every rank, as long as the ranks have not compared it
 
     @property
     def length(self) -> int:
@@ -93,7 +95,7 @@ def offsets(n: int, world: int) -> list[int]:
 
 
 def shards_of(
-    function: str, group: dist.ProcessGroup | None, given: Sequence[int] | None, length: int, reverse: bool = False
+    function: str, group: dist.ProcessGroup | None, given: Sequence[int] | None, reverse: bool = False
 ) -> Shards:
     """Checks this rank's own arguments. Without offsets their places are still unknown: `exchange` finds them."""
     if group is None:
@@ -152,38 +154,70 @@ def all_to_all(messages: Tensor, shards: Shards) -> Tensor:
 
 
 def agree(function: str, shards: Shards, length: int, alike: Sequence[Any], device: torch.device) -> Shards:
-    """Compares what must be the same on every rank, and raises on each of them if it is not; without offsets, finds
-    them. One small exchange, for which the host waits. On a GPU, and in a compiled graph, it is left out where offsets
-    are given."""
-    world = shards.world
-    problem = wrong_offsets(function, shards.offsets, world, shards.rank, length) if shards.offsets else None
+    """What must be the same on every rank is compared, and where it is not, each of them raises. Without offsets that
+    is done here, and finds them; with offsets it is done by the call's first exchange. On a GPU, and in a compiled graph,
+    it is left out where offsets are given: the host would have to wait."""
+    problem = wrong_offsets(function, shards.offsets, shards.world, shards.rank, length) if shards.offsets else None
     if shards.offsets and (device.type != "cpu" or torch.compiler.is_compiling()):
         if problem:
             raise problem
         return shards
-    what = repr(tuple(alike)) + repr(shards.offsets)
-    digest = int.from_bytes(hashlib.sha256(what.encode()).digest()[:7], "big")
-    text = what.encode()[: MESSAGE - 8 * 4]
-    header = torch.tensor([digest, length, int(problem is not None), len(text)])
-    message = torch.zeros(MESSAGE, dtype=torch.uint8)
-    message[:32] = header.view(torch.uint8)
-    message[32 : 32 + len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    everyone = gather(message.to(device), shards).cpu()
-    headers = everyone[:, :32].contiguous().view(torch.int64)
-    digests, lengths, wrong, sizes = headers.T.tolist()
+    shards = shards._replace(call=f"{function}(): {tuple(alike)}, offsets {shards.offsets or None}")
     if problem:
+        _first_message(shards, device, length, is_wrong=True)
         raise problem
-    if any(wrong):
-        raise RuntimeError(f"{function}(): the arguments of rank {wrong.index(1)} are wrong; its own error says why")
-    if len(set(digests)) > 1:
-        other = next(rank for rank in range(world) if digests[rank] != digests[shards.rank])
-        theirs = bytes(everyone[other, 32 : 32 + sizes[other]].tolist()).decode(errors="replace")
-        raise RuntimeError(
-            f"{function}(): the ranks disagree about the call: rank {shards.rank} has {what}, rank {other} has {theirs}"
-        )
     if shards.offsets:
         return shards
-    return shards._replace(offsets=(0, *itertools.accumulate(lengths)))
+    lengths, _ = _first_message(shards, device, length)
+    return shards._replace(offsets=(0, *itertools.accumulate(lengths)), call=None)
+
+
+def told(shards: Shards, device: torch.device, check: Callable[[], object]) -> None:
+    """Checks this rank's own arguments; if they are wrong, the others, which wait for its first message, hear of it."""
+    if torch.compiler.is_compiling():
+        check()
+        return
+    try:
+        check()
+    except Exception:
+        if device.type == "cpu" or not shards.offsets:
+            _first_message(shards._replace(call="wrong"), device, is_wrong=True)
+        raise
+
+
+def _first_message(
+    shards: Shards, device: torch.device, length: int = 0, is_wrong: bool = False, data: Tensor | None = None
+) -> tuple[list[int], Tensor]:
+    """Compares the calls; returns what each rank said of its length, and its data."""
+    assert shards.call is not None
+    function, _, what = shards.call.partition(": ")
+    digest = int.from_bytes(hashlib.sha256(shards.call.encode()).digest()[:7], "big")
+    message = torch.zeros(MESSAGE, dtype=torch.uint8)
+    message[:HEADER] = torch.tensor([digest, length, is_wrong, 0]).view(torch.uint8)
+    if data is not None:
+        message[HEADER : HEADER + data.numel()] = data
+    everyone = gather(message.to(device), shards)
+    digests, lengths, wrong, _ = everyone[:, :HEADER].contiguous().cpu().view(torch.int64).T.tolist()
+    if is_wrong:
+        return lengths, everyone  # it has an error of its own
+    if any(wrong):
+        raise RuntimeError(f"{function}: the arguments of rank {wrong.index(1)} are wrong; its own error says why")
+    if len(set(digests)) > 1:
+        text = what.encode()[:MESSAGE].ljust(MESSAGE)
+        texts = gather(torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device), shards).cpu()
+        other = next(rank for rank in range(shards.world) if digests[rank] != digests[shards.rank])
+        theirs = bytes(texts[other].tolist()).decode(errors="replace").strip()
+        raise RuntimeError(
+            f"{function}: the ranks disagree about the call: rank {shards.rank} has {what}, rank {other} has {theirs}"
+        )
+    return lengths, everyone[:, HEADER:]
+
+
+def compared(shards: Shards, device: torch.device) -> Shards:
+    """The same after the ranks have compared their calls, for what exchanges nothing, or in another way."""
+    if shards.call is not None:
+        _first_message(shards, device)
+    return shards._replace(call=None)
 
 
 def packed(values: Values, count: int, dim: int) -> Tensor:
@@ -214,4 +248,11 @@ def unpacked(message: Tensor, like: Values, count: int, dim: int) -> Values:
 
 def exchange(values: Values, count: int, dim: int, shards: Shards) -> Values:
     """Each rank's values along dim, of at most `count`, at every rank: [world, count, lines...] of each."""
-    return unpacked(gather(packed(values, count, dim), shards), values, count, dim)
+    message = packed(values, count, dim)
+    if shards.call is None:
+        everyone = gather(message, shards)
+    elif message.numel() <= MESSAGE - HEADER:
+        everyone = _first_message(shards, message.device, data=message)[1][:, : message.numel()].clone()
+    else:
+        everyone = gather(message, compared(shards, message.device))
+    return unpacked(everyone, values, count, dim)
