@@ -33,10 +33,14 @@ Examples:
 """
 
 import signal as _signal
+from typing import TYPE_CHECKING
 
 from ._installed import interrupted, is_command_line
 from ._variants import Variant as Variant
 from ._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from . import distributed as distributed
 
 # Here, because importing torch takes seconds. A shell's `trap '' INT`, and nohup's, stay in force.
 if is_command_line() and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:

@@ -149,16 +149,17 @@ class Counter:
 
 
 def offsets_of(lengths: Sequence[int], device: torch.device) -> Tensor:
-    """[0, ..., their sum]. They are kept: a copy from the host would be one more for every call."""
+    """[0, ..., their sum]. They are kept, because a copy from the host is one more for every call, and waits for it."""
     offsets = (0, *itertools.accumulate(lengths))
-    if torch.compiler.is_compiling():  # a constant of the graph
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():  # a constant of a graph, or a fake tensor
         return torch.tensor(offsets, device=device)
     return _kept_offsets(offsets, device)
 
 
 @functools.lru_cache(256)
 def _kept_offsets(offsets: tuple[int, ...], device: torch.device) -> Tensor:
-    return torch.tensor(offsets).to(device)
+    with torch.inference_mode(False):  # a later call may save them for backward
+        return torch.tensor(offsets).to(device)
 
 
 def values_of(kind: Kind, elements: Values, dim: int, blocks: Sequence[tuple[int, int]]) -> Values:

@@ -17,16 +17,10 @@ from torch import Tensor
 from ._arguments import check_dim, result_dtype
 from ._library import NAMESPACE, has_cuda
 from ._operator import no_cuda, registrations
+from .reference import accumulator as accumulator
 
 FOLDS = ("cumsum", "cumprod", "logcumsumexp")
 EXTREMES = ("cummax", "cummin")
-
-
-def accumulator(dtype: torch.dtype) -> torch.dtype:
-    """What sums, products and steps of a result of this dtype are accumulated in."""
-    if not dtype.is_floating_point:
-        return torch.int64
-    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def _without(input: Tensor, dim: int) -> list[int]:

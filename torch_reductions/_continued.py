@@ -33,7 +33,7 @@ class _Valued(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor, differentiable: Tensor) -> Tensor:
-        return values.view_as(values)
+        return values.clone()  # no view, so that it may be changed in place
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -7,7 +7,7 @@ elements, because the order of operations (docs/order.md) depends on positions a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -128,6 +128,31 @@ class FoldState:
         state.dtype, state.period = dtype or self.dtype, self.period
         return state
 
+    def detach(self) -> FoldState:
+        """The same state without a graph: later pieces give no gradient to earlier ones, as truncated backpropagation
+        through time wants it.
+
+        Returns:
+            A `FoldState` that shares the values.
+        """
+        return self._mapped(torch.Tensor.detach)
+
+    def to(self, device: torch.device | str) -> FoldState:
+        """The same state on another device.
+
+        Args:
+            device: where to.
+
+        Returns:
+            A `FoldState` whose tensors are on the device.
+        """
+        return self._mapped(lambda tensor: tensor.to(device))
+
+    def _mapped(self, change: Callable[[Tensor], Tensor]) -> FoldState:
+        blocks = tuple(None if block is None else tuple(map(change, block)) for block in self.blocks)
+        position = self.position if isinstance(self.position, int) else change(self.position)
+        return self._moved(position, blocks, None if self.initial is None else change(self.initial))
+
     def tensors(self, levels: int = 40) -> FoldState:
         """The same state with its position as a tensor, and so many levels of blocks, whatever the
         position: for graphs that are compiled or exported once and run at any position.
@@ -196,10 +221,11 @@ class FoldState:
         if self.function == "mean":
             return (value[0] / (torch.zeros_like(value[0]) + self.position)).to(self.dtype)
         if self._kind is STEPS:
-            return last_state(value, self.initial).to(self.dtype)
+            return last_state(value, self.initial).to(self.dtype, copy=True)
         if self.function in INDEXED:
-            return value[1] if self.function.startswith("arg") else (value[0].to(self.dtype), value[1])
-        return value[0].to(self.dtype)
+            index = value[1].clone()
+            return index if self.function.startswith("arg") else (value[0].to(self.dtype, copy=True), index)
+        return value[0].to(self.dtype, copy=True)  # a state is never changed from outside
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors and numbers, for `torch.save` and for a module's own state_dict.
@@ -220,11 +246,13 @@ class FoldState:
         """Makes this state that of `state_dict()`.
 
         Raises:
-            RuntimeError: the state_dict is that of another function, or has no entry of that name.
+            RuntimeError: the state_dict is that of another function, or has other entries.
         """
         missing = self.state_dict().keys() - state_dict.keys()
         if missing:
             raise RuntimeError(f"FoldState.load_state_dict(): missing keys: {', '.join(sorted(missing))}")
+        if unexpected := state_dict.keys() - self.state_dict().keys():
+            raise RuntimeError(f"FoldState.load_state_dict(): unexpected keys: {', '.join(sorted(unexpected))}")
         if state_dict["function"] != self.function:
             raise RuntimeError(
                 f"FoldState.load_state_dict(): the state is of {state_dict['function']!r}, not of {self.function!r}"
@@ -263,6 +291,8 @@ _pytree.register_pytree_node(
     _unflatten,
     serialized_type_name="torch_reductions.FoldState",
     flatten_with_keys_fn=_flatten_with_keys,
+    to_dumpable_context=lambda context: [context[0], str(context[1]).removeprefix("torch."), context[2]],
+    from_dumpable_context=lambda words: (words[0], getattr(torch, words[1], None), words[2]),
 )
 
 

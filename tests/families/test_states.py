@@ -12,6 +12,7 @@ from helpers import DEVICES, assert_same_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_reductions as tr
 from torch_reductions import _continued
@@ -214,6 +215,10 @@ def test_exported(function: str) -> None:
     state = state.tensors(8)
     piece = tuple(part[:, 20:30] for part in inputs)
     exported = torch.export.export(Step(function), (state, *piece))
+    file = io.BytesIO()
+    torch.export.save(exported, file)
+    file.seek(0)
+    exported = torch.export.load(file)
     *second, state = exported.module()(state, *piece)
     *third, _ = exported.module()(state, *(part[:, 30:] for part in inputs))
     expected = parts_of(getattr(tr, function)(*inputs, 1))
@@ -246,6 +251,41 @@ def test_a_state_is_not_changed() -> None:
     first = tr.cumsum(x[50:], 0, state=state)
     assert_same_bits(tr.cumsum(x[50:], 0, state=state), first)
     assert state.position == 50
+
+
+def test_a_result_is_not_the_state() -> None:
+    _, state = tr.cumsum(torch.ones(8), 0, return_state=True)
+    state.result().mul_(100)  # type: ignore[union-attr]
+    assert state.result() == 8
+
+
+def test_results_may_be_changed_in_place() -> None:
+    x = torch.ones(10, requires_grad=True)
+    y, _ = tr.cumsum(x, 0, return_state=True)
+    y.mul_(2).sum().backward()
+    assert_same_bits(x.grad, 2 * torch.arange(10.0, 0.0, -1.0))
+
+
+def test_states_without_a_graph() -> None:
+    """Truncated backpropagation: each piece's gradient alone."""
+    x = torch.ones(10, requires_grad=True)
+    _, state = tr.cumsum(x[:5], 0, return_state=True)
+    y = tr.cumsum(x[5:], 0, state=state.detach())
+    y.sum().backward()
+    assert x.grad is not None and x.grad[:5].eq(0).all()
+    assert tr.FoldState("sum").detach().position == 0 and state.to("cpu").position == 5
+
+
+def test_cuts_seen_in_inference_mode() -> None:
+    """What one call keeps for the next is no inference tensor, and no fake one."""
+    x = torch.randn(77, requires_grad=True)
+    with torch.inference_mode():
+        tr.cumsum(x, 0, return_state=True)
+    _, state = tr.cumsum(x, 0, return_state=True)
+    state.result().backward()  # type: ignore[union-attr]
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        tr.fold_blocks("sum", torch.empty(78), 0)
+    assert tr.fold_blocks("sum", torch.ones(78), 0).sum() == 78  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("period", [1, 8, 64])
@@ -321,6 +361,8 @@ def test_wrong_states() -> None:
         tr.cumsum(torch.ones(300), 0, state=state.tensors(7))
     with pytest.raises(RuntimeError, match="missing keys: blocks"):
         state.load_state_dict({name: value for name, value in state.state_dict().items() if name != "blocks"})
+    with pytest.raises(RuntimeError, match="unexpected keys: more"):
+        state.load_state_dict({**state.state_dict(), "more": 1})
     with pytest.raises(RuntimeError, match="of 'cumsum', not of 'sum'"):
         tr.FoldState("sum").load_state_dict(state.state_dict())
 

@@ -148,11 +148,6 @@ class _Reduce(torch.autograd.Function):
         return expanded.to(ctx.dtype), None, None, None, None
 
 
-def _listed(cu_seqlens: Any) -> list[int] | None:
-    """Offsets as numbers; what is no tensor is refused later."""
-    return cu_seqlens.tolist() if isinstance(cu_seqlens, Tensor) else None
-
-
 def _reduce(
     function: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any, group: Group, offsets: Offsets
 ) -> Tensor:
@@ -282,10 +277,11 @@ def _scan(
     told(shards, input.device, functools.partial(scan._infer, function, input, dim, None, mask, **options))
     dim %= input.ndim
     others = [n for d, n in enumerate(input.shape) if d != dim]
-    alike = (function, dim, str(input.dtype), others, options, reverse, mask is not None, _listed(cu_seqlens))
+    cu = None if cu_seqlens is None else _packed.host_offsets(function, cu_seqlens)
+    alike = (function, dim, str(input.dtype), others, options, reverse, mask is not None, cu)
     shards = agree(function, shards, input.shape[dim], alike, input.device)
-    if cu_seqlens is not None:
-        shards, options["cu"] = _packed.host_offsets(function, cu_seqlens, shards, input.device)
+    if cu is not None:
+        shards, options["cu"] = _packed.checked_offsets(function, cu, shards, input.device)
     if mask is not None:
         mask = mask.expand(input.shape)
     run = _Scan.apply if input.requires_grad else _scanned
@@ -314,7 +310,8 @@ class _Recurrence(torch.autograd.Function):
             output = _exchanged.recurrence(gates, tokens, initial, dim, shards)
         else:
             (output,) = _packed.scan("linear_recurrence", (gates, tokens), dim, shards, cu, initial=initial)
-        ctx.save_for_backward(gates, tokens, output, initial)
+        whole = cu is not None  # which the gradient gathers
+        ctx.save_for_backward(gates, tokens if whole else None, None if whole else output, initial)
         return output
 
     @staticmethod
@@ -438,15 +435,18 @@ def _segments(
     dim = to_dim(function, dim)
     if dtype is not None:
         dtype = to_dtype(function, dtype)
-    probe = torch.tensor([0, input.shape[dim] if -input.ndim <= dim < input.ndim else 0], device=input.device)
+    probe = torch.empty(2, dtype=torch.int64, device=input.device)  # its values are read on a CPU only
+    if not input.is_cuda:
+        probe = torch.tensor([0, input.shape[dim] if -input.ndim <= dim < input.ndim else 0], device=input.device)
     shards = shards_of(function, group, offsets)
     options = {} if dtype is None else {"dtype": dtype}
     told(shards, input.device, functools.partial(segment._infer, function, input, probe, dim, **options))
     dim %= input.ndim
     others = [n for d, n in enumerate(input.shape) if d != dim]
-    alike = (function, dim, str(input.dtype), str(dtype), others, _listed(cu_seqlens))
+    cu = _packed.host_offsets(function, cu_seqlens)
+    alike = (function, dim, str(input.dtype), str(dtype), others, cu)
     shards = agree(function, shards, input.shape[dim], alike, input.device)
-    shards, cu = _packed.host_offsets(function, cu_seqlens, shards, input.device)
+    shards, cu = _packed.checked_offsets(function, cu, shards, input.device)
     return _Segments.apply(input, function, dim, dtype, shards, cu, cu_seqlens)  # type: ignore[no-any-return,no-untyped-call]
 
 
@@ -1045,11 +1045,11 @@ def linear_recurrence(
     told(shards, tokens.device, functools.partial(recurrences._infer, gates, tokens, start, dim))
     dim %= tokens.ndim
     others = [n for d, n in enumerate(tokens.shape) if d != dim]
-    alike = (name, dim, str(tokens.dtype), others, reverse, initial is not None, _listed(cu_seqlens))
+    cu = None if cu_seqlens is None else _packed.host_offsets(name, cu_seqlens)
+    alike = (name, dim, str(tokens.dtype), others, reverse, initial is not None, cu)
     shards = agree(name, shards, tokens.shape[dim], alike, tokens.device)
-    cu = None
-    if cu_seqlens is not None:
-        shards, cu = _packed.host_offsets(name, cu_seqlens, shards, tokens.device)
+    if cu is not None:
+        shards, cu = _packed.checked_offsets(name, cu, shards, tokens.device)
     result: Tensor = _Recurrence.apply(gates, tokens, initial, dim, shards, cu)  # type: ignore[no-untyped-call]
     return result
 

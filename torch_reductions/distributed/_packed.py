@@ -21,18 +21,22 @@ from ..scan import EXTREMES, OPERATORS
 from ._shards import Shards, compared, exchange
 
 
-def host_offsets(
-    function: str, cu_seqlens: Any, shards: Shards, device: torch.device
-) -> tuple[Shards, tuple[int, ...]]:
-    """The offsets of the segments of the whole dim, as numbers: for a copy from a GPU the host waits. The ranks have
-    compared them, so that all of them raise where they are wrong."""
+def host_offsets(function: str, cu_seqlens: Any) -> tuple[int, ...]:
+    """The offsets of the segments of the whole dim, as numbers: for a copy from a GPU the host waits."""
     if not isinstance(cu_seqlens, Tensor):
         raise wrong_type(function, "cu_seqlens", "Tensor", cu_seqlens)
-    shards, cu, length = compared(shards, device), tuple(cu_seqlens.tolist()), shards.length
-    if not cu or cu[0] != 0 or cu[-1] != length or any(b < a for a, b in itertools.pairwise(cu)):
+    return tuple(cu_seqlens.tolist())
+
+
+def checked_offsets(
+    function: str, cu: tuple[int, ...], shards: Shards, device: torch.device
+) -> tuple[Shards, tuple[int, ...]]:
+    """The same, after the ranks have compared them: so that all raise where they are wrong."""
+    shards = compared(shards, device)
+    if not cu or cu[0] != 0 or cu[-1] != shards.length or any(b < a for a, b in itertools.pairwise(cu)):
         raise RuntimeError(
-            f"{function}(): cu_seqlens must be the offsets of the segments of the whole dim, from 0 to {length}, not "
-            f"falling, but they are {list(cu)[:16]}"
+            f"{function}(): cu_seqlens must be the offsets of the segments of the whole dim, from 0 to "
+            f"{shards.length}, not falling, but they are {list(cu)[:16]}"
         )
     return shards, cu
 

@@ -100,7 +100,7 @@ def shards_of(
     """Checks this rank's own arguments. Without offsets their places are still unknown: `exchange` finds them."""
     if group is None:
         if not dist.is_available() or not dist.is_initialized():
-            raise RuntimeError(
+            raise ValueError(
                 f"{function}(): there is no process group; call torch.distributed.init_process_group, or pass 'group'"
             )
         group = dist.group.WORLD
@@ -155,8 +155,8 @@ def all_to_all(messages: Tensor, shards: Shards) -> Tensor:
 
 def agree(function: str, shards: Shards, length: int, alike: Sequence[Any], device: torch.device) -> Shards:
     """What must be the same on every rank is compared, and where it is not, each of them raises. Without offsets that
-    is done here, and finds them; with offsets it is done by the call's first exchange. On a GPU, and in a compiled graph,
-    it is left out where offsets are given: the host would have to wait."""
+    is done here, and finds them; with offsets by the call's first exchange. On a GPU, and in a compiled graph, it is
+    left out where offsets are given: the host would have to wait."""
     problem = wrong_offsets(function, shards.offsets, shards.world, shards.rank, length) if shards.offsets else None
     if shards.offsets and (device.type != "cpu" or torch.compiler.is_compiling()):
         if problem:
