@@ -74,8 +74,8 @@ def _first(beats: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Values, Value
 
 
 def _last(beats_or_equals: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Values, Values], Values]:
-    """NaN wins; of equal values, and of several NaN, the last one."""
-    return lambda a, b: _either(beats_or_equals(b[0], a[0]) | b[0].isnan(), b, a)
+    """NaN wins; of equal values, and of several NaN, the last one. Index -1 stands for no element, which never wins."""
+    return lambda a, b: _either((beats_or_equals(b[0], a[0]) | b[0].isnan()) & (b[1] >= 0), b, a)
 
 
 class Kind(NamedTuple):

@@ -15,13 +15,14 @@ from torch import Tensor
 from torch.utils import _pytree
 
 from . import reduce
-from ._arguments import check_dim, check_input, to_dim, wrong_type
+from ._arguments import check_dim, check_float, check_input, check_same_dtype, to_dim, wrong_type
 from ._blocks import KINDS, PLUS, STEPS, Block, Counter, Kind, Values, blocks_of, is_exact, values_of
 from .reference import accumulator
 
 __all__ = ["FoldState", "fold_blocks", "merge_blocks"]
 
 INDEXED = ("argmax", "argmin", "cummax", "cummin")
+FLOATS_ONLY = ("mean", "logcumsumexp", "linear_recurrence")
 FOLDED = tuple(name for name in KINDS if name not in ("cummax", "cummin", "cumsum", "cumprod"))
 
 
@@ -397,6 +398,9 @@ def _check_part(caller: str, function: str, input: Any, dim: Any) -> tuple[int, 
         parts = tuple(input)
     for part in parts:
         check_input(caller, part)
+        if function in FLOATS_ONLY:
+            check_float(caller, part)
+    check_same_dtype(caller, **dict(zip(("gates", "tokens"), parts, strict=False)))
     if type(dim) is not int:
         dim = to_dim(caller, dim)
     check_dim(caller, dim, parts[0].ndim)
@@ -457,6 +461,10 @@ def merge_blocks(
         state = FoldState(function)
     elif not isinstance(state, FoldState):
         raise wrong_type("merge_blocks", "state", "FoldState or None", state)
+    if state.function != function or not isinstance(state.position, int):
+        raise RuntimeError(
+            f"merge_blocks(): argument 'state' is {state!r}; it must be of {function!r}, with a number as its position"
+        )
     if len(blocks) != len(ranges):
         raise RuntimeError(f"merge_blocks(): there are blocks of {len(blocks)} parts, but {len(ranges)} ranges")
     counter = state._counter()
@@ -469,8 +477,21 @@ def merge_blocks(
             )
         values: Values = (part,) if isinstance(part, Tensor) else tuple(part)
         found = found or dtype or values[0].dtype
+        _check_alike(counter, values, dim)
         append(counter, kind, values, dim, begin, end)
     return state._after(counter, dtype or found or torch.float32, state.initial)
+
+
+def _check_alike(counter: Counter, values: Values, dim: int) -> None:
+    """Raises unless blocks have the dtype, shape and device of those before them."""
+    if not counter.blocks:
+        return
+    before, like = counter.blocks[0].values[0], values[0].select(dim, 0) if values[0].shape[dim] else None
+    if like is not None and (like.shape != before.shape or like.dtype != before.dtype or like.device != before.device):
+        raise RuntimeError(
+            f"merge_blocks(): blocks of {like.dtype} and shape {list(like.shape)} on {like.device} do not go on from "
+            f"those before them, of {before.dtype} and shape {list(before.shape)} on {before.device}"
+        )
 
 
 def append(counter: Counter, kind: Kind, values: Values, dim: int, begin: int, end: int) -> None:

@@ -78,7 +78,9 @@ class Case:
         if function in SCANS:
             self.options["exclusive"] = rng.random() < 0.4
             if rng.random() < 0.4:
-                self.options["mask"] = torch.rand(shape) < 0.7
+                self.options["mask"] = torch.rand(shape) < rng.choice([0.7, 0.1])  # so that whole ranks are hidden
+        if self.function in ("cummax", "cummin") and rng.random() < 0.3:  # the identity itself
+            self.inputs[0].fill_(-torch.inf if dtype.is_floating_point else 0)
         if function in SEGMENTS:
             self.options["cu_seqlens"] = self.segments(n, rng)
         if function == "linear_recurrence":
@@ -167,6 +169,34 @@ def test_backward(world: World, function: str, dtype: torch.dtype, kind: str, si
     world.run(size, backward, function, dtype, kind, 3)
 
 
+def masked_rank(group: dist.ProcessGroup) -> None:
+    """A rank without an element that takes part, behind an extreme that equals the identity."""
+    rank, offsets = dist.get_rank(group), [0, 2, 4, 6]
+    x, mask = torch.full((6,), -torch.inf), torch.tensor([1, 1, 0, 0, 0, 1], dtype=torch.bool)
+    own = slice(offsets[rank], offsets[rank + 1])
+    got = tr.distributed.cummax(x[own], 0, mask=mask[own], group=group, offsets=offsets)
+    for one, other in zip(got, tr.cummax(x, 0, mask=mask), strict=True):
+        assert_same_bits(one, other[own])
+
+
+def test_a_masked_rank(world: World) -> None:
+    world.run(3, masked_rank)
+
+
+def product_of_all(group: dist.ProcessGroup) -> None:
+    """torch's rule for several zeros, where no dim is named."""
+    rank = dist.get_rank(group)
+    whole = torch.tensor([0.0, 0.0, torch.inf, 2.0]).requires_grad_()
+    own = whole.detach()[2 * rank : 2 * rank + 2].clone().requires_grad_()
+    (expected,) = torch.autograd.grad(tr.prod(whole), whole)
+    (got,) = torch.autograd.grad(tr.distributed.prod(own, group=group), own)
+    assert_same_bits(got, expected[2 * rank : 2 * rank + 2])
+
+
+def test_gradient_of_a_product_of_all(world: World) -> None:
+    world.run(2, product_of_all)
+
+
 # --- Many lines: each rank folds a share of them ----------------------------------------------------------------------
 
 
@@ -216,6 +246,20 @@ def wrong(group: dist.ProcessGroup, what: str) -> str:
             tr.distributed.sum(x, 1, **options)
         except (RuntimeError, IndexError) as error:
             return str(error) if rank == 0 else "sum(): its own error says why"
+    elif what == "empty dims differ":
+        x = torch.ones(4, 3 * rank)
+        try:
+            tr.distributed.amax(x, [0, 1], group=group, offsets=[0, 4, 8])
+        except (RuntimeError, IndexError) as error:
+            return str(error)
+    elif what == "initial states":
+        initial = torch.ones(1 + rank, 3)
+        try:
+            tr.distributed.linear_recurrence(
+                x, x, 0, initial=initial, cu_seqlens=torch.tensor([0, 8]), group=group, offsets=[0, 4, 8]
+            )
+        except RuntimeError as error:
+            return str(error).replace("linear_recurrence", "sum").replace("one state for each", "disagree")
     elif what == "cu_seqlens":
         try:
             tr.distributed.segment_sum(x, torch.tensor([0, 3, 8 + rank]), **options)
@@ -243,6 +287,8 @@ def wrong(group: dist.ProcessGroup, what: str) -> str:
         "falling offsets",
         "dim of one rank",
         "cu_seqlens",
+        "empty dims differ",
+        "initial states",
     ],
 )
 def test_wrong_use_is_told_on_every_rank(world: World, what: str) -> None:

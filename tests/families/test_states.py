@@ -411,6 +411,18 @@ def test_wrong_blocks() -> None:
         tr.fold_blocks("sum", x, 1)
     with pytest.raises(TypeError, match="pair of Tensors"):
         tr.fold_blocks("linear_recurrence", x, 0)
+    with pytest.raises(NotImplementedError, match="not implemented for input of type int64"):
+        tr.fold_blocks("mean", torch.arange(4), 0)
+    with pytest.raises(RuntimeError, match="expected gates and tokens to have the same dtype"):
+        tr.fold_blocks("linear_recurrence", (x, x.double()), 0)
+    state = tr.merge_blocks("sum", [tr.fold_blocks("sum", x, 0)], [(0, 10)])
+    with pytest.raises(RuntimeError, match="it must be of 'prod'"):
+        tr.merge_blocks("prod", [tr.fold_blocks("prod", x, 0, offset=10)], [(10, 20)], state)
+    with pytest.raises(RuntimeError, match="with a number as its position"):
+        tr.merge_blocks("sum", [tr.fold_blocks("sum", x, 0, offset=10)], [(10, 20)], state.tensors(8))
+    for wrong in (x.double(), torch.ones(10, 3)):
+        with pytest.raises(RuntimeError, match="do not go on from"):
+            tr.merge_blocks("sum", [tr.fold_blocks("sum", wrong, 0, offset=10)], [(10, 20)], state)
     blocks = tr.fold_blocks("sum", x, 0, offset=6)
     with pytest.raises(ValueError, match="it must begin at 0"):
         tr.merge_blocks("sum", [blocks], [(6, 16)])

@@ -131,9 +131,7 @@ def _extreme(function: str, input: Tensor, dim: int, shards: Shards, mask: Tenso
     before = counter_before(function, last, dim, shards, exact=True).fold()
     if before is not None:
         carried = tuple(part.unsqueeze(dim).expand_as(own) for part, own in zip(before, found, strict=True))
-        joined = kind.combine(carried, found)
-        none = found[1] < 0
-        found = tuple(torch.where(none, old, new) for old, new in zip(carried, joined, strict=True))
+        found = kind.combine(carried, found)
     if not shards.reverse:
         return found
     values, indices = found

@@ -23,7 +23,7 @@ from .._blocks import Values
 from .._operator import Operator
 from ..fold import elements_of
 from . import _exchanged, _packed
-from ._shards import Shards, agree, exchange, shards_of, told
+from ._shards import Shards, agree, compared, exchange, shards_of, told
 
 Offsets = Sequence[int] | None
 Group = dist.ProcessGroup | None
@@ -121,7 +121,10 @@ class _Reduce(torch.autograd.Function):
     """A reduction of one dim."""
 
     @staticmethod
-    def forward(ctx: Any, input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards) -> Tensor:
+    def forward(
+        ctx: Any, input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards, names_none: bool
+    ) -> Tensor:
+        ctx.names_none = names_none  # torch's rule for a product of all elements differs
         ctx.function, ctx.dim, ctx.shape, ctx.dtype = function, dim, input.shape, input.dtype
         ctx.shards = shards._replace(call=None)  # compared by then
         output = _reduced(input, function, dim, dtype, shards)
@@ -137,7 +140,8 @@ class _Reduce(torch.autograd.Function):
             expanded = expanded / shards.length
         elif function == "prod":
             input = _whole(ctx.saved_tensors[0], dim, shards)
-            (whole,) = gradients(reduce._prod, (input, [dim]), {"dtype": grad.dtype}, grad)
+            dims = None if ctx.names_none else [dim]
+            (whole,) = gradients(reduce._prod, (input, dims), {"dtype": grad.dtype}, grad)
             expanded = _own(whole, dim, shards)
         elif function != "sum":
             input, output = ctx.saved_tensors
@@ -145,7 +149,7 @@ class _Reduce(torch.autograd.Function):
             (ties,) = _exchanged.fold("sum", (equal,), dim, shards) or (None,)
             if ties is not None:
                 expanded = expanded * equal / ties.unsqueeze(dim)
-        return expanded.to(ctx.dtype), None, None, None, None
+        return expanded.to(ctx.dtype), None, None, None, None, None
 
 
 def _reduce(
@@ -177,6 +181,7 @@ def _reduce(
     )
     shards = agree(function, shards, input.shape[sharded], alike, input.device)
     if function in ("amax", "amin", *reduce.INDICES) and shards.length * inner == 0:
+        compared(shards, input.device)
         raise IndexError(f"{function}(): Expected reduction dim {sharded} to have non-zero size.")
     at = sharded
     moved = input
@@ -186,8 +191,11 @@ def _reduce(
         moved = moved.reshape(*(input.shape[d] for d in kept), input.shape[sharded] * inner)
         at = len(kept)
         shards = shards._replace(offsets=tuple(border * inner for border in shards.offsets))
-    run = _Reduce.apply if input.requires_grad and function not in reduce.INDICES else _reduced
-    output: Tensor = run(moved, function, at, dtype, shards)
+    output: Tensor
+    if input.requires_grad and function not in reduce.INDICES:
+        output = _Reduce.apply(moved, function, at, dtype, shards, dim is None)  # type: ignore[no-untyped-call]
+    else:
+        output = _reduced(moved, function, at, dtype, shards)
     if keepdim:
         for d in dims:
             output = output.unsqueeze(d)
@@ -352,6 +360,20 @@ class _Recurrence(torch.autograd.Function):
             everyone = exchange(_edge(gates * of_tokens, dim, shards.reverse), 1, dim, shards)
             of_initial = everyone[0][first, 0]
         return of_gates, of_tokens, of_initial, None, None, None
+
+
+def _check_steps(gates: Tensor, tokens: Tensor, initial: Tensor | None, dim: int, cu_seqlens: Tensor | None) -> None:
+    """As on one device, where the segments are those of the whole."""
+    recurrences._infer(gates, tokens, initial if cu_seqlens is None else None, dim)
+    if cu_seqlens is None or initial is None:
+        return
+    recurrences._check_beside("initial", initial, tokens)
+    wanted = recurrences._state_shape(tokens, dim, cu_seqlens)
+    if list(initial.shape) != wanted:
+        raise RuntimeError(
+            f"linear_recurrence(): initial must have one state for each segment along dim {dim}, {wanted}, but it has "
+            f"{list(initial.shape)}"
+        )
 
 
 def _edge(values: Tensor, dim: int, last: bool) -> Values:
@@ -1041,8 +1063,7 @@ def linear_recurrence(
         raise IndexError(f"{name}(): tokens has no dims, so that none can be sharded; pass tokens.reshape(1)")
     dim = to_dim(name, dim)
     shards = shards_of(name, group, offsets, reverse)
-    start = initial if cu_seqlens is None else None
-    told(shards, tokens.device, functools.partial(recurrences._infer, gates, tokens, start, dim))
+    told(shards, tokens.device, functools.partial(_check_steps, gates, tokens, initial, dim, cu_seqlens))
     dim %= tokens.ndim
     others = [n for d, n in enumerate(tokens.shape) if d != dim]
     cu = None if cu_seqlens is None else _packed.host_offsets(name, cu_seqlens)

@@ -13,7 +13,7 @@ from torch import Tensor
 from .. import recurrence as recurrences
 from .. import segment
 from .._arguments import wrong_type
-from .._blocks import KINDS, PLUS, TIMES, Block, Counter, Values, blocks_of, is_exact, offsets_of
+from .._blocks import KINDS, PLUS, TIMES, Counter, Values, blocks_of, is_exact, offsets_of
 from .._continued import Scan, extreme
 from ..fold import FoldState, append, blocks_values
 from ..reference import accumulator
@@ -81,31 +81,32 @@ def fold(function: str, input: Tensor, dim: int, shards: Shards, cu: tuple[int, 
         compared(shards, input.device)
     wide = input.dtype if kind.exact else accumulator(input.dtype)
     lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
-    identity = 0.0 if kind.exact or not wide.is_floating_point else kind.identity[0]
-    found = [input.new_full(lines, identity, dtype=wide)] * (len(cu) - 1)
-    has = torch.tensor([b > a for a, b in itertools.pairwise(cu)], dtype=torch.bool, device=input.device)
+    has = torch.tensor([b > a for a, b in itertools.pairwise(cu)], device=input.device)
+    found = input.new_zeros(len(cu) - 1, *lines, dtype=wide)  # of empty segments nothing is read
     if most > 0:
         own = [n for part in parts[shards.rank] for n in lengths(part)]
         run = getattr(segment, f"segment_{'sum' if kind is PLUS else 'prod' if kind is TIMES else function}")
         options = {} if kind.exact else {"dtype": wide}
         (everyone,) = exchange((run(input, offsets_of(own, input.device), dim, **options),), most, dim, shards)
+        whole: list[tuple[int, int]] = []  # a segment, and the place of its value: most are a rank's own
         counters: dict[int, Counter] = {}
         for rank in shards.order():
             at = 0
             for part in parts[rank]:
-                counter = counters.setdefault(part.segment, Counter(kind))
                 count = len(lengths(part))
-                values = everyone[rank, at : at + count]
-                at += count
                 if part.whole:
-                    counter.blocks = [Block(0, (values[0],))]
+                    whole.append((part.segment, rank * most + at))
                 else:
-                    append(counter, kind, (values,), 0, part.begin, part.end)
+                    counter = counters.setdefault(part.segment, Counter(kind))
+                    append(counter, kind, (everyone[rank, at : at + count],), 0, part.begin, part.end)
+                at += count
+        to, places = torch.tensor(whole, dtype=torch.int64, device=input.device).view(-1, 2).T
+        found = found.index_copy(0, to, everyone.flatten(0, 1).index_select(0, places))
         for s, counter in counters.items():
             folded = counter.fold()
             assert folded is not None
             found[s] = folded[0]
-    return torch.stack(found, dim) if found else input.new_empty([*lines[:dim], 0, *lines[dim:]], dtype=wide), has
+    return found.movedim(0, dim), has
 
 
 # --- Scans of segments ------------------------------------------------------------------------------------------------

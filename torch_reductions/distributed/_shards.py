@@ -115,6 +115,10 @@ def shards_of(
     borders = given.tolist() if isinstance(given, Tensor) else given
     if not isinstance(borders, (list, tuple, torch.Size)) or not all([isinstance(border, int) for border in borders]):  # noqa: C419  Dynamo
         raise wrong_type(function, "offsets", "list or tuple of ints, or None", given)
+    if not borders:
+        raise ValueError(
+            f"{function}(): argument 'offsets' is empty; of {world} ranks it must have {world + 1} numbers"
+        )
     return Shards(name, world, rank, tuple(borders), reverse)
 
 
