@@ -21,7 +21,8 @@ What `help()` prints, on one page; `tr` is `torch_reductions`. Written by `pytho
 In the signatures `Dim` is an int, a list or tuple of ints, or None; `Number` is an int or a float; the names that a
 `Variant` may have are those of `variants`, and "auto"; `Values` is a tuple of tensors; `Offsets` is a sequence of ints
 or None; `Group` is a process group or None, of `distributed.all_reduce`, `distributed.reduce_scatter` and
-`distributed.GradientTree` also two groups.
+`distributed.GradientTree` also two groups. The examples of `distributed` are those of one rank, and were run after
+`torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)`.
 
 | kind | functions |
 |---|---|
