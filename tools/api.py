@@ -21,12 +21,14 @@ What `help()` prints, on one page; `tr` is `torch_reductions`. Written by `pytho
 In the signatures `Dim` is an int, a list or tuple of ints, or None; `Number` is an int or a float; the names that a
 `Variant` may have are those of `variants`, and "auto"; `Values` is a tuple of tensors; `Offsets` is a sequence of ints
 or None; `Group` is a process group or None, of `distributed.all_reduce`, `distributed.reduce_scatter` and
-`distributed.GradientTree` also two groups. The examples of `distributed` are those of one rank, and were run after
-`torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)`.
+`distributed.GradientTree` also two groups.
 
 | kind | functions |
 |---|---|
 """
+
+GROUP = """The examples are of one rank, and were run after
+`torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)`."""
 
 
 def kinds(package: griffe.Module) -> dict[str, list[str]]:
@@ -128,7 +130,7 @@ def page() -> str:
         for kind, names in table.items():
             heading = prefix.replace(".", " ") + kind
             rows.append(f"| [{heading}](#{anchor(heading)}) | {' '.join(f'`{prefix}{name}`' for name in names)} |")
-            parts.append(f"## {heading[0].upper()}{heading[1:]}")
+            parts += [f"## {heading[0].upper()}{heading[1:]}", *([GROUP] if prefix else [])]
             for name in names:
                 member = package[prefix + name]  # an alias of the function, or the module of that name: add, matmul
                 member = member[name] if member.is_module else member.final_target

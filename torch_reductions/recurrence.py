@@ -346,8 +346,8 @@ def linear_recurrence(
     Raises:
         IndexError: dim is out of range.
         RuntimeError: shapes, dtypes or devices do not match; cu_seqlens is wrong, as in
-            `cumsum`; a CUDA tensor is given to a build without CUDA; the state does not fit, as in
-            `cumsum`, or has another period.
+            `cumsum`; a CUDA tensor is given to a build without CUDA; the state does not fit, as
+            in `cumsum`, or has another period.
         TypeError: an argument is of the wrong type.
         ValueError: the variant does not exist on the device; period is not a power of two; or
             `state`, `return_state` or period is combined with `reverse`, cu_seqlens, a variant

@@ -469,8 +469,8 @@ def sum(
     Args:
         input: this rank's part, of any dtype that `tr.sum` takes. Its other dims, and its
             dtype, are the same on every rank.
-        dim: the dims to reduce: an int, a list or tuple of ints, or None for all. It must be the
-            sharded dim; with several, the first one in order must be. That is not checked: over
+        dim: the dims to reduce: an int, a list or tuple of ints, or None for all. It must be
+            the sharded dim (with several, the first one in order). That is not checked: over
             other dims call `tr.sum` on your part.
         keepdim: whether the reduced dims stay in the result, with size 1.
         dtype: the dtype that the input is converted to first, as in `tr.sum`.
@@ -683,8 +683,8 @@ def argmax(
     Args:
         input: this rank's part, of any dtype that `tr.argmax` takes.
         dim: the sharded dim, an int; over another dim call `tr.argmax` on your part. None: all
-            dims, of which the first one must be sharded; elements are then numbered in row-major
-            order.
+            dims, of which the first one must be sharded; elements are then numbered in
+            row-major order.
         keepdim: whether the reduced dims stay in the result, with size 1.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -725,8 +725,8 @@ def argmin(
     Args:
         input: this rank's part, of any dtype that `tr.argmin` takes.
         dim: the sharded dim, an int; over another dim call `tr.argmin` on your part. None: all
-            dims, of which the first one must be sharded; elements are then numbered in row-major
-            order.
+            dims, of which the first one must be sharded; elements are then numbered in
+            row-major order.
         keepdim: whether the reduced dims stay in the result, with size 1.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
