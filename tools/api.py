@@ -27,6 +27,9 @@ or None; `Group` is a process group or None, of `distributed.all_reduce`, `distr
 |---|---|
 """
 
+GROUP = """The examples are of one rank, and were run after
+`torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)`."""
+
 
 def kinds(package: griffe.Module) -> dict[str, list[str]]:
     """The public functions and classes by their kind, in the order of the table in the package's docstring."""
@@ -127,7 +130,7 @@ def page() -> str:
         for kind, names in table.items():
             heading = prefix.replace(".", " ") + kind
             rows.append(f"| [{heading}](#{anchor(heading)}) | {' '.join(f'`{prefix}{name}`' for name in names)} |")
-            parts.append(f"## {heading[0].upper()}{heading[1:]}")
+            parts += [f"## {heading[0].upper()}{heading[1:]}", *([GROUP] if prefix else [])]
             for name in names:
                 member = package[prefix + name]  # an alias of the function, or the module of that name: add, matmul
                 member = member[name] if member.is_module else member.final_target

@@ -34,8 +34,9 @@ class FoldState:
     `FoldState(function)` is that of no elements.
 
     Args:
-        function: the name of the function, such as "cumsum" or "sum". A state of one function
-            does not continue another one.
+        function: "sum", "prod", "mean", "amax", "amin", "argmax", "argmin", "cumsum",
+            "cumprod", "logcumsumexp", "cummax", "cummin" or "linear_recurrence". A state of one
+            function does not continue another one.
 
     Attributes:
         function: the function's name.
@@ -229,7 +230,8 @@ class FoldState:
         return value[0].to(self.dtype, copy=True)  # a state is never changed from outside
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors and numbers, for `torch.save` and for a module's own state_dict.
+        """Tensors and numbers, for `torch.save`. A module's state_dict has none of them by itself:
+        the module puts them there in its `get_extra_state` (docs/distributed.md).
 
         Returns:
             A dict that `torch.load(weights_only=True)` reads.

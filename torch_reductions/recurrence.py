@@ -332,24 +332,28 @@ def linear_recurrence(
         return_state: whether to return the state behind this piece too, a `FoldState`: one step
             (G, T) for each binary digit of the number of elements so far.
         period: a power of two. Blocks of so many elements are folded from left to right, an
-            order of its own, whose state is one step where a piece ends with a block. None: the
-            order of docs/order.md.
+            order of its own, whose state is one step where a piece ends with a block: for a
+            decoder that keeps the states of many sequences. None: the order of docs/order.md.
         variant: the implementation: "auto", or a name of
             `tr.variants("linear_recurrence", device)`.
 
     Returns:
         The states, in the broadcast shape of gates and tokens and in their dtype. With
         `return_last` a pair of the states and the final state, which has no `dim`, or has the
-        segments in its place; without elements that is the initial state, or zero.
+        segments in its place; without elements that is the initial state, or zero. With
+        `return_state` a `FoldState`, the state behind the piece, comes last.
 
     Raises:
         IndexError: dim is out of range.
         RuntimeError: shapes, dtypes or devices do not match; cu_seqlens is wrong, as in
-            `cumsum`; a CUDA tensor is given to a build without CUDA.
+            `cumsum`; a CUDA tensor is given to a build without CUDA; the state does not fit, as
+            in `cumsum`, or has another period.
         TypeError: an argument is of the wrong type.
-        ValueError: the variant does not exist on the device.
-        NotImplementedError: a tensor is integer, complex, sparse, nested or quantized, or vmap
-            is over cu_seqlens.
+        ValueError: the variant does not exist on the device; period is not a power of two; or
+            `state`, `return_state` or period is combined with `reverse`, cu_seqlens, a variant
+            other than "auto" and "ordered", or `state` with `initial`.
+        NotImplementedError: a tensor is integer, complex, sparse, nested or quantized, vmap is
+            over cu_seqlens, or the state of a DTensor is asked for.
 
     Order of operations:
         Fold(i + 1) of the steps, a fixed tree (docs/order.md); the initial state is applied

@@ -518,19 +518,23 @@ def cumsum(
 
     Returns:
         A tensor of the input's shape, one longer along `dim` if `include_initial`, of the dtype
-        that the input is converted to.
+        that the input is converted to. With `return_state` a pair of this tensor and the state
+        behind the piece, a `FoldState`.
 
     Raises:
         IndexError: dim is out of range.
         RuntimeError: a CUDA tensor is given to a build without CUDA; cu_seqlens has the wrong
             dtype, shape or device or, on a CPU, invalid values; mask is not bool, is on another
             device or cannot be broadcast; out has the wrong dtype or device, or is given
-            although it or the input requires a gradient.
+            although it or the input requires a gradient; state is that of another function, of
+            lines of another shape, of another dtype or on another device.
         TypeError: an argument is of the wrong type.
-        ValueError: the variant does not exist on the device, or `include_initial` is combined
-            with `exclusive` or cu_seqlens.
+        ValueError: the variant does not exist on the device; `include_initial` is combined with
+            `exclusive` or cu_seqlens; or `state` or `return_state` is combined with `reverse`,
+            `include_initial`, cu_seqlens, out, or a variant other than "auto" and "ordered".
         NotImplementedError: the input is complex, sparse, nested or quantized; the variant does
-            not support its dtype, segments or masks; or vmap is over cu_seqlens.
+            not support its dtype, segments or masks; vmap is over cu_seqlens; or the state of a
+            DTensor is asked for.
 
     Order of operations:
         Fold(i + 1), a fixed tree (docs/order.md): the i + 1 elements are cut into blocks whose

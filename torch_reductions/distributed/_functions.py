@@ -1,8 +1,9 @@
 """The functions of the package for a dim that is sharded over the ranks of a group.
 
 Each rank passes its part. A reduction gives its result on every rank, a scan the rank's own part of it, with the bits
-that one device has: only the values of aligned blocks are exchanged. The gradient of a result that every rank has is
-taken to be the same on every rank, as that of a replicated DTensor.
+that one device has: only the values of aligned blocks are exchanged. `dim` must be the sharded dim (with several, the
+first one in order); over other dims the functions of the package take the rank's part. The gradient of a result that
+every rank has is taken to be the same on every rank, as that of a replicated DTensor.
 """
 
 from __future__ import annotations
@@ -490,8 +491,9 @@ def sum(
     Args:
         input: this rank's part, of any dtype that `tr.sum` takes. Its other dims, and its
             dtype, are the same on every rank.
-        dim: the dims to reduce: an int, a list or tuple of ints, or None for all. The first of
-            them in the order of the dims is the sharded one.
+        dim: the dims to reduce: an int, a list or tuple of ints, or None for all. It must be
+            the sharded dim (with several, the first one in order). That is not checked: over
+            other dims call `tr.sum` on your part.
         keepdim: whether the reduced dims stay in the result, with size 1.
         dtype: the dtype that the input is converted to first, as in `tr.sum`.
         group: the process group. None: the default one.
@@ -501,7 +503,7 @@ def sum(
 
     Returns:
         The result of `tr.sum` on the whole tensor, on every rank. Its gradient is taken to be
-        the same on every rank.
+        the same on every rank: compute the same loss on every rank, and do not divide it by W.
 
     Raises:
         IndexError: dim is out of range.
@@ -541,7 +543,8 @@ def prod(
 
     Args:
         input: this rank's part, of any dtype that `tr.prod` takes.
-        dim: the dims to reduce, as in `sum`.
+        dim: the dims to reduce, as in `sum`: the first one in order must be the sharded dim.
+            Over other dims call `tr.prod` on your part.
         keepdim: whether the reduced dims stay in the result, with size 1.
         dtype: the dtype that the input is converted to first.
         group: the process group, as in `sum`.
@@ -581,7 +584,8 @@ def mean(
 
     Args:
         input: this rank's part, of any dtype that `tr.mean` takes.
-        dim: the dims to reduce, as in `sum`.
+        dim: the dims to reduce, as in `sum`: the first one in order must be the sharded dim.
+            Over other dims call `tr.mean` on your part.
         keepdim: whether the reduced dims stay in the result, with size 1.
         dtype: the dtype that the input is converted to first.
         group: the process group, as in `sum`.
@@ -620,7 +624,8 @@ def amax(
 
     Args:
         input: this rank's part, of any dtype that `tr.amax` takes.
-        dim: the dims to reduce, as in `sum`.
+        dim: the dims to reduce, as in `sum`: the first one in order must be the sharded dim.
+            Over other dims call `tr.amax` on your part.
         keepdim: whether the reduced dims stay in the result, with size 1.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -659,7 +664,8 @@ def amin(
 
     Args:
         input: this rank's part, of any dtype that `tr.amin` takes.
-        dim: the dims to reduce, as in `sum`.
+        dim: the dims to reduce, as in `sum`: the first one in order must be the sharded dim.
+            Over other dims call `tr.amin` on your part.
         keepdim: whether the reduced dims stay in the result, with size 1.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -698,8 +704,9 @@ def argmax(
 
     Args:
         input: this rank's part, of any dtype that `tr.argmax` takes.
-        dim: the sharded dim, an int. None: all dims, of which the first is sharded; elements
-            are then numbered in row-major order.
+        dim: the sharded dim, an int; over another dim call `tr.argmax` on your part. None: all
+            dims, of which the first one must be sharded; elements are then numbered in
+            row-major order.
         keepdim: whether the reduced dims stay in the result, with size 1.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -739,8 +746,9 @@ def argmin(
 
     Args:
         input: this rank's part, of any dtype that `tr.argmin` takes.
-        dim: the sharded dim, an int. None: all dims, of which the first is sharded; elements
-            are then numbered in row-major order.
+        dim: the sharded dim, an int; over another dim call `tr.argmin` on your part. None: all
+            dims, of which the first one must be sharded; elements are then numbered in
+            row-major order.
         keepdim: whether the reduced dims stay in the result, with size 1.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -784,7 +792,8 @@ def cumsum(
 
     Args:
         input: this rank's part, of any dtype that `tr.cumsum` takes.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.cumsum` on your part.
         dtype: the dtype that the input is converted to first.
         exclusive: whether the element itself is left out.
         reverse: whether the scan starts at the end of the whole.
@@ -836,7 +845,8 @@ def cumprod(
 
     Args:
         input: this rank's part, of any dtype that `tr.cumprod` takes.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.cumprod` on your part.
         dtype: the dtype that the input is converted to first.
         exclusive: whether the element itself is left out.
         reverse: whether the scan starts at the end of the whole.
@@ -883,7 +893,8 @@ def logcumsumexp(
 
     Args:
         input: this rank's part, of any dtype that `tr.logcumsumexp` takes.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.logcumsumexp` on your part.
         exclusive: whether the element itself is left out.
         reverse: whether the scan starts at the end of the whole.
         cu_seqlens: the offsets of packed segments of the whole dim, as in `cumsum`.
@@ -929,7 +940,8 @@ def cummax(
 
     Args:
         input: this rank's part, of any dtype that `tr.cummax` takes.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.cummax` on your part.
         exclusive: whether the element itself is left out.
         reverse: whether the scan starts at the end of the whole.
         cu_seqlens: the offsets of packed segments of the whole dim, as in `cumsum`.
@@ -977,7 +989,8 @@ def cummin(
 
     Args:
         input: this rank's part, of any dtype that `tr.cummin` takes.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.cummin` on your part.
         exclusive: whether the element itself is left out.
         reverse: whether the scan starts at the end of the whole.
         cu_seqlens: the offsets of packed segments of the whole dim, as in `cumsum`.
@@ -1026,9 +1039,11 @@ def linear_recurrence(
     Args:
         gates: this rank's part: float16, bfloat16, float32 or float64.
         tokens: this rank's part, of the gates' shape and dtype.
-        dim: the sharded dim.
-        initial: the state before the first element of the whole, the same on every rank; with
-            packed segments one for each, in place of `dim`.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.linear_recurrence` on your part.
+        initial: the state before the first element of the whole, the same on every rank, of the
+            tokens' shape without `dim`. With packed segments a state for each: the number of
+            segments stands in place of `dim`.
         reverse: whether the recurrence runs from the end of the whole.
         cu_seqlens: the offsets of packed segments of the whole dim, as in `cumsum`.
         group: the process group, as in `sum`.
@@ -1091,7 +1106,8 @@ def segment_sum(
         input: this rank's part, of any dtype that `tr.segment_sum` takes.
         cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
             `tr.segment_sum`. On a GPU the host waits for them: better pass them on the CPU.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.segment_sum` on your part.
         dtype: the dtype that the input is converted to first.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -1133,7 +1149,8 @@ def segment_prod(
         input: this rank's part, of any dtype that `tr.segment_prod` takes.
         cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
             `tr.segment_prod`. On a GPU the host waits for them: better pass them on the CPU.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.segment_prod` on your part.
         dtype: the dtype that the input is converted to first.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -1176,7 +1193,8 @@ def segment_mean(
         input: this rank's part, of any dtype that `tr.segment_mean` takes.
         cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
             `tr.segment_mean`. On a GPU the host waits for them: better pass them on the CPU.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.segment_mean` on your part.
         dtype: the dtype that the input is converted to first.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
@@ -1217,7 +1235,8 @@ def segment_amax(
         input: this rank's part, of any dtype that `tr.segment_amax` takes.
         cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
             `tr.segment_amax`. On a GPU the host waits for them: better pass them on the CPU.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.segment_amax` on your part.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
 
@@ -1257,7 +1276,8 @@ def segment_amin(
         input: this rank's part, of any dtype that `tr.segment_amin` takes.
         cu_seqlens: the offsets of the segments of the whole dim, the same on every rank, as in
             `tr.segment_amin`. On a GPU the host waits for them: better pass them on the CPU.
-        dim: the sharded dim.
+        dim: the sharded dim. That is not checked: along another dim call
+            `tr.segment_amin` on your part.
         group: the process group, as in `sum`.
         offsets: the borders of the parts, as in `sum`.
 
