@@ -8,6 +8,7 @@ import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from world import SIZES, World
 
 import torch_reductions as tr
 from torch_reductions import distributed
+from torch_reductions.distributed._reduce import Exchange
 from torch_reductions.distributed._tree import Counter, aligned_blocks, join
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "int32": torch.int32}
@@ -430,11 +432,15 @@ def wrong_wrapped(group: dist.ProcessGroup) -> None:
             ddp.require_backward_grad_sync = False
             ddp(x).sum().backward()
 
-    ddp = nn.parallel.DistributedDataParallel(nn.Linear(2, 3), process_group=group)
-    mine = distributed.GradientTree(ddp, 6)  # which holds on to nothing of a step that fails in a hook's midst
-    mine._pending.append((distributed._reduce.Exchange([x], x, [0, 1, 2, 3], mine._ranks), x, torch.futures.Future()))
-    next(iter(mine))
-    assert not mine._pending
+    deep = nn.parallel.DistributedDataParallel(model_of("float32"), process_group=group, bucket_cap_mb=0.004)
+    mine = distributed.GradientTree(deep, 3)
+    deep.module[0].weight.register_hook(lambda grad: 1 / 0)
+    wait, waited = Exchange.wait, []
+    with mock.patch.object(Exchange, "wait", lambda exchange: waited.append(wait(exchange))):
+        with pytest.raises(ZeroDivisionError):  # in the midst of a backward, with buckets on their way
+            for _ in mine:
+                deep(torch.ones(1, 7)).sum().backward()
+    assert waited and not mine._pending
 
     sharded = shard(model_of("float32"), group)
     with pytest.raises(NotImplementedError, match="pass the module that fully_shard returned"):
@@ -536,6 +542,16 @@ def test_arguments() -> None:
 @pytest.mark.parametrize("misuse", [wrong_training, wrong_wrapped])
 def test_misuse_is_told(world: World, misuse: Callable[[dist.ProcessGroup], None]) -> None:
     world.run(3, misuse)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_gradients_have_the_strides_of_weights(bias: bool) -> None:
+    """Of one output feature too: of other strides, DistributedDataParallel warns that they are slow."""
+    for out in (1, 3):
+        layer = nn.Linear(7, out)
+        tr.linear(torch.ones(2, 4, 7), layer.weight, layer.bias if bias else None).sum().backward()
+        assert layer.weight.grad is not None
+        assert layer.weight.grad.stride() == layer.weight.stride()
 
 
 # --- The norm ---------------------------------------------------------------------------------------------------------
