@@ -690,13 +690,15 @@ def linear(
         result: Tensor = sharded.batches("linear", variant, *tensors, out_dtype=out_dtype, parts=parts)
         return result.squeeze(-1) if weight.ndim == 1 else result
     rows = input if input.ndim == 2 else input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
+    # The gradient of one output feature then has the weight's strides, without which DistributedDataParallel warns.
+    columns = matrix.t() if distributed(weight) or matrix.shape[0] != 1 else matrix.reshape(-1, 1)
     if bias is None:
-        result = _call("mm", variant, rows, matrix.t(), out_dtype=out_dtype, parts=parts, function="linear")
+        result = _call("mm", variant, rows, columns, out_dtype=out_dtype, parts=parts, function="linear")
     else:
         if bias.ndim > 1 or (bias.ndim == 1 and bias.shape[0] not in (1, matrix.shape[0])):
             raise RuntimeError(
                 f"linear(): bias must have the {matrix.shape[0]} elements of weight's rows, but its shape is "
                 f"{list(bias.shape)}"
             )
-        result = _call("addmm", variant, bias, rows, matrix.t(), out_dtype=out_dtype, parts=parts, function="linear")
+        result = _call("addmm", variant, bias, rows, columns, out_dtype=out_dtype, parts=parts, function="linear")
     return result if input.ndim == weight.ndim == 2 else result.reshape((*input.shape[:-1], *weight.shape[:-1]))

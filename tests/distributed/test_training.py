@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from world import SIZES, World
 
 import torch_reductions as tr
 from torch_reductions import distributed
+from torch_reductions.distributed._reduce import Exchange
 from torch_reductions.distributed._tree import Counter, aligned_blocks, join
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "int32": torch.int32}
@@ -88,7 +91,7 @@ def reduced(
     work = distributed.all_reduce(whole, group=over, **options)
     if options.get("async_op"):
         assert torch.equal(whole, mine)
-        work.wait()
+        assert work.wait() is True
     parts = torch.cat([mine.reshape(-1)] * dist.get_world_size(group))  # everyone's part is the whole
     part = torch.empty_like(mine)
     work = distributed.reduce_scatter(part, parts, group=over, **options)
@@ -175,6 +178,18 @@ def disagreeing(group: dist.ProcessGroup, what: str) -> str:
     with pytest.raises(ValueError, match=rf"ranks 0 and [12] differ in {what}") as caught:
         distributed.all_reduce(value, group=group, leaves=leaves)
     return str(caught.value)
+
+
+def disagreeing_about_outputs(group: dist.ProcessGroup, what: str) -> None:
+    last = dist.get_rank(group) == 2
+    output = torch.zeros(2 + (what == "numel" and last), dtype=torch.float64 if what == "dtype" and last else None)
+    with pytest.raises(ValueError, match=r"ranks 0 and 2 differ in output; rank \d has output \([23], torch\.float"):
+        distributed.reduce_scatter(output, torch.zeros(6), group=group)
+
+
+@pytest.mark.parametrize("what", ["numel", "dtype"])
+def test_ranks_that_disagree_about_outputs(world: World, what: str) -> None:
+    world.run(3, disagreeing_about_outputs, what)
 
 
 @pytest.mark.parametrize("what", ["numel", "dtype", "leaves"])
@@ -394,6 +409,12 @@ def wrong_training(group: dist.ProcessGroup) -> None:
         mine.push()
     mine.reduce()
     assert torch.equal(model.bias.grad, torch.full((3,), 6.0))
+    with pytest.raises(RuntimeError, match=r"added to those of the last step; call zero_grad\(\) first"):
+        push()
+    model.zero_grad()
+    push(), push()
+    mine.reduce()
+    assert torch.equal(model.bias.grad, torch.full((3,), 6.0))
 
 
 def wrong_wrapped(group: dist.ProcessGroup) -> None:
@@ -411,6 +432,16 @@ def wrong_wrapped(group: dist.ProcessGroup) -> None:
             ddp.require_backward_grad_sync = False
             ddp(x).sum().backward()
 
+    deep = nn.parallel.DistributedDataParallel(model_of("float32"), process_group=group, bucket_cap_mb=0.004)
+    mine = distributed.GradientTree(deep, 3)
+    deep.module[0].weight.register_hook(lambda grad: 1 / 0)
+    wait, waited = Exchange.wait, []
+    with mock.patch.object(Exchange, "wait", lambda exchange: waited.append(wait(exchange))):
+        with pytest.raises(ZeroDivisionError):  # in the midst of a backward, with buckets on their way
+            for _ in mine:
+                deep(torch.ones(1, 7)).sum().backward()
+    assert waited and not mine._pending
+
     sharded = shard(model_of("float32"), group)
     with pytest.raises(NotImplementedError, match="pass the module that fully_shard returned"):
         distributed.GradientTree(sharded.parameters(), 6, group=group)
@@ -424,9 +455,103 @@ def wrong_wrapped(group: dist.ProcessGroup) -> None:
             sharded(torch.ones(1, 7)).sum().backward()
 
 
+def outside(group: dist.ProcessGroup, leaves: int, after: str) -> None:
+    """A backward pass of DDP that is not in the loop: never one that is quietly this rank's alone."""
+    ddp = nn.parallel.DistributedDataParallel(nn.Linear(2, 3), process_group=group)
+    mine, x = distributed.GradientTree(ddp, leaves), torch.ones(1, 2) + dist.get_rank(group)
+    for _ in mine if after != "nothing" else ():
+        if after == "a loop left early":
+            break
+        ddp(x).sum().backward()
+    ddp.zero_grad()
+    if leaves == 2:  # of one leaf a rank, a loop of the user's own
+        ddp(x).sum().backward()
+        mine.push(), mine.reduce()
+        assert ddp.module.weight.grad.tolist() == [[3.0, 3.0]] * 3
+        return
+    with pytest.raises(RuntimeError, match="a backward pass outside of its loop"):
+        ddp(x).sum().backward()
+
+
+@pytest.mark.parametrize("after", ["nothing", "a loop", "a loop left early"])
+@pytest.mark.parametrize("leaves", [2, 3, 4])
+def test_a_backward_outside_of_the_loop(world: World, leaves: int, after: str) -> None:
+    world.run(2, outside, leaves, after)
+
+
+def own_loop(group: dist.ProcessGroup, way: str) -> None:
+    """push() and reduce(), two steps; with DDP the first leaf is under no_sync()."""
+    model: nn.Module = nn.Linear(2, 3)
+    if way == "ddp":
+        model = nn.parallel.DistributedDataParallel(model, process_group=group)
+    mine, x = distributed.GradientTree(model, 5, group=group if way == "module" else None), torch.ones(1, 2)
+    for _ in range(2):
+        model.zero_grad()
+        for i, leaf in enumerate(mine.leaves):
+            with model.no_sync() if way == "ddp" and i == 0 else contextlib.nullcontext():
+                model(x * leaf).sum().backward()
+            mine.push()
+        mine.reduce()
+        assert [p.grad.unique().tolist() for p in model.parameters()] == [[10.0], [5.0]]
+    if way == "ddp":
+        with model.no_sync(), pytest.raises(RuntimeError, match=r"call zero_grad\(\) first"):
+            model(x).sum().backward(), mine.push()
+
+
+@pytest.mark.parametrize("way", ["module", "ddp"])
+def test_a_loop_of_the_users_own(world: World, way: str) -> None:
+    world.run(2, own_loop, way)
+
+
+def shard_but_some(group: dist.ProcessGroup) -> None:
+    """FSDP2 leaves the parameters alone that it is told to ignore; the first one, and all of a module without any."""
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh, model = DeviceMesh.from_group(group, "cpu"), nn.Linear(2, 4)
+    fully_shard(model, mesh=mesh, ignored_params={model.weight})
+    with pytest.raises(NotImplementedError, match="fully_shard of all parameters over one mesh"):
+        distributed.GradientTree(model, 6)
+    model.weight.requires_grad_(False)
+    for _ in (mine := distributed.GradientTree(model, 6)):
+        model(torch.ones(1, 2)).sum().backward()
+    assert len(mine.leaves) == 3 and model.bias.grad.full_tensor().tolist() == [6.0] * 4
+    with pytest.raises(ValueError, match="no parameters that require gradients"):
+        distributed.GradientTree(fully_shard(nn.Sequential(nn.ReLU()), mesh=mesh), 6)
+
+
+def test_fsdp_that_ignores_parameters(world: World) -> None:
+    world.run(2, shard_but_some)
+
+
+def test_arguments() -> None:
+    model = nn.Linear(2, 3)
+    for wrong in (torch.optim.SGD(model.parameters()), model.weight, dict(model.named_parameters()), 3):
+        with pytest.raises(TypeError, match=f"expected a module or its parameters, but got {type(wrong).__name__}"):
+            distributed.GradientTree(wrong, 2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="integer"):
+        distributed.GradientTree(model, 2.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="integer"):
+        distributed.leaves_of(4.0, 0, 2)  # type: ignore[arg-type]
+    for given in ((-1, 0, 1), (4, 2, 2), (4, -1, 2), (4, 0, 0)):
+        with pytest.raises(ValueError, match=r"rank in \[0, world\), but got leaves=-?\d, rank=-?\d, world=\d"):
+            distributed.leaves_of(*given)
+    assert not distributed.leaves_of(1, 0, 2)
+
+
 @pytest.mark.parametrize("misuse", [wrong_training, wrong_wrapped])
 def test_misuse_is_told(world: World, misuse: Callable[[dist.ProcessGroup], None]) -> None:
     world.run(3, misuse)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_gradients_have_the_strides_of_weights(bias: bool) -> None:
+    """Of one output feature too: of other strides, DistributedDataParallel warns that they are slow."""
+    for out in (1, 3):
+        layer = nn.Linear(7, out)
+        tr.linear(torch.ones(2, 4, 7), layer.weight, layer.bias if bias else None).sum().backward()
+        assert layer.weight.grad is not None
+        assert layer.weight.grad.stride() == layer.weight.stride()
 
 
 # --- The norm ---------------------------------------------------------------------------------------------------------
@@ -482,6 +607,34 @@ def norm_of_columns(group: dist.ProcessGroup) -> None:
 
 def test_clip_grad_norm_of_dtensors(world: World) -> None:
     world.run(2, norm_of_columns)
+
+
+def norms_in_modes(group: dist.ProcessGroup) -> None:
+    """What a call under inference_mode or a FakeTensorMode keeps is of use to a call outside."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    from torch_reductions.distributed._training import _additions, _borders
+
+    key = ((6, 4), (5, 1)), 2, torch.device("cpu")
+    with FakeTensorMode():
+        assert type(_additions(*key)[2]) is not Tensor
+    with torch.inference_mode():
+        kept = (*itertools.chain(*_additions(*key)[0]), _additions(*key)[2], *_borders(*key[:2], 1, key[2]))
+    assert not any(tensor.is_inference() for tensor in kept) and {type(tensor) for tensor in kept} == {Tensor}
+    assert _borders(*key[:2], 1, key[2])[0] is kept[-2]
+
+    mesh = DeviceMesh.from_group(group, "cpu")
+    weight = nn.Parameter(distribute_tensor(torch.zeros(6, 4), mesh, [Shard(0)]))
+    weight.grad = distribute_tensor(torch.ones(6, 4), mesh, [Shard(0)])
+    with torch.inference_mode():
+        distributed.clip_grad_norm_(weight, 1e9)
+    assert distributed.clip_grad_norm_(weight, 1e9) == torch.tensor(24.0).sqrt()
+
+
+def test_clip_grad_norm_in_modes(world: World) -> None:
+    world.run(2, norms_in_modes)
 
 
 def test_a_process_alone_accumulates() -> None:

@@ -157,6 +157,10 @@ class Exchange:
             sent = [len(planes) * self.width] * size
             self.flight = torch.ops._c10d_functional.all_to_all_single(self.flight.contiguous(), received, sent, group)
 
+    def wait(self) -> None:
+        """Ends what has begun, and drops it."""
+        torch.ops._c10d_functional.wait_tensor(self.flight)
+
     def slice(self) -> Tensor:
         """This rank's slice of the sum, in the accumulator's type; of two groups, part places[1] of part places[0]."""
         for level, borders in enumerate(self.borders):
@@ -176,23 +180,25 @@ class Exchange:
 
 @dataclass
 class Work:
-    """A collective that has begun; `wait()` ends it. Every rank calls `wait()` of its collectives in the same order."""
+    """A collective that has begun; `wait()` ends it, and is True as torch's. Every rank calls `wait()` of its
+    collectives in the same order."""
 
     _end: Callable[[], None] | None
 
-    def wait(self) -> None:
+    def wait(self) -> bool:
         end, self._end = self._end, None
         if end is not None:
             end()
+        return True
 
 
 def _prepare(
-    function: str, tensor: Tensor, ranks: Ranks, leaves: Sequence[int] | None, check: bool
+    function: str, tensor: Tensor, ranks: Ranks, leaves: Sequence[int] | None, check: bool, **values: object
 ) -> tuple[list[int], int]:
     """The offsets of the ranks' leaves, and how many blocks are this rank's; raises what is wrong on every rank."""
     offsets = list(range(ranks.world + 1)) if leaves is None else [int(offset) for offset in leaves]
     if check and not is_compiling():
-        ranks.check(function, tensor.device, numel=tensor.numel(), dtype=tensor.dtype, leaves=offsets)
+        ranks.check(function, tensor.device, numel=tensor.numel(), dtype=tensor.dtype, leaves=offsets, **values)
     if tensor.is_complex() or tensor.layout != torch.strided:
         raise NotImplementedError(f"{function}() does not support {tensor.dtype} of layout {tensor.layout}")
     if len(offsets) != ranks.world + 1 or offsets[0] != 0 or sorted(offsets) != offsets or not offsets[-1]:
@@ -293,7 +299,7 @@ def reduce_scatter(
     Raises:
         NotImplementedError: the tensor is complex or sparse.
         TypeError: as in `all_reduce`.
-        ValueError: as in `all_reduce`, or the output's elements or dtype do not fit.
+        ValueError: as in `all_reduce`, also of the output; its elements or dtype do not fit.
 
     Order of operations:
         Tree(W) over the ranks (docs/order.md), as in `all_reduce`.
@@ -309,7 +315,8 @@ def reduce_scatter(
         tensor([1., 2.])
     """
     ranks = Ranks.of(group)
-    offsets, blocks = _prepare("reduce_scatter", input, ranks, leaves, not async_op)
+    of_output = output.numel(), output.dtype
+    offsets, blocks = _prepare("reduce_scatter", input, ranks, leaves, not async_op, output=of_output)
     if output.numel() * ranks.world != input.numel() or output.dtype != input.dtype:
         raise ValueError(
             f"reduce_scatter(): for an input of {input.numel()} elements of {input.dtype}, the output of each of "

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.weak import TensorWeakRef
 
 from ..reduce import sum as fold
 from ..reference import accumulator
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GradientTree", "clip_grad_norm_", "leaves_of"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 BUCKET = 1 << 23  # elements that are exchanged at a time
 
 
@@ -37,7 +41,7 @@ def leaves_of(leaves: int, rank: int, world: int) -> range:
     contiguous and as even as possible.
 
     Args:
-        leaves: their number V, of all ranks.
+        leaves: their number V, of all ranks; of fewer than the ranks, some get none.
         rank: this rank, from 0.
         world: the number of ranks.
 
@@ -46,7 +50,8 @@ def leaves_of(leaves: int, rank: int, world: int) -> range:
         aligned block, so that a rank sends one buffer; of any other share more.
 
     Raises:
-        ZeroDivisionError: world is 0. Nothing else is checked.
+        TypeError: an argument is not an int.
+        ValueError: leaves is negative; rank is not in [0, world).
 
     Order of operations:
         It cannot be observed: the sum over the leaves is the same for any shares.
@@ -59,11 +64,19 @@ def leaves_of(leaves: int, rank: int, world: int) -> range:
         >>> [tr.distributed.leaves_of(10, rank, 4) for rank in range(4)]
         [range(0, 2), range(2, 5), range(5, 7), range(7, 10)]
     """
+    leaves, rank, world = (operator.index(each) for each in (leaves, rank, world))
+    if leaves < 0 or not 0 <= rank < world:
+        raise ValueError(
+            f"leaves_of(): leaves must be at least 0, and rank in [0, world), but got {leaves=}, {rank=}, {world=}"
+        )
     return range(leaves * rank // world, leaves * (rank + 1) // world)
 
 
 def _parameters(module: nn.Module | Iterable[Tensor]) -> list[Tensor]:
-    parameters = module.parameters() if isinstance(module, nn.Module) else module
+    given: Any = module.parameters() if isinstance(module, nn.Module) else module
+    parameters = list(given) if isinstance(given, Iterable) and not isinstance(given, Tensor) else [None]
+    if not all(isinstance(parameter, Tensor) for parameter in parameters):
+        raise TypeError(f"GradientTree expected a module or its parameters, but got {type(module).__name__}")
     return [parameter for parameter in parameters if parameter.requires_grad]
 
 
@@ -74,6 +87,14 @@ def _mesh(parameter: Tensor) -> Any:
 
 def _is_fsdp(module: object) -> bool:
     return hasattr(module, "set_custom_reduce_scatter")
+
+
+def _is_sharding(module: object) -> bool:
+    """With one rank, FSDP2 calls no reduce-scatter; without parameters neither. Those that it ignores have no mesh."""
+    if not isinstance(module, nn.Module) or not _is_fsdp(module):
+        return False
+    meshes = (mesh for parameter in module.parameters() if (mesh := _mesh(parameter)) is not None)
+    return any(mesh.size() > 1 for mesh in meshes)
 
 
 def _add(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
@@ -101,8 +122,9 @@ class GradientTree:
 
     After each turn of the loop the tree takes every `.grad`, and after the last it writes the
     sum, rounded once to the parameter's dtype. A loop that is left early is begun anew by the
-    next one. Where the loop is not yours, call `push()` after the backward of each of
-    `tree.leaves`, then `reduce()`.
+    next one. Where the loop is not yours, call `zero_grad()`, `push()` after the backward of
+    each of `tree.leaves`, then `reduce()`. With DDP this needs one leaf on every rank, or more
+    on every rank, and `no_sync()` around the first.
 
     The loss of a leaf must be the same on whichever rank it is: scale it by
     1 / (elements of all leaves), never by the number of ranks, and draw random numbers
@@ -130,10 +152,11 @@ class GradientTree:
 
     Raises:
         NotImplementedError: a sparse or complex gradient; FSDP2 over a mesh of two dims.
-        RuntimeError: `push()` without gradients or after the last leaf; `reduce()` before it
-            (of a module: on every rank); with DDP or FSDP2, a backward pass outside of the
-            loop.
-        TypeError: the group is neither a process group nor two.
+        RuntimeError: `push()` without gradients, after the last leaf, or of gradients that were
+            added to the last sum; `reduce()` before the last leaf (of a module: on every rank);
+            with DDP or FSDP2, a backward pass outside of the loop.
+        TypeError: neither a module nor its parameters; the group is neither a process group nor
+            two; leaves is not an int.
         ValueError: fewer leaves than ranks; ranks that differ in leaves or parameters, on every
             rank.
 
@@ -157,9 +180,7 @@ class GradientTree:
     def __new__(cls, module: nn.Module | Iterable[Tensor], leaves: int, *, group: Group = None) -> GradientTree:
         if isinstance(module, DistributedDataParallel):
             cls = _DDPTree
-        elif (
-            isinstance(module, nn.Module) and _is_fsdp(module) and _mesh(next(module.parameters())).size() > 1
-        ):  # with one rank it calls no reduce-scatter
+        elif _is_sharding(module):
             cls = _FSDPTree
         return super().__new__(cls)
 
@@ -175,7 +196,9 @@ class GradientTree:
             raise ValueError("GradientTree got no parameters that require gradients")
         if any(not parameter.is_floating_point() for parameter in parameters):
             raise NotImplementedError("GradientTree does not support complex parameters")
+        leaves = operator.index(leaves)
         self._parameters, self._ranks, self._total = parameters, ranks, leaves
+        self._written: list[TensorWeakRef] = []  # by reduce(); who holds them else would hold a model's memory
         shapes = [(tuple(parameter.shape), parameter.dtype) for parameter in parameters]
         ranks.check("GradientTree", parameters[0].device, leaves=leaves, parameters=shapes)
         if leaves < ranks.world:
@@ -189,22 +212,28 @@ class GradientTree:
     def _reset(self) -> None:
         self._pushed = 0
         self._counter = Counter(_add, self.leaves[0])
-        self._next()
 
     def __iter__(self) -> Iterator[int]:
         self._reset()
         for parameter in self._parameters:
             parameter.grad = None
-        for leaf in self.leaves:
-            yield leaf
-            self.push()
-        self.reduce()
+        counter = self._counter
+        self._next()
+        try:
+            for leaf in self.leaves:
+                yield leaf
+                self.push()
+            self.reduce()
+        finally:
+            if self._counter is counter:  # left early, and no other loop has begun
+                self._reset()
 
     def push(self) -> None:
         """Takes the gradients of the next leaf: every `.grad` is None afterwards.
 
         Raises:
-            RuntimeError: there are no gradients, or this rank has no leaf left.
+            RuntimeError: there are no gradients, or those of the last step are still in them; this
+                rank has no leaf left.
         """
         if self._pushed == len(self.leaves):
             raise RuntimeError(f"push(): this rank has pushed all of its {self._pushed} leaves; call reduce()")
@@ -213,10 +242,17 @@ class GradientTree:
         self._next()
 
     def _next(self) -> None:
-        """Before a leaf, or behind the last."""
+        """Before a leaf of the loop, and behind each."""
+
+    def _check_fresh(self) -> None:
+        """Autograd adds to a `.grad` in place: to what reduce() wrote, if nobody has taken that away."""
+        written = {id(grad) for ref in self._written if (grad := ref()) is not None}
+        if self._pushed == 0 and any(id(parameter.grad) in written for parameter in self._parameters):
+            raise RuntimeError("push(): the gradients were added to those of the last step; call zero_grad() first")
 
     @torch.no_grad()
     def _push(self) -> None:
+        self._check_fresh()
         grads = [parameter.grad for parameter in self._parameters]
         if all(grad is None for grad in grads):
             raise RuntimeError(f"push(): leaf {self.leaves[self._pushed]} left no gradients; call backward() before")
@@ -239,6 +275,8 @@ class GradientTree:
         """
         self._reduce()
         self._reset()
+        grads = (parameter.grad for parameter in self._parameters)
+        self._written = [TensorWeakRef(grad) for grad in grads if grad is not None]
 
     def _check_pushed(self) -> None:
         if self._pushed != len(self.leaves):
@@ -297,17 +335,22 @@ class _DDPTree(GradientTree):
         named = module.module.named_parameters()
         parameters = [p for name, p in named if p.requires_grad and name not in module.parameters_to_ignore]
         self._index = {parameter: i for i, parameter in enumerate(parameters)}
+        self._pending: list[tuple[Exchange, Tensor, torch.futures.Future[Tensor]]] = []
         self._setup(parameters, leaves, Ranks.of(module.process_group))
         module.register_comm_hook(self, lambda tree, bucket: tree._hook(bucket))
 
     def _reset(self) -> None:
         super()._reset()
-        self._pending: list[tuple[Exchange, Tensor, torch.futures.Future[Tensor]]] = []
-        self._reduced = False
+        for exchange, *_ in self._pending:  # of a step that failed
+            exchange.wait()
+        self._pending = []
+        self._reduced = self._begun = False
+        self._ddp.require_backward_grad_sync = True  # so that a backward outside of the loop comes to the hook
 
     def _next(self) -> None:
         """What no_sync() does, for all but the last leaf, forward included."""
-        self._ddp.require_backward_grad_sync = self._pushed + 1 == len(self.leaves)
+        self._begun = True
+        self._ddp.require_backward_grad_sync = self._pushed + 1 >= len(self.leaves)
 
     def _push(self) -> None:
         if self._pushed + 1 < len(self.leaves):
@@ -323,7 +366,8 @@ class _DDPTree(GradientTree):
     def _hook(self, bucket: Any) -> torch.futures.Future[Tensor]:
         """The first half of the exchange is begun, the rest follows with the last bucket: in an order that is the same
         on every rank, as callbacks of futures would not be."""
-        if self._reduced or self._pushed + 1 != len(self.leaves):
+        outside = not self._begun and self._total > self._ranks.world  # a rule that is the same on every rank
+        if outside or self._reduced or self._pushed + 1 != len(self.leaves):
             raise RuntimeError("GradientTree: a backward pass outside of its loop, or a second one in the last leaf")
         buffer = bucket.buffer()
         counter = Counter(_add_flat, self.leaves[0])
@@ -336,7 +380,7 @@ class _DDPTree(GradientTree):
                 at += parameter.numel()
             counter.push(size, flat)
         counter.push(1, buffer)
-        future: torch.futures.Future[Tensor] = torch.futures.Future()
+        future: torch.futures.Future[Tensor] = torch.futures.Future(devices=[buffer.device] if buffer.is_cuda else None)
         self._pending.append((self._begin(counter.values(), buffer.dtype), buffer, future))
         if bucket.is_last():
             for exchange, each, done in self._pending:
@@ -383,6 +427,7 @@ class _FSDPTree(GradientTree):
             scatter.counter = Counter(torch.add)
 
     def _push(self) -> None:
+        self._check_fresh()
         _, end = self._turn
         used = [scatter for scatter in self._scatters if scatter.counter.end]
         if not used:
@@ -437,6 +482,20 @@ class _ReduceScatter:
 # --- The norm ---------------------------------------------------------------------------------------------------------
 
 
+def _kept(function: Callable[P, R]) -> Callable[P, R]:
+    """A cache of tensors that any mode can use: an inference tensor could not be saved for a backward pass, and what a
+    dispatch mode makes (a FakeTensor) is for that mode alone."""
+    cached = functools.lru_cache(maxsize=4)(torch.inference_mode(False)(function))
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+            return function(*args, **options)
+        return cached(*args, **options)  # type: ignore[arg-type]
+
+    return call
+
+
 @functools.lru_cache(maxsize=16)
 def _shares(rows: int, row: int, world: int) -> list[list[Block]]:
     """The aligned blocks of each rank's part of a tensor that is cut along dim 0 as torch.chunk does."""
@@ -445,7 +504,15 @@ def _shares(rows: int, row: int, world: int) -> list[list[Block]]:
     return [aligned_blocks(begin, end) for begin, end in itertools.pairwise(offsets)]
 
 
-@functools.lru_cache(maxsize=4)
+@_kept
+def _borders(shapes: tuple[tuple[int, int], ...], world: int, rank: int, device: torch.device) -> tuple[Tensor, ...]:
+    """For each tensor, where the blocks of this rank's part begin and end: one copy to the device."""
+    sizes = [[0, *(size for _, size in _shares(*shape, world)[rank])] for shape in shapes]
+    flat = list(itertools.chain.from_iterable(map(itertools.accumulate, sizes)))
+    return torch.tensor(flat, device=device).split([len(each) for each in sizes])
+
+
+@_kept
 def _additions(
     shapes: tuple[tuple[int, int], ...], world: int, device: torch.device
 ) -> tuple[list[tuple[Tensor, Tensor]], int, Tensor]:
@@ -506,12 +573,8 @@ def _sums_over_shards(grads: list[Tensor], squares: Callable[[Tensor], Tensor]) 
         raise NotImplementedError(f"clip_grad_norm_() supports DTensors over one mesh, not {meshes}")
     ranks = Ranks.of(meshes.pop().get_group())
     shapes = tuple((grad.shape[0], grad.numel() // grad.shape[0]) for grad in grads)
-    mine = []
-    for grad, shape in zip(grads, shapes, strict=True):
-        of_blocks = squares(grad)
-        sizes = [0, *(size for _, size in _shares(*shape, ranks.world)[ranks.rank])]
-        mine.append(segment_sum(of_blocks, torch.tensor(list(itertools.accumulate(sizes)), device=of_blocks.device)))
-    flat = torch.cat(mine)
+    borders = _borders(shapes, ranks.world, ranks.rank, _local(grads[0]).device)
+    flat = torch.cat([segment_sum(squares(grad), cuts) for grad, cuts in zip(grads, borders, strict=True)])
     additions, width, places = _additions(shapes, ranks.world, flat.device)
     table = ranks.gather(nn.functional.pad(flat, (0, width - flat.numel()))).view(-1)
     for left, right in additions:
