@@ -2,7 +2,7 @@
 
 python benchmarks/distributed.py               # gloo, 1 to 4 ranks of one thread each; two minutes
 python benchmarks/distributed.py --worlds 2    # the targets alone
-python benchmarks/distributed.py --save        # keeps benchmarks/results/distributed_*.csv, of which docs are written
+python benchmarks/distributed.py --save        # keeps benchmarks/results/distributed/*.csv, of which docs are written
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from torch import Tensor, nn  # noqa: E402
 import torch_reductions as tr  # noqa: E402
 from torch_reductions._blocks import blocks_of  # noqa: E402
 
-RESULTS = Path(__file__).parent / "results"
-SIZES = (1 << 10, 1 << 16, 1 << 22)
+RESULTS = Path(__file__).parent / "results" / "distributed"
+SIZES = (1 << 10, 1 << 16, 1 << 22, 1 << 24)
 TARGETS = {"sum, one block a rank": 1.1, "sum, many blocks": 1.5, "reduce_scatter": 1.5, "training step": 1.1}
 
 
@@ -195,7 +195,8 @@ def main() -> None:
                 process.join()
     if options.save:
         where = "gloo" if options.device == "cpu" else torch.cuda.get_device_name().lower().replace(" ", "_")
-        path = RESULTS / f"distributed_{where}.csv"
+        path = RESULTS / f"{where}.csv"
+        path.parent.mkdir(exist_ok=True)
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow((*COLUMNS, "torch", "cores", "date"))

@@ -1,5 +1,5 @@
 """Writes what shows results/*.csv: the times that `explain` prints, torch_reductions/times.json, and the tables of
-README.md, docs/speed.md, docs/ladder.md and docs/textbook.md, each between its two markers.
+README.md, docs/speed.md, docs/ladder.md, docs/textbook.md and docs/distributed.md, each between its two markers.
 
 python benchmarks/readme.py            # rewrites them
 python benchmarks/readme.py --check    # exit status 1 if one does not match the results
@@ -8,6 +8,7 @@ python benchmarks/readme.py --check    # exit status 1 if one does not match the
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ from torch_reductions._times import FILE as TIMES  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
 README, SPEED, LADDER = ROOT / "README.md", ROOT / "docs" / "speed.md", ROOT / "docs" / "ladder.md"
-TEXTBOOK = ROOT / "docs" / "textbook.md"
+TEXTBOOK, DISTRIBUTED = ROOT / "docs" / "textbook.md", ROOT / "docs" / "distributed.md"
 FRONT: Sequence[tuple[str, Case]] = (  # README's rows: the file, and a case of which compiled torch was timed, too
     ("ladder_h200", Case("sum", (4096, 4096), 1)),
     ("ladder_h200", Case("sum", (2**24,), None, "int32")),
@@ -123,7 +124,29 @@ def tables(results: Path = RESULTS) -> dict[Path, dict[str, str]]:
     means = [one for path in sorted(results.glob("tiles_*.csv")) for one in tiles.read(path)]
     of_systems = systems.markdown(read(results), means)
     made = {README: {"front": front(results)}, SPEED: by_family, LADDER: {"steps": of_steps}}
-    return {**made, TEXTBOOK: {"textbook": of_systems}}
+    return {**made, TEXTBOOK: {"textbook": of_systems}, DISTRIBUTED: {"distributed": over_ranks(results)}}
+
+
+def over_ranks(results: Path) -> str:
+    """Sums over ranks beside what torch has: a table for each backend that was measured."""
+    parts = []
+    for path in sorted((results / "distributed").glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        head = (
+            f"{path.stem}, torch {rows[0]['torch']}, {rows[0]['cores']} cores, {rows[0]['date']}; median microseconds:"
+        )
+        lines = [
+            "| ranks | case | elements a rank | blocks a rank | ours | torch | times as long | torch's way |",
+            "|--:|---|--:|--:|--:|--:|--:|---|",
+            *(
+                f"| {row['world']} | {row['case']} | {int(row['n']):,} | {row['blocks']} | {float(row['ours_us']):,.0f} | "
+                f"{float(row['other_us']):,.0f} | {float(row['ratio']):.2f} | {row['other']} |"
+                for row in rows
+            ),
+        ]
+        parts.append("\n".join([head, "", *lines]))
+    return "\n\n".join(parts) or "No results are kept yet: `python benchmarks/distributed.py --save`."
 
 
 def pages(results: Path = RESULTS) -> Iterator[tuple[Path, dict[str, str] | str]]:
