@@ -4,8 +4,10 @@
     torchrun --nproc-per-node 4 examples/same_weights.py # one line of the table, on GPUs where there are any
 
 A batch is cut into leaves, micro-batches whose number the script fixes. GradientTree adds the leaves' gradients in the
-order of one tree, whoever computed which. DistributedDataParallel alone computes the same step, each process with its
-share of the batch: there the order of additions depends on the number of processes, and the weights drift apart.
+order of one tree, whoever computed which; the initial weights are those of one seed on every rank.
+DistributedDataParallel alone computes the same step, each process with its share of the batch: there the order of
+additions depends on the number of processes, and the weights drift apart. On a CPU torchrun may print "terminate
+called" at the end, after the right output, as with plain DDP.
 
 The model's products are tr.linear and tr.matmul. Every leaf has the same shape wherever it is computed, so torch's own
 deterministic operations, softmax and layer norm here, give the same bits too.
