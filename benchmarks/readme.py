@@ -133,15 +133,14 @@ def over_ranks(results: Path) -> str:
     for path in sorted((results / "distributed").glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        head = (
-            f"{path.stem}, torch {rows[0]['torch']}, {rows[0]['cores']} cores, {rows[0]['date']}; median microseconds:"
-        )
+        first = rows[0]
+        head = f"{path.stem}, torch {first['torch']}, {first['cores']} cores, {first['date']}; median microseconds:"
         lines = [
             "| ranks | case | elements a rank | blocks a rank | ours | torch | times as long | torch's way |",
             "|--:|---|--:|--:|--:|--:|--:|---|",
             *(
-                f"| {row['world']} | {row['case']} | {int(row['n']):,} | {row['blocks']} | {float(row['ours_us']):,.0f} | "
-                f"{float(row['other_us']):,.0f} | {float(row['ratio']):.2f} | {row['other']} |"
+                f"| {row['world']} | {row['case']} | {int(row['n']):,} | {row['blocks']} "
+                f"| {float(row['ours_us']):,.0f} | {float(row['other_us']):,.0f} | {float(row['ratio']):.2f} | {row['other']} |"
                 for row in rows
             ),
         ]
