@@ -434,12 +434,17 @@ def wrong_wrapped(group: dist.ProcessGroup) -> None:
 
     deep = nn.parallel.DistributedDataParallel(model_of("float32"), process_group=group, bucket_cap_mb=0.004)
     mine = distributed.GradientTree(deep, 3)
-    deep.module[0].weight.register_hook(lambda grad: 1 / 0)
     wait, waited = Exchange.wait, []
-    with mock.patch.object(Exchange, "wait", lambda exchange: waited.append(wait(exchange))):
-        with pytest.raises(ZeroDivisionError):  # in the midst of a backward, with buckets on their way
-            for _ in mine:
-                deep(torch.ones(1, 7)).sum().backward()
+
+    def run() -> None:
+        for _ in mine:
+            deep(torch.ones(1, 7)).sum().backward()
+
+    run()  # DDP makes several buckets of one after the first step
+    deep.module[0].weight.register_hook(lambda grad: 1 / 0)
+    waits = mock.patch.object(Exchange, "wait", lambda exchange: waited.append(wait(exchange)))
+    with waits, pytest.raises(ZeroDivisionError):  # in the midst of a backward, with buckets on their way
+        run()
     assert waited and not mine._pending
 
     sharded = shard(model_of("float32"), group)

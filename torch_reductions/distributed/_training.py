@@ -74,7 +74,7 @@ def leaves_of(leaves: int, rank: int, world: int) -> range:
 
 def _parameters(module: nn.Module | Iterable[Tensor]) -> list[Tensor]:
     given: Any = module.parameters() if isinstance(module, nn.Module) else module
-    parameters = list(given) if isinstance(given, Iterable) and not isinstance(given, Tensor) else [None]
+    parameters: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, Tensor) else [None]
     if not all(isinstance(parameter, Tensor) for parameter in parameters):
         raise TypeError(f"GradientTree expected a module or its parameters, but got {type(module).__name__}")
     return [parameter for parameter in parameters if parameter.requires_grad]
@@ -509,7 +509,7 @@ def _borders(shapes: tuple[tuple[int, int], ...], world: int, rank: int, device:
     """For each tensor, where the blocks of this rank's part begin and end: one copy to the device."""
     sizes = [[0, *(size for _, size in _shares(*shape, world)[rank])] for shape in shapes]
     flat = list(itertools.chain.from_iterable(map(itertools.accumulate, sizes)))
-    return torch.tensor(flat, device=device).split([len(each) for each in sizes])
+    return torch.split(torch.tensor(flat, device=device), [len(each) for each in sizes])
 
 
 @_kept
