@@ -140,7 +140,8 @@ def over_ranks(results: Path) -> str:
             "|--:|---|--:|--:|--:|--:|--:|---|",
             *(
                 f"| {row['world']} | {row['case']} | {int(row['n']):,} | {row['blocks']} "
-                f"| {float(row['ours_us']):,.0f} | {float(row['other_us']):,.0f} | {float(row['ratio']):.2f} | {row['other']} |"
+                f"| {float(row['ours_us']):,.0f} | {float(row['other_us']):,.0f} "
+                f"| {float(row['ratio']):.2f} | {row['other']} |"
                 for row in rows
             ),
         ]
