@@ -131,8 +131,8 @@ class FoldState:
         return state
 
     def detach(self) -> FoldState:
-        """The same state without a graph: later pieces give no gradient to earlier ones, as truncated backpropagation
-        through time wants it.
+        """The same state without a graph: later pieces give no gradient to earlier ones, as
+        truncated backpropagation through time wants it.
 
         Returns:
             A `FoldState` that shares the values.
