@@ -691,7 +691,7 @@ def linear(
         return result.squeeze(-1) if weight.ndim == 1 else result
     rows = input if input.ndim == 2 else input.unsqueeze(0) if input.ndim == 1 else input.flatten(0, -2)
     # The gradient of one output feature then has the weight's strides, without which DistributedDataParallel warns.
-    columns = matrix.t() if distributed(weight) or matrix.shape[0] != 1 else matrix.reshape(-1, 1)
+    columns = matrix.t() if distributed(weight) or matrix.shape[0] != 1 else matrix.reshape(matrix.shape[1], 1)
     if bias is None:
         result = _call("mm", variant, rows, columns, out_dtype=out_dtype, parts=parts, function="linear")
     else:

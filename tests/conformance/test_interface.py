@@ -43,6 +43,9 @@ def right_call(subject: Subject, device: str = "cpu") -> list[Tensor]:
 # --- The signature ----------------------------------------------------------------------------------------------------
 
 
+STATES = ("state", "return_state", "period")  # tests/families/test_states.py
+
+
 @pytest.mark.parametrize("function", SUBJECTS)
 def test_signature(function: str) -> None:
     """The public function and the operator name their arguments alike, and both by name alone; an example in the docs.
@@ -56,7 +59,7 @@ def test_signature(function: str) -> None:
     if subject.operator is None:
         return
     arguments = subject.operator.default._schema.arguments
-    assert {a.name for a in arguments} == set(parameters) - {"out", "return_last"}
+    assert {a.name for a in arguments} == set(parameters) - {"out", "return_last", *STATES}
     assert all(not a.kwarg_only for a in arguments if "Tensor" in str(a.type))
     for a in arguments:
         if "Tensor" not in str(a.type) and a.name != "out_dtype":
@@ -306,9 +309,9 @@ def test_a_failed_call_lets_go_of_its_input(function: str) -> None:
 
 def test_every_record_is_a_subject() -> None:
     """A new function is tested because it has a record."""
-    public = {name for name in tr.__all__ if inspect.isfunction(getattr(tr, name))} - {"variants", "has_cuda"}
-    assert set(SUBJECTS) == public
+    others = {"variants", "has_cuda", "fold_blocks", "merge_blocks"}  # tests/families/test_states.py has the last two
+    assert set(SUBJECTS) == {name for name in tr.__all__ if inspect.isfunction(getattr(tr, name))} - others
     for subject in SUBJECTS.values():
         assert len({sample.name for sample in subject.samples}) == len(subject.samples) > 1
         every = {name for sample in subject.samples for name in (*sample.shapes, *sample.options)}
-        assert every | {"variant", "out", "out_dtype"} >= set(inspect.signature(subject.function).parameters)
+        assert every | {"variant", "out", "out_dtype", *STATES} >= set(inspect.signature(subject.function).parameters)
