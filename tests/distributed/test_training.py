@@ -648,3 +648,18 @@ def test_a_process_alone_accumulates() -> None:
     for leaf in distributed.GradientTree(model, leaves=7):
         model(value_of(leaf, (7, 5), "float32")).backward()
     assert bits(model.weight.grad) == bits(tree([value_of(leaf, (7, 5), "float32") for leaf in range(7)]))
+
+
+def unused_parameter(group: dist.ProcessGroup) -> None:
+    """One without a gradient in any leaf has none; with one in some leaf of another rank it has."""
+    rank = dist.get_rank(group)
+    always, once, never = (torch.nn.Parameter(torch.ones(3)) for _ in range(3))
+    tree = tr.distributed.GradientTree([always, once, never], leaves=4, group=group)
+    for _ in tree:
+        (always.sum() + (once.sum() if rank == 1 else 0)).backward()
+    assert never.grad is None and always.grad is not None and once.grad is not None
+    assert always.grad.eq(4).all() and once.grad.eq(2).all()
+
+
+def test_an_unused_parameter(world: World) -> None:
+    world.run(2, unused_parameter)

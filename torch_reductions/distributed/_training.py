@@ -162,7 +162,8 @@ class GradientTree:
 
     Order of operations:
         Tree(V) over the leaves (docs/order.md), in float32 for float16 and bfloat16. A
-        parameter without a gradient in a leaf counts as 0 there.
+        parameter without a gradient in a leaf counts as 0 there; without one in any leaf it gets
+        none.
 
     Source:
         docs/distributed.md.
@@ -212,6 +213,7 @@ class GradientTree:
     def _reset(self) -> None:
         self._pushed = 0
         self._counter = Counter(_add, self.leaves[0])
+        self._used = [False] * len(self._parameters)  # whether any leaf gave a gradient
 
     def __iter__(self) -> Iterator[int]:
         self._reset()
@@ -262,6 +264,7 @@ class GradientTree:
             torch.zeros_like(parameter) if grad is None else grad.detach()
             for parameter, grad in zip(self._parameters, grads, strict=True)
         ]
+        self._used = [used or grad is not None for used, grad in zip(self._used, grads, strict=True)]
         for parameter in self._parameters:
             parameter.grad = None
         self._counter.push(1, taken)
@@ -283,7 +286,9 @@ class GradientTree:
             raise RuntimeError(f"reduce(): this rank has pushed {self._pushed} of its {len(self.leaves)} leaves")
 
     def _reduce(self) -> None:
-        pushed = self._ranks.gather(torch.tensor([self._pushed], device=self._parameters[0].device)).view(-1).tolist()
+        told = torch.tensor([self._pushed, *self._used], device=self._parameters[0].device)
+        everyone = self._ranks.gather(told).view(self._ranks.world, -1)
+        (pushed, *_), used = everyone.T.tolist(), everyone[:, 1:].amax(0).tolist()
         shares = [end - begin for begin, end in itertools.pairwise(self._offsets)]
         for rank, (count, share) in enumerate(zip(pushed, shares, strict=True)):
             if count != share:
@@ -293,6 +298,7 @@ class GradientTree:
             totals = join(_add, values)
             for parameter, total in zip(self._parameters, totals, strict=True):
                 parameter.grad = total.to(parameter.dtype)
+            self._clear_unused(used)
             return
         pending: deque[tuple[list[int], Exchange]] = deque()
         for bucket in self._buckets():
@@ -301,6 +307,13 @@ class GradientTree:
             if len(pending) > 1:  # while the next one is sent
                 self._write(*pending.popleft())
         self._write(*pending.popleft())
+        self._clear_unused(used)
+
+    def _clear_unused(self, used: Sequence[int]) -> None:
+        """A parameter without a gradient in any leaf has none, as DDP and FSDP2 leave it: zeros would decay it."""
+        for parameter, any_leaf in zip(self._parameters, used, strict=True):
+            if not any_leaf:
+                parameter.grad = None
 
     def _buckets(self) -> list[list[int]]:
         """Parameters of one dtype and device, that are exchanged together."""
