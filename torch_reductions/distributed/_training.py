@@ -162,8 +162,8 @@ class GradientTree:
 
     Order of operations:
         Tree(V) over the leaves (docs/order.md), in float32 for float16 and bfloat16. A
-        parameter without a gradient in a leaf counts as 0 there; without one in any leaf it gets
-        none.
+        parameter without a gradient in a leaf counts as 0 there; without one in any leaf
+        it gets none.
 
     Source:
         docs/distributed.md.
