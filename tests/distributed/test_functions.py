@@ -183,6 +183,16 @@ def test_a_masked_rank(world: World) -> None:
     world.run(3, masked_rank)
 
 
+def no_segments(group: dist.ProcessGroup) -> None:
+    for function in SEGMENTS:
+        got = getattr(tr.distributed, function)(torch.ones(0, 3), torch.tensor([0]), group=group)
+        assert got.shape == (0, 3) and got.dtype == torch.float32
+
+
+def test_no_segments(world: World) -> None:
+    world.run(2, no_segments)
+
+
 def product_of_all(group: dist.ProcessGroup) -> None:
     """torch's rule for several zeros, where no dim is named."""
     rank = dist.get_rank(group)

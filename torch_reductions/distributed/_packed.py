@@ -81,7 +81,7 @@ def fold(function: str, input: Tensor, dim: int, shards: Shards, cu: tuple[int, 
         compared(shards, input.device)
     wide = input.dtype if kind.exact else accumulator(input.dtype)
     lines = [*input.shape[:dim], *input.shape[dim + 1 :]]
-    has = torch.tensor([b > a for a, b in itertools.pairwise(cu)], device=input.device)
+    has = torch.tensor([b > a for a, b in itertools.pairwise(cu)], dtype=torch.bool, device=input.device)
     found = input.new_zeros(len(cu) - 1, *lines, dtype=wide)  # of empty segments nothing is read
     if most > 0:
         own = [n for part in parts[shards.rank] for n in lengths(part)]
