@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from .._blocks import blocks_of
+
 __all__ = ["Block", "Counter", "aligned_blocks", "join"]
 
 T = TypeVar("T")
@@ -19,14 +21,7 @@ Block = tuple[int, int]  # first leaf, number of leaves
 
 def aligned_blocks(begin: int, end: int) -> list[Block]:
     """The largest aligned blocks that cover [begin, end), in order: at most 2 log2(end - begin), at least 1."""
-    blocks = []
-    while begin < end:
-        size = 1 << (end - begin).bit_length() - 1
-        if begin:
-            size = min(size, begin & -begin)
-        blocks.append((begin, size))
-        begin += size
-    return blocks
+    return [(first, 1 << level) for first, level in blocks_of(begin, end)]
 
 
 def join(combine: Callable[[T, T], T], values: Sequence[T]) -> T:
