@@ -18,10 +18,14 @@ from ._shards import Shards, all_to_all, compared, exchange, gather
 MANY = 1 << 16  # bytes of all ranks' blocks, from which on each rank folds a share of the lines
 
 
+def _count(begin: int, end: int, exact: bool) -> int:
+    """The number of values that stand for the elements [begin, end)."""
+    return min(end - begin, 1) if exact else len(blocks_of(begin, end))
+
+
 def _counts(shards: Shards, exact: bool) -> list[int]:
     """The number of values that each rank sends."""
-    parts = (shards.part(rank) for rank in range(shards.world))
-    return [min(end - begin, 1) if exact else len(blocks_of(begin, end)) for begin, end in parts]
+    return [_count(*shards.part(rank), exact) for rank in range(shards.world)]
 
 
 def _fold(kind: Kind, everyone: Values, shards: Shards, ranks: Sequence[int], exact: bool) -> Counter:
@@ -29,7 +33,7 @@ def _fold(kind: Kind, everyone: Values, shards: Shards, ranks: Sequence[int], ex
     counter = Counter(kind)
     for rank in ranks:
         begin, end = shards.part(rank)
-        count = min(end - begin, 1) if exact else len(blocks_of(begin, end))
+        count = _count(begin, end, exact)
         append(counter, kind, tuple(part[rank, :count] for part in everyone), 0, begin, end)
     return counter
 
