@@ -79,8 +79,8 @@ def _last(beats_or_equals: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Valu
 
 
 class Kind(NamedTuple):
-    """A way to join: `values` is the number of tensors that an element has, `exact` whether every order gives the same
-    bits for floats too. `identity` changes no bits of a value to its left."""
+    """A way to join: `identity` has a number for each tensor of an element and changes no bits of a value to its left;
+    `exact` says whether every order gives the same bits for floats too."""
 
     combine: Callable[[Values, Values], Values]
     identity: tuple[float, ...]

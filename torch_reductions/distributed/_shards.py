@@ -97,7 +97,7 @@ def offsets(n: int, world: int) -> list[int]:
 def shards_of(
     function: str, group: dist.ProcessGroup | None, given: Sequence[int] | None, reverse: bool = False
 ) -> Shards:
-    """Checks this rank's own arguments. Without offsets their places are still unknown: `exchange` finds them."""
+    """Checks this rank's own arguments. Without offsets their places are still unknown: `agree` finds them."""
     if group is None:
         if not dist.is_available() or not dist.is_initialized():
             raise ValueError(
@@ -123,6 +123,7 @@ def shards_of(
 
 
 def wrong_offsets(function: str, borders: Sequence[int], world: int, rank: int, length: int) -> Exception | None:
+    """What is wrong with these offsets on this rank, whose part has `length` elements."""
     if len(borders) != world + 1:
         return ValueError(
             f"{function}(): argument 'offsets' has {len(borders)} numbers; of {world} ranks it must have {world + 1}"
