@@ -5,8 +5,8 @@
 // in blocks of four elements whose places an exclusive or permutes: neither copies nor fragments then meet a bank
 // twice.
 //
-// The totals of earlier chunks wait in shared memory, those of earlier parts in the L2, as in multiply_tiles. Behind the end of k stand -0 in a and +0 in
-// b: their product is -0, which changes no sum.
+// The totals of earlier chunks wait in shared memory, those of earlier parts in the L2, as in multiply_tiles.
+// Behind the end of k stand -0 in a and +0 in b: their product is -0, which changes no sum.
 //
 // Local:   multiply_tensor_tiles (40 bytes): behind a part, whose sums and what they are added to fill the registers;
 //          the loop over k has none.
