@@ -60,9 +60,17 @@ def _needs_gradient(*tensors: Tensor | None) -> bool:
 class Scan:
     """One function along one dim, with its options: how pieces of it are scanned."""
 
-    def __init__(self, function: str, kind: Kind, dim: int, dtype: torch.dtype, exclusive: bool) -> None:
+    def __init__(
+        self,
+        function: str,
+        kind: Kind,
+        dim: int,
+        dtype: torch.dtype,
+        exclusive: bool = False,
+        initial: Tensor | None = None,
+    ) -> None:
         self.function, self.kind, self.dim, self.dtype, self.exclusive = function, kind, dim, dtype, exclusive
-        self.initial: Tensor | None = None
+        self.initial = initial
 
     # --- A block, from what came before it ----------------------------------------------------------------------------
 
@@ -347,8 +355,7 @@ def recurrence(
     _check_state(name, state, [*tokens.shape[:dim], *tokens.shape[dim + 1 :]], tokens.dtype, tokens.device)
     if period is not None and period != state.period:
         raise RuntimeError(f"{name}(): argument 'state' has the period {state.period}, but this piece has {period}")
-    run = Scan(name, STEPS, dim, tokens.dtype, False)
-    run.initial = initial if initial is not None else state.initial
+    run = Scan(name, STEPS, dim, tokens.dtype, initial=initial if initial is not None else state.initial)
     if not isinstance(state.position, int):
         return _traced.scan(run, (gates, tokens), None, state)
     counter = state._counter()

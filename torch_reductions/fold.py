@@ -297,6 +297,7 @@ _pytree.register_pytree_node(
     to_dumpable_context=lambda context: [context[0], str(context[1]).removeprefix("torch."), context[2]],
     from_dumpable_context=lambda words: (words[0], getattr(torch, words[1], None), words[2]),
 )
+torch.serialization.add_safe_globals([FoldState])  # torch.export of torch 2.11 saves its example inputs
 
 
 # --- Blocks -----------------------------------------------------------------------------------------------------------

@@ -389,7 +389,16 @@ def wrong_training(group: dist.ProcessGroup) -> None:
     with pytest.raises(ValueError, match=r"ranks 0 and 1 differ in parameters"):
         distributed.GradientTree(nn.Linear(2, 3 + rank % 2), 8, group=group)
 
+    frozen = nn.Linear(2, 3).requires_grad_(rank != 1)
+    with pytest.raises(ValueError, match=r"ranks 0 and 1 differ in parameters"):
+        distributed.GradientTree(frozen, 8, group=group)
+
     mine = distributed.GradientTree(model, 6, group=group)
+    wrong = "leaf 3 left no gradients" if rank == 1 else "rank 1 has pushed 1 of its 2 leaves"
+    with pytest.raises(RuntimeError, match=wrong):
+        for leaf in mine:
+            if leaf != 3:
+                model(torch.ones(1, 2)).sum().backward()
     with pytest.raises(RuntimeError, match=rf"leaf {2 * rank} left no gradients"):
         next(iter(mine)), mine.push()
 

@@ -28,7 +28,8 @@ from ..matmul import _OPERATORS as PRODUCTS
 from ..matmul import TENSORS, WHOLE, _infer, _save, _to_parts, gradients, linear, matmul, mm
 from ..reference import accumulator
 from . import _functions
-from ._shards import gather, shards_of
+from ._collectives import gather
+from ._shards import shards_of
 
 Names = tuple[Hashable, ...]  # of a tensor's dims; None: one element, or a size of its own
 Offsets = tuple[int, ...]
@@ -429,7 +430,7 @@ def _joined(cut: Cut, options: dict[str, Any], *tensors: Tensor, group: dist.Pro
     wide = dtype if cut.exact else accumulator(a.dtype)
     parts = cut.local(a.shape[-1], len(offsets) - 1)
     shards = shards_of("matmul", group, offsets)
-    everyone = gather(matmul(a, b, wide, parts=parts), shards)
+    everyone = gather(matmul(a, b, wide, parts=parts), shards.group, shards.world)
     total = tree(everyone[: sum(begin < cut.length for begin in offsets[:-1])]) if cut.length else everyone[0]
     beta, alpha = options.get("beta", 1), options.get("alpha", 1)
     if alpha != 1:
@@ -478,4 +479,7 @@ def _rows(batch: Tensor) -> Tensor:
             or (placement.dim == 0 and batch.shape[0] % mesh.size(axis) == 0 and placement not in placements)
         )
         placements.append(placement if stays else Replicate())
-    return batch.redistribute(placements=placements).flatten(0, -2)
+    local = batch.redistribute(placements=placements).to_local()
+    rows, n = math.prod(batch.shape[:-1]), batch.shape[last]
+    placements = [Shard(1) if placement == Shard(last) else placement for placement in placements]
+    return DTensor.from_local(local.flatten(0, -2), mesh, placements, shape=torch.Size([rows, n]), stride=(n, 1))

@@ -13,7 +13,8 @@ from .._continued import Scan, extreme
 from ..fold import FoldState, append, blocks_values
 from ..reduce import sum as ordered_sum
 from ..scan import EXTREMES
-from ._shards import Shards, all_to_all, compared, exchange, gather
+from ._collectives import all_to_all, gather
+from ._shards import Shards, compared, exchange
 
 MANY = 1 << 16  # bytes of all ranks' blocks, from which on each rank folds a share of the lines
 
@@ -86,9 +87,9 @@ def _by_shares(
         share = -(-rows.shape[1] // world)
         padded = rows.new_zeros(most, world * share)
         padded[: rows.shape[0], : rows.shape[1]] = rows
-        mine.append(all_to_all(padded.view(most, world, share).transpose(0, 1), shards))
+        mine.append(all_to_all(padded.view(most, world, share).transpose(0, 1), shards.group))
     results = joined(tuple(mine))
-    return tuple(gather(result, shards).view(-1)[:n] for result in results)
+    return tuple(gather(result, shards.group, world).view(-1)[:n] for result in results)
 
 
 def counter_before(function: str, values: Values, dim: int, shards: Shards, exact: bool) -> Counter:
@@ -156,8 +157,7 @@ def _ordered(
     result = dtype or (x[0].dtype if x[0].dtype.is_floating_point else torch.int64)
     kind, (begin, end) = KINDS[function], shards.mine
     exact = is_exact(kind, result)
-    run = Scan(function, kind, dim, result, exclusive)
-    run.initial = initial
+    run = Scan(function, kind, dim, result, exclusive, initial)
     x = tuple(part.to(result) for part in x)
     if exact:
         x = tuple(part.to(torch.int64) for part in x)

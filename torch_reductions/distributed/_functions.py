@@ -118,6 +118,12 @@ def _reduced(input: Tensor, function: str, dim: int, dtype: torch.dtype | None, 
     return (total / torch.full_like(total, shards.length) if function == "mean" else total).to(result)
 
 
+def _fresh(output: Tensor) -> Tensor:
+    """A result that stands for itself in a compiled forward pass: Dynamo of torch 2.11 makes every tensor
+    there a result too, and where two of them are one, one gets no gradient."""
+    return output.clone() if torch.compiler.is_compiling() else output
+
+
 class _Reduce(torch.autograd.Function):
     """A reduction of one dim."""
 
@@ -128,7 +134,7 @@ class _Reduce(torch.autograd.Function):
         ctx.names_none = names_none  # torch's rule for a product of all elements differs
         ctx.function, ctx.dim, ctx.shape, ctx.dtype = function, dim, input.shape, input.dtype
         ctx.shards = shards._replace(call=None)  # compared by then
-        output = _reduced(input, function, dim, dtype, shards)
+        output = _fresh(_reduced(input, function, dim, dtype, shards))
         ctx.save_for_backward(*((input, output) if function in ("prod", "amax", "amin") else ()))
         return output
 
@@ -225,7 +231,7 @@ class _Scan(torch.autograd.Function):
     ) -> Any:
         ctx.function, ctx.dim, ctx.options, ctx.dtype = function, dim, options, input.dtype
         ctx.shards = shards._replace(call=None)
-        found = _scanned(input, mask, function, dim, shards, options)
+        found = tuple(_fresh(part) for part in _scanned(input, mask, function, dim, shards, options))
         if function in scan.EXTREMES:
             ctx.mark_non_differentiable(found[1])
         ctx.save_for_backward(mask, *(() if function == "cumsum" else (input,)))
@@ -319,6 +325,7 @@ class _Recurrence(torch.autograd.Function):
             output = _exchanged.recurrence(gates, tokens, initial, dim, shards)
         else:
             (output,) = _packed.scan("linear_recurrence", (gates, tokens), dim, shards, cu, initial=initial)
+        output = _fresh(output)
         whole = cu is not None  # which the gradient gathers
         ctx.save_for_backward(gates, tokens if whole else None, None if whole else output, initial)
         return output

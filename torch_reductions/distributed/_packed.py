@@ -136,6 +136,8 @@ def scan(
     result = dtype or (x[0].dtype if x[0].dtype.is_floating_point or function in EXTREMES else torch.int64)
     exact = is_exact(kind, result)
     x = tuple(part.to(result) for part in x)
+    of_first = None if initial is None or end == begin else initial.select(dim, parts_of(cu, begin, end)[0].segment)
+    run = Scan(function, kind, dim, result, exclusive, of_first)
 
     # What each rank tells: of the last segment that it has elements of.
     told = [parts_of(cu, *shards.part(rank))[-1:] for rank in range(shards.world)]
@@ -158,7 +160,7 @@ def scan(
     else:
         shown, last_mask = cut(n - tail, tail)
         if last_mask is not None:
-            shown = (shown[0].masked_fill(~last_mask, Scan(function, kind, dim, result, exclusive).identity),)
+            shown = (shown[0].masked_fill(~last_mask, run.identity),)
         if exact:
             shown = (shown[0].to(torch.int64),)
         place = mine[-1].begin if n else 0
@@ -183,8 +185,6 @@ def scan(
             state.position = begin
             found.append(extreme(function, piece[0], dim, state, shown_mask, exclusive)[0])
         else:
-            run = Scan(function, kind, dim, result, exclusive)
-            run.initial = None if initial is None else initial.select(dim, mine[0].segment)
             if exact:
                 piece = (piece[0].to(torch.int64),)
             found.append((run.exact(piece, shown_mask, counter) if exact else run(piece, shown_mask, counter),))

@@ -21,6 +21,7 @@ from torch.compiler import is_compiling
 
 from ..reduce import sum as fold
 from ..reference import accumulator
+from ._collectives import begin_all_to_all, gather, group_of
 from ._tree import Block, aligned_blocks, join
 
 if TYPE_CHECKING:
@@ -71,22 +72,21 @@ class Ranks:
     def gather(self, mine: Tensor) -> Tensor:
         """[W, n], of [n] of each rank."""
         for name, size in zip(self.names, self.sizes, strict=True):
-            mine = _gather(mine.reshape(-1), name, size)
+            mine = gather(mine.reshape(-1), name, size)
         return mine.view(self.world, -1)
 
     def exchange(self, mine: Tensor) -> Tensor:
         """Slice r of every rank's tensor, on rank r: of one group."""
-        if self.world == 1:
-            return mine
-        ops, parts = torch.ops._c10d_functional, [mine.numel() // self.world] * self.world
-        received: Tensor = ops.wait_tensor(ops.all_to_all_single(mine, parts, parts, *self.names))
-        return received
+        share = [mine.numel() // self.world] * self.world
+        return begin_all_to_all(mine, share, share, *self.names).wait()
 
-    def check(self, function: str, device: torch.device, **values: object) -> None:
+    def check(self, function: str, **values: object) -> None:
         """Raises a ValueError on every rank if one gives other values than rank 0. The host waits for the answer."""
-        digests = [zlib.crc32(repr(value).encode()) for value in values.values()]
         if self.world == 1:
             return
+        digests = [zlib.crc32(repr(value).encode()) for value in values.values()]
+        devices = group_of(self.names[0])._device_types
+        device = devices[0] if torch.device("cpu") not in devices else "cpu"
         seen = self.gather(torch.tensor(digests, device=device)).tolist()
         for rank, others in enumerate(seen):
             names = [name for name, here, there in zip(values, seen[0], others, strict=True) if here != there]
@@ -96,12 +96,9 @@ class Ranks:
                 raise ValueError(f"{function}(): {differ}; rank {self.rank} has {mine}")
 
 
-def _gather(mine: Tensor, group: str, size: int) -> Tensor:
-    if size == 1:
-        return mine
-    ops = torch.ops._c10d_functional
-    result: Tensor = ops.wait_tensor(ops.all_gather_into_tensor(mine.contiguous(), size, group))
-    return result
+def _sum_of_rows(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Of 2^k: the balanced tree. Of two, a GPU adds three times faster than it reduces."""
+    return rows[0] + rows[1] if len(rows) == 2 and rows.dtype == dtype else fold(rows, 0, dtype=dtype)
 
 
 def join_rows(rows: Tensor, blocks: Sequence[Block], begin: int, end: int, dtype: torch.dtype) -> list[Tensor]:
@@ -115,7 +112,7 @@ def join_rows(rows: Tensor, blocks: Sequence[Block], begin: int, end: int, dtype
         if count == 1:
             return rows[i].to(dtype)
         if all(of_part == part for _, of_part in blocks[i : i + count]):
-            return fold(rows[i : i + count], 0, dtype=dtype)  # of 2^k rows: the balanced tree
+            return _sum_of_rows(rows[i : i + count], dtype)
         return value(first, size // 2) + value(first + size // 2, size // 2)
 
     return [value(*block) for block in aligned_blocks(begin, end)]
@@ -147,34 +144,33 @@ class Exchange:
         self.blocks = list(itertools.chain(*of_ranks))
         self.width //= size
         if len(planes) == 1:
-            self.flight = planes[0]
+            sent = planes[0]
         elif planes:
-            self.flight = torch.stack([plane.view(size, self.width) for plane in planes], 1).view(-1)
+            sent = torch.stack([plane.view(size, self.width) for plane in planes], 1).view(-1)
         else:
-            self.flight = torch.empty(0, dtype=dtype, device=device)
-        if size > 1:
-            received = [len(blocks) * self.width for blocks in of_ranks]
-            sent = [len(planes) * self.width] * size
-            self.flight = torch.ops._c10d_functional.all_to_all_single(self.flight.contiguous(), received, sent, group)
+            sent = torch.empty(0, dtype=dtype, device=device)
+        sizes = [len(blocks) * self.width for blocks in of_ranks]
+        self.flight = begin_all_to_all(sent, sizes, [len(planes) * self.width] * size, group)
 
     def wait(self) -> None:
         """Ends what has begun, and drops it."""
-        torch.ops._c10d_functional.wait_tensor(self.flight)
+        self.flight.wait()
 
     def slice(self) -> Tensor:
         """This rank's slice of the sum, in the accumulator's type; of two groups, part places[1] of part places[0]."""
         for level, borders in enumerate(self.borders):
-            rows = torch.ops._c10d_functional.wait_tensor(self.flight).view(-1, self.width)
+            rows = self.flight.wait().view(-1, self.width)
             planes = join_rows(rows, self.blocks, borders[0], borders[-1], self.accumulator)
             if level + 1 < len(self.borders):
                 self._send(planes, self.accumulator, rows.device, level + 1)
         return join(torch.add, planes)
 
-    def whole(self, dtype: torch.dtype) -> Tensor:
-        """The sum, rounded to a dtype, on every rank."""
+    def whole(self, dtype: torch.dtype, out: Tensor | None = None) -> Tensor:
+        """The sum, rounded to a dtype, on every rank; in `out`, a contiguous tensor, if it is given."""
         result = self.slice().to(dtype)
-        for group, size in reversed(list(zip(self.ranks.names, self.ranks.sizes, strict=True))):
-            result = _gather(result, group, size)
+        levels = list(zip(self.ranks.names, self.ranks.sizes, strict=True))
+        for level, (group, size) in reversed(list(enumerate(levels))):
+            result = gather(result, group, size, out if level == 0 else None).view(-1)
         return result
 
 
@@ -197,8 +193,9 @@ def _prepare(
 ) -> tuple[list[int], int]:
     """The offsets of the ranks' leaves, and how many blocks are this rank's; raises what is wrong on every rank."""
     offsets = list(range(ranks.world + 1)) if leaves is None else [int(offset) for offset in leaves]
-    if check and not is_compiling():
-        ranks.check(function, tensor.device, numel=tensor.numel(), dtype=tensor.dtype, leaves=offsets, **values)
+    # On a GPU the host would wait for the answer.
+    if check and not is_compiling() and tensor.is_cpu:
+        ranks.check(function, numel=tensor.numel(), dtype=tensor.dtype, leaves=offsets, **values)
     if tensor.is_complex() or tensor.layout != torch.strided:
         raise NotImplementedError(f"{function}() does not support {tensor.dtype} of layout {tensor.layout}")
     if len(offsets) != ranks.world + 1 or offsets[0] != 0 or sorted(offsets) != offsets or not offsets[-1]:
@@ -243,9 +240,9 @@ def all_reduce(
         NotImplementedError: the tensor is complex or sparse.
         TypeError: the group is neither a process group nor two.
         ValueError: there is no process group, or this rank is not in it; ranks differ in number
-            of elements, dtype or leaves, on every rank. To know, each call exchanges a few
-            integers and waits; it does not where async_op is set or torch.compile traces:
-            there, such ranks hang or fail as torch's own collectives do.
+            of elements, dtype or leaves, on every rank. To know, each call on a CPU exchanges a
+            few integers; on a GPU, where async_op is set or torch.compile traces it does not,
+            because it would wait: there, such ranks hang or fail as in torch's own collectives.
 
     Order of operations:
         Tree(W) over the ranks, `Tree(n) = B(2^k) + Tree(n - 2^k)`, B the balanced tree
@@ -270,7 +267,10 @@ def all_reduce(
     def end() -> None:
         if exchange is not None:
             with torch.no_grad():
-                tensor.copy_(exchange.whole(tensor.dtype)[:n].view(tensor.shape))
+                if tensor.is_contiguous() and n == flat.numel() and not is_compiling():
+                    exchange.whole(tensor.dtype, tensor)
+                else:
+                    tensor.copy_(exchange.whole(tensor.dtype)[:n].view(tensor.shape))
 
     return _ended(end, async_op)
 

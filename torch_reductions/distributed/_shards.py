@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,10 +14,11 @@ from torch import Tensor
 
 from .._arguments import wrong_type
 from .._blocks import Values
+from ._collectives import gather
 
 # Bytes of the first message of a call, whatever a rank has to say: so ranks that disagree can tell each other. Data, if
 # it is short, follows the header at once.
-MESSAGE, HEADER = 4096, 32
+MESSAGE, HEADER = 4096, 24
 
 
 class Shards(NamedTuple):
@@ -141,23 +143,6 @@ def wrong_offsets(function: str, borders: Sequence[int], world: int, rank: int, 
 # --- The exchange -----------------------------------------------------------------------------------------------------
 
 
-collectives = torch.ops._c10d_functional  # the functional collectives, which torch.compile can trace
-
-
-def gather(message: Tensor, shards: Shards) -> Tensor:
-    """[world, ...]: the messages, of one shape, of all ranks."""
-    flat = message.reshape(1, -1)
-    found: Tensor = collectives.all_gather_into_tensor(flat, shards.world, shards.group)
-    return collectives.wait_tensor(found).view(shards.world, *message.shape)  # type: ignore[no-any-return]
-
-
-def all_to_all(messages: Tensor, shards: Shards) -> Tensor:
-    """[world, ...]: row r goes to rank r, and comes from rank r."""
-    ones = [1] * messages.shape[0]
-    found: Tensor = collectives.all_to_all_single(messages.contiguous(), ones, ones, shards.group)
-    return collectives.wait_tensor(found)  # type: ignore[no-any-return]
-
-
 def agree(function: str, shards: Shards, length: int, alike: Sequence[Any], device: torch.device) -> Shards:
     """What must be the same on every rank is compared, and where it is not, each of them raises. Without offsets that
     is done here, and finds them; with offsets by the call's first exchange. On a GPU, and in a compiled graph, it is
@@ -196,20 +181,22 @@ def _first_message(
     """Compares the calls; returns what each rank said of its length, and its data."""
     assert shards.call is not None
     function, _, what = shards.call.partition(": ")
-    digest = int.from_bytes(hashlib.sha256(shards.call.encode()).digest()[:7], "big")
-    message = torch.zeros(MESSAGE, dtype=torch.uint8)
-    message[:HEADER] = torch.tensor([digest, length, is_wrong, 0]).view(torch.uint8)
+    digest = hashlib.sha256(shards.call.encode()).digest()[:7]
+    header = torch.frombuffer(bytearray(struct.pack("<8s2q", digest, length, is_wrong)), dtype=torch.uint8)
+    message = torch.nn.functional.pad(header, (0, MESSAGE - HEADER))
     if data is not None:
         message[HEADER : HEADER + data.numel()] = data
-    everyone = gather(message.to(device), shards)
-    digests, lengths, wrong, _ = everyone[:, :HEADER].contiguous().cpu().view(torch.int64).T.tolist()
+    everyone = gather(message.to(device), shards.group, shards.world)
+    headers = everyone.view(torch.int64)[:, : HEADER // 8].tolist()
+    digests, lengths, wrong = ([header[i] for header in headers] for i in range(3))
     if is_wrong:
         return lengths, everyone  # it has an error of its own
     if any(wrong):
         raise RuntimeError(f"{function}: the arguments of rank {wrong.index(1)} are wrong; its own error says why")
     if len(set(digests)) > 1:
         text = what.encode()[:MESSAGE].ljust(MESSAGE)
-        texts = gather(torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device), shards).cpu()
+        mine = torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device)
+        texts = gather(mine, shards.group, shards.world).cpu()
         other = next(rank for rank in range(shards.world) if digests[rank] != digests[shards.rank])
         theirs = bytes(texts[other].tolist()).decode(errors="replace").strip()
         raise RuntimeError(
@@ -255,9 +242,9 @@ def exchange(values: Values, count: int, dim: int, shards: Shards) -> Values:
     """Each rank's values along dim, of at most `count`, at every rank: [world, count, lines...] of each."""
     message = packed(values, count, dim)
     if shards.call is None:
-        everyone = gather(message, shards)
+        everyone = gather(message, shards.group, shards.world)
     elif message.numel() <= MESSAGE - HEADER:
         everyone = _first_message(shards, message.device, data=message)[1][:, : message.numel()].clone()
     else:
-        everyone = gather(message, compared(shards, message.device))
+        everyone = gather(message, *compared(shards, message.device)[:2])
     return unpacked(everyone, values, count, dim)

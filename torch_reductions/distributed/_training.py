@@ -193,15 +193,15 @@ class GradientTree:
         self._setup(parameters, leaves, Ranks.alone() if alone else Ranks.of(group))
 
     def _setup(self, parameters: list[Tensor], leaves: int, ranks: Ranks) -> None:
-        if not parameters:
-            raise ValueError("GradientTree got no parameters that require gradients")
-        if any(not parameter.is_floating_point() for parameter in parameters):
-            raise NotImplementedError("GradientTree does not support complex parameters")
         leaves = operator.index(leaves)
         self._parameters, self._ranks, self._total = parameters, ranks, leaves
         self._written: list[TensorWeakRef] = []  # by reduce(); who holds them else would hold a model's memory
         shapes = [(tuple(parameter.shape), parameter.dtype) for parameter in parameters]
-        ranks.check("GradientTree", parameters[0].device, leaves=leaves, parameters=shapes)
+        ranks.check("GradientTree", leaves=leaves, parameters=shapes)
+        if not parameters:
+            raise ValueError("GradientTree got no parameters that require gradients")
+        if any(not parameter.is_floating_point() for parameter in parameters):
+            raise NotImplementedError("GradientTree does not support complex parameters")
         if leaves < ranks.world:
             raise ValueError(
                 f"GradientTree needs a leaf for each rank, but got leaves={leaves} for {ranks.world} ranks"
@@ -224,7 +224,11 @@ class GradientTree:
         try:
             for leaf in self.leaves:
                 yield leaf
-                self.push()
+                try:
+                    self.push()
+                except Exception:
+                    self._fail()
+                    raise
             self.reduce()
         finally:
             if self._counter is counter:  # left early, and no other loop has begun
@@ -285,10 +289,19 @@ class GradientTree:
         if self._pushed != len(self.leaves):
             raise RuntimeError(f"reduce(): this rank has pushed {self._pushed} of its {len(self.leaves)} leaves")
 
-    def _reduce(self) -> None:
+    def _told(self) -> list[list[int]]:
+        """What each rank has pushed, and which parameters it has used."""
         told = torch.tensor([self._pushed, *self._used], device=self._parameters[0].device)
-        everyone = self._ranks.gather(told).view(self._ranks.world, -1)
-        (pushed, *_), used = everyone.T.tolist(), everyone[:, 1:].amax(0).tolist()
+        everyone: list[list[int]] = self._ranks.gather(told).tolist()
+        return everyone
+
+    def _fail(self) -> None:
+        """Tells the other ranks, which wait in reduce() for this one, that its loop has ended early."""
+        self._told()
+
+    def _reduce(self) -> None:
+        (pushed, *columns) = zip(*self._told(), strict=True)
+        used = [max(column) for column in columns]
         shares = [end - begin for begin, end in itertools.pairwise(self._offsets)]
         for rank, (count, share) in enumerate(zip(pushed, shares, strict=True)):
             if count != share:
@@ -371,6 +384,9 @@ class _DDPTree(GradientTree):
         elif not self._reduced:
             raise RuntimeError("push(): the backward of the last leaf did not come to DDP's communication hook")
 
+    def _fail(self) -> None:
+        """The others wait in the hook, for gradients."""
+
     def _reduce(self) -> None:
         """The hook did."""
         self._check_pushed()
@@ -448,6 +464,9 @@ class _FSDPTree(GradientTree):
         for scatter in used:
             if scatter.counter.end != end:
                 raise RuntimeError(f"push(): leaf {self.leaves[self._pushed]} left no gradients in {scatter.name}")
+
+    def _fail(self) -> None:
+        """The others wait in a reduce-scatter, for gradients."""
 
     def _reduce(self) -> None:
         """The reduce-scatter of the last turn did."""
