@@ -73,7 +73,7 @@ def torchs(case: Case, x: torch.Tensor, **options: object) -> tuple[torch.Tensor
     if case.form == "mask":
         x = x.clamp(min=0)
     if case.form == "reverse":
-        return (function(x.flip(dim), dim, **options).flip(dim),)
+        return tuple(result.flip(dim) for result in parts(function(x.flip(dim), dim, **options)))
     results = parts(function(x, dim, **options))
     if case.segments:
         offsets = offsets_of(case, x.device)
