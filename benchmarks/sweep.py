@@ -1,4 +1,4 @@
-"""Times shapes that nobody tuned: a seeded draw over all families, dtypes, dims and options, beside torch and a ceiling.
+"""Times shapes that nobody tuned: a seeded draw of all families, dtypes, dims and options, beside torch and a ceiling.
 
     python benchmarks/sweep.py                     # 600 cases of seed 0 on the GPU, at most eight minutes
     python benchmarks/sweep.py --seed 1 --cases 200
@@ -35,7 +35,7 @@ import scan  # noqa: E402
 
 import torch_reductions as tr  # noqa: E402
 from torch_reductions._measure import svg  # noqa: E402
-from torch_reductions._measure.calls import Inputs, call_of, inputs_of, parts, torch_name  # noqa: E402
+from torch_reductions._measure.calls import Inputs, Output, call_of, inputs_of, parts, torch_name  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
 from torch_reductions._measure.measure import ceiling_calls  # noqa: E402
 from torch_reductions._measure.results import (  # noqa: E402
@@ -76,13 +76,16 @@ FORMS = {
     "add": ("", "", "", "a row", "a column", "sliced", "alpha"),
 }
 
+COLOURS = ("#4477aa", "#ee6677", "#ccbb44", "#228833", "#aa3377", "#66ccee", "#888888")  # Paul Tol's
+
 
 # --- The draw ---------------------------------------------------------------------------------------------------------
 
 
 def draws(seed: int, count: int) -> Iterator[Case]:
     """The cases of a seed, no two alike."""
-    rng, seen = random.Random(seed), set()
+    rng = random.Random(seed)
+    seen: set[Case] = set()
     while len(seen) < count:
         family = rng.choices(list(FAMILIES), list(FAMILIES.values()))[0]
         case = product(rng) if family == "matmul" else drawn(rng, family)
@@ -171,7 +174,9 @@ def what_is_wrong(case: Case, inputs: Inputs, outputs: Sequence[Tensor]) -> str:
     small = replace(case, shape=tuple(kept[0].shape))
     on_cpu = tuple(x.cpu() for x in kept)
     expected = parts(ours(small, on_cpu)())
-    differ = sum(int(((a.cpu() != b) & ~(a.cpu().isnan() & b.isnan())).sum()) for a, b in zip(results, expected))
+    differ = 0
+    for a, b in zip((result.cpu() for result in results), expected, strict=True):
+        differ += int(((a != b) & ~(a.isnan() & b.isnan())).sum())
     return f"{differ} results differ from the CPU's" if differ else ""
 
 
@@ -194,7 +199,7 @@ def of_product(case: Case, inputs: Inputs, result: Tensor) -> str:
     return f"{differ} results differ from the CPU's" if differ else ""
 
 
-def ours(case: Case, inputs: Inputs) -> Call:
+def ours(case: Case, inputs: Inputs) -> Callable[[], Output]:
     if case.family in ("scan", "recurrence"):
         return scan.ours(case, inputs[-1])
     return call_of(case, inputs, "auto")
@@ -249,7 +254,8 @@ def measure(case: Case, device: str, seconds: float) -> Result:
 
 
 def sweep(chosen: Sequence[Case], device: str, seconds: float, limit: float) -> list[Result]:
-    results, end = [], time.monotonic() + limit
+    results: list[Result] = []
+    end = time.monotonic() + limit
     with progress(len(chosen)) as step:
         for case in chosen:
             if time.monotonic() > end:
@@ -319,7 +325,9 @@ def print_all(results: Sequence[Result], title: str) -> None:
     least = sorted((r for r in timed if share_of(r)), key=lambda r: share_of(r) or 0)
     least = [r for r in least if r.case.elements >= LARGE][:WORST]
     for name, of in (("slowest beside torch", worst), ("furthest from the ceiling, from 2^22", least)):
-        shown = [{"case": r.case.name, **dict(zip(("time", "", "of"), described(r).split(", "), strict=False))} for r in of]
+        shown = [
+            {"case": r.case.name, **dict(zip(("time", "", "of"), described(r).split(", "), strict=False))} for r in of
+        ]
         print_table(name, shown, [""] * len(shown), ("case",))
     rows = said_of(results)
     print_table(title, rows, [""] * len(rows), ("",))
@@ -340,13 +348,17 @@ def picture(results: Sequence[Result], title: str) -> str:
     for exponent in range(SMALLEST, LARGEST + 1, 2):
         x, y = place(1 << exponent, 0)
         drawn_parts.append(svg.text(x - 10, y + 20, f"2^{exponent}"))
-    colours = dict(zip(FAMILIES, ("#4477aa", "#ee6677", "#ccbb44", "#228833", "#aa3377", "#66ccee", "#888888"), strict=True))
+    colours = dict(
+        zip(FAMILIES, ("#4477aa", "#ee6677", "#ccbb44", "#228833", "#aa3377", "#66ccee", "#888888"), strict=True)
+    )
     for result in results:
         if (share := share_of(result)) is not None:
             x, y = place(result.case.elements, share)
             colour = colours[result.case.family]
             name = f"<title>{result.case.name}: {described(result)}</title>"
-            drawn_parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}" fill-opacity=".75">{name}</circle>')
+            drawn_parts.append(
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}" fill-opacity=".75">{name}</circle>'
+            )
     for i, (family, colour) in enumerate(colours.items()):
         x = left + 100 * i
         drawn_parts.append(f'<circle cx="{x:.1f}" cy="{height - 8:.1f}" r="4" fill="{colour}"/>')

@@ -512,3 +512,52 @@ def test_kernelbench_is_kept(kernelbench: ModuleType, tmp_path: Path) -> None:
 def test_kernelbench_against_the_compiler(kernelbench: ModuleType, runner: ModuleType, compiler: list[bool]) -> None:
     result = runner.measure_cpu(kernelbench.small(kernelbench.PROBLEMS[-1]), kernelbench.made, 0.0, compiled=True)
     assert set(result.rows) == {"ordered", "torch", "torch.compile"} and compiler == [False] and not result.wrong
+
+
+# --- The sweep --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sweep() -> ModuleType:
+    return importlib.import_module("sweep")
+
+
+def test_draws_of_a_sweep(sweep: ModuleType) -> None:
+    """A seed gives the same cases each time, of every family, and of all sizes in it."""
+    chosen = list(sweep.draws(0, 300))
+    assert chosen == list(sweep.draws(0, 300)) and len(set(chosen)) == 300
+    assert chosen != list(sweep.draws(1, 300))
+    assert {case.family for case in chosen} == set(sweep.FAMILIES)
+    assert {case.dtype for case in chosen} == set(sweep.DTYPES)
+    assert {case.form for case in chosen} >= {"", "reverse", "exclusive", "mask", "a row", "alpha"}
+    large = sum(case.elements >= 1 << 19 for case in chosen if not case.of_matrices)
+    assert 60 < large < 240 and max(case.elements for case in chosen) < 1.1 * 2**sweep.LARGEST
+
+
+@pytest.mark.parametrize("family", ["reduce", "scan", "recurrence", "segment", "matmul", "add", "distance"])
+def test_a_sweep(sweep: ModuleType, family: str, tmp_path: Path) -> None:
+    """Small cases of each family are right, timed, kept, and told again from the file."""
+    small = [case for case in sweep.draws(2, 600) if case.family == family and case.elements < 1 << 17][:8]
+    results = sweep.sweep(small, "cpu", 0.0, 60)
+    assert len(small) > 2 and not any(result.wrong for result in results)
+    assert all(result.ours for result in results) and any(result.ratio for result in results) == (
+        family != "recurrence"
+    )
+
+
+def test_a_wrong_result_of_a_sweep(sweep: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "made_up.csv"
+    command = ["--cpu", "--only", "mean", "--cases", "100", "--seconds-per-case", "0", "--output", str(path)]
+    monkeypatch.setattr(sweep, "LARGEST", 14)
+    assert sweep.main(command) == 0
+    assert sweep.main(["--draw", str(path)]) == 0 and path.with_suffix(".svg").exists()
+    exact = sweep.what_is_wrong
+    monkeypatch.setattr(sweep, "what_is_wrong", lambda case, inputs, outputs: exact(case, inputs, [outputs[0] + 1]))
+    assert sweep.main(command) == 1
+
+
+def test_picture_of_a_sweep(sweep: ModuleType) -> None:
+    """A dot a case with a share, named."""
+    results = [result_of(Case("sum", (1 << power,), None)) for power in (10, 20)]
+    drawn = sweep.picture(results, "made up")
+    assert drawn.startswith("<svg xmlns") and drawn.count("<title>") == 2 and "sum 2^20 all" in drawn
