@@ -3,6 +3,7 @@
     python benchmarks/sweep.py                     # 600 cases of seed 0 on the GPU, at most eight minutes
     python benchmarks/sweep.py --seed 1 --cases 200
     python benchmarks/sweep.py --cpu --cases 50    # on the CPU, with two threads
+    python benchmarks/sweep.py --left-behind       # instead the shapes that the first edition left behind
     python benchmarks/sweep.py --draw FILE         # what a kept CSV says, and its picture
 
 Elements are log-uniform from 2^10 to 2^28 (of products: at most 2^38 multiplications), aspects log-uniform too. Ours,
@@ -29,6 +30,7 @@ from torch import Tensor
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  # runs from a plain checkout
 
+import cases  # noqa: E402
 import matmul  # noqa: E402
 import runner  # noqa: E402
 import scan  # noqa: E402
@@ -262,7 +264,8 @@ def sweep(chosen: Sequence[Case], device: str, seconds: float, limit: float) -> 
                 print(f"the time is over after {len(results)} cases")
                 break
             results.append(measure(case, device, seconds))
-            step(f"{'WRONG' if results[-1].wrong else '':6}{case.name:44} {described(results[-1])}")
+            before = f"  (once {then})" if (then := cases.LEFT_BEHIND.get(case)) else ""
+            step(f"{'WRONG' if results[-1].wrong else '':6}{case.name:44} {described(results[-1])}{before}")
             if device != "cpu":
                 torch.cuda.empty_cache()
     return results
@@ -377,6 +380,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds-per-case", type=float, default=0.1, metavar="S", help="sampling time limit")
     parser.add_argument("--limit", type=float, default=480, metavar="S", help="stops after so many seconds")
     parser.add_argument("--only", metavar="SUBSTR", default="", help="only cases whose name contains this text")
+    parser.add_argument("--left-behind", action="store_true", help="the shapes that the first edition left behind")
     parser.add_argument("--output", type=Path, metavar="FILE", help=f"the CSV (default: {RESULTS}/DEVICE_SEED.csv)")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="only say what a kept CSV says, and draw its picture")
     options = parser.parse_args(argv)
@@ -388,9 +392,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         device = "cpu" if options.cpu else "cuda"
         torch.manual_seed(0)
         torch.set_float32_matmul_precision("highest")
-        chosen = [case for case in draws(options.seed, options.cases) if options.only in case.name]
+        every = cases.LEFT_BEHIND if options.left_behind else draws(options.seed, options.cases)
+        chosen = [case for case in every if options.only in case.name]
         results = sweep(chosen, device, options.seconds_per_case, options.limit)
-        path = options.output or RESULTS / f"{short_name(device_name(device))}_seed{options.seed}.csv"
+        of = "left_behind" if options.left_behind else f"seed{options.seed}"
+        path = options.output or RESULTS / f"{short_name(device_name(device))}_{of}.csv"
         path.unlink(missing_ok=True)
         keep(results, path)
     title = f"{path.name}: {len(results)} cases, {results[0].device}"
