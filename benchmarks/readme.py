@@ -17,6 +17,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]  
 
 import cases  # noqa: E402
 import kept_times  # noqa: E402
+import sweep  # noqa: E402
 
 from torch_reductions._measure import kernels, tiles  # noqa: E402
 from torch_reductions._measure.case import Case  # noqa: E402
@@ -123,6 +124,7 @@ def tables(results: Path = RESULTS) -> dict[Path, dict[str, str]]:
     of_steps = steps.markdown(read(results), kernels.read_all(results))
     means = [one for path in sorted(results.glob("tiles_*.csv")) for one in tiles.read(path)]
     of_systems = systems.markdown(read(results), means)
+    by_family["sweep"] = of_sweeps(results)
     made = {README: {"front": front(results)}, SPEED: by_family, LADDER: {"steps": of_steps}}
     return {**made, TEXTBOOK: {"textbook": of_systems}, DISTRIBUTED: {"distributed": over_ranks(results)}}
 
@@ -147,6 +149,27 @@ def over_ranks(results: Path) -> str:
         ]
         parts.append("\n".join([head, "", *lines]))
     return "\n\n".join(parts) or "No results are kept yet: `python benchmarks/distributed.py --save`."
+
+
+def of_sweeps(results: Path) -> str:
+    """What each kept sweep says, and the shapes that were once left behind."""
+    parts = []
+    for path in sorted((results / "sweep").glob("*.csv")):
+        kept = read(path)
+        if path.stem.endswith("left_behind"):
+            head = f"**{known(kept, 'device')}**, {known(kept, 'date')}: `python benchmarks/sweep.py --left-behind`"
+            lines = ["| case | once | ours | now |", "|---|--:|--:|---|"]
+            for result in kept:
+                first, *rest = sweep.described(result).split(", ")
+                once = cases.LEFT_BEHIND.get(result.case) or "—"
+                lines.append(f"| {result.case.name} | {once} | {first} | {', '.join(rest)} |")
+        else:
+            head = f"**{known(kept, 'device')}**, {known(kept, 'date')}: `{path.relative_to(results.parent)}`"
+            lines = ["| | cases | least | 5th percentile | median | 0.97 or more |", "|---|--:|--:|--:|--:|--:|"]
+            names = ("", "cases", "least", "5th percentile", "median", "0.97 or more")
+            lines += [f"| {' | '.join(row.get(name, '') for name in names)} |" for row in sweep.said_of(kept)]
+        parts.append("\n".join([head, "", *lines]))
+    return "\n\n".join(parts) or "No results are kept yet: `python benchmarks/sweep.py`."
 
 
 def pages(results: Path = RESULTS) -> Iterator[tuple[Path, dict[str, str] | str]]:
