@@ -5,6 +5,7 @@
 #include "../../primitives/async.cuh"
 #include "../../primitives/shared.cuh"
 #include "split.cuh"
+#include "vectors.cuh"
 
 namespace torch_reductions::cuda::reduce {
 
@@ -50,13 +51,7 @@ __device__ __forceinline__ void column_block(const Input<T, Op, G>& source, type
   uint32_t words[R][(V * sizeof(T) + 3) / 4];
 #pragma unroll
   for (int i = 0; i < R; i++) load_words<V * sizeof(T)>(words[i], p + i * step);
-#pragma unroll
-  for (int e = 0; e < V; e++) {
-    typename Op::Value x[R];
-#pragma unroll
-    for (int i = 0; i < R; i++) x[i] = source.value(words[i], e, index + i);
-    v[e] = tree<Op, R>(x);
-  }
+  column_trees<R, V>(source, v, words, index);
 }
 
 template <class Value, int V>

@@ -2,7 +2,7 @@
 //
 // A unit is what a warp loads at once: kGroups groups of 32 vectors of 16 bytes.
 #pragma once
-#include "output.cuh"
+#include "vectors.cuh"
 
 namespace torch_reductions::cuda::reduce {
 
@@ -51,12 +51,7 @@ __device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typenam
     }
   }
 #pragma unroll
-  for (int j = 0; j < Groups; j++) {
-    typename Op::Value x[S::E];
-#pragma unroll
-    for (int i = 0; i < S::E; i++) x[i] = source.value(words[j], i, index + (j * 32 + lane) * S::E + i);
-    q[j] = tree<Op, S::E>(x);
-  }
+  for (int j = 0; j < Groups; j++) q[j] = vector_tree(source, words[j], index + (j * 32 + lane) * S::E);
 }
 
 // The digits of r elements, less than a unit, whose vectors are in q.
