@@ -3,6 +3,8 @@
 
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
+#include <cstdlib>
+
 #include "few_columns.cuh"
 #include "few_rows.cuh"
 #include "long_rows.cuh"
@@ -228,7 +230,8 @@ class Plan {
       // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
       const auto tiles = [&] { return ceil_div(length, int64_t(1) << (config.log_run + config.log_height)); };
       config.log_run = kLogMaxRun<S, V>;
-      int64_t fill = busy * (Staged ? 1 : 1024 / kColumnThreads<S, V, false>);
+      static const auto mode = [] { const char* t = std::getenv("TRX"); return t && *t ? std::atoi(t) : 0; };
+      int64_t fill = busy * (Staged ? (mode() == 2 ? 4 : mode() == 3 ? 8 : 1) : 1024 / kColumnThreads<S, V, false>);
       if (!Staged && config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20)
         fill *= 2;
       while (config.log_run > LogR && config.blocks_across * tiles() < fill) config.log_run--;
