@@ -1,0 +1,155 @@
+// Columns whose rows are contiguous: the rows of a tile come through a ring in shared memory as they lie in memory, at
+// any alignment, by 16-byte copies of the whole block; a thread folds a run of V neighbouring columns from there.
+#pragma once
+#include "../../primitives/fast_div.cuh"
+#include "columns.cuh"
+
+namespace torch_reductions::cuda::reduce {
+
+inline constexpr int kRingStages = 3, kRingThreads = 288;  // threads at most
+inline constexpr int kRingLoads = 6;                       // vectors of a stage that a thread copies, at most
+// Rows of a stage and run: enough for each run's to begin at the same alignment.
+template <class S>
+inline constexpr int kLogRingRows = S::kBytes == 1 || sizeof(typename S::Value) <= 4 ? 4 : 3;
+template <class S>
+inline constexpr int kLogMaxRingRun = kLogRingRows<S> + 5;
+
+// A stage has 2^kLogRingRows rows of each of the block's runs. They are copied in pieces: a run's rows where they
+// continue one another, else each row. Sizes are in bytes.
+struct RingConfig {
+  ColumnConfig columns;
+  int pieces;                    // of a run
+  int piece, piece_pitch;        // of the tile's full width; their distance in shared memory
+  int row_pitch, row_step;       // in shared memory: from row to row; and what changes in a row's alignment
+  int run_pitch;                 // from run to run
+  FastDiv run_vectors, vectors;  // of a run's pieces, of a piece
+
+  HOST_DEVICE int slot() const { return run_pitch << columns.log_height; }
+};
+
+template <class S, int V>
+struct Ring {
+  static constexpr int kLogRows = kLogRingRows<S>, R = 1 << kLogRows;
+  const RingConfig& config;
+  const char* base;  // the tile's first row, rounded down to a vector
+  char* shared;
+  int shift, end;              // of that row's first byte in its vector; of the last row's last byte
+  int from[kRingLoads], to[kRingLoads];  // this thread's vectors: in memory and in a slot; -1: none
+
+  // p: the block's first column in the tile's first row; width: of the columns that exist, in bytes.
+  __device__ __forceinline__ Ring(const RingConfig& config, const char* p, int64_t step, int n, int width, char* shared)
+      : config(config), shared(shared) {
+    shift = int(reinterpret_cast<uintptr_t>(p) & 15);
+    base = p - shift;
+    end = shift + (n - 1) * int(step) + width;
+    const int count = config.run_vectors.divisor << config.columns.log_height;
+#pragma unroll
+    for (int j = 0; j < kRingLoads; j++) {
+      const int f = j * blockDim.x + threadIdx.x, run = config.run_vectors.div(f),
+                in_run = f - run * config.run_vectors.divisor, piece = config.vectors.div(in_run),
+                vector = in_run - piece * config.vectors.divisor;
+      const int row = shift + ((run << config.columns.log_run) + piece) * int(step),
+                bytes = config.pieces == 1 ? config.piece : width;
+      from[j] = (row & ~15) + vector * 16;
+      to[j] = run * config.run_pitch + piece * config.piece_pitch + vector * 16;
+      if (f >= count || vector * 16 >= (row & 15) + bytes) to[j] = -1;
+    }
+  }
+  // The rows from `advance` bytes on.
+  __device__ __forceinline__ void issue_load(int slot, int advance) {
+#pragma unroll
+    for (int j = 0; j < kRingLoads; j++)
+      if (to[j] >= 0 && from[j] + advance < end)
+        cp_async(shared + slot * config.slot() + to[j], base + (from[j] + advance));
+  }
+  __device__ __forceinline__ void fold(const S& source, typename S::Value (&v)[V], int slot, int offset,
+                                       int64_t index) const {
+    const char* own = shared + slot * config.slot() + offset;
+    uint32_t words[R][(V * S::kBytes + 3) / 4];
+#pragma unroll
+    for (int i = 0; i < R; i++)
+      load_words<V * S::kBytes>(words[i], own + i * config.row_pitch + ((shift + i * config.row_step) & 15));
+    column_trees<R, V>(source, v, words, index);
+  }
+};
+
+template <class S, int V>
+__global__ void __launch_bounds__(kRingThreads, sizeof(typename S::Value) * V <= 8 ? 3 : 2)
+    ring_columns(S source, Columns columns, Output out, const __grid_constant__ RingConfig ring_config, Split split) {
+  using Op = typename S::Op;
+  using Value = typename S::Value;
+  constexpr int LogR = Ring<S, V>::kLogRows, Levels = kLogMaxRingRun<S> - LogR + 1;
+  const ColumnConfig& config = ring_config.columns;
+  const bool several = split.tiles > 1;
+  const unsigned outers = unsigned(columns.groups / columns.inner), workers = config.blocks_across * split.tiles * outers;
+  if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
+  const unsigned line = blockIdx.x / config.blocks_across, across = blockIdx.x - line * config.blocks_across,
+                 outer = line / split.tiles, tile = line - outer * split.tiles;
+  const int log_run = config.log_run, pitch = config.width * V;
+  const int left_groups = int(columns.inner - int64_t(across) * config.width),
+            groups = left_groups < config.width ? left_groups : config.width;
+  const int y = threadIdx.x / config.width, column = (threadIdx.x - y * config.width) * V,
+            x = column < groups * V ? column / V : groups - 1;  // beyond the last group: the last one again
+  const int64_t start = int64_t(tile) << split.log_tile, left = split.length - start,
+                full = int64_t(1) << split.log_tile;
+  const int n = int(left < full ? left : full);
+  const int64_t step = columns.length_bytes;
+  const char* const first =
+      columns.data + outer * columns.outer_bytes + start * step + int64_t(across) * config.width * (V * S::kBytes);
+  Value* const table = reinterpret_cast<Value*>(memory);
+  Value* const digit = table + (pitch << config.log_height);
+
+  const int run_start = y << log_run, run = 1 << log_run;
+  const int count = y >> config.log_height || n <= run_start ? 0 : n - run_start < run ? n - run_start : run;
+  const int rounds = (n < run ? n : run) >> LogR;  // of the block
+  Value wait[Levels][V];
+  {
+    Ring<S, V> ring(ring_config, first, step, n, groups * (V * S::kBytes), reinterpret_cast<char*>(memory));
+    const int stage_bytes = int(step) << LogR;
+#pragma unroll
+    for (int s = 0; s + 1 < kRingStages; s++) {
+      if (s < rounds) ring.issue_load(s, s * stage_bytes);
+      cp_async_commit();
+    }
+    int slot = 0;
+    for (int r = 0; r < rounds; r++) {
+      cp_async_wait<kRingStages - 2>();
+      __syncthreads();  // every thread's copies are there, and the slot before has been read
+      if (r + kRingStages - 1 < rounds)
+        ring.issue_load(slot == 0 ? kRingStages - 1 : slot - 1, (r + kRingStages - 1) * stage_bytes);
+      cp_async_commit();  // an empty group too: cp_async_wait counts them
+      if (r < count >> LogR) {
+        Value v[V];
+        ring.fold(source, v, slot, y * ring_config.run_pitch + x * (V * S::kBytes), start + run_start + (r << LogR));
+        push<Op, V>(wait, v, r);
+      }
+      slot = slot + 1 == kRingStages ? 0 : slot + 1;
+    }
+  }
+  __syncthreads();  // the ring becomes the table
+  if (count > 0) {
+    const bool complete = count == run;
+    static_for<Levels>([&](auto l) {
+      if (count >> (LogR + l.value) & 1)
+        put<Value, V>(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
+    });
+    const int whole = count >> LogR << LogR;
+    if (!complete || log_run < LogR)
+      column_tail<S, V, LogR - 1>(source, complete ? table + y * pitch + column - log_run * pitch : digit + column,
+                                  pitch, first + x * (V * S::kBytes) + int64_t(run_start + whole) * step,
+                                  count - whole, step, start + run_start + whole);
+  }
+  __syncthreads();
+  merge_runs<V, Op>(table, digit, config.width, config.log_height, log_run, n >> log_run);
+  const int64_t result = outer * columns.inner * V + int64_t(across) * pitch;
+  const unsigned tag = several ? launch_tag(launch_number(split.tile_state)) : 0;
+  for (int i = threadIdx.x; i < groups * V; i += blockDim.x) {
+    if (!several) out.store<Op>(result + i, fold_set_digits<Op>(Op::identity(), digit + i, n, pitch));
+    else if (n == full) publish_total(split, result + i, tile, digit[split.log_tile * pitch + i], tag);
+    else
+      for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set))
+        publish_digit(split, result + i, highest_bit(set), digit[highest_bit(set) * pitch + i], tag);
+  }
+}
+
+}  // namespace torch_reductions::cuda::reduce
