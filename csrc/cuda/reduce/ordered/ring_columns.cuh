@@ -30,18 +30,23 @@ struct RingConfig {
 template <class S, int V>
 struct Ring {
   static constexpr int kLogRows = kLogRingRows<S>, R = 1 << kLogRows;
+  static constexpr int kPeriod = 16 / (V * S::kBytes) < R ? 16 / (V * S::kBytes) : R;  // rows with one alignment
   const RingConfig& config;
-  const char* base;  // the tile's first row, rounded down to a vector
+  const char* next;  // of the rows that are loaded next, the first one's, rounded down to a vector
   char* shared;
-  int shift, end;              // of that row's first byte in its vector; of the last row's last byte
-  int from[kRingLoads], to[kRingLoads];  // this thread's vectors: in memory and in a slot; -1: none
+  int shift;      // of the tile's first byte in its vector
+  int left;       // bytes from `next` to the end of the tile
+  int stage;      // bytes of memory from one stage to the next
+  int slot_load = 0, slot_read = 0;      // in bytes
+  int from[kRingLoads], to[kRingLoads];  // this thread's vectors: in memory, past the end where there is none; in a slot
 
   // p: the block's first column in the tile's first row; width: of the columns that exist, in bytes.
   __device__ __forceinline__ Ring(const RingConfig& config, const char* p, int64_t step, int n, int width, char* shared)
       : config(config), shared(shared) {
     shift = int(reinterpret_cast<uintptr_t>(p) & 15);
-    base = p - shift;
-    end = shift + (n - 1) * int(step) + width;
+    next = p - shift;
+    left = shift + (n - 1) * int(step) + width;
+    stage = int(step) << kLogRows;
     const int count = config.run_vectors.divisor << config.columns.log_height;
 #pragma unroll
     for (int j = 0; j < kRingLoads; j++) {
@@ -50,25 +55,34 @@ struct Ring {
                 vector = in_run - piece * config.vectors.divisor;
       const int row = shift + ((run << config.columns.log_run) + piece) * int(step),
                 bytes = config.pieces == 1 ? config.piece : width;
-      from[j] = (row & ~15) + vector * 16;
-      to[j] = run * config.run_pitch + piece * config.piece_pitch + vector * 16;
-      if (f >= count || vector * 16 >= (row & 15) + bytes) to[j] = -1;
+      const bool exists = f < count && vector * 16 < (row & 15) + bytes;
+      // Opaque, or the compiler would compute them again for every stage.
+      from[j] = opaque(exists ? (row & ~15) + vector * 16 : INT32_MAX);
+      to[j] = opaque(run * config.run_pitch + piece * config.piece_pitch + vector * 16);
     }
   }
-  // The rows from `advance` bytes on.
-  __device__ __forceinline__ void issue_load(int slot, int advance) {
-#pragma unroll
-    for (int j = 0; j < kRingLoads; j++)
-      if (to[j] >= 0 && from[j] + advance < end)
-        cp_async(shared + slot * config.slot() + to[j], base + (from[j] + advance));
+  __device__ __forceinline__ int after(int slot) const {
+    slot += config.slot();
+    return slot == kRingStages * config.slot() ? 0 : slot;
   }
-  __device__ __forceinline__ void fold(const S& source, typename S::Value (&v)[V], int slot, int offset,
-                                       int64_t index) const {
-    const char* own = shared + slot * config.slot() + offset;
+  __device__ __forceinline__ void issue_load() {
+    char* const slot = shared + slot_load;
+#pragma unroll
+    for (int j = 0; j < kRingLoads; j++) cp_async_if(from[j] < left, slot + to[j], next + from[j]);
+    cp_async_commit();  // an empty group too: cp_async_wait counts them
+    next += stage, left -= stage;
+    slot_load = after(slot_load);
+  }
+  // offset: of the thread's first element in a slot, were the first row aligned.
+  __device__ __forceinline__ void fold(const S& source, typename S::Value (&v)[V], int offset, int64_t index) const {
+    const char* own[kPeriod];
+#pragma unroll
+    for (int k = 0; k < kPeriod; k++)
+      own[k] = shared + slot_read + (offset + k * config.row_pitch + ((shift + k * config.row_step) & 15));
     uint32_t words[R][(V * S::kBytes + 3) / 4];
 #pragma unroll
     for (int i = 0; i < R; i++)
-      load_words<V * S::kBytes>(words[i], own + i * config.row_pitch + ((shift + i * config.row_step) & 15));
+      load_words<V * S::kBytes>(words[i], own[i % kPeriod] + i / kPeriod * (kPeriod * config.row_pitch));
     column_trees<R, V>(source, v, words, index);
   }
 };
@@ -105,26 +119,21 @@ __global__ void __launch_bounds__(kRingThreads, sizeof(typename S::Value) * V <=
   Value wait[Levels][V];
   {
     Ring<S, V> ring(ring_config, first, step, n, groups * (V * S::kBytes), reinterpret_cast<char*>(memory));
-    const int stage_bytes = int(step) << LogR;
 #pragma unroll
-    for (int s = 0; s + 1 < kRingStages; s++) {
-      if (s < rounds) ring.issue_load(s, s * stage_bytes);
-      cp_async_commit();
-    }
-    int slot = 0;
+    for (int s = 0; s + 1 < kRingStages; s++) ring.issue_load();
+    const int offset = y * ring_config.run_pitch + x * (V * S::kBytes);
     for (int r = 0; r < rounds; r++) {
       cp_async_wait<kRingStages - 2>();
       __syncthreads();  // every thread's copies are there, and the slot before has been read
-      if (r + kRingStages - 1 < rounds)
-        ring.issue_load(slot == 0 ? kRingStages - 1 : slot - 1, (r + kRingStages - 1) * stage_bytes);
-      cp_async_commit();  // an empty group too: cp_async_wait counts them
+      ring.issue_load();
       if (r < count >> LogR) {
         Value v[V];
-        ring.fold(source, v, slot, y * ring_config.run_pitch + x * (V * S::kBytes), start + run_start + (r << LogR));
+        ring.fold(source, v, offset, start + run_start + (r << LogR));
         push<Op, V>(wait, v, r);
       }
-      slot = slot + 1 == kRingStages ? 0 : slot + 1;
+      ring.slot_read = ring.after(ring.slot_read);
     }
+    cp_async_wait<0>();
   }
   __syncthreads();  // the ring becomes the table
   if (count > 0) {
