@@ -54,8 +54,8 @@ __device__ __forceinline__ void column_block(const Input<T, Op, G>& source, type
   column_trees<R, V>(source, v, words, index);
 }
 
-template <class Value, int V>
-__device__ __forceinline__ void put(Value* to, const Value (&v)[V]) {
+template <class Value, class Partial, int V>
+__device__ __forceinline__ void put(Value* to, const Partial (&v)[V]) {
 #pragma unroll
   for (int e = 0; e < V; e++) to[e] = v[e];
 }
@@ -67,7 +67,7 @@ __device__ __forceinline__ void column_tail(const S& source, typename S::Value* 
   if (n >> Log & 1) {
     typename S::Value v[V];
     column_block<V, Log>(source, v, p, step, index);
-    put<typename S::Value, V>(digit + Log * pitch, v);
+    put(digit + Log * pitch, v);
     p += step << Log;
     index += 1 << Log;
   }
@@ -187,7 +187,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
     const bool complete = count == 1 << log_run;
     static_for<Levels>([&](auto l) {
       if (count >> (LogR + l.value) & 1)
-        put<Value, V>(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
+        put(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
     });
     // What is left of a run that is not complete; or a complete one shorter than a batch, whose digit is its total.
     if (!complete || log_run < LogR)

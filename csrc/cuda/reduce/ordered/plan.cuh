@@ -307,7 +307,8 @@ class Plan {
     config.log_run = kLogMaxRingRun<S>;
     while (config.log_run > Rows::kLogRows &&
            (int64_t(1) << (log_tile() - 1) >= length || step << log_tile() > INT32_MAX / 2 ||
-            (blocks() < sms_ * 16 && int64_t(row) << log_tile() > 65536)))
+            (blocks() < sms_ * 16 && int64_t(row) << log_tile() > 65536) ||
+            (blocks() < sms_ * 3 && int64_t(row) << log_tile() > 16384)))
       config.log_run--;
     if (step << log_tile() > INT32_MAX / 2) return false;
     const size_t bytes = max(shared_bytes(config, V, false), size_t(kRingStages) * ring.slot());

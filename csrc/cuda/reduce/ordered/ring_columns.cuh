@@ -39,9 +39,12 @@ struct Ring {
   int stage;      // bytes of memory from one stage to the next
   int slot_load = 0, slot_read = 0;      // in bytes
   int from[kRingLoads], to[kRingLoads];  // this thread's vectors: in memory, past the end where there is none; in a slot
+  int own[kPeriod];                      // where this thread's elements of the first rows lie in a slot
 
-  // p: the block's first column in the tile's first row; width: of the columns that exist, in bytes.
-  __device__ __forceinline__ Ring(const RingConfig& config, const char* p, int64_t step, int n, int width, char* shared)
+  // p: the block's first column in the tile's first row; width: of the columns that exist, in bytes; offset: of the
+  // thread's first element in a slot, were the first row aligned.
+  __device__ __forceinline__ Ring(const RingConfig& config, const char* p, int64_t step, int n, int width, int offset,
+                                  char* shared)
       : config(config), shared(shared) {
     shift = int(reinterpret_cast<uintptr_t>(p) & 15);
     next = p - shift;
@@ -60,6 +63,9 @@ struct Ring {
       from[j] = opaque(exists ? (row & ~15) + vector * 16 : INT32_MAX);
       to[j] = opaque(run * config.run_pitch + piece * config.piece_pitch + vector * 16);
     }
+#pragma unroll
+    for (int k = 0; k < kPeriod; k++)
+      own[k] = opaque(offset + k * config.row_pitch + ((shift + k * config.row_step) & 15));
   }
   __device__ __forceinline__ int after(int slot) const {
     slot += config.slot();
@@ -73,16 +79,13 @@ struct Ring {
     next += stage, left -= stage;
     slot_load = after(slot_load);
   }
-  // offset: of the thread's first element in a slot, were the first row aligned.
-  __device__ __forceinline__ void fold(const S& source, typename S::Value (&v)[V], int offset, int64_t index) const {
-    const char* own[kPeriod];
-#pragma unroll
-    for (int k = 0; k < kPeriod; k++)
-      own[k] = shared + slot_read + (offset + k * config.row_pitch + ((shift + k * config.row_step) & 15));
+  template <class Value>
+  __device__ __forceinline__ void fold(const S& source, Value (&v)[V], int64_t index) const {
     uint32_t words[R][(V * S::kBytes + 3) / 4];
 #pragma unroll
     for (int i = 0; i < R; i++)
-      load_words<V * S::kBytes>(words[i], own[i % kPeriod] + i / kPeriod * (kPeriod * config.row_pitch));
+      load_words<V * S::kBytes>(words[i],
+                                shared + slot_read + i / kPeriod * (kPeriod * config.row_pitch) + own[i % kPeriod]);
     column_trees<R, V>(source, v, words, index);
   }
 };
@@ -116,20 +119,22 @@ __global__ void __launch_bounds__(kRingThreads, sizeof(typename S::Value) * V <=
   const int run_start = y << log_run, run = 1 << log_run;
   const int count = y >> config.log_height || n <= run_start ? 0 : n - run_start < run ? n - run_start : run;
   const int rounds = (n < run ? n : run) >> LogR;  // of the block
-  Value wait[Levels][V];
+  // A run of small integers does not exceed 32 bits.
+  using Partial = std::conditional_t<S::kBytes < 4 && std::is_same_v<Op, Sum<int64_t>>, Sum<int>, Op>;
+  typename Partial::Value wait[Levels][V];
   {
-    Ring<S, V> ring(ring_config, first, step, n, groups * (V * S::kBytes), reinterpret_cast<char*>(memory));
+    Ring<S, V> ring(ring_config, first, step, n, groups * (V * S::kBytes),
+                    y * ring_config.run_pitch + x * (V * S::kBytes), reinterpret_cast<char*>(memory));
 #pragma unroll
     for (int s = 0; s + 1 < kRingStages; s++) ring.issue_load();
-    const int offset = y * ring_config.run_pitch + x * (V * S::kBytes);
     for (int r = 0; r < rounds; r++) {
       cp_async_wait<kRingStages - 2>();
       __syncthreads();  // every thread's copies are there, and the slot before has been read
       ring.issue_load();
       if (r < count >> LogR) {
-        Value v[V];
-        ring.fold(source, v, offset, start + run_start + (r << LogR));
-        push<Op, V>(wait, v, r);
+        typename Partial::Value v[V];
+        ring.fold(source, v, start + run_start + (r << LogR));
+        push<Partial, V>(wait, v, r);
       }
       ring.slot_read = ring.after(ring.slot_read);
     }
@@ -140,7 +145,7 @@ __global__ void __launch_bounds__(kRingThreads, sizeof(typename S::Value) * V <=
     const bool complete = count == run;
     static_for<Levels>([&](auto l) {
       if (count >> (LogR + l.value) & 1)
-        put<Value, V>(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
+        put(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
     });
     const int whole = count >> LogR << LogR;
     if (!complete || log_run < LogR)

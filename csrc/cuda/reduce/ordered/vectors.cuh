@@ -57,8 +57,8 @@ __device__ __forceinline__ typename S::Value vector_tree(const S& source, const 
 
 // v[e], the balanced tree over R rows of column e: words[i] are the elements of V neighbouring columns in row i, which
 // stands at `index` + i.
-template <int R, int V, class S>
-__device__ __forceinline__ void column_trees(const S& source, typename S::Value (&v)[V],
+template <int R, int V, class S, class Result>
+__device__ __forceinline__ void column_trees(const S& source, Result (&v)[V],
                                              const uint32_t (&words)[R][(V * S::kBytes + 3) / 4], int64_t index) {
   using T = typename S::Element;
   using Op = typename S::Op;
