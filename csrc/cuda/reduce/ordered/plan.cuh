@@ -90,7 +90,7 @@ class Plan {
       few_columns();
       return true;
     }
-    if (length < 1 << kLogFewRows && args_.outer * inner >= sms_ * int64_t(kFewRowsThreads * kFewRowsVector<S>)) {
+    if (length < 1 << kLogFewRows && args_.outer * inner >= sms_ * 32) {
       constexpr int kBytes = kFewRowsVector<S> * int(sizeof(T));
       if (inner % kFewRowsVector<S> == 0 && aligned(args_.length_stride, kBytes) &&
           (args_.outer == 1 || aligned(args_.outer_stride, kBytes)))
@@ -281,7 +281,7 @@ class Plan {
     RingConfig ring{};
     ColumnConfig& config = ring.columns;
     const bool whole = groups <= 256;
-    config.width = int(whole ? groups : mode() == 5 ? 256 : 128), config.blocks_across = unsigned(ceil_div(groups, config.width));
+    config.width = int(whole ? groups : mode() == 5 ? 64 : 128), config.blocks_across = unsigned(ceil_div(groups, config.width));
     while (config.width << (config.log_height + 1) <= kRingThreads &&
            int64_t(Rows::R) << (config.log_height + 1) <= length)
       config.log_height++;
@@ -300,22 +300,30 @@ class Plan {
     ring.run_pitch += ((row + 15) / 16 * 16 - ring.run_pitch) & 127;
     ring.vectors = FastDiv(vectors), ring.run_vectors = FastDiv(int64_t(vectors) * ring.pieces);
     if ((vectors * ring.pieces) << config.log_height > kRingLoads * int(threads)) return false;
-    const auto log_tile = [&] { return config.log_run + config.log_height; };
-    const auto blocks = [&] {
-      return args_.outer * config.blocks_across * ceil_div(length, int64_t(1) << log_tile());
-    };
-    config.log_run = kLogMaxRingRun<S>;
-    while (config.log_run > Rows::kLogRows &&
-           (int64_t(1) << (log_tile() - 1) >= length || step << log_tile() > INT32_MAX / 2 ||
-            (blocks() < sms_ * 16 && int64_t(row) << log_tile() > 65536) ||
-            (blocks() < sms_ * 3 && int64_t(row) << log_tile() > 16384)))
-      config.log_run--;
-    if (step << log_tile() > INT32_MAX / 2) return false;
-    const size_t bytes = max(shared_bytes(config, V, false), size_t(kRingStages) * ring.slot());
+    // The shortest time of the multiprocessor that has most to do: as rows, with those that a tile's end would take.
+    const int64_t strips = args_.outer * config.blocks_across;
+    const int most = sizeof(Value) * V <= 8 ? 3 : 2;  // blocks of a multiprocessor
+    int64_t best = INT64_MAX;
+    int best_run = Rows::kLogRows;
+    for (int log_run = kLogMaxRingRun<S>; log_run >= Rows::kLogRows; log_run--) {
+      const int log_tile = log_run + config.log_height;
+      if ((int64_t(1) << (log_tile - 1) >= length && log_run > Rows::kLogRows) || step << log_tile > INT32_MAX / 2) continue;
+      const int64_t tiles = ceil_div(length, int64_t(1) << log_tile);
+      for (int each = 1; each <= most; each++) {
+        const int64_t workers = max(int64_t(1), min(tiles, sms_ * each / strips));
+        const int64_t cost = ceil_div(strips * workers, sms_) * ceil_div(tiles, workers) *
+                             ((int64_t(1) << log_tile) + 48) * (strips * workers <= sms_ ? 6 : 5);
+        if (cost < best) best = cost, best_run = log_run, ring.workers = unsigned(workers);
+      }
+    }
+    if (best == INT64_MAX) return false;
+    config.log_run = best_run;
+    const int log_tile = best_run + config.log_height;
+    const size_t bytes = shared_bytes(config, V, false) + size_t(kRingStages) * ring.slot();
     if (bytes > size_t(shared_memory(context_.device))) return false;
-    const Split split = this->split(length, log_tile(), args_.outer * args_.inner);
-    launch(&reduce::ring_columns<S, V>, args_.outer * config.blocks_across * split.tiles + split.readers(threads), threads,
-           bytes, context_.stream, source_, lines(V), out_, ring, split);
+    const Split split = this->split(length, log_tile, args_.outer * args_.inner);
+    launch(&reduce::ring_columns<S, V>, strips * ring.workers + split.readers(threads), threads, bytes, context_.stream,
+           source_, lines(V), out_, ring, split);
     return true;
   }
 

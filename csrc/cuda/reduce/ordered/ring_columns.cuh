@@ -23,6 +23,7 @@ struct RingConfig {
   int row_pitch, row_step;       // in shared memory: from row to row; and what changes in a row's alignment
   int run_pitch;                 // from run to run
   FastDiv run_vectors, vectors;  // of a run's pieces, of a piece
+  unsigned workers;              // of a strip
 
   HOST_DEVICE int slot() const { return run_pitch << columns.log_height; }
 };
@@ -32,24 +33,21 @@ struct Ring {
   static constexpr int kLogRows = kLogRingRows<S>, R = 1 << kLogRows;
   static constexpr int kPeriod = 16 / (V * S::kBytes) < R ? 16 / (V * S::kBytes) : R;  // rows with one alignment
   const RingConfig& config;
-  const char* next;  // of the rows that are loaded next, the first one's, rounded down to a vector
   char* shared;
-  int shift;      // of the tile's first byte in its vector
-  int left;       // bytes from `next` to the end of the tile
-  int stage;      // bytes of memory from one stage to the next
+  int shift;         // of a tile's first byte in its vector
+  const char* next;  // of the rows that are loaded next, the first one's, rounded down to a vector
+  int left;          // bytes from `next` to the end of the tile
+  int stage;         // bytes of memory from one stage to the next
   int slot_load = 0, slot_read = 0;      // in bytes
   int from[kRingLoads], to[kRingLoads];  // this thread's vectors: in memory, past the end where there is none; in a slot
   int own[kPeriod];                      // where this thread's elements of the first rows lie in a slot
 
   // p: the block's first column in the tile's first row; width: of the columns that exist, in bytes; offset: of the
   // thread's first element in a slot, were the first row aligned.
-  __device__ __forceinline__ Ring(const RingConfig& config, const char* p, int64_t step, int n, int width, int offset,
+  __device__ __forceinline__ Ring(const RingConfig& config, const char* p, int64_t step, int width, int offset,
                                   char* shared)
-      : config(config), shared(shared) {
-    shift = int(reinterpret_cast<uintptr_t>(p) & 15);
-    next = p - shift;
-    left = shift + (n - 1) * int(step) + width;
-    stage = int(step) << kLogRows;
+      : config(config), shared(shared), shift(int(reinterpret_cast<uintptr_t>(p) & 15)), next(p), left(0),
+        stage(int(step) << kLogRows) {
     const int count = config.run_vectors.divisor << config.columns.log_height;
 #pragma unroll
     for (int j = 0; j < kRingLoads; j++) {
@@ -71,6 +69,11 @@ struct Ring {
     slot += config.slot();
     return slot == kRingStages * config.slot() ? 0 : slot;
   }
+  // p: the first column in the first row of the next tile, which has `bytes` from there to its end.
+  __device__ __forceinline__ void begin(const char* p, int bytes) {
+    next = p - shift;
+    left = shift + bytes;
+  }
   __device__ __forceinline__ void issue_load() {
     char* const slot = shared + slot_load;
 #pragma unroll
@@ -90,6 +93,8 @@ struct Ring {
   }
 };
 
+// A strip is a block's columns of one outer index; `workers` blocks take its tiles in turn, and the ring runs on from one
+// tile into the next.
 template <class S, int V>
 __global__ void __launch_bounds__(kRingThreads, sizeof(typename S::Value) * V <= 8 ? 3 : 2)
     ring_columns(S source, Columns columns, Output out, const __grid_constant__ RingConfig ring_config, Split split) {
@@ -98,39 +103,62 @@ __global__ void __launch_bounds__(kRingThreads, sizeof(typename S::Value) * V <=
   constexpr int LogR = Ring<S, V>::kLogRows, Levels = kLogMaxRingRun<S> - LogR + 1;
   const ColumnConfig& config = ring_config.columns;
   const bool several = split.tiles > 1;
-  const unsigned outers = unsigned(columns.groups / columns.inner), workers = config.blocks_across * split.tiles * outers;
-  if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
-  const unsigned line = blockIdx.x / config.blocks_across, across = blockIdx.x - line * config.blocks_across,
-                 outer = line / split.tiles, tile = line - outer * split.tiles;
-  const int log_run = config.log_run, pitch = config.width * V;
+  const unsigned outers = unsigned(columns.groups / columns.inner), strips = config.blocks_across * outers,
+                 workers = ring_config.workers;
+  if (blockIdx.x >= strips * workers) return read_lines<Op>(split, out, blockIdx.x - strips * workers);
+  const unsigned worker = blockIdx.x / strips, strip = blockIdx.x - worker * strips,
+                 outer = strip / config.blocks_across, across = strip - outer * config.blocks_across;
+  const int log_run = config.log_run, run = 1 << log_run, pitch = config.width * V;
   const int left_groups = int(columns.inner - int64_t(across) * config.width),
-            groups = left_groups < config.width ? left_groups : config.width;
+            groups = left_groups < config.width ? left_groups : config.width, width = groups * (V * S::kBytes);
   const int y = threadIdx.x / config.width, column = (threadIdx.x - y * config.width) * V,
             x = column < groups * V ? column / V : groups - 1;  // beyond the last group: the last one again
-  const int64_t start = int64_t(tile) << split.log_tile, left = split.length - start,
-                full = int64_t(1) << split.log_tile;
-  const int n = int(left < full ? left : full);
+  const int run_start = y << log_run;
   const int64_t step = columns.length_bytes;
   const char* const first =
-      columns.data + outer * columns.outer_bytes + start * step + int64_t(across) * config.width * (V * S::kBytes);
-  Value* const table = reinterpret_cast<Value*>(memory);
+      columns.data + outer * columns.outer_bytes + int64_t(across) * config.width * (V * S::kBytes);
+  char* const shared = reinterpret_cast<char*>(memory);
+  Value* const table = reinterpret_cast<Value*>(shared + kRingStages * ring_config.slot());
   Value* const digit = table + (pitch << config.log_height);
+  const int64_t result = outer * columns.inner * V + int64_t(across) * pitch;
+  const unsigned tag = several ? launch_tag(launch_number(split.tile_state)) : 0;
+  const auto rows_of = [&](unsigned tile) {
+    const int64_t left = split.length - (int64_t(tile) << split.log_tile), full = int64_t(1) << split.log_tile;
+    return left <= 0 ? 0 : int(left < full ? left : full);
+  };
+  const auto rounds_of = [&](int rows) { return (rows < run ? rows : run) >> LogR; };  // of the block
 
-  const int run_start = y << log_run, run = 1 << log_run;
-  const int count = y >> config.log_height || n <= run_start ? 0 : n - run_start < run ? n - run_start : run;
-  const int rounds = (n < run ? n : run) >> LogR;  // of the block
-  // A run of small integers does not exceed 32 bits.
-  using Partial = std::conditional_t<S::kBytes < 4 && std::is_same_v<Op, Sum<int64_t>>, Sum<int>, Op>;
-  typename Partial::Value wait[Levels][V];
-  {
-    Ring<S, V> ring(ring_config, first, step, n, groups * (V * S::kBytes),
-                    y * ring_config.run_pitch + x * (V * S::kBytes), reinterpret_cast<char*>(memory));
-#pragma unroll
-    for (int s = 0; s + 1 < kRingStages; s++) ring.issue_load();
+  Ring<S, V> ring(ring_config, first, step, width, y * ring_config.run_pitch + x * (V * S::kBytes), shared);
+  unsigned loaded = worker;  // the tile that is being loaded
+  int to_load = 0;           // its stages that are still to load
+  const auto begin = [&] {
+    const int rows = rows_of(loaded);
+    to_load = rounds_of(rows);
+    ring.begin(first + (int64_t(loaded) << split.log_tile) * step, to_load == 0 ? -16 : (rows - 1) * int(step) + width);
+  };
+  const auto issue_load = [&] {
+    ring.issue_load();
+    if (--to_load == 0) {
+      loaded += workers;
+      begin();
+    }
+  };
+  begin();
+#pragma unroll 1
+  for (int s = 0; s + 1 < kRingStages; s++) issue_load();
+
+#pragma unroll 1
+  for (unsigned tile = worker; tile < split.tiles; tile += workers) {
+    const int64_t start = int64_t(tile) << split.log_tile;
+    const int n = rows_of(tile), rounds = rounds_of(n);
+    const int count = y >> config.log_height || n <= run_start ? 0 : n - run_start < run ? n - run_start : run;
+    // A run of small integers does not exceed 32 bits.
+    using Partial = std::conditional_t<S::kBytes < 4 && std::is_same_v<Op, Sum<int64_t>>, Sum<int>, Op>;
+    typename Partial::Value wait[Levels][V];
     for (int r = 0; r < rounds; r++) {
       cp_async_wait<kRingStages - 2>();
       __syncthreads();  // every thread's copies are there, and the slot before has been read
-      ring.issue_load();
+      issue_load();
       if (r < count >> LogR) {
         typename Partial::Value v[V];
         ring.fold(source, v, start + run_start + (r << LogR));
@@ -138,32 +166,31 @@ __global__ void __launch_bounds__(kRingThreads, sizeof(typename S::Value) * V <=
       }
       ring.slot_read = ring.after(ring.slot_read);
     }
-    cp_async_wait<0>();
+    if (count > 0) {
+      const bool complete = count == run;
+      static_for<Levels>([&](auto l) {
+        if (count >> (LogR + l.value) & 1)
+          put(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
+      });
+      const int whole = count >> LogR << LogR;
+      if (!complete || log_run < LogR)
+        column_tail<S, V, LogR - 1>(source, complete ? table + y * pitch + column - log_run * pitch : digit + column,
+                                    pitch, first + x * (V * S::kBytes) + (start + run_start + whole) * step,
+                                    count - whole, step, start + run_start + whole);
+    }
+    __syncthreads();
+    merge_runs<V, Op>(table, digit, config.width, config.log_height, log_run, n >> log_run);
+    for (int i = threadIdx.x; i < groups * V; i += blockDim.x) {
+      if (!several) out.store<Op>(result + i, fold_set_digits<Op>(Op::identity(), digit + i, n, pitch));
+      else if (n >> split.log_tile)
+        publish_total(split, result + i, tile, digit[split.log_tile * pitch + i], tag);
+      else
+        for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set))
+          publish_digit(split, result + i, highest_bit(set), digit[highest_bit(set) * pitch + i], tag);
+    }
+    __syncthreads();  // the table and the digits have been read
   }
-  __syncthreads();  // the ring becomes the table
-  if (count > 0) {
-    const bool complete = count == run;
-    static_for<Levels>([&](auto l) {
-      if (count >> (LogR + l.value) & 1)
-        put(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
-    });
-    const int whole = count >> LogR << LogR;
-    if (!complete || log_run < LogR)
-      column_tail<S, V, LogR - 1>(source, complete ? table + y * pitch + column - log_run * pitch : digit + column,
-                                  pitch, first + x * (V * S::kBytes) + int64_t(run_start + whole) * step,
-                                  count - whole, step, start + run_start + whole);
-  }
-  __syncthreads();
-  merge_runs<V, Op>(table, digit, config.width, config.log_height, log_run, n >> log_run);
-  const int64_t result = outer * columns.inner * V + int64_t(across) * pitch;
-  const unsigned tag = several ? launch_tag(launch_number(split.tile_state)) : 0;
-  for (int i = threadIdx.x; i < groups * V; i += blockDim.x) {
-    if (!several) out.store<Op>(result + i, fold_set_digits<Op>(Op::identity(), digit + i, n, pitch));
-    else if (n == full) publish_total(split, result + i, tile, digit[split.log_tile * pitch + i], tag);
-    else
-      for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set))
-        publish_digit(split, result + i, highest_bit(set), digit[highest_bit(set) * pitch + i], tag);
-  }
+  cp_async_wait<0>();
 }
 
 }  // namespace torch_reductions::cuda::reduce
