@@ -1,4 +1,4 @@
-// Words of two halves or of four bytes, without unpacking them.
+// Words of two halves or of four bytes, without unpacking them; and the larger float in one instruction.
 #pragma once
 #include "thread.cuh"
 
@@ -23,7 +23,34 @@ __device__ __forceinline__ int add_parts(uint32_t word, int sum) {
 #endif
 }
 
-// The larger half of each pair, NaN if either is; of zeros +0.
+// The larger one, NaN if either is; of zeros +0.
+__device__ __forceinline__ float larger(float a, float b) {
+#ifdef CUDA_ON_CPU
+  return b > a || is_nan(b) || (b == a && __float_as_uint(b) == 0) ? b : a;
+#else
+  float larger = 0;
+#if __CUDA_ARCH__ >= 900
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+#endif
+  return larger;
+#endif
+}
+
+// The larger one of each pair of unsigned 16-bit integers.
+__device__ __forceinline__ uint32_t larger_integers(uint32_t a, uint32_t b) {
+#ifdef CUDA_ON_CPU
+  const uint32_t low = (a & 0xffffu) > (b & 0xffffu) ? a : b, high = a >> 16 > b >> 16 ? a : b;
+  return (low & 0xffffu) | (high & 0xffff0000u);
+#else
+  uint32_t larger = 0;
+#if __CUDA_ARCH__ >= 900
+  asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+#endif
+  return larger;
+#endif
+}
+
+// The same of halves, NaN if either is; of zeros +0.
 template <class T>
 __device__ __forceinline__ uint32_t larger_pair(uint32_t a, uint32_t b) {
 #ifdef CUDA_ON_CPU

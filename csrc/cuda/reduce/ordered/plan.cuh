@@ -62,8 +62,6 @@ class Plan {
     else if (packed && rows > 1 && length <= kThreadRow && (length * sizeof(T) <= 512 || rows < sms_))
       short_rows<false>(rows);
     else if (packed && rows >= sms_ && length <= kLanesRow) short_rows<true>(rows);
-    else if (sizeof(T) < 4 && mode() >= 4 && packed && rows >= sms_ && length <= kLanesSmallRow && !aligned(length))
-      short_rows<true>(rows);
     else if (length <= 32 && rows > sms_) return false;
     else if (length <= 1 << kLogUnit<ByWarps> && (rows >= sms_ * 8 || length < 1 << kLogUnit<S>)) warp_rows(rows);
     else if (whole_tiles(rows)) return true;

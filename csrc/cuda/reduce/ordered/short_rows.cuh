@@ -1,5 +1,5 @@
 // Short rows that are contiguous in memory: a block stages many of them in shared memory, as they are, by 16-byte
-// loads, and folds them from there: one thread per row up to 128 elements, 8 to 32 lanes per row beyond.
+// loads, and folds them from there: one thread per row up to 128 elements, 8 or 16 lanes per row up to 512.
 #pragma once
 #include "../../primitives/shared.cuh"
 #include "vectors.cuh"
@@ -7,8 +7,7 @@
 namespace torch_reductions::cuda::reduce {
 
 inline constexpr int kShortThreads = 256;
-inline constexpr int kThreadRow = 128;  // the longest row of a thread
-inline constexpr int kLanesRow = 512, kLanesSmallRow = 2048;  // of several lanes; where elements are smaller than a word
+inline constexpr int kThreadRow = 128, kLanesRow = 512;  // the longest row of a thread, of several lanes
 
 template <bool Lanes>
 inline constexpr int kStageBytes = Lanes ? 32768 : 16384;
@@ -90,29 +89,21 @@ struct Staged {
     }
     return v[0];
   }
-  // base ∘ the digits of n blocks.
-  template <int Levels>
-  __device__ __forceinline__ static typename S::Value fold_blocks(typename S::Value base,
-                                                                  const typename S::Value (&wait)[Levels][1], int n) {
-    static_for<Levels>([&](auto k) {
-      constexpr int Level = Levels - 1 - k.value;
-      if (n >> Level & 1) base = S::Op::combine(base, wait[Level][0]);
-    });
-    return base;
-  }
   // The fold of a row of n <= kThreadRow elements.
   __device__ __forceinline__ typename S::Value fold_row(int n) const {
     constexpr int Levels = log2_of(kThreadRow) - 3;
     typename S::Value wait[Levels][1], all = S::Op::identity();
     blocks(wait, 0, n >> 4);
-    all = fold_blocks(all, wait, n >> 4);
+    static_for<Levels>([&](auto k) {
+      constexpr int Level = Levels - 1 - k.value;
+      if (n >> (4 + Level) & 1) all = S::Op::combine(all, wait[Level][0]);
+    });
     return fold<3>(all, n & ~15, n & 15);
   }
 };
 
-// A row takes 8, 16 or 32 lanes, 32 or 64 elements each.
-__device__ __host__ __forceinline__ int log_lanes(int length) { return length < 256 ? 3 : length <= kLanesRow ? 4 : 5; }
-__device__ __forceinline__ int log_each(int length) { return length <= 1024 ? 5 : 6; }
+// A row takes 8 or 16 lanes, 32 elements each.
+__device__ __host__ __forceinline__ int log_lanes(int length) { return length < 256 ? 3 : 4; }
 
 // The fold of a row; valid in the lane that the row ends in, `sub` being the lane's number in it. With 8 lanes the
 // fourth xor step brings another row's total, which no digit takes: the row is shorter than 8 * 32.
@@ -120,17 +111,15 @@ template <class S>
 __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, int length, int sub) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  const int log = log_each(length), lanes = length >> log, rest = length & ((1 << log) - 1);  // whole lanes; elements
-  Value digit[4], wait[3][1];
-  const Value own = row.blocks(wait, sub << log, sub < lanes ? 1 << (log - 4) : sub == lanes ? rest >> 4 : 0);
+  const int lanes = length >> 5, rest = length & 31;  // the whole lanes, and what the one after them takes
+  Value digit[4], halves[2][1];
+  const Value own = row.blocks(halves, sub << 5, sub < lanes ? 2 : sub == lanes ? rest >> 4 : 0);
   const Value all = lane_digits<Op, 4>(sub < lanes ? own : Op::identity(), lanes, digit, sub);
-  Value v = lanes == 16 ? all : Op::identity();
-  if (S::kBytes < 4 && length > kLanesRow) {
-    const Value other = shuffle_xor(all, 16);
-    v = lanes == 32 ? Op::combine(all, other) : lanes < 16 ? Op::identity() : other;
+  Value v = fold_digits<Op>(lanes == 16 ? all : Op::identity(), digit);
+  if (sub == lanes) {
+    if (rest & 16) v = Op::combine(v, own);
+    v = row.template fold<3>(v, length & ~15, rest & 15);
   }
-  v = fold_digits<Op>(v, digit);
-  if (sub == lanes) v = row.template fold<3>(row.fold_blocks(v, wait, rest >> 4), length & ~15, rest & 15);
   return v;
 }
 
@@ -172,7 +161,7 @@ __global__ void __launch_bounds__(kShortThreads)
       out.store<Op>(first + i, row.fold_row(length));
     }
   } else {
-    const int lanes = 1 << log_lanes(length), sub = threadIdx.x & (lanes - 1), ends_in = length >> log_each(length) & (lanes - 1);
+    const int lanes = 1 << log_lanes(length), sub = threadIdx.x & (lanes - 1), ends_in = length >> 5 & (lanes - 1);
     for (int base = 0; base < count; base += kShortThreads / lanes) {  // uniform: every lane takes part
       const int i = base + int(threadIdx.x) / lanes;
       const Staged<S> row{shared, shift + (i < count ? i : 0) * length * S::kBytes, source, padding};
