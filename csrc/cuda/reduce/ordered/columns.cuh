@@ -221,7 +221,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
 }
 
 template <class S, int V, bool Staged>
-inline constexpr int kColumnThreads = !Staged && S::kBytes >= 4 && V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
+inline constexpr int kColumnThreads = !Staged && V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
 
 // A block takes a tile of the lines of one column block.
 template <class S, int V, bool Staged>

@@ -9,8 +9,8 @@ inline constexpr int kLogFewRows = 4;  // fewer rows than 2^this
 
 // As many columns as a load of 16 bytes holds, and as registers do.
 template <class S>
-inline constexpr int kFewRowsVector = 32 / int(sizeof(typename S::Value)) < S::E ? 32 / int(sizeof(typename S::Value))
-                                                                                 : S::E;
+inline constexpr int kFewRowsVector =
+    32 / int(sizeof(typename S::Value)) < S::E ? 32 / int(sizeof(typename S::Value)) : S::E;
 
 // Packed: a thread's columns are neighbours, aligned to one load; else they lie kFewRowsThreads apart.
 template <class S, bool Packed>

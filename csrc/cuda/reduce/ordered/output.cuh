@@ -32,8 +32,7 @@ struct Output {
         case Dtype::int64: return body(uint64_t{}, bits);
         case Dtype::int32: return body(uint32_t{}, bits);
         case Dtype::int16: return body(uint16_t{}, bits);
-        default:
-          body(uint8_t{}, [&](Value v) { return dtype == Dtype::boolean ? uint64_t(bits(v) != 0) : bits(v); });
+        default: body(uint8_t{}, [&](Value v) { return dtype == Dtype::boolean ? uint64_t(bits(v) != 0) : bits(v); });
       }
     } else if constexpr (std::is_same_v<Value, double>) {
       body(uint64_t{}, [this](Value v) { return uint64_t(__double_as_longlong(finish<Op>(v))); });

@@ -3,12 +3,9 @@
 
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
-#include <cstdlib>
-
 #include "few_columns.cuh"
 #include "few_rows.cuh"
 #include "long_rows.cuh"
-#include "ring_columns.cuh"
 #include "shifted_columns.cuh"
 #include "short_rows.cuh"
 
@@ -28,10 +25,6 @@ class Plan {
   static constexpr int kRowMultiple = sizeof(T) < 4 ? 16 : 128;
 
  public:
-  static int mode() {
-    const char* t = std::getenv("TRX");
-    return t && *t ? std::atoi(t) : 0;
-  }
   Plan(const ReduceArgs& args, Context& context)
       : args_(args), context_(context), sms_(multiprocessors(context.device)) {
     const bool flipped = args.function == Function::amin || args.function == Function::argmin;
@@ -78,12 +71,6 @@ class Plan {
   // Neighbouring results are contiguous.
   bool columns_of_memory() {
     const int64_t inner = args_.inner, length = args_.length, row_bytes = inner * int64_t(sizeof(T));
-    if (mode() >= 4 && length >= 1 << kLogRingRows<S>) {
-      const int64_t word = kVector * sizeof(T);
-      if (kVector > 1 && inner % kVector == 0 && aligned(args_.length_stride, word) && (args_.outer == 1 || aligned(args_.outer_stride, word))) {
-        if (ring_columns<kVector>()) return true;
-      } else if (ring_columns<1>()) return true;
-    }
     if (args_.length_stride == inner && row_bytes <= kFewBytes && length * row_bytes >= 8192) {
       few_columns();
       return true;
@@ -241,10 +228,22 @@ class Plan {
       // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
       const auto tiles = [&] { return ceil_div(length, int64_t(1) << (config.log_run + config.log_height)); };
       config.log_run = kLogMaxRun<S, V>;
-      int64_t fill = busy * (Staged ? (mode() == 2 ? 4 : mode() == 3 ? 8 : 1) : 1024 / kColumnThreads<S, V, false>);
+      int64_t fill = Staged ? 0 : busy * (1024 / kColumnThreads<S, V, false>);
       if (!Staged && config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20)
         fill *= 2;
       while (config.log_run > LogR && config.blocks_across * tiles() < fill) config.log_run--;
+      // A multiprocessor has room for one block with a ring: the fewest rows one after the other, where the ends of a
+      // tile cost about as much as 512.
+      const auto rows = [&] {
+        return ceil_div(config.blocks_across * tiles(), sms_) *
+               ((int64_t(1) << (config.log_run + config.log_height)) + 512);
+      };
+      for (int best = config.log_run, log_run = best; Staged && log_run >= LogR; log_run--) {
+        const int64_t fewest = rows();
+        config.log_run = log_run;
+        if (rows() < fewest) best = log_run;
+        config.log_run = best;
+      }
       while (config.log_run > 0 && int64_t(1) << (config.log_run + config.log_height - 1) >= length) config.log_run--;
       const size_t bytes = shared_bytes(config, V, Staged);
       // Fewer columns take less shared memory; for a ring, fewer warps do.
@@ -268,61 +267,6 @@ class Plan {
     launch(&reduce::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << config.log_height), bytes,
            context_.stream, source_, data(), out_, args_.outer_stride * size, args_.length_stride * size, args_.length,
            args_.inner, unsigned(tiles_of_row), config);
-  }
-
-  // Blocks of about 256 threads: all columns, or 128 of them side by side.
-  template <int V>
-  bool ring_columns() {
-    using Rows = Ring<S, V>;
-    constexpr int64_t kGroup = V * int64_t(sizeof(T));  // bytes
-    const int64_t groups = args_.inner / V, length = args_.length, step = args_.length_stride * int64_t(sizeof(T));
-    RingConfig ring{};
-    ColumnConfig& config = ring.columns;
-    const bool whole = groups <= 256;
-    config.width = int(whole ? groups : mode() == 5 ? 64 : 128), config.blocks_across = unsigned(ceil_div(groups, config.width));
-    while (config.width << (config.log_height + 1) <= kRingThreads &&
-           int64_t(Rows::R) << (config.log_height + 1) <= length)
-      config.log_height++;
-    const unsigned threads = unsigned(ceil_div(config.width << config.log_height, 32) * 32);
-    const int row = int(config.width * kGroup);
-    const bool one_piece = whole && step == row;
-    const bool same = (one_piece || step % 16 == 0) && (args_.outer == 1 || args_.outer_stride * int64_t(sizeof(T)) % 16 == 0);
-    const int most_shift = same && row % 16 == 0 ? int(reinterpret_cast<uintptr_t>(args_.input) & 15) : same && whole ? int(reinterpret_cast<uintptr_t>(args_.input) & 15) : 15;
-    ring.pieces = one_piece ? 1 : Rows::R;
-    ring.piece = one_piece ? row * Rows::R : row;
-    const int vectors = (ring.piece + most_shift + 15) / 16;
-    ring.piece_pitch = vectors * 16;
-    ring.row_pitch = one_piece ? row : ring.piece_pitch, ring.row_step = one_piece ? 0 : int(step & 15);
-    // Threads of neighbouring runs meet neighbouring banks.
-    ring.run_pitch = ring.pieces * ring.piece_pitch;
-    ring.run_pitch += ((row + 15) / 16 * 16 - ring.run_pitch) & 127;
-    ring.vectors = FastDiv(vectors), ring.run_vectors = FastDiv(int64_t(vectors) * ring.pieces);
-    if ((vectors * ring.pieces) << config.log_height > kRingLoads * int(threads)) return false;
-    // The shortest time of the multiprocessor that has most to do: as rows, with those that a tile's end would take.
-    const int64_t strips = args_.outer * config.blocks_across;
-    const int most = sizeof(Value) * V <= 8 ? 3 : 2;  // blocks of a multiprocessor
-    int64_t best = INT64_MAX;
-    int best_run = Rows::kLogRows;
-    for (int log_run = kLogMaxRingRun<S>; log_run >= Rows::kLogRows; log_run--) {
-      const int log_tile = log_run + config.log_height;
-      if ((int64_t(1) << (log_tile - 1) >= length && log_run > Rows::kLogRows) || step << log_tile > INT32_MAX / 2) continue;
-      const int64_t tiles = ceil_div(length, int64_t(1) << log_tile);
-      for (int each = 1; each <= most; each++) {
-        const int64_t workers = max(int64_t(1), min(tiles, sms_ * each / strips));
-        const int64_t cost = ceil_div(strips * workers, sms_) * ceil_div(tiles, workers) *
-                             ((int64_t(1) << log_tile) + 48) * (strips * workers <= sms_ ? 6 : 5);
-        if (cost < best) best = cost, best_run = log_run, ring.workers = unsigned(workers);
-      }
-    }
-    if (best == INT64_MAX) return false;
-    config.log_run = best_run;
-    const int log_tile = best_run + config.log_height;
-    const size_t bytes = shared_bytes(config, V, false) + size_t(kRingStages) * ring.slot();
-    if (bytes > size_t(shared_memory(context_.device))) return false;
-    const Split split = this->split(length, log_tile, args_.outer * args_.inner);
-    launch(&reduce::ring_columns<S, V>, strips * ring.workers + split.readers(threads), threads, bytes, context_.stream,
-           source_, lines(V), out_, ring, split);
-    return true;
   }
 
   static size_t shared_bytes(const ColumnConfig& config, int vector, bool staged) {

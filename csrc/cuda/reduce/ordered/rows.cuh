@@ -35,27 +35,35 @@ __device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typenam
   if (shift != 0) {  // uniform in the warp
     uint32_t over[4];
     load16(over, aligned + kUnitBytes<S>, policy, lane == 0 && kUnitBytes<S> < end);
-    static_for<4>([&](auto skipped) {  // words: a constant, so that each word is just another register
-      constexpr int Skipped = skipped.value, Next = Skipped + (S::kBytes < 4 ? 1 : 0);  // words of the next lane
-      if (shift >> 2 != Skipped) return;
+    const auto from_next = [&](int j, int i) {  // word i of the next vector
+      const uint32_t next = j + 1 < Groups ? words[j + 1 < Groups ? j + 1 : j][i] : over[i];
+      return __shfl_sync(kFullWarp, lane == 0 ? next : words[j][i], (lane + 1) & 31);
+    };
+    const auto shifted =
+        [&](auto known) {  // how many words, where the compiler is to know it: then nothing is selected
+          constexpr int Words = known.value;
 #pragma unroll
-      for (int j = 0; j < Groups; j++) {
-        if (j * 32 * 16 >= end) continue;  // uniform
-        uint32_t both[8];
+          for (int j = 0; j < Groups; j++) {
+            if (j * 32 * 16 >= end) continue;  // uniform
+            uint32_t both[8] = {};
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-          const uint32_t next = j + 1 < Groups ? words[j + 1 < Groups ? j + 1 : j][i] : over[i];
-          both[i] = words[j][i];
-          if (i < Next) both[4 + i] = __shfl_sync(kFullWarp, lane == 0 ? next : words[j][i], (lane + 1) & 31);
-        }
+            for (int i = 0; i < 4; i++) {
+              both[i] = words[j][i];
+              if (Words < 0 || i <= Words) both[4 + i] = from_next(j, i);
+            }
+            if constexpr (Words < 0) realign<false>(both, shift);
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-          words[j][i] = both[Skipped + i];
-          if constexpr (S::kBytes < 4)
-            words[j][i] = __funnelshift_r(words[j][i], both[Skipped + i + 1], (shift & 3) * 8);
-        }
-      }
-    });
+            for (int i = 0; i < 4; i++)
+              words[j][i] = Words < 0
+                                ? both[i]
+                                : __funnelshift_r(both[(Words + i) & 7], both[(Words + i + 1) & 7], (shift & 3) * 8);
+          }
+        };
+    if constexpr (S::kBytes >= 4) shifted(std::integral_constant<int, -1>{});
+    else
+      static_for<4>([&](auto whole) {
+        if (shift >> 2 == whole.value) shifted(whole);
+      });
   }
 #pragma unroll
   for (int j = 0; j < Groups; j++) q[j] = vector_tree(source, words[j], index + (j * 32 + lane) * S::E);
@@ -124,8 +132,7 @@ struct Rows {
 
 // One warp per row, of at most 32 units.
 template <class S>
-__global__ void __launch_bounds__(kRowThreads, sizeof(typename S::Value) == 4 ? 4 : 3)
-    warp_rows(S source, Rows rows, Output out, int64_t count, int length) {
+__global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Output out, int64_t count, int length) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   constexpr int LogUnit = kLogUnit<S>;
@@ -134,7 +141,8 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(typename S::Value) == 4 ? 
   if (i >= count) return;
   const char* p = rows.row(i);
   const int units = length >> LogUnit;
-  const Value rest = load_rest(source, p, length, lane, 0);  // early, beside the other loads
+  Value rest{};
+  if (S::kBytes < 4) rest = load_rest(source, p, length, lane, 0);  // beside the other loads, where registers allow it
   Value mine = Op::identity(), folded = Op::identity();
   for (int u = 0; u << LogUnit < length; u++) {
     const int first = u << LogUnit, n = length - first;
@@ -150,6 +158,7 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(typename S::Value) == 4 ? 
         const Value all = lane_digits<Op, 5>(mine, units, digit, lane);
         folded = shuffle(fold_digits<Op>(units == 32 ? all : folded, digit), units & 31);
       }
+      if (S::kBytes >= 4 && u == units) rest = load_rest(source, p + first * S::kBytes, n, lane, first);
       if (u == units) folded = Tail<S>(q, rest, n, lane).onto(folded);
     }
   }

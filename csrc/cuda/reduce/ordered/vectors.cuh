@@ -8,20 +8,22 @@
 namespace torch_reductions::cuda::reduce {
 
 template <class S>
-inline constexpr bool kHalves = std::is_same_v<typename S::Element, Half> || std::is_same_v<typename S::Element, BFloat16>;
+inline constexpr bool kHalves =
+    std::is_same_v<typename S::Element, Half> || std::is_same_v<typename S::Element, BFloat16>;
 template <class S>
 inline constexpr bool kArg = IsIndexed<typename S::Value>::value;
 template <class S>
 inline constexpr bool kSmallSum = std::is_same_v<typename S::Op, Sum<int64_t>> && S::kBytes < 4;
 // Extremes of values that are compared as floats, and of bytes.
 template <class S>
-inline constexpr bool kFloatExtreme = kComparesPairs && (kArg<S> || kExtreme<typename S::Op>) &&
-                                      std::is_same_v<Native<typename S::Element>, float>;
+inline constexpr bool kFloatExtreme =
+    kComparesPairs && (kArg<S> || kExtreme<typename S::Op>) && std::is_same_v<Native<typename S::Element>, float>;
 template <class S>
 inline constexpr bool kByteExtreme = kComparesPairs && (kArg<S> || kExtreme<typename S::Op>) && S::kBytes == 1;
 
 template <class S>
-__device__ __forceinline__ typename S::Value extreme(Native<typename S::Element> value, [[maybe_unused]] int64_t index) {
+__device__ __forceinline__ typename S::Value extreme(Native<typename S::Element> value,
+                                                     [[maybe_unused]] int64_t index) {
   if constexpr (kArg<S>) return {value, decltype(S::Value::index)(index)};
   else return value;
 }
@@ -70,8 +72,8 @@ __device__ __forceinline__ typename S::Value vector_tree(const S& source, const 
     uint32_t largest = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++)
-      largest = larger_integers(largest, larger_integers(bytes.keys(words[i], false, 4 * i, 2),
-                                                         bytes.keys(words[i], true, 4 * i + 1, 2)));
+      largest = larger_integers(
+          largest, larger_integers(bytes.keys(words[i], false, 4 * i, 2), bytes.keys(words[i], true, 4 * i + 1, 2)));
     return bytes.value(largest >> 16 > (largest & 0xffff) ? largest >> 16 : largest, index);
   } else if constexpr (kFloatExtreme<S> && kHalves<S>) {
     uint32_t w[4];
