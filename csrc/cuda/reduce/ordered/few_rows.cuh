@@ -63,6 +63,12 @@ struct FewRows {
   }
 };
 
+// A function of its own: the divisions of a thread's columns would be most of the kernel.
+template <class Value>
+__device__ __noinline__ Value divided(Value value, Value by) {
+  return value / by;
+}
+
 // Columns are numbered [outer, inner], inner counted in loads.
 template <class S, bool Packed>
 __global__ void __launch_bounds__(kFewRowsThreads)
@@ -81,6 +87,12 @@ __global__ void __launch_bounds__(kFewRowsThreads)
 #pragma unroll
   for (int e = 0; e < V; e++) folded[e] = Op::identity();
   rows.template fold<kLogFewRows - 1>(folded, 0, length);
+  if constexpr (std::is_floating_point_v<typename S::Value>) {
+    if (out.divisor != 0)
+#pragma unroll
+      for (int e = 0; e < V; e++) folded[e] = divided(folded[e], typename S::Value(out.divisor));
+    out.divisor = 0;
+  }
   if constexpr (Packed) {
     if (first >= columns.groups) return;
     if (packed_results) out.store_vector<Op, V>(first * V, folded);
