@@ -84,8 +84,8 @@ MUTANTS = (
         "tail",
         "plain",
         REDUCE + "rows.cuh",
-        "const int $first = $r >> ($k.value + 1) << ($k.value + 1);",
-        "const int $first = ($r >> ($k.value + 1) << ($k.value + 1)) + 1;",
+        "const int $i = ($n & ~(S::E - 1)) + $lane;",
+        "const int $i = ($n & ~(S::E - 1)) + $lane + 1;",
     ),
     kernel(
         "a row that is one element too long",

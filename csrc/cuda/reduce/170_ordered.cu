@@ -4,8 +4,8 @@
 //          layout [outer, length, inner] without a copy; the speed of the memory.
 // Order:   Fold(length): balanced trees over the blocks of the length's binary digits, folded from left to right.
 // Needs:   7.5 and up.
-// See:     ordered/plan.cuh chooses the kernel; ordered/{rows,short_rows,long_rows,few_columns,columns}.cuh are the
-//          kernels.
+// See:     ordered/plan.cuh chooses the kernel; ordered/{rows,short_rows,long_rows,few_rows,few_columns,columns}.cuh are
+//          the kernels.
 #include "ladder.h"
 #include "ordered/families.h"
 

@@ -5,6 +5,7 @@
 #include "../../primitives/async.cuh"
 #include "../../primitives/shared.cuh"
 #include "split.cuh"
+#include "vectors.cuh"
 
 namespace torch_reductions::cuda::reduce {
 
@@ -50,17 +51,11 @@ __device__ __forceinline__ void column_block(const Input<T, Op, G>& source, type
   uint32_t words[R][(V * sizeof(T) + 3) / 4];
 #pragma unroll
   for (int i = 0; i < R; i++) load_words<V * sizeof(T)>(words[i], p + i * step);
-#pragma unroll
-  for (int e = 0; e < V; e++) {
-    typename Op::Value x[R];
-#pragma unroll
-    for (int i = 0; i < R; i++) x[i] = source.value(words[i], e, index + i);
-    v[e] = tree<Op, R>(x);
-  }
+  column_trees<R, V>(source, v, words, index);
 }
 
-template <class Value, int V>
-__device__ __forceinline__ void put(Value* to, const Value (&v)[V]) {
+template <class Value, class Partial, int V>
+__device__ __forceinline__ void put(Value* to, const Partial (&v)[V]) {
 #pragma unroll
   for (int e = 0; e < V; e++) to[e] = v[e];
 }
@@ -72,7 +67,7 @@ __device__ __forceinline__ void column_tail(const S& source, typename S::Value* 
   if (n >> Log & 1) {
     typename S::Value v[V];
     column_block<V, Log>(source, v, p, step, index);
-    put<typename S::Value, V>(digit + Log * pitch, v);
+    put(digit + Log * pitch, v);
     p += step << Log;
     index += 1 << Log;
   }
@@ -192,7 +187,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
     const bool complete = count == 1 << log_run;
     static_for<Levels>([&](auto l) {
       if (count >> (LogR + l.value) & 1)
-        put<Value, V>(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
+        put(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
     });
     // What is left of a run that is not complete; or a complete one shorter than a batch, whose digit is its total.
     if (!complete || log_run < LogR)
@@ -226,7 +221,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
 }
 
 template <class S, int V, bool Staged>
-inline constexpr int kColumnThreads = !Staged && S::kBytes >= 4 && V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
+inline constexpr int kColumnThreads = !Staged && V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
 
 // A block takes a tile of the lines of one column block.
 template <class S, int V, bool Staged>

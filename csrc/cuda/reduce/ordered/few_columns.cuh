@@ -10,14 +10,14 @@ inline constexpr int kFewBytes = 32;     // the longest row
 inline constexpr int kLogMaxSteps = 3;
 
 // The rows that a thread folds at once: enough for every run to begin at a vector.
-HOST_DEVICE constexpr int few_rows(int element) { return element < 4 ? 64 / element : element == 4 ? 16 : 8; }
+HOST_DEVICE constexpr int rows_at_once(int element) { return element < 4 ? 64 / element : element == 4 ? 16 : 8; }
 
 // A block takes 2^log_height runs at once ("a step") and 2^log_steps steps one after the other; a thread is
 // (column, run).
 struct FewColumnsConfig {
   int columns, log_height, log_steps;
 
-  HOST_DEVICE int run_bytes(int element) const { return few_rows(element) * columns * element; }
+  HOST_DEVICE int run_bytes(int element) const { return rows_at_once(element) * columns * element; }
   // Padding after every run: threads that read at its stride meet different banks.
   HOST_DEVICE int padding(int element) const { return (columns * element + 15) / 16 * 16; }
   // One vector more where memory is not aligned.
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kFewThreads, sizeof(typename S::Value) == 4   
     few_columns(S source, const char* data, int64_t outer_bytes, Output out, FewColumnsConfig config, Split split) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  constexpr int Rows = few_rows(S::kBytes), Loads = Rows * S::kBytes / 16;  // of a thread and step
+  constexpr int Rows = rows_at_once(S::kBytes), Loads = Rows * S::kBytes / 16;  // of a thread and step
   const unsigned workers = split.lines / config.columns * split.tiles;
   const bool several = split.tiles > 1;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);

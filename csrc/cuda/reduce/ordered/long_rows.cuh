@@ -78,12 +78,7 @@ __device__ __forceinline__ typename S::Value fold_whole_tile(const S& source, co
     for (int j = 0; j < kGroups<S>; j++) load16(words[j], p + j * 512, policy);
     Value q[kGroups<S>];
 #pragma unroll
-    for (int j = 0; j < kGroups<S>; j++) {
-      Value x[S::E];
-#pragma unroll
-      for (int i = 0; i < S::E; i++) x[i] = source.value(words[j], i, index + j * 32 * S::E + i);
-      q[j] = tree<Op, S::E>(x);
-    }
+    for (int j = 0; j < kGroups<S>; j++) q[j] = vector_tree(source, words[j], index + j * 32 * S::E);
     const Value v = unit_total<Op>(q, lane);
     if (lane == u) mine = v;
     p += kUnitBytes<S>;

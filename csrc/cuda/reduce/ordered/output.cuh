@@ -11,20 +11,6 @@ struct Output {
   bool flipped;
   int64_t divisor;
 
-  __device__ __forceinline__ void store_float(int64_t i, float x) const {
-    if (dtype == Dtype::float32) static_cast<float*>(data)[i] = x;
-    else if (dtype == Dtype::bfloat16) static_cast<uint16_t*>(data)[i] = bfloat16_bits(__float_as_uint(x));
-    else static_cast<uint16_t*>(data)[i] = float_to_half(x);
-  }
-  __device__ __forceinline__ void store_integer(int64_t i, int64_t x) const {
-    switch (dtype) {
-      case Dtype::int64: static_cast<int64_t*>(data)[i] = x; break;
-      case Dtype::int32: static_cast<int32_t*>(data)[i] = int32_t(x); break;
-      case Dtype::int16: static_cast<int16_t*>(data)[i] = int16_t(x); break;
-      case Dtype::boolean: static_cast<uint8_t*>(data)[i] = x != 0; break;
-      default: static_cast<uint8_t*>(data)[i] = uint8_t(x);
-    }
-  }
   // Flipped back, and divided for a mean.
   template <class Op>
   __device__ __forceinline__ typename Op::Value finish(typename Op::Value v) const {
@@ -33,13 +19,35 @@ struct Output {
       return divisor != 0 ? v / typename Op::Value(divisor) : v;
     else return v;
   }
+
+  // body(n, bits) with the bytes of an element as a constant, and the bits of a value as such an element.
+  template <class Op, class Body>
+  __device__ __forceinline__ void with_bits(Body body) const {
+    using Value = typename Op::Value;
+    if constexpr (IsIndexed<Value>::value) {
+      body(uint64_t{}, [](Value v) { return uint64_t(v.index); });
+    } else if constexpr (std::is_integral_v<Value>) {
+      const auto bits = [this](Value v) { return uint64_t(finish<Op>(v)); };
+      switch (dtype) {
+        case Dtype::int64: return body(uint64_t{}, bits);
+        case Dtype::int32: return body(uint32_t{}, bits);
+        case Dtype::int16: return body(uint16_t{}, bits);
+        default: body(uint8_t{}, [&](Value v) { return dtype == Dtype::boolean ? uint64_t(bits(v) != 0) : bits(v); });
+      }
+    } else if constexpr (std::is_same_v<Value, double>) {
+      body(uint64_t{}, [this](Value v) { return uint64_t(__double_as_longlong(finish<Op>(v))); });
+    } else if (dtype == Dtype::float32) {
+      body(uint32_t{}, [this](Value v) { return __float_as_uint(finish<Op>(v)); });
+    } else {
+      body(uint16_t{}, [this](Value v) {
+        const float x = finish<Op>(v);
+        return dtype == Dtype::bfloat16 ? bfloat16_bits(__float_as_uint(x)) : float_to_half(x);
+      });
+    }
+  }
   template <class Op>
   __device__ __forceinline__ void store(int64_t i, typename Op::Value v) const {
-    using Value = typename Op::Value;
-    if constexpr (IsIndexed<Value>::value) static_cast<int64_t*>(data)[i] = int64_t(v.index);
-    else if constexpr (std::is_integral_v<Value>) store_integer(i, finish<Op>(v));
-    else if constexpr (std::is_same_v<Value, double>) static_cast<double*>(data)[i] = finish<Op>(v);
-    else store_float(i, finish<Op>(v));
+    with_bits<Op>([&]<class U>(U, auto bits) { static_cast<U*>(data)[i] = U(bits(v)); });
   }
 
   // The first n <= N of v, from i on; n is a power of two and divides i.
@@ -54,6 +62,20 @@ struct Output {
 #pragma unroll
     for (int k = 0; k < N; k++)
       if (k < n) store<Op>(i + k, v[k]);
+  }
+  // All V of v, from i on, a multiple of V; data is aligned to 16 bytes.
+  template <class Op, int V>
+  __device__ __forceinline__ void store_vector(int64_t i, const typename Op::Value (&v)[V]) const {
+    with_bits<Op>([&]<class U>(U, auto bits) {
+      constexpr int N = V * sizeof(U) > 16 ? 16 / sizeof(U) : V;
+#pragma unroll
+      for (int first = 0; first < V; first += N) {
+        AlignedVector<U, N> vector;
+#pragma unroll
+        for (int k = 0; k < N; k++) vector.element[k] = U(bits(v[first + k]));
+        *reinterpret_cast<AlignedVector<U, N>*>(static_cast<U*>(data) + i + first) = vector;
+      }
+    });
   }
 };
 

@@ -4,6 +4,7 @@
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
 #include "few_columns.cuh"
+#include "few_rows.cuh"
 #include "long_rows.cuh"
 #include "shifted_columns.cuh"
 #include "short_rows.cuh"
@@ -74,6 +75,14 @@ class Plan {
       few_columns();
       return true;
     }
+    if (length < 1 << kLogFewRows && args_.outer * inner >= sms_ * 32) {
+      constexpr int kBytes = kFewRowsVector<S> * int(sizeof(T));
+      if (inner % kFewRowsVector<S> == 0 && aligned(args_.length_stride, kBytes) &&
+          (args_.outer == 1 || aligned(args_.outer_stride, kBytes)))
+        few_rows<true>();
+      else few_rows<false>();
+      return true;
+    }
     const int64_t groups = args_.outer * inner / kVector;
     if constexpr (sizeof(T) <= 4)
       if (aligned(args_.length_stride) && (args_.outer == 1 || aligned(args_.outer_stride)) &&
@@ -91,8 +100,8 @@ class Plan {
   }
 
   // Do a step of `stride` elements and the input's own address keep vectors aligned?
-  bool aligned(int64_t stride) const {
-    return reinterpret_cast<uintptr_t>(args_.input) % 16 == 0 && stride * int64_t(sizeof(T)) % 16 == 0;
+  bool aligned(int64_t stride, int bytes = 16) const {
+    return reinterpret_cast<uintptr_t>(args_.input) % bytes == 0 && stride * int64_t(sizeof(T)) % bytes == 0;
   }
 
   void vector_rows(int64_t rows) {
@@ -104,13 +113,13 @@ class Plan {
   template <bool Lanes>
   void short_rows(int64_t rows) {
     const int64_t row_bytes = args_.length * int64_t(sizeof(T));
-    const int64_t at_once = Lanes ? kShortThreads >> log_lanes(int(args_.length)) : 8;  // rows, best a multiple of it
-    int64_t per_block = (kStageBytes<Lanes> - 16) / row_bytes;
-    if (per_block >= at_once) per_block -= per_block % at_once;
+    // As many as the stage holds: one that is not full keeps less in flight.
+    int64_t per_block = (kStageBytes<Lanes> - (aligned(args_.length) ? 0 : 16)) / row_bytes;
     per_block = max(int64_t(1), min(per_block, ceil_div(rows, sms_)));
-    const size_t bytes = padded<sizeof(T)>(int(per_block * row_bytes) + 16) + 16;
+    const int padding = Lanes ? kPadding<sizeof(T)> : padding_of_rows<sizeof(T)>(int(row_bytes));
+    const size_t bytes = padded<sizeof(T)>(int(per_block * row_bytes) + 16, padding) + 16;
     launch(&reduce::short_rows<S, Lanes>, ceil_div(rows, per_block), kShortThreads, bytes, context_.stream, source_,
-           data(), out_, rows, int(args_.length), int(per_block));
+           data(), out_, rows, int(args_.length), int(per_block), padding);
   }
 
   Rows rows() const {
@@ -160,7 +169,7 @@ class Plan {
   void few_columns() {
     const int64_t size = sizeof(T), inner = args_.inner;
     FewColumnsConfig config{int(inner), 0, 0};
-    const auto log_step = [&] { return log2_of(few_rows(sizeof(T))) + config.log_height; };
+    const auto log_step = [&] { return log2_of(rows_at_once(sizeof(T))) + config.log_height; };
     while (inner << (config.log_height + 1) <= kFewThreads && int64_t(1) << log_step() < args_.length)
       config.log_height++;
     const auto tiles = [&](int log_tile) { return args_.outer * ceil_div(args_.length, int64_t(1) << log_tile); };
@@ -174,6 +183,25 @@ class Plan {
                  ragged = inner * ((1 << config.log_height) + log_tile + 1) * sizeof(Value);
     launch(&reduce::few_columns<S>, args_.outer * split.tiles + split.readers(threads), threads, max(staged, ragged),
            context_.stream, source_, data(), args_.outer_stride * size, out_, config, split);
+  }
+
+  template <bool Packed>
+  void few_rows() {
+    constexpr int V = FewRows<S, Packed>::V, Load = Packed ? V : 1;
+    launch(&reduce::few_rows<S, Packed>, ceil_div(args_.outer * args_.inner, int64_t(kFewRowsThreads) * V),
+           kFewRowsThreads, 0, context_.stream, source_, lines(Load), out_, int(args_.length),
+           reinterpret_cast<uintptr_t>(args_.output) % 16 == 0);
+  }
+
+  // V neighbouring results as one group.
+  Columns lines(int V) const {
+    const int64_t size = sizeof(T);
+    return {data(),
+            args_.outer * args_.inner / V,
+            args_.inner / V,
+            args_.outer_stride * size,
+            args_.inner_stride * size * V,
+            args_.length_stride * size};
   }
 
   // As many runs as the length feeds, 32 results or more side by side, and no more tiles than it takes to keep every
@@ -200,10 +228,22 @@ class Plan {
       // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
       const auto tiles = [&] { return ceil_div(length, int64_t(1) << (config.log_run + config.log_height)); };
       config.log_run = kLogMaxRun<S, V>;
-      int64_t fill = busy * (Staged ? 1 : 1024 / kColumnThreads<S, V, false>);
+      int64_t fill = Staged ? 0 : busy * (1024 / kColumnThreads<S, V, false>);
       if (!Staged && config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20)
         fill *= 2;
       while (config.log_run > LogR && config.blocks_across * tiles() < fill) config.log_run--;
+      // A multiprocessor has room for one block with a ring: the fewest rows one after the other, where the ends of a
+      // tile cost about as much as 512.
+      const auto rows = [&] {
+        return ceil_div(config.blocks_across * tiles(), sms_) *
+               ((int64_t(1) << (config.log_run + config.log_height)) + 512);
+      };
+      for (int best = config.log_run, log_run = best; Staged && log_run >= LogR; log_run--) {
+        const int64_t fewest = rows();
+        config.log_run = log_run;
+        if (rows() < fewest) best = log_run;
+        config.log_run = best;
+      }
       while (config.log_run > 0 && int64_t(1) << (config.log_run + config.log_height - 1) >= length) config.log_run--;
       const size_t bytes = shared_bytes(config, V, Staged);
       // Fewer columns take less shared memory; for a ring, fewer warps do.
@@ -238,17 +278,10 @@ class Plan {
 
   template <int V, bool Staged>
   void launch_columns(const ColumnConfig& config, size_t bytes) {
-    const int64_t size = sizeof(T);
     const Split split = this->split(args_.length, config.log_run + config.log_height, args_.outer * args_.inner);
     const unsigned threads = unsigned(ceil_div(config.width << config.log_height, 32) * 32);
-    const Columns where{data(),
-                        args_.outer * args_.inner / V,
-                        args_.inner / V,
-                        args_.outer_stride * size,
-                        args_.inner_stride * size * V,
-                        args_.length_stride * size};
     launch(&reduce::columns<S, V, Staged>, int64_t(config.blocks_across) * split.tiles + split.readers(threads),
-           threads, bytes, context_.stream, source_, where, out_, config, split);
+           threads, bytes, context_.stream, source_, lines(V), out_, config, split);
   }
 
   const char* data() const { return static_cast<const char*>(args_.input); }

@@ -2,7 +2,7 @@
 //
 // A unit is what a warp loads at once: kGroups groups of 32 vectors of 16 bytes.
 #pragma once
-#include "output.cuh"
+#include "vectors.cuh"
 
 namespace torch_reductions::cuda::reduce {
 
@@ -35,43 +35,62 @@ __device__ __forceinline__ void load_unit(const Input<T, Op, G>& source, typenam
   if (shift != 0) {  // uniform in the warp
     uint32_t over[4];
     load16(over, aligned + kUnitBytes<S>, policy, lane == 0 && kUnitBytes<S> < end);
+    const auto from_next = [&](int j, int i) {  // word i of the next vector
+      const uint32_t next = j + 1 < Groups ? words[j + 1 < Groups ? j + 1 : j][i] : over[i];
+      return __shfl_sync(kFullWarp, lane == 0 ? next : words[j][i], (lane + 1) & 31);
+    };
+    const auto shifted =
+        [&](auto known) {  // how many words, where the compiler is to know it: then nothing is selected
+          constexpr int Words = known.value;
 #pragma unroll
-    for (int j = 0; j < Groups; j++) {
-      if (j * 32 * 16 >= end) continue;  // uniform
-      uint32_t both[8];
+          for (int j = 0; j < Groups; j++) {
+            if (j * 32 * 16 >= end) continue;  // uniform
+            uint32_t both[8] = {};
 #pragma unroll
-      for (int i = 0; i < 4; i++) {
-        const uint32_t next = j + 1 < Groups ? words[j + 1 < Groups ? j + 1 : j][i] : over[i];
-        both[i] = words[j][i];
-        both[4 + i] = __shfl_sync(kFullWarp, lane == 0 ? next : words[j][i], (lane + 1) & 31);
-      }
-      realign<(S::kBytes < 4)>(both, shift);
+            for (int i = 0; i < 4; i++) {
+              both[i] = words[j][i];
+              if (Words < 0 || i <= Words) both[4 + i] = from_next(j, i);
+            }
+            if constexpr (Words < 0) realign<false>(both, shift);
 #pragma unroll
-      for (int i = 0; i < 4; i++) words[j][i] = both[i];
-    }
+            for (int i = 0; i < 4; i++)
+              words[j][i] = Words < 0
+                                ? both[i]
+                                : __funnelshift_r(both[(Words + i) & 7], both[(Words + i + 1) & 7], (shift & 3) * 8);
+          }
+        };
+    if constexpr (S::kBytes >= 4) shifted(std::integral_constant<int, -1>{});
+    else
+      static_for<4>([&](auto whole) {
+        if (shift >> 2 == whole.value) shifted(whole);
+      });
   }
 #pragma unroll
-  for (int j = 0; j < Groups; j++) {
-    typename Op::Value x[S::E];
-#pragma unroll
-    for (int i = 0; i < S::E; i++) x[i] = source.value(words[j], i, index + (j * 32 + lane) * S::E + i);
-    q[j] = tree<Op, S::E>(x);
-  }
+  for (int j = 0; j < Groups; j++) q[j] = vector_tree(source, words[j], index + (j * 32 + lane) * S::E);
 }
 
-// The digits of r elements, less than a unit, whose vectors are in q.
+// Of the n elements from p on, the lane's one of those behind the last whole vector; p's element stands at `index`.
+template <class S>
+__device__ __forceinline__ typename S::Value load_rest(const S& source, const char* p, int n, int lane, int64_t index) {
+  const int i = (n & ~(S::E - 1)) + lane;
+  return i < n ? load_one(source, p + i * S::kBytes, index + i) : S::Op::identity();
+}
+
+// The digits of r elements, less than a unit, whose vectors are in q; rest: load_rest's.
 template <class S>
 struct Tail {
   using Op = typename S::Op;
   using Value = typename S::Value;
   static constexpr int kVector = kLogE<S>, kLogGroups = log2_of(kGroups<S>);
   Value group[kLogGroups], vector[5], last[kVector];
-  int group_lane, lane_lane;  // group[] is valid in the first, vector[] and last[] in the second
+  int group_lane, vector_lane, last_lane;  // where group[], vector[] and last[] are valid
 
   // p points at the first element, which stands at `index`.
   __device__ __forceinline__ Tail(const S& source, const Value (&q)[kGroups<S>], const char* p, int r, int lane,
-                                  int64_t index) {
-    group_lane = r >> (5 + kVector), lane_lane = r >> kVector & 31;
+                                  int64_t index)
+      : Tail(q, load_rest(source, p, r, lane, index), r, lane) {}
+  __device__ __forceinline__ Tail(const Value (&q)[kGroups<S>], Value rest, int r, int lane) {
+    group_lane = r >> (5 + kVector), vector_lane = r >> kVector & 31, last_lane = r & (S::E - 1);
 #pragma unroll
     for (int k = 0; k < kLogGroups; k++) group[k] = Op::identity();
     if (group_lane > 0) lane_digits<Op, kLogGroups>(group_totals<Op>(q, lane), group_lane, group, lane);  // uniform
@@ -81,33 +100,21 @@ struct Tail {
       const Value other = q[j];
       if (j == group_lane) v = other;
     }
-    lane_digits<Op, 5>(v, lane_lane, vector, lane);
-    static_for<kVector>([&](auto k) {
-      last[k.value] = Op::identity();
-      if (r >> k.value & 1) {
-        const int first = r >> (k.value + 1) << (k.value + 1);
-        Value x[1 << k.value];
-#pragma unroll
-        for (int i = 0; i < 1 << k.value; i++) x[i] = load_one(source, p + (first + i) * S::kBytes, index + first + i);
-        last[k.value] = tree<Op, 1 << k.value>(x);
-      }
-    });
+    lane_digits<Op, 5>(v, vector_lane, vector, lane);
+    lane_digits<Op, kVector>(rest, last_lane, last, lane);
   }
 
   // base ∘ digits, in every lane.
   __device__ __forceinline__ Value onto(Value base) const {
     base = shuffle(fold_digits<Op>(base, group), group_lane);
-    base = fold_digits<Op>(base, vector);
-    static_for<kVector>([&](auto k) { base = Op::combine(base, last[kVector - 1 - k.value]); });
-    return shuffle(base, lane_lane);
+    base = shuffle(fold_digits<Op>(base, vector), vector_lane);
+    return shuffle(fold_digits<Op>(base, last), last_lane);
   }
 
   __device__ __forceinline__ void store(Value* digit, int lane) const {
     if (lane == group_lane) static_for<kLogGroups>([&](auto k) { digit[kVector + 5 + k.value] = group[k.value]; });
-    if (lane == lane_lane) {
-      static_for<5>([&](auto k) { digit[kVector + k.value] = vector[k.value]; });
-      static_for<kVector>([&](auto k) { digit[k.value] = last[k.value]; });
-    }
+    if (lane == vector_lane) static_for<5>([&](auto k) { digit[kVector + k.value] = vector[k.value]; });
+    if (lane == last_lane) static_for<kVector>([&](auto k) { digit[k.value] = last[k.value]; });
   }
 };
 
@@ -134,6 +141,8 @@ __global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Ou
   if (i >= count) return;
   const char* p = rows.row(i);
   const int units = length >> LogUnit;
+  Value rest{};
+  if (S::kBytes < 4) rest = load_rest(source, p, length, lane, 0);  // beside the other loads, where registers allow it
   Value mine = Op::identity(), folded = Op::identity();
   for (int u = 0; u << LogUnit < length; u++) {
     const int first = u << LogUnit, n = length - first;
@@ -149,7 +158,8 @@ __global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Ou
         const Value all = lane_digits<Op, 5>(mine, units, digit, lane);
         folded = shuffle(fold_digits<Op>(units == 32 ? all : folded, digit), units & 31);
       }
-      if (u == units) folded = Tail<S>(source, q, p + first * S::kBytes, n, lane, first).onto(folded);
+      if (S::kBytes >= 4 && u == units) rest = load_rest(source, p + first * S::kBytes, n, lane, first);
+      if (u == units) folded = Tail<S>(q, rest, n, lane).onto(folded);
     }
   }
   if (lane == 0) out.store<Op>(i, folded);

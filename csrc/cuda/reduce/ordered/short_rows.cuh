@@ -2,7 +2,7 @@
 // loads, and folds them from there: one thread per row up to 128 elements, 8 or 16 lanes per row up to 512.
 #pragma once
 #include "../../primitives/shared.cuh"
-#include "output.cuh"
+#include "vectors.cuh"
 
 namespace torch_reductions::cuda::reduce {
 
@@ -15,8 +15,16 @@ inline constexpr int kStageBytes = Lanes ? 32768 : 16384;
 // Padding after every 128 bytes, one word (two for elements of eight bytes): threads that read at a stride of a power
 // of two meet different banks.
 template <int Bytes>
-__device__ __host__ __forceinline__ constexpr int padded(int byte) {
-  return byte + (byte >> 7 << (Bytes == 8 ? 3 : 2));
+inline constexpr int kPadding = Bytes == 8 ? 8 : 4;
+template <int Bytes>
+__device__ __host__ __forceinline__ constexpr int padded(int byte, int padding = kPadding<Bytes>) {
+  return byte + (byte >> 7) * padding;
+}
+// Threads that read at the stride of a row meet different banks without padding where the stride is no multiple of
+// several words. With it, rows of 31 words would lie 32 apart.
+template <int Bytes>
+inline int padding_of_rows(int row_bytes) {
+  return row_bytes % (4 * kPadding<Bytes>) == 0 ? kPadding<Bytes> : 0;
 }
 
 template <class S>
@@ -24,9 +32,10 @@ struct Staged {
   const char* shared;
   int base;  // of the row, in bytes
   S source;
+  int padding = kPadding<S::kBytes>;
 
   __device__ __forceinline__ typename S::Value at(int i) const {
-    const char* p = shared + padded<S::kBytes>(base + i * S::kBytes);
+    const char* p = shared + padded<S::kBytes>(base + i * S::kBytes, padding);
     uint32_t words[(S::kBytes + 3) / 4];
     if constexpr (S::kBytes == 1) words[0] = *reinterpret_cast<const uint8_t*>(p);
     else if constexpr (S::kBytes == 2) words[0] = *reinterpret_cast<const uint16_t*>(p);
@@ -37,10 +46,24 @@ struct Staged {
     }
     return source.value(words, 0, i);
   }
+  // The 16 bytes that begin at element i, by words: no word past the last byte is read.
+  __device__ __forceinline__ typename S::Value vector(int i) const {
+    const int first = base + i * S::kBytes;
+    uint32_t words[5], aligned[4];
+#pragma unroll
+    for (int k = 0; k < 5; k++) {
+      const int byte = (k < 4 ? first + 4 * k : first + 15) & ~3;
+      words[k] = *reinterpret_cast<const uint32_t*>(shared + padded<S::kBytes>(byte, padding));
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) aligned[k] = __funnelshift_r(words[k], words[k + 1], first * 8 & 31);
+    return vector_tree(source, aligned, i);
+  }
   // The block of 2^Log elements that begins at i.
   template <int Log>
   __device__ __forceinline__ typename S::Value block(int i) const {
     if constexpr (Log == 0) return at(i);
+    else if constexpr (S::kBytes < 4 && Log == kLogE<S>) return vector(i);
     else return S::Op::combine(block<Log - 1>(i), block<Log - 1>(i + (1 << (Log - 1))));
   }
   // base ∘ the blocks of n's digits below 2^(Log + 1), from element i on.
@@ -102,7 +125,7 @@ __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, in
 
 template <class S, bool Lanes>
 __global__ void __launch_bounds__(kShortThreads)
-    short_rows(S source, const char* data, Output out, int64_t rows, int length, int rows_per_block) {
+    short_rows(S source, const char* data, Output out, int64_t rows, int length, int rows_per_block, int padding) {
   char* const shared = reinterpret_cast<char*>(memory);
   const int64_t first = int64_t(blockIdx.x) * rows_per_block;
   const int count = int(rows - first < rows_per_block ? rows - first : rows_per_block);
@@ -119,7 +142,7 @@ __global__ void __launch_bounds__(kShortThreads)
 #pragma unroll
   for (int j = 0; j < Loads; j++) {
     const int at = (j * kShortThreads + int(threadIdx.x)) * 16;
-    char* to = shared + padded<S::kBytes>(at);  // 16 divides 128: no padding inside a vector
+    char* to = shared + padded<S::kBytes>(at, padding);  // 16 divides 128: no padding inside a vector
     if (at < end) {
       if constexpr (S::kBytes == 8) {
         reinterpret_cast<uint2*>(to)[0] = make_uint2(words[j][0], words[j][1]);
@@ -134,14 +157,14 @@ __global__ void __launch_bounds__(kShortThreads)
   using Op = typename S::Op;
   if constexpr (!Lanes) {
     for (int i = threadIdx.x; i < count; i += kShortThreads) {
-      const Staged<S> row{shared, shift + i * length * S::kBytes, source};
+      const Staged<S> row{shared, shift + i * length * S::kBytes, source, padding};
       out.store<Op>(first + i, row.fold_row(length));
     }
   } else {
     const int lanes = 1 << log_lanes(length), sub = threadIdx.x & (lanes - 1), ends_in = length >> 5 & (lanes - 1);
     for (int base = 0; base < count; base += kShortThreads / lanes) {  // uniform: every lane takes part
       const int i = base + int(threadIdx.x) / lanes;
-      const Staged<S> row{shared, shift + (i < count ? i : 0) * length * S::kBytes, source};
+      const Staged<S> row{shared, shift + (i < count ? i : 0) * length * S::kBytes, source, padding};
       const typename S::Value v = lanes_fold(row, length, sub);
       if (i < count && sub == ends_in) out.store<Op>(first + i, v);
     }
