@@ -20,14 +20,17 @@ struct Carry {
   int levels;                     // that a tile looks at
   int64_t first[kMaxLevels + 1];  // a level's first total, of each line
 
+  // That a tile of a line of `tiles` looks at.
+  static int levels_of(int64_t tiles) {
+    int levels = 0;
+    while ((tiles - 1) >> (Radix * levels) > 0) levels++;
+    return levels;
+  }
   // The totals of a line, on all levels.
-  __host__ int64_t set(int64_t tiles_of_line, int64_t number_of_lines) {
-    tiles = unsigned(tiles_of_line), lines = unsigned(number_of_lines), levels = 0;
-    while (tiles_of_line > 1 && (tiles_of_line - 1) >> (Radix * levels) > 0) {
-      if (levels == kMaxLevels) fail("a line of too many tiles");
-      first[levels + 1] = first[levels] + (tiles >> (Radix * levels));
-      levels++;
-    }
+  int64_t set(int64_t tiles_of_line, int64_t number_of_lines) {
+    tiles = unsigned(tiles_of_line), lines = unsigned(number_of_lines), levels = levels_of(tiles_of_line);
+    if (levels > kMaxLevels) fail("a line of too many tiles");
+    for (int k = 0; k < levels; k++) first[k + 1] = first[k] + (tiles >> (Radix * k));
     return first[levels];
   }
   template <class Value>

@@ -1,5 +1,6 @@
 // Which ordered kernel runs, and its configuration. None of this changes a bit of the result.
 #pragma once
+#include <cstdlib>
 
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
@@ -7,6 +8,11 @@
 #include "rows.cuh"
 
 namespace torch_reductions::cuda::scan {
+
+inline int64_t kExperimentOne() {
+  const char* e = getenv("TR_ONE");
+  return e ? atoi(e) : 1;
+}
 
 template <class T, class Op>
 class ScanPlan {
@@ -62,11 +68,12 @@ class ScanPlan {
     // As many threads as a short line takes, or the most.
     int log_block = results > int64_t(kRowRun) * kRowThreads / 2 ? log2_of(kRowThreads) : log2_of(kRowThreads) - 1;
     while (!fits(kRowBytes<S> << log_block)) log_block--;
-    const auto tiles = [&] { return ceil_div(results, int64_t(kRowRun) << log_block); };
+    const auto tiles_of = [&](int log_block) { return ceil_div(results, int64_t(kRowRun) << log_block); };
+    const auto tiles = [&] { return tiles_of(log_block); };
     const auto blocks = [&] {
       return tiles() > 1 ? count * tiles() : ceil_div(count * ceil_div(results, kRowRun), int64_t(1) << log_block);
     };
-    while (log_block > 6 && blocks() < sms_) log_block--;
+    while (log_block > 6 && blocks() < sms_ && is_as_deep<kRowRadix>(tiles_of(log_block - 1), tiles())) log_block--;
     int log_threads = log_block;
     if (tiles() == 1)
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
@@ -102,16 +109,23 @@ class ScanPlan {
     config.run_bytes = bytes_of_run(int(run), config.lines, int(size));
     config.outer_bytes = lines_.outer_bytes;
     const int64_t strip_count = config.kind == ColumnConfig::packed ? args_.outer : ceil_div(count, config.lines);
-    int64_t groups, tiles;
     config.log_block = kLogColumnWarps;
     while (!fits(config.tile_bytes())) config.log_block--;
-    for (;; config.log_block--) {
-      config.log_warps = 0;
-      while (config.log_warps < config.log_block && of_warp << config.log_warps < args_.results) config.log_warps++;
-      groups = ceil_div(strip_count, int64_t(1) << (config.log_block - config.log_warps));
-      tiles = ceil_div(args_.results, of_warp << config.log_warps);
-      if (config.log_block == 0 || groups * tiles >= sms_) break;
-    }
+    const auto log_warps_of = [&](int log_block) {
+      int log_warps = 0;
+      while (log_warps < log_block && of_warp << log_warps < args_.results) log_warps++;
+      return log_warps;
+    };
+    const auto tiles_of = [&](int log_block) { return ceil_div(args_.results, of_warp << log_warps_of(log_block)); };
+    const auto groups_of = [&](int log_block) {
+      return ceil_div(strip_count, int64_t(1) << (log_block - log_warps_of(log_block)));
+    };
+    int& log_block = config.log_block;
+    while (log_block > 0 && groups_of(log_block) * tiles_of(log_block) < sms_ &&
+           is_as_deep<kColumnRadix>(tiles_of(log_block - 1), tiles_of(log_block)))
+      log_block--;
+    config.log_warps = log_warps_of(log_block);
+    const int64_t groups = groups_of(log_block), tiles = tiles_of(log_block);
     config.groups = FastDiv(groups);
     if (inner <= INT32_MAX) config.inner = FastDiv(inner);
     auto kernel = &scan_columns<S, 0>;
@@ -123,6 +137,12 @@ class ScanPlan {
     }
     start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(),
           carry<kColumnRadix>(tiles, count), config, count);
+  }
+
+  // Smaller tiles keep more multiprocessors busy, but a level more of totals takes longer than a larger tile.
+  template <int Radix>
+  static bool is_as_deep(int64_t more_tiles, int64_t tiles) {
+    return Carry<Radix>::levels_of(more_tiles) == Carry<Radix>::levels_of(tiles);
   }
 
   // Do the offsets of a run's rows from the first one fit in 32 bits?
@@ -142,10 +162,9 @@ class ScanPlan {
     int64_t blocks = work;
     int bytes = tile_bytes;
     if (carry.tiles > 1) {
-      bytes *= kBuffers;
-      const int by_threads = resident_threads / int(threads), by_memory = shared_ / (bytes + 2048);
+      const int by_threads = resident_threads / int(threads), by_memory = shared_ / (kBuffers * bytes + 2048);
       const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
-      if (blocks > resident) blocks = resident;
+      if (blocks > resident * kExperimentOne()) blocks = resident, bytes *= kBuffers;
     }
     launch(kernel, blocks, threads, bytes, context_.stream, source_, lines_, rest..., unsigned(work), carry);
   }

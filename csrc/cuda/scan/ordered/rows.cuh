@@ -472,8 +472,8 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
   using Tiles = RowTiles<S, direction, Continued>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
-  if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);
-  else scan_alone(tiles, log_threads > 5);
+  if (gridDim.x < work) scan_carried(tiles, carry.tile_state, work);
+  else scan_one(tiles, log_threads > 5, carry.tiles > 1, carry.tile_state);
 }
 
 }  // namespace torch_reductions::cuda::scan
