@@ -66,7 +66,9 @@ struct LineTiles {
   struct State {
     Value node[2 * Parts];
   };
-  __device__ __forceinline__ State up(TileCoord) const {
+  struct Nothing {};
+  __device__ __forceinline__ Nothing begin(TileCoord) const { return {}; }
+  __device__ __forceinline__ State up(TileCoord, Nothing) const {
     State s;
 #pragma unroll
     for (int j = 0; j < Parts; j++) {

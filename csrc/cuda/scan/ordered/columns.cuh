@@ -183,6 +183,7 @@ struct ColumnTiles {
 
   __device__ __forceinline__ void issue_load(TileCoord coord) const {
     const RunCoord p = run_coord(coord);
+    if (masks<Value>(lines)) prefetch_mask(p);
     if (Wide || config.kind == ColumnConfig::rows) issue_rows(p);
     else if (packed()) issue_packed(p);
     else issue_elements(p);
@@ -193,6 +194,15 @@ struct ColumnTiles {
 #pragma unroll 1
       for (int i = there; i < Run; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
     }
+  }
+  // Prefetches into the L2 what begin() will read, a row per lane.
+  __device__ __forceinline__ void prefetch_mask(const RunCoord& p) const {
+    const int64_t line = p.line - column();
+    if (line >= count) return;
+    const auto [outer, inner] = index(line);
+    const int there = within(lines.length - p.first, runs() * Run);
+    for (int i = threadIdx.x & 31; i < there; i += 32)
+      prefetch_to_l2(lines.mask.at(outer, lines.element(p.first + i), inner));
   }
   // Prefetches into the L2 what issue_load will copy of rows, one cache line per lane.
   __device__ __forceinline__ void prefetch(TileCoord coord) const {
@@ -246,30 +256,27 @@ struct ColumnTiles {
     for (int i = 0; i < there; i++, to += row_bytes(), from += row) copy<true>(to, from);
   }
 
-  // The mask of this thread's run.
-  __device__ __forceinline__ const uint8_t* shown(const RunCoord& p) const {
-    const auto [outer, inner] = index(p.line);
-    return lines.mask.at(outer, lines.element(p.start), inner);
-  }
-  // Stores the identity over masked elements in shared memory.
-  __device__ __forceinline__ void hide(TileCoord coord) const {
+  // The masked elements of this thread's run.
+  using Hidden = uint32_t;
+  static_assert(Run <= 32);
+  __device__ __forceinline__ Hidden begin(TileCoord coord) const {
+    if (!masks<Value>(lines)) return 0;
     const RunCoord p = run_coord(coord);
-    const uint8_t* from = shown(p);
-    const int64_t row = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
-    const T hidden = hidden_element(source);
-    char* to = mine();
-#pragma unroll 4
-    for (int i = elements_of_run(p); i > 0; i--, from += row, to += step())
-      if (*from == 0) *reinterpret_cast<T*>(to) = hidden;
-    __syncwarp();
+    const auto [outer, inner] = index(p.line);
+    const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
+    return hidden_bits<Hidden>(lines.mask.at(outer, lines.element(p.start), inner), step, elements_of_run(p));
   }
-  __device__ __forceinline__ uint64_t hidden_of_run(const RunCoord& p) const {  // of extremes
-    if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
-    return hidden_bits(lines, shown(p), elements_of_run(p));
+  // Stores the identity over them in shared memory.
+  __device__ __forceinline__ void hide(Hidden hidden) const {
+    const T put = hidden_element(source);
+    char* const to = mine();
+#pragma unroll
+    for (int i = 0; i < Run; i++)
+      if (hidden >> i & 1) *reinterpret_cast<T*>(to + i * step()) = put;
   }
 
   // Part j of the run.
-  __device__ __forceinline__ void load(Value (&x)[kPart], const RunCoord& p, int j, uint64_t hidden) const {
+  __device__ __forceinline__ void load(Value (&x)[kPart], const RunCoord& p, int j, Hidden hidden) const {
     const char* const from = mine();
     if (idle()) {
 #pragma unroll
@@ -300,11 +307,10 @@ struct ColumnTiles {
     }
     return total;
   }
-  __device__ __forceinline__ State up(TileCoord coord) const {
-    if (masks<Value>(lines)) hide(coord);
+  __device__ __forceinline__ State up(TileCoord coord, Hidden hidden) const {
     const RunCoord p = run_coord(coord);
-    const uint64_t hidden = hidden_of_run(p);
     State s;
+    if (!IsIndexed<Value>::value && masks<Value>(lines)) hide(hidden);
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       Value x[kPart];
@@ -453,7 +459,7 @@ struct ColumnTiles {
       if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = index_before(lines, p.line);
     }
     char* const to = reinterpret_cast<char*>(output + at);
-    const uint64_t hidden = hidden_of_run(p);
+    const Hidden hidden = IsIndexed<Value>::value ? begin(coord) : 0;
     const Offset step_of_results = Offset(row) * int(sizeof(T));
 #pragma unroll
     for (int j = 0; j < Parts; j++) {

@@ -1,8 +1,8 @@
 // What a block does with its tiles, the same for rows and columns.
 //
 // A kernel provides: coord(number), a tile's coordinate; use(n), which selects the part of shared memory that the
-// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there; up(coord), which
-// reads it and stores the totals of its warps; down(coord, state), which writes the results. Where tiles are carried
+// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there; begin(coord), which
+// loads what else up() needs, while the copies come; up(coord, begun), which reads it and stores the totals of its warps; down(coord, state), which writes the results. Where tiles are carried
 // from one to the next, publish(coord, tag) publishes a tile's total, and look_back(coord, tag) collects what stands
 // before one.
 #pragma once
@@ -23,9 +23,10 @@ __device__ __forceinline__ void scan_one(Tiles& tiles, bool joined, bool carried
   const auto coord = tiles.coord(blockIdx.x);
   tiles.issue_load(coord);
   cp_async_commit();
+  const auto begun = tiles.begin(coord);
   cp_async_wait<0>();
   __syncwarp();
-  const auto state = tiles.up(coord);
+  const auto state = tiles.up(coord, begun);
   if (carried && threadIdx.x == 0) tag = tickets(tile_state, answer, 1, gridDim.x - 1).tag;
   if (joined || carried) __syncthreads();
   if (carried) {
@@ -76,11 +77,12 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile
     const Tile read = n == 0 ? tile[0] : tile[1];
     auto next = state;
     if (read.number < work) {
+      const auto begun = tiles.begin(read.coord);
       if (n == 0) cp_async_wait<kBuffers - 1>();
       else cp_async_wait<kBuffers - 2>();
       __syncwarp();
       tiles.use(n);
-      next = tiles.up(read.coord);
+      next = tiles.up(read.coord, begun);
       __syncthreads();
       tiles.publish(read.coord, tag);
     }

@@ -67,7 +67,7 @@ class ScanPlan {
     const int64_t count = args_.outer, results = args_.results;
     // As many threads as a short line takes, or the most.
     int log_block = results > int64_t(kRowRun) * kRowThreads / 2 ? log2_of(kRowThreads) : log2_of(kRowThreads) - 1;
-    while (!fits(kRowBytes<S> << log_block)) log_block--;
+    while (!fits(kRowBytes<S> << log_block, kIndexBytes<S> << log_block)) log_block--;
     const auto tiles_of = [&](int log_block) { return ceil_div(results, int64_t(kRowRun) << log_block); };
     const auto tiles = [&] { return tiles_of(log_block); };
     const auto blocks = [&] {
@@ -78,14 +78,13 @@ class ScanPlan {
     if (tiles() == 1)
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
     const int64_t groups = tiles() > 1 ? count : ceil_div(count, int64_t(1) << (log_block - log_threads));
-    const int bytes = kRowBytes<S> << log_block;
     auto kernel = &scan_rows<S, kDirection, false>;
     if constexpr (kTwoWays<Op>)
       if (args_.reverse) kernel = &scan_rows<S, Direction::backward, false>;
     if (args_.before != nullptr || args_.totals != nullptr || args_.front != 0)
       kernel = &scan_rows<S, kDirection, true>;
-    start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, bytes,
-          carry<kRowRadix>(tiles(), groups), count, log_threads);
+    start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, kRowBytes<S> << log_block,
+          kIndexBytes<S> << log_block, carry<kRowRadix>(tiles(), groups), count, log_threads);
   }
 
   void columns() {
@@ -135,7 +134,7 @@ class ScanPlan {
       if constexpr (kNarrow)
         if (config.lines == 16) kernel = &scan_columns<S, 16>;
     }
-    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(),
+    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(), 0,
           carry<kColumnRadix>(tiles, count), config, count);
   }
 
@@ -149,24 +148,27 @@ class ScanPlan {
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Value>; }
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-  // Do the buffers of tiles of tile_bytes fit? Shared memory also holds the totals of warps and the like.
+  // Do the buffers of tiles of tile_bytes, and the bytes beside them, fit? Shared memory also holds the totals of warps and the like.
   static constexpr int kStaticBytes = sizeof(Value) * 2048;
-  bool fits(int64_t tile_bytes) const { return kBuffers * tile_bytes + kStaticBytes <= shared_; }
+  bool fits(int64_t tile_bytes, int64_t bytes = 0) const {
+    return bytes + kBuffers * tile_bytes + kStaticBytes <= shared_;
+  }
 
   // Lines of one tile have one block per tile. Where tiles are carried, as many blocks as are resident, with
   // resident_threads on each multiprocessor, take tile after tile.
   template <class Kernel, int Radix, class... Rest>
-  void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes,
+  void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes, int bytes,
              const Carry<Radix>& carry, const Rest&... rest) {
     if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
-    int64_t blocks = work;
-    int bytes = tile_bytes;
+    int64_t blocks = work, buffers = 1;
     if (carry.tiles > 1) {
-      const int by_threads = resident_threads / int(threads), by_memory = shared_ / (kBuffers * bytes + 2048);
+      const int by_threads = resident_threads / int(threads),
+                by_memory = shared_ / (bytes + kBuffers * tile_bytes + 2048);
       const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
-      if (blocks > resident * kExperimentOne()) blocks = resident, bytes *= kBuffers;
+      if (blocks > resident * kExperimentOne()) blocks = resident, buffers = kBuffers;
     }
-    launch(kernel, blocks, threads, bytes, context_.stream, source_, lines_, rest..., unsigned(work), carry);
+    launch(kernel, blocks, threads, bytes + buffers * tile_bytes, context_.stream, source_, lines_, rest...,
+           unsigned(work), carry);
   }
 
   template <int Radix>

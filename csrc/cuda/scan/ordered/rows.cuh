@@ -21,13 +21,15 @@ inline constexpr int kRowRadix = 5;
 template <class Value>
 inline constexpr int kVectors = sizeof(Value) <= 8 && !IsIndexed<Value>::value ? 8 : 4;
 
-// Indices lie behind the elements, in the same order; behind each run's one stays free.
+// Bytes of shared memory that a thread takes: of each tile, and before the tiles for the indices of the one whose results
+// are stored, in the order of its elements; behind each run's one stays free.
 template <class S>
-inline constexpr int kRowBytes = [] {  // of shared memory that a thread takes
+inline constexpr int kRowBytes = 16 * (kVectors<typename S::Value> + 1);
+template <class S>
+inline constexpr int kIndexBytes = [] {
   using Value = typename S::Value;
-  int bytes = 16 * (kVectors<Value> + 1);
-  if constexpr (IsIndexed<Value>::value) bytes += (kVectors<Value> * S::E + 1) * int(sizeof(Value::index));
-  return bytes;
+  if constexpr (IsIndexed<Value>::value) return (kVectors<Value> * S::E + 1) * int(sizeof(Value::index));
+  else return 0;
 }();
 
 // Blocks that a multiprocessor holds: enough for some to compute while others wait. LogAdd needs registers for itself.
@@ -64,18 +66,21 @@ struct RowTiles {
   const Carry<kRowRadix>& carry;
   const int64_t count;
   const int log_threads;
-  uint4* const buffers;
+  char* const space;
   Value (&warp_totals)[kBuffers][Warps];
   Value (&kept)[kRowRadix * kMaxLevels];
   // Threads of a line that lie in one warp, and this one's number among them: they copy the part of the line, of `all`
   // positions, that only they scan.
   const int lanes = 1 << (log_threads < 5 ? log_threads : 5), q = threadIdx.x & (lanes - 1), all = lanes * Run;
   // What belongs to the tile in use.
-  uint4* memory = buffers;
+  uint4* memory = tile_memory(0);
   Value* warp_total = warp_totals[0];
 
+  __device__ __forceinline__ uint4* tile_memory(unsigned n) const {
+    return reinterpret_cast<uint4*>(space + (kIndexBytes<S> + n * kRowBytes<S>)*blockDim.x);
+  }
   __device__ __forceinline__ void use(unsigned n) {
-    memory = reinterpret_cast<uint4*>(reinterpret_cast<char*>(buffers) + n % kBuffers * (kRowBytes<S> * blockDim.x));
+    memory = tile_memory(n % kBuffers);
     warp_total = warp_totals[n % kBuffers];
   }
 
@@ -111,7 +116,7 @@ struct RowTiles {
   }
   __device__ __forceinline__ auto* index_slot(int i) const {
     using Index = decltype(Value::index);
-    return reinterpret_cast<Index*>(memory + blockDim.x * kPitch) + (threadIdx.x - q) * (Run + 1) + i + i / Run;
+    return reinterpret_cast<Index*>(space) + (threadIdx.x - q) * (Run + 1) + i + i / Run;
   }
   // Are these `count` elements, the first of which stands at element(at), whole vectors on both sides?
   __device__ __forceinline__ static bool in_vectors(const T* global, int at, int count) {
@@ -156,6 +161,10 @@ struct RowTiles {
     if (!all_whole) {  // vectors of which only a part is copied
       *my_run() = my_run()[Vectors] = uint4{};
       __syncwarp();
+    }
+    if (masks<Value>(lines) && lines.mask.strides.length == 1 && carry.tiles > 1) {
+      const uint8_t* const shown = lines.mask.at(p.line, lines.element(p.first) - (reverse() ? n - 1 : 0), 0);
+      for (int i = q * 128; i < n; i += lanes * 128) prefetch_to_l2(shown + i);
     }
 #pragma unroll 1
     for (int i = q; i < all - n; i += lanes) element(behind + i)[shift] = T{};
@@ -224,36 +233,55 @@ struct RowTiles {
     }
   }
 
-  // Stores the identity over masked elements in shared memory, by the warp that copied them.
-  __device__ __forceinline__ void hide(TileCoord coord) const {
+  // The masked elements of this thread's run, in the order of memory, and of extremes in that of the scan.
+  static constexpr int kBits = Run < 64 ? Run : 64;
+  struct Hidden {
+    std::conditional_t<kBits <= 32, uint32_t, uint64_t> bits[Run / kBits];
+  };
+  __device__ __forceinline__ Hidden begin(TileCoord coord) const {
+    Hidden hidden{};
+    if (!masks<Value>(lines)) return hidden;
     const PartCoord p = part_coord(coord);
-    const int64_t first = reverse() ? lines.length - p.first - p.elements : p.first;
-    const int at = share(p).at;
-    const T hidden = hidden_element(source);
-    const uint8_t* shown = lines.mask.at(p.line, first + q, 0);
-    __syncwarp();
-#pragma unroll 4
-    for (int i = q; i < p.elements; i += lanes, shown += lanes * lines.mask.strides.length)
-      if (*shown == 0) *element(at + i) = hidden;
-    __syncwarp();
+    const int64_t step = lines.mask.strides.length;
+#pragma unroll
+    for (int k = 0; k < Run / kBits; k++) {
+      const int start = q * Run + (reverse() ? Run - (k + 1) * kBits : k * kBits), more = p.elements - start;
+      const int n = more < 0 ? 0 : more < kBits ? more : kBits;
+      const uint8_t* const shown = lines.mask.at(p.line, lines.element(p.first + start) - (reverse() ? n - 1 : 0), 0);
+      uint64_t bits = n <= 0      ? 0
+                      : step == 1 ? hidden_neighbours<kBits>(shown, n)
+                                  : hidden_bits<uint64_t>(shown, step, n);
+      if (reverse() && n > 0) bits <<= kBits - n;
+      if (reverse() && IsIndexed<Value>::value)
+        bits = (uint64_t(__brev(uint32_t(bits))) << 32 | __brev(uint32_t(bits >> 32))) >> (64 - kBits);
+      hidden.bits[k] = bits;
+    }
+    return hidden;
   }
-  // The masked elements of this thread's run, for extremes.
-  __device__ __forceinline__ uint64_t hidden_of_run(const PartCoord& p) const {
-    if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
-    const int more = p.elements - q * Run;
-    return hidden_bits(lines, lines.mask.at(p.line, lines.element(p.first + q * Run), 0), more < Run ? more : Run);
+  // Stores the identity over them in shared memory.
+  __device__ __forceinline__ void hide(const Hidden& hidden) const {
+    const T put = hidden_element(source);
+#pragma unroll
+    for (int j = 0; j < Vectors; j++) {
+      T elements[E];
+      memcpy(elements, my_run() + j, 16);
+#pragma unroll
+      for (int i = 0; i < E; i++)
+        if (hidden.bits[(j * E + i) / kBits] >> (j * E + i) % kBits & 1) elements[i] = put;
+      memcpy(my_run() + j, elements, 16);
+    }
   }
 
   // This thread's vector j in the order of the scan, and its values.
   __device__ __forceinline__ uint4* run_vector(int j) const { return my_run() + (reverse() ? Vectors - 1 - j : j); }
-  __device__ __forceinline__ void load(Value* x, const PartCoord& p, int j, uint64_t hidden) const {
+  __device__ __forceinline__ void load(Value* x, const PartCoord& p, int j, const Hidden& hidden) const {
     const uint4 w = *run_vector(j);
     uint32_t words[4] = {w.x, w.y, w.z, w.w};
     if (reverse()) mirror<sizeof(T)>(words);
 #pragma unroll
     for (int i = 0; i < E; i++) {
       x[i] = source.value(words, i, p.first + q * Run + j * E + i);
-      clear_index(x[i], hidden >> (j * E + i) & 1);
+      if constexpr (IsIndexed<Value>::value) clear_index(x[i], hidden.bits[0] >> (j * E + i) & 1);
     }
   }
 
@@ -263,15 +291,14 @@ struct RowTiles {
   struct State {
     Value node[2 * Vectors], keep[5], of_warp;
   };
-  __device__ __forceinline__ State up(TileCoord coord) const {
+  __device__ __forceinline__ State up(TileCoord coord, const Hidden& hidden) const {
     const PartCoord p = part_coord(coord);
     if constexpr (kShifts) {
       const auto [from, at] = share(p);
       if (const int shift = shift_of(from, at); shift > 0) shift_back(shift);
     }
-    if (masks<Value>(lines)) hide(coord);
-    const uint64_t hidden = hidden_of_run(p);
     State s;
+    if (!IsIndexed<Value>::value && masks<Value>(lines)) hide(hidden);
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
       Value x[E];
@@ -390,7 +417,7 @@ struct RowTiles {
     for (int d = 1; 1 << d < Vectors; d++)
       if (n == Run >> d) total = s.node[1 << d];
     if (n >= E) return total;
-    load(block + E, p, 0, 0);
+    load(block + E, p, 0, Hidden{});
     tree_up<Op, E>(block);
 #pragma unroll
     for (int d = 1; 1 << d <= E; d++)
@@ -410,7 +437,7 @@ struct RowTiles {
     const Value next = shuffle(lo[1], (lane + 1) & 31);
     hi[1] = (lane + 1) & (lanes - 1) ? next : ends.after;
     tree_down<Op, Vectors>(s.node, lo, hi);
-    const uint64_t hidden = hidden_of_run(p);
+    const Hidden hidden = IsIndexed<Value>::value ? begin(coord) : Hidden{};
 
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
@@ -471,7 +498,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
   using Tiles = RowTiles<S, direction, Continued>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
-  Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
+  Tiles tiles{source, lines, carry, count, log_threads, reinterpret_cast<char*>(memory), warp_totals, kept};
   if (gridDim.x < work) scan_carried(tiles, carry.tile_state, work);
   else scan_one(tiles, log_threads > 5, carry.tiles > 1, carry.tile_state);
 }
