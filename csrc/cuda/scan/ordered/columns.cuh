@@ -310,7 +310,7 @@ struct ColumnTiles {
   __device__ __forceinline__ State up(TileCoord coord, Hidden hidden) const {
     const RunCoord p = run_coord(coord);
     State s;
-    if (!IsIndexed<Value>::value && masks<Value>(lines)) hide(hidden);
+    if (masks<Value>(lines)) hide(hidden);
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       Value x[kPart];

@@ -50,6 +50,7 @@ class ScanPlan {
               args.before_indices,
               args.totals,
               args.front};
+    if (const char* e = getenv("TR_EXP")) lines_.experiment = atoi(e);
   }
 
   void run() {

@@ -162,16 +162,23 @@ struct RowTiles {
       *my_run() = my_run()[Vectors] = uint4{};
       __syncwarp();
     }
-    if (masks<Value>(lines) && lines.mask.strides.length == 1 && carry.tiles > 1) {
-      const uint8_t* const shown = lines.mask.at(p.line, lines.element(p.first) - (reverse() ? n - 1 : 0), 0);
-      for (int i = q * 128; i < n; i += lanes * 128) prefetch_to_l2(shown + i);
-    }
 #pragma unroll 1
     for (int i = q; i < all - n; i += lanes) element(behind + i)[shift] = T{};
     if (!all_whole) __syncwarp();
     if (is_whole) for_each<E>(at, n, [&](T* to, int i) { cp_async(to, from + i); });
     else if constexpr (kShifts) issue_vectors(from, at, n);
     else for_each<1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
+  }
+
+  // Prefetches into the L2 what issue_load will copy and begin() will read.
+  __device__ __forceinline__ void prefetch(TileCoord coord) const {
+    if (lines.experiment & 1) return;
+    const PartCoord p = part_coord(coord);
+    const char* const from = reinterpret_cast<const char*>(share(p).from);
+    for (int i = q * 128; i < p.elements * int(sizeof(T)); i += lanes * 128) prefetch_to_l2(from + i);
+    if (!masks<Value>(lines) || lines.mask.strides.length != 1) return;
+    const uint8_t* const shown = lines.mask.at(p.line, lines.element(p.first) - (reverse() ? p.elements - 1 : 0), 0);
+    for (int i = q * 128; i < p.elements; i += lanes * 128) prefetch_to_l2(shown + i);
   }
 
   // Elements of less than a word are copied in the vectors of memory that hold them. If source and destination are
@@ -233,7 +240,7 @@ struct RowTiles {
     }
   }
 
-  // The masked elements of this thread's run, in the order of memory, and of extremes in that of the scan.
+  // The masked elements of this thread's run, in the order of memory.
   static constexpr int kBits = Run < 64 ? Run : 64;
   struct Hidden {
     std::conditional_t<kBits <= 32, uint32_t, uint64_t> bits[Run / kBits];
@@ -248,15 +255,17 @@ struct RowTiles {
       const int start = q * Run + (reverse() ? Run - (k + 1) * kBits : k * kBits), more = p.elements - start;
       const int n = more < 0 ? 0 : more < kBits ? more : kBits;
       const uint8_t* const shown = lines.mask.at(p.line, lines.element(p.first + start) - (reverse() ? n - 1 : 0), 0);
-      uint64_t bits = n <= 0      ? 0
-                      : step == 1 ? hidden_neighbours<kBits>(shown, n)
-                                  : hidden_bits<uint64_t>(shown, step, n);
-      if (reverse() && n > 0) bits <<= kBits - n;
-      if (reverse() && IsIndexed<Value>::value)
-        bits = (uint64_t(__brev(uint32_t(bits))) << 32 | __brev(uint32_t(bits >> 32))) >> (64 - kBits);
-      hidden.bits[k] = bits;
+      if (n > 0)
+        hidden.bits[k] = (step == 1 ? hidden_neighbours<kBits>(shown, n) : hidden_bits<uint64_t>(shown, step, n))
+                         << (reverse() ? kBits - n : 0);
     }
     return hidden;
+  }
+  // Of an extreme: those in the order of the scan, the only ones that load() reads.
+  __device__ __forceinline__ uint64_t in_order(const Hidden& hidden) const {
+    if (!IsIndexed<Value>::value || !reverse()) return hidden.bits[0];
+    const uint64_t bits = hidden.bits[0];
+    return (uint64_t(__brev(uint32_t(bits))) << 32 | __brev(uint32_t(bits >> 32))) >> (64 - kBits);
   }
   // Stores the identity over them in shared memory.
   __device__ __forceinline__ void hide(const Hidden& hidden) const {
@@ -274,14 +283,14 @@ struct RowTiles {
 
   // This thread's vector j in the order of the scan, and its values.
   __device__ __forceinline__ uint4* run_vector(int j) const { return my_run() + (reverse() ? Vectors - 1 - j : j); }
-  __device__ __forceinline__ void load(Value* x, const PartCoord& p, int j, const Hidden& hidden) const {
+  __device__ __forceinline__ void load(Value* x, const PartCoord& p, int j, uint64_t hidden) const {
     const uint4 w = *run_vector(j);
     uint32_t words[4] = {w.x, w.y, w.z, w.w};
     if (reverse()) mirror<sizeof(T)>(words);
 #pragma unroll
     for (int i = 0; i < E; i++) {
       x[i] = source.value(words, i, p.first + q * Run + j * E + i);
-      if constexpr (IsIndexed<Value>::value) clear_index(x[i], hidden.bits[0] >> (j * E + i) & 1);
+      if constexpr (IsIndexed<Value>::value) clear_index(x[i], hidden >> (j * E + i) & 1);
     }
   }
 
@@ -298,11 +307,11 @@ struct RowTiles {
       if (const int shift = shift_of(from, at); shift > 0) shift_back(shift);
     }
     State s;
-    if (!IsIndexed<Value>::value && masks<Value>(lines)) hide(hidden);
+    if (masks<Value>(lines)) hide(hidden);
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
       Value x[E];
-      load(x, p, j, hidden);
+      load(x, p, j, in_order(hidden));
       s.node[Vectors + j] = tree<Op, E>(x);
     }
     tree_up<Op, Vectors>(s.node);
@@ -417,7 +426,7 @@ struct RowTiles {
     for (int d = 1; 1 << d < Vectors; d++)
       if (n == Run >> d) total = s.node[1 << d];
     if (n >= E) return total;
-    load(block + E, p, 0, Hidden{});
+    load(block + E, p, 0, 0);
     tree_up<Op, E>(block);
 #pragma unroll
     for (int d = 1; 1 << d <= E; d++)
@@ -437,7 +446,7 @@ struct RowTiles {
     const Value next = shuffle(lo[1], (lane + 1) & 31);
     hi[1] = (lane + 1) & (lanes - 1) ? next : ends.after;
     tree_down<Op, Vectors>(s.node, lo, hi);
-    const Hidden hidden = IsIndexed<Value>::value ? begin(coord) : Hidden{};
+    const uint64_t hidden = IsIndexed<Value>::value ? in_order(begin(coord)) : 0;
 
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
