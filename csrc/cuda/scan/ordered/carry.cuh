@@ -64,14 +64,15 @@ __device__ __forceinline__ Ticket draw_tickets(const TileState& tile_state, unsi
   return tickets(tile_state, request_tickets(tile_state, count), count, last);
 }
 
-// The fold of v and of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the
+// The fold of v and of the blocks of t's binary digits, from the highest of `bits` down: kept[k * pitch], or the
 // identity. bits: a multiple of Unroll.
 template <class Op, int Unroll>
-__device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value* kept, int bits, int pitch,
+__device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value* kept, int bits, int pitch, unsigned t,
                                                         typename Op::Value v) {
   for (int k = bits - 1; k >= 0; k -= Unroll)
 #pragma unroll
-    for (int i = 0; i < Unroll; i++) v = Op::combine(v, kept[(k - i) * pitch]);
+    for (int i = 0; i < Unroll; i++)
+      if (!kIsDear<Op> || t >> (k - i) & 1) v = Op::combine(v, kept[(k - i) * pitch]);
   return v;
 }
 
@@ -82,7 +83,8 @@ __device__ __forceinline__ typename Op::Value fold_next(const typename Op::Value
                                                         typename Op::Value& own, typename Op::Value v) {
   int k = 0;
   for (; k < bits && (t >> k & 1); k++) own = Op::combine(kept[k * pitch], own);
-  for (int j = bits - 1; j > k; j--) v = Op::combine(v, kept[j * pitch]);
+  for (int j = bits - 1; j > k; j--)
+    if (!kIsDear<Op> || t >> j & 1) v = Op::combine(v, kept[j * pitch]);
   return Op::combine(v, own);
 }
 

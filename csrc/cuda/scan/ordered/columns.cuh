@@ -289,6 +289,13 @@ struct ColumnTiles {
       clear_index(x[i], hidden >> (j * kPart + i) & 1);
     }
   }
+  static constexpr bool kKeeps = kKeepsBlocks<Op, T>;
+  __device__ __forceinline__ void store(const Value (&x)[kPart], int j) const {
+    char* const to = mine();
+    if (idle()) return;
+#pragma unroll
+    for (int i = 0; i < kPart; i++) *reinterpret_cast<T*>(to + (j * kPart + i) * step()) = stored(source, x[i]);
+  }
   __device__ __forceinline__ Value block_of_warps(int from, int log_count) const {  // of the strip
     const int first = (threadIdx.x >> 5) - warp_of_strip() + from;
     return block_of<Op>([&](int i) { return warp_total[first + i][column()]; }, log_count);
@@ -313,11 +320,16 @@ struct ColumnTiles {
     if (masks<Value>(lines)) hide(hidden);
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
+      s.node[Parts + j] = Op::identity();
+      if (kIsDear<Op> && j * kPart >= lines.results) continue;
       Value x[kPart];
       load(x, p, j, hidden);
-      s.node[Parts + j] = tree<Op, kPart>(x);
+      blocks_of_run<Op, kPart>(x);
+      if constexpr (kKeeps) store(x, j);
+      s.node[Parts + j] = x[kPart - 1];
     }
-    tree_up<Op, Parts>(s.node);
+    if (kIsDear<Op> && lines.results <= kPart) s.node[1] = s.node[Parts];
+    else tree_up<Op, Parts>(s.node);
     s.of_warp = up_warp(s.node[1], s.keep);
     if (leads()) warp_total[threadIdx.x >> 5][threadIdx.x & 31] = s.of_warp;
     return s;
@@ -380,7 +392,7 @@ struct ColumnTiles {
     Value begin = Op::identity();
     if (lines.before != nullptr && p.exists) begin = value_before(source, lines, p.line);
     Value before = begin;
-    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines, begin);
+    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines, coord.tile, begin);
     // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in
     // fold_next.
     Value left[kLogColumnWarps], own = s.of_warp, base = before;
@@ -407,7 +419,8 @@ struct ColumnTiles {
     if (gives_totals<Value>(lines) && p.exists && ends_line) put_total(p, s, own);
     if (log_lines() < 5) {
 #pragma unroll
-      for (int k = 4; k >= 0; k--) ends.before = Op::combine(ends.before, s.keep[k]);
+      for (int k = 4; k >= 0; k--)
+        if (!kIsDear<Op> || log_lines() + k < 5) ends.before = Op::combine(ends.before, s.keep[k]);
       const int below = lane + (1 << log_lines());
       const Value next = shuffle(ends.before, below & 31);
       if (below < 32) ends.after = next;
@@ -434,7 +447,7 @@ struct ColumnTiles {
         if (n == Run >> d) total = s.node[1 << d];
       if (n < kPart) {
         load(x, p, 0, 0);
-        blocks_of_run<Op, kPart>(x);
+        if constexpr (!kKeeps) blocks_of_run<Op, kPart>(x);
         total = n == 1 ? x[0] : n == 2 ? x[1] : x[3];
       }
       *to = total;
@@ -446,7 +459,10 @@ struct ColumnTiles {
     const Ends ends = ends_of_run(coord, p, s);
     Value lo[2 * Parts], hi[2 * Parts];
     lo[1] = ends.before, hi[1] = ends.after;
-    tree_down<Op, Parts>(s.node, lo, hi);
+    // A line of a single part, before which nothing stands.
+    const bool alone = kIsDear<Op> && lines.results <= kPart && lines.before == nullptr;
+    if (alone) lo[Parts] = lo[1], hi[Parts] = s.node[Parts];
+    else tree_down<Op, Parts>(s.node, lo, hi);
     // The fold up to an element is its own result, or that of the next position where exclusive.
     const int shift = lines.exclusive && !packed();
     const int results = p.exists ? within(lines.results - shift - p.start) : 0;
@@ -467,8 +483,8 @@ struct ColumnTiles {
       if (there <= 0) break;
       Value x[kPart];
       load(x, p, j, hidden);
-      blocks_of_run<Op, kPart>(x);
-      folds_of_run<Op, kPart>(x, SoFar<Op>{lo[Parts + j], true}, hi[Parts + j]);
+      if constexpr (!kKeeps) blocks_of_run<Op, kPart>(x);
+      folds_of_run<Op, kPart>(x, SoFar<Op>{lo[Parts + j], !alone}, hi[Parts + j]);
       if (packed() && lines.exclusive) {
 #pragma unroll
         for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
@@ -480,12 +496,8 @@ struct ColumnTiles {
           if (i < there)
             lines.indices[at + (j * kPart + i) * row] =
                 x[i].index < 0 ? index_before(lines, p.line) : lines.front + from_the_front(lines, x[i].index);
-      if (packed()) {
-        char* const in_place = mine();
-#pragma unroll
-        for (int i = 0; i < kPart; i++)
-          *reinterpret_cast<T*>(in_place + (j * kPart + i) * step()) = stored(source, x[i]);
-      } else {
+      if (packed()) store(x, j);
+      else {
         const auto put = [&](int i) {
           *reinterpret_cast<T*>(to + int64_t(step_of_results) * (j * kPart + i)) = stored(source, x[i]);
         };

@@ -294,6 +294,25 @@ struct RowTiles {
     }
   }
 
+  // Is there such a vector in any run?
+  __device__ __forceinline__ bool has(int j) const { return !kIsDear<Op> || j * E < lines.results; }
+  // The blocks that end at its elements.
+  static constexpr bool kKeeps = kKeepsBlocks<Op, T>;
+  __device__ __forceinline__ void load_blocks(Value (&x)[E], const PartCoord& p, int j, uint64_t hidden) const {
+    load(x, p, j, hidden);
+    blocks_of_run<Op, E>(x);
+  }
+  __device__ __forceinline__ void load_blocks_again(Value (&x)[E], const PartCoord& p, int j, uint64_t hidden) const {
+    if constexpr (kKeeps) load(x, p, j, hidden);
+    else load_blocks(x, p, j, hidden);
+  }
+  __device__ __forceinline__ void store(const Value (&x)[E], int j) const {
+    uint32_t words[4];
+    pack(words, source, x);
+    if (reverse()) mirror<sizeof(T)>(words);
+    *run_vector(j) = {words[0], words[1], words[2], words[3]};
+  }
+
   __device__ __forceinline__ int log_warps() const { return log_threads > 5 ? log_threads - 5 : 0; }
 
   // node[Vectors + j]: vector j of the run; node[1]: all of it. keep[k]: the block of 2^k threads left of this one's.
@@ -310,9 +329,12 @@ struct RowTiles {
     if (masks<Value>(lines)) hide(hidden);
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
+      s.node[Vectors + j] = Op::identity();
+      if (!has(j)) continue;
       Value x[E];
-      load(x, p, j, in_order(hidden));
-      s.node[Vectors + j] = tree<Op, E>(x);
+      load_blocks(x, p, j, in_order(hidden));
+      if constexpr (kKeeps) store(x, j);
+      s.node[Vectors + j] = x[E - 1];
     }
     tree_up<Op, Vectors>(s.node);
     s.of_warp = s.node[1];
@@ -395,9 +417,10 @@ struct RowTiles {
       if (k <= warps) left_block<Op>(v, keep[k], k, lane);
     }
     const Value all_warps = v;
-    v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1, begin) : begin;
+    v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1, coord.tile, begin) : begin;
 #pragma unroll
-    for (int k = kLogRowWarps; k >= 0; k--) v = Op::combine(v, keep[k]);
+    for (int k = kLogRowWarps; k >= 0; k--)
+      if (!kIsDear<Op> || k <= warps) v = Op::combine(v, keep[k]);
     Ends ends{shuffle(v, warp), shuffle(v, warp + 1)};
     if (warp + 1 == 1 << warps && (carry.tiles > 1 || asks_total())) {
       Value own = shuffle(all_warps, 0);
@@ -421,16 +444,15 @@ struct RowTiles {
   // The total of a line of 2^k elements that is shorter than a run: its first elements are a block of the run.
   __device__ __forceinline__ Value total_of_run(const PartCoord& p, const State& s) const {
     const int n = int(lines.length);
-    Value block[2 * E], total = s.node[Vectors];
+    Value x[E], total = s.node[Vectors];
 #pragma unroll
     for (int d = 1; 1 << d < Vectors; d++)
       if (n == Run >> d) total = s.node[1 << d];
     if (n >= E) return total;
-    load(block + E, p, 0, 0);
-    tree_up<Op, E>(block);
+    load_blocks_again(x, p, 0, 0);
 #pragma unroll
-    for (int d = 1; 1 << d <= E; d++)
-      if (n == E >> d) total = block[1 << d];
+    for (int i = 1; i < E; i *= 2)
+      if (n == i) total = x[i - 1];
     return total;
   }
 
@@ -441,7 +463,8 @@ struct RowTiles {
     Value lo[2 * Vectors], hi[2 * Vectors];
     lo[1] = ends.before;
 #pragma unroll
-    for (int k = 4; k >= 0; k--) lo[1] = Op::combine(lo[1], s.keep[k]);
+    for (int k = 4; k >= 0; k--)
+      if (!kIsDear<Op> || k < log_threads) lo[1] = Op::combine(lo[1], s.keep[k]);
     const int lane = threadIdx.x & 31;
     const Value next = shuffle(lo[1], (lane + 1) & 31);
     hi[1] = (lane + 1) & (lanes - 1) ? next : ends.after;
@@ -450,19 +473,15 @@ struct RowTiles {
 
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
-      Value below[2 * E], from[2 * E], to[2 * E], y[E];
-      load(below + E, p, j, hidden);
-      tree_up<Op, E>(below);
-      from[1] = lo[Vectors + j], to[1] = hi[Vectors + j];
-      tree_down<Op, E>(below, from, to);
+      if (!has(j)) break;
+      Value x[E], y[E];
+      load_blocks_again(x, p, j, hidden);
+      folds_of_run<Op, E>(x, SoFar<Op>{lo[Vectors + j], true}, hi[Vectors + j]);
 #pragma unroll
-      for (int i = 0; i < E; i++) y[i] = lines.exclusive ? from[E + i] : to[E + i];
+      for (int i = 0; i < E; i++) y[i] = !lines.exclusive ? x[i] : i > 0 ? x[i > 0 ? i - 1 : 0] : lo[Vectors + j];
       if (j == 0)
         if (lines.exclusive && p.first + q == 0 && !begins()) y[0] = empty_value(source);
-      uint32_t words[4];
-      pack(words, source, y);
-      if (reverse()) mirror<sizeof(T)>(words);
-      *run_vector(j) = {words[0], words[1], words[2], words[3]};
+      store(y, j);
       if constexpr (IsIndexed<Value>::value) {
         const int at = q * Run + j * E;
 #pragma unroll
