@@ -24,10 +24,10 @@ inline constexpr int kRun = sizeof(Value) <= 4 || IsPair<Value>::value ? 32
                                                                        : 8;
 
 // Blocks that a multiprocessor holds. LogAdd needs registers for itself.
-template <class Op, class Value = typename Op::Value>
-inline constexpr int kColumnBlocks = sizeof(Value) == 4                          ? 3
-                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd> ? 2
-                                                                                 : 1;
+template <class Op, int Width, class Value = typename Op::Value>
+inline constexpr int kColumnBlocks = sizeof(Value) == 4 || (Width > 0 && IsIndexed<Value>::value) ? 3
+                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd>                  ? 2
+                                                                                                  : 1;
 
 // The step from a run in shared memory to the next: those of a warp that has several meet different banks.
 HOST_DEVICE constexpr int bytes_of_run(int run, int lines, int size) {
@@ -470,11 +470,16 @@ struct ColumnTiles {
     const int64_t at = (outer * lines.results + lines.result(p.start + shift)) * lines.inner + inner;
     const int64_t row = lines.reverse ? -lines.inner : lines.inner;
     T* const output = reinterpret_cast<T*>(lines.output);
+    // Of extremes: what index -1 stands for, and how the others count from the front.
+    const int64_t none = IsIndexed<Value>::value && p.exists ? index_before(lines, p.line) : -1;
+    const int64_t front = lines.front + lines.element(0);
+    const int sign = lines.reverse ? -1 : 1;
     if (shift && p.exists && p.start == 0) {
       output[at - row] = stored(source, lines.before == nullptr ? empty_value(source) : ends.before);
-      if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = index_before(lines, p.line);
+      if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = none;
     }
     char* const to = reinterpret_cast<char*>(output + at);
+    int64_t* const indices = lines.indices + at;
     const Hidden hidden = IsIndexed<Value>::value ? begin(coord) : 0;
     const Offset step_of_results = Offset(row) * int(sizeof(T));
 #pragma unroll
@@ -494,8 +499,7 @@ struct ColumnTiles {
 #pragma unroll
         for (int i = 0; i < kPart; i++)
           if (i < there)
-            lines.indices[at + (j * kPart + i) * row] =
-                x[i].index < 0 ? index_before(lines, p.line) : lines.front + from_the_front(lines, x[i].index);
+            indices[(j * kPart + i) * Offset(row)] = x[i].index < 0 ? none : front + int64_t(x[i].index) * sign;
       if (packed()) store(x, j);
       else {
         const auto put = [&](int i) {
@@ -522,7 +526,7 @@ struct ColumnTiles {
 };
 
 template <class S, int Width>
-__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op, Width>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ ColumnConfig config, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {

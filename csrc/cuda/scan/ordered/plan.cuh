@@ -23,8 +23,8 @@ class ScanPlan {
   static constexpr bool kRows =
       !std::is_same_v<Op, LastMax<Native<T>, int64_t>> && (sizeof(T) > 2 || sizeof(Value) <= 8);
   static constexpr bool kNarrow = IsPair<T>::value;  // strips of 16 lines
-  static constexpr bool kWide = kNarrow || (!IsIndexed<Value>::value && kIsNone<Op, LogAdd> &&
-                                            (std::is_floating_point_v<Native<T>> || sizeof(T) == 8));
+  static constexpr bool kWide =
+      kNarrow || (sizeof(Value) <= 8 && kIsNone<Op, LogAdd> && (std::is_floating_point_v<Native<T>> || sizeof(T) == 8));
   // Pairs of floats are rows alone: as columns they would take as many instructions as float by float.
   static constexpr bool kColumns = !std::is_same_v<T, Pair<float>>;
   static constexpr Direction kDirection = kTwoWays<Op> ? Direction::forward : Direction::either;
@@ -129,13 +129,17 @@ class ScanPlan {
     config.groups = FastDiv(groups);
     if (inner <= INT32_MAX) config.inner = FastDiv(inner);
     auto kernel = &scan_columns<S, 0>;
+    int resident = kColumnBlocks<Op, 0>;
+    const auto take = [&]<int Width>(std::integral_constant<int, Width>) {
+      kernel = &scan_columns<S, Width>, resident = kColumnBlocks<Op, Width>;
+    };
     if (config.kind == ColumnConfig::rows && is_near) {
       if constexpr (kWide)
-        if (config.lines == 32) kernel = &scan_columns<S, 32>;
+        if (config.lines == 32) take(std::integral_constant<int, 32>());
       if constexpr (kNarrow)
-        if (config.lines == 16) kernel = &scan_columns<S, 16>;
+        if (config.lines == 16) take(std::integral_constant<int, 16>());
     }
-    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(), 0,
+    start(kernel, resident * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(), 0,
           carry<kColumnRadix>(tiles, count), config, count);
   }
 
