@@ -61,6 +61,7 @@ struct ColumnTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
   using T = typename S::Element;
+  using Result = typename ResultOf<S>::type;
   static constexpr bool Wide = Width > 0;
   static constexpr int kLines = Wide ? Width : 32;        // of a strip, at most
   using Offset = std::conditional_t<Wide, int, int64_t>;  // in bytes, from a row of the run to another
@@ -89,7 +90,7 @@ struct ColumnTiles {
   __device__ __forceinline__ int run_bytes() const {
     return Wide ? bytes_of_run(Run, Width, sizeof(T)) : config.run_bytes;
   }
-  __device__ __forceinline__ bool packed() const { return !Wide && config.kind == ColumnConfig::packed; }
+  __device__ __forceinline__ bool packed() const { return !Wide && !kWidens<S> && config.kind == ColumnConfig::packed; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log_lines()) - 1); }
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << log_lines(); }
   __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << config.log_warps) - 1); }
@@ -469,19 +470,19 @@ struct ColumnTiles {
     const auto [outer, inner] = index(p.line);
     const int64_t at = (outer * lines.results + lines.result(p.start + shift)) * lines.inner + inner;
     const int64_t row = lines.reverse ? -lines.inner : lines.inner;
-    T* const output = reinterpret_cast<T*>(lines.output);
+    Result* const output = reinterpret_cast<Result*>(lines.output);
     // Of extremes: what index -1 stands for, and how the others count from the front.
     const int64_t none = IsIndexed<Value>::value && p.exists ? index_before(lines, p.line) : -1;
     const int64_t front = lines.front + lines.element(0);
     const int sign = lines.reverse ? -1 : 1;
     if (shift && p.exists && p.start == 0) {
-      output[at - row] = stored(source, lines.before == nullptr ? empty_value(source) : ends.before);
+      output[at - row] = result_of(source, lines.before == nullptr ? empty_value(source) : ends.before);
       if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = none;
     }
     char* const to = reinterpret_cast<char*>(output + at);
     int64_t* const indices = lines.indices + at;
     const Hidden hidden = IsIndexed<Value>::value ? begin(coord) : 0;
-    const Offset step_of_results = Offset(row) * int(sizeof(T));
+    const Offset step_of_results = Offset(row) * int(sizeof(Result));
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       const int there = results - j * kPart;
@@ -503,7 +504,7 @@ struct ColumnTiles {
       if (packed()) store(x, j);
       else {
         const auto put = [&](int i) {
-          *reinterpret_cast<T*>(to + int64_t(step_of_results) * (j * kPart + i)) = stored(source, x[i]);
+          *reinterpret_cast<Result*>(to + int64_t(step_of_results) * (j * kPart + i)) = result_of(source, x[i]);
         };
         if (there >= kPart) {
 #pragma unroll

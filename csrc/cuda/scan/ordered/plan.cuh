@@ -14,17 +14,17 @@ inline int64_t kExperimentOne() {
   return e ? atoi(e) : 1;
 }
 
-template <class T, class Op>
+template <class T, class Op, class S = Input<T, Op>>
 class ScanPlan {
-  using S = Input<T, Op>;
+  using Result = typename ResultOf<S>::type;
   using Value = typename Op::Value;
 
   // Only what pays is instantiated: the columns kernel serves every other case.
   static constexpr bool kRows =
       !std::is_same_v<Op, LastMax<Native<T>, int64_t>> && (sizeof(T) > 2 || sizeof(Value) <= 8);
   static constexpr bool kNarrow = IsPair<T>::value;  // strips of 16 lines
-  static constexpr bool kWide =
-      kNarrow || (sizeof(Value) <= 8 && kIsNone<Op, LogAdd> && (std::is_floating_point_v<Native<T>> || sizeof(T) == 8));
+  static constexpr bool kWide = kNarrow || (sizeof(Value) <= 8 && kIsNone<Op, LogAdd> &&
+                                            (std::is_floating_point_v<Native<T>> || sizeof(Result) == 8));
   // Pairs of floats are rows alone: as columns they would take as many instructions as float by float.
   static constexpr bool kColumns = !std::is_same_v<T, Pair<float>>;
   static constexpr Direction kDirection = kTwoWays<Op> ? Direction::forward : Direction::either;
@@ -33,7 +33,8 @@ class ScanPlan {
   ScanPlan(const ScanArgs& args, Context& context)
       : args_(args), context_(context), sms_(multiprocessors(context.device)), shared_(shared_memory(context.device)) {
     const int64_t size = sizeof(T);
-    source_ = {args.function == Scan::cummin ? kFlip<Native<T>> : 0, args.dtype == Dtype::int8 ? 128 : 0};
+    static_cast<Input<T, Op>&>(source_) = {args.function == Scan::cummin ? kFlip<Native<T>> : 0,
+                                           args.dtype == Dtype::int8 ? 128 : 0};
     lines_ = {static_cast<const char*>(args.input),
               static_cast<char*>(args.output),
               args.indices,
@@ -96,10 +97,11 @@ class ScanPlan {
     config.lines = 1 << config.log_lines;
     const bool in_vectors = together && inner * size % 16 == 0 && is_aligned(args_.input) &&
                             lines_.length_bytes % 16 == 0 && lines_.outer_bytes % 16 == 0;
-    const bool is_near = count <= INT32_MAX && are_near(lines_.length_bytes) && are_near(inner * size);
+    const bool is_near =
+        count <= INT32_MAX && are_near(lines_.length_bytes) && are_near(inner * int64_t(sizeof(Result)));
     if (kNarrow && in_vectors && is_near && inner % 32 == 16 && (inner == 16 || args_.outer > 1)) {
       config.kind = ColumnConfig::rows, config.log_lines = 4, config.lines = 16;
-    } else if (together && args_.length_stride == inner && inner < 32) {
+    } else if (!kWidens<S> && together && args_.length_stride == inner && inner < 32) {
       config.kind = ColumnConfig::packed, config.log_lines = log2_of(2 * int(inner) - 1), config.lines = int(inner);
     } else if (in_vectors && config.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
       config.kind = ColumnConfig::rows;

@@ -58,6 +58,7 @@ struct RowTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
   using T = typename S::Element;
+  using Result = typename ResultOf<S>::type;
   static constexpr int E = S::E, Vectors = kVectors<Value>, Run = Vectors * E, Warps = 1 << kLogRowWarps;
   static constexpr int kPitch = Vectors + 1;  // of runs, in vectors
 
@@ -110,36 +111,44 @@ struct RowTiles {
     return {line, first, within(lines.length), within(lines.results)};
   }
 
-  // Element i of this part of the line, in the order of memory.
-  __device__ __forceinline__ T* element(unsigned i) const {
-    return reinterpret_cast<T*>(memory + (threadIdx.x - q) * kPitch) + i + i / Run * E;
+  // Element i of this part of the line, in the order of memory, or result i. Elements that are narrower than results lie
+  // where a run's last results will be stored: each is read before.
+  static constexpr int kNarrower = Run * int(sizeof(Result) - sizeof(T));  // in bytes
+  template <class X = T>
+  __device__ __forceinline__ X* element(unsigned i) const {
+    constexpr int kGap = kPitch * 16 / int(sizeof(X)) - Run;  // from run to run
+    const int begin = std::is_same_v<X, Result> || reverse() ? 0 : kNarrower;
+    return reinterpret_cast<X*>(reinterpret_cast<char*>(memory + (threadIdx.x - q) * kPitch) + begin) + i +
+           i / Run * kGap;
   }
   __device__ __forceinline__ auto* index_slot(int i) const {
     using Index = decltype(Value::index);
     return reinterpret_cast<Index*>(space) + (threadIdx.x - q) * (Run + 1) + i + i / Run;
   }
   // Are these `count` elements, the first of which stands at element(at), whole vectors on both sides?
-  __device__ __forceinline__ static bool in_vectors(const T* global, int at, int count) {
-    const unsigned bytes = unsigned(at | count) * unsigned(sizeof(T));
+  template <class X>
+  __device__ __forceinline__ static bool in_vectors(const X* global, int at, int count) {
+    const unsigned bytes = unsigned(at | count) * unsigned(sizeof(X));
     return (unsigned(reinterpret_cast<uintptr_t>(global)) | bytes) % 16 == 0;
   }
   // body(shared, i) for this lane's share of n elements, U at a time, the i-th of which stands at element(at + i);
   // those of a whole warp lie at constant distances.
-  template <int U, class Body>
+  template <class X, int U, class Body>
   __device__ __forceinline__ void for_each(int at, int n, Body body) const {
     if (lanes == 32) {
-      constexpr int kStep = Run < 32 * U ? 32 * U : Run, kUnroll = U == E ? Vectors : 8;
+      constexpr int kStep = Run < 32 * U ? 32 * U : Run, kUnroll = U > 1 ? Vectors : 8;
 #pragma unroll
       for (int m = 0; m < kStep; m += 32 * U) {
-        T* const mine = element(at + q * U + m);
+        X* const mine = element<X>(at + q * U + m);
 #pragma unroll kUnroll
         for (int k = 0; k < 32 * Run / kStep; k++)
-          if (const int i = q * U + m + k * kStep; i < n) body(mine + k * (kStep / Run * kPitch * E), i);
+          if (const int i = q * U + m + k * kStep; i < n)
+            body(mine + k * (kStep / Run * kPitch * 16 / int(sizeof(X))), i);
       }
     } else {
-      constexpr int kUnroll = U == E ? 1 : 4;
+      constexpr int kUnroll = U > 1 ? 1 : 4;
 #pragma unroll kUnroll
-      for (int i = q * U; i < n; i += lanes * U) body(element(at + i), i);
+      for (int i = q * U; i < n; i += lanes * U) body(element<X>(at + i), i);
     }
   }
 
@@ -165,9 +174,9 @@ struct RowTiles {
 #pragma unroll 1
     for (int i = q; i < all - n; i += lanes) element(behind + i)[shift] = T{};
     if (!all_whole) __syncwarp();
-    if (is_whole) for_each<E>(at, n, [&](T* to, int i) { cp_async(to, from + i); });
+    if (is_whole) for_each<T, 16 / sizeof(T)>(at, n, [&](T* to, int i) { cp_async(to, from + i); });
     else if constexpr (kShifts) issue_vectors(from, at, n);
-    else for_each<1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
+    else for_each<T, 1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
   }
 
   // Prefetches into the L2 what issue_load will copy and begin() will read.
@@ -195,7 +204,7 @@ struct RowTiles {
   __device__ __forceinline__ void issue_vectors(const T* from, int at, int n) const {
     const int lead = lead_of(from), head = head_of(from), shift = shift_of(from, at);
     if (q == 0 && lead > 0 && n > 0) cp_async(element(at) + shift - lead, from - lead);
-    for_each<E>(at + head, n - head, [&](T* to, int i) { cp_async(to + shift, from + head + i); });
+    for_each<T, E>(at + head, n - head, [&](T* to, int i) { cp_async(to + shift, from + head + i); });
     const int i = q * Run - shift - at;
     if (shift > 0 && q * Run > at && i < n) cp_async(element(q * Run), from + i);
   }
@@ -203,7 +212,7 @@ struct RowTiles {
     const int shift = shift_of(to, at), head = n < head_of(to) ? n : head_of(to), tail = (n - head) & (E - 1);
     for (int i = q; i < head; i += lanes) to[i] = element(at + i)[shift];
     for (int i = q; i < tail; i += lanes) to[n - tail + i] = element(at + n - tail + i)[shift];
-    for_each<E>(at + head, n - head - tail, [&](const T* from, int i) {
+    for_each<T, E>(at + head, n - head - tail, [&](const T* from, int i) {
       *reinterpret_cast<uint4*>(to + head + i) = *reinterpret_cast<const uint4*>(from + shift);
     });
   }
@@ -211,6 +220,10 @@ struct RowTiles {
   // This thread's run, in the order of memory.
   __device__ __forceinline__ uint4* my_run() const {
     return memory + (threadIdx.x - q + (reverse() ? lanes - 1 - q : q)) * kPitch;
+  }
+  // Where its elements lie.
+  __device__ __forceinline__ char* narrow_run() const {
+    return reinterpret_cast<char*>(my_run()) + (reverse() ? 0 : kNarrower);
   }
   // The 16 bytes that begin `bytes` into those of both.
   __device__ __forceinline__ static uint4 between(const uint4& a, const uint4& b, int bytes) {
@@ -269,24 +282,33 @@ struct RowTiles {
   }
   // Stores the identity over them in shared memory.
   __device__ __forceinline__ void hide(const Hidden& hidden) const {
+    constexpr int kOfVector = 16 / sizeof(T);
     const T put = hidden_element(source);
+    uint4* const run = reinterpret_cast<uint4*>(narrow_run());
 #pragma unroll
-    for (int j = 0; j < Vectors; j++) {
-      T elements[E];
-      memcpy(elements, my_run() + j, 16);
+    for (int j = 0; j < Run / kOfVector; j++) {
+      T elements[kOfVector];
+      memcpy(elements, run + j, 16);
 #pragma unroll
-      for (int i = 0; i < E; i++)
-        if (hidden.bits[(j * E + i) / kBits] >> (j * E + i) % kBits & 1) elements[i] = put;
-      memcpy(my_run() + j, elements, 16);
+      for (int i = 0; i < kOfVector; i++) {
+        const int at = j * kOfVector + i;
+        if (hidden.bits[at / kBits] >> at % kBits & 1) elements[i] = put;
+      }
+      memcpy(run + j, elements, 16);
     }
   }
 
   // This thread's vector j in the order of the scan, and its values.
   __device__ __forceinline__ uint4* run_vector(int j) const { return my_run() + (reverse() ? Vectors - 1 - j : j); }
   __device__ __forceinline__ void load(Value* x, const PartCoord& p, int j, uint64_t hidden) const {
-    const uint4 w = *run_vector(j);
-    uint32_t words[4] = {w.x, w.y, w.z, w.w};
-    if (reverse()) mirror<sizeof(T)>(words);
+    constexpr int kBytes = E * int(sizeof(T));
+    uint32_t words[4];
+    load_words<kBytes>(reinterpret_cast<uint32_t (&)[kBytes / 4]>(words),
+                       narrow_run() + (reverse() ? Vectors - 1 - j : j) * kBytes);
+    if (reverse()) {
+      if constexpr (kBytes == 16) mirror<sizeof(T)>(words);
+      else words[2] = words[0], words[0] = words[1], words[1] = words[2];
+    }
 #pragma unroll
     for (int i = 0; i < E; i++) {
       x[i] = source.value(words, i, p.first + q * Run + j * E + i);
@@ -308,8 +330,9 @@ struct RowTiles {
   }
   __device__ __forceinline__ void store(const Value (&x)[E], int j) const {
     uint32_t words[4];
-    pack(words, source, x);
-    if (reverse()) mirror<sizeof(T)>(words);
+    if constexpr (kWidens<S>) memcpy(words, x, 16);
+    else pack(words, source, x);
+    if (reverse()) mirror<sizeof(Result)>(words);
     *run_vector(j) = {words[0], words[1], words[2], words[3]};
   }
 
@@ -490,7 +513,7 @@ struct RowTiles {
       }
     }
     const int64_t first = p.line * lines.results + (reverse() ? lines.results - p.first - p.results : p.first);
-    T* const to = reinterpret_cast<T*>(lines.output) + first;
+    Result* const to = reinterpret_cast<Result*>(lines.output) + first;
     const int at = reverse() ? all - p.results : 0;
     if constexpr (kShifts) {
       const int shift = shift_of(to, at);
@@ -512,11 +535,11 @@ struct RowTiles {
       }
     }
     if (in_vectors(to, at, p.results))
-      for_each<E>(at, p.results, [&](const T* from, int i) {
+      for_each<Result, E>(at, p.results, [&](const Result* from, int i) {
         *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from);
       });
     else if constexpr (kShifts) store_vectors(to, at, p.results);
-    else for_each<1>(at, p.results, [&](const T* from, int i) { to[i] = *from; });
+    else for_each<Result, 1>(at, p.results, [&](const Result* from, int i) { to[i] = *from; });
   }
 };
 
