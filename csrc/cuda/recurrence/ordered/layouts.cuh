@@ -27,7 +27,6 @@ struct RecurrenceLines {
   Strides gate_bytes, token_bytes, output_bytes;
   const void *before_gates, *before_tokens;  // as in RecurrenceArgs
   void *total_gates, *total_tokens;
-  int experiment = 0;
 };
 
 // Strips of 2^log_lines lines, one per lane; 2^log_warps of a block's 2^log_block warps share a strip, the others take
@@ -158,7 +157,7 @@ struct SideBySide : WarpLayout<T, 5, Carried> {
   // Prefetches into the L2 what issue_load will copy, one row per lane. Rows of half a cache line would be fetched
   // twice.
   __device__ __forceinline__ void prefetch(TileCoord coord) const {
-    if (kRow < 128 && (lines.experiment & 2)) return;
+    if constexpr (kRow < 128) return;
     const RunCoord p = run_coord_of(Base::strip(coord) * 32, coord);
     const int there = within(p);
     for (int i = lane(); i < 2 * Run; i += 32) {
@@ -280,17 +279,6 @@ struct Contiguous : WarpLayout<T, 0, Carried> {
     const int64_t line = p.exists ? p.line : 0;  // of its own outer: inner is 1
     copy_in(gates(), lines.gates + line * lines.gate_bytes.outer, part);
     copy_in(tokens(), lines.tokens + line * lines.token_bytes.outer, part);
-  }
-  // Prefetches into the L2 what issue_load will copy.
-  __device__ __forceinline__ void prefetch(TileCoord coord) const {
-    if (lines.experiment & 4) return;
-    const RunCoord p = Base::run_coord(coord);
-    const Piece part = piece(p);
-    const int64_t at = part.first * int64_t(sizeof(T));
-    for (int i = lane() * 128; i < part.count * int(sizeof(T)); i += 32 * 128) {
-      prefetch_to_l2(lines.gates + p.line * lines.gate_bytes.outer + at + i);
-      prefetch_to_l2(lines.tokens + p.line * lines.token_bytes.outer + at + i);
-    }
   }
   // Vector v of this lane's run, in the order of the recurrence.
   __device__ __forceinline__ uint4* vector(char* space, int v) const {

@@ -1,7 +1,5 @@
 // How a recurrence is divided into tiles. None of this changes a bit of the result.
 #pragma once
-#include <cstdlib>
-
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
 #include "lines.cuh"
@@ -29,7 +27,6 @@ class RecurrencePlan {
               .before_tokens = args.before_tokens,
               .total_gates = args.total_gates,
               .total_tokens = args.total_tokens};
-    if (const char* e = getenv("TR_EXP")) lines_.experiment = atoi(e);
   }
 
   void run() {

@@ -20,7 +20,6 @@ struct Lines {
   const int64_t* before_indices;
   void* totals;
   int64_t front;
-  int experiment = 0;
 
   __device__ __forceinline__ int64_t element(int64_t position) const {
     return reverse ? length - 1 - position : position;

@@ -1,6 +1,5 @@
 // Which ordered kernel runs, and its configuration. None of this changes a bit of the result.
 #pragma once
-#include <cstdlib>
 
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
@@ -8,11 +7,6 @@
 #include "rows.cuh"
 
 namespace torch_reductions::cuda::scan {
-
-inline int64_t kExperimentOne() {
-  const char* e = getenv("TR_ONE");
-  return e ? atoi(e) : 1;
-}
 
 template <class T, class Op, class S = Input<T, Op>>
 class ScanPlan {
@@ -51,7 +45,6 @@ class ScanPlan {
               args.before_indices,
               args.totals,
               args.front};
-    if (const char* e = getenv("TR_EXP")) lines_.experiment = atoi(e);
   }
 
   void run() {
@@ -161,18 +154,18 @@ class ScanPlan {
     return bytes + kBuffers * tile_bytes + kStaticBytes <= shared_;
   }
 
-  // Lines of one tile have one block per tile. Where tiles are carried, as many blocks as are resident, with
-  // resident_threads on each multiprocessor, take tile after tile.
+  // One block per tile, or, where more tiles are carried than blocks are resident, with resident_threads on each
+  // multiprocessor, these take tile after tile. What is dear to combine gains nothing from that: measured, a fifth slower.
   template <class Kernel, int Radix, class... Rest>
   void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes, int bytes,
              const Carry<Radix>& carry, const Rest&... rest) {
     if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
     int64_t blocks = work, buffers = 1;
-    if (carry.tiles > 1) {
+    if (carry.tiles > 1 && !kIsDear<Op>) {
       const int by_threads = resident_threads / int(threads),
                 by_memory = shared_ / (bytes + kBuffers * tile_bytes + 2048);
       const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
-      if (blocks > resident * kExperimentOne()) blocks = resident, buffers = kBuffers;
+      if (blocks > resident) blocks = resident, buffers = kBuffers;
     }
     launch(kernel, blocks, threads, bytes + buffers * tile_bytes, context_.stream, source_, lines_, rest...,
            unsigned(work), carry);

@@ -179,17 +179,6 @@ struct RowTiles {
     else for_each<T, 1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
   }
 
-  // Prefetches into the L2 what issue_load will copy and begin() will read.
-  __device__ __forceinline__ void prefetch(TileCoord coord) const {
-    if (lines.experiment & 1) return;
-    const PartCoord p = part_coord(coord);
-    const char* const from = reinterpret_cast<const char*>(share(p).from);
-    for (int i = q * 128; i < p.elements * int(sizeof(T)); i += lanes * 128) prefetch_to_l2(from + i);
-    if (!masks<Value>(lines) || lines.mask.strides.length != 1) return;
-    const uint8_t* const shown = lines.mask.at(p.line, lines.element(p.first) - (reverse() ? p.elements - 1 : 0), 0);
-    for (int i = q * 128; i < p.elements; i += lanes * 128) prefetch_to_l2(shown + i);
-  }
-
   // Elements of less than a word are copied in the vectors of memory that hold them. If source and destination are
   // aligned differently, a run is stored `shift` elements late; the vector that straddles two runs is stored with both.
   static constexpr bool kShifts = sizeof(T) < 4;
@@ -550,8 +539,9 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
   using Tiles = RowTiles<S, direction, Continued>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, reinterpret_cast<char*>(memory), warp_totals, kept};
-  if (gridDim.x < work) scan_carried(tiles, carry.tile_state, work);
-  else scan_one(tiles, log_threads > 5, carry.tiles > 1, carry.tile_state);
+  if constexpr (!kIsDear<typename S::Op>)
+    if (gridDim.x < work) return scan_carried(tiles, carry.tile_state, work);
+  scan_one(tiles, log_threads > 5, carry.tiles > 1, carry.tile_state);
 }
 
 }  // namespace torch_reductions::cuda::scan
