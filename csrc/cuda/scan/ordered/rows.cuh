@@ -32,12 +32,11 @@ inline constexpr int kIndexBytes = [] {
   else return 0;
 }();
 
-// Blocks that a multiprocessor holds: enough for some to compute while others wait. LogAdd needs registers for itself.
+// Blocks that a multiprocessor holds: enough for some to compute while others wait.
 template <class Op, class Value = typename Op::Value>
-inline constexpr int kRowBlocks = sizeof(Value) == 4     ? 3
-                                  : !kIsNone<Op, LogAdd> ? 1
-                                  : sizeof(Value) == 8   ? 3
-                                                         : 2;
+inline constexpr int kRowBlocks = kIsDear<Op>          ? (sizeof(Value) == 4 ? 4 : 1)
+                                  : sizeof(Value) <= 8 ? 3
+                                                       : 2;
 
 // The direction, where it is a compile-time constant: two kernels in place of one, without a selection for each
 // element.
