@@ -56,8 +56,8 @@ struct Results {
   OptionalTensor total = std::nullopt;    // of the others, where a scan is continued
 };
 
-// The input is cast to `result`, then to `scanned`: bool is scanned as integers. Integers and bool that become int64 are
-// not: the CPU's kernels read them as they are, most of CUDA's `ordered` as int32.
+// The input is cast to `result`, then to `scanned`: bool is scanned as integers. Integers and bool that become int64
+// are not: the CPU's kernels read them as they are, most of CUDA's `ordered` as int32.
 struct Types {
   Dtype result, scanned, read;
 

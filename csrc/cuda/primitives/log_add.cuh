@@ -1,5 +1,5 @@
-// LogAdd of float32 in a GPU's own instructions: the bits of csrc/common/log_add.h, in fewer of them. What is fused here
-// multiplies exactly, so that it rounds but once there too.
+// LogAdd of float32 in a GPU's own instructions: the bits of csrc/common/log_add.h, in fewer of them. What is fused
+// here multiplies exactly, so that it rounds but once there too.
 #pragma once
 #include "../../common/operators.h"
 
@@ -21,8 +21,8 @@ struct LogAdd<float> {
   using Value = float;
   static constexpr bool commutes = true;
   static HOST_DEVICE float identity() { return kLeast<float>; }
-  // NaN wins by the larger one alone: the rest may take it, and the difference of equal infinities, for the least number
-  // of which e^t is 0.
+  // NaN wins by the larger one alone: the rest may take it, and the difference of equal infinities, for a number of
+  // which e^t is 0.
   static __device__ __forceinline__ float combine(float x, float y) {
     const float larger = larger_or_nan(x, y), difference = -fabsf(x - y);
     const float sum = larger + log_1_plus(exp_of_negative(fmaxf(difference, -104.0f)));

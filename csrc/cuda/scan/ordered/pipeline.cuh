@@ -1,10 +1,10 @@
 // What a block does with its tiles, the same for rows and columns.
 //
 // A kernel provides: coord(number), a tile's coordinate; use(n), which selects the part of shared memory that the
-// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there; begin(coord), which
-// loads what else up() needs, while the copies come; up(coord, begun), which reads it and stores the totals of its warps; down(coord, state), which writes the results. Where tiles are carried
-// from one to the next, publish(coord, tag) publishes a tile's total, and look_back(coord, tag) collects what stands
-// before one.
+// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there; begin(coord),
+// which loads what else up() needs, while the copies come; up(coord, begun), which reads the tile and stores the totals
+// of its warps; down(coord, state), which writes the results. Where tiles are carried from one to the next,
+// publish(coord, tag) publishes a tile's total, and look_back(coord, tag) collects what stands before one.
 #pragma once
 #include "../../primitives/async.cuh"
 #include "carry.cuh"

@@ -148,14 +148,15 @@ class ScanPlan {
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Value>; }
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-  // Do the buffers of tiles of tile_bytes, and the bytes beside them, fit? Shared memory also holds the totals of warps and the like.
+  // Do the buffers of tiles of tile_bytes, and the bytes beside them, fit? Shared memory also holds the totals of warps
+  // and the like.
   static constexpr int kStaticBytes = sizeof(Value) * 2048;
   bool fits(int64_t tile_bytes, int64_t bytes = 0) const {
     return bytes + kBuffers * tile_bytes + kStaticBytes <= shared_;
   }
 
   // One block per tile, or, where more tiles are carried than blocks are resident, with resident_threads on each
-  // multiprocessor, these take tile after tile. What is dear to combine gains nothing from that: measured, a fifth slower.
+  // multiprocessor, these take tile after tile. Except for what is dear to combine, which was measured to be slower so.
   template <class Kernel, int Radix, class... Rest>
   void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes, int bytes,
              const Carry<Radix>& carry, const Rest&... rest) {

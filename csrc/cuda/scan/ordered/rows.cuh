@@ -21,8 +21,8 @@ inline constexpr int kRowRadix = 5;
 template <class Value>
 inline constexpr int kVectors = sizeof(Value) <= 8 && !IsIndexed<Value>::value ? 8 : 4;
 
-// Bytes of shared memory that a thread takes: of each tile, and before the tiles for the indices of the one whose results
-// are stored, in the order of its elements; behind each run's one stays free.
+// Bytes of shared memory that a thread takes: of each tile, and before the tiles for the indices of the one whose
+// results are stored, in the order of its elements; behind each run's one stays free.
 template <class S>
 inline constexpr int kRowBytes = 16 * (kVectors<typename S::Value> + 1);
 template <class S>
@@ -110,8 +110,8 @@ struct RowTiles {
     return {line, first, within(lines.length), within(lines.results)};
   }
 
-  // Element i of this part of the line, in the order of memory, or result i. Elements that are narrower than results lie
-  // where a run's last results will be stored: each is read before.
+  // Element i of this part of the line, in the order of memory, or result i. Elements that are narrower than results
+  // lie where a run's last results will be stored: each is read before.
   static constexpr int kNarrower = Run * int(sizeof(Result) - sizeof(T));  // in bytes
   template <class X = T>
   __device__ __forceinline__ X* element(unsigned i) const {
