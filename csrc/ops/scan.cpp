@@ -56,14 +56,14 @@ struct Results {
   OptionalTensor total = std::nullopt;    // of the others, where a scan is continued
 };
 
-// The input is cast to `result`, then to `scanned`: bool is scanned as integers. Integers and bool that become int64 are
-// not: the CPU's kernels read them as they are.
+// The input is cast to `result`, then to `scanned`: bool is scanned as integers. Integers and bool that become int64
+// are not: the CPU's kernels read them as they are, most of CUDA's `ordered` as int32.
 struct Types {
   Dtype result, scanned, read;
 
   static Types of(Dtype input, Dtype result, Dtype scanned) {
-    const bool widened = kDevice == kCpu && result == Dtype::int64 && !is_float(input);
-    return {result, scanned, widened ? input : scanned};
+    const bool widened = result == Dtype::int64 && input != result && !is_float(input);
+    return {result, scanned, !widened ? scanned : kDevice == kCpu ? input : Dtype::int32};
   }
 };
 
@@ -136,6 +136,13 @@ int64_t make_rows(Call& call, Dims& shape) {
   return last;
 }
 
+// CUDA's kernel scans those in place, so that results are as wide as elements.
+bool has_few_columns(const Dims& shape, int64_t dim) {
+  int64_t inner = 1;
+  for (int64_t i = dim + 1; i < shape.count; i++) inner *= shape.sizes[i];
+  return inner > 1 && inner < 32;
+}
+
 // Checks what the scan goes on from, and makes it as the kernels take it.
 void check_carried(const Call& call, Carried& carried, const Types& types) {
   TR_CHECK(!call.has_indices() || carried.before.has_value() == carried.before_index.has_value(), call.name(),
@@ -150,7 +157,7 @@ void check_carried(const Call& call, Carried& carried, const Types& types) {
 
 // The results, in `out` if there is one; with totals where the scan is `carried` on.
 Results scan(Call call, const Results* out = nullptr, Carried* carried = nullptr) {
-  const Types types = types_of(call, out);
+  Types types = types_of(call, out);
   const int64_t ndim = call.input.dim();
   check_ndim("input", ndim);
   TR_CHECK(!(call.exclusive && call.include_initial), call.name(),
@@ -167,7 +174,10 @@ Results scan(Call call, const Results* out = nullptr, Carried* carried = nullptr
   if (out) check_results(call, *out, types.result, shape);
   if (carried) check_carried(call, *carried, types);
 
+  if (kDevice != kCpu && (rung != kScanAuto || call.cu_seqlens || has_few_columns(shape, ndim == 0 ? 0 : call.dim)))
+    types.read = types.scanned;
   if (types.read == types.scanned) call.input = cast(cast(std::move(call.input), types.result), types.scanned);
+  else call.input = cast(std::move(call.input), types.read);
   const int64_t dim = rung == kScanAuto ? call.dim : make_rows(call, shape);
   const bool moved = dim != call.dim;
   const bool has_indices = call.has_indices();

@@ -43,6 +43,9 @@ template <class Op, template <class> class... Others>
 inline constexpr bool kIsNone = !(std::is_same_v<Op, Others<typename Op::Value>> || ...);
 template <class Op>
 inline constexpr bool kExtreme = kIsNone<Op, Sum, Prod, LogAdd>;
+// Does a combination take far longer than a branch?
+template <class Op>
+inline constexpr bool kIsDear = !kIsNone<Op, LogAdd>;
 
 // flip() by an exclusive or with these bits, of the value or of its upper half: a branch would keep the compiler from
 // issuing the next loads early.

@@ -1,10 +1,10 @@
 // What the blocks of a grid pass to one another: tagged values.
 //
 // A value is published as 8-byte words, each a half of payload and a half of tag, so that one store makes it visible
-// with its flag: no fence, no counter, and the publishing block does not wait. In a reduction only blocks of a higher
-// index wait, and blocks start in the order of their index; scans draw numbers (carry.cuh). The tag is the number of
-// the launch, which lives in device memory beside the words (a captured graph would freeze an argument): words of
-// earlier launches do not match for 2^32 launches, so nothing is ever cleared.
+// with its flag: no fence, no counter, and the publishing block does not wait. Only blocks of a higher index wait, and
+// blocks start in the order of their index; those of a scan that take tile after tile draw numbers (carry.cuh). The tag
+// is the number of the launch, which lives in device memory beside the words (a captured graph would freeze an
+// argument): words of earlier launches do not match for 2^32 launches, so nothing is ever cleared.
 #pragma once
 #include <cstring>
 

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../../common/operators.h"
+#include "log_add.cuh"
 #include "memory.cuh"
 #include "pair.cuh"
 

@@ -66,7 +66,9 @@ struct LineTiles {
   struct State {
     Value node[2 * Parts];
   };
-  __device__ __forceinline__ State up(TileCoord) const {
+  struct Nothing {};
+  __device__ __forceinline__ Nothing begin(TileCoord) const { return {}; }
+  __device__ __forceinline__ State up(TileCoord, Nothing) const {
     State s;
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
@@ -296,8 +298,9 @@ __global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
   __shared__ typename Tiles::TempStorage storage;
   char* const buffers = reinterpret_cast<char*>(memory);
   Tiles tiles{{{lines, config, buffers}}, lines, config, carry, buffers, storage};
-  if constexpr (Layout::kCarried) scan_carried(tiles, carry.tile_state, work);
-  else scan_alone(tiles, config.log_warps > 0);
+  if constexpr (Layout::kCarried)
+    if (gridDim.x < work) return scan_carried(tiles, carry.tile_state, work);
+  scan_one(tiles, config.log_warps > 0, Layout::kCarried, carry.tile_state);
 }
 
 }  // namespace torch_reductions::cuda::recurrence

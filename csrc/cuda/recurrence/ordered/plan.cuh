@@ -104,11 +104,10 @@ class RecurrencePlan {
     int bytes = Tiles::tile_bytes(config);
     if (tiles > 1) {
       carry.tile_state = context_.tile_state(totals * columns * kTaggedWords<typename Tiles::Value>);
-      bytes *= kBuffers;
       const int by_threads = Carried::kBlocks * kLineThreads / int(threads);
-      const int by_memory = (shared_ + 1024) / (bytes + kStorageBytes);
+      const int by_memory = (shared_ + 1024) / (kBuffers * bytes + kStorageBytes);
       const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
-      if (blocks > resident) blocks = resident;
+      if (blocks > resident) blocks = resident, bytes *= kBuffers;
     }
     using Alone = Layout<T, false, way...>;
     static_assert(int(Alone::Run) == int(Carried::Run), "both are config in one way");

@@ -20,14 +20,17 @@ struct Carry {
   int levels;                     // that a tile looks at
   int64_t first[kMaxLevels + 1];  // a level's first total, of each line
 
+  // That a tile of a line of `tiles` looks at.
+  static int levels_of(int64_t tiles) {
+    int levels = 0;
+    while ((tiles - 1) >> (Radix * levels) > 0) levels++;
+    return levels;
+  }
   // The totals of a line, on all levels.
-  __host__ int64_t set(int64_t tiles_of_line, int64_t number_of_lines) {
-    tiles = unsigned(tiles_of_line), lines = unsigned(number_of_lines), levels = 0;
-    while (tiles_of_line > 1 && (tiles_of_line - 1) >> (Radix * levels) > 0) {
-      if (levels == kMaxLevels) fail("a line of too many tiles");
-      first[levels + 1] = first[levels] + (tiles >> (Radix * levels));
-      levels++;
-    }
+  int64_t set(int64_t tiles_of_line, int64_t number_of_lines) {
+    tiles = unsigned(tiles_of_line), lines = unsigned(number_of_lines), levels = levels_of(tiles_of_line);
+    if (levels > kMaxLevels) fail("a line of too many tiles");
+    for (int k = 0; k < levels; k++) first[k + 1] = first[k] + (tiles >> (Radix * k));
     return first[levels];
   }
   template <class Value>
@@ -61,14 +64,15 @@ __device__ __forceinline__ Ticket draw_tickets(const TileState& tile_state, unsi
   return tickets(tile_state, request_tickets(tile_state, count), count, last);
 }
 
-// The fold of v and of the blocks of a number's binary digits, from the highest of `bits` down: kept[k * pitch], or the
+// The fold of v and of the blocks of t's binary digits, from the highest of `bits` down: kept[k * pitch], or the
 // identity. bits: a multiple of Unroll.
 template <class Op, int Unroll>
-__device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value* kept, int bits, int pitch,
+__device__ __forceinline__ typename Op::Value fold_kept(const typename Op::Value* kept, int bits, int pitch, unsigned t,
                                                         typename Op::Value v) {
   for (int k = bits - 1; k >= 0; k -= Unroll)
 #pragma unroll
-    for (int i = 0; i < Unroll; i++) v = Op::combine(v, kept[(k - i) * pitch]);
+    for (int i = 0; i < Unroll; i++)
+      if (!kIsDear<Op> || t >> (k - i) & 1) v = Op::combine(v, kept[(k - i) * pitch]);
   return v;
 }
 
@@ -79,7 +83,8 @@ __device__ __forceinline__ typename Op::Value fold_next(const typename Op::Value
                                                         typename Op::Value& own, typename Op::Value v) {
   int k = 0;
   for (; k < bits && (t >> k & 1); k++) own = Op::combine(kept[k * pitch], own);
-  for (int j = bits - 1; j > k; j--) v = Op::combine(v, kept[j * pitch]);
+  for (int j = bits - 1; j > k; j--)
+    if (!kIsDear<Op> || t >> j & 1) v = Op::combine(v, kept[j * pitch]);
   return Op::combine(v, own);
 }
 

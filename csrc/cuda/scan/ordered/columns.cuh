@@ -24,10 +24,10 @@ inline constexpr int kRun = sizeof(Value) <= 4 || IsPair<Value>::value ? 32
                                                                        : 8;
 
 // Blocks that a multiprocessor holds. LogAdd needs registers for itself.
-template <class Op, class Value = typename Op::Value>
-inline constexpr int kColumnBlocks = sizeof(Value) == 4                          ? 3
-                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd> ? 2
-                                                                                 : 1;
+template <class Op, int Width, class Value = typename Op::Value>
+inline constexpr int kColumnBlocks = sizeof(Value) == 4 || (Width > 0 && IsIndexed<Value>::value) ? 3
+                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd>                  ? 2
+                                                                                                  : 1;
 
 // The step from a run in shared memory to the next: those of a warp that has several meet different banks.
 HOST_DEVICE constexpr int bytes_of_run(int run, int lines, int size) {
@@ -61,6 +61,7 @@ struct ColumnTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
   using T = typename S::Element;
+  using Result = typename ResultOf<S>::type;
   static constexpr bool Wide = Width > 0;
   static constexpr int kLines = Wide ? Width : 32;        // of a strip, at most
   using Offset = std::conditional_t<Wide, int, int64_t>;  // in bytes, from a row of the run to another
@@ -89,7 +90,7 @@ struct ColumnTiles {
   __device__ __forceinline__ int run_bytes() const {
     return Wide ? bytes_of_run(Run, Width, sizeof(T)) : config.run_bytes;
   }
-  __device__ __forceinline__ bool packed() const { return !Wide && config.kind == ColumnConfig::packed; }
+  __device__ __forceinline__ bool packed() const { return !Wide && !kWidens<S> && config.kind == ColumnConfig::packed; }
   __device__ __forceinline__ int column() const { return threadIdx.x & ((1 << log_lines()) - 1); }
   __device__ __forceinline__ bool leads() const { return (threadIdx.x & 31) < 1 << log_lines(); }
   __device__ __forceinline__ int warp_of_strip() const { return (threadIdx.x >> 5) & ((1 << config.log_warps) - 1); }
@@ -183,6 +184,7 @@ struct ColumnTiles {
 
   __device__ __forceinline__ void issue_load(TileCoord coord) const {
     const RunCoord p = run_coord(coord);
+    if (masks<Value>(lines)) prefetch_mask(p);
     if (Wide || config.kind == ColumnConfig::rows) issue_rows(p);
     else if (packed()) issue_packed(p);
     else issue_elements(p);
@@ -193,6 +195,15 @@ struct ColumnTiles {
 #pragma unroll 1
       for (int i = there; i < Run; i++) *reinterpret_cast<T*>(to + i * step()) = T{};
     }
+  }
+  // Prefetches into the L2 what begin() will read, a row per lane.
+  __device__ __forceinline__ void prefetch_mask(const RunCoord& p) const {
+    const int64_t line = p.line - column();
+    if (line >= count) return;
+    const auto [outer, inner] = index(line);
+    const int there = within(lines.length - p.first, runs() * Run);
+    for (int i = threadIdx.x & 31; i < there; i += 32)
+      prefetch_to_l2(lines.mask.at(outer, lines.element(p.first + i), inner));
   }
   // Prefetches into the L2 what issue_load will copy of rows, one cache line per lane.
   __device__ __forceinline__ void prefetch(TileCoord coord) const {
@@ -246,30 +257,27 @@ struct ColumnTiles {
     for (int i = 0; i < there; i++, to += row_bytes(), from += row) copy<true>(to, from);
   }
 
-  // The mask of this thread's run.
-  __device__ __forceinline__ const uint8_t* shown(const RunCoord& p) const {
-    const auto [outer, inner] = index(p.line);
-    return lines.mask.at(outer, lines.element(p.start), inner);
-  }
-  // Stores the identity over masked elements in shared memory.
-  __device__ __forceinline__ void hide(TileCoord coord) const {
+  // The masked elements of this thread's run.
+  using Hidden = uint32_t;
+  static_assert(Run <= 32);
+  __device__ __forceinline__ Hidden begin(TileCoord coord) const {
+    if (!masks<Value>(lines)) return 0;
     const RunCoord p = run_coord(coord);
-    const uint8_t* from = shown(p);
-    const int64_t row = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
-    const T hidden = hidden_element(source);
-    char* to = mine();
-#pragma unroll 4
-    for (int i = elements_of_run(p); i > 0; i--, from += row, to += step())
-      if (*from == 0) *reinterpret_cast<T*>(to) = hidden;
-    __syncwarp();
+    const auto [outer, inner] = index(p.line);
+    const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
+    return hidden_bits<Hidden>(lines.mask.at(outer, lines.element(p.start), inner), step, elements_of_run(p));
   }
-  __device__ __forceinline__ uint64_t hidden_of_run(const RunCoord& p) const {  // of extremes
-    if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
-    return hidden_bits(lines, shown(p), elements_of_run(p));
+  // Stores the identity over them in shared memory.
+  __device__ __forceinline__ void hide(Hidden hidden) const {
+    const T put = hidden_element(source);
+    char* const to = mine();
+#pragma unroll
+    for (int i = 0; i < Run; i++)
+      if (hidden >> i & 1) *reinterpret_cast<T*>(to + i * step()) = put;
   }
 
   // Part j of the run.
-  __device__ __forceinline__ void load(Value (&x)[kPart], const RunCoord& p, int j, uint64_t hidden) const {
+  __device__ __forceinline__ void load(Value (&x)[kPart], const RunCoord& p, int j, Hidden hidden) const {
     const char* const from = mine();
     if (idle()) {
 #pragma unroll
@@ -281,6 +289,13 @@ struct ColumnTiles {
       x[i] = load_one(source, from + (j * kPart + i) * step(), p.start + j * kPart + i);
       clear_index(x[i], hidden >> (j * kPart + i) & 1);
     }
+  }
+  static constexpr bool kKeeps = kKeepsBlocks<Op, T>;
+  __device__ __forceinline__ void store(const Value (&x)[kPart], int j) const {
+    char* const to = mine();
+    if (idle()) return;
+#pragma unroll
+    for (int i = 0; i < kPart; i++) *reinterpret_cast<T*>(to + (j * kPart + i) * step()) = stored(source, x[i]);
   }
   __device__ __forceinline__ Value block_of_warps(int from, int log_count) const {  // of the strip
     const int first = (threadIdx.x >> 5) - warp_of_strip() + from;
@@ -300,18 +315,22 @@ struct ColumnTiles {
     }
     return total;
   }
-  __device__ __forceinline__ State up(TileCoord coord) const {
-    if (masks<Value>(lines)) hide(coord);
+  __device__ __forceinline__ State up(TileCoord coord, Hidden hidden) const {
     const RunCoord p = run_coord(coord);
-    const uint64_t hidden = hidden_of_run(p);
     State s;
+    if (masks<Value>(lines)) hide(hidden);
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
+      s.node[Parts + j] = Op::identity();
+      if (kIsDear<Op> && j * kPart >= lines.results) continue;
       Value x[kPart];
       load(x, p, j, hidden);
-      s.node[Parts + j] = tree<Op, kPart>(x);
+      blocks_of_run<Op, kPart>(x);
+      if constexpr (kKeeps) store(x, j);
+      s.node[Parts + j] = x[kPart - 1];
     }
-    tree_up<Op, Parts>(s.node);
+    if (kIsDear<Op> && lines.results <= kPart) s.node[1] = s.node[Parts];
+    else tree_up<Op, Parts>(s.node);
     s.of_warp = up_warp(s.node[1], s.keep);
     if (leads()) warp_total[threadIdx.x >> 5][threadIdx.x & 31] = s.of_warp;
     return s;
@@ -374,7 +393,7 @@ struct ColumnTiles {
     Value begin = Op::identity();
     if (lines.before != nullptr && p.exists) begin = value_before(source, lines, p.line);
     Value before = begin;
-    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines, begin);
+    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines, coord.tile, begin);
     // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in
     // fold_next.
     Value left[kLogColumnWarps], own = s.of_warp, base = before;
@@ -401,7 +420,8 @@ struct ColumnTiles {
     if (gives_totals<Value>(lines) && p.exists && ends_line) put_total(p, s, own);
     if (log_lines() < 5) {
 #pragma unroll
-      for (int k = 4; k >= 0; k--) ends.before = Op::combine(ends.before, s.keep[k]);
+      for (int k = 4; k >= 0; k--)
+        if (!kIsDear<Op> || log_lines() + k < 5) ends.before = Op::combine(ends.before, s.keep[k]);
       const int below = lane + (1 << log_lines());
       const Value next = shuffle(ends.before, below & 31);
       if (below < 32) ends.after = next;
@@ -428,7 +448,7 @@ struct ColumnTiles {
         if (n == Run >> d) total = s.node[1 << d];
       if (n < kPart) {
         load(x, p, 0, 0);
-        blocks_of_run<Op, kPart>(x);
+        if constexpr (!kKeeps) blocks_of_run<Op, kPart>(x);
         total = n == 1 ? x[0] : n == 2 ? x[1] : x[3];
       }
       *to = total;
@@ -440,29 +460,37 @@ struct ColumnTiles {
     const Ends ends = ends_of_run(coord, p, s);
     Value lo[2 * Parts], hi[2 * Parts];
     lo[1] = ends.before, hi[1] = ends.after;
-    tree_down<Op, Parts>(s.node, lo, hi);
+    // A line of a single part, before which nothing stands.
+    const bool alone = kIsDear<Op> && lines.results <= kPart && lines.before == nullptr;
+    if (alone) lo[Parts] = lo[1], hi[Parts] = s.node[Parts];
+    else tree_down<Op, Parts>(s.node, lo, hi);
     // The fold up to an element is its own result, or that of the next position where exclusive.
     const int shift = lines.exclusive && !packed();
     const int results = p.exists ? within(lines.results - shift - p.start) : 0;
     const auto [outer, inner] = index(p.line);
     const int64_t at = (outer * lines.results + lines.result(p.start + shift)) * lines.inner + inner;
     const int64_t row = lines.reverse ? -lines.inner : lines.inner;
-    T* const output = reinterpret_cast<T*>(lines.output);
+    Result* const output = reinterpret_cast<Result*>(lines.output);
+    // Of extremes: what index -1 stands for, and how the others count from the front.
+    const int64_t none = IsIndexed<Value>::value && p.exists ? index_before(lines, p.line) : -1;
+    const int64_t front = lines.front + lines.element(0);
+    const int sign = lines.reverse ? -1 : 1;
     if (shift && p.exists && p.start == 0) {
-      output[at - row] = stored(source, lines.before == nullptr ? empty_value(source) : ends.before);
-      if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = index_before(lines, p.line);
+      output[at - row] = result_of(source, lines.before == nullptr ? empty_value(source) : ends.before);
+      if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = none;
     }
     char* const to = reinterpret_cast<char*>(output + at);
-    const uint64_t hidden = hidden_of_run(p);
-    const Offset step_of_results = Offset(row) * int(sizeof(T));
+    int64_t* const indices = lines.indices + at;
+    const Hidden hidden = IsIndexed<Value>::value ? begin(coord) : 0;
+    const Offset step_of_results = Offset(row) * int(sizeof(Result));
 #pragma unroll
     for (int j = 0; j < Parts; j++) {
       const int there = results - j * kPart;
       if (there <= 0) break;
       Value x[kPart];
       load(x, p, j, hidden);
-      blocks_of_run<Op, kPart>(x);
-      folds_of_run<Op, kPart>(x, SoFar<Op>{lo[Parts + j], true}, hi[Parts + j]);
+      if constexpr (!kKeeps) blocks_of_run<Op, kPart>(x);
+      folds_of_run<Op, kPart>(x, SoFar<Op>{lo[Parts + j], !alone}, hi[Parts + j]);
       if (packed() && lines.exclusive) {
 #pragma unroll
         for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
@@ -472,16 +500,11 @@ struct ColumnTiles {
 #pragma unroll
         for (int i = 0; i < kPart; i++)
           if (i < there)
-            lines.indices[at + (j * kPart + i) * row] =
-                x[i].index < 0 ? index_before(lines, p.line) : lines.front + from_the_front(lines, x[i].index);
-      if (packed()) {
-        char* const in_place = mine();
-#pragma unroll
-        for (int i = 0; i < kPart; i++)
-          *reinterpret_cast<T*>(in_place + (j * kPart + i) * step()) = stored(source, x[i]);
-      } else {
+            indices[(j * kPart + i) * Offset(row)] = x[i].index < 0 ? none : front + int64_t(x[i].index) * sign;
+      if (packed()) store(x, j);
+      else {
         const auto put = [&](int i) {
-          *reinterpret_cast<T*>(to + int64_t(step_of_results) * (j * kPart + i)) = stored(source, x[i]);
+          *reinterpret_cast<Result*>(to + int64_t(step_of_results) * (j * kPart + i)) = result_of(source, x[i]);
         };
         if (there >= kPart) {
 #pragma unroll
@@ -504,7 +527,7 @@ struct ColumnTiles {
 };
 
 template <class S, int Width>
-__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op, Width>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ ColumnConfig config, int64_t count, unsigned work,
                  const __grid_constant__ Carry<kColumnRadix> carry) {
@@ -512,8 +535,9 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op>)
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps][Tiles::kLines];
   __shared__ typename S::Value kept[kColumnRadix * kMaxLevels][Tiles::kLines];
   Tiles tiles{source, lines, config, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
-  if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);
-  else scan_alone(tiles, config.log_warps > 0);
+  if constexpr (!kIsDear<typename S::Op>)
+    if (gridDim.x < work) return scan_carried(tiles, carry.tile_state, work);
+  scan_one(tiles, config.log_warps > 0, carry.tiles > 1, carry.tile_state);
 }
 
 }  // namespace torch_reductions::cuda::scan

@@ -29,6 +29,19 @@ struct Lines {
   }
 };
 
+// Elements whose results are of the wider type that they are scanned in.
+template <class T, class Operator>
+struct Widened : Input<T, Operator> {
+  using Result = typename Operator::Value;
+  static constexpr int E = 16 / sizeof(Result);  // results in a vector
+};
+template <class S>
+inline constexpr bool kWidens = requires { typename S::Result; };
+template <class S>
+struct ResultOf : std::type_identity<typename S::Element> {};
+template <class T, class Op>
+struct ResultOf<Widened<T, Op>> : std::type_identity<typename Op::Value> {};
+
 template <class T>
 __device__ __forceinline__ Pair<T> narrowed_pair(float first, float second) {
   if constexpr (std::is_same_v<T, float>) return {first, second};
@@ -83,6 +96,13 @@ __device__ __forceinline__ T stored(const Input<T, Op, G>& source, typename Op::
     return narrowed<T>(flip_by(source.flip, v.value == Op::identity().value ? empty_value(source).value : v.value));
   else if constexpr (IsIndexed<typename Op::Value>::value) return narrowed<T>(flip_by(source.flip, v.value));
   else return narrowed<T>(v);
+}
+
+// A value as a result.
+template <class S>
+__device__ __forceinline__ typename ResultOf<S>::type result_of(const S& source, typename S::Value v) {
+  if constexpr (kWidens<S>) return v;
+  else return stored(source, v);
 }
 
 // The words of a vector of values, as elements of type T.

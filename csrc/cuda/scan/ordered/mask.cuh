@@ -22,13 +22,40 @@ __device__ __forceinline__ T hidden_element(const Input<T, Op, G>& source) {
   return stored(source, hidden_value(source));
 }
 
-// Of a run of n elements along the length, bit i: is element i hidden? `shown` has the first one, in the order of the
-// scan.
-__device__ __forceinline__ uint64_t hidden_bits(const Lines& lines, const uint8_t* shown, int n) {
-  const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
+// Of n elements whose masks lie `step` bytes apart, bit i: is element i hidden?
+template <class Bits>
+__device__ __forceinline__ Bits hidden_bits(const uint8_t* shown, int64_t step, int n) {
+  Bits bits = 0;
+#pragma unroll 8
+  for (int i = 0; i < n; i++, shown += step) bits |= Bits(*shown == 0) << i;
+  return bits;
+}
+
+// The same of n <= N neighbours, in the vectors of memory that hold them, all loaded at once. What the bits behind the
+// n-th say is unspecified.
+template <int N>
+__device__ __forceinline__ uint64_t hidden_neighbours(const uint8_t* shown, int n) {
+  static_assert(N <= 64);
   uint64_t bits = 0;
-#pragma unroll 1
-  for (int i = 0; i < n; i++, shown += step) bits |= uint64_t(*shown == 0) << i;
+  constexpr int kMost = (N + 30) / 16;
+  const int lead = int(reinterpret_cast<uintptr_t>(shown) & 15);
+  uint32_t words[kMost][4];
+#pragma unroll
+  for (int v = 0; v < kMost; v++) {
+#pragma unroll
+    for (uint32_t& word : words[v]) word = ~0u;
+    if (v * 16 < lead + n) load_words<16>(words[v], shown - lead + v * 16);
+  }
+#pragma unroll
+  for (int v = 0; v < kMost; v++) {
+    uint32_t hidden = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const uint32_t w = words[v][i], zeros = ~(((w & 0x7f7f7f7f) + 0x7f7f7f7f) | w) & 0x80808080;  // bytes that are 0
+      hidden |= (zeros >> 7) * 0x01020408 >> 24 << 4 * i;  // a bit each, side by side
+    }
+    bits |= v == 0 ? hidden >> lead : uint64_t(hidden) << (v * 16 - lead & 63);
+  }
   return bits;
 }
 

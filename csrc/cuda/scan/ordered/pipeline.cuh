@@ -1,10 +1,10 @@
 // What a block does with its tiles, the same for rows and columns.
 //
 // A kernel provides: coord(number), a tile's coordinate; use(n), which selects the part of shared memory that the
-// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there; up(coord), which
-// reads it and stores the totals of its warps; down(coord, state), which writes the results. Where tiles are carried
-// from one to the next, publish(coord, tag) publishes a tile's total, and look_back(coord, tag) collects what stands
-// before one.
+// following calls work in, by default the first; issue_load(coord), which begins to copy a tile there; begin(coord),
+// which loads what else up() needs, while the copies come; up(coord, begun), which reads the tile and stores the totals
+// of its warps; down(coord, state), which writes the results. Where tiles are carried from one to the next,
+// publish(coord, tag) publishes a tile's total, and look_back(coord, tag) collects what stands before one.
 #pragma once
 #include "../../primitives/async.cuh"
 #include "carry.cuh"
@@ -14,16 +14,26 @@ namespace torch_reductions::cuda::scan {
 // Tiles that a block has in shared memory at a time, where they are carried.
 inline constexpr int kBuffers = 2;
 
-// A tile that is independent of the others: one per block. joined: its warps share a line.
+// One tile per block. joined: its warps share a line; carried: lines have several tiles. A block waits only for blocks
+// of a lower index, and blocks start in that order; of the ticket it needs the tag alone, long after it asked for it.
 template <class Tiles>
-__device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
+__device__ __forceinline__ void scan_one(Tiles& tiles, bool joined, bool carried, const TileState& tile_state) {
+  __shared__ unsigned tag;
+  const uint64_t answer = carried && threadIdx.x == 0 ? request_tickets(tile_state, 1) : 0;
   const auto coord = tiles.coord(blockIdx.x);
   tiles.issue_load(coord);
   cp_async_commit();
+  const auto begun = tiles.begin(coord);
   cp_async_wait<0>();
   __syncwarp();
-  const auto state = tiles.up(coord);
-  if (joined) __syncthreads();
+  const auto state = tiles.up(coord, begun);
+  if (carried && threadIdx.x == 0) tag = tickets(tile_state, answer, 1, gridDim.x - 1).tag;
+  if (joined || carried) __syncthreads();
+  if (carried) {
+    tiles.publish(coord, tag);
+    tiles.look_back(coord, tag);
+    __syncthreads();
+  }
   tiles.down(coord, state);
 }
 
@@ -33,13 +43,11 @@ __device__ __forceinline__ void scan_alone(Tiles& tiles, bool joined) {
 template <class Tiles>
 __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile_state, unsigned work) {
   __shared__ unsigned drawn[kBuffers], tag_of_launch;  // tile n of this block is number drawn[n % kBuffers]
-  // With one tile per block, each block draws one number. Otherwise a block draws kBuffers numbers at the start and one
-  // more after each tile: work + kBuffers * gridDim.x in all.
-  const bool several = gridDim.x < work;
-  const unsigned last = several ? work + kBuffers * gridDim.x - 1 : gridDim.x - 1;
+  // A block draws kBuffers numbers at the start and one more after each tile.
+  const unsigned last = work + kBuffers * gridDim.x - 1;
   if (threadIdx.x == 0) {
-    const Ticket first = draw_tickets(tile_state, several ? kBuffers : 1, last);
-    for (int i = 0; i < kBuffers; i++) drawn[i] = i == 0 || several ? first.number + i : work;
+    const Ticket first = draw_tickets(tile_state, kBuffers, last);
+    for (int i = 0; i < kBuffers; i++) drawn[i] = first.number + i;
     tag_of_launch = first.tag;
   }
   __syncthreads();
@@ -63,18 +71,18 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile
       cp_async_commit();
       // The tile that some block draws one round of all blocks later; those of the first round are loaded at once.
       if constexpr (requires { tiles.prefetch(tile[0].coord); })
-        if (several && number >= gridDim.x && work - number > gridDim.x)
-          tiles.prefetch(tiles.coord(number + gridDim.x));
+        if (number >= gridDim.x && work - number > gridDim.x) tiles.prefetch(tiles.coord(number + gridDim.x));
     }
     if (tile[0].number >= work) return;
     const Tile read = n == 0 ? tile[0] : tile[1];
     auto next = state;
     if (read.number < work) {
+      const auto begun = tiles.begin(read.coord);
       if (n == 0) cp_async_wait<kBuffers - 1>();
       else cp_async_wait<kBuffers - 2>();
       __syncwarp();
       tiles.use(n);
-      next = tiles.up(read.coord);
+      next = tiles.up(read.coord, begun);
       __syncthreads();
       tiles.publish(read.coord, tag);
     }
@@ -82,7 +90,7 @@ __device__ __forceinline__ void scan_carried(Tiles& tiles, const TileState& tile
       tiles.use(n - 1);
       tiles.look_back(tile[0].coord, tag);
       __syncthreads();
-      if (threadIdx.x == 0) drawn[(n - 1) % kBuffers] = several ? draw_tickets(tile_state, 1, last).number : work;
+      if (threadIdx.x == 0) drawn[(n - 1) % kBuffers] = draw_tickets(tile_state, 1, last).number;
       tiles.down(tile[0].coord, state);
       __syncthreads();
     }

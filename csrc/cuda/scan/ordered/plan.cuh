@@ -8,17 +8,17 @@
 
 namespace torch_reductions::cuda::scan {
 
-template <class T, class Op>
+template <class T, class Op, class S = Input<T, Op>>
 class ScanPlan {
-  using S = Input<T, Op>;
+  using Result = typename ResultOf<S>::type;
   using Value = typename Op::Value;
 
   // Only what pays is instantiated: the columns kernel serves every other case.
   static constexpr bool kRows =
       !std::is_same_v<Op, LastMax<Native<T>, int64_t>> && (sizeof(T) > 2 || sizeof(Value) <= 8);
   static constexpr bool kNarrow = IsPair<T>::value;  // strips of 16 lines
-  static constexpr bool kWide = kNarrow || (!IsIndexed<Value>::value && kIsNone<Op, LogAdd> &&
-                                            (std::is_floating_point_v<Native<T>> || sizeof(T) == 8));
+  static constexpr bool kWide = kNarrow || (sizeof(Value) <= 8 && kIsNone<Op, LogAdd> &&
+                                            (std::is_floating_point_v<Native<T>> || sizeof(Result) == 8));
   // Pairs of floats are rows alone: as columns they would take as many instructions as float by float.
   static constexpr bool kColumns = !std::is_same_v<T, Pair<float>>;
   static constexpr Direction kDirection = kTwoWays<Op> ? Direction::forward : Direction::either;
@@ -27,7 +27,8 @@ class ScanPlan {
   ScanPlan(const ScanArgs& args, Context& context)
       : args_(args), context_(context), sms_(multiprocessors(context.device)), shared_(shared_memory(context.device)) {
     const int64_t size = sizeof(T);
-    source_ = {args.function == Scan::cummin ? kFlip<Native<T>> : 0, args.dtype == Dtype::int8 ? 128 : 0};
+    static_cast<Input<T, Op>&>(source_) = {args.function == Scan::cummin ? kFlip<Native<T>> : 0,
+                                           args.dtype == Dtype::int8 ? 128 : 0};
     lines_ = {static_cast<const char*>(args.input),
               static_cast<char*>(args.output),
               args.indices,
@@ -61,24 +62,24 @@ class ScanPlan {
     const int64_t count = args_.outer, results = args_.results;
     // As many threads as a short line takes, or the most.
     int log_block = results > int64_t(kRowRun) * kRowThreads / 2 ? log2_of(kRowThreads) : log2_of(kRowThreads) - 1;
-    while (!fits(kRowBytes<S> << log_block)) log_block--;
-    const auto tiles = [&] { return ceil_div(results, int64_t(kRowRun) << log_block); };
+    while (!fits(kRowBytes<S> << log_block, kIndexBytes<S> << log_block)) log_block--;
+    const auto tiles_of = [&](int log_block) { return ceil_div(results, int64_t(kRowRun) << log_block); };
+    const auto tiles = [&] { return tiles_of(log_block); };
     const auto blocks = [&] {
       return tiles() > 1 ? count * tiles() : ceil_div(count * ceil_div(results, kRowRun), int64_t(1) << log_block);
     };
-    while (log_block > 6 && blocks() < sms_) log_block--;
+    while (log_block > 6 && blocks() < sms_ && is_as_deep<kRowRadix>(tiles_of(log_block - 1), tiles())) log_block--;
     int log_threads = log_block;
     if (tiles() == 1)
       while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
     const int64_t groups = tiles() > 1 ? count : ceil_div(count, int64_t(1) << (log_block - log_threads));
-    const int bytes = kRowBytes<S> << log_block;
     auto kernel = &scan_rows<S, kDirection, false>;
     if constexpr (kTwoWays<Op>)
       if (args_.reverse) kernel = &scan_rows<S, Direction::backward, false>;
     if (args_.before != nullptr || args_.totals != nullptr || args_.front != 0)
       kernel = &scan_rows<S, kDirection, true>;
-    start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, bytes,
-          carry<kRowRadix>(tiles(), groups), count, log_threads);
+    start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, kRowBytes<S> << log_block,
+          kIndexBytes<S> << log_block, carry<kRowRadix>(tiles(), groups), count, log_threads);
   }
 
   void columns() {
@@ -89,10 +90,11 @@ class ScanPlan {
     config.lines = 1 << config.log_lines;
     const bool in_vectors = together && inner * size % 16 == 0 && is_aligned(args_.input) &&
                             lines_.length_bytes % 16 == 0 && lines_.outer_bytes % 16 == 0;
-    const bool is_near = count <= INT32_MAX && are_near(lines_.length_bytes) && are_near(inner * size);
+    const bool is_near =
+        count <= INT32_MAX && are_near(lines_.length_bytes) && are_near(inner * int64_t(sizeof(Result)));
     if (kNarrow && in_vectors && is_near && inner % 32 == 16 && (inner == 16 || args_.outer > 1)) {
       config.kind = ColumnConfig::rows, config.log_lines = 4, config.lines = 16;
-    } else if (together && args_.length_stride == inner && inner < 32) {
+    } else if (!kWidens<S> && together && args_.length_stride == inner && inner < 32) {
       config.kind = ColumnConfig::packed, config.log_lines = log2_of(2 * int(inner) - 1), config.lines = int(inner);
     } else if (in_vectors && config.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
       config.kind = ColumnConfig::rows;
@@ -102,52 +104,72 @@ class ScanPlan {
     config.run_bytes = bytes_of_run(int(run), config.lines, int(size));
     config.outer_bytes = lines_.outer_bytes;
     const int64_t strip_count = config.kind == ColumnConfig::packed ? args_.outer : ceil_div(count, config.lines);
-    int64_t groups, tiles;
     config.log_block = kLogColumnWarps;
     while (!fits(config.tile_bytes())) config.log_block--;
-    for (;; config.log_block--) {
-      config.log_warps = 0;
-      while (config.log_warps < config.log_block && of_warp << config.log_warps < args_.results) config.log_warps++;
-      groups = ceil_div(strip_count, int64_t(1) << (config.log_block - config.log_warps));
-      tiles = ceil_div(args_.results, of_warp << config.log_warps);
-      if (config.log_block == 0 || groups * tiles >= sms_) break;
-    }
+    const auto log_warps_of = [&](int log_block) {
+      int log_warps = 0;
+      while (log_warps < log_block && of_warp << log_warps < args_.results) log_warps++;
+      return log_warps;
+    };
+    const auto tiles_of = [&](int log_block) { return ceil_div(args_.results, of_warp << log_warps_of(log_block)); };
+    const auto groups_of = [&](int log_block) {
+      return ceil_div(strip_count, int64_t(1) << (log_block - log_warps_of(log_block)));
+    };
+    int& log_block = config.log_block;
+    while (log_block > 0 && groups_of(log_block) * tiles_of(log_block) < sms_ &&
+           is_as_deep<kColumnRadix>(tiles_of(log_block - 1), tiles_of(log_block)))
+      log_block--;
+    config.log_warps = log_warps_of(log_block);
+    const int64_t groups = groups_of(log_block), tiles = tiles_of(log_block);
     config.groups = FastDiv(groups);
     if (inner <= INT32_MAX) config.inner = FastDiv(inner);
     auto kernel = &scan_columns<S, 0>;
+    int resident = kColumnBlocks<Op, 0>;
+    const auto take = [&]<int Width>(std::integral_constant<int, Width>) {
+      kernel = &scan_columns<S, Width>, resident = kColumnBlocks<Op, Width>;
+    };
     if (config.kind == ColumnConfig::rows && is_near) {
       if constexpr (kWide)
-        if (config.lines == 32) kernel = &scan_columns<S, 32>;
+        if (config.lines == 32) take(std::integral_constant<int, 32>());
       if constexpr (kNarrow)
-        if (config.lines == 16) kernel = &scan_columns<S, 16>;
+        if (config.lines == 16) take(std::integral_constant<int, 16>());
     }
-    start(kernel, kColumnBlocks<Op> * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(),
+    start(kernel, resident * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(), 0,
           carry<kColumnRadix>(tiles, count), config, count);
+  }
+
+  // Smaller tiles keep more multiprocessors busy, but a level more of totals takes longer than a larger tile.
+  template <int Radix>
+  static bool is_as_deep(int64_t more_tiles, int64_t tiles) {
+    return Carry<Radix>::levels_of(more_tiles) == Carry<Radix>::levels_of(tiles);
   }
 
   // Do the offsets of a run's rows from the first one fit in 32 bits?
   static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Value>; }
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-  // Do the buffers of tiles of tile_bytes fit? Shared memory also holds the totals of warps and the like.
+  // Do the buffers of tiles of tile_bytes, and the bytes beside them, fit? Shared memory also holds the totals of warps
+  // and the like.
   static constexpr int kStaticBytes = sizeof(Value) * 2048;
-  bool fits(int64_t tile_bytes) const { return kBuffers * tile_bytes + kStaticBytes <= shared_; }
+  bool fits(int64_t tile_bytes, int64_t bytes = 0) const {
+    return bytes + kBuffers * tile_bytes + kStaticBytes <= shared_;
+  }
 
-  // Lines of one tile have one block per tile. Where tiles are carried, as many blocks as are resident, with
-  // resident_threads on each multiprocessor, take tile after tile.
+  // One block per tile, or, where more tiles are carried than blocks are resident, with resident_threads on each
+  // multiprocessor, these take tile after tile. Except for what is dear to combine, which was measured to be slower so.
   template <class Kernel, int Radix, class... Rest>
-  void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes,
+  void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes, int bytes,
              const Carry<Radix>& carry, const Rest&... rest) {
     if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
-    int64_t blocks = work;
-    int bytes = tile_bytes;
-    if (carry.tiles > 1) {
-      bytes *= kBuffers;
-      const int by_threads = resident_threads / int(threads), by_memory = shared_ / (bytes + 2048);
+    int64_t blocks = work, buffers = 1;
+    if (carry.tiles > 1 && !kIsDear<Op>) {
+      const int by_threads = resident_threads / int(threads),
+                by_memory = shared_ / (bytes + kBuffers * tile_bytes + 2048);
       const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);
-      if (blocks > resident) blocks = resident;
+      if (blocks > resident) blocks = resident, buffers = kBuffers;
     }
-    launch(kernel, blocks, threads, bytes, context_.stream, source_, lines_, rest..., unsigned(work), carry);
+    launch(kernel, blocks, threads, bytes + buffers * tile_bytes, context_.stream, source_, lines_, rest...,
+           unsigned(work), carry);
   }
 
   template <int Radix>

@@ -21,21 +21,22 @@ inline constexpr int kRowRadix = 5;
 template <class Value>
 inline constexpr int kVectors = sizeof(Value) <= 8 && !IsIndexed<Value>::value ? 8 : 4;
 
-// Indices lie behind the elements, in the same order; behind each run's one stays free.
+// Bytes of shared memory that a thread takes: of each tile, and before the tiles for the indices of the one whose
+// results are stored, in the order of its elements; behind each run's one stays free.
 template <class S>
-inline constexpr int kRowBytes = [] {  // of shared memory that a thread takes
+inline constexpr int kRowBytes = 16 * (kVectors<typename S::Value> + 1);
+template <class S>
+inline constexpr int kIndexBytes = [] {
   using Value = typename S::Value;
-  int bytes = 16 * (kVectors<Value> + 1);
-  if constexpr (IsIndexed<Value>::value) bytes += (kVectors<Value> * S::E + 1) * int(sizeof(Value::index));
-  return bytes;
+  if constexpr (IsIndexed<Value>::value) return (kVectors<Value> * S::E + 1) * int(sizeof(Value::index));
+  else return 0;
 }();
 
-// Blocks that a multiprocessor holds: enough for some to compute while others wait. LogAdd needs registers for itself.
+// Blocks that a multiprocessor holds: enough for some to compute while others wait.
 template <class Op, class Value = typename Op::Value>
-inline constexpr int kRowBlocks = sizeof(Value) == 4     ? 3
-                                  : !kIsNone<Op, LogAdd> ? 1
-                                  : sizeof(Value) == 8   ? 3
-                                                         : 2;
+inline constexpr int kRowBlocks = kIsDear<Op>          ? (sizeof(Value) == 4 ? 4 : 1)
+                                  : sizeof(Value) <= 8 ? 3
+                                                       : 2;
 
 // The direction, where it is a compile-time constant: two kernels in place of one, without a selection for each
 // element.
@@ -56,6 +57,7 @@ struct RowTiles {
   using Op = typename S::Op;
   using Value = typename S::Value;
   using T = typename S::Element;
+  using Result = typename ResultOf<S>::type;
   static constexpr int E = S::E, Vectors = kVectors<Value>, Run = Vectors * E, Warps = 1 << kLogRowWarps;
   static constexpr int kPitch = Vectors + 1;  // of runs, in vectors
 
@@ -64,18 +66,21 @@ struct RowTiles {
   const Carry<kRowRadix>& carry;
   const int64_t count;
   const int log_threads;
-  uint4* const buffers;
+  char* const space;
   Value (&warp_totals)[kBuffers][Warps];
   Value (&kept)[kRowRadix * kMaxLevels];
   // Threads of a line that lie in one warp, and this one's number among them: they copy the part of the line, of `all`
   // positions, that only they scan.
   const int lanes = 1 << (log_threads < 5 ? log_threads : 5), q = threadIdx.x & (lanes - 1), all = lanes * Run;
   // What belongs to the tile in use.
-  uint4* memory = buffers;
+  uint4* memory = tile_memory(0);
   Value* warp_total = warp_totals[0];
 
+  __device__ __forceinline__ uint4* tile_memory(unsigned n) const {
+    return reinterpret_cast<uint4*>(space + (kIndexBytes<S> + n * kRowBytes<S>)*blockDim.x);
+  }
   __device__ __forceinline__ void use(unsigned n) {
-    memory = reinterpret_cast<uint4*>(reinterpret_cast<char*>(buffers) + n % kBuffers * (kRowBytes<S> * blockDim.x));
+    memory = tile_memory(n % kBuffers);
     warp_total = warp_totals[n % kBuffers];
   }
 
@@ -105,36 +110,44 @@ struct RowTiles {
     return {line, first, within(lines.length), within(lines.results)};
   }
 
-  // Element i of this part of the line, in the order of memory.
-  __device__ __forceinline__ T* element(unsigned i) const {
-    return reinterpret_cast<T*>(memory + (threadIdx.x - q) * kPitch) + i + i / Run * E;
+  // Element i of this part of the line, in the order of memory, or result i. Elements that are narrower than results
+  // lie where a run's last results will be stored: each is read before.
+  static constexpr int kNarrower = Run * int(sizeof(Result) - sizeof(T));  // in bytes
+  template <class X = T>
+  __device__ __forceinline__ X* element(unsigned i) const {
+    constexpr int kGap = kPitch * 16 / int(sizeof(X)) - Run;  // from run to run
+    const int begin = std::is_same_v<X, Result> || reverse() ? 0 : kNarrower;
+    return reinterpret_cast<X*>(reinterpret_cast<char*>(memory + (threadIdx.x - q) * kPitch) + begin) + i +
+           i / Run * kGap;
   }
   __device__ __forceinline__ auto* index_slot(int i) const {
     using Index = decltype(Value::index);
-    return reinterpret_cast<Index*>(memory + blockDim.x * kPitch) + (threadIdx.x - q) * (Run + 1) + i + i / Run;
+    return reinterpret_cast<Index*>(space) + (threadIdx.x - q) * (Run + 1) + i + i / Run;
   }
   // Are these `count` elements, the first of which stands at element(at), whole vectors on both sides?
-  __device__ __forceinline__ static bool in_vectors(const T* global, int at, int count) {
-    const unsigned bytes = unsigned(at | count) * unsigned(sizeof(T));
+  template <class X>
+  __device__ __forceinline__ static bool in_vectors(const X* global, int at, int count) {
+    const unsigned bytes = unsigned(at | count) * unsigned(sizeof(X));
     return (unsigned(reinterpret_cast<uintptr_t>(global)) | bytes) % 16 == 0;
   }
   // body(shared, i) for this lane's share of n elements, U at a time, the i-th of which stands at element(at + i);
   // those of a whole warp lie at constant distances.
-  template <int U, class Body>
+  template <class X, int U, class Body>
   __device__ __forceinline__ void for_each(int at, int n, Body body) const {
     if (lanes == 32) {
-      constexpr int kStep = Run < 32 * U ? 32 * U : Run, kUnroll = U == E ? Vectors : 8;
+      constexpr int kStep = Run < 32 * U ? 32 * U : Run, kUnroll = U > 1 ? Vectors : 8;
 #pragma unroll
       for (int m = 0; m < kStep; m += 32 * U) {
-        T* const mine = element(at + q * U + m);
+        X* const mine = element<X>(at + q * U + m);
 #pragma unroll kUnroll
         for (int k = 0; k < 32 * Run / kStep; k++)
-          if (const int i = q * U + m + k * kStep; i < n) body(mine + k * (kStep / Run * kPitch * E), i);
+          if (const int i = q * U + m + k * kStep; i < n)
+            body(mine + k * (kStep / Run * kPitch * 16 / int(sizeof(X))), i);
       }
     } else {
-      constexpr int kUnroll = U == E ? 1 : 4;
+      constexpr int kUnroll = U > 1 ? 1 : 4;
 #pragma unroll kUnroll
-      for (int i = q * U; i < n; i += lanes * U) body(element(at + i), i);
+      for (int i = q * U; i < n; i += lanes * U) body(element<X>(at + i), i);
     }
   }
 
@@ -160,9 +173,9 @@ struct RowTiles {
 #pragma unroll 1
     for (int i = q; i < all - n; i += lanes) element(behind + i)[shift] = T{};
     if (!all_whole) __syncwarp();
-    if (is_whole) for_each<E>(at, n, [&](T* to, int i) { cp_async(to, from + i); });
+    if (is_whole) for_each<T, 16 / sizeof(T)>(at, n, [&](T* to, int i) { cp_async(to, from + i); });
     else if constexpr (kShifts) issue_vectors(from, at, n);
-    else for_each<1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
+    else for_each<T, 1>(at, n, [&](T* to, int i) { cp_async<sizeof(T)>(to, from + i); });
   }
 
   // Elements of less than a word are copied in the vectors of memory that hold them. If source and destination are
@@ -179,7 +192,7 @@ struct RowTiles {
   __device__ __forceinline__ void issue_vectors(const T* from, int at, int n) const {
     const int lead = lead_of(from), head = head_of(from), shift = shift_of(from, at);
     if (q == 0 && lead > 0 && n > 0) cp_async(element(at) + shift - lead, from - lead);
-    for_each<E>(at + head, n - head, [&](T* to, int i) { cp_async(to + shift, from + head + i); });
+    for_each<T, E>(at + head, n - head, [&](T* to, int i) { cp_async(to + shift, from + head + i); });
     const int i = q * Run - shift - at;
     if (shift > 0 && q * Run > at && i < n) cp_async(element(q * Run), from + i);
   }
@@ -187,7 +200,7 @@ struct RowTiles {
     const int shift = shift_of(to, at), head = n < head_of(to) ? n : head_of(to), tail = (n - head) & (E - 1);
     for (int i = q; i < head; i += lanes) to[i] = element(at + i)[shift];
     for (int i = q; i < tail; i += lanes) to[n - tail + i] = element(at + n - tail + i)[shift];
-    for_each<E>(at + head, n - head - tail, [&](const T* from, int i) {
+    for_each<T, E>(at + head, n - head - tail, [&](const T* from, int i) {
       *reinterpret_cast<uint4*>(to + head + i) = *reinterpret_cast<const uint4*>(from + shift);
     });
   }
@@ -195,6 +208,10 @@ struct RowTiles {
   // This thread's run, in the order of memory.
   __device__ __forceinline__ uint4* my_run() const {
     return memory + (threadIdx.x - q + (reverse() ? lanes - 1 - q : q)) * kPitch;
+  }
+  // Where its elements lie.
+  __device__ __forceinline__ char* narrow_run() const {
+    return reinterpret_cast<char*>(my_run()) + (reverse() ? 0 : kNarrower);
   }
   // The 16 bytes that begin `bytes` into those of both.
   __device__ __forceinline__ static uint4 between(const uint4& a, const uint4& b, int bytes) {
@@ -224,37 +241,87 @@ struct RowTiles {
     }
   }
 
-  // Stores the identity over masked elements in shared memory, by the warp that copied them.
-  __device__ __forceinline__ void hide(TileCoord coord) const {
+  // The masked elements of this thread's run, in the order of memory.
+  static constexpr int kBits = Run < 64 ? Run : 64;
+  struct Hidden {
+    std::conditional_t<kBits <= 32, uint32_t, uint64_t> bits[Run / kBits];
+  };
+  __device__ __forceinline__ Hidden begin(TileCoord coord) const {
+    Hidden hidden{};
+    if (!masks<Value>(lines)) return hidden;
     const PartCoord p = part_coord(coord);
-    const int64_t first = reverse() ? lines.length - p.first - p.elements : p.first;
-    const int at = share(p).at;
-    const T hidden = hidden_element(source);
-    const uint8_t* shown = lines.mask.at(p.line, first + q, 0);
-    __syncwarp();
-#pragma unroll 4
-    for (int i = q; i < p.elements; i += lanes, shown += lanes * lines.mask.strides.length)
-      if (*shown == 0) *element(at + i) = hidden;
-    __syncwarp();
+    const int64_t step = lines.mask.strides.length;
+#pragma unroll
+    for (int k = 0; k < Run / kBits; k++) {
+      const int start = q * Run + (reverse() ? Run - (k + 1) * kBits : k * kBits), more = p.elements - start;
+      const int n = more < 0 ? 0 : more < kBits ? more : kBits;
+      const uint8_t* const shown = lines.mask.at(p.line, lines.element(p.first + start) - (reverse() ? n - 1 : 0), 0);
+      if (n > 0)
+        hidden.bits[k] = (step == 1 ? hidden_neighbours<kBits>(shown, n) : hidden_bits<uint64_t>(shown, step, n))
+                         << (reverse() ? kBits - n : 0);
+    }
+    return hidden;
   }
-  // The masked elements of this thread's run, for extremes.
-  __device__ __forceinline__ uint64_t hidden_of_run(const PartCoord& p) const {
-    if (!IsIndexed<Value>::value || lines.mask.data == nullptr) return 0;
-    const int more = p.elements - q * Run;
-    return hidden_bits(lines, lines.mask.at(p.line, lines.element(p.first + q * Run), 0), more < Run ? more : Run);
+  // Of an extreme: those in the order of the scan, the only ones that load() reads.
+  __device__ __forceinline__ uint64_t in_order(const Hidden& hidden) const {
+    if (!IsIndexed<Value>::value || !reverse()) return hidden.bits[0];
+    const uint64_t bits = hidden.bits[0];
+    return (uint64_t(__brev(uint32_t(bits))) << 32 | __brev(uint32_t(bits >> 32))) >> (64 - kBits);
+  }
+  // Stores the identity over them in shared memory.
+  __device__ __forceinline__ void hide(const Hidden& hidden) const {
+    constexpr int kOfVector = 16 / sizeof(T);
+    const T put = hidden_element(source);
+    uint4* const run = reinterpret_cast<uint4*>(narrow_run());
+#pragma unroll
+    for (int j = 0; j < Run / kOfVector; j++) {
+      T elements[kOfVector];
+      memcpy(elements, run + j, 16);
+#pragma unroll
+      for (int i = 0; i < kOfVector; i++) {
+        const int at = j * kOfVector + i;
+        if (hidden.bits[at / kBits] >> at % kBits & 1) elements[i] = put;
+      }
+      memcpy(run + j, elements, 16);
+    }
   }
 
   // This thread's vector j in the order of the scan, and its values.
   __device__ __forceinline__ uint4* run_vector(int j) const { return my_run() + (reverse() ? Vectors - 1 - j : j); }
   __device__ __forceinline__ void load(Value* x, const PartCoord& p, int j, uint64_t hidden) const {
-    const uint4 w = *run_vector(j);
-    uint32_t words[4] = {w.x, w.y, w.z, w.w};
-    if (reverse()) mirror<sizeof(T)>(words);
+    constexpr int kBytes = E * int(sizeof(T));
+    uint32_t words[4];
+    load_words<kBytes>(reinterpret_cast<uint32_t (&)[kBytes / 4]>(words),
+                       narrow_run() + (reverse() ? Vectors - 1 - j : j) * kBytes);
+    if (reverse()) {
+      if constexpr (kBytes == 16) mirror<sizeof(T)>(words);
+      else words[2] = words[0], words[0] = words[1], words[1] = words[2];
+    }
 #pragma unroll
     for (int i = 0; i < E; i++) {
       x[i] = source.value(words, i, p.first + q * Run + j * E + i);
-      clear_index(x[i], hidden >> (j * E + i) & 1);
+      if constexpr (IsIndexed<Value>::value) clear_index(x[i], hidden >> (j * E + i) & 1);
     }
+  }
+
+  // Is there such a vector in any run?
+  __device__ __forceinline__ bool has(int j) const { return !kIsDear<Op> || j * E < lines.results; }
+  // The blocks that end at its elements.
+  static constexpr bool kKeeps = kKeepsBlocks<Op, T>;
+  __device__ __forceinline__ void load_blocks(Value (&x)[E], const PartCoord& p, int j, uint64_t hidden) const {
+    load(x, p, j, hidden);
+    blocks_of_run<Op, E>(x);
+  }
+  __device__ __forceinline__ void load_blocks_again(Value (&x)[E], const PartCoord& p, int j, uint64_t hidden) const {
+    if constexpr (kKeeps) load(x, p, j, hidden);
+    else load_blocks(x, p, j, hidden);
+  }
+  __device__ __forceinline__ void store(const Value (&x)[E], int j) const {
+    uint32_t words[4];
+    if constexpr (kWidens<S>) memcpy(words, x, 16);
+    else pack(words, source, x);
+    if (reverse()) mirror<sizeof(Result)>(words);
+    *run_vector(j) = {words[0], words[1], words[2], words[3]};
   }
 
   __device__ __forceinline__ int log_warps() const { return log_threads > 5 ? log_threads - 5 : 0; }
@@ -263,20 +330,22 @@ struct RowTiles {
   struct State {
     Value node[2 * Vectors], keep[5], of_warp;
   };
-  __device__ __forceinline__ State up(TileCoord coord) const {
+  __device__ __forceinline__ State up(TileCoord coord, const Hidden& hidden) const {
     const PartCoord p = part_coord(coord);
     if constexpr (kShifts) {
       const auto [from, at] = share(p);
       if (const int shift = shift_of(from, at); shift > 0) shift_back(shift);
     }
-    if (masks<Value>(lines)) hide(coord);
-    const uint64_t hidden = hidden_of_run(p);
     State s;
+    if (masks<Value>(lines)) hide(hidden);
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
+      s.node[Vectors + j] = Op::identity();
+      if (!has(j)) continue;
       Value x[E];
-      load(x, p, j, hidden);
-      s.node[Vectors + j] = tree<Op, E>(x);
+      load_blocks(x, p, j, in_order(hidden));
+      if constexpr (kKeeps) store(x, j);
+      s.node[Vectors + j] = x[E - 1];
     }
     tree_up<Op, Vectors>(s.node);
     s.of_warp = s.node[1];
@@ -359,9 +428,10 @@ struct RowTiles {
       if (k <= warps) left_block<Op>(v, keep[k], k, lane);
     }
     const Value all_warps = v;
-    v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1, begin) : begin;
+    v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1, coord.tile, begin) : begin;
 #pragma unroll
-    for (int k = kLogRowWarps; k >= 0; k--) v = Op::combine(v, keep[k]);
+    for (int k = kLogRowWarps; k >= 0; k--)
+      if (!kIsDear<Op> || k <= warps) v = Op::combine(v, keep[k]);
     Ends ends{shuffle(v, warp), shuffle(v, warp + 1)};
     if (warp + 1 == 1 << warps && (carry.tiles > 1 || asks_total())) {
       Value own = shuffle(all_warps, 0);
@@ -385,16 +455,15 @@ struct RowTiles {
   // The total of a line of 2^k elements that is shorter than a run: its first elements are a block of the run.
   __device__ __forceinline__ Value total_of_run(const PartCoord& p, const State& s) const {
     const int n = int(lines.length);
-    Value block[2 * E], total = s.node[Vectors];
+    Value x[E], total = s.node[Vectors];
 #pragma unroll
     for (int d = 1; 1 << d < Vectors; d++)
       if (n == Run >> d) total = s.node[1 << d];
     if (n >= E) return total;
-    load(block + E, p, 0, 0);
-    tree_up<Op, E>(block);
+    load_blocks_again(x, p, 0, 0);
 #pragma unroll
-    for (int d = 1; 1 << d <= E; d++)
-      if (n == E >> d) total = block[1 << d];
+    for (int i = 1; i < E; i *= 2)
+      if (n == i) total = x[i - 1];
     return total;
   }
 
@@ -405,28 +474,25 @@ struct RowTiles {
     Value lo[2 * Vectors], hi[2 * Vectors];
     lo[1] = ends.before;
 #pragma unroll
-    for (int k = 4; k >= 0; k--) lo[1] = Op::combine(lo[1], s.keep[k]);
+    for (int k = 4; k >= 0; k--)
+      if (!kIsDear<Op> || k < log_threads) lo[1] = Op::combine(lo[1], s.keep[k]);
     const int lane = threadIdx.x & 31;
     const Value next = shuffle(lo[1], (lane + 1) & 31);
     hi[1] = (lane + 1) & (lanes - 1) ? next : ends.after;
     tree_down<Op, Vectors>(s.node, lo, hi);
-    const uint64_t hidden = hidden_of_run(p);
+    const uint64_t hidden = IsIndexed<Value>::value ? in_order(begin(coord)) : 0;
 
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
-      Value below[2 * E], from[2 * E], to[2 * E], y[E];
-      load(below + E, p, j, hidden);
-      tree_up<Op, E>(below);
-      from[1] = lo[Vectors + j], to[1] = hi[Vectors + j];
-      tree_down<Op, E>(below, from, to);
+      if (!has(j)) break;
+      Value x[E], y[E];
+      load_blocks_again(x, p, j, hidden);
+      folds_of_run<Op, E>(x, SoFar<Op>{lo[Vectors + j], true}, hi[Vectors + j]);
 #pragma unroll
-      for (int i = 0; i < E; i++) y[i] = lines.exclusive ? from[E + i] : to[E + i];
+      for (int i = 0; i < E; i++) y[i] = !lines.exclusive ? x[i] : i > 0 ? x[i > 0 ? i - 1 : 0] : lo[Vectors + j];
       if (j == 0)
         if (lines.exclusive && p.first + q == 0 && !begins()) y[0] = empty_value(source);
-      uint32_t words[4];
-      pack(words, source, y);
-      if (reverse()) mirror<sizeof(T)>(words);
-      *run_vector(j) = {words[0], words[1], words[2], words[3]};
+      store(y, j);
       if constexpr (IsIndexed<Value>::value) {
         const int at = q * Run + j * E;
 #pragma unroll
@@ -435,7 +501,7 @@ struct RowTiles {
       }
     }
     const int64_t first = p.line * lines.results + (reverse() ? lines.results - p.first - p.results : p.first);
-    T* const to = reinterpret_cast<T*>(lines.output) + first;
+    Result* const to = reinterpret_cast<Result*>(lines.output) + first;
     const int at = reverse() ? all - p.results : 0;
     if constexpr (kShifts) {
       const int shift = shift_of(to, at);
@@ -457,11 +523,11 @@ struct RowTiles {
       }
     }
     if (in_vectors(to, at, p.results))
-      for_each<E>(at, p.results, [&](const T* from, int i) {
+      for_each<Result, E>(at, p.results, [&](const Result* from, int i) {
         *reinterpret_cast<uint4*>(to + i) = *reinterpret_cast<const uint4*>(from);
       });
     else if constexpr (kShifts) store_vectors(to, at, p.results);
-    else for_each<1>(at, p.results, [&](const T* from, int i) { to[i] = *from; });
+    else for_each<Result, 1>(at, p.results, [&](const Result* from, int i) { to[i] = *from; });
   }
 };
 
@@ -471,9 +537,10 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
   using Tiles = RowTiles<S, direction, Continued>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
-  Tiles tiles{source, lines, carry, count, log_threads, memory, warp_totals, kept};
-  if (carry.tiles > 1) scan_carried(tiles, carry.tile_state, work);
-  else scan_alone(tiles, log_threads > 5);
+  Tiles tiles{source, lines, carry, count, log_threads, reinterpret_cast<char*>(memory), warp_totals, kept};
+  if constexpr (!kIsDear<typename S::Op>)
+    if (gridDim.x < work) return scan_carried(tiles, carry.tile_state, work);
+  scan_one(tiles, log_threads > 5, carry.tiles > 1, carry.tile_state);
 }
 
 }  // namespace torch_reductions::cuda::scan

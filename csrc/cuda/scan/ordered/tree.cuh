@@ -41,6 +41,12 @@ __device__ __forceinline__ void blocks_of_run(typename Op::Value (&x)[N]) {
     for (int i = 2 * half - 1; i < N; i += 2 * half) x[i] = Op::combine(x[i - half], x[i]);
 }
 
+// Where to combine is dear, nothing is combined with what is not there if that is the same for a whole warp. And what
+// up() computed of the elements is stored over them, if they have the type, for down() to go on from: each element
+// becomes the block that ends there.
+template <class Op, class T>
+inline constexpr bool kKeepsBlocks = kIsDear<Op> && std::is_same_v<T, typename Op::Value>;
+
 // A step of a scan over lanes: v, the block of 2^k lanes around this one, becomes that of 2^(k + 1); in the right half
 // of it `left` becomes the left half's.
 template <class Op>

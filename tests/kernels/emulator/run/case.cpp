@@ -96,13 +96,13 @@ int64_t elements_reached(const ReduceArgs& a) {
   return (a.outer - 1) * a.outer_stride + (a.length - 1) * a.length_stride + (a.inner - 1) * a.inner_stride + 1;
 }
 
-// The scan of the case's elements. form: letters, e for exclusive, i for the initial element too, r for reverse; its mask
-// has no memory yet.
+// The scan of the case's elements. form: letters, e for exclusive, i for the initial element too, r for reverse, w for
+// results of int64; its mask has no memory yet.
 ScanArgs scan_of(Scan function, const ReduceArgs& a, const std::string& form) {
   const bool initial = form.find('i') != form.npos;
   return {.function = function,
           .input_dtype = a.input_dtype,
-          .dtype = a.input_dtype,
+          .dtype = form.find('w') != form.npos ? Dtype::int64 : a.input_dtype,
           .outer = a.outer,
           .length = a.length,
           .results = a.length + initial,
@@ -376,8 +376,8 @@ std::vector<Case> read_cases(std::istream& in) {
     } else if (function.find("cum") != function.npos) {
       const Scan scan = Scan(index_of(kScanNames, function));
       c.args.function = scan == Scan::cumprod ? Function::prod : Function::sum;
-      c.args.output_dtype = c.args.input_dtype;
       c.scan = scan_of(scan, c.args, output);
+      c.args.output_dtype = c.scan->dtype;
     } else {
       c.args.function = Function(index_of(kFunctionNames, function));
       c.args.output_dtype = Dtype(index_of(kDtypeNames, output));
