@@ -1,8 +1,8 @@
 """What ranks send each other: an all_gather and an all_to_all.
 
-Under torch.compile they are functional collectives. In eager code they are c10d's own, which cost the host half as
-much. A small message on a CPU is all_gathered by an all_to_all: gloo's all_gather passes it around a ring, which took
-two ranks 325 us for 1 KB where this takes 240, three ranks 1,080 and 550.
+Under torch.compile, and on GPUs, they are functional collectives; in eager code on a CPU they are c10d's own, which
+cost the host half as much. A small message on a CPU is all_gathered by an all_to_all: gloo's all_gather passes it
+around a ring, which took two ranks 325 us for 1 KB where this takes 240, three ranks 1,080 and 550.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ def group_of(name: str) -> dist.ProcessGroup:
     return found
 
 
-def _is_traced() -> bool:
-    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+def _is_functional(mine: Tensor) -> bool:
+    return not mine.is_cpu or torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def gather(mine: Tensor, group: str, world: int, out: Tensor | None = None) -> Tensor:
     """[world, ...]: the tensors, of one shape, of all ranks."""
     shape = (world, *mine.shape)
-    if _is_traced():
+    if _is_functional(mine):
         found: Tensor = functional.all_gather_into_tensor(mine.reshape(1, -1), world, group)
-        return functional.wait_tensor(found).view(shape)  # type: ignore[no-any-return]
+        found = functional.wait_tensor(found).view(shape)
+        return found if out is None else out.view(shape).copy_(found)
     everyone = mine.new_empty(shape) if out is None else out.view(shape)
     if world == 1:
         return everyone.copy_(mine.unsqueeze(0))
     process_group, mine = group_of(group), mine.contiguous()
-    if mine.is_cpu and mine.numel() * mine.element_size() <= SMALL:
+    if mine.numel() * mine.element_size() <= SMALL:
         process_group.alltoall_base(everyone, mine.expand(shape).contiguous(), [], []).wait()
     else:
         process_group._allgather_base(everyone.view(-1), mine.view(-1)).wait()
@@ -50,10 +51,10 @@ class Flight(NamedTuple):
 
     received: Tensor
     work: dist.Work | None = None
-    is_traced: bool = False
+    is_functional: bool = False
 
     def wait(self) -> Tensor:
-        if self.is_traced:
+        if self.is_functional:
             return functional.wait_tensor(self.received)  # type: ignore[no-any-return]
         if self.work is not None:
             self.work.wait()
@@ -65,8 +66,8 @@ def begin_all_to_all(mine: Tensor, sizes: Sequence[int], sent: Sequence[int], gr
     if len(sizes) == 1:
         return Flight(mine)
     mine = mine.contiguous()
-    if _is_traced():
-        return Flight(functional.all_to_all_single(mine, sizes, sent, group), is_traced=True)
+    if _is_functional(mine):
+        return Flight(functional.all_to_all_single(mine, sizes, sent, group), is_functional=True)
     received = mine.new_empty(sum(sizes))
     return Flight(received, group_of(group).alltoall_base(received, mine, list(sizes), list(sent)))
 
