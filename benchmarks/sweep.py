@@ -159,8 +159,7 @@ def what_is_wrong(case: Case, inputs: Inputs, outputs: Sequence[Tensor]) -> str:
         return of_product(case, inputs, outputs[0])
     kept = [x.expand(case.shape) if case.family == "add" else x for x in inputs]
     results = list(outputs)
-    line = 1 if case.dim is None and case.family == "add" else case.length if case.shape else 1
-    most = max(CHECKED // max(line, 1), 1)
+    most = CHECKED if case.family == "add" else max(CHECKED // case.length, 1)
     for d, n in enumerate(case.shape):
         if case.family == "reduce" and case.dim is None or d == case.dim:
             continue
@@ -213,8 +212,6 @@ def torchs(case: Case, inputs: Inputs) -> Call | None:
         return None
     if case.family == "scan":
         return lambda: scan.torchs(case, inputs[-1])
-    if case.of_matrices and not case.torch_dtype.is_floating_point:
-        return None
     return call_of(case, inputs, None)
 
 
@@ -285,7 +282,7 @@ def described(result: Result) -> str:
 
 
 def share_of(result: Result) -> float | None:
-    return result.ours.share if result.ours else None
+    return result.share(result.case.production)
 
 
 def percentiles(name: str, values: Sequence[float], form: Callable[[float], str]) -> dict[str, str]:

@@ -28,7 +28,6 @@ from ..matmul import _OPERATORS as PRODUCTS
 from ..matmul import TENSORS, WHOLE, _infer, _save, _to_parts, gradients, linear, matmul, mm
 from ..reference import accumulator
 from . import _functions
-from ._collectives import gather
 from ._shards import shards_of
 
 Names = tuple[Hashable, ...]  # of a tensor's dims; None: one element, or a size of its own
@@ -430,7 +429,7 @@ def _joined(cut: Cut, options: dict[str, Any], *tensors: Tensor, group: dist.Pro
     wide = dtype if cut.exact else accumulator(a.dtype)
     parts = cut.local(a.shape[-1], len(offsets) - 1)
     shards = shards_of("matmul", group, offsets)
-    everyone = gather(matmul(a, b, wide, parts=parts), shards.group, shards.world)
+    everyone = shards.gather(matmul(a, b, wide, parts=parts))
     total = tree(everyone[: sum(begin < cut.length for begin in offsets[:-1])]) if cut.length else everyone[0]
     beta, alpha = options.get("beta", 1), options.get("alpha", 1)
     if alpha != 1:

@@ -13,7 +13,7 @@ from .._continued import Scan, extreme
 from ..fold import FoldState, append, blocks_values
 from ..reduce import sum as ordered_sum
 from ..scan import EXTREMES
-from ._collectives import all_to_all, gather
+from ._collectives import all_to_all
 from ._shards import Shards, compared, exchange
 
 MANY = 1 << 16  # bytes of all ranks' blocks, from which on each rank folds a share of the lines
@@ -89,7 +89,7 @@ def _by_shares(
         padded[: rows.shape[0], : rows.shape[1]] = rows
         mine.append(all_to_all(padded.view(most, world, share).transpose(0, 1), shards.group))
     results = joined(tuple(mine))
-    return tuple(gather(result, shards.group, world).view(-1)[:n] for result in results)
+    return tuple(shards.gather(result).view(-1)[:n] for result in results)
 
 
 def counter_before(function: str, values: Values, dim: int, shards: Shards, exact: bool) -> Counter:

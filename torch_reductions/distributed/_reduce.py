@@ -267,7 +267,7 @@ def all_reduce(
     def end() -> None:
         if exchange is not None:
             with torch.no_grad():
-                if tensor.is_contiguous() and n == flat.numel() and not is_compiling():
+                if tensor.is_contiguous() and n == flat.numel():
                     exchange.whole(tensor.dtype, tensor)
                 else:
                     tensor.copy_(exchange.whole(tensor.dtype)[:n].view(tensor.shape))

@@ -54,6 +54,10 @@ class Shards(NamedTuple):
         order = self.order()
         return order[: order.index(self.rank)]
 
+    def gather(self, message: Tensor) -> Tensor:
+        """[world, ...]: the messages, of one shape, of all ranks."""
+        return gather(message, self.group, self.world)
+
     def flipped(self) -> Shards:
         return self._replace(reverse=not self.reverse)
 
@@ -186,7 +190,7 @@ def _first_message(
     message = torch.nn.functional.pad(header, (0, MESSAGE - HEADER))
     if data is not None:
         message[HEADER : HEADER + data.numel()] = data
-    everyone = gather(message.to(device), shards.group, shards.world)
+    everyone = shards.gather(message.to(device))
     headers = everyone.view(torch.int64)[:, : HEADER // 8].tolist()
     digests, lengths, wrong = ([header[i] for header in headers] for i in range(3))
     if is_wrong:
@@ -196,7 +200,7 @@ def _first_message(
     if len(set(digests)) > 1:
         text = what.encode()[:MESSAGE].ljust(MESSAGE)
         mine = torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device)
-        texts = gather(mine, shards.group, shards.world).cpu()
+        texts = shards.gather(mine).cpu()
         other = next(rank for rank in range(shards.world) if digests[rank] != digests[shards.rank])
         theirs = bytes(texts[other].tolist()).decode(errors="replace").strip()
         raise RuntimeError(
@@ -242,9 +246,9 @@ def exchange(values: Values, count: int, dim: int, shards: Shards) -> Values:
     """Each rank's values along dim, of at most `count`, at every rank: [world, count, lines...] of each."""
     message = packed(values, count, dim)
     if shards.call is None:
-        everyone = gather(message, shards.group, shards.world)
+        everyone = shards.gather(message)
     elif message.numel() <= MESSAGE - HEADER:
         everyone = _first_message(shards, message.device, data=message)[1][:, : message.numel()].clone()
     else:
-        everyone = gather(message, *compared(shards, message.device)[:2])
+        everyone = compared(shards, message.device).gather(message)
     return unpacked(everyone, values, count, dim)

@@ -87,6 +87,7 @@ __global__ void __launch_bounds__(kVectorThreads)
     add_vectors(const __grid_constant__ AddArgs args, const __grid_constant__ Walk walk,
                 const __grid_constant__ Adder<T> add) {
   constexpr int kCount = kEnds ? 1 : kVectors;
+  constexpr bool kStrided = kEnds || E == 1;
   const T *input = static_cast<const T*>(args.input), *other = static_cast<const T*>(args.other);
   T* output = static_cast<T*>(args.output);
   const int64_t whole = args.count / E, first = int64_t(blockIdx.x) * kVectorThreads * kCount + threadIdx.x;
@@ -98,10 +99,8 @@ __global__ void __launch_bounds__(kVectorThreads)
     const Offsets at = walk.offsets(args, i);
     const int left = kEnds ? walk.left(args, i) : E;
     const Offsets next = left < E ? walk.offsets(args, i + left) : at;
-    a[v] = load_vector < T, E,
-    kEnds || E == 1 > (input + at.input, input + next.input, left, walk.input, args.input_strides[0]);
-    b[v] = load_vector < T, E,
-    kEnds || E == 1 > (other + at.other, other + next.other, left, walk.other, args.other_strides[0]);
+    a[v] = load_vector<T, E, kStrided>(input + at.input, input + next.input, left, walk.input, args.input_strides[0]);
+    b[v] = load_vector<T, E, kStrided>(other + at.other, other + next.other, left, walk.other, args.other_strides[0]);
   }
 #pragma unroll
   for (int v = 0; v < kCount; v++) {
