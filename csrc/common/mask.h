@@ -21,6 +21,10 @@ struct Mask {
   HOST_DEVICE bool hides(int64_t outer, int64_t element, int64_t inner) const {
     return *at(outer, element, inner) == 0;
   }
+  // Just behind its last byte, where [outer, length, inner] has that many of each, none of them 0.
+  const uint8_t* end(int64_t outer, int64_t length, int64_t inner) const {
+    return data ? at(outer - 1, length - 1, inner - 1) + 1 : nullptr;
+  }
 };
 
 }  // namespace torch_reductions

@@ -15,6 +15,7 @@ struct Lines {
   int64_t outer_bytes, length_bytes, inner_bytes;  // steps of the input
   bool exclusive, reverse;
   Mask mask;
+  const uint8_t* mask_end;
   // As in ScanArgs: of Op::Value, of extremes as elements. Null in a scan that begins here.
   const void* before;
   const int64_t* before_indices;

@@ -31,8 +31,15 @@ __device__ __forceinline__ Bits hidden_bits(const uint8_t* shown, int64_t step, 
   return bits;
 }
 
-// The same of n <= N neighbours, in the vectors of memory that hold them, all loaded at once. What the bits behind the
-// n-th say is unspecified.
+// Are the vectors of memory that hold n neighbours the mask's alone? At its two ends they may not be.
+__device__ __forceinline__ bool in_whole_vectors(const Lines& lines, const uint8_t* shown, int n) {
+  const auto at = reinterpret_cast<uintptr_t>(shown);
+  return (at & ~uintptr_t(15)) >= reinterpret_cast<uintptr_t>(lines.mask.data) &&
+         (at + n + 15 & ~uintptr_t(15)) <= reinterpret_cast<uintptr_t>(lines.mask_end);
+}
+
+// The same as hidden_bits of n <= N neighbours in whole vectors, all loaded at once. What the bits behind the n-th say
+// is unspecified.
 template <int N>
 __device__ __forceinline__ uint64_t hidden_neighbours(const uint8_t* shown, int n) {
   static_assert(N <= 64);

@@ -41,6 +41,7 @@ class ScanPlan {
               args.exclusive,
               args.reverse,
               args.mask,
+              args.mask.end(args.outer, args.length, args.inner),
               args.before,
               args.before_indices,
               args.totals,

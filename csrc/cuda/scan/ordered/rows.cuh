@@ -257,7 +257,8 @@ struct RowTiles {
       const int n = more < 0 ? 0 : more < kBits ? more : kBits;
       const uint8_t* const shown = lines.mask.at(p.line, lines.element(p.first + start) - (reverse() ? n - 1 : 0), 0);
       if (n > 0)
-        hidden.bits[k] = (step == 1 ? hidden_neighbours<kBits>(shown, n) : hidden_bits<uint64_t>(shown, step, n))
+        hidden.bits[k] = (step == 1 && in_whole_vectors(lines, shown, n) ? hidden_neighbours<kBits>(shown, n)
+                                                                         : hidden_bits<uint64_t>(shown, step, n))
                          << (reverse() ? kBits - n : 0);
     }
     return hidden;
