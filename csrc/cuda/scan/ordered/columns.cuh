@@ -480,7 +480,7 @@ struct ColumnTiles {
       if constexpr (IsIndexed<Value>::value) lines.indices[at - row] = none;
     }
     char* const to = reinterpret_cast<char*>(output + at);
-    int64_t* const indices = lines.indices + at;
+    int64_t* const indices = IsIndexed<Value>::value ? lines.indices + at : nullptr;
     const Hidden hidden = IsIndexed<Value>::value ? begin(coord) : 0;
     const Offset step_of_results = Offset(row) * int(sizeof(Result));
 #pragma unroll
