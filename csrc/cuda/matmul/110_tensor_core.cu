@@ -7,7 +7,9 @@
 //          8192 are added left to right, docs/order.md. Bytes wrap, in any order.
 // Needs:   8.0 and up; float16, bfloat16, int8, uint8; any layout, other than 16-byte pieces more slowly.
 // See:     NVIDIA, PTX ISA, warp-level matrix instructions; tensor/kernel.cuh, tensor/narrow.cuh, tensor/plan.cuh.
+#include "../../common/ceil_div.h"
 #include "ladder.h"
+#include "tensor/operand.h"
 #include "tensor/tensor_core.h"
 
 namespace torch_reductions::cuda::matmul {
@@ -16,6 +18,19 @@ bool tensor_core_runs(const MatmulArgs& args, const Context& context) {
   const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
   return (half || args.dtype == Dtype::int8 || args.dtype == Dtype::uint8) && architecture(context.device) >= 80 &&
          tensor_core_compiled();
+}
+
+bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {
+  if (args.m > kNarrow && args.n > kNarrow) return false;
+  const bool few_rows = has_few_rows(args);
+  if ((few_rows ? columns_of(args) : rows_of(args)).vectors) return true;
+  // Element by element a block waits for each stage of its tiles, of 32 lines and 256 bytes of k, about as long as for
+  // another launch.
+  constexpr int64_t kLines = 32, kDepthBytes = 256, kBlocks = 2;
+  const int64_t tiles = args.batch * ceil_div(few_rows ? args.n : args.m, kLines);
+  return ceil_div(tiles, kBlocks * multiprocessors(context.device)) *
+             ceil_div(args.k * size_of(args.dtype), kDepthBytes) <
+         2;
 }
 
 void tensor_core(const MatmulArgs& args, Context& context) {

@@ -25,8 +25,8 @@ void ordered(const MatmulArgs& args, Context& context) {
     return hopper_takes_parts(args, context) ? tensor_core_hopper(args, context) : multiply_parts(args, context);
   }
   if (tensor_core_runs(args, context)) {
-    const bool narrow = args.m <= kNarrow || args.n <= kNarrow;
-    return !narrow && hopper_runs(args, context) ? tensor_core_hopper(args, context) : tensor_core(args, context);
+    const bool hopper = !suits_narrow_tiles(args, context) && hopper_runs(args, context);
+    return hopper ? tensor_core_hopper(args, context) : tensor_core(args, context);
   }
   switch (args.dtype) {
     case Dtype::float32: return multiply_float32(args, context);

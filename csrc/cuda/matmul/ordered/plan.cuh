@@ -112,12 +112,15 @@ class ProductPlan {
       launch(multiply_skinny<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream,
              job);
     };
-    if (chunks_ <= most) return start(chunks_);
-    multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(1),
-                             [&](int64_t first, int64_t count, P* partials) {
-                               job.first = first, job.last = first + count, job.partials = partials;
-                               start(std::min(std::max(most / 2, int64_t(1)), count));
-                             });
+    const int64_t groups = args_.batch * job.line_groups;
+    // One launch, unless a few multiprocessors would have all the work.
+    if (chunks_ <= most && (chunks_ < kSkinnySpread || 4 * groups >= multiprocessors_)) return start(chunks_);
+    multiply_split_k<P, Out>(
+        args_, context_, chunks_, partials_at_once(1), [&](int64_t first, int64_t count, P* partials) {
+          job.first = first, job.last = first + count, job.partials = partials;
+          const int64_t share = std::max(groups * count / multiprocessors_, int64_t(1));  // warps, spread evenly
+          start(std::min({share, std::max(most / 2, int64_t(1)), count}));
+        });
   }
 
   // --- Tiles ---------------------------------------------------------------------------------------------------------

@@ -350,18 +350,21 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
           }
         }
       } else {
-#pragma unroll 1
-        for (int vector = 0; vector < TM * (TN / kV); vector++) {
-          const int row = row_of(vector / (TN / kV)), column = column_of(vector % (TN / kV));
-          if (row >= lines_a || row < first_row) continue;
-          const Vector values = totals[vector * kThreads];
-#pragma unroll
-          for (int v = 0; v < kV; v++) {
-            if (column + v >= lines_b || column + v < first_column) continue;
-            if (to_partials) partial[start + row * args.n + column + v] = values.element[v];
-            else store_product<Out>(args, here.batch, here.i + row, here.j + column + v, values.element[v]);
-          }
+        // Row by row of the warp's results, whichever lane computed them: neighbouring lanes store neighbours.
+        constexpr int kRows = 8 * TM, kColumns = 4 * TN;
+        const int row_of_warp = warp % Shape::kWarpsM * kRows, column_of_warp = warp / Shape::kWarpsM * kColumns;
+        __syncwarp();
+#pragma unroll 4
+        for (int at = lane; at < kRows * kColumns; at += 32) {
+          const int r = at / kColumns, c = at % kColumns, row = row_of_warp + r, column = column_of_warp + c;
+          if (row >= lines_a || row < first_row || column >= lines_b || column < first_column) continue;
+          const int i = r / (8 * kV) * kV + r % kV, j = c / (4 * kV);
+          const int owner = (c / kV & 1) + (r / kV & 7) * 2 + (c / kV & 2) * 8;
+          const P value = totals[(i * (TN / kV) + j) * kThreads + owner - lane].element[c % kV];
+          if (to_partials) partial[start + row * args.n + column] = value;
+          else store_product<Out>(args, here.batch, here.i + row, here.j + column, value);
         }
+        __syncwarp();  // before the totals of the next chunk
       }
     }
     if (ends) break;

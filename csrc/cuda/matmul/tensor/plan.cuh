@@ -18,19 +18,6 @@ using SquareTensorTile =
 template <int Columns>
 using NarrowTensorTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
 
-inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, int64_t width, int64_t width_stride,
-                                int64_t k_stride, int size) {
-  const auto aligned = [&](int64_t stride, int64_t count) { return count <= 1 || stride * size % 16 == 0; };
-  const bool along_k = k_stride == 1, lines = along_k || (width_stride == 1 && size == 2);
-  return {.data = matrix.data,
-          .batch_stride = matrix.batch_stride,
-          .width_stride = width_stride,
-          .k_stride = k_stride,
-          .vectors = lines && reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
-                     aligned(matrix.batch_stride, args.batch) &&
-                     aligned(along_k ? width_stride : k_stride, along_k ? width : args.k)};
-}
-
 template <class Tile>
 int64_t tiles_of(const TensorProduct& product) {
   return product.args.batch * ceil_div(product.height, int64_t(Tile::kRows)) *
@@ -104,13 +91,10 @@ void launch_pieces(TensorProduct product, bool split_k, Context& context) {
 
 template <class T>
 void launch_product(const MatmulArgs& args, Context& context) {
-  const int size = sizeof(T), out = size_of(args.output_dtype);
-  TensorProduct product{.args = args,
-                        .rows = operand_of(args, args.a, args.m, args.a.row_stride, args.a.column_stride, size),
-                        .columns = operand_of(args, args.b, args.n, args.b.column_stride, args.b.row_stride, size),
-                        .height = args.m,
-                        .width = args.n};
-  product.transposed = args.m <= kNarrow && args.m <= args.n;  // what is narrow has the place of the columns
+  const int out = size_of(args.output_dtype);
+  TensorProduct product{
+      .args = args, .rows = rows_of(args), .columns = columns_of(args), .height = args.m, .width = args.n};
+  product.transposed = has_few_rows(args);  // what is narrow has the place of the columns
   if (product.transposed) {
     std::swap(product.rows, product.columns);
     std::swap(product.height, product.width);

@@ -8,19 +8,12 @@
 // s counts the 128-byte rows of the banks: 8 neighbouring lines have 8 different positions modulo 128 bytes. An
 // exclusive or permutes the pieces within one row of the banks, so that neighbouring pieces stay apart too.
 #pragma once
-#include "../../../common/args.h"
 #include "../../primitives/async.cuh"
 #include "../../primitives/mma.cuh"
 #include "../../primitives/shared.cuh"
+#include "operand.h"
 
 namespace torch_reductions::cuda::matmul {
-
-// An operand of every batch: m or n in one direction, k in the other, strides in elements.
-struct TensorOperand {
-  const void* data;
-  int64_t batch_stride, width_stride, k_stride;
-  bool vectors;  // does every piece of it that begins at a multiple of 16 bytes of a line lie at an aligned address?
-};
 
 // Width elements along m or n, DepthBytes of k. Which of them are neighbours in shared memory: AlongK.
 // `Threads` threads copy, the first of which is thread `First` of the block.

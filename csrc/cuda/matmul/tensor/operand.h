@@ -1,0 +1,36 @@
+// An operand as the kernels on tensor cores read it.
+#pragma once
+#include <cstdint>
+
+#include "../../../common/args.h"
+
+namespace torch_reductions::cuda::matmul {
+
+// An operand of every batch: m or n in one direction, k in the other, strides in elements.
+struct TensorOperand {
+  const void* data;
+  int64_t batch_stride, width_stride, k_stride;
+  bool vectors;  // does every piece of it that begins at a multiple of 16 bytes of a line lie at an aligned address?
+};
+
+inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, int64_t width, int64_t width_stride,
+                                int64_t k_stride, int size) {
+  const auto aligned = [&](int64_t stride, int64_t count) { return count <= 1 || stride * size % 16 == 0; };
+  const bool along_k = k_stride == 1, lines = along_k || (width_stride == 1 && size == 2);
+  return {.data = matrix.data,
+          .batch_stride = matrix.batch_stride,
+          .width_stride = width_stride,
+          .k_stride = k_stride,
+          .vectors = lines && reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
+                     aligned(matrix.batch_stride, args.batch) &&
+                     aligned(along_k ? width_stride : k_stride, along_k ? width : args.k)};
+}
+
+inline TensorOperand rows_of(const MatmulArgs& args) {
+  return operand_of(args, args.a, args.m, args.a.row_stride, args.a.column_stride, int(size_of(args.dtype)));
+}
+inline TensorOperand columns_of(const MatmulArgs& args) {
+  return operand_of(args, args.b, args.n, args.b.column_stride, args.b.row_stride, int(size_of(args.dtype)));
+}
+
+}  // namespace torch_reductions::cuda::matmul
