@@ -1,8 +1,8 @@
 """What ranks send each other: an all_gather and an all_to_all.
 
 Under torch.compile, and on GPUs, they are functional collectives; in eager code on a CPU they are c10d's own, which
-cost the host half as much. A small message on a CPU is sent to each rank: gloo's all_gather passes it around a ring, and
-each of its collectives wakes a thread of its own.
+cost the host half as much. On a CPU a small message goes from each rank to each: gloo's all_gather passes it around a
+ring, and every collective wakes a thread more.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import _resolve_process_group as group_of  # type: ignore[attr-defined]
 
 SMALL = 1 << 16  # bytes of a message up to which a CPU sends it to each rank
-TAG = 0x7472  # of these messages, which are told from the program's own by it
+TAG = 0x7472  # of these messages: a program's own have others
 
 functional = torch.ops._c10d_functional
 
 
 def registered(group: object) -> dist.ProcessGroup | None:
-    """The group, None the default one, unless it is not one, or has been destroyed."""
+    """The group, or the default one; None if there is none, or it has been destroyed."""
     group = dist.group.WORLD if group is None else group
     if not isinstance(group, dist.ProcessGroup):
         return None
@@ -46,32 +46,23 @@ def gather(mine: Tensor, group: str, world: int, out: Tensor | None = None) -> T
     everyone = mine.new_empty(shape) if out is None else out.view(shape)
     if world == 1:
         return everyone.copy_(mine.unsqueeze(0))
-    process_group = group_of(group)
     if mine.numel() * mine.element_size() <= SMALL:
         rows = everyone.unbind()
-        rows[process_group.rank()].copy_(mine.detach())
+        rows[group_of(group).rank()].copy_(mine.detach())
         swap(rows, group)
     else:
-        process_group._allgather_base(everyone.view(-1), mine.contiguous().view(-1)).wait()
+        group_of(group)._allgather_base(everyone.view(-1), mine.contiguous().view(-1)).wait()
     return everyone
-
-
-def receive(rows: Sequence[Tensor], rank: int, group: dist.ProcessGroup) -> list[dist.Work]:
-    """Begins to receive the rows of the other ranks."""
-    return [group.recv([rows[other]], other, TAG) for other in range(len(rows)) if other != rank]
-
-
-def send(rows: Sequence[Tensor], rank: int, group: dist.ProcessGroup) -> list[dist.Work]:
-    """Begins to send this rank's row to the others."""
-    mine = [rows[rank]]
-    return [group.send(mine, other, TAG) for other in range(len(rows)) if other != rank]
 
 
 def swap(rows: Sequence[Tensor], group: str) -> None:
     """Sends this rank's row to the others, and receives theirs, in eager code on a CPU."""
     process_group = group_of(group)
     rank = process_group.rank()
-    for work in receive(rows, rank, process_group) + send(rows, rank, process_group):
+    others = [other for other in range(len(rows)) if other != rank]
+    works = [process_group.recv([rows[other]], other, TAG) for other in others]
+    works += [process_group.send([rows[rank]], other, TAG) for other in others]
+    for work in works:
         work.wait()
 
 

@@ -212,34 +212,36 @@ def _plan(function: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any, gro
         compared(shards, input.device)
         raise IndexError(f"{function}(): Expected reduction dim {sharded} to have non-zero size.")
     shards = shards._replace(offsets=tuple(border * inner for border in shards.offsets))
-    is_line = math.prod([n for d, n in enumerate(input.shape) if d not in dims]) == 1 and shards.length > 0
-    wanted = dtype or input.dtype
-    line = None
-    if is_line and function in LINES and wanted.is_floating_point and not is_functional(input):
+    line, wanted = None, dtype or input.dtype
+    has_one = shards.length > 0 and math.prod([n for d, n in enumerate(input.shape) if d not in dims]) == 1
+    if has_one and function in LINES and wanted.is_floating_point and not is_functional(input):
         line = line_of(function, wanted, input.ndim - len(dims), shards)
     return _Plan(dims, dtype, shards, line)
 
 
+_plans: dict[object, tuple[weakref.ref[dist.ProcessGroup], _Plan]] = {}  # at most KEPT of them
 KEPT = 1024
-_plans: dict[object, tuple[weakref.ref[dist.ProcessGroup], _Plan]] = {}
 
 
 def _planned(
     function: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any, group: Group, offsets: Offsets
 ) -> _Plan:
-    """The plan of a call, which takes longer than a small sum, and is kept where offsets are given on a CPU."""
-    plain = not is_dynamo_compiling() and type(input) in PLAIN and torch._C._len_torch_dispatch_stack() == 0
-    dense = plain and input.is_cpu and input.layout is torch.strided and not input.is_nested
-    right = type(keepdim) is bool and (dtype is None or type(dtype) is torch.dtype)
-    ints = type(offsets) in (list, tuple) and [*map(type, offsets)] == [int] * len(offsets)  # 1 == True == 1.0
-    found = registered(group) if dense and right and ints else None
-    if found is None:
-        return _plan(function, input, dim, keepdim, dtype, group, offsets)
+    """The plan of a call. To make one takes longer than a small sum; with offsets on a CPU it is kept."""
+    given = function, input, dim, keepdim, dtype, group, offsets
+    if is_dynamo_compiling() or type(input) not in PLAIN or torch._C._len_torch_dispatch_stack():
+        return _plan(*given)
+    if not input.is_cpu or input.layout is not torch.strided or input.is_nested or type(keepdim) is not bool:
+        return _plan(*given)
+    if type(offsets) not in (list, tuple) or [*map(type, offsets)] != [int] * len(offsets):  # True equals 1
+        return _plan(*given)
+    found = registered(group)
+    if found is None or not (dtype is None or type(dtype) is torch.dtype):
+        return _plan(*given)
     dims = dim if dim is None or type(dim) is int else repr(dim)
     key = found.group_name, function, dims, keepdim, dtype, tuple(offsets), input.shape, input.dtype
-    of, plan = _plans.get(key, (type(None), None))
-    if of() is not found:
-        plan = _plan(function, input, dim, keepdim, dtype, group, offsets)
+    of, plan = _plans.get(key, (None, None))
+    if of is None or of() is not found:  # another one had the name
+        plan = _plan(*given)
         if len(_plans) == KEPT:
             _plans.clear()
         _plans[key] = weakref.ref(found), plan

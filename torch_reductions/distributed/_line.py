@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 from array import array
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,19 +26,12 @@ CPU = torch.device("cpu")
 FAILED = header_of("failed", is_wrong=True)
 
 
-class Table(NamedTuple):
-    """The first messages of all ranks, one a row."""
-
-    memory: bytearray
-    rows: list[Tensor]
-
-
 @kept
-def _table(group: str, world: int, rank: int) -> Table:
-    """Used again by every call: those of a group follow one another, and none keeps anything in it."""
+def _table(group: str, world: int) -> tuple[bytearray, Sequence[Tensor]]:
+    """For the first messages of all ranks, one a row, of any call in a group: calls follow one another."""
     memory = bytearray(world * MESSAGE)
     with torch.inference_mode(False):
-        return Table(memory, list(torch.frombuffer(memory, dtype=torch.uint8).view(world, MESSAGE).unbind()))
+        return memory, torch.frombuffer(memory, dtype=torch.uint8).view(world, MESSAGE).unbind()
 
 
 class Line:
@@ -45,7 +39,7 @@ class Line:
 
     def __init__(self, function: str, dtype: torch.dtype, ndim: int, shards: Shards) -> None:
         self.shards, self.dtype, self.shape = shards, dtype, [1] * ndim
-        self.memory, rows = _table(shards.group, shards.world, shards.rank)
+        self.memory, rows = _table(shards.group, shards.world)
         self.own = [rows[shards.rank]]
         self.others = [(rank, [row]) for rank, row in enumerate(rows) if rank != shards.rank]
         self.starts = range(0, len(self.memory), MESSAGE)
@@ -74,7 +68,7 @@ class Line:
     def __call__(self, input: Tensor) -> Tensor:
         """The result, at every rank."""
         group, memory, numbers, join = group_of(self.shards.group), self.memory, self.numbers, self.join
-        works = [group.recv(row, rank, TAG) for rank, row in self.others]  # first: each rank tells the others that it can
+        works = [group.recv(row, rank, TAG) for rank, row in self.others]  # gloo tells the others, who can send at once
         memory[self.place] = FAILED
         try:
             if input.dtype != self.dtype:

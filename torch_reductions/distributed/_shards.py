@@ -20,13 +20,13 @@ from ._collectives import gather, is_functional, swap
 # Bytes of the first message of a call, whatever a rank has to say: so ranks that disagree can tell each other. Data, if
 # it is short, follows the header at once.
 MESSAGE = 4096
-HEADER = struct.Struct("<7s?q")  # a digest of the call, whether this rank's arguments are wrong, its length
+HEADER = struct.Struct("<7s?q")  # a digest of the call; whether the rank has failed; its length
 
 P, R = ParamSpec("P"), TypeVar("R")
 
 
 def kept(function: Callable[P, R]) -> Callable[P, R]:
-    """Keeps the results of a function of numbers. Dynamo would trace into the cache."""
+    """A cache of what a function of numbers returns; Dynamo calls the function."""
     cached = functools.lru_cache(256)(function)
 
     @functools.wraps(function)
@@ -229,17 +229,14 @@ def swap_bytes(memory: bytearray, shards: Shards, device: torch.device) -> None:
 
 
 def compare(memory: bytearray, shards: Shards, device: torch.device) -> None:
-    """Raises on every rank if they disagree, or one of them is wrong."""
-    agreed = header_of(shards.call)[:8]
-    for at in range(0, len(memory), MESSAGE):
-        if not memory.startswith(agreed, at):
-            break
-    else:
+    """Raises on every rank if they disagree about the call, or one of them has failed."""
+    starts = range(0, len(memory), MESSAGE)
+    if all(memory.startswith(header_of(shards.call)[:8], at) for at in starts):
         return
     function, _, what = (shards.call or "torch_reductions.distributed: ").partition(": ")
-    digests, wrong, _ = zip(*(HEADER.unpack_from(memory, at) for at in range(0, len(memory), MESSAGE)), strict=True)
+    digests, wrong, _ = zip(*(HEADER.unpack_from(memory, at) for at in starts), strict=True)
     if any(wrong):
-        raise RuntimeError(f"{function}: the arguments of rank {wrong.index(True)} are wrong; its own error says why")
+        raise RuntimeError(f"{function}: rank {wrong.index(True)} has failed; its own error says why")
     texts = bytearray(len(memory))
     texts[shards.rank * MESSAGE : (shards.rank + 1) * MESSAGE] = what.encode()[:MESSAGE].ljust(MESSAGE)
     swap_bytes(texts, shards, device)
