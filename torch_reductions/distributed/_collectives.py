@@ -7,18 +7,18 @@ ring, and every collective wakes a thread more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.distributed_c10d import _resolve_process_group as group_of  # type: ignore[attr-defined]
 
 SMALL = 1 << 16  # bytes of a message up to which a CPU sends it to each rank
 TAG = 0x7472  # of these messages: a program's own have others
 
 functional = torch.ops._c10d_functional
+group_of: Callable[[str], dist.ProcessGroup] = dist.distributed_c10d._resolve_process_group  # type: ignore[attr-defined, assignment]
 
 
 def registered(group: object) -> dist.ProcessGroup | None:

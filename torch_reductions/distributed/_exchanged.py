@@ -45,13 +45,14 @@ def _fold(kind: Kind, everyone: Values, shards: Shards, ranks: Sequence[int], ex
 def steps_of(shards: Shards, exact: bool, stride: int, first: int = 0) -> tuple[list[tuple[int, int]], int]:
     """How the values of all ranks are joined, of which rank r's begin at place r * stride + first: a step (i, j) puts
     what value i and value j behind it make into i. And the place of the fold in the end."""
-    steps = []
+    steps: list[tuple[int, int]] = []
+    places: list[int] = []
 
     def join(i: int, j: int) -> int:
         steps.append((i, j))
         return i
 
-    places, counter = [], _tree.Counter(join)
+    counter = _tree.Counter(join)
     for rank in shards.order():
         begin, end = shards.part(rank)
         own = range(rank * stride + first, rank * stride + first + _count(begin, end, exact))
@@ -90,7 +91,7 @@ def fold(function: str, elements: Values, dim: int, shards: Shards) -> Values | 
     def joined(everyone: Values) -> Values:
         if kind is PLUS and _are_alike(shards):  # Fold(world) of them
             return (ordered_sum(everyone[0][:, 0], 0),)
-        values = list(zip(*(part.flatten(0, 1).unbind() for part in everyone), strict=True))
+        values: list[Values] = list(zip(*(part.flatten(0, 1).unbind() for part in everyone), strict=True))
         steps, result = steps_of(shards, exact, most)
         for i, j in steps:
             values[i] = kind.combine(values[i], values[j])

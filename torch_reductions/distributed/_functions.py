@@ -232,20 +232,19 @@ def _planned(
         return _plan(*given)
     if not input.is_cpu or input.layout is not torch.strided or input.is_nested or type(keepdim) is not bool:
         return _plan(*given)
-    if type(offsets) not in (list, tuple) or [*map(type, offsets)] != [int] * len(offsets):  # True equals 1
+    if not isinstance(offsets, (list, tuple)) or [*map(type, offsets)] != [int] * len(offsets):  # True equals 1
         return _plan(*given)
     found = registered(group)
     if found is None or not (dtype is None or type(dtype) is torch.dtype):
         return _plan(*given)
     dims = dim if dim is None or type(dim) is int else repr(dim)
     key = found.group_name, function, dims, keepdim, dtype, tuple(offsets), input.shape, input.dtype
-    of, plan = _plans.get(key, (None, None))
-    if of is None or of() is not found:  # another one had the name
-        plan = _plan(*given)
+    entry = _plans.get(key)
+    if entry is None or entry[0]() is not found:  # another group had the name
         if len(_plans) == KEPT:
             _plans.clear()
-        _plans[key] = weakref.ref(found), plan
-    return plan
+        entry = _plans[key] = weakref.ref(found), _plan(*given)
+    return entry[1]
 
 
 def _reduce(

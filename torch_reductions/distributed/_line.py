@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -46,6 +46,7 @@ class Line:
         self.header, self.agreed = header_of(shards.call), header_of(shards.call)[:8]
 
         wide = accumulator(dtype)
+        self.code: Literal["d", "f"]
         self.code, size = ("d", 8) if wide == torch.float64 else ("f", 4)
         self.numbers = memoryview(self.memory).cast(self.code)
         blocks = blocks_of(*shards.mine)

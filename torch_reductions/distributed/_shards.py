@@ -22,12 +22,13 @@ from ._collectives import gather, is_functional, swap
 MESSAGE = 4096
 HEADER = struct.Struct("<7s?q")  # a digest of the call; whether the rank has failed; its length
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def kept(function: Callable[P, R]) -> Callable[P, R]:
     """A cache of what a function of numbers returns; Dynamo calls the function."""
-    cached = functools.lru_cache(256)(function)
+    cached: Callable[P, R] = functools.lru_cache(256)(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
