@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 def kept(function: Callable[P, R]) -> Callable[P, R]:
     """A cache of what a function of numbers returns; Dynamo calls the function."""
-    cached: Callable[P, R] = functools.lru_cache(256)(function)
+    cached: Callable[P, R] = functools.lru_cache(256)(function)  # type: ignore[assignment]
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
