@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from typing import Any
@@ -226,6 +227,36 @@ def test_many_lines(world: World, size: int, n: int, lines: int) -> None:
     world.run(size, many_lines, n, lines)
 
 
+# --- One line of floats: Python's numbers -----------------------------------------------------------------------------
+
+
+def one_line(group: dist.ProcessGroup, dtype: torch.dtype) -> None:
+    rank, world, rng = dist.get_rank(group), dist.get_world_size(group), random.Random(f"{dtype}")
+    torch.manual_seed(0)
+    for kind, n in zip(KINDS, (4096 * world, 1000, 1, 100), strict=True):
+        offsets = borders(kind, n, world, rng)
+        own = slice(offsets[rank], offsets[rank + 1])
+        for scale in (1.0, torch.finfo(torch.float32).tiny, 1e38, 1e-22):  # subnormal numbers, inf, products of both
+            x = values([n], torch.float64, special=rng.random() < 0.3).mul(scale).to(dtype)
+            for function, to in itertools.product(("sum", "prod", "mean"), (None, torch.bfloat16)):
+                expected = getattr(tr, function)(x, 0, dtype=to)
+                run = getattr(tr.distributed, function)
+                for _ in range(2):  # the second time by the plan that was kept
+                    got = run(x[own], 0, dtype=to, group=group, offsets=offsets)
+                    assert_same_bits(got, expected, (function, kind, n, scale, to))
+                part = x[own].view(1, -1, 1).requires_grad_()
+                got = run(part, [1, 2], keepdim=True, dtype=to, group=group)
+                assert_same_bits(got, expected.view(1, 1, 1), (function, kind, n, scale, to))
+                with torch.inference_mode():
+                    assert_same_bits(run(x[own], group=group, offsets=tuple(offsets), dtype=to), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_one_line(world: World, size: int, dtype: torch.dtype) -> None:
+    world.run(size, one_line, dtype)
+
+
 # --- Wrong use --------------------------------------------------------------------------------------------------------
 
 
@@ -307,6 +338,44 @@ def test_wrong_use_is_told_on_every_rank(world: World, what: str) -> None:
     assert all(e.startswith(("sum():", "amax():")) for e in errors)
 
 
+def wrong_after_right(group: dist.ProcessGroup) -> list[str]:
+    """A plan is kept for arguments of the right types alone."""
+    x, found = torch.ones(1, 4), []
+    offsets = [4 * rank for rank in range(dist.get_world_size(group) + 1)]
+    assert tr.distributed.sum(x, 1, group=group, offsets=offsets).shape == (1,)
+    for dim, borders_ in ((True, offsets), (1, [float(n) for n in offsets])):
+        try:
+            tr.distributed.sum(x, dim, group=group, offsets=borders_)
+        except TypeError as error:
+            found.append(str(error))
+    return found
+
+
+def failed_rank(group: dist.ProcessGroup) -> list[str]:
+    """One that fails in its own sum tells the others, who wait for it; the next call is as ever."""
+    found, offsets = [], [0, 4, 8]
+    options: dict[str, Any] = {"group": group, "offsets": offsets}
+    for _ in range(2):
+        assert tr.distributed.sum(torch.ones(4), 0, **options) == 8
+        run = functools.partial(tr.distributed.sum, dim=0, **options)
+        try:
+            torch.vmap(run)(torch.ones(2, 4)) if dist.get_rank(group) else run(torch.ones(4))
+        except RuntimeError as error:
+            found.append(str(error))
+    return found
+
+
+def test_wrong_types_after_right_ones(world: World) -> None:
+    for errors in world.run(2, wrong_after_right):
+        assert len(errors) == 2 and all("must be" in error for error in errors), errors
+
+
+def test_a_failed_rank_is_told(world: World) -> None:
+    errors = world.run(2, failed_rank)
+    assert all("its own error says why" in error for error in errors[0]), errors
+    assert [len(of_rank) for of_rank in errors] == [2, 2]
+
+
 def twice(group: dist.ProcessGroup) -> None:
     x = torch.ones(3, requires_grad=True)
     torch.autograd.grad(tr.distributed.prod(x, 0, group=group), x, create_graph=True)
@@ -324,9 +393,11 @@ def test_no_group() -> None:
 
 def destroyed(group: dist.ProcessGroup) -> str:
     temporary = dist.new_group(list(range(8)))
+    offsets = [3 * rank for rank in range(9)]
+    tr.distributed.sum(torch.ones(3), 0, group=temporary, offsets=offsets)
     dist.destroy_process_group(temporary)
     try:
-        tr.distributed.sum(torch.ones(3), 0, group=temporary)
+        tr.distributed.sum(torch.ones(3), 0, group=temporary, offsets=offsets)
     except (RuntimeError, ValueError) as error:
         return str(error)
     return "no error"

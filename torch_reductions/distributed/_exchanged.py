@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -13,8 +14,9 @@ from .._continued import Scan, extreme
 from ..fold import FoldState, append, blocks_values
 from ..reduce import sum as ordered_sum
 from ..scan import EXTREMES
+from . import _tree
 from ._collectives import all_to_all
-from ._shards import Shards, compared, exchange
+from ._shards import Shards, compared, exchange, kept
 
 MANY = 1 << 16  # bytes of all ranks' blocks, from which on each rank folds a share of the lines
 
@@ -39,6 +41,30 @@ def _fold(kind: Kind, everyone: Values, shards: Shards, ranks: Sequence[int], ex
     return counter
 
 
+@kept
+def steps_of(shards: Shards, exact: bool, stride: int, first: int = 0) -> tuple[list[tuple[int, int]], int]:
+    """How the values of all ranks are joined, of which rank r's begin at place r * stride + first: a step (i, j) puts
+    what value i and value j behind it make into i. And the place of the fold in the end."""
+    steps: list[tuple[int, int]] = []
+    places: list[int] = []
+
+    def join(i: int, j: int) -> int:
+        steps.append((i, j))
+        return i
+
+    counter = _tree.Counter(join)
+    for rank in shards.order():
+        begin, end = shards.part(rank)
+        own = range(rank * stride + first, rank * stride + first + _count(begin, end, exact))
+        if exact:
+            places += own
+        else:
+            for place, (_, level) in zip(own, blocks_of(begin, end), strict=True):
+                counter.push(1 << level, place)
+    return steps, functools.reduce(join, places or counter.values())
+
+
+@kept
 def _are_alike(shards: Shards) -> bool:
     """Whether each rank has one block of the same size."""
     levels = [[level for _, level in blocks_of(*shards.part(rank))] for rank in range(shards.world)]
@@ -65,9 +91,11 @@ def fold(function: str, elements: Values, dim: int, shards: Shards) -> Values | 
     def joined(everyone: Values) -> Values:
         if kind is PLUS and _are_alike(shards):  # Fold(world) of them
             return (ordered_sum(everyone[0][:, 0], 0),)
-        found = _fold(kind, everyone, shards, shards.order(), exact).fold()
-        assert found is not None
-        return found
+        values: list[Values] = list(zip(*(part.flatten(0, 1).unbind() for part in everyone), strict=True))
+        steps, result = steps_of(shards, exact, most)
+        for i, j in steps:
+            values[i] = kind.combine(values[i], values[j])
+        return values[result]
 
     if size * most * shards.world < MANY:
         return joined(exchange(values, most, dim, shards))

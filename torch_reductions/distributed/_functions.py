@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from .. import recurrence as recurrences
 from .. import reduce, scan, segment
 from .._arguments import result_dtype, to_dim, to_dtype, wrong_type
 from .._blocks import Values
-from .._operator import Operator
+from .._operator import PLAIN, Operator
 from ..fold import elements_of
 from . import _exchanged, _packed
+from ._collectives import is_functional, registered
+from ._line import FUNCTIONS as LINES
+from ._line import Line, line_of
 from ._shards import Shards, agree, compared, exchange, shards_of, told
 
 Offsets = Sequence[int] | None
@@ -103,8 +108,12 @@ def _ends(values: Values, dim: int, shards: Shards) -> list[list[Values]]:
 # --- Reductions -------------------------------------------------------------------------------------------------------
 
 
-def _reduced(input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards) -> Tensor:
+def _reduced(
+    input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards, line: Line | None
+) -> Tensor:
     """What every rank gets."""
+    if line is not None:
+        return line(input)
     converted = input if dtype is None else input.to(dtype)
     result = result_dtype(input, dtype, widens=function in ("sum", "prod"))
     values = _exchanged.fold(function, elements_of(function, converted, dim, shards.mine[0]), dim, shards)
@@ -129,12 +138,19 @@ class _Reduce(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, input: Tensor, function: str, dim: int, dtype: torch.dtype | None, shards: Shards, names_none: bool
+        ctx: Any,
+        input: Tensor,
+        function: str,
+        dim: int,
+        dtype: torch.dtype | None,
+        shards: Shards,
+        names_none: bool,
+        line: Line | None,
     ) -> Tensor:
         ctx.names_none = names_none  # torch's rule for a product of all elements differs
         ctx.function, ctx.dim, ctx.shape, ctx.dtype = function, dim, input.shape, input.dtype
         ctx.shards = shards._replace(call=None)  # compared by then
-        output = _fresh(_reduced(input, function, dim, dtype, shards))
+        output = _fresh(_reduced(input, function, dim, dtype, shards, line))
         ctx.save_for_backward(*((input, output) if function in ("prod", "amax", "amin") else ()))
         return output
 
@@ -156,14 +172,19 @@ class _Reduce(torch.autograd.Function):
             (ties,) = _exchanged.fold("sum", (equal,), dim, shards) or (None,)
             if ties is not None:
                 expanded = expanded * equal / ties.unsqueeze(dim)
-        return expanded.to(ctx.dtype), None, None, None, None, None
+        return expanded.to(ctx.dtype), *(None,) * 6
 
 
-def _reduce(
-    function: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any, group: Group, offsets: Offsets
-) -> Tensor:
-    if not isinstance(input, Tensor):
-        raise wrong_type(function, "input", "Tensor", input)
+class _Plan(NamedTuple):
+    """What the arguments of a reduction come to, whatever its values."""
+
+    dims: list[int]
+    dtype: torch.dtype | None
+    shards: Shards  # of the elements of all these dims
+    line: Line | None
+
+
+def _plan(function: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any, group: Group, offsets: Offsets) -> _Plan:
     if dtype is not None:
         dtype = to_dtype(function, dtype)
     if dim is not None and not isinstance(dim, (tuple, list)):
@@ -190,19 +211,59 @@ def _reduce(
     if function in ("amax", "amin", *reduce.INDICES) and shards.length * inner == 0:
         compared(shards, input.device)
         raise IndexError(f"{function}(): Expected reduction dim {sharded} to have non-zero size.")
-    at = sharded
-    moved = input
+    shards = shards._replace(offsets=tuple(border * inner for border in shards.offsets))
+    line, wanted = None, dtype or input.dtype
+    has_one = shards.length > 0 and math.prod([n for d, n in enumerate(input.shape) if d not in dims]) == 1
+    if has_one and function in LINES and wanted.is_floating_point and not is_functional(input):
+        line = line_of(function, wanted, input.ndim - len(dims), shards)
+    return _Plan(dims, dtype, shards, line)
+
+
+_plans: dict[object, tuple[weakref.ref[dist.ProcessGroup], _Plan]] = {}  # at most KEPT of them
+KEPT = 1024
+
+
+def _planned(
+    function: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any, group: Group, offsets: Offsets
+) -> _Plan:
+    """The plan of a call. To make one takes longer than a small sum; with offsets on a CPU it is kept."""
+    given = function, input, dim, keepdim, dtype, group, offsets
+    if is_dynamo_compiling() or type(input) not in PLAIN or torch._C._len_torch_dispatch_stack():
+        return _plan(*given)
+    if not input.is_cpu or input.layout is not torch.strided or input.is_nested or type(keepdim) is not bool:
+        return _plan(*given)
+    if not isinstance(offsets, (list, tuple)) or [*map(type, offsets)] != [int] * len(offsets):  # True equals 1
+        return _plan(*given)
+    found = registered(group)
+    if found is None or not (dtype is None or type(dtype) is torch.dtype):
+        return _plan(*given)
+    dims = dim if dim is None or type(dim) is int else repr(dim)
+    key = found.group_name, function, dims, keepdim, dtype, tuple(offsets), input.shape, input.dtype
+    entry = _plans.get(key)
+    if entry is None or entry[0]() is not found:  # another group had the name
+        if len(_plans) == KEPT:
+            _plans.clear()
+        entry = _plans[key] = weakref.ref(found), _plan(*given)
+    return entry[1]
+
+
+def _reduce(
+    function: str, input: Tensor, dim: Any, keepdim: bool, dtype: Any, group: Group, offsets: Offsets
+) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise wrong_type(function, "input", "Tensor", input)
+    dims, dtype, shards, line = _planned(function, input, dim, keepdim, dtype, group, offsets)
+    at, moved = dims[0], input
     if len(dims) > 1:  # the reduced dims become the last one, in the order of memory
         kept = [d for d in range(input.ndim) if d not in dims]
         moved = input.permute([*kept, *dims])
-        moved = moved.reshape(*(input.shape[d] for d in kept), input.shape[sharded] * inner)
+        moved = moved.reshape(*(input.shape[d] for d in kept), math.prod([input.shape[d] for d in dims]))
         at = len(kept)
-        shards = shards._replace(offsets=tuple(border * inner for border in shards.offsets))
     output: Tensor
     if input.requires_grad and function not in reduce.INDICES:
-        output = _Reduce.apply(moved, function, at, dtype, shards, dim is None)  # type: ignore[no-untyped-call]
+        output = _Reduce.apply(moved, function, at, dtype, shards, dim is None, line)  # type: ignore[no-untyped-call]
     else:
-        output = _reduced(moved, function, at, dtype, shards)
+        output = _reduced(moved, function, at, dtype, shards, line)
     if keepdim:
         for d in dims:
             output = output.unsqueeze(d)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -14,11 +15,26 @@ from torch import Tensor
 
 from .._arguments import wrong_type
 from .._blocks import Values
-from ._collectives import gather
+from ._collectives import gather, is_functional, swap
 
 # Bytes of the first message of a call, whatever a rank has to say: so ranks that disagree can tell each other. Data, if
 # it is short, follows the header at once.
-MESSAGE, HEADER = 4096, 24
+MESSAGE = 4096
+HEADER = struct.Struct("<7s?q")  # a digest of the call; whether the rank has failed; its length
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def kept(function: Callable[P, R]) -> Callable[P, R]:
+    """A cache of what a function of numbers returns; Dynamo calls the function."""
+    cached: Callable[P, R] = functools.lru_cache(256)(function)  # type: ignore[assignment]
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        return (function if torch.compiler.is_compiling() else cached)(*args, **options)
+
+    return call
 
 
 class Shards(NamedTuple):
@@ -162,7 +178,8 @@ def agree(function: str, shards: Shards, length: int, alike: Sequence[Any], devi
         raise problem
     if shards.offsets:
         return shards
-    lengths, _ = _first_message(shards, device, length)
+    memory = _first_message(shards, device, length)
+    lengths = (HEADER.unpack_from(memory, at)[2] for at in range(0, len(memory), MESSAGE))
     return shards._replace(offsets=(0, *itertools.accumulate(lengths)), call=None)
 
 
@@ -179,34 +196,56 @@ def told(shards: Shards, device: torch.device, check: Callable[[], object]) -> N
         raise
 
 
+@kept
+def header_of(call: str | None, length: int = 0, is_wrong: bool = False) -> bytes:
+    """Zeros where the ranks have compared their calls before."""
+    digest = b"" if call is None else hashlib.sha256(call.encode()).digest()
+    return HEADER.pack(digest[:7], is_wrong, length)
+
+
 def _first_message(
     shards: Shards, device: torch.device, length: int = 0, is_wrong: bool = False, data: Tensor | None = None
-) -> tuple[list[int], Tensor]:
-    """Compares the calls; returns what each rank said of its length, and its data."""
-    assert shards.call is not None
-    function, _, what = shards.call.partition(": ")
-    digest = hashlib.sha256(shards.call.encode()).digest()[:7]
-    header = torch.frombuffer(bytearray(struct.pack("<8s2q", digest, length, is_wrong)), dtype=torch.uint8)
-    message = torch.nn.functional.pad(header, (0, MESSAGE - HEADER))
+) -> bytearray:
+    """The first messages of all ranks, after they have compared their calls."""
+    memory = bytearray(shards.world * MESSAGE)
+    at = shards.rank * MESSAGE
+    memory[at : at + HEADER.size] = header_of(shards.call, length, is_wrong)
     if data is not None:
-        message[HEADER : HEADER + data.numel()] = data
-    everyone = shards.gather(message.to(device))
-    headers = everyone.view(torch.int64)[:, : HEADER // 8].tolist()
-    digests, lengths, wrong = ([header[i] for header in headers] for i in range(3))
-    if is_wrong:
-        return lengths, everyone  # it has an error of its own
+        torch.frombuffer(memory, dtype=torch.uint8, count=data.numel(), offset=at + HEADER.size).copy_(data)
+    swap_bytes(memory, shards, device)
+    if not is_wrong:  # otherwise it has an error of its own
+        compare(memory, shards, device)
+    return memory
+
+
+def swap_bytes(memory: bytearray, shards: Shards, device: torch.device) -> None:
+    """Fills the rows of the other ranks in a table of messages."""
+    size = len(memory) // shards.world
+    rows = [torch.frombuffer(memory, dtype=torch.uint8, count=size, offset=at) for at in range(0, len(memory), size)]
+    if device.type == "cpu" and not is_functional(rows[0]):
+        swap(rows, shards.group)
+    else:
+        everyone = shards.gather(rows[shards.rank].to(device))
+        torch.frombuffer(memory, dtype=torch.uint8).copy_(everyone.view(-1))
+
+
+def compare(memory: bytearray, shards: Shards, device: torch.device) -> None:
+    """Raises on every rank if they disagree about the call, or one of them has failed."""
+    starts = range(0, len(memory), MESSAGE)
+    if all(memory.startswith(header_of(shards.call)[:8], at) for at in starts):
+        return
+    function, _, what = (shards.call or "torch_reductions.distributed: ").partition(": ")
+    digests, wrong, _ = zip(*(HEADER.unpack_from(memory, at) for at in starts), strict=True)
     if any(wrong):
-        raise RuntimeError(f"{function}: the arguments of rank {wrong.index(1)} are wrong; its own error says why")
-    if len(set(digests)) > 1:
-        text = what.encode()[:MESSAGE].ljust(MESSAGE)
-        mine = torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device)
-        texts = shards.gather(mine).cpu()
-        other = next(rank for rank in range(shards.world) if digests[rank] != digests[shards.rank])
-        theirs = bytes(texts[other].tolist()).decode(errors="replace").strip()
-        raise RuntimeError(
-            f"{function}: the ranks disagree about the call: rank {shards.rank} has {what}, rank {other} has {theirs}"
-        )
-    return lengths, everyone[:, HEADER:]
+        raise RuntimeError(f"{function}: rank {wrong.index(True)} has failed; its own error says why")
+    texts = bytearray(len(memory))
+    texts[shards.rank * MESSAGE : (shards.rank + 1) * MESSAGE] = what.encode()[:MESSAGE].ljust(MESSAGE)
+    swap_bytes(texts, shards, device)
+    other = next(rank for rank in range(shards.world) if digests[rank] != digests[shards.rank])
+    theirs = texts[other * MESSAGE : (other + 1) * MESSAGE].decode(errors="replace").strip()
+    raise RuntimeError(
+        f"{function}: the ranks disagree about the call: rank {shards.rank} has {what}, rank {other} has {theirs}"
+    )
 
 
 def compared(shards: Shards, device: torch.device) -> Shards:
@@ -247,8 +286,9 @@ def exchange(values: Values, count: int, dim: int, shards: Shards) -> Values:
     message = packed(values, count, dim)
     if shards.call is None:
         everyone = shards.gather(message)
-    elif message.numel() <= MESSAGE - HEADER:
-        everyone = _first_message(shards, message.device, data=message)[1][:, : message.numel()].clone()
+    elif message.numel() <= MESSAGE - HEADER.size:
+        memory = torch.frombuffer(_first_message(shards, message.device, data=message), dtype=torch.uint8)
+        everyone = memory.view(shards.world, MESSAGE)[:, HEADER.size :][:, : message.numel()].clone()
     else:
         everyone = compared(shards, message.device).gather(message)
     return unpacked(everyone, values, count, dim)
