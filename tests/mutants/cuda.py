@@ -119,8 +119,8 @@ MUTANTS = (
         "barrier",
         "plain",
         REDUCE + "split.cuh",
-        "if ($mask != 0) release(",
-        "if ($mask == 0) release(",
+        "if (!$rehearsal) release(",
+        "if ($rehearsal) release(",
     ),
     kernel(
         "a scan's barrier before the warps' totals are read",
