@@ -60,20 +60,6 @@ __device__ __forceinline__ void put(Value* to, const Partial (&v)[V]) {
   for (int e = 0; e < V; e++) to[e] = v[e];
 }
 
-// The digits below 2^(Log + 1) of a run that is not complete.
-template <class S, int V, int Log>
-__device__ __forceinline__ void column_tail(const S& source, typename S::Value* digit, int pitch, const char* p, int n,
-                                            int64_t step, int64_t index) {
-  if (n >> Log & 1) {
-    typename S::Value v[V];
-    column_block<V, Log>(source, v, p, step, index);
-    put(digit + Log * pitch, v);
-    p += step << Log;
-    index += 1 << Log;
-  }
-  if constexpr (Log > 0) column_tail<S, V, Log - 1>(source, digit, pitch, p, n, step, index);
-}
-
 // The batches of a run, one after the other: from memory, or (Staged) from the warp's ring in shared memory.
 template <class S, int V, bool Staged>
 struct Batches {
@@ -190,9 +176,15 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
         put(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
     });
     // What is left of a run that is not complete; or a complete one shorter than a batch, whose digit is its total.
-    if (!complete || log_run < LogR)
-      column_tail<S, V, LogR - 1>(source, complete ? table + y * pitch + column - log_run * pitch : digit + column,
-                                  pitch, p, count & ((1 << LogR) - 1), step, index);
+    if (complete && log_run >= LogR) return;
+    Value* const to = complete ? table + y * pitch + column - log_run * pitch : digit + column;
+    for_each_digit<LogR>(count & ((1 << LogR) - 1), [&](auto k, int) {
+      Value v[V];
+      column_block<V, k.value>(source, v, p, step, index);
+      put(to + k.value * pitch, v);
+      p += step << k.value;
+      index += 1 << k.value;
+    });
   };
   if (Staged || y < 1 << config.log_height) {  // every warp of a ring has a run
     Value wait[Levels][V];

@@ -49,18 +49,6 @@ struct FewRows {
       }
     }
   }
-  // base ∘ the blocks of n's digits below 2^(Log + 1), from row i on.
-  template <int Log>
-  __device__ __forceinline__ void fold(Value (&base)[V], int i, int n) const {
-    if (n >> Log & 1) {
-      Value v[V];
-      block<Log>(v, i);
-#pragma unroll
-      for (int e = 0; e < V; e++) base[e] = S::Op::combine(base[e], v[e]);
-      i += 1 << Log;
-    }
-    if constexpr (Log > 0) fold<Log - 1>(base, i, n);
-  }
 };
 
 // A function of its own: the divisions of a thread's columns would be most of the kernel.
@@ -86,7 +74,12 @@ __global__ void __launch_bounds__(kFewRowsThreads)
   typename S::Value folded[V];
 #pragma unroll
   for (int e = 0; e < V; e++) folded[e] = Op::identity();
-  rows.template fold<kLogFewRows - 1>(folded, 0, length);
+  for_each_digit<kLogFewRows>(length, [&](auto k, int i) {
+    typename S::Value v[V];
+    rows.template block<k.value>(v, i);
+#pragma unroll
+    for (int e = 0; e < V; e++) folded[e] = Op::combine(folded[e], v[e]);
+  });
   if constexpr (std::is_floating_point_v<typename S::Value>) {
     if (out.divisor != 0)
 #pragma unroll

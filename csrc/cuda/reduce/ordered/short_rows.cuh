@@ -66,14 +66,9 @@ struct Staged {
     else if constexpr (S::kBytes < 4 && Log == kLogE<S>) return vector(i);
     else return S::Op::combine(block<Log - 1>(i), block<Log - 1>(i + (1 << (Log - 1))));
   }
-  // base ∘ the blocks of n's digits below 2^(Log + 1), from element i on.
-  template <int Log>
-  __device__ __forceinline__ typename S::Value fold(typename S::Value base, int i, int n) const {
-    if (n >> Log & 1) {
-      base = S::Op::combine(base, block<Log>(i));
-      i += 1 << Log;
-    }
-    if constexpr (Log > 0) base = fold<Log - 1>(base, i, n);
+  // base ∘ the n < 16 elements from number `first` on.
+  __device__ __forceinline__ typename S::Value fold_onto(typename S::Value base, int first, int n) const {
+    for_each_digit<4>(n, [&](auto k, int i) { base = S::Op::combine(base, block<k.value>(i)); }, first);
     return base;
   }
   // Blocks of 16 in a loop, the n <= 16 first ones from element `first` on: their digits in wait[]. Returns the block
@@ -94,11 +89,8 @@ struct Staged {
     constexpr int Levels = log2_of(kThreadRow) - 3;
     typename S::Value wait[Levels][1], all = S::Op::identity();
     blocks(wait, 0, n >> 4);
-    static_for<Levels>([&](auto k) {
-      constexpr int Level = Levels - 1 - k.value;
-      if (n >> (4 + Level) & 1) all = S::Op::combine(all, wait[Level][0]);
-    });
-    return fold<3>(all, n & ~15, n & 15);
+    for_each_digit<Levels>(n >> 4, [&](auto k, int) { all = S::Op::combine(all, wait[k.value][0]); });
+    return fold_onto(all, n & ~15, n & 15);
   }
 };
 
@@ -118,7 +110,7 @@ __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, in
   Value v = fold_digits<Op>(lanes == 16 ? all : Op::identity(), digit);
   if (sub == lanes) {
     if (rest & 16) v = Op::combine(v, own);
-    v = row.template fold<3>(v, length & ~15, rest & 15);
+    v = row.fold_onto(v, length & ~15, rest & 15);
   }
   return v;
 }

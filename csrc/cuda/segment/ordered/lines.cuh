@@ -27,19 +27,13 @@ __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, t
     v[0] = tree<Op, 8>(x);
     push<Op, 1>(wait, v, b);
   }
-  static_for<Levels>([&](auto k) {
-    constexpr int Level = Levels - 1 - k.value;
-    if (blocks >> Level & 1) take(3 + Level, wait[Level][0]);
-  });
-  int at = blocks * 8;
-  static_for<3>([&](auto k) {
-    constexpr int Digit = 2 - k.value, Size = 1 << Digit;
-    if ((n & Size) == 0) return;
+  for_each_digit<Levels>(blocks, [&](auto k, int) { take(3 + k.value, wait[k.value][0]); });
+  for_each_digit<3>(n & 7, [&](auto k, int at) {
+    constexpr int Size = 1 << k.value;
     Value x[Size];
 #pragma unroll
-    for (int i = 0; i < Size; i++) x[i] = load(at + i);
-    take(Digit, tree<Op, Size>(x));
-    at += Size;
+    for (int i = 0; i < Size; i++) x[i] = load(blocks * 8 + at + i);
+    take(k.value, tree<Op, Size>(x));
   });
   return all;
 }
