@@ -79,15 +79,7 @@ __device__ __forceinline__ void stage(char* shared, const char* aligned, int end
 #pragma unroll
     for (int j = 0; j < Loads; j++) {
       const int at = from + j * 512;
-      if (at >= end) continue;
-      char* const to = shared + padded<Bytes>(at);  // 16 divides 128: no padding inside a vector
-      if constexpr (Bytes == 8) {
-        reinterpret_cast<uint2*>(to)[0] = make_uint2(words[j][0], words[j][1]);
-        reinterpret_cast<uint2*>(to)[1] = make_uint2(words[j][2], words[j][3]);
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++) reinterpret_cast<uint32_t*>(to)[i] = words[j][i];
-      }
+      if (at < end) store_padded<Bytes>(shared + padded<Bytes>(at), words[j]);
     }
   }
 }
