@@ -37,7 +37,8 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
       push<Op, 1>(wait, v, u);
     } else {
       const int64_t at = start + first;
-      Tail<S>(source, q, p + at * S::kBytes, count - first, lane, index + at).store(shared.digit, lane);
+      const Value rest = load_rest(source, p + at * S::kBytes, count - first, lane, index + at);
+      Tail<S>(q, rest, count - first, lane).store(shared.digit, lane);
     }
   }
   if (lane == 0)
