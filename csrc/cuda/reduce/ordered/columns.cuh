@@ -25,19 +25,7 @@ inline constexpr int kLogBatch = Staged                              ? log2_of(k
                                  : V * sizeof(typename S::Value) > 8 ? 3
                                                                      : 4;
 
-// Results are numbered [outer, inner] and taken V at a time ("a group"); steps are in bytes.
-struct Columns {
-  const char* data;
-  int64_t groups, inner, outer_bytes, inner_bytes, length_bytes;
-
-  __device__ __forceinline__ const char* group(int64_t g) const {
-    if (inner == groups) return data + g * inner_bytes;
-    const int64_t o = g / inner;
-    return data + o * outer_bytes + (g - o * inner) * inner_bytes;
-  }
-};
-
-// A block takes `width` groups and 2^log_height runs of 2^log_run elements of each.
+// A block takes `width` groups of V neighbouring results and 2^log_height runs of 2^log_run elements of each.
 struct ColumnConfig {
   int width, log_height, log_run;
   unsigned blocks_across;  // blocks side by side
@@ -218,7 +206,7 @@ inline constexpr int kColumnThreads = !Staged && V * sizeof(typename S::Value) <
 // A block takes a tile of the lines of one column block.
 template <class S, int V, bool Staged>
 __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
-    columns(S source, Columns columns, Output out, ColumnConfig config, Split split) {
+    columns(S source, Lines columns, int64_t all_groups, Output out, ColumnConfig config, Split split) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   const bool several = split.tiles > 1;
@@ -229,9 +217,9 @@ __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
                      blockIdx.x - tile * config.blocks_across;  // neighbouring column blocks run at the same time
   const int y = threadIdx.x / config.width, x = threadIdx.x - y * config.width, pitch = config.width * V;
   const int64_t group = int64_t(column_block) * config.width + x,
-                left_groups = columns.groups - int64_t(column_block) * config.width;
-  const bool inside = group < columns.groups;
-  const char* p = columns.group(inside ? group : columns.groups - 1);  // beyond the last group: the last one again
+                left_groups = all_groups - int64_t(column_block) * config.width;
+  const bool inside = group < all_groups;
+  const char* p = columns.line(inside ? group : all_groups - 1);  // beyond the last group: the last one again
   const int64_t start = int64_t(tile) << split.log_tile, full = int64_t(1) << split.log_tile;
   const int64_t left = split.length - start, n = left < full ? left : full;
   const int groups = left_groups < 32 ? int(left_groups) : 32;

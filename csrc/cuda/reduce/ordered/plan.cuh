@@ -122,13 +122,17 @@ class Plan {
            data(), out_, rows, int(args_.length), int(per_block), padding);
   }
 
-  Rows rows() const {
-    return {data(), args_.inner, args_.outer_stride * int64_t(sizeof(T)), args_.inner_stride * int64_t(sizeof(T))};
+  // Groups of V neighbouring lines as one.
+  Lines lines(int V = 1) const {
+    const int64_t size = sizeof(T), inner_bytes = args_.inner_stride * size * V,
+                  length_bytes = args_.length_stride * size;
+    if (args_.outer == 1) return {data(), 1, inner_bytes, 0, length_bytes};
+    return {data(), args_.inner / V, args_.outer_stride * size, inner_bytes, length_bytes};
   }
 
   void warp_rows(int64_t rows) {
     launch(&reduce::warp_rows<ByWarps>, ceil_div(rows, kRowThreads / 32), kRowThreads, 0, context_.stream,
-           ByWarps{source_.flip, source_.sign}, this->rows(), out_, rows, int(args_.length));
+           ByWarps{source_.flip, source_.sign}, lines(), out_, rows, int(args_.length));
   }
 
   // The tiles and the tile state of `lines` lines.
@@ -160,7 +164,7 @@ class Plan {
     const Split split = this->split(length, log_tile(), rows);
     const unsigned threads = 32u << log_warps;
     launch(&reduce::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
-           Source{source_.flip, source_.sign}, this->rows(), out_, log_tile() - log_warps, split);
+           Source{source_.flip, source_.sign}, lines(), out_, log_tile() - log_warps, split);
     return true;
   }
 
@@ -188,20 +192,10 @@ class Plan {
   template <bool Packed>
   void few_rows() {
     constexpr int V = FewRows<S, Packed>::V, Load = Packed ? V : 1;
-    launch(&reduce::few_rows<S, Packed>, ceil_div(args_.outer * args_.inner, int64_t(kFewRowsThreads) * V),
-           kFewRowsThreads, 0, context_.stream, source_, lines(Load), out_, int(args_.length),
+    const int64_t results = args_.outer * args_.inner;
+    launch(&reduce::few_rows<S, Packed>, ceil_div(results, int64_t(kFewRowsThreads) * V), kFewRowsThreads, 0,
+           context_.stream, source_, lines(Load), results / Load, out_, int(args_.length),
            reinterpret_cast<uintptr_t>(args_.output) % 16 == 0);
-  }
-
-  // V neighbouring results as one group.
-  Columns lines(int V) const {
-    const int64_t size = sizeof(T);
-    return {data(),
-            args_.outer * args_.inner / V,
-            args_.inner / V,
-            args_.outer_stride * size,
-            args_.inner_stride * size * V,
-            args_.length_stride * size};
   }
 
   // As many runs as the length feeds, 32 results or more side by side, and no more tiles than it takes to keep every
@@ -281,7 +275,7 @@ class Plan {
     const Split split = this->split(args_.length, config.log_run + config.log_height, args_.outer * args_.inner);
     const unsigned threads = unsigned(ceil_div(config.width << config.log_height, 32) * 32);
     launch(&reduce::columns<S, V, Staged>, int64_t(config.blocks_across) * split.tiles + split.readers(threads),
-           threads, bytes, context_.stream, source_, lines(V), out_, config, split);
+           threads, bytes, context_.stream, source_, lines(V), args_.outer * args_.inner / V, out_, config, split);
   }
 
   const char* data() const { return static_cast<const char*>(args_.input); }

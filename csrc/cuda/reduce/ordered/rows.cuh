@@ -155,24 +155,12 @@ __device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const
   return folded;
 }
 
-// Rows [outer, inner] of contiguous elements.
-struct Rows {
-  const char* data;
-  int64_t inner, outer_bytes, inner_bytes;  // the steps from one row to the next
-
-  __device__ __forceinline__ const char* row(int64_t i) const {
-    if (inner == 1) return data + i * outer_bytes;
-    const int64_t o = i / inner;
-    return data + o * outer_bytes + (i - o * inner) * inner_bytes;
-  }
-};
-
 // One warp per row, of at most 32 units.
 template <class S>
-__global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Output out, int64_t count, int length) {
+__global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Lines rows, Output out, int64_t count, int length) {
   const int64_t i = int64_t(blockIdx.x) * (kRowThreads / 32) + (threadIdx.x >> 5);
   if (i >= count) return;
-  const typename S::Value folded = fold_in_warp(source, rows.row(i), length);
+  const typename S::Value folded = fold_in_warp(source, rows.line(i), length);
   if ((threadIdx.x & 31) == 0) out.store<typename S::Op>(i, folded);
 }
 

@@ -57,11 +57,11 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
   if (i >= job.lines * job.windows) return;
   const int64_t window = i / job.lines, line = i - window * job.lines, start = window << job.log_tile,
                 tile = int64_t(1) << job.log_tile;
-  const char* const data = job.line(line);
+  const char* const data = job.layout.line(line);
   const auto fold = [&](int64_t begin, int n, Value* digits) {
-    const char* const p = data + begin * job.length_bytes;
+    const char* const p = data + begin * job.layout.length_bytes;
     return fold_in_thread<typename S::Op>(
-        n, [&](int k) { return load_one(job.source, p + k * job.length_bytes, 0); }, digits);
+        n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); }, digits);
   };
   int64_t s = first_from(job, start), begin = 0;
   Piece piece = s > 0 ? later_piece(job, s - 1, window) : Piece{};

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job) {
   if (i >= job.lines * job.windows) return;
   const int64_t line = i / job.windows, window = i - line * job.windows, tile = int64_t(1) << job.log_tile,
                 start = window << job.log_tile;
-  const char* const row = job.line(line);
+  const char* const row = job.layout.line(line);
   int64_t s = first_from_by_warp(job, start);
   Piece piece = s > 0 ? later_piece(job, s - 1, window) : Piece{};
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
