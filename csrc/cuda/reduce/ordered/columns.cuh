@@ -29,6 +29,10 @@ inline constexpr int kLogBatch = Staged                              ? log2_of(k
 struct ColumnConfig {
   int width, log_height, log_run;
   unsigned blocks_across;  // blocks side by side
+
+  HOST_DEVICE int log_tile() const { return log_run + log_height; }
+  // In shared memory: for each column the totals of its runs, then its digits.
+  size_t values() const { return size_t(width) * ((1 << log_height) + log_tile() + 1); }
 };
 
 // v[0 .. V) folded over 2^Log elements.
@@ -208,40 +212,31 @@ template <class S, int V, bool Staged>
 __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
     columns(S source, Lines columns, int64_t all_groups, Output out, ColumnConfig config, Split split) {
   using Op = typename S::Op;
-  using Value = typename S::Value;
-  const bool several = split.tiles > 1;
   const unsigned workers = config.blocks_across * split.tiles;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
   const unsigned tile = blockIdx.x / config.blocks_across,
                  column_block =
                      blockIdx.x - tile * config.blocks_across;  // neighbouring column blocks run at the same time
-  const int y = threadIdx.x / config.width, x = threadIdx.x - y * config.width, pitch = config.width * V;
-  const int64_t group = int64_t(column_block) * config.width + x,
-                left_groups = all_groups - int64_t(column_block) * config.width;
-  const bool inside = group < all_groups;
-  const char* p = columns.line(inside ? group : all_groups - 1);  // beyond the last group: the last one again
+  const int64_t first = int64_t(column_block) * config.width, left_groups = all_groups - first;
+  const int groups = left_groups < config.width ? int(left_groups) : config.width;
+  const int y = threadIdx.x / config.width, x = threadIdx.x - y * config.width;
+  const char* p = columns.line(first + (x < groups ? x : groups - 1));  // beyond the last group: the last one again
   const int64_t start = int64_t(tile) << split.log_tile, full = int64_t(1) << split.log_tile;
   const int64_t left = split.length - start, n = left < full ? left : full;
-  const int groups = left_groups < 32 ? int(left_groups) : 32;
-  const Value* const digit = column_fold<V, Staged>(source, p + start * columns.length_bytes, columns.length_bytes, n,
-                                                    start, groups, config, memory);
-  if (!several) {
-    if (y == 0 && inside)
-#pragma unroll
-      for (int e = 0; e < V; e++)
-        out.store<Op>(group * V + e, fold_set_digits<Op>(Op::identity(), digit + x * V + e, n, pitch));
+  const auto* const digit = column_fold<V, Staged>(source, p + start * columns.length_bytes, columns.length_bytes, n,
+                                                   start, groups, config, memory);
+  const int pitch = config.width * V;
+  if (split.tiles == 1) {
+    for (int c = threadIdx.x; c < groups * V; c += blockDim.x)
+      out.store<Op>(first * V + c, fold_set_digits<Op>(Op::identity(), digit + c, n, pitch));
     return;
   }
   const unsigned tag = launch_tag(launch_number(split.tile_state));
-  const int existing = left_groups < config.width ? int(left_groups) * V : pitch;
-  if (n == full) {
-    for (int i = threadIdx.x; i < existing; i += blockDim.x)
-      publish_total(split, int64_t(column_block) * pitch + i, tile, digit[split.log_tile * pitch + i], tag);
-  } else {
-    for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set))
-      for (int i = threadIdx.x; i < existing; i += blockDim.x)
-        publish_digit(split, int64_t(column_block) * pitch + i, highest_bit(set), digit[highest_bit(set) * pitch + i],
-                      tag);
+  for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set)) {  // of a whole tile one digit, its total
+    const int k = highest_bit(set);
+    const int64_t word = k == split.log_tile ? tile : (split.length >> split.log_tile) + k;
+    for (int c = threadIdx.x; c < groups * V; c += blockDim.x)
+      publish_total(split, first * V + c, word, digit[k * pitch + c], tag);
   }
 }
 
