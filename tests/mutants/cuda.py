@@ -823,8 +823,8 @@ MUTANTS = (
         "stride",
         "plain",
         "add/020_grid_2d.cu",
-        "$matrix.other += $at.other,",
-        "$matrix.other += $at.input,",
+        "$matrix.other.data += $at.other,",
+        "$matrix.other.data += $at.input,",
     ),
     kernel(
         "a barrier between the two ways through a tile of a sum",
