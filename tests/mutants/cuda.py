@@ -119,8 +119,8 @@ MUTANTS = (
         "barrier",
         "plain",
         REDUCE + "split.cuh",
-        "if ($mask != 0) release(",
-        "if ($mask == 0) release(",
+        "if (!$rehearsal) release(",
+        "if ($rehearsal) release(",
     ),
     kernel(
         "a scan's barrier before the warps' totals are read",
@@ -823,8 +823,8 @@ MUTANTS = (
         "stride",
         "plain",
         "add/020_grid_2d.cu",
-        "$matrix.other += $at.other,",
-        "$matrix.other += $at.input,",
+        "$matrix.other.data += $at.other,",
+        "$matrix.other.data += $at.input,",
     ),
     kernel(
         "a barrier between the two ways through a tile of a sum",

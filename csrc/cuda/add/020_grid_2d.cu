@@ -22,25 +22,29 @@ namespace {
 
 constexpr int64_t kMostBlocks = 65535;  // in y, and in z
 
+template <class T, class Index>
+struct Operand {
+  const T* data;
+  Index column_stride, row_stride;
+
+  __device__ __forceinline__ T operator()(Index x, Index y) const { return data[x * column_stride + y * row_stride]; }
+};
+
 // Two operands and their sum, which is contiguous.
 template <class T, class Index>
 struct Matrices {
-  const T *input, *other;
+  Operand<T, Index> input, other;
   T* output;
   Index columns, rows;
-  Index input_column, other_column, input_row, other_row;  // strides
 
   // A thread's element.
   __device__ __forceinline__ void add_one(const Adder<T>& add) const {
     const Index x = Index(blockIdx.x) * blockDim.x + threadIdx.x, y = Index(blockIdx.y) * blockDim.y + threadIdx.y;
-    if (x < columns && y < rows) {
-      const T a = input[x * input_column + y * input_row], b = other[x * other_column + y * other_row];
-      output[x + y * columns] = add(a, b);
-    }
+    if (x < columns && y < rows) output[x + y * columns] = add(input(x, y), other(x, y));
   }
   Matrices from_row(int64_t row) const {
     Matrices rest = *this;
-    rest.input += row * input_row, rest.other += row * other_row, rest.output += row * columns;
+    rest.input.data += row * input.row_stride, rest.other.data += row * other.row_stride, rest.output += row * columns;
     rest.rows -= Index(row);
     return rest;
   }
@@ -62,7 +66,7 @@ __global__ void add_matrices(const __grid_constant__ Wide<T> first, const __grid
   const int64_t i = begin + blockIdx.z;
   const Offsets at = offsets_of(around, i);
   Wide<T> matrix = first;
-  matrix.input += at.input, matrix.other += at.other, matrix.output += i * size;
+  matrix.input.data += at.input, matrix.other.data += at.other, matrix.output += i * size;
   matrix.add_one(add);
 }
 
@@ -70,8 +74,12 @@ __global__ void add_matrices(const __grid_constant__ Wide<T> first, const __grid
 template <class T>
 bool is_narrow(const Wide<T>& of) {
   const int64_t x = of.columns - 1, y = of.rows - 1;
-  return x + y * of.columns < INT32_MAX && x * of.input_column + y * of.input_row < INT32_MAX &&
-         x * of.other_column + y * of.other_row < INT32_MAX;
+  const auto last = [&](const auto& operand) { return x * operand.column_stride + y * operand.row_stride; };
+  return x + y * of.columns < INT32_MAX && last(of.input) < INT32_MAX && last(of.other) < INT32_MAX;
+}
+template <class T>
+Operand<T, uint32_t> narrow(const Operand<T, int64_t>& of) {
+  return {of.data, uint32_t(of.column_stride), uint32_t(of.row_stride)};
 }
 
 // The dims as columns, rows and what is around them: rows are what was merged into the first dim, or the second one.
@@ -99,15 +107,11 @@ AddArgs without_matrices(AddArgs args) {
 template <class T>
 void add_in_blocks(const AddArgs& given, Context& context, unsigned width, unsigned height) {
   const AddArgs args = as_matrices(given), around = without_matrices(args);
-  const Wide<T> matrix{static_cast<const T*>(args.input),
-                       static_cast<const T*>(args.other),
-                       static_cast<T*>(args.output),
-                       args.sizes[0],
-                       args.sizes[1],
-                       args.input_strides[0],
-                       args.other_strides[0],
-                       args.input_strides[1],
-                       args.other_strides[1]};
+  const auto operand = [](const void* data, const int64_t (&strides)[kAddDims]) {
+    return Operand<T, int64_t>{static_cast<const T*>(data), strides[0], strides[1]};
+  };
+  const Wide<T> matrix{operand(args.input, args.input_strides), operand(args.other, args.other_strides),
+                       static_cast<T*>(args.output), args.sizes[0], args.sizes[1]};
   const int64_t size = matrix.columns * matrix.rows, matrices = args.count / size;
   const int64_t across = ceil_div(matrix.columns, width);
   if (across > INT32_MAX) fail("more than 2^31 - 1 blocks in one launch");
@@ -121,16 +125,9 @@ void add_in_blocks(const AddArgs& given, Context& context, unsigned width, unsig
       if (matrices > 1 || !is_narrow(matrix)) {
         launch(add_matrices<T>, grid, block, 0, context.stream, rest, around, begin, size, add);
       } else {
-        const Narrow<T> narrow{rest.input,
-                               rest.other,
-                               rest.output,
-                               uint32_t(rest.columns),
-                               uint32_t(rest.rows),
-                               uint32_t(rest.input_column),
-                               uint32_t(rest.other_column),
-                               uint32_t(rest.input_row),
-                               uint32_t(rest.other_row)};
-        launch(add_matrix<T>, grid, block, 0, context.stream, narrow, add);
+        const Narrow<T> narrow_rest{narrow(rest.input), narrow(rest.other), rest.output, uint32_t(rest.columns),
+                                    uint32_t(rest.rows)};
+        launch(add_matrix<T>, grid, block, 0, context.stream, narrow_rest, add);
       }
     }
   }

@@ -1,14 +1,14 @@
 // What every rung does with single elements: one sum, and where an element of the result lies in the operands.
 #pragma once
 #include "../../common/args.h"
+#include "../primitives/arithmetic.cuh"
 #include "../primitives/fast_div.cuh"
-#include "../primitives/memory.cuh"
 
 namespace torch_reductions::cuda::add {
 
 // a + alpha b with one rounding, or wrapping.
-__device__ __forceinline__ float sum_of(float a, float alpha, float b) { return __fmaf_rn(alpha, b, a); }
-__device__ __forceinline__ double sum_of(double a, double alpha, double b) { return __fma_rn(alpha, b, a); }
+__device__ __forceinline__ float sum_of(float a, float alpha, float b) { return multiply_add(alpha, b, a); }
+__device__ __forceinline__ double sum_of(double a, double alpha, double b) { return multiply_add(alpha, b, a); }
 template <class A>
 __device__ __forceinline__ A sum_of(A a, A alpha, A b) {
   using Wide =
@@ -28,17 +28,10 @@ struct Adder {
     else alpha = A(int64_t(args.alpha));
   }
 
-  static __device__ __forceinline__ A value(T x) {
-    if constexpr (std::is_same_v<T, BFloat16>) return __uint_as_float(uint32_t(x.bits) << 16);
-    else if constexpr (std::is_same_v<T, Half>) return half_to_float(x.bits);
-    else return A(x);
-  }
   __device__ __forceinline__ T operator()(T a, T b) const {
-    const A sum = sum_of(value(a), alpha, value(b));
-    if constexpr (std::is_same_v<T, BFloat16>) return {bfloat16_bits(__float_as_uint(sum))};
-    else if constexpr (std::is_same_v<T, Half>) return {float_to_half(sum)};
-    else if constexpr (sizeof(T) == 1) return either ? T((a | (b & T(-alpha))) != 0) : T(sum);  // alpha is 0 or 1
-    else return T(sum);
+    const A sum = sum_of(A(factor(a)), alpha, A(factor(b)));
+    if constexpr (sizeof(T) == 1) return either ? T((a | (b & T(-alpha))) != 0) : T(sum);  // alpha is 0 or 1
+    else return rounded<T>(sum);
   }
 };
 

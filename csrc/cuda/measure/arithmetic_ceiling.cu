@@ -24,29 +24,36 @@ __device__ __forceinline__ uint32_t random_word(uint32_t i) {
   return sizeof(T) == 2 ? (i & 0x807f807fu) | 0x3f003f00u : i;
 }
 
+// Of all that an array holds, so that the compiler leaves nothing out.
+template <class T>
+__device__ __forceinline__ T sum_of(T x) {
+  return x;
+}
+template <class T, int N>
+__device__ __forceinline__ auto sum_of(const T (&x)[N]) {
+  auto all = sum_of(x[0]);
+#pragma unroll
+  for (int i = 1; i < N; i++) all += sum_of(x[i]);
+  return all;
+}
+
 // FFMA, IMAD, DFMA: each thread has independent chains; eight warps per scheduler.
 template <class T>
 struct Scalars {
   static constexpr int kThreads = 1024, kChains = 16;
   static constexpr int64_t kOperations = 2 * kChains * kThreads;  // of a block and a step
 
-  T chain[kChains], a, c;
+  T sums[kChains], a, c;
 
   __device__ __forceinline__ void begin(T a, T c) {
     this->a = a;
     this->c = c;
 #pragma unroll
-    for (int i = 0; i < kChains; i++) chain[i] = T(threadIdx.x * kChains + i);
+    for (int i = 0; i < kChains; i++) sums[i] = T(threadIdx.x * kChains + i);
   }
   __device__ __forceinline__ void step() {
 #pragma unroll
-    for (int i = 0; i < kChains; i++) chain[i] = multiply_add(chain[i], a, c);
-  }
-  __device__ __forceinline__ T sum() const {
-    T all = chain[0];
-#pragma unroll
-    for (int i = 1; i < kChains; i++) all += chain[i];
-    return all;
+    for (int i = 0; i < kChains; i++) sums[i] = multiply_add(sums[i], a, c);
   }
 };
 
@@ -55,9 +62,8 @@ template <class T>
 struct Tiles {
   static constexpr int kThreads = 256, kRows = 4, kColumns = 8;
   static constexpr int64_t kOperations = int64_t(2) * kRows * 16 * kColumns * 8 * (32 / sizeof(T)) * (kThreads / 32);
-  using Sum = ProductOf<T>;
 
-  Sum c[kRows][kColumns][4];
+  ProductOf<T> sums[kRows][kColumns][4];
   uint32_t a[kRows][4], b[kColumns][2];
 
   __device__ __forceinline__ void begin(int, int) {
@@ -66,20 +72,14 @@ struct Tiles {
 #pragma unroll
     for (int i = 0; i < kColumns * 2; i++) b[i / 2][i % 2] = random_word<T>(threadIdx.x * 32 + 16 + i);
 #pragma unroll
-    for (int i = 0; i < kRows * kColumns * 4; i++) c[i / 4 / kColumns][i / 4 % kColumns][i % 4] = 0;
+    for (int i = 0; i < kRows * kColumns * 4; i++) sums[i / 4 / kColumns][i / 4 % kColumns][i % 4] = 0;
   }
   __device__ __forceinline__ void step() {
 #pragma unroll
     for (int i = 0; i < kRows; i++) {
 #pragma unroll
-      for (int j = 0; j < kColumns; j++) mma_sync<T>(c[i][j], a[i], b[j]);
+      for (int j = 0; j < kColumns; j++) mma_sync<T>(sums[i][j], a[i], b[j]);
     }
-  }
-  __device__ __forceinline__ Sum sum() const {
-    Sum all = 0;
-#pragma unroll
-    for (int i = 0; i < kRows * kColumns * 4; i++) all += c[i / 4 / kColumns][i / 4 % kColumns][i % 4];
-    return all;
   }
 };
 
@@ -89,7 +89,7 @@ struct Tiles<double> {
   static constexpr int kThreads = 512, kCount = 8;
   static constexpr int64_t kOperations = int64_t(2) * kCount * 16 * 8 * 16 * (kThreads / 32);
 
-  double c[kCount][4], a[8], b[4];
+  double sums[kCount][4], a[8], b[4];
 
   __device__ __forceinline__ void begin(int, int) {
 #pragma unroll
@@ -97,17 +97,11 @@ struct Tiles<double> {
 #pragma unroll
     for (int i = 0; i < 4; i++) b[i] = int(random_word<int>(threadIdx.x * 16 + 8 + i)) * 0x1p-31;
 #pragma unroll
-    for (int i = 0; i < kCount * 4; i++) c[i / 4][i % 4] = i;
+    for (int i = 0; i < kCount * 4; i++) sums[i / 4][i % 4] = i;
   }
   __device__ __forceinline__ void step() {
 #pragma unroll
-    for (int i = 0; i < kCount; i++) mma_sync(c[i], a, b);
-  }
-  __device__ __forceinline__ double sum() const {
-    double all = 0;
-#pragma unroll
-    for (int i = 0; i < kCount * 4; i++) all += c[i / 4][i % 4];
-    return all;
+    for (int i = 0; i < kCount; i++) mma_sync(sums[i], a, b);
   }
 };
 
@@ -118,7 +112,7 @@ struct AsyncTiles {
   static constexpr int64_t kOperations =
       int64_t(2) * kRepeats * kRows * kColumns * (kRowBytes / sizeof(T)) * (kThreads / 128);
   static constexpr int kBytes = (kThreads / 128 * kRows + kColumns) * kRowBytes;  // of shared memory
-  uint32_t d[kColumns / 2];
+  uint32_t sums[kColumns / 2];
   uint64_t a, b;
 
   __device__ __forceinline__ void begin(int, int) {
@@ -129,24 +123,18 @@ struct AsyncTiles {
     b = smem_descriptor(tiles, Major::k, 0);
     a = smem_descriptor(tiles + (kColumns + threadIdx.x / 128 * kRows) * kRowBytes, Major::k, 0);
 #pragma unroll
-    for (int i = 0; i < kColumns / 2; i++) d[i] = 0;
+    for (int i = 0; i < kColumns / 2; i++) sums[i] = 0;
   }
   __device__ __forceinline__ void step() {
     warpgroup_arrive();
 #pragma unroll
     for (int i = 0; i < kRepeats * 4; i++) {
       const uint64_t k = i % 4 * kNextStep<Major::k>;
-      wgmma<T, Major::k, Major::k>(d, a + k, b + k, true);
+      wgmma<T, Major::k, Major::k>(sums, a + k, b + k, true);
     }
     warpgroup_commit();
     warpgroup_wait<0>();
-    fence_operand(d);
-  }
-  __device__ __forceinline__ uint32_t sum() const {
-    uint32_t all = 0;
-#pragma unroll
-    for (int i = 0; i < kColumns / 2; i++) all += d[i];
-    return all;
+    fence_operand(sums);
   }
 };
 
@@ -156,8 +144,8 @@ __global__ void __launch_bounds__(Work::kThreads, 1) repeat(int64_t steps, T a, 
   work.begin(a, c);
 #pragma unroll kUnroll
   for (int64_t step = 0; step < steps; step++) work.step();
-  const auto sum = work.sum();
-  using Sum = decltype(work.sum());
+  auto sum = sum_of(work.sums);
+  using Sum = decltype(sum);
   if (sum == Sum(-1)) *static_cast<Sum*>(sink) = sum;  // next to never, but the compiler cannot know
 }
 
@@ -190,13 +178,11 @@ int64_t run(int instruction, int64_t steps, void* sink, cudaStream_t stream) {
   return 0;
 }
 
-// 10 major + minor, the least that has the instruction; wgmma is that of 9.0 alone.
+// By the least architecture that has the instruction; wgmma is that of 9.0 alone.
 bool runs_here(int instruction) {
-  int device = 0, major = 0, minor = 0;
+  int device = 0;
   check(cudaGetDevice(&device), "asking for the device");
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the architecture");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the architecture");
-  const int arch = 10 * major + minor;
+  const int arch = architecture(device);
   if (instruction >= 6) return arch == 90;
   return arch >= (instruction == 5 ? 90 : instruction >= 3 ? 80 : 75);
 }

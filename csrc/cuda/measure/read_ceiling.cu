@@ -48,21 +48,16 @@ __global__ void __launch_bounds__(512) read_only(const uint4* data, int64_t vect
 using Kernel = void (*)(const uint4*, int64_t, int, uint4*);
 
 template <int kLoads>
-Kernel kernel_of(Policy policy) {
-  switch (policy) {
-    case Policy::plain: return read_only<kLoads, Policy::plain>;
-    case Policy::evict_first: return read_only<kLoads, Policy::evict_first>;
-    case Policy::l2_only: return read_only<kLoads, Policy::l2_only>;
-  }
-  return nullptr;
-}
+constexpr Kernel kPolicies[] = {read_only<kLoads, Policy::plain>, read_only<kLoads, Policy::evict_first>,
+                                read_only<kLoads, Policy::l2_only>};
 
-Kernel kernel_of(int loads, Policy policy) {
+Kernel kernel_of(int loads, int policy) {
+  if (policy < 0 || policy > int(Policy::l2_only)) return nullptr;
   switch (loads) {
-    case 1: return kernel_of<1>(policy);
-    case 2: return kernel_of<2>(policy);
-    case 4: return kernel_of<4>(policy);
-    case 8: return kernel_of<8>(policy);
+    case 1: return kPolicies<1>[policy];
+    case 2: return kPolicies<2>[policy];
+    case 4: return kPolicies<4>[policy];
+    case 8: return kPolicies<8>[policy];
   }
   return nullptr;
 }
@@ -77,7 +72,7 @@ extern "C" __attribute__((visibility("default"))) int torch_reductions_read(cons
                                                                             void* stream) {
   using namespace torch_reductions::cuda;
   using namespace torch_reductions::cuda::measure;
-  const Kernel kernel = kernel_of(loads, Policy(policy));
+  const Kernel kernel = kernel_of(loads, policy);
   if (kernel == nullptr || bytes <= 0 || threads <= 0 || threads > 512 || threads % 32 != 0) return 1;
   if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return 1;
   const int64_t vectors = bytes / 16, in_block = int64_t(threads) * loads;

@@ -1,4 +1,5 @@
-// Single elements: one step of a chain of fused multiply-adds, from storage to what it is computed in, and back.
+// Single elements: one step of a chain of fused multiply-adds, the larger of two, from storage to what it is computed
+// in, and back.
 #pragma once
 #include "../../common/dtype.h"
 #include "memory.cuh"
@@ -10,6 +11,17 @@ __device__ __forceinline__ float multiply_add(float a, float b, float c) { retur
 __device__ __forceinline__ double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 __device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) { return a * b + c; }
 __device__ __forceinline__ uint64_t multiply_add(uint64_t a, uint64_t b, uint64_t c) { return a * b + c; }
+
+// The larger one, NaN if either is; of zeros +0.
+__device__ __forceinline__ float larger(float a, float b) {
+#if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+  return larger;
+#else
+  return b > a || b != b || (b == a && __float_as_uint(b) == 0) ? b : a;
+#endif
+}
 
 // An element as a factor of a product.
 template <class T>

@@ -28,7 +28,7 @@ __device__ __forceinline__ void cluster_sync() {
 
 // Arrives at the mbarrier at the address of `barrier` in block `rank` of the cluster. It signals that something has
 // been read: to publish writes to the other block, the scope would have to be the cluster, at the cost of a fence.
-__device__ __forceinline__ void mbarrier_arrive_remote([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] int rank) {
+__device__ __forceinline__ void mbarrier_arrive_remote(uint64_t* barrier, int rank) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_arrive(reinterpret_cast<uint64_t*>(emulator::in_cluster(barrier, unsigned(rank))), 0);
 #elif defined(HOPPER)

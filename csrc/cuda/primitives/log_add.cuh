@@ -2,19 +2,9 @@
 // here multiplies exactly, so that it rounds but once there too.
 #pragma once
 #include "../../common/operators.h"
+#include "arithmetic.cuh"
 
 namespace torch_reductions {
-
-// The larger one, or NaN if either is.
-__device__ __forceinline__ float larger_or_nan(float x, float y) {
-#if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800
-  float larger;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(x), "f"(y));
-  return larger;
-#else
-  return x < y || y != y ? y : x;
-#endif
-}
 
 template <>
 struct LogAdd<float> {
@@ -24,7 +14,7 @@ struct LogAdd<float> {
   // NaN wins by the larger one alone: the rest may take it, and the difference of equal infinities, for a number of
   // which e^t is 0.
   static __device__ __forceinline__ float combine(float x, float y) {
-    const float larger = larger_or_nan(x, y), difference = -fabsf(x - y);
+    const float larger = cuda::larger(x, y), difference = -fabsf(x - y);
     const float sum = larger + log_1_plus(exp_of_negative(fmaxf(difference, -104.0f)));
     return difference == -kMost<float> ? larger : sum;
   }

@@ -10,7 +10,7 @@
 namespace torch_reductions::cuda {
 
 // By one thread; the others may use it after a __syncthreads(), the TMA needs fence_mbarrier_init() as well.
-__device__ __forceinline__ void mbarrier_init([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned arrivals) {
+__device__ __forceinline__ void mbarrier_init(uint64_t* barrier, unsigned arrivals) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_init(barrier, arrivals);
 #elif __CUDA_ARCH__ >= 800
@@ -26,7 +26,7 @@ __device__ __forceinline__ void fence_mbarrier_init() {
 }
 
 // The thread's reads and writes before it are complete for all threads that see the phase end.
-__device__ __forceinline__ void mbarrier_arrive([[maybe_unused]] uint64_t* barrier) {
+__device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_arrive(barrier, 0);
 #elif __CUDA_ARCH__ >= 800
@@ -37,7 +37,7 @@ __device__ __forceinline__ void mbarrier_arrive([[maybe_unused]] uint64_t* barri
 
 // Arrives when all copies of async.cuh that this thread has issued are complete; the thread continues at once. A thread
 // that waits sees the copies, but not this thread's own stores.
-__device__ __forceinline__ void cp_async_mbarrier_arrive([[maybe_unused]] uint64_t* barrier) {
+__device__ __forceinline__ void cp_async_mbarrier_arrive(uint64_t* barrier) {
 #ifdef CUDA_ON_CPU
   emulator::cp_async_mbarrier_arrive(barrier);
 #elif __CUDA_ARCH__ >= 800
@@ -46,8 +46,7 @@ __device__ __forceinline__ void cp_async_mbarrier_arrive([[maybe_unused]] uint64
 }
 
 // Arrives (in another block: mbarrier_arrive_remote, cluster.cuh), and makes the phase wait for `bytes` more bytes.
-__device__ __forceinline__ void mbarrier_arrive_expect_tx([[maybe_unused]] uint64_t* barrier,
-                                                          [[maybe_unused]] unsigned bytes) {
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(uint64_t* barrier, unsigned bytes) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_arrive(barrier, bytes);
 #elif defined(HOPPER)
@@ -56,7 +55,7 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx([[maybe_unused]] uint6
 #endif
 }
 
-__device__ __forceinline__ void mbarrier_wait([[maybe_unused]] uint64_t* barrier, [[maybe_unused]] unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, unsigned parity) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_wait(barrier, parity);
 #elif __CUDA_ARCH__ >= 800

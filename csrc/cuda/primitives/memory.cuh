@@ -21,12 +21,10 @@ __device__ __forceinline__ uint64_t evict_first() {
 
 #if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800
 #define LOAD_HINT ".L2::cache_hint"
-#define LOAD_POLICY ", %6"
-#define WHOLE_POLICY ", %5"
+#define LOAD_POLICY ", %5"
 #else
 #define LOAD_HINT ""
 #define LOAD_POLICY ""
-#define WHOLE_POLICY ""
 #endif
 
 // The 16 bytes at p, or zeros where not valid. p is aligned.
@@ -37,11 +35,11 @@ __device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[ma
   words[0] = w.x, words[1] = w.y, words[2] = w.z, words[3] = w.w;
 #else
   asm volatile(
-      "{\n\t.reg .pred q;\n\tsetp.ne.b32 q, %5, 0;\n\t"
+      "{\n\t.reg .pred q;\n\tsetp.ne.b32 q, %6, 0;\n\t"
       "mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0;\n\t"
       "@q ld.global.L1::no_allocate" LOAD_HINT ".v4.u32 {%0, %1, %2, %3}, [%4]" LOAD_POLICY ";\n\t}"
       : "=&r"(words[0]), "=&r"(words[1]), "=&r"(words[2]), "=&r"(words[3])
-      : "l"(p), "r"(int(valid)), "l"(policy));
+      : "l"(p), "l"(policy), "r"(int(valid)));
 #endif
 }
 
@@ -51,14 +49,13 @@ __device__ __forceinline__ void load16(uint32_t (&words)[4], const void* p, [[ma
   const uint4 w = *static_cast<const uint4*>(p);
   words[0] = w.x, words[1] = w.y, words[2] = w.z, words[3] = w.w;
 #else
-  asm volatile("ld.global.L1::no_allocate" LOAD_HINT ".v4.u32 {%0, %1, %2, %3}, [%4]" WHOLE_POLICY ";"
+  asm volatile("ld.global.L1::no_allocate" LOAD_HINT ".v4.u32 {%0, %1, %2, %3}, [%4]" LOAD_POLICY ";"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                : "l"(p), "l"(policy));
 #endif
 }
 #undef LOAD_HINT
 #undef LOAD_POLICY
-#undef WHOLE_POLICY
 
 // A vector that one access loads or stores.
 template <class T, int N>

@@ -11,6 +11,17 @@
 
 namespace torch_reductions::cuda {
 
+#define LDMATRIX_4(trans)                                                                  \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4" trans ".shared.b16 {%0, %1, %2, %3}, [%4];" \
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])            \
+               : "r"(at)                                                                   \
+               : "memory")
+#define LDMATRIX_2(trans)                                                          \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2" trans ".shared.b16 {%0, %1}, [%2];" \
+               : "=r"(words[0]), "=r"(words[1])                                    \
+               : "r"(at)                                                           \
+               : "memory")
+
 // N matrices of shared memory: lanes 8 i ... 8 i + 7 hold the addresses of matrix i's rows. A lane receives two 16-bit
 // elements of each: of row lane / 4 at 2 (lane % 4), or of the transposed matrix.
 template <bool Transposed, int N>
@@ -20,28 +31,21 @@ __device__ __forceinline__ void ldmatrix(uint32_t (&words)[N], const void* row) 
   emulator::ldmatrix<Transposed>(words, row);
 #else
   const unsigned at = unsigned(__cvta_generic_to_shared(row));
-  if constexpr (N == 4 && Transposed)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(at)
-                 : "memory");
-  else if constexpr (N == 4)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(at)
-                 : "memory");
-  else if constexpr (Transposed)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(words[0]), "=r"(words[1])
-                 : "r"(at)
-                 : "memory");
-  else
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(words[0]), "=r"(words[1])
-                 : "r"(at)
-                 : "memory");
+  if constexpr (N == 4 && Transposed) LDMATRIX_4(".trans");
+  else if constexpr (N == 4) LDMATRIX_4("");
+  else if constexpr (Transposed) LDMATRIX_2(".trans");
+  else LDMATRIX_2("");
 #endif
 }
+#undef LDMATRIX_4
+#undef LDMATRIX_2
+
+// c += a b by one instruction: a lane has four elements of c, in registers of kind `sum`, and four and two registers of
+// the factors, of kind `factor`.
+#define MMA(shape_and_types, sum, factor)                                                                    \
+  asm("mma.sync.aligned." shape_and_types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+      : "+" sum(c[0]), "+" sum(c[1]), "+" sum(c[2]), "+" sum(c[3])                                           \
+      : factor(a[0]), factor(a[1]), factor(a[2]), factor(a[3]), factor(b[0]), factor(b[1]))
 
 // c += a b, of 16 x 8: a is [16, 16], b is [16, 8], of float16 or bfloat16. On 9.0 what csrc/common/tensor_step.h
 // computes.
@@ -51,16 +55,8 @@ __device__ __forceinline__ void mma_sync(float (&c)[4], const uint32_t (&a)[4], 
 #ifdef CUDA_ON_CPU
   emulator::mma_16x8x16<T>(c, a, b);
 #elif __CUDA_ARCH__ >= 800
-  if constexpr (std::is_same_v<T, Half>)
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  if constexpr (std::is_same_v<T, Half>) MMA("m16n8k16.row.col.f32.f16.f16.f32", "f", "r");
+  else MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "f", "r");
 #endif
 }
 
@@ -71,36 +67,25 @@ __device__ __forceinline__ void mma_sync(uint32_t (&c)[4], const uint32_t (&a)[4
 #ifdef CUDA_ON_CPU
   emulator::mma_16x8x32<T>(c, a, b);
 #elif __CUDA_ARCH__ >= 800
-  if constexpr (std::is_signed_v<T>)
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  else
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  if constexpr (std::is_signed_v<T>) MMA("m16n8k32.row.col.s32.s8.s8.s32", "r", "r");
+  else MMA("m16n8k32.row.col.s32.u8.u8.s32", "r", "r");
 #endif
 }
 
 // The same of float64, from 9.0 on: there a chain of fused multiply-adds, k ascending. c is [16, 8], a [16, 8], b [8,
 // 8]: element i of a is (lane / 4 + 8 (i % 2), lane % 4 + 4 (i / 2)), of b (lane % 4 + 4 i, lane / 4), of c (lane / 4 +
 // 8 (i / 2), 2 (lane % 4) + i % 2).
-__device__ __forceinline__ void mma_sync([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[4],
-                                         [[maybe_unused]] const double (&b)[2]) {
+__device__ __forceinline__ void mma_sync(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
 #ifdef CUDA_ON_CPU
   emulator::mma_16x8x8(c, a, b);
 #elif __CUDA_ARCH__ >= 900
-  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+  MMA("m16n8k8.row.col.f64.f64.f64.f64", "d", "d");
 #endif
 }
+#undef MMA
 
 // Twice as deep: a is [16, 16], b [16, 8], distributed in the same way.
-__device__ __forceinline__ void mma_sync([[maybe_unused]] double (&c)[4], [[maybe_unused]] const double (&a)[8],
-                                         [[maybe_unused]] const double (&b)[4]) {
+__device__ __forceinline__ void mma_sync(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
 #ifdef CUDA_ON_CPU
   emulator::mma_16x8x16(c, a, b);
 #elif __CUDA_ARCH__ >= 900

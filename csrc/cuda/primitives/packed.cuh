@@ -1,4 +1,4 @@
-// Words of two halves or of four bytes, without unpacking them; and the larger float in one instruction.
+// Words of two halves or of four bytes, without unpacking them.
 #pragma once
 #include "thread.cuh"
 
@@ -23,70 +23,44 @@ __device__ __forceinline__ int add_parts(uint32_t word, int sum) {
 #endif
 }
 
-// The larger one, NaN if either is; of zeros +0.
-__device__ __forceinline__ float larger(float a, float b) {
-#ifdef CUDA_ON_CPU
-  return b > a || is_nan(b) || (b == a && __float_as_uint(b) == 0) ? b : a;
-#else
-  float larger = 0;
-#if __CUDA_ARCH__ >= 900
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
-#endif
-  return larger;
-#endif
-}
-
 // The larger one of each pair of unsigned 16-bit integers.
 __device__ __forceinline__ uint32_t larger_integers(uint32_t a, uint32_t b) {
-#ifdef CUDA_ON_CPU
-  const uint32_t low = (a & 0xffffu) > (b & 0xffffu) ? a : b, high = a >> 16 > b >> 16 ? a : b;
-  return (low & 0xffffu) | (high & 0xffff0000u);
-#else
   uint32_t larger = 0;
-#if __CUDA_ARCH__ >= 900
+#ifdef CUDA_ON_CPU
+  for (const uint32_t half : {0xffffu, 0xffff0000u}) larger |= (a & half) > (b & half) ? a & half : b & half;
+#else
   asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
 #endif
   return larger;
-#endif
 }
 
 // The same of halves, NaN if either is; of zeros +0.
 template <class T>
 __device__ __forceinline__ uint32_t larger_pair(uint32_t a, uint32_t b) {
+  uint32_t pair = 0;
 #ifdef CUDA_ON_CPU
-  uint32_t words[2] = {a, b}, larger = 0;
-  for (int i = 0; i < 2; i++) {
-    const float x = element<T>(words, i), y = element<T>(words + 1, i);
-    const bool second = y > x || is_nan(y) || (y == x && words[1] >> (16 * i + 15) == 0);
-    larger |= words[second ? 1 : 0] & 0xffffu << 16 * i;
-  }
-  return larger;
+  const float lower = larger(element<T>(&a, 0), element<T>(&b, 0)),
+              upper = larger(element<T>(&a, 1), element<T>(&b, 1));
+  pair = std::is_same_v<T, BFloat16> ? bfloat16_pair(lower, upper) : half_pair(lower, upper);
 #else
-  uint32_t larger = 0;
-#if __CUDA_ARCH__ >= 900
-  if constexpr (std::is_same_v<T, BFloat16>) asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-  else asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  if constexpr (std::is_same_v<T, BFloat16>) asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(a), "r"(b));
+  else asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(a), "r"(b));
 #endif
-  return larger;
-#endif
+  return pair;
 }
 
 // All bits of each half where a > b.
 template <class T>
 __device__ __forceinline__ uint32_t greater_pair(uint32_t a, uint32_t b) {
+  uint32_t pair = 0;
 #ifdef CUDA_ON_CPU
-  uint32_t greater = 0;
   for (int i = 0; i < 2; i++)
-    if (element<T>(&a, i) > element<T>(&b, i)) greater |= 0xffffu << 16 * i;
-  return greater;
+    if (element<T>(&a, i) > element<T>(&b, i)) pair |= 0xffffu << 16 * i;
 #else
-  uint32_t greater = 0;
-#if __CUDA_ARCH__ >= 900
-  if constexpr (std::is_same_v<T, BFloat16>) asm("set.gt.u32.bf16x2 %0, %1, %2;" : "=r"(greater) : "r"(a), "r"(b));
-  else asm("set.gt.u32.f16x2 %0, %1, %2;" : "=r"(greater) : "r"(a), "r"(b));
+  if constexpr (std::is_same_v<T, BFloat16>) asm("set.gt.u32.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(a), "r"(b));
+  else asm("set.gt.u32.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(a), "r"(b));
 #endif
-  return greater;
-#endif
+  return pair;
 }
 
 }  // namespace torch_reductions::cuda

@@ -50,6 +50,20 @@ __device__ __forceinline__ void static_for(F f) {
   }
 }
 
+// f(k, i) for each digit k of n, from the highest one below `Levels` down, as a constant: the block of 2^k elements that
+// it stands for begins at i, the first one at `first`.
+template <int Levels, class F>
+__device__ __forceinline__ void for_each_digit(int n, F f, int first = 0) {
+  if constexpr (Levels > 0) {
+    constexpr int k = Levels - 1;
+    if (n >> k & 1) {
+      f(std::integral_constant<int, k>{}, first);
+      first += 1 << k;
+    }
+    for_each_digit<k>(n, f, first);
+  }
+}
+
 // The balanced tree over N = 2^k values.
 template <class Op, int N>
 __device__ __forceinline__ typename Op::Value tree(const typename Op::Value* x) {

@@ -8,9 +8,8 @@ namespace torch_reductions::cuda {
 
 // Loads the map's tile that begins at (column, row, outer) to a multiple of 1024 bytes. Elements outside the tensor are
 // zeros, which count among the bytes that the barrier expects.
-__device__ __forceinline__ void tma_load([[maybe_unused]] void* shared, [[maybe_unused]] const CUtensorMap* map,
-                                         [[maybe_unused]] int column, [[maybe_unused]] int row,
-                                         [[maybe_unused]] int outer, [[maybe_unused]] uint64_t* barrier) {
+__device__ __forceinline__ void tma_load(void* shared, const CUtensorMap* map, int column, int row, int outer,
+                                         uint64_t* barrier) {
 #ifdef CUDA_ON_CPU
   emulator::tma_load(shared, map, column, row, outer, barrier, 1u << emulator::cluster_rank());
 #elif defined(HOPPER)
@@ -23,10 +22,8 @@ __device__ __forceinline__ void tma_load([[maybe_unused]] void* shared, [[maybe_
 }
 
 // The same to that address in each block of the cluster whose bit is set, with that block's barrier.
-__device__ __forceinline__ void tma_load_multicast([[maybe_unused]] unsigned blocks, [[maybe_unused]] void* shared,
-                                                   [[maybe_unused]] const CUtensorMap* map, [[maybe_unused]] int column,
-                                                   [[maybe_unused]] int row, [[maybe_unused]] int outer,
-                                                   [[maybe_unused]] uint64_t* barrier) {
+__device__ __forceinline__ void tma_load_multicast(unsigned blocks, void* shared, const CUtensorMap* map, int column,
+                                                   int row, int outer, uint64_t* barrier) {
 #ifdef CUDA_ON_CPU
   emulator::tma_load(shared, map, column, row, outer, barrier, blocks);
 #elif defined(HOPPER)

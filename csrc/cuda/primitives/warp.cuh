@@ -11,37 +11,31 @@ namespace torch_reductions::cuda {
 
 inline constexpr unsigned kFullWarp = 0xffffffffu;
 
+// f of each part of a value that a register, or a pair of them, holds.
+template <class V, class F>
+__device__ __forceinline__ V each_part(V v, F f) {
+  return f(v);
+}
+template <class A, class I, class F>
+__device__ __forceinline__ Indexed<A, I> each_part(Indexed<A, I> v, F f) {
+  return {f(v.value), f(v.index)};
+}
+template <class A, class F>
+__device__ __forceinline__ Step<A> each_part(Step<A> v, F f) {
+  return {f(v.gate), f(v.token)};
+}
+template <class A, class F>
+__device__ __forceinline__ Pair<A> each_part(Pair<A> v, F f) {
+  return {f(v.first), f(v.second)};
+}
+
 template <class V>
 __device__ __forceinline__ V shuffle(V v, int lane) {
-  return __shfl_sync(kFullWarp, v, lane);
-}
-template <class A, class I>
-__device__ __forceinline__ Indexed<A, I> shuffle(Indexed<A, I> v, int lane) {
-  return {shuffle(v.value, lane), shuffle(v.index, lane)};
-}
-template <class A>
-__device__ __forceinline__ Step<A> shuffle(Step<A> v, int lane) {
-  return {shuffle(v.gate, lane), shuffle(v.token, lane)};
-}
-template <class A>
-__device__ __forceinline__ Pair<A> shuffle(Pair<A> v, int lane) {
-  return {shuffle(v.first, lane), shuffle(v.second, lane)};
+  return each_part(v, [&](auto x) { return __shfl_sync(kFullWarp, x, lane); });
 }
 template <class V>
 __device__ __forceinline__ V shuffle_xor(V v, int mask) {
-  return __shfl_xor_sync(kFullWarp, v, mask);
-}
-template <class A, class I>
-__device__ __forceinline__ Indexed<A, I> shuffle_xor(Indexed<A, I> v, int mask) {
-  return {shuffle_xor(v.value, mask), shuffle_xor(v.index, mask)};
-}
-template <class A>
-__device__ __forceinline__ Step<A> shuffle_xor(Step<A> v, int mask) {
-  return {shuffle_xor(v.gate, mask), shuffle_xor(v.token, mask)};
-}
-template <class A>
-__device__ __forceinline__ Pair<A> shuffle_xor(Pair<A> v, int mask) {
-  return {shuffle_xor(v.first, mask), shuffle_xor(v.second, mask)};
+  return each_part(v, [&](auto x) { return __shfl_xor_sync(kFullWarp, x, mask); });
 }
 
 // A lane's own block and its sibling's, in the order of the elements.

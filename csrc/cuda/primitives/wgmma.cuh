@@ -96,47 +96,36 @@ __device__ __forceinline__ void setmaxnreg_inc() {
 
 // Operands behind the sums: the descriptors, whether to add to the sums or to zeros, and of 2-byte types the factors'
 // signs (1: as they are) and what runs along their rows.
-#define HALF_WGMMA(shape, types, names, sums, a_, b_, add_, major_a, major_b)                                       \
-  asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types \
-               " " names ", " a_ ", " b_ ", add, 1, 1, " major_a ", " major_b ";\n\t}"                              \
-               : sums                                                                                               \
+#define MAJORS(a_, b_) ", 1, 1, " a_ ", " b_
+#define NO_MAJORS(a_, b_) ""
+#define WGMMA(shape, names, sums, a_, b_, add_, majors)                                                       \
+  asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape \
+               " " names ", " a_ ", " b_ ", add" majors ";\n\t}"                                              \
+               : sums                                                                                         \
                : "l"(a), "l"(b), "r"(int(add)), "n"(int(major_a_)), "n"(int(major_b_)))
-#define BYTE_WGMMA(shape, types, names, sums, a_, b_, add_)                                                         \
-  asm volatile("{\n\t.reg .pred add;\n\tsetp.ne.b32 add, " add_ ", 0;\n\twgmma.mma_async.sync.aligned." shape types \
-               " " names ", " a_ ", " b_ ", add;\n\t}"                                                              \
-               : sums                                                                                               \
-               : "l"(a), "l"(b), "r"(int(add)))
+#define WGMMA_OF_COUNT(types, majors)                                                                             \
+  if constexpr (Count == 32) WGMMA("m64n64" types, NAMES_32, SUMS_32, "%32", "%33", "%34", majors("%35", "%36")); \
+  else if constexpr (Count == 64)                                                                                 \
+    WGMMA("m64n128" types, NAMES_64, SUMS_64, "%64", "%65", "%66", majors("%67", "%68"));                         \
+  else WGMMA("m64n256" types, NAMES_128, SUMS_128, "%128", "%129", "%130", majors("%131", "%132"))
 
 // d = a b, or d += a b. T is the type of both factors. All four warps come together.
 template <class T, Major major_a_, Major major_b_, int Count>
-__device__ __forceinline__ void wgmma([[maybe_unused]] uint32_t (&d)[Count], [[maybe_unused]] uint64_t a,
-                                      [[maybe_unused]] uint64_t b, [[maybe_unused]] bool add) {
+__device__ __forceinline__ void wgmma(uint32_t (&d)[Count], uint64_t a, uint64_t b, bool add) {
   static_assert(Count == 32 || Count == 64 || Count == 128, "64, 128 or 256 columns");
   static_assert(sizeof(T) == 2 || (major_a_ == Major::k && major_b_ == Major::k));
 #ifdef CUDA_ON_CPU
   emulator::wgmma<T>(d, a, b, add, major_a_ == Major::mn, major_b_ == Major::mn);
 #elif defined(HOPPER)
   if constexpr (std::is_same_v<T, BFloat16>) {
-    if constexpr (Count == 32)
-      HALF_WGMMA("m64n64k16", ".f32.bf16.bf16", NAMES_32, SUMS_32, "%32", "%33", "%34", "%35", "%36");
-    else if constexpr (Count == 64)
-      HALF_WGMMA("m64n128k16", ".f32.bf16.bf16", NAMES_64, SUMS_64, "%64", "%65", "%66", "%67", "%68");
-    else HALF_WGMMA("m64n256k16", ".f32.bf16.bf16", NAMES_128, SUMS_128, "%128", "%129", "%130", "%131", "%132");
+    WGMMA_OF_COUNT("k16.f32.bf16.bf16", MAJORS);
   } else if constexpr (std::is_same_v<T, Half>) {
-    if constexpr (Count == 32)
-      HALF_WGMMA("m64n64k16", ".f32.f16.f16", NAMES_32, SUMS_32, "%32", "%33", "%34", "%35", "%36");
-    else if constexpr (Count == 64)
-      HALF_WGMMA("m64n128k16", ".f32.f16.f16", NAMES_64, SUMS_64, "%64", "%65", "%66", "%67", "%68");
-    else HALF_WGMMA("m64n256k16", ".f32.f16.f16", NAMES_128, SUMS_128, "%128", "%129", "%130", "%131", "%132");
+    WGMMA_OF_COUNT("k16.f32.f16.f16", MAJORS);
   } else if constexpr (std::is_same_v<T, int8_t>) {
-    if constexpr (Count == 32) BYTE_WGMMA("m64n64k32", ".s32.s8.s8", NAMES_32, SUMS_32, "%32", "%33", "%34");
-    else if constexpr (Count == 64) BYTE_WGMMA("m64n128k32", ".s32.s8.s8", NAMES_64, SUMS_64, "%64", "%65", "%66");
-    else BYTE_WGMMA("m64n256k32", ".s32.s8.s8", NAMES_128, SUMS_128, "%128", "%129", "%130");
+    WGMMA_OF_COUNT("k32.s32.s8.s8", NO_MAJORS);
   } else {
     static_assert(std::is_same_v<T, uint8_t>);
-    if constexpr (Count == 32) BYTE_WGMMA("m64n64k32", ".s32.u8.u8", NAMES_32, SUMS_32, "%32", "%33", "%34");
-    else if constexpr (Count == 64) BYTE_WGMMA("m64n128k32", ".s32.u8.u8", NAMES_64, SUMS_64, "%64", "%65", "%66");
-    else BYTE_WGMMA("m64n256k32", ".s32.u8.u8", NAMES_128, SUMS_128, "%128", "%129", "%130");
+    WGMMA_OF_COUNT("k32.s32.u8.u8", NO_MAJORS);
   }
 #endif
 }
@@ -151,7 +140,9 @@ __device__ __forceinline__ void wgmma([[maybe_unused]] uint32_t (&d)[Count], [[m
 #undef SUMS_32
 #undef SUMS_64
 #undef SUMS_128
-#undef HALF_WGMMA
-#undef BYTE_WGMMA
+#undef MAJORS
+#undef NO_MAJORS
+#undef WGMMA
+#undef WGMMA_OF_COUNT
 
 }  // namespace torch_reductions::cuda

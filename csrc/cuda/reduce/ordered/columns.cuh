@@ -25,22 +25,14 @@ inline constexpr int kLogBatch = Staged                              ? log2_of(k
                                  : V * sizeof(typename S::Value) > 8 ? 3
                                                                      : 4;
 
-// Results are numbered [outer, inner] and taken V at a time ("a group"); steps are in bytes.
-struct Columns {
-  const char* data;
-  int64_t groups, inner, outer_bytes, inner_bytes, length_bytes;
-
-  __device__ __forceinline__ const char* group(int64_t g) const {
-    if (inner == groups) return data + g * inner_bytes;
-    const int64_t o = g / inner;
-    return data + o * outer_bytes + (g - o * inner) * inner_bytes;
-  }
-};
-
-// A block takes `width` groups and 2^log_height runs of 2^log_run elements of each.
+// A block takes `width` groups of V neighbouring results and 2^log_height runs of 2^log_run elements of each.
 struct ColumnConfig {
   int width, log_height, log_run;
   unsigned blocks_across;  // blocks side by side
+
+  HOST_DEVICE int log_tile() const { return log_run + log_height; }
+  // In shared memory: for each column the totals of its runs, then its digits.
+  size_t values() const { return size_t(width) * ((1 << log_height) + log_tile() + 1); }
 };
 
 // v[0 .. V) folded over 2^Log elements.
@@ -58,20 +50,6 @@ template <class Value, class Partial, int V>
 __device__ __forceinline__ void put(Value* to, const Partial (&v)[V]) {
 #pragma unroll
   for (int e = 0; e < V; e++) to[e] = v[e];
-}
-
-// The digits below 2^(Log + 1) of a run that is not complete.
-template <class S, int V, int Log>
-__device__ __forceinline__ void column_tail(const S& source, typename S::Value* digit, int pitch, const char* p, int n,
-                                            int64_t step, int64_t index) {
-  if (n >> Log & 1) {
-    typename S::Value v[V];
-    column_block<V, Log>(source, v, p, step, index);
-    put(digit + Log * pitch, v);
-    p += step << Log;
-    index += 1 << Log;
-  }
-  if constexpr (Log > 0) column_tail<S, V, Log - 1>(source, digit, pitch, p, n, step, index);
 }
 
 // The batches of a run, one after the other: from memory, or (Staged) from the warp's ring in shared memory.
@@ -190,9 +168,15 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
         put(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
     });
     // What is left of a run that is not complete; or a complete one shorter than a batch, whose digit is its total.
-    if (!complete || log_run < LogR)
-      column_tail<S, V, LogR - 1>(source, complete ? table + y * pitch + column - log_run * pitch : digit + column,
-                                  pitch, p, count & ((1 << LogR) - 1), step, index);
+    if (complete && log_run >= LogR) return;
+    Value* const to = complete ? table + y * pitch + column - log_run * pitch : digit + column;
+    for_each_digit<LogR>(count & ((1 << LogR) - 1), [&](auto k, int) {
+      Value v[V];
+      column_block<V, k.value>(source, v, p, step, index);
+      put(to + k.value * pitch, v);
+      p += step << k.value;
+      index += 1 << k.value;
+    });
   };
   if (Staged || y < 1 << config.log_height) {  // every warp of a ring has a run
     Value wait[Levels][V];
@@ -226,42 +210,33 @@ inline constexpr int kColumnThreads = !Staged && V * sizeof(typename S::Value) <
 // A block takes a tile of the lines of one column block.
 template <class S, int V, bool Staged>
 __global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
-    columns(S source, Columns columns, Output out, ColumnConfig config, Split split) {
+    columns(S source, Lines columns, int64_t all_groups, Output out, ColumnConfig config, Split split) {
   using Op = typename S::Op;
-  using Value = typename S::Value;
-  const bool several = split.tiles > 1;
   const unsigned workers = config.blocks_across * split.tiles;
   if (blockIdx.x >= workers) return read_lines<Op>(split, out, blockIdx.x - workers);
   const unsigned tile = blockIdx.x / config.blocks_across,
                  column_block =
                      blockIdx.x - tile * config.blocks_across;  // neighbouring column blocks run at the same time
-  const int y = threadIdx.x / config.width, x = threadIdx.x - y * config.width, pitch = config.width * V;
-  const int64_t group = int64_t(column_block) * config.width + x,
-                left_groups = columns.groups - int64_t(column_block) * config.width;
-  const bool inside = group < columns.groups;
-  const char* p = columns.group(inside ? group : columns.groups - 1);  // beyond the last group: the last one again
+  const int64_t first = int64_t(column_block) * config.width, left_groups = all_groups - first;
+  const int groups = left_groups < config.width ? int(left_groups) : config.width;
+  const int y = threadIdx.x / config.width, x = threadIdx.x - y * config.width;
+  const char* p = columns.line(first + (x < groups ? x : groups - 1));  // beyond the last group: the last one again
   const int64_t start = int64_t(tile) << split.log_tile, full = int64_t(1) << split.log_tile;
   const int64_t left = split.length - start, n = left < full ? left : full;
-  const int groups = left_groups < 32 ? int(left_groups) : 32;
-  const Value* const digit = column_fold<V, Staged>(source, p + start * columns.length_bytes, columns.length_bytes, n,
-                                                    start, groups, config, memory);
-  if (!several) {
-    if (y == 0 && inside)
-#pragma unroll
-      for (int e = 0; e < V; e++)
-        out.store<Op>(group * V + e, fold_set_digits<Op>(Op::identity(), digit + x * V + e, n, pitch));
+  const auto* const digit = column_fold<V, Staged>(source, p + start * columns.length_bytes, columns.length_bytes, n,
+                                                   start, groups, config, memory);
+  const int pitch = config.width * V;
+  if (split.tiles == 1) {
+    for (int c = threadIdx.x; c < groups * V; c += blockDim.x)
+      out.store<Op>(first * V + c, fold_set_digits<Op>(Op::identity(), digit + c, n, pitch));
     return;
   }
   const unsigned tag = launch_tag(launch_number(split.tile_state));
-  const int existing = left_groups < config.width ? int(left_groups) * V : pitch;
-  if (n == full) {
-    for (int i = threadIdx.x; i < existing; i += blockDim.x)
-      publish_total(split, int64_t(column_block) * pitch + i, tile, digit[split.log_tile * pitch + i], tag);
-  } else {
-    for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set))
-      for (int i = threadIdx.x; i < existing; i += blockDim.x)
-        publish_digit(split, int64_t(column_block) * pitch + i, highest_bit(set), digit[highest_bit(set) * pitch + i],
-                      tag);
+  for (uint64_t set = n; set != 0; set ^= uint64_t(1) << highest_bit(set)) {  // of a whole tile one digit, its total
+    const int k = highest_bit(set);
+    const int64_t word = k == split.log_tile ? tile : (split.length >> split.log_tile) + k;
+    for (int c = threadIdx.x; c < groups * V; c += blockDim.x)
+      publish_total(split, first * V + c, word, digit[k * pitch + c], tag);
   }
 }
 

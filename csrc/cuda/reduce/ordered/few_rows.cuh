@@ -49,18 +49,6 @@ struct FewRows {
       }
     }
   }
-  // base ∘ the blocks of n's digits below 2^(Log + 1), from row i on.
-  template <int Log>
-  __device__ __forceinline__ void fold(Value (&base)[V], int i, int n) const {
-    if (n >> Log & 1) {
-      Value v[V];
-      block<Log>(v, i);
-#pragma unroll
-      for (int e = 0; e < V; e++) base[e] = S::Op::combine(base[e], v[e]);
-      i += 1 << Log;
-    }
-    if constexpr (Log > 0) fold<Log - 1>(base, i, n);
-  }
 };
 
 // A function of its own: the divisions of a thread's columns would be most of the kernel.
@@ -69,10 +57,10 @@ __device__ __noinline__ Value divided(Value value, Value by) {
   return value / by;
 }
 
-// Columns are numbered [outer, inner], inner counted in loads.
+// `groups` of columns: a group is as many as a load holds.
 template <class S, bool Packed>
 __global__ void __launch_bounds__(kFewRowsThreads)
-    few_rows(S source, Columns columns, Output out, int length, bool packed_results) {
+    few_rows(S source, Lines columns, int64_t groups, Output out, int length, bool packed_results) {
   using Rows = FewRows<S, Packed>;
   using Op = typename S::Op;
   constexpr int V = Rows::V;
@@ -81,12 +69,17 @@ __global__ void __launch_bounds__(kFewRowsThreads)
 #pragma unroll
   for (int e = 0; e < (Packed ? 1 : V); e++) {
     const int64_t group = first + e * kFewRowsThreads;
-    rows.p[e] = columns.group(group < columns.groups ? group : columns.groups - 1);
+    rows.p[e] = columns.line(group < groups ? group : groups - 1);
   }
   typename S::Value folded[V];
 #pragma unroll
   for (int e = 0; e < V; e++) folded[e] = Op::identity();
-  rows.template fold<kLogFewRows - 1>(folded, 0, length);
+  for_each_digit<kLogFewRows>(length, [&](auto k, int i) {
+    typename S::Value v[V];
+    rows.template block<k.value>(v, i);
+#pragma unroll
+    for (int e = 0; e < V; e++) folded[e] = Op::combine(folded[e], v[e]);
+  });
   if constexpr (std::is_floating_point_v<typename S::Value>) {
     if (out.divisor != 0)
 #pragma unroll
@@ -94,7 +87,7 @@ __global__ void __launch_bounds__(kFewRowsThreads)
     out.divisor = 0;
   }
   if constexpr (Packed) {
-    if (first >= columns.groups) return;
+    if (first >= groups) return;
     if (packed_results) out.store_vector<Op, V>(first * V, folded);
     else
 #pragma unroll
@@ -102,7 +95,7 @@ __global__ void __launch_bounds__(kFewRowsThreads)
   } else {
 #pragma unroll
     for (int e = 0; e < V; e++)
-      if (first + e * kFewRowsThreads < columns.groups) out.store<Op>(first + e * kFewRowsThreads, folded[e]);
+      if (first + e * kFewRowsThreads < groups) out.store<Op>(first + e * kFewRowsThreads, folded[e]);
   }
 }
 

@@ -37,7 +37,8 @@ __device__ __forceinline__ typename S::Value fold_tile(const S& source, const ch
       push<Op, 1>(wait, v, u);
     } else {
       const int64_t at = start + first;
-      Tail<S>(source, q, p + at * S::kBytes, count - first, lane, index + at).store(shared.digit, lane);
+      const Value rest = load_rest(source, p + at * S::kBytes, count - first, lane, index + at);
+      Tail<S>(q, rest, count - first, lane).store(shared.digit, lane);
     }
   }
   if (lane == 0)
@@ -103,7 +104,7 @@ inline constexpr int kRowBlocks = sizeof(typename S::Value) == 4   ? (Whole ? 5 
 // The first split.lines * split.tiles blocks fold a tile each. Whole: the length is a number of tiles, all aligned.
 template <class S, bool Whole>
 __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
-    split_rows(S source, Rows rows, Output out, int log_span, Split split) {
+    split_rows(S source, Lines rows, Output out, int log_span, Split split) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   __shared__ BlockFold<Value> shared;
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, Whole>)
   const unsigned row = split.lines == 1 ? 0 : blockIdx.x / split.tiles, tile = blockIdx.x - row * split.tiles;
   const int64_t start = int64_t(tile) << split.log_tile, left = split.length - start,
                 full = int64_t(1) << split.log_tile, n = left < full ? left : full;
-  const char* const p = rows.row(row) + start * S::kBytes;
+  const char* const p = rows.line(row) + start * S::kBytes;
   const int k = threadIdx.x;
   Value total;
   if constexpr (Whole) total = fold_whole_tile(source, p, log_span, start, shared);

@@ -1,10 +1,22 @@
-// Where the results of an ordered kernel go.
+// Where the elements of the results lie, and where the results go.
 #pragma once
 #include "../../primitives/elements.cuh"
 
 namespace torch_reductions::cuda::reduce {
 
-// Where the results go: contiguous, of any dtype that the function allows. divisor: the length for a mean, else 0.
+// A line is the elements of one result. Lines are numbered [outer, inner]; steps are in bytes.
+struct Lines {
+  const char* data;
+  int64_t inner, outer_bytes, inner_bytes, length_bytes;
+
+  __device__ __forceinline__ const char* line(int64_t i) const {
+    if (inner == 1) return data + i * outer_bytes;
+    const int64_t o = i / inner;
+    return data + o * outer_bytes + (i - o * inner) * inner_bytes;
+  }
+};
+
+// The results: contiguous, of any dtype that the function allows. divisor: the length for a mean, else 0.
 struct Output {
   void* data;
   Dtype dtype;

@@ -17,7 +17,7 @@ class Plan {
   using ByWarps = Input<T, Op, sizeof(T) < 4 ? 4 : 8>;  // small types: more warps, to hide their arithmetic
   using Value = typename Op::Value;
 
-  // Only what pays is instantiated; columns<S, 1, false> serves every other case.
+  // Only what pays is instantiated; columns() serves every other case.
   static constexpr bool kLongIndex = std::is_same_v<Op, ArgMaxLongOf<T>>;  // more than 2^32 elements
   static constexpr bool kShifted = std::is_same_v<T, float> && std::is_same_v<Op, SumOf<T>>;
   static constexpr int kVector = sizeof(T) < 4 ? 4 / sizeof(T) : 1;  // results per lane in the ring: a word or more
@@ -40,7 +40,7 @@ class Plan {
         if (columns_of_memory()) return;
       }
     }
-    columns<1, false>();
+    columns();
   }
 
  private:
@@ -88,7 +88,7 @@ class Plan {
       if (aligned(args_.length_stride) && (args_.outer == 1 || aligned(args_.outer_stride)) &&
           row_bytes % kRowMultiple == 0 && (args_.outer == 1 || inner % (32 * kVector) == 0) && groups >= 32 &&
           length >= 256) {
-        columns<kVector, true>();
+        ring_columns();
         return true;
       }
     if constexpr (kShifted)
@@ -122,13 +122,17 @@ class Plan {
            data(), out_, rows, int(args_.length), int(per_block), padding);
   }
 
-  Rows rows() const {
-    return {data(), args_.inner, args_.outer_stride * int64_t(sizeof(T)), args_.inner_stride * int64_t(sizeof(T))};
+  // Groups of V neighbouring lines as one.
+  Lines lines(int V = 1) const {
+    const int64_t size = sizeof(T), inner_bytes = args_.inner_stride * size * V,
+                  length_bytes = args_.length_stride * size;
+    if (args_.outer == 1) return {data(), 1, inner_bytes, 0, length_bytes};
+    return {data(), args_.inner / V, args_.outer_stride * size, inner_bytes, length_bytes};
   }
 
   void warp_rows(int64_t rows) {
     launch(&reduce::warp_rows<ByWarps>, ceil_div(rows, kRowThreads / 32), kRowThreads, 0, context_.stream,
-           ByWarps{source_.flip, source_.sign}, this->rows(), out_, rows, int(args_.length));
+           ByWarps{source_.flip, source_.sign}, lines(), out_, rows, int(args_.length));
   }
 
   // The tiles and the tile state of `lines` lines.
@@ -160,7 +164,7 @@ class Plan {
     const Split split = this->split(length, log_tile(), rows);
     const unsigned threads = 32u << log_warps;
     launch(&reduce::split_rows<Source, Whole>, rows * split.tiles + split.readers(threads), threads, 0, context_.stream,
-           Source{source_.flip, source_.sign}, this->rows(), out_, log_tile() - log_warps, split);
+           Source{source_.flip, source_.sign}, lines(), out_, log_tile() - log_warps, split);
     return true;
   }
 
@@ -188,100 +192,80 @@ class Plan {
   template <bool Packed>
   void few_rows() {
     constexpr int V = FewRows<S, Packed>::V, Load = Packed ? V : 1;
-    launch(&reduce::few_rows<S, Packed>, ceil_div(args_.outer * args_.inner, int64_t(kFewRowsThreads) * V),
-           kFewRowsThreads, 0, context_.stream, source_, lines(Load), out_, int(args_.length),
+    const int64_t results = args_.outer * args_.inner;
+    launch(&reduce::few_rows<S, Packed>, ceil_div(results, int64_t(kFewRowsThreads) * V), kFewRowsThreads, 0,
+           context_.stream, source_, lines(Load), results / Load, out_, int(args_.length),
            reinterpret_cast<uintptr_t>(args_.output) % 16 == 0);
   }
 
-  // V neighbouring results as one group.
-  Columns lines(int V) const {
-    const int64_t size = sizeof(T);
-    return {data(),
-            args_.outer * args_.inner / V,
-            args_.inner / V,
-            args_.outer_stride * size,
-            args_.inner_stride * size * V,
-            args_.length_stride * size};
+  // A block of `width` groups of V columns, as high as its threads allow and the length feeds, of the longest runs.
+  template <int V, bool Staged>
+  ColumnConfig column_config(int64_t width) const {
+    const int64_t groups = args_.outer * args_.inner / V;
+    ColumnConfig config{int(width), 0, kLogMaxRun<S, V>, unsigned(ceil_div(groups, width))};
+    while (width << (config.log_height + 1) <= kColumnThreads<S, V, Staged> &&
+           int64_t(1) << (kLogBatch<S, V, Staged> + config.log_height) < args_.length)
+      config.log_height++;
+    return config;
   }
 
-  // As many runs as the length feeds, 32 results or more side by side, and no more tiles than it takes to keep every
-  // multiprocessor busy.
-  template <int V, bool Staged>
+  int64_t column_tiles(const ColumnConfig& config) const {
+    return config.blocks_across * ceil_div(args_.length, int64_t(1) << config.log_tile());
+  }
+
+  // Any layout: 32 results or more side by side, and no more tiles than it takes to keep every multiprocessor busy.
   void columns() {
-    constexpr int LogR = kLogBatch<S, V, Staged>;
-    const int64_t groups = args_.outer * args_.inner / V, length = args_.length;
-    const int64_t busy = max(1, sms_ * 9 / 10);  // blocks
-    const int64_t bytes_per_block = args_.outer * args_.inner * length * int64_t(sizeof(T)) / busy;
-    ColumnConfig config{};
+    const int64_t results = args_.outer * args_.inner, busy = max(1, sms_ * 9 / 10);  // blocks
+    const int64_t bytes_per_block = results * args_.length * int64_t(sizeof(T)) / busy;
     // The widest block, from 128 down to 32 columns, that gives every multiprocessor one. Where none does, the length
     // is split, and large inputs are read in blocks of 128 columns: fewer regions of memory are open at a time.
-    int64_t width = Staged ? 32 : min(groups, int64_t(128)), narrow = width;
-    while (!Staged && narrow * V >= 64 && ceil_div(groups, narrow) < busy) narrow = ceil_div(narrow, 2);
-    if (ceil_div(groups, narrow) >= busy || bytes_per_block < 128 << 10) width = narrow;
-    for (;; width = ceil_div(width, 2)) {
-      config.log_height = 0;
-      while (width << (config.log_height + 1) <= kColumnThreads<S, V, Staged> &&
-             int64_t(1) << (LogR + config.log_height) < length)
-        config.log_height++;
-      if (!Staged && config.log_height == 0) width = min(groups, int64_t(256));
-      config.width = int(width), config.blocks_across = unsigned(ceil_div(groups, width));
-      // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
-      const auto tiles = [&] { return ceil_div(length, int64_t(1) << (config.log_run + config.log_height)); };
-      config.log_run = kLogMaxRun<S, V>;
-      int64_t fill = Staged ? 0 : busy * (1024 / kColumnThreads<S, V, false>);
-      if (!Staged && config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20)
-        fill *= 2;
-      while (config.log_run > LogR && config.blocks_across * tiles() < fill) config.log_run--;
-      // A multiprocessor has room for one block with a ring: the fewest rows one after the other, where the ends of a
-      // tile cost about as much as 512.
-      const auto rows = [&] {
-        return ceil_div(config.blocks_across * tiles(), sms_) *
-               ((int64_t(1) << (config.log_run + config.log_height)) + 512);
-      };
-      for (int best = config.log_run, log_run = best; Staged && log_run >= LogR; log_run--) {
-        const int64_t fewest = rows();
-        config.log_run = log_run;
-        if (rows() < fewest) best = log_run;
-        config.log_run = best;
-      }
-      while (config.log_run > 0 && int64_t(1) << (config.log_run + config.log_height - 1) >= length) config.log_run--;
-      const size_t bytes = shared_bytes(config, V, Staged);
-      // Fewer columns take less shared memory; for a ring, fewer warps do.
-      if (width > 1 && bytes > 48 * 1024 && !Staged) continue;
-      return launch_columns<V, Staged>(config, bytes);
-    }
+    int64_t width = min(results, int64_t(128)), narrow = width;
+    while (narrow >= 64 && ceil_div(results, narrow) < busy) narrow = ceil_div(narrow, 2);
+    if (ceil_div(results, narrow) >= busy || bytes_per_block < 128 << 10) width = narrow;
+    ColumnConfig config = column_config<1, false>(width);
+    if (config.log_height == 0) config = column_config<1, false>(min(results, int64_t(256)));
+    // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
+    int64_t fill = busy * (1024 / kColumnThreads<S, 1, false>);
+    if (config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20) fill *= 2;
+    while (config.log_run > kLogBatch<S, 1, false> && column_tiles(config) < fill) config.log_run--;
+    launch_columns<1, false>(config);
+  }
+
+  // Aligned columns through a ring. A multiprocessor has room for one block with a ring: the fewest rows one after the
+  // other, where the ends of a tile cost about as much as 512.
+  void ring_columns() {
+    ColumnConfig config = column_config<kVector, true>(32);
+    const auto rows = [&](const ColumnConfig& config) {
+      return ceil_div(column_tiles(config), sms_) * ((int64_t(1) << config.log_tile()) + 512);
+    };
+    for (ColumnConfig other = config; other.log_run >= kLogBatch<S, kVector, true>; other.log_run--)
+      if (rows(other) < rows(config)) config = other;
+    launch_columns<kVector, true>(config);
+  }
+
+  template <int V, bool Staged>
+  void launch_columns(ColumnConfig config) {
+    while (config.log_run > 0 && int64_t(1) << (config.log_tile() - 1) >= args_.length) config.log_run--;
+    size_t bytes = config.values() * V * sizeof(Value);
+    if (Staged) bytes = max(bytes, size_t(kStages * kStageBytesOfWarp) << config.log_height);
+    const int64_t results = args_.outer * args_.inner;
+    const Split split = this->split(args_.length, config.log_tile(), results);
+    const unsigned threads = unsigned(ceil_div(config.width << config.log_height, 32) * 32);
+    launch(&reduce::columns<S, V, Staged>, int64_t(config.blocks_across) * split.tiles + split.readers(threads),
+           threads, bytes, context_.stream, source_, lines(V), results / V, out_, config, split);
   }
 
   // Many columns: blocks of 128, the length is not split.
   void shifted_columns() {
     using Source = Shifted<T, Op>;
-    ColumnConfig config{};
-    config.width = 32;
-    while (config.log_height < 3 && int64_t(8) << config.log_height < args_.length) config.log_height++;
-    config.log_run = kLogBatch<Source, 4, false>;
-    while (int64_t(1) << (config.log_run + config.log_height) < args_.length) config.log_run++;
-    if (config.log_run > kLogMaxRun<Source, 4>) return columns<1, false>();
     const int64_t tiles_of_row = ceil_div(args_.inner, 128), size = sizeof(T);
-    const size_t bytes =
-        size_t(128) * ((1 << config.log_height) + config.log_run + config.log_height + 1) * sizeof(Value);
-    launch(&reduce::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << config.log_height), bytes,
-           context_.stream, source_, data(), out_, args_.outer_stride * size, args_.length_stride * size, args_.length,
-           args_.inner, unsigned(tiles_of_row), config);
-  }
-
-  static size_t shared_bytes(const ColumnConfig& config, int vector, bool staged) {
-    const int values =
-        (1 << config.log_height) + config.log_run + config.log_height + 1;  // of a column: the table, its digits
-    const size_t merged = size_t(config.width) * vector * values * sizeof(Value);
-    return staged ? max(merged, size_t(kStages * kStageBytesOfWarp) << config.log_height) : merged;
-  }
-
-  template <int V, bool Staged>
-  void launch_columns(const ColumnConfig& config, size_t bytes) {
-    const Split split = this->split(args_.length, config.log_run + config.log_height, args_.outer * args_.inner);
-    const unsigned threads = unsigned(ceil_div(config.width << config.log_height, 32) * 32);
-    launch(&reduce::columns<S, V, Staged>, int64_t(config.blocks_across) * split.tiles + split.readers(threads),
-           threads, bytes, context_.stream, source_, lines(V), out_, config, split);
+    ColumnConfig config{32, 0, kLogBatch<Source, 4, false>, unsigned(tiles_of_row)};
+    while (config.log_height < 3 && int64_t(8) << config.log_height < args_.length) config.log_height++;
+    while (int64_t(1) << config.log_tile() < args_.length) config.log_run++;
+    if (config.log_run > kLogMaxRun<Source, 4>) return columns();
+    launch(&reduce::shifted_columns<T, Op>, args_.outer * tiles_of_row, unsigned(32 << config.log_height),
+           config.values() * 4 * sizeof(Value), context_.stream, source_, data(), out_, args_.outer_stride * size,
+           args_.length_stride * size, args_.length, args_.inner, config);
   }
 
   const char* data() const { return static_cast<const char*>(args_.input); }

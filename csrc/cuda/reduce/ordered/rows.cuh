@@ -85,10 +85,6 @@ struct Tail {
   Value group[kLogGroups], vector[5], last[kVector];
   int group_lane, vector_lane, last_lane;  // where group[], vector[] and last[] are valid
 
-  // p points at the first element, which stands at `index`.
-  __device__ __forceinline__ Tail(const S& source, const Value (&q)[kGroups<S>], const char* p, int r, int lane,
-                                  int64_t index)
-      : Tail(q, load_rest(source, p, r, lane, index), r, lane) {}
   __device__ __forceinline__ Tail(const Value (&q)[kGroups<S>], Value rest, int r, int lane) {
     group_lane = r >> (5 + kVector), vector_lane = r >> kVector & 31, last_lane = r & (S::E - 1);
 #pragma unroll
@@ -118,51 +114,54 @@ struct Tail {
   }
 };
 
-// Rows [outer, inner] of contiguous elements.
-struct Rows {
-  const char* data;
-  int64_t inner, outer_bytes, inner_bytes;  // the steps from one row to the next
-
-  __device__ __forceinline__ const char* row(int64_t i) const {
-    if (inner == 1) return data + i * outer_bytes;
-    const int64_t o = i / inner;
-    return data + o * outer_bytes + (i - o * inner) * inner_bytes;
-  }
-};
-
-// One warp per row, of at most 32 units.
+// The fold of the n > 0 elements at p, at most 32 units, in every lane. Its digits too, where `digits` is not null.
 template <class S>
-__global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Rows rows, Output out, int64_t count, int length) {
+__device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const char* p, int n,
+                                                          typename S::Value* digits = nullptr) {
   using Op = typename S::Op;
   using Value = typename S::Value;
   constexpr int LogUnit = kLogUnit<S>;
-  const int lane = threadIdx.x & 31;
-  const int64_t i = int64_t(blockIdx.x) * (kRowThreads / 32) + (threadIdx.x >> 5);
-  if (i >= count) return;
-  const char* p = rows.row(i);
-  const int units = length >> LogUnit;
+  const int lane = threadIdx.x & 31, units = n >> LogUnit;
   Value rest{};
-  if (S::kBytes < 4) rest = load_rest(source, p, length, lane, 0);  // beside the other loads, where registers allow it
+  if (S::kBytes < 4) rest = load_rest(source, p, n, lane, 0);  // beside the other loads, where registers allow it
   Value mine = Op::identity(), folded = Op::identity();
-  for (int u = 0; u << LogUnit < length; u++) {
-    const int first = u << LogUnit, n = length - first;
+  for (int u = 0; u << LogUnit < n; u++) {
+    const int first = u << LogUnit;
     Value q[kGroups<S>];
-    load_unit(source, q, p, first, n, lane, 0);
+    load_unit(source, q, p, first, n - first, lane, 0);
     if (u < units) {
       const Value v = unit_total<Op>(q, lane);
       if (lane == u) mine = v;
     }
-    if ((u + 1) << LogUnit >= length) {  // the last one: all totals, then the ragged unit's digits
-      if (units > 0) {
-        Value digit[5];
-        const Value all = lane_digits<Op, 5>(mine, units, digit, lane);
-        folded = shuffle(fold_digits<Op>(units == 32 ? all : folded, digit), units & 31);
+    if ((u + 1) << LogUnit < n) continue;
+    if (units > 0) {  // the last one: all totals, then the ragged unit's digits
+      Value digit[5];
+      const Value all = lane_digits<Op, 5>(mine, units, digit, lane);
+      if (digits != nullptr && lane == (units & 31)) {
+        static_for<5>([&](auto k) {
+          if (units >> k.value & 1) digits[LogUnit + k.value] = digit[k.value];
+        });
+        if (units == 32) digits[LogUnit + 5] = all;
       }
-      if (S::kBytes >= 4 && u == units) rest = load_rest(source, p + first * S::kBytes, n, lane, first);
-      if (u == units) folded = Tail<S>(q, rest, n, lane).onto(folded);
+      folded = shuffle(fold_digits<Op>(units == 32 ? all : folded, digit), units & 31);
+    }
+    if (u == units) {
+      if (S::kBytes >= 4) rest = load_rest(source, p + first * S::kBytes, n - first, lane, first);
+      const Tail<S> tail(q, rest, n - first, lane);
+      if (digits != nullptr) tail.store(digits, lane);
+      folded = tail.onto(folded);
     }
   }
-  if (lane == 0) out.store<Op>(i, folded);
+  return folded;
+}
+
+// One warp per row, of at most 32 units.
+template <class S>
+__global__ void __launch_bounds__(kRowThreads) warp_rows(S source, Lines rows, Output out, int64_t count, int length) {
+  const int64_t i = int64_t(blockIdx.x) * (kRowThreads / 32) + (threadIdx.x >> 5);
+  if (i >= count) return;
+  const typename S::Value folded = fold_in_warp(source, rows.line(i), length);
+  if ((threadIdx.x & 31) == 0) out.store<typename S::Op>(i, folded);
 }
 
 }  // namespace torch_reductions::cuda::reduce

@@ -63,19 +63,17 @@ __device__ __forceinline__ void column_block(const Shifted<T, Op>& source, typen
 template <class T, class Op>
 __global__ void __launch_bounds__(256, 2)
     shifted_columns(Input<T, Op> input, const char* data, Output out, int64_t outer_bytes, int64_t length_bytes,
-                    int64_t length, int64_t inner, unsigned tiles_of_row, ColumnConfig config) {
-  using Value = typename Op::Value;
+                    int64_t length, int64_t inner, ColumnConfig config) {
   constexpr int pitch = 128;
-  const unsigned outer = blockIdx.x / tiles_of_row, tile = blockIdx.x - outer * tiles_of_row;
+  const unsigned outer = blockIdx.x / config.blocks_across, tile = blockIdx.x - outer * config.blocks_across;
   const int lane = threadIdx.x & 31,
             left = int(inner - int64_t(tile) * pitch < pitch ? inner - int64_t(tile) * pitch : pitch);
   const Shifted<T, Op> source{input, lane * 4, left};
   const char* p = data + outer * outer_bytes + (int64_t(tile) * pitch + lane * 4) * int64_t(sizeof(T));
-  const Value* const digit = column_fold<4, false>(source, p, length_bytes, length, 0, 32, config, memory);
-  for (int column = threadIdx.x; column < left; column += blockDim.x) {
-    const Value v = fold_set_digits<Op>(Op::identity(), digit + column, length, pitch);
-    out.store<Op>(outer * inner + int64_t(tile) * pitch + column, v);
-  }
+  const auto* const digit = column_fold<4, false>(source, p, length_bytes, length, 0, 32, config, memory);
+  for (int column = threadIdx.x; column < left; column += blockDim.x)
+    out.store<Op>(outer * inner + int64_t(tile) * pitch + column,
+                  fold_set_digits<Op>(Op::identity(), digit + column, length, pitch));
 }
 
 }  // namespace torch_reductions::cuda::reduce

@@ -27,6 +27,18 @@ inline int padding_of_rows(int row_bytes) {
   return row_bytes % (4 * kPadding<Bytes>) == 0 ? kPadding<Bytes> : 0;
 }
 
+// A vector at its padded address. There is no padding inside: 16 divides 128.
+template <int Bytes>
+__device__ __forceinline__ void store_padded(char* to, const uint32_t (&words)[4]) {
+  if constexpr (Bytes == 8) {
+    reinterpret_cast<uint2*>(to)[0] = make_uint2(words[0], words[1]);
+    reinterpret_cast<uint2*>(to)[1] = make_uint2(words[2], words[3]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; i++) reinterpret_cast<uint32_t*>(to)[i] = words[i];
+  }
+}
+
 template <class S>
 struct Staged {
   const char* shared;
@@ -35,16 +47,7 @@ struct Staged {
   int padding = kPadding<S::kBytes>;
 
   __device__ __forceinline__ typename S::Value at(int i) const {
-    const char* p = shared + padded<S::kBytes>(base + i * S::kBytes, padding);
-    uint32_t words[(S::kBytes + 3) / 4];
-    if constexpr (S::kBytes == 1) words[0] = *reinterpret_cast<const uint8_t*>(p);
-    else if constexpr (S::kBytes == 2) words[0] = *reinterpret_cast<const uint16_t*>(p);
-    else if constexpr (S::kBytes == 4) words[0] = *reinterpret_cast<const uint32_t*>(p);
-    else {
-      const uint2 pair = *reinterpret_cast<const uint2*>(p);
-      words[0] = pair.x, words[1] = pair.y;
-    }
-    return source.value(words, 0, i);
+    return load_one(source, shared + padded<S::kBytes>(base + i * S::kBytes, padding), i);
   }
   // The 16 bytes that begin at element i, by words: no word past the last byte is read.
   __device__ __forceinline__ typename S::Value vector(int i) const {
@@ -66,14 +69,9 @@ struct Staged {
     else if constexpr (S::kBytes < 4 && Log == kLogE<S>) return vector(i);
     else return S::Op::combine(block<Log - 1>(i), block<Log - 1>(i + (1 << (Log - 1))));
   }
-  // base ∘ the blocks of n's digits below 2^(Log + 1), from element i on.
-  template <int Log>
-  __device__ __forceinline__ typename S::Value fold(typename S::Value base, int i, int n) const {
-    if (n >> Log & 1) {
-      base = S::Op::combine(base, block<Log>(i));
-      i += 1 << Log;
-    }
-    if constexpr (Log > 0) base = fold<Log - 1>(base, i, n);
+  // base ∘ the n < 16 elements from number `first` on.
+  __device__ __forceinline__ typename S::Value fold_onto(typename S::Value base, int first, int n) const {
+    for_each_digit<4>(n, [&](auto k, int i) { base = S::Op::combine(base, block<k.value>(i)); }, first);
     return base;
   }
   // Blocks of 16 in a loop, the n <= 16 first ones from element `first` on: their digits in wait[]. Returns the block
@@ -94,11 +92,8 @@ struct Staged {
     constexpr int Levels = log2_of(kThreadRow) - 3;
     typename S::Value wait[Levels][1], all = S::Op::identity();
     blocks(wait, 0, n >> 4);
-    static_for<Levels>([&](auto k) {
-      constexpr int Level = Levels - 1 - k.value;
-      if (n >> (4 + Level) & 1) all = S::Op::combine(all, wait[Level][0]);
-    });
-    return fold<3>(all, n & ~15, n & 15);
+    for_each_digit<Levels>(n >> 4, [&](auto k, int) { all = S::Op::combine(all, wait[k.value][0]); });
+    return fold_onto(all, n & ~15, n & 15);
   }
 };
 
@@ -118,7 +113,7 @@ __device__ __forceinline__ typename S::Value lanes_fold(const Staged<S>& row, in
   Value v = fold_digits<Op>(lanes == 16 ? all : Op::identity(), digit);
   if (sub == lanes) {
     if (rest & 16) v = Op::combine(v, own);
-    v = row.template fold<3>(v, length & ~15, rest & 15);
+    v = row.fold_onto(v, length & ~15, rest & 15);
   }
   return v;
 }
@@ -142,16 +137,8 @@ __global__ void __launch_bounds__(kShortThreads)
 #pragma unroll
   for (int j = 0; j < Loads; j++) {
     const int at = (j * kShortThreads + int(threadIdx.x)) * 16;
-    char* to = shared + padded<S::kBytes>(at, padding);  // 16 divides 128: no padding inside a vector
-    if (at < end) {
-      if constexpr (S::kBytes == 8) {
-        reinterpret_cast<uint2*>(to)[0] = make_uint2(words[j][0], words[j][1]);
-        reinterpret_cast<uint2*>(to)[1] = make_uint2(words[j][2], words[j][3]);
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++) reinterpret_cast<uint32_t*>(to)[i] = words[j][i];
-      }
-    }
+    char* const to = shared + padded<S::kBytes>(at, padding);
+    if (at < end) store_padded<S::kBytes>(to, words[j]);
   }
   __syncthreads();
   using Op = typename S::Op;

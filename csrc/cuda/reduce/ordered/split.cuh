@@ -190,13 +190,14 @@ template <class Op, class Fold>
 __device__ __forceinline__ void read_line(const Split& split, const Output& out, unsigned line, bool first, Fold fold) {
   const unsigned tag = launch_tag(launch_number(split.tile_state));
 #pragma unroll 1
-  for (unsigned mask = 0;; mask = ~0u) {
-    const typename Op::Value v = fold(Awaited{tag, mask});
+  for (Awaited awaited{tag, 0};; awaited.mask = ~0u) {
+    const bool rehearsal = awaited.mask == 0;
+    const typename Op::Value v = fold(awaited);
     if (first) {
-      if (mask != 0) release(split.tile_state, split.lines, tag);
+      if (!rehearsal) release(split.tile_state, split.lines, tag);
       out.store<Op>(line, v);
     }
-    if (mask != 0) return;
+    if (!rehearsal) return;
   }
 }
 

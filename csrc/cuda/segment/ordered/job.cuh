@@ -18,8 +18,7 @@ struct Job {
   using Op = typename S::Op;
   using Value = typename S::Value;
   S source;
-  const char* data;
-  int64_t inner, outer_bytes, length_bytes, inner_bytes;  // the steps of [outer, length, inner]
+  Lines layout;
   int64_t lines, windows;
   int log_tile;
   Segments segments;
@@ -28,11 +27,6 @@ struct Job {
   Value empty;   // the result of an empty segment
   Value* slots;  // [line][window][a segment's first tile, then the digits 0 ... log_tile of a later one]
 
-  __device__ __forceinline__ const char* line(int64_t i) const {
-    if (inner == 1) return data + i * outer_bytes;
-    const int64_t o = i / inner;
-    return data + o * outer_bytes + (i - o * inner) * inner_bytes;
-  }
   __device__ __forceinline__ int64_t work_index(int64_t s) const { return segments.begin(s) + s; }
 
   __device__ __forceinline__ Value* first_tile(int64_t line, int64_t window) const {
@@ -43,7 +37,7 @@ struct Job {
   }
 
   __device__ __forceinline__ void store(int64_t line, int64_t s, int64_t n, Value fold) const {
-    const int64_t o = inner == 1 ? line : line / inner;
+    const int64_t inner = layout.inner, o = inner == 1 ? line : line / inner;
     Output to = out;
     to.divisor = mean ? n : 0;
     to.store<Op>((o * segments.count + s) * inner + (line - o * inner), n > 0 ? fold : empty);

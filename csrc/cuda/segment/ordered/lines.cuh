@@ -27,19 +27,13 @@ __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, t
     v[0] = tree<Op, 8>(x);
     push<Op, 1>(wait, v, b);
   }
-  static_for<Levels>([&](auto k) {
-    constexpr int Level = Levels - 1 - k.value;
-    if (blocks >> Level & 1) take(3 + Level, wait[Level][0]);
-  });
-  int at = blocks * 8;
-  static_for<3>([&](auto k) {
-    constexpr int Digit = 2 - k.value, Size = 1 << Digit;
-    if ((n & Size) == 0) return;
+  for_each_digit<Levels>(blocks, [&](auto k, int) { take(3 + k.value, wait[k.value][0]); });
+  for_each_digit<3>(n & 7, [&](auto k, int at) {
+    constexpr int Size = 1 << k.value;
     Value x[Size];
 #pragma unroll
-    for (int i = 0; i < Size; i++) x[i] = load(at + i);
-    take(Digit, tree<Op, Size>(x));
-    at += Size;
+    for (int i = 0; i < Size; i++) x[i] = load(blocks * 8 + at + i);
+    take(k.value, tree<Op, Size>(x));
   });
   return all;
 }
@@ -63,11 +57,11 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
   if (i >= job.lines * job.windows) return;
   const int64_t window = i / job.lines, line = i - window * job.lines, start = window << job.log_tile,
                 tile = int64_t(1) << job.log_tile;
-  const char* const data = job.line(line);
+  const char* const data = job.layout.line(line);
   const auto fold = [&](int64_t begin, int n, Value* digits) {
-    const char* const p = data + begin * job.length_bytes;
+    const char* const p = data + begin * job.layout.length_bytes;
     return fold_in_thread<typename S::Op>(
-        n, [&](int k) { return load_one(job.source, p + k * job.length_bytes, 0); }, digits);
+        n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); }, digits);
   };
   int64_t s = first_from(job, start), begin = 0;
   Piece piece = s > 0 ? later_piece(job, s - 1, window) : Piece{};

@@ -12,44 +12,6 @@ inline constexpr int kPackedThreads = 128;
 inline constexpr int kPackedBytes = 8192;  // that a warp stages at once
 inline constexpr int kPackedLane = 4;      // segments per thread
 
-// The fold of the n > 0 elements at p, at most 32 units, in every lane. Its digits too, where `digits` is not null.
-template <class S>
-__device__ __forceinline__ typename S::Value fold_in_warp(const S& source, const char* p, int n,
-                                                          typename S::Value* digits = nullptr) {
-  using Op = typename S::Op;
-  using Value = typename S::Value;
-  constexpr int LogUnit = kLogUnit<S>;
-  const int lane = threadIdx.x & 31, units = n >> LogUnit;
-  Value mine = Op::identity(), folded = Op::identity();
-  for (int u = 0; u << LogUnit < n; u++) {
-    const int first = u << LogUnit;
-    Value q[kGroups<S>];
-    load_unit(source, q, p, first, n - first, lane, 0);
-    if (u < units) {
-      const Value v = unit_total<Op>(q, lane);
-      if (lane == u) mine = v;
-    }
-    if ((u + 1) << LogUnit < n) continue;
-    if (units > 0) {  // the last one: all totals, then the ragged unit's digits
-      Value digit[5];
-      const Value all = lane_digits<Op, 5>(mine, units, digit, lane);
-      if (digits != nullptr && lane == (units & 31)) {
-        static_for<5>([&](auto k) {
-          if (units >> k.value & 1) digits[LogUnit + k.value] = digit[k.value];
-        });
-        if (units == 32) digits[LogUnit + 5] = all;
-      }
-      folded = shuffle(fold_digits<Op>(units == 32 ? all : folded, digit), units & 31);
-    }
-    if (u == units) {
-      const Tail<S> tail(source, q, p + first * S::kBytes, n - first, lane, 0);
-      if (digits != nullptr) tail.store(digits, lane);
-      folded = tail.onto(folded);
-    }
-  }
-  return folded;
-}
-
 // The first segment whose work index is not below `index`: each lane tests one of 32.
 template <class S>
 __device__ __forceinline__ int64_t first_from_by_warp(const Job<S>& job, int64_t index) {
@@ -79,15 +41,7 @@ __device__ __forceinline__ void stage(char* shared, const char* aligned, int end
 #pragma unroll
     for (int j = 0; j < Loads; j++) {
       const int at = from + j * 512;
-      if (at >= end) continue;
-      char* const to = shared + padded<Bytes>(at);  // 16 divides 128: no padding inside a vector
-      if constexpr (Bytes == 8) {
-        reinterpret_cast<uint2*>(to)[0] = make_uint2(words[j][0], words[j][1]);
-        reinterpret_cast<uint2*>(to)[1] = make_uint2(words[j][2], words[j][3]);
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++) reinterpret_cast<uint32_t*>(to)[i] = words[j][i];
-      }
+      if (at < end) store_padded<Bytes>(shared + padded<Bytes>(at), words[j]);
     }
   }
 }
@@ -104,7 +58,7 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job) {
   if (i >= job.lines * job.windows) return;
   const int64_t line = i / job.windows, window = i - line * job.windows, tile = int64_t(1) << job.log_tile,
                 start = window << job.log_tile;
-  const char* const row = job.line(line);
+  const char* const row = job.layout.line(line);
   int64_t s = first_from_by_warp(job, start);
   Piece piece = s > 0 ? later_piece(job, s - 1, window) : Piece{};
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.

@@ -49,11 +49,8 @@ class SegmentPlan {
     const bool flipped = args_.function == Segment::segment_amin;
     const int64_t size = sizeof(T);
     return {.source = {flipped ? kFlip<Native<T>> : 0, args_.input_dtype == Dtype::int8 ? 128 : 0},
-            .data = static_cast<const char*>(args_.input),
-            .inner = args_.inner,
-            .outer_bytes = args_.outer_stride * size,
-            .length_bytes = args_.length_stride * size,
-            .inner_bytes = args_.inner_stride * size,
+            .layout = {static_cast<const char*>(args_.input), args_.inner, args_.outer_stride * size,
+                       args_.inner_stride * size, args_.length_stride * size},
             .lines = lines,
             .windows = windows,
             .log_tile = log_tile,
