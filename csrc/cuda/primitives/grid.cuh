@@ -75,6 +75,7 @@ __device__ __forceinline__ void pause([[maybe_unused]] int rounds) {
 #endif
 }
 
+// Waits for N values, value i at word(i).
 template <int N, class V, class Word>
 __device__ __forceinline__ void await(V (&values)[N], Word word, Awaited awaited) {
   for (int attempts = 0; !arrived(values, word, awaited);) pause(++attempts);
