@@ -41,7 +41,7 @@ __device__ __forceinline__ void publish(uint64_t* word, const V& value, unsigned
 
 // What a reader waits for: words whose tag has these bits. In a rehearsal the mask is 0, and any words will do.
 struct Awaited {
-  unsigned tag, mask;
+  unsigned tag, mask = ~0u;
 };
 
 // Loads N values once, value i at word(i), all at the same time: no load is conditional, or each would wait for the one
@@ -73,6 +73,12 @@ __device__ __forceinline__ void pause([[maybe_unused]] int rounds) {
 #ifndef CUDA_ON_CPU
   __nanosleep(rounds < 64 ? rounds * 16 : 1024);
 #endif
+}
+
+// Waits for N values, value i at word(i).
+template <int N, class V, class Word>
+__device__ __forceinline__ void await(V (&values)[N], Word word, Awaited awaited) {
+  for (int attempts = 0; !arrived(values, word, awaited);) pause(++attempts);
 }
 
 // Called once for each of the `readers`, when it has read all that it waits for; the last one advances the state to the

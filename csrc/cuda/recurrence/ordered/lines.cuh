@@ -83,33 +83,14 @@ struct LineTiles {
     return s;
   }
 
-  // The n totals from `first` on, of this lane's line; n > 0. The others are the first one again.
-  template <int N>
-  __device__ __forceinline__ void await(Value (&got)[N], int level, unsigned first, int n, unsigned column,
-                                        unsigned tag) const {
-    const uint64_t* const words = carry.template word<Value>(level, first, column);
-    const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
-    const auto word = [&](int i) { return words + (i < n ? i : 0) * step; };
-    for (int attempts = 0; !arrived(got, word, Awaited{tag, ~0u});) pause(++attempts);
-  }
-
-  // By the last warp. The last of 8 tiles publishes their total too, the last of 64 theirs, long before a look-back
-  // needs them. The words of seven would not fit into the registers.
+  // By the last warp, one lane per line.
   __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     if (threadIdx.x + 32 < blockDim.x) return;
     const RunCoord p = layout.run_coord(coord);
     if (!leads() || !p.exists) return;
-    Value v = block_of<Op>([&](int i) { return warp_total[i][column()]; }, config.log_block);
-    carry.publish(0, coord.tile, p.column, v, tag);
-    unsigned at = coord.tile;
-    for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kLineRadix) {
-      Value left[4], right[3];
-      await(left, level, at - 7, 4, p.column, tag);
-      const Value four = tree<Op, 4>(left);
-      await(right, level, at - 3, 3, p.column, tag);
-      v = Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], v)));
-      carry.publish(level + 1, at >> kLineRadix, p.column, v, tag);
-    }
+    const Value v = block_of<Op>([&](int i) { return warp_total[i][column()]; }, config.log_block);
+    const LineTotals<kLineRadix, Value> line{carry, p.column, tag};
+    publish_totals<kLineRadix, total_by_lane<Op, true>>(line, coord.tile, v, true);
   }
 
   // One warp per level, one lane per line: the blocks of the digits of the tile's number.
@@ -117,15 +98,11 @@ struct LineTiles {
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
       const RunCoord p = layout.run_coord(coord);
       if (!leads() || !p.exists) return;
+      const LineTotals<kLineRadix, Value> line{carry, p.column, tag};
       const unsigned at = coord.tile >> (kLineRadix * level);
-      const int d = at & 7;
-      if (d == 0) continue;
-      Value got[7];
-      await(got, level, at - d, d, p.column, tag);
       auto* const to = &storage.kept[kLineRadix * level];
-      if (d & 4) to[2][column()] = tree<Op, 4>(got);
-      if (d & 2) to[1][column()] = d & 4 ? Op::combine(got[4], got[5]) : Op::combine(got[0], got[1]);
-      if (d & 1) to[0][column()] = d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0]);
+      look_back_by_lane<Op, false>(line.totals(level, at & ~7u), at & 7,
+                                   [&](int k, Value block) { to[k][column()] = block; });
     }
   }
   // What came before the lane's line.

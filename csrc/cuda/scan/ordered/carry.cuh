@@ -33,16 +33,99 @@ struct Carry {
     for (int k = 0; k < levels; k++) first[k + 1] = first[k] + (tiles >> (Radix * k));
     return first[levels];
   }
-  template <class Value>
-  __device__ __forceinline__ uint64_t* word(int level, unsigned index, unsigned line) const {
-    return tile_state.words + ((first[level] + index) * lines + line) * kTaggedWords<Value>;
+};
+
+// Totals that follow one another on a level.
+struct Totals {
+  uint64_t* words;  // of the first one
+  int64_t step;     // from one's words to the next one's
+  Awaited awaited;
+
+  __device__ __forceinline__ const uint64_t* word(int i) const { return words + i * step; }
+};
+
+// All totals of a line.
+template <int Radix, class Value>
+struct LineTotals {
+  const Carry<Radix>& carry;
+  unsigned line, tag;
+
+  __device__ __forceinline__ int levels() const { return carry.levels; }
+  __device__ __forceinline__ Totals totals(int level, unsigned first) const {
+    const int64_t place = (carry.first[level] + first) * carry.lines + line;
+    return {carry.tile_state.words + place * kTaggedWords<Value>, int64_t(carry.lines) * kTaggedWords<Value>, {tag}};
   }
-  // Publishes a total, if it has a word: the last tiles of a line may not fill a group of the level above.
-  template <class Value>
-  __device__ __forceinline__ void publish(int level, unsigned index, unsigned line, Value total, unsigned tag) const {
-    if (level < levels && index < tiles >> (Radix * level)) cuda::publish(word<Value>(level, index, line), total, tag);
+  // If it has a word: the last tiles of a line may not fill a group of the level above.
+  __device__ __forceinline__ void publish_total(int level, unsigned index, Value total) const {
+    if (level < carry.levels && index < carry.tiles >> (Radix * level)) publish(totals(level, index).words, total, tag);
   }
 };
+
+// Publishes a tile's total. The last of 2^Radix tiles publishes theirs too, the last of as many groups theirs, long
+// before a look-back needs them. fold(totals, last): the total of a group, given that of its last member.
+template <int Radix, auto fold, class Line, class Value>
+__device__ __forceinline__ int publish_totals(const Line& line, unsigned tile, Value total, bool publishes) {
+  constexpr unsigned kLast = (1 << Radix) - 1;
+  int level = 0;
+  if (publishes) line.publish_total(0, tile, total);
+  for (; level + 1 < line.levels() && (tile & kLast) == kLast; level++, tile >>= Radix) {
+    total = fold(line.totals(level, tile - kLast), total);
+    if (publishes) line.publish_total(level + 1, tile >> Radix, total);
+  }
+  return level;
+}
+
+// By one lane: keep(k, block) for the blocks of the first d < 8 totals, one per set bit k of d. All are loaded at the
+// same time; in halves, where the words of seven would not fit into the registers. In place of those that are not
+// needed, the first one again.
+template <class Op, bool Halves, class Keep>
+__device__ __forceinline__ void look_back_by_lane(const Totals& totals, int d, Keep keep) {
+  using Value = typename Op::Value;
+  const auto keep_lower = [&](const Value* v) {
+    if (d & 2) keep(1, Op::combine(v[0], v[1]));
+    if (d & 1) keep(0, d & 2 ? v[2] : v[0]);
+  };
+  const auto upper = [&](int i) { return totals.word(d & 4 ? i : 0); };
+  const auto lower = [&](int i) { return totals.word(i < (d & 3) ? (d & 4) + i : 0); };
+  if constexpr (Halves) {
+    Value four[4], three[3];
+    if (d & 4) await(four, upper, totals.awaited), keep(2, tree<Op, 4>(four));
+    if (d & 3) await(three, lower, totals.awaited), keep_lower(three);
+  } else if (d != 0) {
+    Value all[7];
+#pragma unroll
+    for (Value& v : all) v = Value{};  // otherwise nvcc 13.0 spills registers of scan_columns
+    await(all, [&](int i) { return i < 4 ? upper(i) : lower(i - 4); }, totals.awaited);
+    if (d & 4) keep(2, tree<Op, 4>(all));
+    keep_lower(all + 4);
+  }
+}
+template <class Op, bool Halves>
+__device__ __forceinline__ typename Op::Value total_by_lane(const Totals& totals, typename Op::Value last) {
+  typename Op::Value block[3];
+  look_back_by_lane<Op, Halves>(totals, 7, [&](int k, typename Op::Value v) { block[k] = v; });
+  return Op::combine(block[2], Op::combine(block[1], Op::combine(block[0], last)));
+}
+
+// By a warp: lane i, modulo 2^Radix, has total i of the first n, or `other`.
+template <int Radix, class Value>
+__device__ __forceinline__ Value await_by_warp(const Totals& totals, int n, Value other) {
+  const int i = threadIdx.x & ((1 << Radix) - 1);
+  Value v[1] = {other};
+  if (n > 0) {
+    const uint64_t* const word = totals.word(i < n ? i : 0);
+    const auto there = [&] { return arrived(v, [&](int) { return word; }, totals.awaited); };
+    for (int attempts = 0; !__all_sync(kFullWarp, there());) pause(++attempts);
+  }
+  return i < n ? v[0] : other;
+}
+template <class Op, int Radix>
+__device__ __forceinline__ typename Op::Value total_by_warp(const Totals& totals, typename Op::Value last) {
+  typename Op::Value v = await_by_warp<Radix>(totals, (1 << Radix) - 1, last);
+#pragma unroll
+  for (int k = 0; k < Radix; k++) v = xor_step<Op>(v, k, threadIdx.x & 31);
+  return v;
+}
 
 // A number and the tag of the launch, from one atomic: blocks get their numbers in the order of their requests, so that
 // a block that waits for a lower number waits for one that runs. The block that gets the last number advances the state

@@ -336,50 +336,27 @@ struct ColumnTiles {
     return s;
   }
 
-  // The first n < 8 totals of a group of 8, of this lane's line; the others are the identity.
-  __device__ __forceinline__ void await(Value (&got)[8], int level, unsigned first, int n, int64_t line,
-                                        unsigned tag) const {
-#pragma unroll
-    for (Value& v : got) v = Op::identity();
-    if (n == 0) return;
-    const uint64_t* const words = carry.template word<Value>(level, first, unsigned(line));
-    const int64_t step = int64_t(carry.lines) * kTaggedWords<Value>;
-    // In place of totals that do not exist, the first one again.
-    for (int attempts = 0; !arrived(got, [&](int i) { return words + (i < n ? i : 0) * step; }, Awaited{tag, ~0u});)
-      pause(++attempts);
-  }
-
-  // The last of 8 tiles publishes their total too, the last of 64 theirs, long before a look-back needs them.
+  // One lane per line.
   __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     const RunCoord p = run_coord(coord);
     if (threadIdx.x + 32 < blockDim.x || !leads() || !p.exists) return;
-    const unsigned line = unsigned(p.line);
-    Value v = block_of_warps(0, config.log_warps), got[8];
-    carry.publish(0, coord.tile, line, v, tag);
-    unsigned at = coord.tile;
-    for (int level = 0; level + 1 < carry.levels && (at & 7) == 7; level++, at >>= kColumnRadix) {
-      await(got, level, at - 7, 7, p.line, tag);
-      got[7] = v;
-      v = tree<Op, 8>(got);
-      carry.publish(level + 1, at >> kColumnRadix, line, v, tag);
-    }
+    const LineTotals<kColumnRadix, Value> line{carry, unsigned(p.line), tag};
+    publish_totals<kColumnRadix, total_by_lane<Op, false>>(line, coord.tile, block_of_warps(0, config.log_warps), true);
   }
 
   // One warp per level, one lane per line.
   __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
     const RunCoord p = run_coord(coord);
     if (!leads()) return;
+    const LineTotals<kColumnRadix, Value> line{carry, unsigned(p.line), tag};
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
       const unsigned at = coord.tile >> (kColumnRadix * level);
       const int d = at & 7;
-      Value got[8];
-      await(got, level, at - d, p.exists ? d : 0, p.line, tag);
-      const Value two = Op::combine(got[0], got[1]), four = Op::combine(two, Op::combine(got[2], got[3]));
-      const Value upper = Op::combine(got[4], got[5]);
-      Value* const to = &kept[kColumnRadix * level][threadIdx.x & 31];
-      to[2 * kLines] = d & 4 ? four : Op::identity();
-      to[1 * kLines] = d & 2 ? (d & 4 ? upper : two) : Op::identity();
-      to[0] = d & 1 ? (d & 4 ? (d & 2 ? got[6] : got[4]) : (d & 2 ? got[2] : got[0])) : Op::identity();
+      auto* const to = &kept[kColumnRadix * level];
+#pragma unroll
+      for (int k = 0; k < kColumnRadix; k++) to[k][column()] = Op::identity();
+      look_back_by_lane<Op, false>(line.totals(level, at - d), p.exists ? d : 0,
+                                   [&](int k, Value block) { to[k][column()] = block; });
     }
   }
 

@@ -360,23 +360,7 @@ struct RowTiles {
     return s;
   }
 
-  // The first `n` totals of a group of 32, one per lane; own, the last one, in lane n.
-  __device__ __forceinline__ Value await(int level, unsigned first, int n, unsigned group, Value own,
-                                         unsigned tag) const {
-    const int lane = threadIdx.x & 31;
-    Value v[1] = {Op::identity()};
-    if (n > 0) {
-      const uint64_t* const word = carry.template word<Value>(level, first + (lane < n ? lane : 0), group);
-      for (int attempts = 0;; pause(++attempts)) {
-        const bool all_there = arrived(v, [&](int) { return word; }, Awaited{tag, ~0u});
-        if (__all_sync(kFullWarp, all_there)) break;
-      }
-    }
-    return lane < n ? v[0] : lane == n ? own : Op::identity();
-  }
-
-  // By the last warp. The last of 32 tiles publishes their total too, the last of 1024 theirs, long before a look-back
-  // needs them.
+  // By the last warp.
   __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     if (threadIdx.x + 32 < blockDim.x) return;
     const int lane = threadIdx.x & 31;
@@ -384,25 +368,19 @@ struct RowTiles {
 #pragma unroll
     for (int k = 0; k < kLogRowWarps; k++)
       if (k < log_warps()) v = xor_step<Op>(v, k, lane);
-    if (lane == 0) carry.publish(0, coord.tile, coord.group, v, tag);
-    unsigned at = coord.tile;
-    for (int level = 0; level + 1 < carry.levels && (at & 31) == 31; level++, at >>= kRowRadix) {
-      v = await(level, at - 31, 31, coord.group, v, tag);
-#pragma unroll
-      for (int k = 0; k < 5; k++) v = xor_step<Op>(v, k, lane);
-      if (lane == 0) carry.publish(level + 1, at >> kRowRadix, coord.group, v, tag);
-    }
+    const LineTotals<kRowRadix, Value> line{carry, coord.group, tag};
+    publish_totals<kRowRadix, total_by_warp<Op, kRowRadix>>(line, coord.tile, v, lane == 0);
   }
 
   // One warp per level, one lane per total.
   __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
+    const LineTotals<kRowRadix, Value> line{carry, coord.group, tag};
     const int lane = threadIdx.x & 31;
     for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
       const unsigned at = coord.tile >> (kRowRadix * level);
       const int d = at & 31;
-      const Value v = await(level, at - d, d, coord.group, Op::identity(), tag);
       Value digit[kRowRadix];
-      lane_digits<Op, kRowRadix>(v, d, digit, lane);
+      lane_digits<Op>(await_by_warp<kRowRadix>(line.totals(level, at - d), d, Op::identity()), d, digit, lane);
       if (lane == d)
 #pragma unroll
         for (int k = 0; k < kRowRadix; k++) kept[kRowRadix * level + k] = digit[k];

@@ -33,8 +33,8 @@ struct AloneStretch {
     if (tile.leads()) total_of_warp(threadIdx.x >> 5) = of_warp;
     return total;
   }
-  __device__ __forceinline__ void publish() const {
-    if (threadIdx.x < 32) tile.publish(block_of_warps(0, kLogWarps));
+  __device__ __forceinline__ int publish() const {
+    return threadIdx.x < 32 ? tile.publish(block_of_warps(0, kLogWarps)) : 0;
   }
 
   __device__ __forceinline__ void down() const {

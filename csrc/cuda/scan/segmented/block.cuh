@@ -73,8 +73,7 @@ struct SegmentBlock {
   }
   __device__ __forceinline__ void publish(const Tile& tile) const {
     if (windows.levels == 0 || tile.work.other) return;
-    if (tile.stretch.whole) Alone{tile}.publish();
-    else tile.publish_placeholders();
+    tile.publish_placeholders(tile.stretch.whole ? Alone{tile}.publish() : 0);
   }
   __device__ __forceinline__ void scan(const Tile& tile) const {
     if (tile.stretch.alone()) {

@@ -26,7 +26,8 @@ template <class Job>
 void run_segments(const Job& job, const Segments& segments, int64_t outer, int64_t inner, bool reverse,
                   Context& context) {
   using Value = typename Job::Op::Value;
-  Windows windows{.segments = segments, .tile_state = {}, .list = nullptr, .inner = inner, .reverse = reverse};
+  Windows windows{.segments = segments, .tile_state = {}, .list = nullptr, .inner = inner, .lines = outer * inner};
+  windows.reverse = reverse;
   while (windows.log_lines < kSegmentLogLines<Value, false> && int64_t(1) << windows.log_lines < inner)
     windows.log_lines++;
   windows.log_window = log2_of(SegmentMemory<Value, false>::kTile) - windows.log_lines;
@@ -40,7 +41,7 @@ void run_segments(const Job& job, const Segments& segments, int64_t outer, int64
   while ((count - 1) >> (kSegmentRadix * windows.levels) > 0) windows.levels++;
   if (windows.levels > kMaxLevels) fail("segments of too many tiles");
   if (windows.levels > 0)
-    windows.tile_state = context.tile_state(windows.levels * count * outer * inner * kTaggedWords<Value>);
+    windows.tile_state = context.tile_state(windows.levels * count * windows.lines * kTaggedWords<Value>);
   windows.list = static_cast<Stretch*>(context.workspace(2 * count * sizeof(Stretch)));
   if constexpr (sizeof(Value) <= 8 && kIsNone<typename Job::Op, LogAdd>)  // others do not pay for a kernel of their own
     if (windows.log_lines == 0) return scan_stretches<Job, true>(job, windows, context);

@@ -182,58 +182,31 @@ struct SegmentTile {
 
   // ---------------------------------------------------------------- from tile to tile
 
-  // The word of the total of group `at` of a level's tiles, of this stretch's first segment.
-  __device__ __forceinline__ const uint64_t* word_of(int level, unsigned at) const {
+  __device__ __forceinline__ int levels() const { return windows.levels; }
+  // Of groups `first` and up of a level's tiles, of this stretch's first segment.
+  __device__ __forceinline__ Totals totals(int level, unsigned first) const {
     const int64_t from = stretch.segment_begin >> windows.log_window;
-    return windows.template word<Value>(level, from + (int64_t(at + 1) << (kSegmentRadix * level)) - 1, line());
+    return windows.template totals<Value>(level, from + (int64_t(first + 1) << (kSegmentRadix * level)) - 1, line(),
+                                          memory.tag);
   }
-  // n totals from `at` on; those beyond are the first one again.
-  template <int N>
-  __device__ __forceinline__ void await(Value (&got)[N], int level, unsigned at, int n) const {
-    const auto word = [&](int i) { return word_of(level, at + (i < n ? i : 0)); };
-    for (int attempts = 0; !arrived(got, word, Awaited{memory.tag, ~0u});) pause(++attempts);
-  }
-  __device__ __forceinline__ void publish_total(int level, Value total) const {
-    cuda::publish(windows.template word<Value>(level, work.window, line()), total, memory.tag);
+  // Of the tile, or of the group that ends with it.
+  __device__ __forceinline__ void publish_total(int level, unsigned, Value total) const {
+    cuda::publish(windows.template totals<Value>(level, work.window, line(), memory.tag).words, total, memory.tag);
   }
   // Every window publishes something at every level, so that no block waits for ever, whatever the offsets are.
-  __device__ __forceinline__ void publish_placeholders() const {
+  __device__ __forceinline__ void publish_placeholders(int from) const {
     if (threadIdx.x >> log_lines() != 0 || !exists) return;
-    for (int level = 0; level < windows.levels; level++) publish_total(level, Value{});
+    for (int level = from; level < windows.levels; level++) publish_total(level, 0, Value{});
   }
-  // The last of 8 tiles publishes their total too, the last of 64 theirs. Where a warp has one line, each lane loads
-  // one total; otherwise each lane has a line, and loads one total after the other: the words of eight would not fit
-  // into the registers.
-  __device__ __forceinline__ Value total_of_eight(int level, unsigned at, Value last) const {
-    if constexpr (Rows) {
-      const int lane = threadIdx.x & 31;
-      Value v[1]{};
-      if (lane < 7) await(v, level, at - 7 + lane, 1);
-      if (lane >= 7) v[0] = last;
-      __syncwarp();
-#pragma unroll
-      for (int k = 0; k < 3; k++) v[0] = Op::combine(v[0], shuffle(v[0], (lane + (1 << k)) & 31));
-      return shuffle(v[0], 0);
-    } else {
-      Value left[4], right[3];
-      await(left, level, at - 7, 4);
-      const Value four = tree<Op, 4>(left);
-      await(right, level, at - 3, 3);
-      return Op::combine(four, Op::combine(Op::combine(right[0], right[1]), Op::combine(right[2], last)));
-    }
+  __device__ __forceinline__ static Value total_of_group(const Totals& totals, Value last) {
+    if constexpr (Rows) return total_by_warp<Op, kSegmentRadix>(totals, last);
+    else return total_by_lane<Op, true>(totals, last);
   }
-  // A whole tile's total, by the first warp.
-  __device__ __forceinline__ void publish(Value total) const {
+  // A whole tile's total, by the first warp; on how many levels.
+  __device__ __forceinline__ int publish(Value total) const {
     const bool publishes = leads() && exists;
-    if (!Rows && !publishes) return;
-    if (publishes && windows.levels > 0) publish_total(0, total);
-    unsigned at = stretch.tile;
-    bool is_last = true;
-    for (int level = 0; level + 1 < windows.levels; level++, at >>= kSegmentRadix) {
-      is_last = is_last && (at & 7) == 7;
-      if (is_last) total = total_of_eight(level, at, total);
-      if (publishes) publish_total(level + 1, total);
-    }
+    if (!Rows && !publishes) return 0;
+    return 1 + publish_totals<kSegmentRadix, total_of_group>(*this, stretch.tile, total, publishes);
   }
   // The blocks of the digits of the tile's number: one lane per total, 4 levels per warp; or one lane per line, one
   // warp per level.
@@ -244,8 +217,9 @@ struct SegmentTile {
       const int lane = threadIdx.x & 31, level = threadIdx.x >> 3, i = lane & 7;
       const unsigned at = level < windows.levels ? stretch.tile >> (kSegmentRadix * level) : 0;
       const int digit = at & 7;
+      const Totals before = totals(level, at - digit);
       Value one[1]{};
-      if (i < digit) await(one, level, at - digit + i, 1);
+      if (i < digit) await(one, [&](int) { return before.word(i); }, before.awaited);
       __syncwarp();
       const Value two = Op::combine(one[0], shuffle(one[0], (lane + 1) & 31));
       const Value four = Op::combine(two, shuffle(two, (lane + 2) & 31));
@@ -257,17 +231,8 @@ struct SegmentTile {
       for (int level = threadIdx.x >> 5; level < windows.levels; level += Memory::kWarps) {
         const unsigned at = stretch.tile >> (kSegmentRadix * level);
         auto* const to = &memory.kept[kSegmentRadix * level];
-        if (at & 4) {
-          Value four[4];
-          await(four, level, at & ~7u, 4);
-          to[2][column()] = tree<Op, 4>(four);
-        }
-        if (at & 3) {
-          Value three[3];
-          await(three, level, at & ~3u, int(at & 3));
-          if (at & 2) to[1][column()] = Op::combine(three[0], three[1]);
-          if (at & 1) to[0][column()] = at & 2 ? three[2] : three[0];
-        }
+        look_back_by_lane<Op, true>(totals(level, at & ~7u), at & 7,
+                                    [&](int k, Value block) { to[k][column()] = block; });
       }
     }
   }

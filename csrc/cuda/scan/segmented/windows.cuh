@@ -47,8 +47,8 @@ struct alignas(16) Stretch {
 struct Windows {
   Segments segments;
   TileState tile_state;
-  Stretch* list;  // the first one of each window, and then the other one of each
-  int64_t inner;
+  Stretch* list;         // the first one of each window, and then the other one of each
+  int64_t inner, lines;  // of all outers
   bool reverse;
   int log_lines, log_window, levels;  // of totals; 0: there is one window
   unsigned windows, strips, strips_of_outer;
@@ -61,11 +61,11 @@ struct Windows {
     return reverse ? segments.length - segments.begin(segments.count - s) : segments.begin(s);
   }
 
-  // The words of level k's totals, that of a group of 8^k tiles at the window of its last tile.
+  // The totals of level k from a window on: that of a group of 8^k tiles stands at the window of its last tile.
   template <class Value>
-  __device__ __forceinline__ uint64_t* word(int level, int64_t window, int64_t line) const {
-    const int64_t lines = int64_t(strips / strips_of_outer) * inner;
-    return tile_state.words + ((level * int64_t(windows) + window) * lines + line) * kTaggedWords<Value>;
+  __device__ __forceinline__ Totals totals(int level, int64_t window, int64_t line, unsigned tag) const {
+    const int64_t place = (level * int64_t(windows) + window) * lines + line, step = lines * kTaggedWords<Value>;
+    return {tile_state.words + place * kTaggedWords<Value>, step << (kSegmentRadix * level), {tag}};
   }
 };
 
