@@ -27,7 +27,8 @@ class ProductPlan {
         b_(operand(args.b, args.n, args.b.column_stride, args.b.row_stride)) {}
 
   void run() {
-    if (args_.k == 0) return multiply_split_k<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
+    if (args_.k == 0)
+      return multiply_split_k<P, Out>(args_, context_, 0, 1, [](const MatmulArgs&, int64_t, int64_t) {});
     if constexpr (Tuning<T>::kSkinny) {
       if (args_.parts == 1 && std::min(args_.m, args_.n) <= kSkinnyRows) return skinny();
     }
@@ -95,7 +96,7 @@ class ProductPlan {
     const Operand<T>&few = few_are_columns ? b_ : a_, &many = few_are_columns ? a_ : b_;
     SkinnyJob<T> job{args_, few, many, few_are_columns};
     job.line_groups = unsigned(ceil_div(many.lines, int64_t(32)));
-    job.first = 0, job.last = chunks_, job.partials = nullptr;
+    job.first = 0, job.last = chunks_, job.splits_k = false;
     with_layout<sizeof(T) == 4, sizeof(T) == 4>(many, [&](auto layout) {
       if (few.lines == 1) skinny<1, layout>(job);
       else if (few.lines <= 4) skinny<4, layout>(job);
@@ -114,8 +115,8 @@ class ProductPlan {
     };
     if (chunks_ <= most) return start(chunks_);
     multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(1),
-                             [&](int64_t first, int64_t count, P* partials) {
-                               job.first = first, job.last = first + count, job.partials = partials;
+                             [&](const MatmulArgs& partials, int64_t first, int64_t count) {
+                               job.args = partials, job.first = first, job.last = first + count, job.splits_k = true;
                                start(std::min(std::max(most / 2, int64_t(1)), count));
                              });
   }
@@ -206,37 +207,34 @@ class ProductPlan {
   void start_tiles(void (*kernel)(TileJob<T>), size_t stage_bytes, size_t total_bytes) {
     constexpr int kStored = 16 / int(sizeof(P));
     TileJob<T> job{args_, a_, b_};
-    job.tiles_m = unsigned(ceil_div(args_.m, int64_t(Shape::kM)));
-    job.tiles_n = unsigned(ceil_div(args_.n, int64_t(Shape::kN)));
     // The tiles that run at the same time form an area about as high as it is wide.
     const double resident = double(multiprocessors_) * Shape::kBlocks;
-    const auto high = unsigned(std::max(1., std::round(std::sqrt(resident * Shape::kN / Shape::kM))));
-    job.group = std::min(high, job.tiles_m);
-    const int64_t blocks = args_.batch * job.tiles_m * job.tiles_n;
-    const auto start = [&](int64_t pieces) {
-      const bool has_totals = !job.direct || (job.partials == nullptr && chunks_ > 1);
-      const size_t bytes = stage_bytes + has_totals * total_bytes;
-      launch(kernel, blocks * pieces, Shape::kThreads, bytes, context_.stream, job);
+    const auto high = int64_t(std::max(1., std::round(std::sqrt(resident * Shape::kN / Shape::kM))));
+    const auto start = [&](int64_t first, int64_t piece, int64_t pieces) {
+      job.schedule = schedule_of(args_.batch, args_.m, args_.n, Shape::kM, Shape::kN, high, first, piece, pieces);
+      const bool has_totals = !job.direct || (!job.splits_k && chunks_ > 1);
+      launch(kernel, job.schedule.tiles, Shape::kThreads, stage_bytes + has_totals * total_bytes, context_.stream, job);
     };
     const bool wide = args_.n % kStored == 0;
-    if (run_ == 0) {
-      job.first = 0, job.last = job.run = chunks_, job.partials = nullptr;
-      job.direct = wide && std::is_same_v<Out, P> && args_.added.data == nullptr &&
-                   reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
-      if (args_.parts == 1) return start(1);
-      job.parts = unsigned(args_.parts), job.part = int(ceil_div(args_.k, int64_t(args_.parts)));
-      job.tiles = unsigned(blocks);
-      const int64_t resident = std::min(blocks, int64_t(multiprocessors_) * Shape::kBlocks);
-      const size_t waiting = size_t(std::bit_width(job.parts - 1)) * resident * Shape::kM * Shape::kN * sizeof(P);
-      job.waiting = static_cast<P*>(context_.workspace(waiting));
-      return launch(kernel, resident, Shape::kThreads, stage_bytes + total_bytes, context_.stream, job);
+    if (run_ > 0) {
+      job.splits_k = true, job.direct = wide;
+      return multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(run_),
+                                      [&](const MatmulArgs& partials, int64_t first, int64_t count) {
+                                        job.args = partials;
+                                        start(first * kProductChunk, run_ * kProductChunk,
+                                              ceil_div(count, int64_t(run_)));
+                                      });
     }
-    job.run = run_, job.direct = wide;
-    multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(run_),
-                             [&](int64_t first, int64_t count, P* partials) {
-                               job.first = first, job.last = first + count, job.partials = partials;
-                               start(ceil_div(count, int64_t(run_)));
-                             });
+    job.splits_k = false;
+    job.direct = wide && std::is_same_v<Out, P> && args_.added.data == nullptr &&
+                 reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
+    if (args_.parts == 1) return start(0, args_.k, 1);
+    job.schedule = schedule_of(args_.batch, args_.m, args_.n, Shape::kM, Shape::kN, high, 0, args_.k, 1);
+    job.parts = unsigned(args_.parts), job.part = int(ceil_div(args_.k, int64_t(args_.parts)));
+    const int64_t blocks = std::min(int64_t(job.schedule.tiles), int64_t(multiprocessors_) * Shape::kBlocks);
+    const size_t waiting = size_t(std::bit_width(job.parts - 1)) * blocks * Shape::kM * Shape::kN * sizeof(P);
+    job.waiting = static_cast<P*>(context_.workspace(waiting));
+    launch(kernel, blocks, Shape::kThreads, stage_bytes + total_bytes, context_.stream, job);
   }
 
   // As many partials as fit the workspace, in whole runs.

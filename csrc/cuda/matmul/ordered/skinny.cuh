@@ -13,9 +13,8 @@ struct SkinnyJob {
   Operand<T> few, many;
   bool few_are_columns;  // the few lines are b's
   unsigned line_groups;
-  // Chunks `first` to `last`. Each one's values go to a partial, if there are partials.
-  int64_t first, last;
-  ProductOf<T>* partials;
+  int64_t first, last;  // chunks
+  bool splits_k;        // each chunk's sums go to a partial
 };
 
 // The stages of a warp: `Rows` of the few lines, and a panel of the many. Both as they lie in memory, except for lines
@@ -134,10 +133,10 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
 
   // Where a result stands: the few lines are rows of it, or columns.
   const int64_t row_step = job.few_are_columns ? 1 : args.n, line_step = job.few_are_columns ? args.n : 1;
-  if (job.partials != nullptr) {
+  if (job.splits_k) {
     if (depth == 0 || lane >= lines) return;
-    P* const to =
-        job.partials + ((chunk - job.first) * args.batch + batch) * args.m * args.n + (first_line + lane) * line_step;
+    P* const to = static_cast<P*>(args.output) + ((chunk - job.first) * args.batch + batch) * args.m * args.n +
+                  (first_line + lane) * line_step;
 #pragma unroll
     for (int r = 0; r < Rows; r++)
       if (r < rows) to[r * row_step] = sums[r];

@@ -59,8 +59,16 @@ __global__ void __launch_bounds__(kFoldThreads)
   store_at<Out>(args, index, total);
 }
 
-// multiply(first, count, partials) stores chunk first + c in partial c. Rounds bound the workspace: each begins with
-// the total of the one before.
+// The same product, of which only the sums go out.
+template <class P>
+MatmulArgs sums_of(MatmulArgs args, P* output) {
+  args.output = output, args.alpha = 1, args.added.data = nullptr;
+  if constexpr (std::is_floating_point_v<P>) args.output_dtype = sizeof(P) == 4 ? Dtype::float32 : Dtype::float64;
+  return args;
+}
+
+// multiply(partials, first, count) stores the sums of chunk first + c in partial c, where the output of `partials` is.
+// Rounds bound the workspace: each begins with the total of the one before.
 template <class P, class Out, class Multiply>
 void multiply_split_k(const MatmulArgs& args, Context& context, int64_t chunks, int64_t at_once, Multiply multiply) {
   constexpr size_t kBytes = sizeof(P) * kFoldThreads * kFoldGroups * kFoldGroup;
@@ -73,7 +81,7 @@ void multiply_split_k(const MatmulArgs& args, Context& context, int64_t chunks, 
   for (int64_t first = 0; first < chunks || first == 0; first += at_once) {
     const int64_t count = std::min(at_once, chunks - first);
     P* const fresh = has_rounds ? partials + elements : partials;
-    if (count > 0) multiply(first, count, fresh);
+    if (count > 0) multiply(sums_of(args, fresh), first, count);
     launch(add_partials<P, Out>, ceil_div(elements, int64_t(kFoldThreads)), kFoldThreads, kBytes, context.stream, args,
            first > 0 ? partials : fresh, int(count) + (first > 0), first + count < chunks ? partials : nullptr);
   }

@@ -89,137 +89,141 @@ struct TensorPanel {
   }
 };
 
-template <class T, bool KMajorA, bool KMajorB, bool InParts, bool Pairs>
-__device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsigned tile) {
-  using Shape = DmmaTile;
-  using Pair = AlignedVector<double, 2>;
-  using PanelA = TensorPanel<KMajorA, Pairs>;
-  using PanelB = TensorPanel<KMajorB, Pairs>;
-  constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
-  constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;  // of a warp's tile
-  constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kPairs = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
-  double* const ring = reinterpret_cast<double*>(memory);
-  Pair* const totals = reinterpret_cast<Pair*>(ring + kStages * kStage) + threadIdx.x;
-  const MatmulArgs& args = job.args;
-  const bool to_partials = job.partials != nullptr;
+// What a block loads of both operands, stage by stage.
+template <bool KMajorA, bool KMajorB, bool Pairs>
+struct TensorLoads {
+  static constexpr int kDepth = TensorStages::kDepth, kLines = TensorStages::kLines, kPanel = TensorStages::kPanel;
 
-  const TileCoord<T, Shape> coord(job, tile);
-  const int stages = (coord.depth + kDepth - 1) / kDepth;
-  const int64_t first_k = coord.chunk * kProductChunk;
-  PanelA panel_a(job.a, job.a.at(coord.batch, coord.i, first_k));
-  PanelB panel_b(job.b, job.b.at(coord.batch, coord.j, first_k));
-  int left = coord.depth;  // of k, not loaded yet
-  const auto is_whole = [&] { return args.m >= Shape::kM && args.n >= Shape::kN && left >= kDepth; };
-  const auto lines_of = [&](int64_t size) { return int(min(size, int64_t(TensorStages::kLines))); };
-  const auto issue_edge = [&](int slot) {
+  const MatmulArgs& args;
+  TensorPanel<KMajorA, Pairs> a;
+  TensorPanel<KMajorB, Pairs> b;
+  int left;  // of k, not loaded yet
+
+  __device__ __forceinline__ bool is_whole() const { return args.m >= kLines && args.n >= kLines && left >= kDepth; }
+  __device__ __forceinline__ void issue(double* stage, int quarter) {
+    a.copy(stage, quarter);
+    b.copy(stage + kPanel, quarter);
+  }
+  __device__ __forceinline__ void issue_edge(double* stage) {
     if (left <= 0) return;
-    panel_a.copy_edge(ring + slot * kStage, lines_of(args.m), left, -0.);
-    panel_b.copy_edge(ring + slot * kStage + TensorStages::kPanel, lines_of(args.n), left, +0.);
-  };
-  const auto issue_load = [&](int slot, int quarter) {
-    panel_a.copy(ring + slot * kStage, quarter);
-    panel_b.copy(ring + slot * kStage + TensorStages::kPanel, quarter);
-  };
-
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  const int warp_row = warp % Shape::kWarpsM * kHeight, warp_column = warp / Shape::kWarpsM * kWidth;
-  double sums[kDown][kAcross][4], a[kDown][4], b[2][kAcross][2];
-  const auto load_a = [&](int i, int slot, int half) {
-#pragma unroll
-    for (int e = 0; e < 4; e++)
-      a[i][e] = PanelA::element(ring + slot * kStage, warp_row + 16 * i, e % 2, 2 * half + e / 2);
-  };
-  const auto load_b = [&](int slot, int half) {
-#pragma unroll
-    for (int e = 0; e < kAcross * 2; e++)
-      b[half][e / 2][e % 2] = PanelB::element(ring + slot * kStage + TensorStages::kPanel, warp_column + e / 4 * 16,
-                                              e / 2 % 2, 2 * half + e % 2);
-  };
-  // A pair of sums that are neighbours in a row: where it stands among the sums, and in the tile.
-  const auto sum_at = [&](int pair_index, int which) -> double& {
-    return sums[pair_index / (2 * kAcross)][pair_index / 2 % kAcross][pair_index % 2 * 2 + which];
-  };
-  const auto row_of = [&](int pair_index) {
-    return warp_row + pair_index / (2 * kAcross) * 16 + pair_index % 2 * 8 + lane / 4;
-  };
-  const auto column_of = [&](int pair_index) { return warp_column + pair_index / 2 % kAcross * 8 + lane % 4 * 2; };
-  const auto total_of = [&](int pair_index) {
-    Pair total = totals[pair_index * Shape::kThreads];
-#pragma unroll
-    for (int v = 0; v < 2; v++) total.element[v] += sum_at(pair_index, v);
-    return total;
-  };
-  // Row i of the warp's fragments.
-  const auto multiply = [&](int i, int half) {
-#pragma unroll
-    for (int j = 0; j < kAcross; j++) mma_sync(sums[i][j], a[i], b[half][j]);
-  };
-
-#pragma unroll 1
-  for (int slot = 0; slot < kStages - 1; slot++) {
-    if (is_whole()) {
-#pragma unroll
-      for (int quarter = 0; quarter < 4; quarter++) issue_load(slot, quarter);
-    } else {
-      issue_edge(slot);
-    }
+    a.copy_edge(stage, int(min(args.m, int64_t(kLines))), left, -0.);
+    b.copy_edge(stage + kPanel, int(min(args.n, int64_t(kLines))), left, +0.);
+  }
+  __device__ __forceinline__ void close_stage() {
     left -= kDepth;
     cp_async_commit();
   }
+};
+
+// A warp's part of the tile: its sums, and the fragments that are multiplied next. A stage has two halves of k.
+template <bool KMajorA, bool KMajorB>
+struct WarpTile {
+  using Shape = DmmaTile;
+  static constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;
+  static constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kInRow = kAcross;
+
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int first_row = warp % Shape::kWarpsM * kHeight, first_column = warp / Shape::kWarpsM * kWidth;
+  double sums[kDown][kAcross][4], a[kDown][4], b[2][kAcross][2];
+
+  __device__ __forceinline__ void load_a(int i, const double* stage, int half) {
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+      a[i][e] = TensorPanel<KMajorA, true>::element(stage, first_row + 16 * i, e % 2, 2 * half + e / 2);
+  }
+  __device__ __forceinline__ void load_b(const double* stage, int half) {
+#pragma unroll
+    for (int e = 0; e < kAcross * 2; e++)
+      b[half][e / 2][e % 2] = TensorPanel<KMajorB, true>::element(
+          stage + TensorStages::kPanel, first_column + e / 4 * 16, e / 2 % 2, 2 * half + e % 2);
+  }
+  __device__ __forceinline__ void load_first(const double* stage) {
+    load_b(stage, 0);
+#pragma unroll
+    for (int i = 0; i < kDown; i++) load_a(i, stage, 0);
+  }
+  // Row i of the fragments.
+  __device__ __forceinline__ void multiply(int i, int half) {
+#pragma unroll
+    for (int j = 0; j < kAcross; j++) mma_sync(sums[i][j], a[i], b[half][j]);
+  }
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int x = 0; x < kDown * kAcross * 4; x++) flat(sums)[x] = 0;
+  }
+  // Of pair x of the sums: 16 x 8 of them are 2 pairs a lane.
+  static __device__ __forceinline__ int vector(int r, int c) { return r / 2 * (2 * kAcross) + c * 2 + r % 2; }
+  __device__ __forceinline__ int row(int x) const { return first_row + x / (2 * kAcross) * 16 + x % 2 * 8 + lane / 4; }
+  __device__ __forceinline__ int column(int x) const { return first_column + x / 2 % kAcross * 8 + lane % 4 * 2; }
+};
+
+template <class T, bool KMajorA, bool KMajorB, bool InParts, bool Pairs>
+__device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsigned tile) {
+  using Shape = DmmaTile;
+  constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
   constexpr int kChunkStages = kProductChunk / kDepth;
-  const int issuing_whole = is_whole() ? left / kDepth : 0;  // stages during which whole ones are loaded
-  if (!InParts && stages > kChunkStages && !to_partials) {
+  double* const ring = reinterpret_cast<double*>(memory);
+  Vector16<double>* const totals = reinterpret_cast<Vector16<double>*>(ring + kStages * kStage) + threadIdx.x;
+
+  const TilePlace<T, Shape> here(job, tile);
+  const int stages = (int(here.depth) + kDepth - 1) / kDepth;
+  TensorLoads<KMajorA, KMajorB, Pairs> loads{job.args,
+                                             {job.a, job.a.at(here.batch, here.i, here.begin)},
+                                             {job.b, job.b.at(here.batch, here.j, here.begin)},
+                                             int(here.depth)};
 #pragma unroll 1
-    for (int pair_index = 0; pair_index < kPairs; pair_index++)
-      totals[pair_index * Shape::kThreads] = {-0., -0.};  // -0 + x is x
+  for (int slot = 0; slot < kStages - 1; slot++) {
+    if (loads.is_whole()) {
+#pragma unroll
+      for (int quarter = 0; quarter < 4; quarter++) loads.issue(ring + slot * kStage, quarter);
+    } else {
+      loads.issue_edge(ring + slot * kStage);
+    }
+    loads.close_stage();
+  }
+  const int issuing_whole = loads.is_whole() ? loads.left / kDepth : 0;  // stages during which whole ones are loaded
+  WarpTile<KMajorA, KMajorB> warp;
+  if (!InParts && stages > kChunkStages && !job.splits_k) {
+#pragma unroll 1
+    for (int x = 0; x < int(sizeof(warp.sums) / 16); x++) totals[x * Shape::kThreads] = {-0., -0.};  // -0 + x is x
   }
   cp_async_wait<kStages - 2>();
   __syncthreads();
   int reading = 0, writing = kStages - 1, stage = 0;
-  load_b(reading, 0);
-#pragma unroll
-  for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
+  warp.load_first(ring);
 
   // Once multiplied, a row of fragments makes room for that of the next half, and part of a later stage is loaded.
   const auto multiply_stage = [&](auto issues_whole) {
     constexpr bool kWhole = decltype(issues_whole)::value;
-    const bool whole = kWhole || is_whole();
-    if (!whole) issue_edge(writing);
+    const bool whole = kWhole || loads.is_whole();
+    if (!whole) loads.issue_edge(ring + writing * kStage);
 #pragma unroll
-    for (int i = 0; i < kDown; i++) {
-      if (i == kDown - 1) load_b(reading, 1);
-      multiply(i, 0);
-      load_a(i, reading, 1);
-      if (whole) issue_load(writing, i);
+    for (int i = 0; i < warp.kDown; i++) {
+      if (i == warp.kDown - 1) warp.load_b(ring + reading * kStage, 1);
+      warp.multiply(i, 0);
+      warp.load_a(i, ring + reading * kStage, 1);
+      if (whole) loads.issue(ring + writing * kStage, i);
     }
-    left -= kDepth;
-    cp_async_commit();
+    loads.close_stage();
     writing = writing == kStages - 1 ? 0 : writing + 1;
     cp_async_wait<kStages - 2>();
     __syncthreads();  // the next stage is there for all, and all have read this one
     // Behind the last stage it is read once more: what is loaded then is not used.
     if (++stage < stages || kWhole) reading = reading == kStages - 1 ? 0 : reading + 1;
 #pragma unroll
-    for (int i = 0; i < kDown; i++) {
-      if (i == kDown - 1) load_b(reading, 0);
-      multiply(i, 1);
-      load_a(i, reading, 0);
+    for (int i = 0; i < warp.kDown; i++) {
+      if (i == warp.kDown - 1) warp.load_b(ring + reading * kStage, 0);
+      warp.multiply(i, 1);
+      warp.load_a(i, ring + reading * kStage, 0);
     }
   };
 #pragma unroll 1
   for (int chunk = 0;; chunk++) {
     int end = min(stages, stage + kChunkStages);
     if constexpr (InParts) end = min(end, (stage / (job.part / kDepth) + 1) * (job.part / kDepth));
-    const bool folds = !InParts && chunk > 0 && !to_partials;
-    if (folds) {  // while other warps multiply
-#pragma unroll
-      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
-        if (pair_index % 4 == 0) __syncwarp();  // or all would be folded at once, in registers that are not there
-        totals[pair_index * Shape::kThreads] = total_of(pair_index);
-      }
-    }
-#pragma unroll
-    for (int pair_index = 0; pair_index < kPairs; pair_index++) sum_at(pair_index, 0) = sum_at(pair_index, 1) = 0;
+    const bool folds = !InParts && chunk > 0 && !job.splits_k;
+    if (folds) fold_totals<Shape, 4>(flat(warp.sums), totals, true);  // while other warps multiply
+    warp.clear();
     // Two at a time and no branch inside: before one the compiler waits for the end of all products.
 #pragma unroll 1
     while (stage + 2 <= min(end, issuing_whole)) {
@@ -228,86 +232,20 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
     }
 #pragma unroll 1
     while (stage < end) multiply_stage(std::false_type());
+    const bool ends = stage == stages;
     if constexpr (InParts) {
-      const int part_stages = job.part / kDepth;
-      const int part = (stage - 1) / part_stages, part_end = (part + 1) * part_stages;
-      const bool part_ends = stage == stages || stage == part_end;
-      const auto waiting_at = [&](int level) { return reinterpret_cast<Pair*>(waiting_tile<Shape>(job, level)); };
-      const auto add = [&](const Pair* waiting) {
-#pragma unroll
-        for (int pair_index = 0; pair_index < kPairs; pair_index++) {
-          if (pair_index % 16 == 0) __syncwarp();  // as many as registers hold, while there are no fragments
-          const Pair total = waiting[pair_index * Shape::kThreads];
-#pragma unroll
-          for (int v = 0; v < 2; v++) sum_at(pair_index, v) = total.element[v] + sum_at(pair_index, v);
-        }
-      };
-      const auto keep = [&](Pair* waiting) {
-#pragma unroll
-        for (int pair_index = 0; pair_index < kPairs; pair_index++)
-          waiting[pair_index * Shape::kThreads] = {sum_at(pair_index, 0), sum_at(pair_index, 1)};
-      };
-      if (stage - (part_end - part_stages) > kChunkStages) add(totals);  // of the part's chunks before
-      if (part_ends) {
-        unsigned levels = joined_levels(unsigned(part), job.parts);
-#pragma unroll 1
-        for (int level = 0; levels != 0; level++, levels >>= 1)
-          if (levels & 1) add(waiting_at(level));
-      }
-      if (stage < stages) {
-        if (part_ends) {
-          keep(waiting_at(level_of(unsigned(part))));
-        } else {
-          keep(totals);
-        }
-        load_b(reading, 0);
-#pragma unroll
-        for (int i = 0; i < kDown; i++) load_a(i, reading, 0);
+      const int part_stages = job.part / kDepth, part = (stage - 1) / part_stages;
+      join_part<T, Shape, 16>(job, flat(warp.sums), totals, unsigned(part), stage - part * part_stages <= kChunkStages,
+                              ends || stage == (part + 1) * part_stages, ends);
+      if (!ends) {
+        warp.load_first(ring + reading * kStage);
         continue;
       }
     }
-    if (stage < stages && !to_partials) continue;
-
-    // Made again, or the loop would keep registers for it.
-    const TileCoord<T, Shape> here(job, unsigned(opaque(int(tile))));
-    const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
-    double* const partial = job.partials + (here.chunk - job.first + chunk) * args.batch * args.m * args.n;
-    const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
-    const int lines_a = lines_of(args.m), lines_b = lines_of(args.n);
-    const auto is_own = [&](int row, int column) {
-      return row < lines_a && row >= first_row && column < lines_b && column >= first_column;
-    };
-    if (job.direct) {
-      double* const to = (to_partials ? partial : static_cast<double*>(args.output)) + start;
-      const double alpha = to_partials ? 1 : args.alpha;
-#pragma unroll
-      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
-        Pair pair{sum_at(pair_index, 0), sum_at(pair_index, 1)};
-        if (folds) pair = total_of(pair_index);
-        pair.element[0] *= alpha, pair.element[1] *= alpha;  // by 1 changes nothing
-        if (is_own(row_of(pair_index), column_of(pair_index)))
-          *reinterpret_cast<Pair*>(to + row_of(pair_index) * args.n + column_of(pair_index)) = pair;
-      }
-    } else {  // by way of shared memory, for registers have no index at run time
-#pragma unroll
-      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
-        Pair pair{sum_at(pair_index, 0), sum_at(pair_index, 1)};
-        if (folds) pair = total_of(pair_index);
-        totals[pair_index * Shape::kThreads] = pair;
-      }
-#pragma unroll 1
-      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
-        const int row = row_of(pair_index), column = column_of(pair_index);
-        const Pair pair = totals[pair_index * Shape::kThreads];
-#pragma unroll
-        for (int v = 0; v < 2; v++) {
-          if (!is_own(row, column + v)) continue;
-          if (to_partials) partial[start + row * args.n + column + v] = pair.element[v];
-          else store_product<double>(args, here.batch, here.i + row, here.j + column + v, pair.element[v]);
-        }
-      }
-    }
-    if (stage == stages) break;
+    if (!ends && !job.splits_k) continue;
+    if (!job.direct) fold_totals<Shape, 1 << 30>(flat(warp.sums), totals, folds);
+    store_tile<double, Shape>(job, tile, chunk, warp, flat(warp.sums), totals, folds);
+    if (ends) break;
   }
   cp_async_wait<0>();
 }
@@ -317,7 +255,8 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
     multiply_tensor_tiles(const __grid_constant__ TileJob<T> job) {
 #if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
   if constexpr (!InParts) multiply_tensor_tile<T, KMajorA, KMajorB, false, Pairs>(job, blockIdx.x);
-  else for_tiles(job, [&](unsigned tile) { multiply_tensor_tile<T, KMajorA, KMajorB, true, Pairs>(job, tile); });
+  else
+    for_tiles(job.schedule, [&](unsigned tile) { multiply_tensor_tile<T, KMajorA, KMajorB, true, Pairs>(job, tile); });
 #endif
 }
 

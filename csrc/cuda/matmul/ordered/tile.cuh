@@ -9,44 +9,9 @@
 // In parts, the totals of the open part wait there; those of earlier parts wait in memory, each thread's own, for the
 // L2 to hold: blocks go from tile to tile.
 #pragma once
-#include "operand.cuh"
-#include "tuning.h"
+#include "epilogue.cuh"
 
 namespace torch_reductions::cuda::matmul {
-
-template <class T>
-struct TileJob {
-  MatmulArgs args;
-  Operand<T> a, b;
-  unsigned tiles_m, tiles_n, group;  // tiles of `group` rows are neighbours in time: they share panels in the L2
-  // Of chunks `first` to `last` a block multiplies `run`. Where that is not all of k, each one's values go to a
-  // partial.
-  int64_t first, last, run;
-  bool direct;  // from registers to memory, 16 aligned bytes at a time; or else by way of shared memory, one by one
-  ProductOf<T>* partials;
-  // In parts, of `part` elements of k, a whole number of stages: how many, the tiles of all batches, and where totals
-  // wait, at each level a tile for each block.
-  unsigned parts, tiles;
-  int part;
-  ProductOf<T>* waiting;
-};
-
-// This thread's first vector of the tile that waits for this block at a level.
-template <class Shape, class T>
-__device__ __forceinline__ ProductOf<T>* waiting_tile(const TileJob<T>& job, int level) {
-  return job.waiting + (int64_t(level) * gridDim.x + blockIdx.x) * (Shape::kM * Shape::kN) +
-         threadIdx.x * (16 / int(sizeof(ProductOf<T>)));
-}
-
-// body(tile) for each of the block's tiles.
-template <class T, class Body>
-__device__ __forceinline__ void for_tiles(const TileJob<T>& job, Body body) {
-#pragma unroll 1
-  for (unsigned tile = blockIdx.x; tile < job.tiles; tile += gridDim.x) {
-    body(tile);
-    __syncthreads();  // before the next tile's stages
-  }
-}
 
 template <class T, class Shape, Layout A, Layout B>
 struct TileSizes {
@@ -109,27 +74,18 @@ struct Panel {
   __device__ __forceinline__ void skip() { cursor += Depth * depth_step(); }
 };
 
-// Where a block's tile lies, and which part of k it multiplies.
-template <class T, class Shape>
-struct TileCoord {
-  int64_t own_i, own_j, i, j;  // the tile's own beginning, and where it was moved to
-  int64_t batch, chunk;
-  int depth;
+// Where a thread's vectors of TM x TN sums stand in the tile: eight lanes lie along the lines of a and four along those
+// of b, so that 16-byte loads of neighbours fill all banks.
+template <class Shape, int kV>
+struct ThreadTile {
+  static constexpr int TM = Shape::kM / (8 * Shape::kWarpsM), TN = Shape::kN / (4 * Shape::kWarpsN), kInRow = TN / kV;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int i = warp % Shape::kWarpsM * (8 * TM) + (lane >> 1 & 7) * kV;
+  const int j = warp / Shape::kWarpsM * (4 * TN) + (lane & 1 | lane >> 4 << 1) * kV;
 
-  __device__ __forceinline__ TileCoord(const TileJob<T>& job, unsigned block) {
-    const MatmulArgs& args = job.args;
-    const unsigned tiles = job.tiles_m * job.tiles_n, in_group = job.group * job.tiles_n;
-    const unsigned tile = block % tiles, piece = block / tiles, first_row = tile / in_group * job.group;
-    const unsigned rows = min(job.tiles_m - first_row, job.group);
-    own_i = int64_t(first_row + tile % in_group % rows) * Shape::kM;
-    own_j = int64_t(tile % in_group / rows) * Shape::kN;
-    i = max(min(own_i, args.m - Shape::kM), int64_t(0));
-    j = max(min(own_j, args.n - Shape::kN), int64_t(0));
-    const unsigned batches = unsigned(args.batch);
-    batch = piece % batches;
-    chunk = job.first + int64_t(piece / batches) * job.run;
-    depth = int(min(min(chunk + job.run, job.last) * kProductChunk, args.k) - chunk * kProductChunk);
-  }
+  static __device__ __forceinline__ int vector(int r, int c) { return r * kInRow + c; }
+  __device__ __forceinline__ int row(int x) const { return i + x / kInRow / kV * 8 * kV + x / kInRow % kV; }
+  __device__ __forceinline__ int column(int x) const { return j + x % kInRow * 4 * kV; }
 };
 
 template <class T, class Out, class Shape, Layout A, Layout B, bool InParts>
@@ -138,18 +94,19 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
   using Sizes = TileSizes<T, Shape, A, B>;
   constexpr int kV = Sizes::kVector, BK = Sizes::kDepth, kStages = Sizes::kStages, kThreads = Sizes::kThreads;
   using Vector = AlignedVector<P, kV>;
-  constexpr int TM = Shape::kM / (8 * Shape::kWarpsM), TN = Shape::kN / (4 * Shape::kWarpsN);
+  using Place = ThreadTile<Shape, kV>;
+  constexpr int TM = Place::TM, TN = Place::TN;
   P* const stages = reinterpret_cast<P*>(memory);
   Vector* const totals = reinterpret_cast<Vector*>(stages + kStages * Sizes::kStage) + threadIdx.x;
   const MatmulArgs& args = job.args;
 
-  const TileCoord<T, Shape> coord(job, tile);
+  const TilePlace<T, Shape> here(job, tile);
   const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
   const bool inside = lines_a == Shape::kM && lines_b == Shape::kN && A != Layout::any;
-  const int depth = coord.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
+  const int depth = int(here.depth), whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
 
-  Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A> panel_a(job.a, coord.batch, coord.i, coord.chunk * kProductChunk);
-  Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B> panel_b(job.b, coord.batch, coord.j, coord.chunk * kProductChunk);
+  Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A> panel_a(job.a, here.batch, here.i, here.begin);
+  Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B> panel_b(job.b, here.batch, here.j, here.begin);
   constexpr int kPiecesA = decltype(panel_a)::kCount, kPieces = kPiecesA + decltype(panel_b)::kCount;
   const auto copy_piece_of = [&](int piece, bool wanted, P* stage) {
     if (piece < kPiecesA) panel_a.copy(piece, wanted, stage);
@@ -164,10 +121,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
     panel_b.skip();
   };
 
-  // Eight lanes lie along the lines of a and four along those of b, so that 16-byte loads of neighbours fill all banks.
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int i_of_thread = warp % Shape::kWarpsM * (8 * TM) + (lane >> 1 & 7) * kV;
-  const int j_of_thread = warp / Shape::kWarpsM * (4 * TN) + (lane & 1 | lane >> 4 << 1) * kV;
+  const Place place;
   P sums[TM][TN];
   Vector a[2][TM / kV], b[2][TN / kV];
   const auto clear = [&] {
@@ -177,8 +131,8 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
       for (int j = 0; j < TN; j++) sums[i][j] = 0;
   };
   const auto load = [&](int to, const P* stage, int k) {
-    const P* const from_a = stage + k * Sizes::kRowA + i_of_thread;
-    const P* const from_b = stage + Sizes::kPanelA + k * Sizes::kRowB + j_of_thread;
+    const P* const from_a = stage + k * Sizes::kRowA + place.i;
+    const P* const from_b = stage + Sizes::kPanelA + k * Sizes::kRowB + place.j;
 #pragma unroll
     for (int i = 0; i < TM / kV; i++) a[to][i] = *reinterpret_cast<const Vector*>(from_a + i * 8 * kV);
 #pragma unroll
@@ -194,9 +148,6 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
         sums[i][j] = multiply_add(a[from][i / kV].element[i % kV], b[from][j / kV].element[j % kV], sums[i][j]);
       }
   };
-  // Vector j of line i of this thread: where it stands in the tile.
-  const auto row_of = [&](int i) { return i_of_thread + i / kV * 8 * kV + i % kV; };
-  const auto column_of = [&](int j) { return j_of_thread + j * 4 * kV; };
 
 #pragma unroll 1
   for (int stage = 0; stage < kStages - 1; stage++) {
@@ -264,106 +215,19 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
       }
     }
     if constexpr (InParts) {
-      const int part_stages = job.part / BK;
+      const int part_stages = job.part / BK, part_begin = part_end - part_stages;
       const bool part_ends = ends || chunk_end == part_end;
-      const auto waiting_at = [&](int level) { return reinterpret_cast<Vector*>(waiting_tile<Shape>(job, level)); };
-      const auto add = [&](const Vector* waiting) {
-#pragma unroll
-        for (int i = 0; i < TM; i++)
-#pragma unroll
-          for (int j = 0; j < TN / kV; j++) {
-            const Vector total = waiting[(i * (TN / kV) + j) * kThreads];
-#pragma unroll
-            for (int v = 0; v < kV; v++) sums[i][j * kV + v] = total.element[v] + sums[i][j * kV + v];
-          }
-      };
-      const auto keep = [&](Vector* waiting) {
-#pragma unroll
-        for (int i = 0; i < TM; i++)
-#pragma unroll
-          for (int j = 0; j < TN / kV; j++) {
-            Vector total;
-#pragma unroll
-            for (int v = 0; v < kV; v++) total.element[v] = sums[i][j * kV + v];
-            waiting[(i * (TN / kV) + j) * kThreads] = total;
-          }
-      };
-      if (chunk_end - (part_end - part_stages) > kSteps) add(totals);  // of the part's chunks before
-      const unsigned part = unsigned(part_end / part_stages - 1);
-      if (part_ends) {
-        unsigned levels = joined_levels(part, job.parts);
-#pragma unroll 1
-        for (int level = 0; levels != 0; level++, levels >>= 1)
-          if (levels & 1) add(waiting_at(level));
-      }
+      join_part<T, Shape, TM * TN>(job, flat(sums), totals, unsigned(part_begin / part_stages),
+                                   chunk_end - part_begin <= kSteps, part_ends, ends);
       if (!ends) {
-        if (part_ends) {
-          keep(waiting_at(level_of(part)));
-          part_end += part_stages;
-        } else {
-          keep(totals);
-        }
+        if (part_ends) part_end += part_stages;
         clear();
         continue;
       }
     }
-    const bool to_partials = job.partials != nullptr, stores = ends || to_partials;
-    if (!stores || !job.direct) {
-#pragma unroll
-      for (int i = 0; i < TM; i++)
-#pragma unroll
-        for (int j = 0; j < TN / kV; j++) {
-          Vector total;
-          if (done > 0 && !to_partials) total = totals[(i * (TN / kV) + j) * kThreads];
-#pragma unroll
-          for (int v = 0; v < kV; v++) {
-            const P sum = sums[i][j * kV + v];
-            total.element[v] = done > 0 && !to_partials ? total.element[v] + sum : sum;
-          }
-          totals[(i * (TN / kV) + j) * kThreads] = total;
-        }
-    }
-    if (stores) {
-      // Computed again, otherwise the loop would keep registers for it.
-      const TileCoord<T, Shape> here(job, unsigned(opaque(int(tile))));
-      const int first_row = int(here.own_i - here.i), first_column = int(here.own_j - here.j);
-      P* const partial = job.partials + (here.chunk - job.first + done) * args.batch * args.m * args.n;
-      const int64_t start = (here.batch * args.m + here.i) * args.n + here.j;
-      if (job.direct) {
-        P* const to = (to_partials ? partial : static_cast<P*>(args.output)) + start;
-        const P alpha = to_partials ? P(1) : P(args.alpha);
-#pragma unroll
-        for (int i = 0; i < TM; i++) {
-          if (row_of(i) >= lines_a || row_of(i) < first_row) continue;
-#pragma unroll
-          for (int j = 0; j < TN / kV; j++) {
-            Vector values;
-            if (done > 0 && !to_partials) values = totals[(i * (TN / kV) + j) * kThreads];
-#pragma unroll
-            for (int v = 0; v < kV; v++) {
-              const P sum = sums[i][j * kV + v];
-              values.element[v] = done > 0 && !to_partials ? values.element[v] + sum : sum;
-              if constexpr (std::is_floating_point_v<P>) values.element[v] *= alpha;  // by 1 changes nothing
-            }
-            if (column_of(j) < lines_b && column_of(j) >= first_column)
-              *reinterpret_cast<Vector*>(to + row_of(i) * args.n + column_of(j)) = values;
-          }
-        }
-      } else {
-#pragma unroll 1
-        for (int vector = 0; vector < TM * (TN / kV); vector++) {
-          const int row = row_of(vector / (TN / kV)), column = column_of(vector % (TN / kV));
-          if (row >= lines_a || row < first_row) continue;
-          const Vector values = totals[vector * kThreads];
-#pragma unroll
-          for (int v = 0; v < kV; v++) {
-            if (column + v >= lines_b || column + v < first_column) continue;
-            if (to_partials) partial[start + row * args.n + column + v] = values.element[v];
-            else store_product<Out>(args, here.batch, here.i + row, here.j + column + v, values.element[v]);
-          }
-        }
-      }
-    }
+    const bool stores = ends || job.splits_k, folds = done > 0 && !job.splits_k;
+    if (!stores || !job.direct) fold_totals<Shape, TM * TN>(flat(sums), totals, folds);
+    if (stores) store_tile<Out, Shape>(job, tile, done, place, flat(sums), totals, folds);
     if (ends) break;
     done++;
     clear();
@@ -375,7 +239,7 @@ template <class T, class Out, class Shape, Layout A, Layout B, bool InParts>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     multiply_tiles(const __grid_constant__ TileJob<T> job) {
   if constexpr (!InParts) multiply_tile<T, Out, Shape, A, B, false>(job, blockIdx.x);
-  else for_tiles(job, [&](unsigned tile) { multiply_tile<T, Out, Shape, A, B, true>(job, tile); });
+  else for_tiles(job.schedule, [&](unsigned tile) { multiply_tile<T, Out, Shape, A, B, true>(job, tile); });
 }
 
 }  // namespace torch_reductions::cuda::matmul

@@ -1,6 +1,8 @@
 // The kernel of the products on tensor cores: blocks go from tile to tile of the result.
 #pragma once
 #include "../elements.cuh"
+#include "../tile_scheduler.cuh"
+#include "../totals.cuh"
 #include "shared_tile.cuh"
 
 namespace torch_reductions::cuda::matmul {
@@ -26,32 +28,10 @@ struct TensorTile {
 struct TensorProduct {
   MatmulArgs args;
   TensorOperand rows, columns;
-  int64_t height, width;         // of the result as it is computed
-  unsigned tiles, down, across;  // of all batches and pieces of k; of a matrix
-  unsigned batches;              // of each piece
-  int64_t first, piece;          // of k: where the first piece begins, and how long each is
-  bool transposed, vectors;      // vectors: may four neighbours be stored at once?
-  void* totals;                  // where k has more than one chunk: room for the tile of each block
-};
-
-// Tiles in groups of rows, column by column: what the blocks that run together read stays in the L2. Batches of one
-// piece of k follow those of the piece before.
-struct TensorTileCoord {
-  unsigned batch, row, column;  // of the result
-  unsigned factors;             // their batch
-  int64_t begin, depth;         // of k
-
-  __device__ __forceinline__ TensorTileCoord(const TensorProduct& product, unsigned tile) {
-    const unsigned group = product.down < 8 ? product.down : 8;  // times across that is no more than there are tiles
-    batch = tile / (product.down * product.across);
-    const unsigned in_batch = tile - batch * (product.down * product.across);
-    const unsigned first = in_batch / (group * product.across) * group, in_group = in_batch - first * product.across;
-    const unsigned rows = product.down - first < group ? product.down - first : group;
-    row = first + in_group % rows, column = in_group / rows;
-    factors = batch % product.batches;
-    begin = product.first + batch / product.batches * product.piece;
-    depth = product.args.k - begin < product.piece ? product.args.k - begin : product.piece;
-  }
+  int64_t height, width;     // of the result as it is computed
+  bool transposed, vectors;  // vectors: may four neighbours be stored at once?
+  TileSchedule schedule;
+  AlignedVector<float, 4>* totals;  // where k has more than one chunk: room for the tile of each block
 };
 
 // Four neighbours of a row from (i, j) on, `there` of them in the result.
@@ -90,30 +70,18 @@ template <class T, int Depth>
 inline constexpr int kChunkStages = std::is_integral_v<T> ? INT32_MAX : int(kTensorChunk) / Depth;
 
 // Behind a chunk. The registers are full: the total of the chunks before waits in memory, each thread's own.
-template <class Tile, int Down, int Across>
-__device__ __forceinline__ void add_to_total(const TensorProduct& product, float (&sums)[Down][Across][4], bool first,
-                                             bool last) {
-  float4* const totals =
-      static_cast<float4*>(product.totals) + int64_t(blockIdx.x) * (Down * Across * Tile::kMultiplying) + threadIdx.x;
-  if (!first) {
-#pragma unroll
-    for (int i = 0; i < Down * Across; i++) {
-      float (&sum)[4] = sums[i / Across][i % Across];
-      const float4 total = totals[i * Tile::kMultiplying];
-      sum[0] = total.x + sum[0], sum[1] = total.y + sum[1], sum[2] = total.z + sum[2], sum[3] = total.w + sum[3];
-    }
-  }
-  if (last) return;
-#pragma unroll
-  for (int i = 0; i < Down * Across; i++) {
-    const float (&sum)[4] = sums[i / Across][i % Across];
-    totals[i * Tile::kMultiplying] = {sum[0], sum[1], sum[2], sum[3]};
-  }
+template <class Tile, class Sum, int Down, int Across>
+__device__ __forceinline__ void fold_chunk(const TensorProduct& product, Sum (&sums)[Down][Across][4], bool first,
+                                           bool last) {
+  if constexpr (std::is_floating_point_v<Sum>)
+    fold_chain<Tile::kMultiplying>(
+        flat(sums), product.totals + int64_t(blockIdx.x) * (Down * Across * Tile::kMultiplying) + threadIdx.x, first,
+        last);
 }
 
 // A warp's sums to the result, through the shared memory of the stages, so that a lane has neighbours to store.
 template <class T, class Tile, class Sum, int Down, int Across>
-__device__ __forceinline__ void store_sums(const TensorProduct& product, const TensorTileCoord& coord, void* shared,
+__device__ __forceinline__ void store_sums(const TensorProduct& product, const TileCoord& coord, void* shared,
                                            const Sum (&sums)[Down][Across][4]) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
   constexpr int kVectors = Tile::kWarpColumns / 4;
@@ -139,8 +107,8 @@ __device__ __forceinline__ void store_sums(const TensorProduct& product, const T
       const auto vector = *reinterpret_cast<const AlignedVector<Sum, 4>*>(out + row * Tile::kOutStride + column);
       const int64_t there = product.width - to_column;
       if (product.args.output_dtype == product.args.dtype)
-        store_neighbours<T>(product, coord.batch, to_row, to_column, there, vector);
-      else store_neighbours<Wide>(product, coord.batch, to_row, to_column, there, vector);
+        store_neighbours<T>(product, coord.matrix, to_row, to_column, there, vector);
+      else store_neighbours<Wide>(product, coord.matrix, to_row, to_column, there, vector);
     }
     __syncwarp();
   }
@@ -161,12 +129,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const int warp_row = warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int warp_column = warp % Tile::kWarpsAcross * Tile::kWarpColumns;
 
-  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
-    const TensorTileCoord coord(product, tile);
+  for_tiles(product.schedule, [&](unsigned tile) {
+    const TileCoord coord(product.args, product.schedule, tile);
     const int64_t first_row = int64_t(coord.row) * Tile::kRows, first_column = int64_t(coord.column) * Tile::kColumns;
     const int stages = int((coord.depth + Rows::kDepth - 1) / Rows::kDepth);
-    typename Rows::Loader rows(product.rows, coord.factors, first_row, product.height, coord.begin, coord.depth);
-    typename Columns::Loader columns(product.columns, coord.factors, first_column, product.width, coord.begin,
+    typename Rows::Loader rows(product.rows, coord.batch, first_row, product.height, coord.begin, coord.depth);
+    typename Columns::Loader columns(product.columns, coord.batch, first_column, product.width, coord.begin,
                                      coord.depth);
     const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
     const auto load = [&](int stage) {
@@ -217,14 +185,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
             for (int j = 0; j < kAcross; j++) mma_sync<T>(sums[i][j], from.rows[i], from.of_column(j));
         }
       }
-      if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);
+      fold_chunk<Tile>(product, sums, chunk == 0, stage == stages);
       if (stage == stages) break;
     }
 
     __syncthreads();  // no thread reads the stages any more
     store_sums<T, Tile>(product, coord, shared, sums);
-    __syncthreads();  // before the next tile's stages
-  }
+  });
 }
 
 }  // namespace torch_reductions::cuda::matmul

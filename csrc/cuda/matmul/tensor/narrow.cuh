@@ -33,14 +33,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   __syncthreads();
 
   unsigned before = 0;  // stages of this block's tiles before
-  for (unsigned tile = blockIdx.x; tile < product.tiles; tile += gridDim.x) {
-    const TensorTileCoord coord(product, tile);
+  for (unsigned tile = blockIdx.x; tile < product.schedule.tiles; tile += gridDim.x) {
+    const TileCoord coord(product.args, product.schedule, tile);
     const int stages = int((coord.depth + Rows::kDepth - 1) / Rows::kDepth);
     Sum sums[1][kAcross][4];
     if (!multiplies) {
-      typename Rows::Loader rows(product.rows, coord.factors, int64_t(coord.row) * Tile::kRows, product.height,
+      typename Rows::Loader rows(product.rows, coord.batch, int64_t(coord.row) * Tile::kRows, product.height,
                                  coord.begin, coord.depth);
-      typename Columns::Loader columns(product.columns, coord.factors, int64_t(coord.column) * Tile::kColumns,
+      typename Columns::Loader columns(product.columns, coord.batch, int64_t(coord.column) * Tile::kColumns,
                                        product.width, coord.begin, coord.depth);
       const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
       const bool stored = !product.rows.vectors || !product.columns.vectors;  // not only copied
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
             for (int j = 0; j < kAcross; j++) mma_sync<T>(sums[0][j], from.rows[0], from.of_column(j));
           }
         }
-        if constexpr (!std::is_integral_v<T>) add_to_total<Tile>(product, sums, chunk == 0, stage == stages);
+        fold_chunk<Tile>(product, sums, chunk == 0, stage == stages);
         if (stage == stages) break;
       }
     }

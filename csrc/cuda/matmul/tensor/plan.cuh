@@ -33,8 +33,7 @@ inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, in
 
 template <class Tile>
 int64_t tiles_of(const TensorProduct& product) {
-  return product.args.batch * ceil_div(product.height, int64_t(Tile::kRows)) *
-         ceil_div(product.width, int64_t(Tile::kColumns));
+  return tiles_of(product.args.batch, product.height, product.width, Tile::kRows, Tile::kColumns);
 }
 
 // About how many cycles all of k takes in such pieces: the busiest multiprocessor multiplies one tile after another. A
@@ -48,19 +47,17 @@ double time_of(const TensorProduct& product, int64_t piece, int64_t processors) 
          (pieces > 1 ? fold_cycles(product.args, pieces, processors) : 0);
 }
 
-// `pieces` pieces of k, each of which is one batch more.
+// Tiles that run together are a group of 8 rows of them.
 template <class T, class Tile>
-void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
-  const int64_t down = ceil_div(product.height, int64_t(Tile::kRows)),
-                across = ceil_div(product.width, int64_t(Tile::kColumns)), batches = product.args.batch * pieces;
-  if (down > INT32_MAX / across || down * across > INT32_MAX / batches) fail("more than 2^31 - 1 tiles");
-  product.down = unsigned(down), product.across = unsigned(across);
-  product.tiles = unsigned(batches * product.down * product.across);
-  int64_t blocks = product.tiles;
-  if (!std::is_integral_v<T> && product.piece > kTensorChunk) {
+void launch_tiles(TensorProduct product, int64_t first, int64_t piece, int64_t pieces, Context& context) {
+  product.schedule = schedule_of(product.args.batch, product.height, product.width, Tile::kRows, Tile::kColumns, 8,
+                                 first, piece, pieces);
+  int64_t blocks = product.schedule.tiles;
+  if (!std::is_integral_v<T> && piece > kTensorChunk) {
     // Persistent blocks, otherwise the room for totals would be as large as the result.
     blocks = std::min(blocks, int64_t(multiprocessors(context.device)) * Tile::kBlocks);
-    product.totals = context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float)));
+    product.totals = static_cast<AlignedVector<float, 4>*>(
+        context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float))));
   }
   const auto start = [&]<bool RowsAlongK, bool ColumnsAlongK>() {
     constexpr auto kernel = [] {
@@ -83,23 +80,13 @@ void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
 // k whole, or split into its chunks over blocks.
 template <class T, class Tile>
 void launch_pieces(TensorProduct product, bool split_k, Context& context) {
-  product.batches = unsigned(product.args.batch);
-  product.first = 0, product.piece = product.args.k;
-  if constexpr (!std::is_integral_v<T>) {
-    if (split_k) {
-      const MatmulArgs args = product.args;
-      const auto multiply = [&](int64_t first, int64_t count, float* partials) {
-        product.args.output = partials;
-        product.first = first * kTensorChunk;
-        launch_tiles<T, Tile>(product, count, context);
-      };
-      product.piece = kTensorChunk;
-      product.args.output_dtype = Dtype::float32, product.args.alpha = 1, product.args.added.data = nullptr;
-      product.vectors = !product.transposed && args.n % 4 == 0;
-      return in_chunks<T>(args, context, multiply);
-    }
-  }
-  launch_tiles<T, Tile>(product, 1, context);
+  if (!split_k) return launch_tiles<T, Tile>(product, 0, product.args.k, 1, context);
+  if constexpr (!std::is_integral_v<T>)
+    in_chunks<T>(MatmulArgs(product.args), context, [&](const MatmulArgs& partials, int64_t first, int64_t count) {
+      product.args = partials;
+      product.vectors = !product.transposed && partials.n % 4 == 0;
+      launch_tiles<T, Tile>(product, first * kTensorChunk, kTensorChunk, count, context);
+    });
 }
 
 template <class T>
