@@ -26,33 +26,12 @@
 namespace torch_reductions::cuda::matmul {
 namespace {
 
-// An operand as matrices of m or n, and k.
-struct GemmOperand {
-  const void* data;
-  int64_t mn, k, batch, mn_stride, k_stride, batch_stride;
-};
-
 struct OperandLayout {
   MatrixBatch rows;
   Major major;
 };
 
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
-
-// The operand as rows along k, or along m or n. Where it has one row, or one matrix serves all batches, the stride is
-// free to choose.
-OperandLayout layout_of(const GemmOperand& o, Major major, int size) {
-  const bool k_rows = major == Major::k;
-  MatrixBatch rows{o.data,
-                   k_rows ? o.k : o.mn,
-                   k_rows ? o.mn : o.k,
-                   o.batch_stride == 0 ? 1 : o.batch,
-                   k_rows ? o.mn_stride : o.k_stride,
-                   o.batch_stride};
-  if (rows.rows == 1) rows.row_stride = round_up(rows.columns, kMapAlignment / size);
-  if (rows.outer == 1) rows.outer_stride = rows.rows * rows.row_stride;
-  return {rows, major};
-}
 
 // Can the TMA read them?
 bool reads(const MatrixBatch& rows, int size) {
@@ -80,10 +59,18 @@ Packing packing(const MatrixBatch& from, const MatrixBatch& to, int size) {
           to.outer_stride * size};
 }
 
-// The operand as it lies if the TMA can read it, otherwise a copy.
-OperandLayout prepare(const GemmOperand& o, int size, Context& context) {
-  const bool along_k = o.k_stride == 1 || o.k == 1, along_mn = o.mn_stride == 1 || o.mn == 1;
-  const OperandLayout as_k = layout_of(o, Major::k, size), as_mn = layout_of(o, Major::mn, size);
+// The operand as it lies, as rows along k or along m or n, if the TMA can read it, otherwise a copy. Where it has one
+// row, or one matrix serves all batches, the stride is free to choose.
+OperandLayout prepare(const MatmulArgs& args, const Matrix& matrix, int64_t mn, int64_t mn_stride, int64_t k_stride,
+                      Context& context) {
+  const int size = size_of(args.dtype);
+  const auto rows_of = [&](int64_t columns, int64_t rows, int64_t stride) -> MatrixBatch {
+    if (rows == 1) stride = round_up(columns, kMapAlignment / size);
+    const int64_t outer = matrix.batch_stride == 0 ? 1 : args.batch;
+    return {matrix.data, columns, rows, outer, stride, outer == 1 ? rows * stride : matrix.batch_stride};
+  };
+  const bool along_k = k_stride == 1 || args.k == 1, along_mn = mn_stride == 1 || mn == 1;
+  const OperandLayout as_k{rows_of(args.k, mn, mn_stride), Major::k}, as_mn{rows_of(mn, args.k, k_stride), Major::mn};
   if (along_k && reads(as_k.rows, size)) return as_k;
   if (along_mn && size == 2 && reads(as_mn.rows, size)) return as_mn;
   const OperandLayout from = along_k ? as_k : as_mn;
@@ -117,36 +104,33 @@ struct Schedule {
   bool split_k;
 };
 
-int64_t tiles_of(const MatmulArgs& args, const Schedule& schedule) {
-  return args.batch * ceil_div(args.m, int64_t(schedule.shape.rows << schedule.log_cluster)) *
-         ceil_div(args.n, int64_t(schedule.shape.columns));
-}
-
 // 2-CTA clusters take kClusterStart cycles to start, but read less from the L2; without them a step takes longer by the
 // part kAlone where every multiprocessor is busy.
 constexpr double kClusterStart = 1500, kAlone = 0.15;
 
 // Cycles, about: the busiest multiprocessor multiplies one tile after another.
-double time_of(const MatmulArgs& args, const Schedule& schedule, int64_t steps, int64_t chain, int64_t processors) {
-  const int64_t pieces = schedule.split_k ? ceil_div(steps, chain) : 1;
-  const int64_t tiles = tiles_of(args, schedule) * pieces;
+double time_of(const MatmulArgs& args, const Schedule& schedule, int64_t processors) {
+  const auto [rows, columns, step_cycles] = schedule.shape;
+  const int64_t depth = schedule.split_k ? kTensorChunk : args.k, pieces = ceil_div(args.k, depth);
+  const int64_t tiles = tiles_of(args.batch, args.m, args.n, rows << schedule.log_cluster, columns) * pieces;
   const int64_t rounds = ceil_div(tiles, std::max(processors >> schedule.log_cluster, int64_t(1)));
-  const double cycles = double(rounds) * schedule.shape.cycles * (schedule.split_k ? chain : steps);
+  const double cycles = double(rounds) * step_cycles * ceil_div(depth, int64_t(kTileRowBytes / size_of(args.dtype)));
   const double fill = std::min(double(tiles) / processors, 1.);
   return (schedule.log_cluster ? cycles + kClusterStart : cycles * (1 + kAlone * fill)) +
          (schedule.split_k ? fold_cycles(args, pieces, processors) : 0);
 }
 
-Schedule schedule_of(const MatmulArgs& args, int64_t steps, int64_t chain, const Context& context) {
+Schedule schedule_of(const MatmulArgs& args, const Context& context) {
   const int64_t processors = multiprocessors(context.device);
+  const bool may_split = size_of(args.dtype) == 2 && args.k > kTensorChunk;  // integers have one chain
   Schedule best{};
   double least = INFINITY;
   for (const Shape& shape : kShapes) {
     for (const bool split_k : {false, true}) {
       for (const int log_cluster : {0, 1}) {
-        if ((split_k && steps <= chain) || (log_cluster && (args.m <= shape.rows || processors < 2))) continue;
+        if ((split_k && !may_split) || (log_cluster && (args.m <= shape.rows || processors < 2))) continue;
         const Schedule schedule{shape, log_cluster, split_k};
-        const double time = time_of(args, schedule, steps, chain, processors);
+        const double time = time_of(args, schedule, processors);
         if (time < least) best = schedule, least = time;
       }
     }
@@ -155,68 +139,51 @@ Schedule schedule_of(const MatmulArgs& args, int64_t steps, int64_t chain, const
 }
 
 template <class T, Major major_a, Major major_b, int M, int N, bool InParts = false>
-void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, const Schedule& schedule, int64_t steps,
-         int64_t chain, Context& context) {
+void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, const Schedule& schedule,
+         Context& context) {
+  using Tiles = BulkTiles<T, major_a, major_b, M, N, InParts>;
   const int log_cluster = schedule.log_cluster;
-  const int64_t processors = multiprocessors(context.device);
-  Plan plan{};
-  plan.args = args;
-  plan.log_cluster = log_cluster;
-  plan.tiles_m = int(ceil_div(args.m, int64_t(M << log_cluster))), plan.tiles_n = int(ceil_div(args.n, int64_t(N)));
-  plan.steps = plan.piece = int(steps), plan.chain = int(chain);
-  plan.batches = int(args.batch);
-  plan.a_batches = a.outer > 1, plan.b_batches = b.outer > 1;
-  const CUtensorMap map_a = map_of(a, args.dtype, major_a == Major::k ? M : kStep<T>);
-  const CUtensorMap map_b = map_of(b, args.dtype,
-                                   major_b == Major::k ? N >> log_cluster
-                                   : N == kRows        ? kStep<T> >> log_cluster
-                                                       : kStep<T>);
-  const auto start = [&](int64_t pieces) {
-    const int64_t tiles = tiles_of(args, schedule) * pieces, size = size_of(plan.args.output_dtype);
-    const auto vectorizable = [&](int64_t count) {
-      return args.n % count == 0 && reinterpret_cast<uintptr_t>(plan.args.output) % (count * size) == 0;
+  const int64_t clusters = std::max(multiprocessors(context.device) >> log_cluster, 1);  // that run at the same time
+  const CUtensorMap map_a = map_of(a, args.dtype, Tiles::box_rows_a());
+  const CUtensorMap map_b = map_of(b, args.dtype, Tiles::box_rows_b(log_cluster));
+  const auto start = [&](const MatmulArgs& product, const KPieces& k) {
+    Plan plan{
+        .args = product,
+        .schedule = tile_schedule(args.batch, args.m, args.n, M << log_cluster, N, (2048 / M) >> log_cluster, k),
+        .log_cluster = log_cluster,
+        .a_batches = a.outer > 1,
+        .b_batches = b.outer > 1,
+        .vec4 = stores_vectors(product, 4),
+        .vec8 = stores_vectors(product, 8),
+        .convert_only = product.alpha == 1 && product.added.data == nullptr,
+        .totals = nullptr,
     };
-    plan.tiles = int(tiles);
-    plan.convert_only = plan.args.alpha == 1 && plan.args.added.data == nullptr;
-    plan.vec4 = vectorizable(4), plan.vec8 = vectorizable(8);
-    const int64_t blocks = std::min(tiles, std::max(processors >> log_cluster, int64_t(1))) << log_cluster;
-    if constexpr (InParts) {
-      const int levels = std::bit_width(unsigned(args.parts - 1)) - kNearLevels;
-      if (levels > 0)
-        plan.totals = static_cast<uint4*>(context.workspace(size_t(levels) * blocks * M * N * sizeof(float)));
-    } else if (plan.chain < plan.piece)
-      plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
-    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N, InParts>, 1 << log_cluster, blocks, kBlockThreads<M>,
-                    kSharedBytes<M>, context.stream, map_a, map_b, plan);
+    const int64_t blocks = std::min(int64_t(plan.schedule.tiles), clusters) << log_cluster;
+    const int waiting = InParts ? std::bit_width(unsigned(args.parts - 1)) - kNearLevels
+                                : sizeof(T) == 2 && k.length > kTensorChunk;  // tiles of totals for each block
+    if (waiting > 0)
+      plan.totals = static_cast<Tiles::Totals*>(context.workspace(size_t(waiting) * blocks * M * N * sizeof(float)));
+    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N, InParts>, 1 << log_cluster, blocks, Tiles::kThreads,
+                    Tiles::kSharedBytes, context.stream, map_a, map_b, plan);
   };
-  if (!schedule.split_k) return start(1);
   if constexpr (sizeof(T) == 2) {
-    plan.args.output_dtype = Dtype::float32, plan.args.alpha = 1, plan.args.added.data = nullptr;
-    plan.piece = plan.chain;
-    const auto multiply = [&](int64_t first, int64_t count, float* partials) {
-      plan.args.output = partials;
-      plan.first = int(first * chain);
-      start(count);
-    };
-    in_chunks<T>(args, context, multiply);
+    if (schedule.split_k) return in_chunks<T>(args, context, start);
   }
+  start(args, {0, args.k, 1});
 }
 
 template <class T, Major major_a, Major major_b>
 void run_shape(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, Context& context) {
-  const int64_t steps = ceil_div(args.k, int64_t(kStep<T>));
-  const int64_t chain = sizeof(T) == 2 ? kTensorChunk / kStep<T> : steps;  // of integers one is as good as several
   if constexpr (sizeof(T) == 2) {
-    if (args.parts > 1) {
-      const Schedule pair{kPartsShape, args.m > kPartsShape.rows && multiprocessors(context.device) > 1, false};
-      return run<T, major_a, major_b, kPartsShape.rows, kPartsShape.columns, true>(args, a, b, pair, steps, chain,
-                                                                                   context);
-    }
+    constexpr Shape kShape = kPartsShape;
+    const bool cluster = args.m > kShape.rows && multiprocessors(context.device) > 1;
+    if (args.parts > 1)
+      return run<T, major_a, major_b, kShape.rows, kShape.columns, true>(args, a, b, {kShape, cluster, false}, context);
   }
-  const Schedule schedule = schedule_of(args, steps, chain, context);
+  const Schedule schedule = schedule_of(args, context);
   const auto run_of = [&]<int... I>(std::integer_sequence<int, I...>) {
     ((schedule.shape.rows == kShapes[I].rows && schedule.shape.columns == kShapes[I].columns
-          ? run<T, major_a, major_b, kShapes[I].rows, kShapes[I].columns>(args, a, b, schedule, steps, chain, context)
+          ? run<T, major_a, major_b, kShapes[I].rows, kShapes[I].columns>(args, a, b, schedule, context)
           : void()),
      ...);
   };
@@ -225,26 +192,19 @@ void run_shape(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& 
 
 template <class T>
 void run_layout(const MatmulArgs& args, const OperandLayout& a, const OperandLayout& b, Context& context) {
-  if constexpr (sizeof(T) == 1) return run_shape<T, Major::k, Major::k>(args, a.rows, b.rows, context);
-  else if (a.major == Major::k && b.major == Major::k) run_shape<T, Major::k, Major::k>(args, a.rows, b.rows, context);
-  else if (a.major == Major::k) run_shape<T, Major::k, Major::mn>(args, a.rows, b.rows, context);
-  else if (b.major == Major::k) run_shape<T, Major::mn, Major::k>(args, a.rows, b.rows, context);
-  else run_shape<T, Major::mn, Major::mn>(args, a.rows, b.rows, context);
+  with_bool(a.major == Major::mn, [&](auto mn_a) {
+    with_bool(b.major == Major::mn, [&](auto mn_b) {
+      if constexpr (sizeof(T) == 2 || (!mn_a && !mn_b))
+        run_shape<T, mn_a ? Major::mn : Major::k, mn_b ? Major::mn : Major::k>(args, a.rows, b.rows, context);
+    });
+  });
 }
 
 // Is the kernel more than its empty body for other architectures? That one has no barriers in shared memory.
 bool compiled() {
-#ifdef __CUDACC__
-  static const bool found = [] {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_bulk_tiles<Half, Major::k, Major::k, 128, 128, false>),
-          "cudaFuncGetAttributes");
-    return attributes.sharedSizeBytes > 0;
-  }();
+  static const bool found =
+      attributes_of(multiply_bulk_tiles<Half, Major::k, Major::k, 128, 128, false>).sharedSizeBytes > 0;
   return found;
-#else
-  return true;
-#endif
 }
 
 }  // namespace
@@ -253,15 +213,13 @@ bool hopper_runs(const MatmulArgs& args, const Context& context) {
   const bool type = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16 || args.dtype == Dtype::int8 ||
                     args.dtype == Dtype::uint8;
   const int64_t most = std::max({args.m, args.n, args.k});
-  return type && most <= INT32_MAX - 256 &&
-         args.batch <= (1 << 30) / (ceil_div(args.m, int64_t(64)) * ceil_div(args.n, int64_t(64))) &&
+  return type && most <= INT32_MAX - 256 && args.batch <= (1 << 30) / tiles_of(1, args.m, args.n, 64, 64) &&
          architecture(context.device) == 90 && compiled();
 }
 
 bool hopper_takes_parts(const MatmulArgs& args, const Context& context) {
   const int64_t part = ceil_div(args.k, int64_t(args.parts));
-  const int64_t tiles =
-      args.batch * ceil_div(args.m, int64_t(kPartsShape.rows)) * ceil_div(args.n, int64_t(kPartsShape.columns));
+  const int64_t tiles = tiles_of(args.batch, args.m, args.n, kPartsShape.rows, kPartsShape.columns);
   return hopper_runs(args, context) && std::min(args.m, args.n) > kNarrow && part % kGroup == 0 &&
          part <= kTensorChunk && 2 * tiles >= multiprocessors(context.device);
 }
@@ -270,13 +228,8 @@ void tensor_core_hopper(const MatmulArgs& args, Context& context) {
   if (!hopper_runs(args, context))
     fail("variant 'tensor_core_hopper' needs a GPU of compute capability 9.0 and code for 9.0a");
   if (args.k == 0) return one_element(args, context);  // nothing to copy, only +0 to store
-  const int size = size_of(args.dtype);
-  const OperandLayout a =
-      prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride, args.a.batch_stride},
-              size, context);
-  const OperandLayout b =
-      prepare({args.b.data, args.n, args.k, args.batch, args.b.column_stride, args.b.row_stride, args.b.batch_stride},
-              size, context);
+  const OperandLayout a = prepare(args, args.a, args.m, args.a.row_stride, args.a.column_stride, context);
+  const OperandLayout b = prepare(args, args.b, args.n, args.b.column_stride, args.b.row_stride, context);
   switch (args.dtype) {
     case Dtype::float16: return run_layout<Half>(args, a, b, context);
     case Dtype::bfloat16: return run_layout<BFloat16>(args, a, b, context);

@@ -1,16 +1,19 @@
 // Which tile of a product a block computes, and over which piece of k.
 #pragma once
-#include "../../common/args.h"
-#include "../../common/ceil_div.h"
-#include "../primitives/launch.h"
+#include "plans.cuh"
 
 namespace torch_reductions::cuda::matmul {
+
+// Pieces of k that different blocks multiply, all but the last of the same length.
+struct KPieces {
+  int64_t first, length, count;
+};
 
 // Tiles are numbered down `group` rows of them, then to the right; then come the next rows, the next batch, and the next
 // piece of k. So blocks that run at the same time share rows of a and columns of b, which then come from the L2.
 struct TileSchedule {
   unsigned down, across, group, tiles;  // of a matrix; tiles: of all batches and pieces
-  int64_t first, piece;                 // of k: where the first piece begins, and how long each is
+  KPieces k;
 };
 
 struct TileCoord {
@@ -26,26 +29,18 @@ struct TileCoord {
     const unsigned in_group = in_matrix - top * schedule.across, height = min(schedule.down - top, schedule.group);
     row = top + in_group % height, column = in_group / height;
     batch = matrix % unsigned(args.batch), piece = matrix / unsigned(args.batch);
-    begin = schedule.first + piece * schedule.piece;
-    depth = min(schedule.piece, args.k - begin);
+    begin = schedule.k.first + piece * schedule.k.length;
+    depth = min(schedule.k.length, args.k - begin);
   }
 };
 
-inline int64_t tiles_of(int64_t batch, int64_t height, int64_t width, int64_t rows, int64_t columns) {
-  return batch * ceil_div(height, rows) * ceil_div(width, columns);
-}
-
-// Of tiles of rows x columns, in groups of at most `group`; `pieces` pieces of k.
-inline TileSchedule schedule_of(int64_t batch, int64_t height, int64_t width, int64_t rows, int64_t columns,
-                                int64_t group, int64_t first, int64_t piece, int64_t pieces) {
-  const int64_t down = ceil_div(height, rows), across = ceil_div(width, columns);
-  if (down > INT32_MAX / across || down * across > INT32_MAX / (batch * pieces)) fail("more than 2^31 - 1 tiles");
-  return {unsigned(down),
-          unsigned(across),
-          unsigned(group < down ? group : down),
-          unsigned(down * across * batch * pieces),
-          first,
-          piece};
+// Of tiles of rows x columns, in groups of at most `group`.
+inline TileSchedule tile_schedule(int64_t batch, int64_t height, int64_t width, int64_t rows, int64_t columns,
+                                  int64_t group, const KPieces& k) {
+  const int64_t down = ceil_div(height, rows), across = ceil_div(width, columns), matrices = batch * k.count;
+  if (down > INT32_MAX / across || down * across > INT32_MAX / matrices) fail("more than 2^31 - 1 tiles");
+  return {unsigned(down), unsigned(across), unsigned(group < down ? group : down), unsigned(down * across * matrices),
+          k};
 }
 
 // body(tile) for each tile of a persistent block.

@@ -97,7 +97,7 @@ __device__ __forceinline__ void store_tile(const TileJob<T>& job, unsigned tile,
   const int rows = int(min(args.m, int64_t(Shape::kM))), columns = int(min(args.n, int64_t(Shape::kN)));
   const auto own_row = [&](int row) { return row < rows && row >= first_row; };
   const auto own_column = [&](int column) { return column < columns && column >= first_column; };
-  const int64_t partial = job.splits_k ? here.piece * (job.schedule.piece / kProductChunk) + chunk : 0;
+  const int64_t partial = job.splits_k ? here.piece * (job.schedule.k.length / kProductChunk) + chunk : 0;
   const int64_t batch = partial * args.batch + here.batch;
   if (job.direct) {
     P* const to = static_cast<P*>(args.output) + (batch * args.m + here.i) * args.n + here.j;

@@ -75,10 +75,8 @@ void multiply_parts(const MatmulArgs& args, Context& context) {
   P* const waiting = planes + group * elements;
 
   PartContext parts(context);
-  MatmulArgs part = args;
+  MatmulArgs part = sums_of(args, planes);
   part.parts = 1;
-  part.output_dtype = sizeof(P) == 4 ? Dtype::float32 : Dtype::float64;
-  part.alpha = 1, part.added.data = nullptr;
   const int64_t size = size_of(args.dtype);
   for (int g = 0; g < groups; g++) {
     const int count = std::min(group, args.parts - g * group);
@@ -101,8 +99,7 @@ void multiply_parts(const MatmulArgs& args, Context& context) {
 
 bool tiles_take_parts(const MatmulArgs& args, const Context& context) {
   const bool wide = args.dtype == Dtype::float32 || args.dtype == Dtype::float64;
-  const int64_t tiles =
-      args.batch * ceil_div(args.m, int64_t(SmallTile::kM)) * ceil_div(args.n, int64_t(SmallTile::kN));
+  const int64_t tiles = tiles_of(args.batch, args.m, args.n, SmallTile::kM, SmallTile::kN);
   return wide && args.k <= kMostDepth && ceil_div(args.k, int64_t(args.parts)) % kPartDepth == 0 &&
          std::min(args.m, args.n) > kSkinnyRows && tiles >= multiprocessors(context.device);
 }

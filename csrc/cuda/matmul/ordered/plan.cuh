@@ -48,7 +48,7 @@ class ProductPlan {
   template <bool MnVectors, bool KVectors, class Body>
   void with_layout(const Operand<T>& x, Body body) const {
     if constexpr (!std::is_same_v<T, P>) body(std::integral_constant<Layout, Layout::any>());
-    else if (x.mn_stride == 1 && x.k_stride != 1) {
+    else if (!is_k_major(x)) {
       if constexpr (MnVectors) {
         if (aligned(x, x.k_stride) && x.lines % kV == 0)
           return body(std::integral_constant<Layout, Layout::mn_major_vec>());
@@ -66,18 +66,11 @@ class ProductPlan {
   // body(are there parts?), of types that have them.
   template <class Body>
   void with_parts(Body body) const {
-    if constexpr (std::is_floating_point_v<T>) {
-      if (args_.parts > 1) return body(std::true_type());
-    }
-    body(std::false_type());
+    if constexpr (std::is_floating_point_v<T>) with_bool(args_.parts > 1, body);
+    else body(std::false_type());
   }
 
-  // body(is the operand K-major?)
-  template <class Body>
-  static void with_major(const Operand<T>& x, Body body) {
-    if (x.mn_stride == 1 && x.k_stride != 1) body(std::false_type());
-    else body(std::true_type());
-  }
+  static bool is_k_major(const Operand<T>& x) { return x.mn_stride != 1 || x.k_stride == 1; }
 
   // May two neighbours be copied at once, wherever a tile begins?
   template <bool KMajor>
@@ -114,11 +107,11 @@ class ProductPlan {
              job);
     };
     if (chunks_ <= most) return start(chunks_);
-    multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(1),
-                             [&](const MatmulArgs& partials, int64_t first, int64_t count) {
-                               job.args = partials, job.first = first, job.last = first + count, job.splits_k = true;
-                               start(std::min(std::max(most / 2, int64_t(1)), count));
-                             });
+    const auto multiply = [&](const MatmulArgs& partials, int64_t first, int64_t count) {
+      job.args = partials, job.first = first, job.last = first + count, job.splits_k = true;
+      start(std::min(std::max(most / 2, int64_t(1)), count));
+    };
+    multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(1), multiply);
   }
 
   // --- Tiles ---------------------------------------------------------------------------------------------------------
@@ -148,8 +141,7 @@ class ProductPlan {
       if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
     }
     const int64_t at_once = run == 0 ? chunks_ : std::min(partials_at_once(run), chunks_);
-    const double tiles =
-        double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
+    const double tiles = double(tiles_of(args_.batch, args_.m, args_.n, Shape::kM, Shape::kN));
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
     const double rate = Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
@@ -179,8 +171,8 @@ class ProductPlan {
   template <class Shape>
   void tiles() {
     if constexpr (std::is_same_v<Shape, DmmaTile>) {
-      with_major(a_, [&](auto k_major_a) {
-        with_major(b_, [&](auto k_major_b) {
+      with_bool(is_k_major(a_), [&](auto k_major_a) {
+        with_bool(is_k_major(b_), [&](auto k_major_b) {
           with_parts([&](auto in_parts) {
             const bool in_pairs = pairs<k_major_a>(a_) && pairs<k_major_b>(b_);
             start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, k_major_a, k_major_b, in_parts, true>
@@ -210,26 +202,25 @@ class ProductPlan {
     // The tiles that run at the same time form an area about as high as it is wide.
     const double resident = double(multiprocessors_) * Shape::kBlocks;
     const auto high = int64_t(std::max(1., std::round(std::sqrt(resident * Shape::kN / Shape::kM))));
-    const auto start = [&](int64_t first, int64_t piece, int64_t pieces) {
-      job.schedule = schedule_of(args_.batch, args_.m, args_.n, Shape::kM, Shape::kN, high, first, piece, pieces);
+    const auto schedule = [&](const KPieces& k) {
+      job.schedule = tile_schedule(args_.batch, args_.m, args_.n, Shape::kM, Shape::kN, high, k);
+    };
+    const auto start = [&] {
       const bool has_totals = !job.direct || (!job.splits_k && chunks_ > 1);
       launch(kernel, job.schedule.tiles, Shape::kThreads, stage_bytes + has_totals * total_bytes, context_.stream, job);
     };
-    const bool wide = args_.n % kStored == 0;
     if (run_ > 0) {
-      job.splits_k = true, job.direct = wide;
-      return multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(run_),
-                                      [&](const MatmulArgs& partials, int64_t first, int64_t count) {
-                                        job.args = partials;
-                                        start(first * kProductChunk, run_ * kProductChunk,
-                                              ceil_div(count, int64_t(run_)));
-                                      });
+      const auto multiply = [&](const MatmulArgs& partials, int64_t first, int64_t count) {
+        schedule({first * kProductChunk, run_ * kProductChunk, ceil_div(count, int64_t(run_))});
+        job.args = partials, job.splits_k = true, job.direct = stores_vectors(partials, kStored);
+        start();
+      };
+      return multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(run_), multiply);
     }
+    schedule({0, args_.k, 1});
     job.splits_k = false;
-    job.direct = wide && std::is_same_v<Out, P> && args_.added.data == nullptr &&
-                 reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
-    if (args_.parts == 1) return start(0, args_.k, 1);
-    job.schedule = schedule_of(args_.batch, args_.m, args_.n, Shape::kM, Shape::kN, high, 0, args_.k, 1);
+    job.direct = std::is_same_v<Out, P> && args_.added.data == nullptr && stores_vectors(args_, kStored);
+    if (args_.parts == 1) return start();
     job.parts = unsigned(args_.parts), job.part = int(ceil_div(args_.k, int64_t(args_.parts)));
     const int64_t blocks = std::min(int64_t(job.schedule.tiles), int64_t(multiprocessors_) * Shape::kBlocks);
     const size_t waiting = size_t(std::bit_width(job.parts - 1)) * blocks * Shape::kM * Shape::kN * sizeof(P);

@@ -3,11 +3,11 @@
 #pragma once
 #include <algorithm>
 
-#include "../../../common/ceil_div.h"
 #include "../../primitives/async.cuh"
 #include "../../primitives/launch.h"
 #include "../../primitives/shared.cuh"
 #include "../elements.cuh"
+#include "../tile_scheduler.cuh"
 
 namespace torch_reductions::cuda::matmul {
 
@@ -92,13 +92,17 @@ inline int64_t partials_at_once(const MatmulArgs& args, int64_t size, int64_t pr
   return std::max(kPartialsBytes * processors / (args.batch * args.m * args.n * size), int64_t(1));
 }
 
-// multiply_split_k over the chunks that products of T on tensor cores have, as many at once as fit the workspace.
+// multiply(partials, pieces of k) over the chunks that products of T on tensor cores have, as many at once as fit the
+// workspace.
 template <class T, class Multiply>
 void in_chunks(const MatmulArgs& args, Context& context, Multiply multiply) {
   const int64_t chunks = ceil_div(args.k, kTensorChunk);
   const int64_t at_once = partials_at_once(args, sizeof(float), multiprocessors(context.device));
-  if (args.output_dtype == args.dtype) multiply_split_k<float, T>(args, context, chunks, at_once, multiply);
-  else multiply_split_k<float, float>(args, context, chunks, at_once, multiply);
+  const auto multiply_chunks = [&](const MatmulArgs& partials, int64_t first, int64_t count) {
+    multiply(partials, KPieces{first * kTensorChunk, kTensorChunk, count});
+  };
+  if (args.output_dtype == args.dtype) multiply_split_k<float, T>(args, context, chunks, at_once, multiply_chunks);
+  else multiply_split_k<float, float>(args, context, chunks, at_once, multiply_chunks);
 }
 
 // About how many cycles a device takes to add the partials of `chunks` chunks, of float32.

@@ -263,17 +263,8 @@ __global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
 // Is the kernel more than its empty body for other architectures? It is not where their PTX was translated.
 template <class T>
 bool tensor_tiles_compiled() {
-#ifdef __CUDACC__
-  static const bool found = [] {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true, false, true>),
-          "cudaFuncGetAttributes");
-    return attributes.ptxVersion == 90;
-  }();
+  static const bool found = attributes_of(multiply_tensor_tiles<T, true, true, false, true>).ptxVersion == 90;
   return found;
-#else
-  return true;
-#endif
 }
 
 }  // namespace torch_reductions::cuda::matmul

@@ -3,17 +3,8 @@
 namespace torch_reductions::cuda::matmul {
 
 bool tensor_core_compiled() {
-#ifdef __CUDACC__
-  static const bool found = [] {
-    cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_fragments<BFloat16, SquareTensorTile, true, true>),
-          "cudaFuncGetAttributes");
-    return attributes.ptxVersion >= 80;
-  }();
+  static const bool found = attributes_of(multiply_fragments<BFloat16, SquareTensorTile, true, true>).ptxVersion >= 80;
   return found;
-#else
-  return true;
-#endif
 }
 
 void tensor_core_bfloat16(const MatmulArgs& args, Context& context) { launch_product<BFloat16>(args, context); }

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 
-#include "../../../common/ceil_div.h"
 #include "../ordered/split_k.cuh"
 #include "narrow.cuh"
 #include "tensor_core.h"
@@ -49,49 +48,33 @@ double time_of(const TensorProduct& product, int64_t piece, int64_t processors) 
 
 // Tiles that run together are a group of 8 rows of them.
 template <class T, class Tile>
-void launch_tiles(TensorProduct product, int64_t first, int64_t piece, int64_t pieces, Context& context) {
-  product.schedule = schedule_of(product.args.batch, product.height, product.width, Tile::kRows, Tile::kColumns, 8,
-                                 first, piece, pieces);
+void launch_tiles(TensorProduct product, const KPieces& k, Context& context) {
+  product.schedule =
+      tile_schedule(product.args.batch, product.height, product.width, Tile::kRows, Tile::kColumns, 8, k);
+  product.vectors = !product.transposed && stores_vectors(product.args, 4);
   int64_t blocks = product.schedule.tiles;
-  if (!std::is_integral_v<T> && piece > kTensorChunk) {
+  if (!std::is_integral_v<T> && k.length > kTensorChunk) {
     // Persistent blocks, otherwise the room for totals would be as large as the result.
     blocks = std::min(blocks, int64_t(multiprocessors(context.device)) * Tile::kBlocks);
     product.totals = static_cast<AlignedVector<float, 4>*>(
         context.workspace(size_t(blocks) * (Tile::kRows * Tile::kColumns * sizeof(float))));
   }
-  const auto start = [&]<bool RowsAlongK, bool ColumnsAlongK>() {
-    constexpr auto kernel = [] {
-      if constexpr (Tile::kFirstCopying > 0) return multiply_narrow<T, Tile, RowsAlongK, ColumnsAlongK>;
-      else return multiply_fragments<T, Tile, RowsAlongK, ColumnsAlongK>;
-    }();
-    launch(kernel, blocks, Tile::kThreads, Tile::kBytes, context.stream, product);
-  };
-  if constexpr (sizeof(T) == 1) {
-    start.template operator()<true, true>();
-  } else {
-    const bool rows = product.rows.k_stride == 1, columns = product.columns.k_stride == 1;
-    if (rows && columns) start.template operator()<true, true>();
-    else if (rows) start.template operator()<true, false>();
-    else if (columns) start.template operator()<false, true>();
-    else start.template operator()<false, false>();
-  }
-}
-
-// k whole, or split into its chunks over blocks.
-template <class T, class Tile>
-void launch_pieces(TensorProduct product, bool split_k, Context& context) {
-  if (!split_k) return launch_tiles<T, Tile>(product, 0, product.args.k, 1, context);
-  if constexpr (!std::is_integral_v<T>)
-    in_chunks<T>(MatmulArgs(product.args), context, [&](const MatmulArgs& partials, int64_t first, int64_t count) {
-      product.args = partials;
-      product.vectors = !product.transposed && partials.n % 4 == 0;
-      launch_tiles<T, Tile>(product, first * kTensorChunk, kTensorChunk, count, context);
+  with_bool(sizeof(T) == 1 || product.rows.k_stride == 1, [&](auto rows_along_k) {
+    with_bool(sizeof(T) == 1 || product.columns.k_stride == 1, [&](auto columns_along_k) {
+      if constexpr (sizeof(T) == 2 || (rows_along_k && columns_along_k)) {
+        constexpr auto kernel = [] {
+          if constexpr (Tile::kFirstCopying > 0) return multiply_narrow<T, Tile, rows_along_k, columns_along_k>;
+          else return multiply_fragments<T, Tile, rows_along_k, columns_along_k>;
+        }();
+        launch(kernel, blocks, Tile::kThreads, Tile::kBytes, context.stream, product);
+      }
     });
+  });
 }
 
 template <class T>
 void launch_product(const MatmulArgs& args, Context& context) {
-  const int size = sizeof(T), out = size_of(args.output_dtype);
+  const int size = sizeof(T);
   TensorProduct product{.args = args,
                         .rows = operand_of(args, args.a, args.m, args.a.row_stride, args.a.column_stride, size),
                         .columns = operand_of(args, args.b, args.n, args.b.column_stride, args.b.row_stride, size),
@@ -102,14 +85,18 @@ void launch_product(const MatmulArgs& args, Context& context) {
     std::swap(product.rows, product.columns);
     std::swap(product.height, product.width);
   }
-  product.vectors =
-      !product.transposed && args.n % 4 == 0 && reinterpret_cast<uintptr_t>(args.output) % (4 * size_t(out)) == 0;
   const int64_t processors = multiprocessors(context.device);
-  const bool may_split_k = !std::is_integral_v<T> && args.k > kTensorChunk;
+  // k whole, or split into its chunks over blocks.
   const auto start = [&]<class Tile>(std::type_identity<Tile>) {
-    const bool split_k =
-        may_split_k && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
-    launch_pieces<T, Tile>(product, split_k, context);
+    if constexpr (!std::is_integral_v<T>) {
+      if (args.k > kTensorChunk &&
+          time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors))
+        return in_chunks<T>(args, context, [&](const MatmulArgs& partials, const KPieces& k) {
+          product.args = partials;
+          launch_tiles<T, Tile>(product, k, context);
+        });
+    }
+    launch_tiles<T, Tile>(product, {0, args.k, 1}, context);
   };
   if (product.width <= 8) start(std::type_identity<NarrowTensorTile<8>>());
   else if (product.width <= kNarrow) start(std::type_identity<NarrowTensorTile<kNarrow>>());
