@@ -23,12 +23,6 @@ struct Plan {
   AlignedVector<uint32_t, 4>* totals;  // of the chains so far, where there are several: a part for each block
 };
 
-template <class Sum>
-__device__ __forceinline__ Sum from_bits(uint32_t bits) {
-  if constexpr (std::is_same_v<Sum, float>) return __uint_as_float(bits);
-  else return bits;
-}
-
 // 16 rows of 64 columns from the staging buffer. With vec4 a lane has four columns of every second row; otherwise two
 // of each row, 32 apart.
 template <class Out, class Sum>
@@ -42,23 +36,21 @@ __device__ __forceinline__ void write_staged(const Plan& plan, const char* stagi
     to += lane / 16 * args.n + first;
 #pragma unroll 2
     for (int r = lane / 16; r < rows; r += 2, to += 2 * args.n) {
-      const uint4 words = reinterpret_cast<const uint4*>(staging)[r * 16 + (lane % 16 ^ (r & 3) * 2)];
-      const Sum sums[4] = {from_bits<Sum>(words.x), from_bits<Sum>(words.y), from_bits<Sum>(words.z),
-                           from_bits<Sum>(words.w)};
+      const auto sums = reinterpret_cast<const AlignedVector<Sum, 4>*>(staging)[r * 16 + (lane % 16 ^ (r & 3) * 2)];
       AlignedVector<Out, 4> vector;
 #pragma unroll
       for (int c = 0; c < 4; c++)
-        vector.element[c] = plan.convert_only ? rounded<Out>(sums[c])
-                                              : product_of<Out>(args, batch, row + r, column + first + c, sums[c]);
+        vector.element[c] = plan.convert_only
+                                ? rounded<Out>(sums.element[c])
+                                : product_of<Out>(args, batch, row + r, column + first + c, sums.element[c]);
       *reinterpret_cast<AlignedVector<Out, 4>*>(to) = vector;
     }
   } else {
-    const uint32_t* const words = reinterpret_cast<const uint32_t*>(staging);
 #pragma unroll 2
     for (int r = 0; r < rows; r++, to += args.n) {
 #pragma unroll
       for (int c = lane; c < kRows; c += 32) {
-        const Sum sum = from_bits<Sum>(words[r * kRows + (c ^ (r & 3) * 8)]);
+        const Sum sum = reinterpret_cast<const Sum*>(staging)[r * kRows + (c ^ (r & 3) * 8)];
         if (column + c < args.n) to[c] = product_of<Out>(args, batch, row + r, column + c, sum);
       }
     }

@@ -100,8 +100,8 @@ struct BulkTiles {
   __device__ __forceinline__ void load(const CUtensorMap* map_a, const CUtensorMap* map_b) {
     // A block's half of a step of b, for both: of its columns, or where there are 64 side by side, of its rows of k.
     constexpr bool kHalvesK = major_b == Major::mn && N == kRows;
-    const int part_steps = InParts ? PartSteps(plan.args, 0).count() : 0,
-              last = plan.args.parts - 1;  // of all but the last
+    const int part_steps = InParts ? PartSteps(plan.args, 0).count() : 0;  // of all but the last
+    const int last = plan.args.parts - 1;
     for_each_tile([&](const TileCoord& tile, int i, int j) {
       const int batch_a = plan.a_batches ? int(tile.batch) : 0, batch_b = plan.b_batches ? int(tile.batch) : 0;
       const int steps = InParts ? last * part_steps + PartSteps(plan.args, last).count()

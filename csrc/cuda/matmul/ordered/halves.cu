@@ -5,12 +5,10 @@
 namespace torch_reductions::cuda::matmul {
 
 void multiply_halves(const MatmulArgs& args, Context& context) {
-  const auto multiply = [&]<class T>(std::type_identity<T>) {
-    if (args.output_dtype == args.dtype) ProductPlan<T, T>(args, context).run();
-    else ProductPlan<T, float>(args, context).run();
-  };
-  if (args.dtype == Dtype::float16) multiply(std::type_identity<Half>());
-  else multiply(std::type_identity<BFloat16>());
+  with_product_types(args.dtype, args.output_dtype,
+                     [&]<class T, class Out>(std::type_identity<T>, std::type_identity<Out>) {
+                       if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>) ProductPlan<T, Out>(args, context).run();
+                     });
 }
 
 }  // namespace torch_reductions::cuda::matmul

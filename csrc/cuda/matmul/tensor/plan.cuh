@@ -46,6 +46,12 @@ double time_of(const TensorProduct& product, int64_t piece, int64_t processors) 
          (pieces > 1 ? fold_cycles(product.args, pieces, processors) : 0);
 }
 
+template <class T, class Tile, bool RowsAlongK, bool ColumnsAlongK>
+constexpr auto kernel_of() {
+  if constexpr (Tile::kFirstCopying > 0) return multiply_narrow<T, Tile, RowsAlongK, ColumnsAlongK>;
+  else return multiply_fragments<T, Tile, RowsAlongK, ColumnsAlongK>;
+}
+
 // Tiles that run together are a group of 8 rows of them.
 template <class T, class Tile>
 void launch_tiles(TensorProduct product, const KPieces& k, Context& context) {
@@ -61,13 +67,9 @@ void launch_tiles(TensorProduct product, const KPieces& k, Context& context) {
   }
   with_bool(sizeof(T) == 1 || product.rows.k_stride == 1, [&](auto rows_along_k) {
     with_bool(sizeof(T) == 1 || product.columns.k_stride == 1, [&](auto columns_along_k) {
-      if constexpr (sizeof(T) == 2 || (rows_along_k && columns_along_k)) {
-        constexpr auto kernel = [] {
-          if constexpr (Tile::kFirstCopying > 0) return multiply_narrow<T, Tile, rows_along_k, columns_along_k>;
-          else return multiply_fragments<T, Tile, rows_along_k, columns_along_k>;
-        }();
-        launch(kernel, blocks, Tile::kThreads, Tile::kBytes, context.stream, product);
-      }
+      if constexpr (sizeof(T) == 2 || (rows_along_k && columns_along_k))
+        launch(kernel_of<T, Tile, rows_along_k, columns_along_k>(), blocks, Tile::kThreads, Tile::kBytes,
+               context.stream, product);
     });
   });
 }
