@@ -32,8 +32,7 @@ class ProductPlan {
     if constexpr (Tuning<T>::kSkinny) {
       if (args_.parts == 1 && std::min(args_.m, args_.n) <= kSkinnyRows) return skinny();
     }
-    choose(typename Tuning<T>::Tiles());
-    tiles(typename Tuning<T>::Tiles());
+    tiles_of_least_cost(typename Tuning<T>::Tiles());
   }
 
  private:
@@ -48,19 +47,14 @@ class ProductPlan {
   template <bool MnVectors, bool KVectors, class Body>
   void with_layout(const Operand<T>& x, Body body) const {
     if constexpr (!std::is_same_v<T, P>) body(std::integral_constant<Layout, Layout::any>());
-    else if (!is_k_major(x)) {
-      if constexpr (MnVectors) {
-        if (aligned(x, x.k_stride) && x.lines % kV == 0)
-          return body(std::integral_constant<Layout, Layout::mn_major_vec>());
-      }
-      body(std::integral_constant<Layout, Layout::mn_major>());
-    } else {
-      if constexpr (KVectors) {
-        if (aligned(x, x.mn_stride) && args_.k % kV == 0)
-          return body(std::integral_constant<Layout, Layout::k_major_vec>());
-      }
-      body(std::integral_constant<Layout, Layout::k_major>());
-    }
+    else
+      with_bool(is_k_major(x), [&](auto k_major) {
+        if constexpr (k_major ? KVectors : MnVectors) {
+          if (aligned(x, k_major ? x.mn_stride : x.k_stride) && (k_major ? args_.k : x.lines) % kV == 0)
+            return body(std::integral_constant<Layout, k_major ? Layout::k_major_vec : Layout::mn_major_vec>());
+        }
+        body(std::integral_constant<Layout, k_major ? Layout::k_major : Layout::mn_major>());
+      });
   }
 
   // body(are there parts?), of types that have them.
@@ -116,21 +110,20 @@ class ProductPlan {
 
   // --- Tiles ---------------------------------------------------------------------------------------------------------
 
-  // The sizes of every shape, and what each would cost, in products that one multiprocessor computes: the busiest has
-  // ceil(blocks / multiprocessors) blocks. A run of 0 chunks stands for all of k.
+  // What each shape would cost, in products that one multiprocessor computes: the busiest has ceil(blocks /
+  // multiprocessors) blocks. A run of 0 chunks stands for all of k.
   template <class... Shapes>
-  void choose(List<Shapes...>) {
+  void tiles_of_least_cost(List<Shapes...>) {
     double least = INFINITY;
-    int shape = 0;
-    const auto consider = [&](auto tile) {
-      using Shape = typename decltype(tile)::type;
+    void (ProductPlan::*tiles)() = nullptr;
+    const auto consider = [&]<class Shape>(std::type_identity<Shape>) {
       for (int run = 0; run <= (args_.parts > 1 ? 0 : kMostRun); run = run == 0 ? 1 : 2 * run) {
         const double cost = this->template cost<Shape>(run);
-        if (cost < least) least = cost, shape_ = shape, run_ = run;
+        if (cost < least) least = cost, run_ = run, tiles = &ProductPlan::template tiles<Shape>;
       }
-      shape++;
     };
     (consider(std::type_identity<Shapes>()), ...);
+    (this->*tiles)();
   }
 
   template <class Shape>
@@ -160,12 +153,6 @@ class ProductPlan {
       using OnePadded = TileSizes<T, Shape, Layout::k_major, Layout::mn_major>;
       return std::max(Padded::kStageBytes, OnePadded::kStageBytes) + Padded::kTotalBytes;
     }
-  }
-
-  template <class... Shapes>
-  void tiles(List<Shapes...>) {
-    int shape = 0;
-    ((shape++ == shape_ ? tiles<Shapes>() : void()), ...);
   }
 
   template <class Shape>
@@ -240,7 +227,7 @@ class ProductPlan {
   const int multiprocessors_;
   const int64_t chunks_;
   const Operand<T> a_, b_;
-  int shape_ = 0, run_ = 0;
+  int run_ = 0;
 };
 
 }  // namespace torch_reductions::cuda::matmul
