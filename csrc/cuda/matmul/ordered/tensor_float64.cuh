@@ -234,9 +234,10 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
     while (stage < end) multiply_stage(std::false_type());
     const bool ends = stage == stages;
     if constexpr (InParts) {
-      const int part_stages = job.part / kDepth, part = (stage - 1) / part_stages;
-      join_part<T, Shape, 16>(job, flat(warp.sums), totals, unsigned(part), stage - part * part_stages <= kChunkStages,
-                              ends || stage == (part + 1) * part_stages, ends);
+      const unsigned part_stages = unsigned(job.part) / kDepth, part = unsigned(stage - 1) / part_stages;
+      const unsigned of_part = unsigned(stage) - part * part_stages;  // stages
+      join_part<T, Shape, 16>(job, flat(warp.sums), totals, part, of_part <= kChunkStages,
+                              ends || of_part == part_stages, ends);
       if (!ends) {
         warp.load_first(ring + reading * kStage);
         continue;
