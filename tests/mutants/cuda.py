@@ -712,7 +712,7 @@ MUTANTS = (
         "a piece of a misaligned row for tensor cores",
         "layout",
         "plain",
-        TENSOR + "plan.cuh",
+        TENSOR + "operand.h",
         "reinterpret_cast<uintptr_t>($matrix.data) % 16 == 0 &&",
         "true &&",
         function="mm",
