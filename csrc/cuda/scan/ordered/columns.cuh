@@ -1,8 +1,8 @@
-// Any layout: lanes are neighbouring lines. A warp copies runs of its lines into shared memory, where each thread reads
-// a run of one line, twice: for its total, and to scan it in registers, part by part: few of them, so that many threads
-// are resident.
+// Any layout: lanes are neighbouring lines.
 //
-// Local:   scan_columns (8 bytes): of the general kernel, so that three blocks are resident
+// A warp copies runs of its lines into shared memory, where each thread reads a run of one line, twice: for its total,
+// and to scan it in registers, part by part: few of them, so that many threads are resident, of the general kernel
+// three blocks.
 #pragma once
 #include "../../primitives/fast_div.cuh"
 #include "../../primitives/shared.cuh"
