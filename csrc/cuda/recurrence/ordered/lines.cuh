@@ -101,8 +101,8 @@ struct LineTiles {
       const LineTotals<kLineRadix, Value> line{carry, p.column, tag};
       const unsigned at = coord.tile >> (kLineRadix * level);
       auto* const to = &storage.kept[kLineRadix * level];
-      look_back_by_lane<Op, true>(line.totals(level, at & ~7u), at & 7,
-                                  [&](int k, Value block) { to[k][column()] = block; });
+      look_back_by_lane<Op, sizeof(Value) == 8>(line.totals(level, at & ~7u), at & 7,
+                                                [&](int k, Value block) { to[k][column()] = block; });
     }
   }
   // What came before the lane's line.
