@@ -1,8 +1,8 @@
 // The kernel: a warp copies the runs of its lanes into shared memory, where each thread reads its own twice: for its
 // total, and to scan it in registers, part by part. Lanes are neighbouring lines, or the runs of one (layouts.cuh).
+// A missing operand is selected, never computed with (operators.h): every fold knows whether it is empty.
 //
-// A missing operand is selected, never computed with (operators.h): which blocks stand before a run depends on its
-// position alone, so every fold knows whether it is empty.
+// Local:   recur_lines (8 bytes): of float64, whose totals of other tiles are twice as many words as of float32
 #pragma once
 #include "../../primitives/shared.cuh"
 #include "../../scan/ordered/pipeline.cuh"
@@ -101,8 +101,8 @@ struct LineTiles {
       const LineTotals<kLineRadix, Value> line{carry, p.column, tag};
       const unsigned at = coord.tile >> (kLineRadix * level);
       auto* const to = &storage.kept[kLineRadix * level];
-      look_back_by_lane<Op, sizeof(Value) == 8>(line.totals(level, at & ~7u), at & 7,
-                                                [&](int k, Value block) { to[k][column()] = block; });
+      look_back_by_lane<Op, true>(line.totals(level, at & ~7u), at & 7,
+                                  [&](int k, Value block) { to[k][column()] = block; });
     }
   }
   // What came before the lane's line.
