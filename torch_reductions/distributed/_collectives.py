@@ -46,24 +46,18 @@ def gather(mine: Tensor, group: str, world: int, out: Tensor | None = None) -> T
     everyone = mine.new_empty(shape) if out is None else out.view(shape)
     if world == 1:
         return everyone.copy_(mine.unsqueeze(0))
-    if mine.numel() * mine.element_size() <= SMALL:
-        rows = everyone.unbind()
-        rows[group_of(group).rank()].copy_(mine.detach())
-        swap(rows, group)
-    else:
-        group_of(group)._allgather_base(everyone.view(-1), mine.contiguous().view(-1)).wait()
-    return everyone
-
-
-def swap(rows: Sequence[Tensor], group: str) -> None:
-    """Sends this rank's row to the others, and receives theirs, in eager code on a CPU."""
     process_group = group_of(group)
-    rank = process_group.rank()
-    others = [other for other in range(len(rows)) if other != rank]
-    works = [process_group.recv([rows[other]], other, TAG) for other in others]
-    works += [process_group.send([rows[rank]], other, TAG) for other in others]
-    for work in works:
-        work.wait()
+    if mine.numel() * mine.element_size() <= SMALL:
+        rows, rank = everyone.unbind(), process_group.rank()
+        rows[rank].copy_(mine.detach())
+        others = [other for other in range(world) if other != rank]
+        works = [process_group.recv([rows[other]], other, TAG) for other in others]
+        works += [process_group.send([rows[rank]], other, TAG) for other in others]
+        for work in works:
+            work.wait()
+    else:
+        process_group._allgather_base(everyone.view(-1), mine.contiguous().view(-1)).wait()
+    return everyone
 
 
 class Flight(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from .._blocks import KINDS, PLUS, Counter, Kind, Values, blocks_of, is_exact
+from .._blocks import KINDS, PLUS, Counter, Values, blocks_of, is_exact
 from .._continued import Scan, extreme
 from ..fold import FoldState, append, blocks_values
 from ..reduce import sum as ordered_sum
@@ -29,16 +29,6 @@ def _count(begin: int, end: int, exact: bool) -> int:
 def _counts(shards: Shards, exact: bool) -> list[int]:
     """The number of values that each rank sends."""
     return [_count(*shards.part(rank), exact) for rank in range(shards.world)]
-
-
-def _fold(kind: Kind, everyone: Values, shards: Shards, ranks: Sequence[int], exact: bool) -> Counter:
-    """Joins the blocks of these ranks, [world, count, lines...]."""
-    counter = Counter(kind)
-    for rank in ranks:
-        begin, end = shards.part(rank)
-        count = _count(begin, end, exact)
-        append(counter, kind, tuple(part[rank, :count] for part in everyone), 0, begin, end)
-    return counter
 
 
 @kept
@@ -122,12 +112,15 @@ def _by_shares(
 
 def counter_before(function: str, values: Values, dim: int, shards: Shards, exact: bool) -> Counter:
     """The blocks of all elements before this rank's. values: those of this rank's blocks."""
-    most = max(_counts(shards, exact))
+    counter, most = Counter(KINDS[function]), max(_counts(shards, exact))
     if most == 0:
         compared(shards, values[0].device)
-        return Counter(KINDS[function])
+        return counter
     everyone = exchange(values, most, dim, shards)
-    counter = _fold(KINDS[function], everyone, shards, shards.before(), exact)
+    for rank in shards.before():
+        begin, end = shards.part(rank)
+        count = _count(begin, end, exact)
+        append(counter, counter.kind, tuple(part[rank, :count] for part in everyone), 0, begin, end)
     counter.position = shards.mine[0]
     return counter
 

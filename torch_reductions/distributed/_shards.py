@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._arguments import wrong_type
 from .._blocks import Values
-from ._collectives import gather, is_functional, swap
+from ._collectives import gather
 
 # Bytes of the first message of a call, whatever a rank has to say: so ranks that disagree can tell each other. Data, if
 # it is short, follows the header at once.
@@ -220,19 +220,14 @@ def _first_message(
 
 def swap_bytes(memory: bytearray, shards: Shards, device: torch.device) -> None:
     """Fills the rows of the other ranks in a table of messages."""
-    size = len(memory) // shards.world
-    rows = [torch.frombuffer(memory, dtype=torch.uint8, count=size, offset=at) for at in range(0, len(memory), size)]
-    if device.type == "cpu" and not is_functional(rows[0]):
-        swap(rows, shards.group)
-    else:
-        everyone = shards.gather(rows[shards.rank].to(device))
-        torch.frombuffer(memory, dtype=torch.uint8).copy_(everyone.view(-1))
+    table = torch.frombuffer(memory, dtype=torch.uint8).view(shards.world, -1)
+    gather(table[shards.rank].to(device), shards.group, shards.world, out=table)
 
 
 def compare(memory: bytearray, shards: Shards, device: torch.device) -> None:
     """Raises on every rank if they disagree about the call, or one of them has failed."""
-    starts = range(0, len(memory), MESSAGE)
-    if all(memory.startswith(header_of(shards.call)[:8], at) for at in starts):
+    starts, agreed = range(0, len(memory), MESSAGE), header_of(shards.call)[:8]
+    if all(memory.startswith(agreed, at) for at in starts):
         return
     function, _, what = (shards.call or "torch_reductions.distributed: ").partition(": ")
     digests, wrong, _ = zip(*(HEADER.unpack_from(memory, at) for at in starts), strict=True)
