@@ -24,13 +24,10 @@ bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {
   if (args.m > kNarrow && args.n > kNarrow) return false;
   const bool few_rows = has_few_rows(args);
   if ((few_rows ? columns_of(args) : rows_of(args)).vectors) return true;
-  // Element by element a block waits for each stage of its tiles, of 32 lines and 256 bytes of k, about as long as for
-  // another launch.
-  constexpr int64_t kLines = 32, kDepthBytes = 256, kBlocks = 2;
-  const int64_t tiles = args.batch * ceil_div(few_rows ? args.n : args.m, kLines);
-  return ceil_div(tiles, kBlocks * multiprocessors(context.device)) *
-             ceil_div(args.k * size_of(args.dtype), kDepthBytes) <
-         2;
+  // Element by element a block waits for each stage about as long as for another launch.
+  const int64_t tiles = args.batch * ceil_div(few_rows ? args.n : args.m, int64_t(kNarrowLines));
+  const int64_t rounds = ceil_div(tiles, int64_t(kNarrowBlocks * multiprocessors(context.device)));
+  return rounds * ceil_div(args.k * size_of(args.dtype), int64_t(kNarrowDepthBytes)) < 2;
 }
 
 void tensor_core(const MatmulArgs& args, Context& context) {

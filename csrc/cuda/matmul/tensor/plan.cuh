@@ -16,7 +16,7 @@ using SquareTensorTile =
     TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
 // At most 8 or 16 columns: bytes in flight are what counts, so warps that wait for a product do not copy.
 template <int Columns>
-using NarrowTensorTile = TensorTile<32, Columns, 256, 8, 16, Columns, 2, 4>;
+using NarrowTensorTile = TensorTile<kNarrowLines, Columns, kNarrowDepthBytes, 8, 16, Columns, kNarrowBlocks, 4>;
 
 template <class Tile>
 int64_t tiles_of(const TensorProduct& product) {

@@ -11,8 +11,10 @@ bool tensor_core_runs(const MatmulArgs& args, const Context& context);
 // Rows or columns of a result of which tensor_core (ladder.h) takes narrow tiles, made to read the other operand as
 // fast as memory gives it: wgmma has nothing to gain there.
 inline constexpr int64_t kNarrow = 16;
+inline constexpr int kNarrowLines = 32, kNarrowDepthBytes = 256;  // of the other operand, in a stage of such a tile
+inline constexpr int kNarrowBlocks = 2;                           // of a multiprocessor
 inline bool has_few_rows(const MatmulArgs& args) { return args.m <= kNarrow && args.m <= args.n; }
-// Such a result, unless that operand cannot be copied in 16-byte pieces, and copying it first takes less time.
+// Is a result narrow, and its other operand one that these tiles load in 16-byte pieces, or sooner than it is packed?
 bool suits_narrow_tiles(const MatmulArgs& args, const Context& context);
 
 // Is the code that the device runs newer than that for GPUs without the instructions, whose kernels are empty there?
