@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <unordered_map>
 
@@ -47,34 +48,68 @@ struct BlockClocks {
   Clocks base;  // of each thread, seen by all since the last barrier of the whole block
 };
 
-struct Access {
-  uint64_t block = 0;
-  uint32_t thread = 0;
+struct Access {  // 16 bytes: how many fit into a cache line decides the detector's speed
+  uint32_t block = 0;
   Clock clock = 0;  // 0: none
   uint32_t pc = 0;
+  uint16_t thread = 0;
   bool atomic = false;
 };
 
-// What was done to one byte. Reads that are not ordered among themselves are all kept, the latest apart.
-struct Byte {
+// What was done to each of the bytes of a cell. Reads that are not ordered among themselves are all kept, the latest apart.
+struct Cell {
   Access write, read;
   std::vector<Access> reads;
 };
 
-// What was done to memory: a page for each kPageBytes that were touched.
+// What was done to memory: for each kPageBytes that were touched a page of cells, as wide as every access so far allows.
 class Shadow {
  public:
-  Byte& operator[](const void* address) {
-    const auto at = reinterpret_cast<uintptr_t>(address);
-    auto& page = pages_[at / kPageBytes];
-    if (page == nullptr) page = std::make_unique<Page>();
-    return (*page)[at % kPageBytes];
+  // body(cell, first byte, bytes) for each cell of the `size` bytes at `address`
+  template <typename Body>
+  void each_cell(const char* address, size_t size, const Body& body) {
+    const auto begin = reinterpret_cast<uintptr_t>(address), end = begin + size;
+    const size_t width = std::min(kWidest, size_t{1} << std::countr_zero(begin | size));
+    for (uintptr_t at = begin; at < end;) {
+      Page& page = page_at(at, width);
+      if (page.width > width) narrow(page, width);
+      for (const uintptr_t last = std::min(end, (at / kPageBytes + 1) * kPageBytes); at < last; at += page.width)
+        body(page.cells[at % kPageBytes / page.width], address + (at - begin), page.width);
+    }
+  }
+
+  bool was_written(const char* byte) {
+    const Page& page = page_at(reinterpret_cast<uintptr_t>(byte), 1);
+    return page.cells[reinterpret_cast<uintptr_t>(byte) % kPageBytes / page.width].write.clock != 0;
   }
 
  private:
-  static constexpr size_t kPageBytes = 256;
-  using Page = std::array<Byte, kPageBytes>;
-  std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
+  static constexpr size_t kPageBytes = 256, kWidest = 16;
+  struct Page {
+    size_t width = 0;  // bytes of a cell, a power of two
+    std::vector<Cell> cells;
+  };
+
+  Page& page_at(uintptr_t address, size_t width) {
+    const uintptr_t number = address / kPageBytes;
+    if (last_ == nullptr || number != last_number_) {
+      last_ = &pages_[number];
+      last_number_ = number;
+      if (last_->cells.empty()) *last_ = {width, std::vector<Cell>(kPageBytes / width)};
+    }
+    return *last_;
+  }
+
+  static void narrow(Page& page, size_t width) {
+    Page finer{width, {}};
+    finer.cells.reserve(kPageBytes / width);
+    for (const Cell& cell : page.cells) finer.cells.insert(finer.cells.end(), page.width / width, cell);
+    page = std::move(finer);
+  }
+
+  std::unordered_map<uintptr_t, Page> pages_;
+  uintptr_t last_number_ = 0;
+  Page* last_ = nullptr;  // of the access before
 };
 
 struct Launch {
@@ -133,23 +168,23 @@ void check_bounds(const SharedMemory& shared, const void* address, size_t size) 
           std::to_string(shared.dynamic_end - shared.dynamic_begin) + " bytes of dynamic shared memory");
 }
 
-void keep_read(Byte& byte, const Access& now, const Thread& thread, const BlockClocks& own) {
-  const Access before = byte.read;
-  byte.read = now;
+void keep_read(Cell& cell, const Access& now, const Thread& thread, const BlockClocks& own) {
+  const Access before = cell.read;
+  cell.read = now;
   if (before.clock == 0 || (before.thread == now.thread && before.block == now.block && before.atomic == now.atomic))
     return;
   // A read that this one comes after need not be kept: who comes after this one comes after both.
-  const size_t size = byte.reads.size();
+  const size_t size = cell.reads.size();
   if (size >= 8 && (size & (size - 1)) == 0)
-    std::erase_if(byte.reads, [&](const Access& read) { return sees(thread, own, read); });
-  if (!sees(thread, own, before)) byte.reads.push_back(before);
+    std::erase_if(cell.reads, [&](const Access& read) { return sees(thread, own, read); });
+  if (!sees(thread, own, before)) cell.reads.push_back(before);
 }
 
 // g++ does not tell of a structure that a call returns into memory: what is no garbage, somebody has written.
 bool is_untouched(Shadow& shadow, const char* byte) {
   const char* const word = byte - reinterpret_cast<uintptr_t>(byte) % 4;
   for (int i = 0; i < 4; i++)
-    if (shadow[word + i].write.clock == 0 && !is_garbage(word + i)) return false;
+    if (shadow.was_written(word + i) || !is_garbage(word + i)) return false;
   return true;
 }
 
@@ -159,25 +194,24 @@ void check(const void* address, size_t size, bool write, bool atomic, uintptr_t 
   if (shared) check_bounds(shared->shared, address, size);
   Shadow& shadow = shared ? state.shared[shared->number] : state.global;
   const BlockClocks& own = clocks_of(*thread.block);
-  const Access now{thread.block->number, thread.rank, own.threads[thread.rank].now, uint32_t(pc), atomic};
-  for (size_t i = 0; i < size; i++) {
-    const char* at = static_cast<const char*>(address) + i;
-    Byte& byte = shadow[at];
-    if (byte.write.clock != 0 && !(atomic && byte.write.atomic) && !sees(thread, own, byte.write))
-      report(at, now, write, byte.write, true);
+  const Access now{uint32_t(thread.block->number), own.threads[thread.rank].now, uint32_t(pc), uint16_t(thread.rank),
+                   atomic};
+  shadow.each_cell(static_cast<const char*>(address), size, [&](Cell& cell, const char* at, size_t width) {
+    if (cell.write.clock != 0 && !(atomic && cell.write.atomic) && !sees(thread, own, cell.write))
+      report(at, now, write, cell.write, true);
     if (write) {
       const auto check_read = [&](const Access& read) {
         if (read.clock != 0 && !(atomic && read.atomic) && !sees(thread, own, read)) report(at, now, true, read, false);
       };
-      check_read(byte.read);
-      for (const Access& read : byte.reads) check_read(read);
-      byte = Byte{now, {}, {}};
+      check_read(cell.read);
+      for (const Access& read : cell.reads) check_read(read);
+      cell = Cell{now, {}, {}};
     } else {
-      if (shared && byte.write.clock == 0 && is_untouched(shadow, at))
-        fault("reads shared memory that nobody has written");
-      keep_read(byte, now, thread, own);
+      for (size_t i = 0; shared && cell.write.clock == 0 && i < width; i += 4)
+        if (is_untouched(shadow, at + i)) fault("reads shared memory that nobody has written");
+      keep_read(cell, now, thread, own);
     }
-  }
+  });
 }
 
 View& synchronised_at(const void* address) {

@@ -1,8 +1,10 @@
 // runner [options] LIST: every case of the list (tests/kernels/emulator/cases.py), each in a process of its own; --help lists the
-// options. Writes "FAIL name" and what is wrong for each case that fails, then the kernels that ran, then the counts.
+// options. Writes "FAIL name" and what is wrong for each case that fails, then the kernels that ran, the longest cases and the counts.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <map>
 #include <set>
@@ -21,6 +23,8 @@ namespace {
 
 using namespace emulator;
 
+constexpr size_t kLongest = 5;  // cases whose processor time is written
+
 int run(const Command& command) {
   if (command.list.empty())
     throw std::runtime_error("no list of cases was given; tests/kernels/emulator/cases.py writes one");
@@ -33,6 +37,7 @@ int run(const Command& command) {
   if (!command.only.empty()) std::erase_if(cases, [&](const Case& c) { return !command.only.contains(c.name); });
   size_t failed = 0, launches = 0;
   std::set<const void*> kernels;
+  std::vector<std::pair<double, std::string>> times;
   const auto body = [&](size_t i) {
     begin_schedule();
     std::string wrong;
@@ -53,6 +58,7 @@ int run(const Command& command) {
     return wrong.empty() ? 0 : 1;
   };
   const auto done = [&](size_t i, const Ended& ended) {
+    times.emplace_back(ended.seconds, cases[i].name);
     if (ended.how.empty() && (command.digests || command.counts)) {
       std::cout << ended.output << std::flush;  // what is left in it, the next child would write, too
       return;
@@ -75,6 +81,9 @@ int run(const Command& command) {
   for (const std::string& name : names_of_functions({kernels.begin(), kernels.end()})) instances[name]++;
   for (const auto& [name, count] : instances)
     std::cout << "kernel " << name << (count > 1 ? " x " + std::to_string(count) : "") << "\n";
+  std::sort(times.rbegin(), times.rend());
+  for (size_t i = 0; i < std::min<size_t>(times.size(), kLongest); i++)
+    std::cout << "longest " << std::fixed << std::setprecision(1) << times[i].first << " s " << times[i].second << "\n";
   std::cout << cases.size() << " cases, " << failed << " failed" << std::endl;
   return failed == 0 ? 0 : 1;
 }

@@ -50,17 +50,23 @@ bool read_some(Child& child) {
   return n <= 0;
 }
 
+double seconds_of(const timeval& time) { return double(time.tv_sec) + double(time.tv_usec) / 1e6; }
+
 Ended finish(const Child& child, unsigned seconds) {
   close(child.pipe);
   int status = 0;
-  waitpid(child.process, &status, 0);
+  rusage used;
+  wait4(child.process, &status, 0, &used);
+  const auto ended = [&](const std::string& how) {
+    return Ended{child.output, how, seconds_of(used.ru_utime) + seconds_of(used.ru_stime)};
+  };
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
-    return {child.output, "no end after " + std::to_string(seconds) + " s of processor time"};
+    return ended("no end after " + std::to_string(seconds) + " s of processor time");
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-    return {child.output, "no end after " + std::to_string(kMostWaiting) + " s"};
-  if (WIFSIGNALED(status)) return {child.output, std::string("signal: ") + strsignal(WTERMSIG(status))};
-  if (WEXITSTATUS(status) != 0) return {child.output, "exit status " + std::to_string(WEXITSTATUS(status))};
-  return {child.output, ""};
+    return ended("no end after " + std::to_string(kMostWaiting) + " s");
+  if (WIFSIGNALED(status)) return ended(std::string("signal: ") + strsignal(WTERMSIG(status)));
+  if (WEXITSTATUS(status) != 0) return ended("exit status " + std::to_string(WEXITSTATUS(status)));
+  return ended("");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace emulator {
 struct Ended {
   std::string output;  // what it wrote to standard error
   std::string how;     // empty where it ended with status 0, else "exit status 3", "signal: Aborted", "no end ..."
+  double seconds;      // of processor time
 };
 
 // body(i) runs in a child for each i < count, its return value is the exit status; done(i, ended) in the parent.
