@@ -22,6 +22,7 @@ import platform
 import re
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
 import threading
@@ -45,14 +46,17 @@ DEFAULT_ARCHS = "9.0a"
 WHEEL_CHECKS = {
     "reduce": "150_single_pass.cu",
     "scan": "070_look_back.cu",
-    "recurrence": "linear.cu",
+    "recurrence": "packed_linear.cu",
     "segment": "sum.cu",
     "matmul": "halves.cu",
     "distance": "080_ordered.cu",
 }
 
-FAMILY_SECONDS = 300.0  # the most CPU seconds for all files of a family, for one architecture
-FILE_SECONDS = 60.0
+# The most CPU seconds for all files of a family, for one architecture, and for a file, on a machine that compiles
+# REFERENCE in REFERENCE_SECONDS; the same machine takes twice as long at one hour as at another.
+FAMILY_SECONDS, FILE_SECONDS = 300.0, 60.0
+REFERENCE, REFERENCE_SECONDS = Path("tests/tools/compile_reference.cpp"), 3.6
+REFERENCE_TIMES = 3  # it is compiled so often, among the others
 
 CXX_FLAGS = [
     *("-std=c++20", "-O3", "-fPIC", "-pthread", "-fno-semantic-interposition"),
@@ -359,7 +363,8 @@ def make_plan(decision: Decision, sanitize: bool = False) -> Plan:
         plan.stamps[nvcc_stamp] = f"{nvcc.version} {nvcc.path}\n"
 
     def compile_step(source: Path, into: str, flags: Sequence[str], archs: Sequence[str] = ()) -> Path:
-        output = BUILD / into / source.relative_to(CSRC).with_name(source.name + ".o")
+        below = source.relative_to(CSRC) if source.is_relative_to(CSRC) else Path(source.name)
+        output = BUILD / into / below.with_name(source.name + ".o")
         depend = ["-MD", "-MF", f"{output}.d"]
         stamps = [cxx_stamp]
         if source.suffix == ".cu":
@@ -408,7 +413,8 @@ def make_plan(decision: Decision, sanitize: bool = False) -> Plan:
     objects = [compile_step(source, "_C", []) for source in cpu_sources()]
     libraries = [link_step("_C.so", objects, torch_libraries, [cxx_stamp, torch_stamp])]
     plan.targets["libraries"] = plan.targets["quick"] = libraries
-    plan.targets["check"] = list(libraries)
+    references = [compile_step(REFERENCE, f"reference/{i}", []) for i in range(REFERENCE_TIMES)]
+    plan.targets["check"] = libraries + references
     if nvcc:
         flags = ["-DUSE_CUDA", f'-DTORCH_REDUCTIONS_ARCHS="{";".join(decision.archs)}"']
         cxx_flags = [*flags, "-isystem", str(nvcc.top / "include")]
@@ -603,7 +609,11 @@ class Compile:
 
 
 def planned() -> list[tuple[Path, Path]]:
-    """(source, object) of every compile in build.ninja."""
+    """(source, object) of every compile of ours in build.ninja."""
+    return [(source, output) for source, output in _planned() if source != REFERENCE]
+
+
+def _planned() -> list[tuple[Path, Path]]:
     text = (ROOT / BUILD / "build.ninja").read_text()
     found = re.findall(r"^build (\S+): (?:CXX|NVCC) (\S+)", text, re.MULTILINE)
     return [(Path(source), Path(output)) for output, source in found]
@@ -619,13 +629,23 @@ def seconds_in(times: str) -> float:
     return sum(60 * float(m) + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", times.splitlines()[1]))
 
 
+def seconds_of(output: Path) -> float | None:
+    """None: it has not been compiled."""
+    times = ROOT / f"{output}.times"
+    return seconds_in(times.read_text()) if times.exists() else None
+
+
 def compiles() -> list[Compile]:
     """The latest compilation of each existing object."""
-    return [
-        Compile(source, output, seconds_in((ROOT / f"{output}.times").read_text()))
-        for source, output in planned()
-        if (ROOT / f"{output}.times").exists()
-    ]
+    found = [(source, output, seconds_of(output)) for source, output in planned()]
+    return [Compile(source, output, seconds) for source, output, seconds in found if seconds is not None]
+
+
+def slowness() -> float | None:
+    """By how much this machine was slower than the budgets' while it compiled; None: REFERENCE was not compiled."""
+    found = [seconds_of(output) for source, output in _planned() if source == REFERENCE]
+    seconds = [each for each in found if each is not None]
+    return statistics.mean(seconds) / REFERENCE_SECONDS if seconds else None
 
 
 def compile_times() -> None:
@@ -635,6 +655,8 @@ def compile_times() -> None:
     for family in sorted({item.family for item in done}):
         total = sum(item.seconds for item in done if item.family == family and "all_archs" not in item.output.parts)
         print(f"{total:7.1f} s  {family}, for {' '.join(planned_archs()) or 'the CPU'}")
+    if slow := slowness():
+        print(f"{slow:7.2f}    times the seconds of the machine that the budgets are for: {FILE_SECONDS * slow:.0f} s a file here, {FAMILY_SECONDS * slow:.0f} s a family")
 
 
 def main() -> int:

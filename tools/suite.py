@@ -54,15 +54,9 @@ def pytest(*arguments: str, workers: bool = True) -> list[str]:
     return ["-m", "pytest", "-q", "-rfEs", *spread, *arguments]
 
 
-def one_compiler() -> dict[str, str]:
-    """Limits the build to one job: COMPILE_BUDGET counts CPU seconds, which concurrent compilers inflate."""
-    return {} if os.environ.get("MAX_JOBS") else {"MAX_JOBS": "1"}
-
-
 def quick() -> list[Part]:
-    one_job = one_compiler() if os.environ.get("COMPILE_BUDGET") else {}
     return [
-        Part("build", "_C, and one CUDA source a family", ["tools/build.py", "quick"], one_job, needed=True),
+        Part("build", "_C, and one CUDA source a family", ["tools/build.py", "quick"], needed=True),
         Part(
             "emulator's build", "the CUDA kernels for the CPU", ["-m", "tests.kernels.emulator.build", "plain", "races"]
         ),
@@ -73,7 +67,7 @@ def quick() -> list[Part]:
 
 def deep() -> list[Part]:
     return [
-        Part("build", "every CUDA source", ["tools/build.py", "check"], one_compiler(), needed=True),
+        Part("build", "every CUDA source", ["tools/build.py", "check"], needed=True),
         Part("emulator's build", "with AddressSanitizer", ["-m", "tests.kernels.emulator.build"]),
         Part("emulator", "the other schedules", pytest(EMULATOR, "--cover", "rest", workers=False)),
         Part(

@@ -46,17 +46,6 @@ def test_a_part_that_fails(needed: bool, monkeypatch: pytest.MonkeyPatch, capfd:
     assert "FAILED" in said.split("minutes and seconds of each part")[1]
 
 
-@pytest.mark.parametrize("budget", ["", "1"])
-def test_one_compiler_where_its_seconds_count(budget: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless the caller says otherwise; quickly, several at a time where no budget is kept."""
-    monkeypatch.setenv("COMPILE_BUDGET", budget)
-    monkeypatch.delenv("MAX_JOBS", raising=False)
-    one = {"MAX_JOBS": "1"}
-    assert [parts()[0].settings for parts in (suite.quick, suite.deep)] == [one if budget else {}, one]
-    monkeypatch.setenv("MAX_JOBS", "3")
-    assert [parts()[0].settings for parts in (suite.quick, suite.deep)] == [{}, {}]
-
-
 def test_reasons_of_skipped_tests_are_shown() -> None:
     assert all("-rfEs" in part.command for part in (*suite.quick(), *suite.deep()) if "pytest" in part.command)
 

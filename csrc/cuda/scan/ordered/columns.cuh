@@ -512,7 +512,7 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op, 
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps][Tiles::kLines];
   __shared__ typename S::Value kept[kColumnRadix * kMaxLevels][Tiles::kLines];
   Tiles tiles{source, lines, config, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
-  if constexpr (!kIsDear<typename S::Op>)
+  if constexpr (kTakesSeveral<S>)
     if (gridDim.x < work) return scan_carried(tiles, carry.tile_state, work);
   scan_one(tiles, config.log_warps > 0, carry.tiles > 1, carry.tile_state);
 }

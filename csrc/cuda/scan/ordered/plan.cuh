@@ -157,13 +157,13 @@ class ScanPlan {
   }
 
   // One block per tile, or, where more tiles are carried than blocks are resident, with resident_threads on each
-  // multiprocessor, these take tile after tile. Except for what is dear to combine, which was measured to be slower so.
+  // multiprocessor, these take tile after tile.
   template <class Kernel, int Radix, class... Rest>
   void start(Kernel kernel, int resident_threads, int64_t work, unsigned threads, int tile_bytes, int bytes,
              const Carry<Radix>& carry, const Rest&... rest) {
     if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
     int64_t blocks = work, buffers = 1;
-    if (carry.tiles > 1 && !kIsDear<Op>) {
+    if (carry.tiles > 1 && kTakesSeveral<S>) {
       const int by_threads = resident_threads / int(threads),
                 by_memory = shared_ / (bytes + kBuffers * tile_bytes + 2048);
       const int64_t resident = int64_t(sms_) * (by_memory < 1 ? 1 : by_memory < by_threads ? by_memory : by_threads);

@@ -517,7 +517,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
   using Tiles = RowTiles<S, direction, Continued>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
   Tiles tiles{source, lines, carry, count, log_threads, reinterpret_cast<char*>(memory), warp_totals, kept};
-  if constexpr (!kIsDear<typename S::Op>)
+  if constexpr (kTakesSeveral<S>)
     if (gridDim.x < work) return scan_carried(tiles, carry.tile_state, work);
   scan_one(tiles, log_threads > 5, carry.tiles > 1, carry.tile_state);
 }
