@@ -1,13 +1,12 @@
-// cummax and cummin of every type, with the indices.
-#include "families.h"
-#include "plan.cuh"
+// cummax and cummin of every type; of halves in a file of their own, because together they compile too long.
+#include "extreme.cuh"
 
 namespace torch_reductions::cuda::scan {
 
 void scan_extreme(const ScanArgs& args, Context& context) {
+  if (args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16) return scan_extreme_halves(args, context);
   with_kernel_type(args.dtype, [&]<class T>(std::type_identity<T>) {
-    if (args.length <= INT32_MAX) ScanPlan<T, LastMax<Native<T>, int32_t>>(args, context).run();
-    else ScanPlan<T, LastMax<Native<T>, int64_t>>(args, context).run();
+    if constexpr (std::is_arithmetic_v<T>) scan_extreme_of<T>(args, context);
   });
 }
 

@@ -9,6 +9,7 @@ void scan_sum(const ScanArgs& args, Context& context);
 void scan_prod(const ScanArgs& args, Context& context);
 void scan_log_add(const ScanArgs& args, Context& context);
 void scan_extreme(const ScanArgs& args, Context& context);
+void scan_extreme_halves(const ScanArgs& args, Context& context);
 
 // Of two neighbouring lines at a time (pairs.cuh). false: there are no such lines, and nothing was launched.
 bool scan_pairs_sum(const ScanArgs& args, Context& context);
