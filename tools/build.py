@@ -656,7 +656,9 @@ def compile_times() -> None:
         total = sum(item.seconds for item in done if item.family == family and "all_archs" not in item.output.parts)
         print(f"{total:7.1f} s  {family}, for {' '.join(planned_archs()) or 'the CPU'}")
     if slow := slowness():
-        print(f"{slow:7.2f}    times the seconds of the machine that the budgets are for: {FILE_SECONDS * slow:.0f} s a file here, {FAMILY_SECONDS * slow:.0f} s a family")
+        print(f"{slow:7.2f}    times slower than the machine that the budgets are for, so here they are")
+        print(f"{FILE_SECONDS * slow:7.1f} s  a file")
+        print(f"{FAMILY_SECONDS * slow:7.1f} s  a family")
 
 
 def main() -> int:
