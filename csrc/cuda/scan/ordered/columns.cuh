@@ -3,6 +3,8 @@
 // A warp copies runs of its lines into shared memory, where each thread reads a run of one line, twice: for its total,
 // and to scan it in registers, part by part: few of them, so that many threads are resident, of the general kernel
 // three blocks.
+//
+// Local:   scan_columns (16 bytes): of extremes of halves, three of whose blocks of 32 lines fit
 #pragma once
 #include "../../primitives/fast_div.cuh"
 #include "../../primitives/shared.cuh"

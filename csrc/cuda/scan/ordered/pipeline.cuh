@@ -17,13 +17,13 @@ inline constexpr int kBuffers = 2;
 
 // Do blocks take tile after tile (scan_carried) where more are carried than are resident? Such a kernel has its code
 // twice and takes twice as long to compile, so it is kept for what is scanned most: sums, and products and extremes of
-// floats. What is dear to combine was measured to be slower so.
+// float32. What is dear to combine was measured to be slower so.
 template <class S>
 inline constexpr bool kTakesSeveral = [] {
   using Op = typename S::Op;
   using T = typename S::Element;
   if constexpr (IsIndexed<typename S::Value>::value)
-    return std::is_same_v<Native<T>, float> && sizeof(S::Value::index) == 4;
+    return std::is_same_v<T, float> && sizeof(S::Value::index) == 4;
   else if constexpr (!kIsNone<Op, Prod>) return std::is_same_v<T, float>;
   else return !kIsDear<Op> && (!std::is_integral_v<T> || sizeof(typename ResultOf<S>::type) == 8);
 }();
