@@ -418,13 +418,13 @@ def make_plan(decision: Decision, sanitize: bool = False) -> Plan:
     if nvcc:
         flags = ["-DUSE_CUDA", f'-DTORCH_REDUCTIONS_ARCHS="{";".join(decision.archs)}"']
         cxx_flags = [*flags, "-isystem", str(nvcc.top / "include")]
+        all_archs, _ = choose_archs("all", nvcc.known, ())  # first: one of them takes longest
+        checks = [compile_step(source, "all_archs", ["-DUSE_CUDA"], all_archs) for source in wheel_checks()]
         objects = [
             compile_step(source, "_C_cuda", ["-DUSE_CUDA"] if source.suffix == ".cu" else cxx_flags, decision.archs)
             for source in cuda_sources()
         ]
-        all_archs, _ = choose_archs("all", nvcc.known, ())
         one_each = {source.relative_to(CSRC) for source in wheel_checks()}
-        checks = [compile_step(source, "all_archs", ["-DUSE_CUDA"], all_archs) for source in wheel_checks()]
         plan.targets["cuda_objects"] = objects
         plan.targets["cuda_all_archs"] = checks
         plan.targets["check"] += objects + checks
