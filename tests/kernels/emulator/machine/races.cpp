@@ -184,7 +184,7 @@ void keep_read(Cell& cell, const Access& now, const Thread& thread, const BlockC
 bool is_untouched(Shadow& shadow, const char* byte) {
   const char* const word = byte - reinterpret_cast<uintptr_t>(byte) % 4;
   for (int i = 0; i < 4; i++)
-    if (shadow.was_written(word + i) || !is_garbage(word + i)) return false;
+    if (!shadow.was_written(word + i) && !is_garbage(word + i)) return false;
   return true;
 }
 
