@@ -145,4 +145,19 @@ FAULT(variable_that_nobody_has_set, kPlain, "wrong result") {
   return expect_all(out, 8);
 }
 
+// Of every word one half is written, and the other one read.
+template <bool sound>
+__global__ void half_of_a_word(int* out) {
+  __shared__ uint16_t halves[64];
+  halves[2 * threadIdx.x] = 7;
+  if (sound) halves[2 * threadIdx.x + 1] = 7;
+  __syncthreads();
+  out[threadIdx.x] = halves[2 * threadIdx.x + 1];
+}
+FAULT(half_of_a_word_unwritten, kRaces, "shared memory that nobody has written") {
+  Buffer<int> out(32);
+  launch(half_of_a_word<sound>, 1, 32, out);
+  return expect_all(out, 7);
+}
+
 }  // namespace
