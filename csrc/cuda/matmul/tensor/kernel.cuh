@@ -30,7 +30,7 @@ struct TensorProduct {
   unsigned tiles, down, across;  // of all batches and pieces of k; of a matrix
   unsigned batches;              // of each piece
   int64_t first, piece;          // of k: where the first piece begins, and how long each is
-  bool transposed, vectors;      // vectors: may four neighbours be stored at once?
+  bool transposed, vectors;      // vectors: n is whole and the result aligned for four neighbours at once
   void* totals;                  // where k has more than one chunk: room for the tile of each block
 };
 
@@ -54,24 +54,15 @@ struct TensorTileCoord {
   }
 };
 
-// Four neighbours of a row from (i, j) on, `there` of them in the result.
+// Four neighbours of a row from (i, j) on.
 template <class Out, class Sum>
-__device__ __forceinline__ void store_neighbours(const TensorProduct& product, int64_t batch, int64_t i, int64_t j,
-                                                 int64_t there, const AlignedVector<Sum, 4>& sums) {
-  if (product.vectors && there >= 4) {
-    AlignedVector<Out, 4> vector;
+__device__ __forceinline__ void store_neighbours(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j,
+                                                 const AlignedVector<Sum, 4>& sums) {
+  AlignedVector<Out, 4> vector;
 #pragma unroll
-    for (int c = 0; c < 4; c++) vector.element[c] = product_of<Out>(product.args, batch, i, j + c, sums.element[c]);
-    *reinterpret_cast<AlignedVector<Out, 4>*>(static_cast<Out*>(product.args.output) +
-                                              (batch * product.args.m + i) * product.args.n + j) = vector;
-    return;
-  }
-#pragma unroll
-  for (int c = 0; c < 4; c++) {
-    if (c >= there) return;
-    if (product.transposed) store_product<Out>(product.args, batch, j + c, i, sums.element[c]);
-    else store_product<Out>(product.args, batch, i, j + c, sums.element[c]);
-  }
+  for (int c = 0; c < 4; c++) vector.element[c] = product_of<Out>(args, batch, i, j + c, sums.element[c]);
+  *reinterpret_cast<AlignedVector<Out, 4>*>(static_cast<Out*>(args.output) + (batch * args.m + i) * args.n + j) =
+      vector;
 }
 
 // What a warp multiplies in one step; of columns 16 are read at once where there are as many.
@@ -111,15 +102,45 @@ __device__ __forceinline__ void add_to_total(const TensorProduct& product, float
   }
 }
 
-// A warp's sums to the result, through the shared memory of the stages, so that a lane has neighbours to store.
+// 16 rows of a warp's sums, staged in shared memory, to the result from (row, column) on: four neighbours of a row each
+// lane where these are vectors, else neighbouring lanes store neighbours in memory, one by one.
+template <class Out, class Tile, class Sum>
+__device__ __forceinline__ void store_rows(const TensorProduct& product, unsigned batch, int64_t row, int64_t column,
+                                           const Sum* staged) {
+  constexpr int kVectors = Tile::kWarpColumns / 4;
+  const int lane = int(threadIdx.x % 32);
+  const int rows = int(product.height - row < 16 ? product.height - row : 16);
+  const int columns = int(product.width - column < Tile::kWarpColumns ? product.width - column : Tile::kWarpColumns);
+  if (product.vectors) {
+#pragma unroll 1
+    for (int at = lane; at < 16 * kVectors; at += 32) {
+      const int i = at / kVectors, j = at % kVectors * 4;
+      if (i >= rows) break;
+      if (j < columns)
+        store_neighbours<Out>(product.args, batch, row + i, column + j,
+                              *reinterpret_cast<const AlignedVector<Sum, 4>*>(staged + i * Tile::kOutStride + j));
+    }
+    return;
+  }
+#pragma unroll 4
+  for (int at = lane; at < 16 * Tile::kWarpColumns; at += 32) {
+    const int i = product.transposed ? at % 16 : at / Tile::kWarpColumns;
+    const int j = product.transposed ? at / 16 : at % Tile::kWarpColumns;
+    if (i >= rows || j >= columns) continue;
+    const Sum sum = staged[i * Tile::kOutStride + j];
+    if (product.transposed) store_product<Out>(product.args, batch, column + j, row + i, sum);
+    else store_product<Out>(product.args, batch, row + i, column + j, sum);
+  }
+}
+
+// A warp's sums to the result, through the shared memory of the stages.
 template <class T, class Tile, class Sum, int Down, int Across>
 __device__ __forceinline__ void store_sums(const TensorProduct& product, const TensorTileCoord& coord, void* shared,
                                            const Sum (&sums)[Down][Across][4]) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
-  constexpr int kVectors = Tile::kWarpColumns / 4;
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
   const int64_t first_row = int64_t(coord.row) * Tile::kRows + warp / Tile::kWarpsAcross * Tile::kWarpRows;
-  const int64_t first_column = int64_t(coord.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
+  const int64_t column = int64_t(coord.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   Sum* const out = static_cast<Sum*>(shared) + warp * (16 * Tile::kOutStride);
 #pragma unroll 1
   for (int row_tile = 0; row_tile < Down; row_tile++) {
@@ -131,17 +152,9 @@ __device__ __forceinline__ void store_sums(const TensorProduct& product, const T
         out[(lane / 4 + j / 2 % 2 * 8) * Tile::kOutStride + j / 4 * 8 + lane % 4 * 2 + j % 2] = sums[i][j / 4][j % 4];
     }
     __syncwarp();
-#pragma unroll 1
-    for (int at = lane; at < 16 * kVectors; at += 32) {
-      const int row = at / kVectors, column = at % kVectors * 4;
-      const int64_t to_row = first_row + row_tile * 16 + row, to_column = first_column + column;
-      if (to_row >= product.height) break;
-      const auto vector = *reinterpret_cast<const AlignedVector<Sum, 4>*>(out + row * Tile::kOutStride + column);
-      const int64_t there = product.width - to_column;
-      if (product.args.output_dtype == product.args.dtype)
-        store_neighbours<T>(product, coord.batch, to_row, to_column, there, vector);
-      else store_neighbours<Wide>(product, coord.batch, to_row, to_column, there, vector);
-    }
+    const int64_t row = first_row + row_tile * 16;
+    if (product.args.output_dtype == product.args.dtype) store_rows<T, Tile>(product, coord.batch, row, column, out);
+    else store_rows<Wide, Tile>(product, coord.batch, row, column, out);
     __syncwarp();
   }
 }

@@ -44,25 +44,56 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
                                        product.width, coord.begin, coord.depth);
       const int whole = rows.whole < columns.whole ? rows.whole : columns.whole;
       const bool stored = !product.rows.vectors || !product.columns.vectors;  // not only copied
-#pragma unroll 1
-      for (int stage = 0; stage < stages; stage++) {
+      const auto left_at = [&](int stage) { return coord.depth - int64_t(stage) * Rows::kDepth; };
+      // The stage's place in shared memory, once it is free.
+      const auto await_empty = [&](int stage) {
         const unsigned slot = (before + stage) % kStages;
-        char* const to = shared + slot * Tile::kStageBytes;
         mbarrier_wait(empty + slot, ((before + stage) / kStages + 1) % 2);
-        if (stage < whole) {
-          rows.load_whole(to);
-          columns.load_whole(to + Rows::kBytes);
-        } else {
-          const int64_t left = coord.depth - int64_t(stage) * Rows::kDepth;
-          rows.load(to, left);
-          columns.load(to + Rows::kBytes, left);
+        return slot;
+      };
+      if (stored && rows.side_by_side() && columns.side_by_side()) {
+        // As many stages as there are registers for are on their way.
+        constexpr int kOnTheWay = kAcross == 1 ? 2 : 1;
+        typename Rows::Loader::template Shifted<Rows::kPiecesAThread> of_rows[kOnTheWay];
+        typename Columns::Loader::template Shifted<Columns::kPiecesAThread> of_columns[kOnTheWay];
+#pragma unroll 1
+        for (int first = 0; first < stages + kOnTheWay; first += kOnTheWay) {
+#pragma unroll
+          for (int i = 0; i < kOnTheWay; i++) {
+            const int fetched = first + i, stage = fetched - kOnTheWay;
+            if (stage >= 0 && stage < stages) {
+              const unsigned slot = await_empty(stage);
+              rows.put(shared + slot * Tile::kStageBytes, 0, of_rows[i]);
+              columns.put(shared + slot * Tile::kStageBytes + Rows::kBytes, 0, of_columns[i]);
+              mbarrier_arrive(full + slot);
+            }
+            if (fetched < stages) {
+              rows.fetch(of_rows[i], 0, left_at(fetched));
+              columns.fetch(of_columns[i], 0, left_at(fetched));
+              rows.next();
+              columns.next();
+            }
+          }
         }
-        if (stored) {
-          cp_async_commit();
-          cp_async_wait<0>();
-          mbarrier_arrive(full + slot);
-        } else {
-          cp_async_mbarrier_arrive(full + slot);
+      } else {
+#pragma unroll 1
+        for (int stage = 0; stage < stages; stage++) {
+          const unsigned slot = await_empty(stage);
+          char* const to = shared + slot * Tile::kStageBytes;
+          if (stage < whole) {
+            rows.load_whole(to);
+            columns.load_whole(to + Rows::kBytes);
+          } else {
+            rows.load(to, left_at(stage));
+            columns.load(to + Rows::kBytes, left_at(stage));
+          }
+          if (stored) {
+            cp_async_commit();
+            cp_async_wait<0>();
+            mbarrier_arrive(full + slot);
+          } else {
+            cp_async_mbarrier_arrive(full + slot);
+          }
         }
       }
     } else {

@@ -11,6 +11,7 @@
 #include "../../primitives/async.cuh"
 #include "../../primitives/mma.cuh"
 #include "../../primitives/shared.cuh"
+#include "../../primitives/thread.cuh"
 #include "operand.h"
 
 namespace torch_reductions::cuda::matmul {
@@ -73,8 +74,19 @@ struct SharedTile {
     // Any other one, before which `left` of k are left.
     __device__ __forceinline__ void load(char* tile, int64_t left) {
       const int64_t lines = AlongK ? width : left, length = AlongK ? left : width;
+      if (!operand.vectors && side_by_side()) {
+        constexpr int kAtOnce = Width > 128 ? kPiecesAThread / 2 : kPiecesAThread;  // registers of wide tiles are full
+#pragma unroll 1
+        for (int from = 0; from < kPiecesAThread; from += kAtOnce) {
+          Shifted<kAtOnce> pieces;
+          fetch(pieces, from, left);
+          put(tile, from, pieces);
+        }
+        next();
+        return;
+      }
       const T* const first = own;
-      own += kDepth * operand.k_stride;
+      next();
       if (operand.vectors) {
         const int bytes = bytes_of(length - piece() * kPiece);
 #pragma unroll
@@ -85,16 +97,66 @@ struct SharedTile {
         }
         return;
       }
-      const int64_t stride = AlongK ? operand.k_stride : operand.width_stride;  // 1, or lanes take neighbouring lines
+      const int64_t stride = AlongK ? operand.k_stride : operand.width_stride;
       const T* const begin = first - line() * line_stride() - piece() * kPiece;
 #pragma unroll 1
-      for (int at = int(thread()); at < kLines * kPieces; at += Threads) {
-        const int line = stride == 1 ? at / kPieces : at % kLines, piece = stride == 1 ? at % kPieces : at / kLines;
+      for (int at = int(thread()); at < kLines * kPieces; at += Threads) {  // lanes take neighbouring lines
+        const int line = at % kLines, piece = at / kLines;
         const T* const from = begin + line * line_stride() + piece * kPiece * stride;
         *reinterpret_cast<uint4*>(tile + swizzled(line, piece)) =
             gather(from, stride, line < lines ? bytes_of(length - piece * kPiece) / int(sizeof(T)) : 0);
       }
     }
+
+    // Do elements of a line lie side by side?
+    __device__ __forceinline__ bool side_by_side() const {
+      return (AlongK ? operand.k_stride : operand.width_stride) == 1;
+    }
+
+    // N pieces of a stage, which may begin anywhere, on their way: the aligned vectors around them.
+    template <int N>
+    struct Shifted {
+      uint32_t words[N][8];
+      int bytes;  // of each piece so many are there
+    };
+    // Where piece i begins in the vectors around it, in every stage: from one to the next it is a multiple of 16 bytes.
+    __device__ __forceinline__ int shift_of(int i) const {
+      return opaque(int(reinterpret_cast<uintptr_t>(own))) + i * int(between) * int(sizeof(T)) & 15;
+    }
+    // Of a stage before which `left` of k are left, this thread's pieces from number `from` on. What the vectors hold
+    // besides is read too, and not used; reading it is safe, because a page begins and ends with a vector.
+    template <int N>
+    __device__ __forceinline__ void fetch(Shifted<N>& pieces, int from, int64_t left) const {
+      const int64_t lines = AlongK ? width : left;
+      pieces.bytes = bytes_of((AlongK ? left : width) - piece() * kPiece);
+      const T* next = own + from * between;
+#pragma unroll
+      for (int i = 0; i < N; i++) {
+        const auto* const at = reinterpret_cast<const char*>(next);
+        next = opaque(next + between);  // otherwise each piece would have an address of its own
+        const int shift = shift_of(from + i);
+        const int present = line() + (from + i) * kLinesAThread < lines ? pieces.bytes : 0;
+        const auto* const vectors = reinterpret_cast<const uint4*>(at - shift);
+        const uint4 low = present > 0 ? vectors[0] : uint4{}, high = shift + present > 16 ? vectors[1] : uint4{};
+        uint32_t (&words)[8] = pieces.words[i];
+        words[0] = low.x, words[1] = low.y, words[2] = low.z, words[3] = low.w;
+        words[4] = high.x, words[5] = high.y, words[6] = high.z, words[7] = high.w;
+      }
+    }
+    template <int N>
+    __device__ __forceinline__ void put(char* tile, int from, Shifted<N>& pieces) const {
+#pragma unroll
+      for (int i = 0; i < N; i++) {
+        uint32_t (&words)[8] = pieces.words[i];
+        realign<true>(words, shift_of(from + i));
+#pragma unroll
+        for (int w = 0; w < 4; w++)
+          if (pieces.bytes < 4 * w + 4) words[w] &= pieces.bytes <= 4 * w ? 0u : ~0u >> 8 * (4 * w + 4 - pieces.bytes);
+        *reinterpret_cast<uint4*>(tile + swizzled(line(), piece()) + (from + i) * Threads * 16) = {words[0], words[1],
+                                                                                                   words[2], words[3]};
+      }
+    }
+    __device__ __forceinline__ void next() { own += kDepth * operand.k_stride; }
 
     __device__ __forceinline__ int64_t line_stride() const { return AlongK ? operand.width_stride : operand.k_stride; }
     static __device__ __forceinline__ int line() { return int(thread() / kPieces); }
