@@ -63,9 +63,9 @@ class ProductPlan {
   }
 
   // body(are there parts?), of types that have them.
-  template <class Body>
+  template <class Shape, class Body>
   void with_parts(Body body) const {
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (std::is_floating_point_v<T> && !std::is_same_v<Shape, TinyTile>) {
       if (args_.parts > 1) return body(std::true_type());
     }
     body(std::false_type());
@@ -146,6 +146,7 @@ class ProductPlan {
   double cost(int run) const {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
+    if (std::is_same_v<Shape, TinyTile> && args_.parts > 1) return INFINITY;
     if constexpr (std::is_same_v<Shape, DmmaTile>) {  // only for 9.0 it is known that the bits are those of fma
       if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
     }
@@ -154,7 +155,8 @@ class ProductPlan {
         double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
-    const double rate = Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
+    const double edge = args_.m < Shape::kM || args_.n < Shape::kN ? kEdgeRate : 1;
+    const double rate = edge * Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
     const double round = busiest * (Shape::kM * Shape::kN * depth / rate + kBlockStart);
     if (run == 0) return round;
     const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);
@@ -183,7 +185,7 @@ class ProductPlan {
     if constexpr (std::is_same_v<Shape, DmmaTile>) {
       with_major(a_, [&](auto k_major_a) {
         with_major(b_, [&](auto k_major_b) {
-          with_parts([&](auto in_parts) {
+          this->template with_parts<Shape>([&](auto in_parts) {
             const bool in_pairs = pairs<k_major_a>(a_) && pairs<k_major_b>(b_);
             start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, k_major_a, k_major_b, in_parts, true>
                                         : multiply_tensor_tiles<T, k_major_a, k_major_b, in_parts, false>,
@@ -192,10 +194,10 @@ class ProductPlan {
         });
       });
     } else {
-      constexpr bool kWhole = std::is_same_v<T, float>;
+      constexpr bool kWhole = std::is_same_v<T, float> && !std::is_same_v<Shape, TinyTile>;
       with_layout<kWhole, false>(a_, [&](auto layout_a) {
         with_layout<kWhole, false>(b_, [&](auto layout_b) {
-          with_parts([&](auto in_parts) {
+          this->template with_parts<Shape>([&](auto in_parts) {
             using Sizes = TileSizes<T, Shape, layout_a, layout_b>;
             start_tiles<Shape>(multiply_tiles<T, Out, Shape, layout_a, layout_b, in_parts>, Sizes::kStageBytes,
                                Sizes::kTotalBytes);

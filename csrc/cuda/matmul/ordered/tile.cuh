@@ -351,18 +351,40 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
         }
       } else {
         // Row by row of the warp's results, whichever lane computed them: neighbouring lanes store neighbours.
-        constexpr int kRows = 8 * TM, kColumns = 4 * TN;
+        constexpr int kRows = 8 * TM, kColumns = 4 * TN, kWide = kColumns < 32 ? kColumns : 32;
         const int row_of_warp = warp % Shape::kWarpsM * kRows, column_of_warp = warp / Shape::kWarpsM * kColumns;
+        const auto for_own = [&]<int Unrolled>(auto store) {
+#pragma unroll 1
+          for (int c = lane % kWide; c < kColumns; c += kWide) {
+            const int column = column_of_warp + c;
+            if (column >= lines_b || column < first_column) continue;
+            const Vector* const of_column = totals + c / (4 * kV) * kThreads + (c / kV & 1) + (c / kV & 2) * 8 - lane;
+#pragma unroll Unrolled
+            for (int r = lane / kWide; r < kRows; r += 32 / kWide) {
+              const int row = row_of_warp + r, i = r / (8 * kV) * kV + r % kV;
+              if (row < lines_a && row >= first_row)
+                store(row, column, of_column[i * (TN / kV) * kThreads + (r / kV & 7) * 2].element[c % kV]);
+            }
+          }
+        };
         __syncwarp();
-#pragma unroll 4
-        for (int at = lane; at < kRows * kColumns; at += 32) {
-          const int r = at / kColumns, c = at % kColumns, row = row_of_warp + r, column = column_of_warp + c;
-          if (row >= lines_a || row < first_row || column >= lines_b || column < first_column) continue;
-          const int i = r / (8 * kV) * kV + r % kV, j = c / (4 * kV);
-          const int owner = (c / kV & 1) + (r / kV & 7) * 2 + (c / kV & 2) * 8;
-          const P value = totals[(i * (TN / kV) + j) * kThreads + owner - lane].element[c % kV];
-          if (to_partials) partial[start + row * args.n + column] = value;
-          else store_product<Out>(args, here.batch, here.i + row, here.j + column, value);
+        const P alpha = to_partials ? P(1) : P(args.alpha);
+        const auto store_to = [&](auto* to) {
+          for_own.template operator()<8>([&](int row, int column, P value) {
+            if constexpr (std::is_floating_point_v<P>) value *= alpha;
+            to[row * args.n + column] = rounded<std::remove_pointer_t<decltype(to)>>(value);
+          });
+        };
+        Out* const output = static_cast<Out*>(args.output) + start;
+        if (!to_partials && args.added.data != nullptr) {
+          for_own.template operator()<1>([&](int row, int column, P value) {
+            store_product<Out>(args, here.batch, here.i + row, here.j + column, value);
+          });
+        } else if constexpr (std::is_same_v<Out, P>) {
+          store_to(to_partials ? partial + start : output);
+        } else {
+          if (to_partials) store_to(partial + start);
+          else store_to(output);
         }
         __syncwarp();  // before the totals of the next chunk
       }

@@ -20,6 +20,7 @@ struct List {};
 using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 76>;
 using MiddleTile = TileShape<128, 64, 2, 2, 3, 1, 68>;
 using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 66>;
+using TinyTile = TileShape<32, 32, 1, 2, 8, 4, 50>;   // for results of few lines
 using WideTile = TileShape<128, 64, 2, 2, 2, 1, 68>;  // of 8 bytes an element
 // Of float64 on tensor cores; the rate is of DFMA's peak, which is half of theirs.
 struct DmmaTile : TileShape<128, 128, 2, 4, 1, 1, 170> {};
@@ -31,7 +32,7 @@ struct Tuning {  // of elements that are widened as they are loaded
 };
 template <>
 struct Tuning<float> {
-  using Tiles = List<LargeTile, MiddleTile, SmallTile>;
+  using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile>;
   static constexpr bool kSkinny = true;
 };
 template <>
@@ -67,6 +68,9 @@ inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 16;
 inline constexpr int kSkinnySpread = 4;  // chunks, from which spreading them over blocks may pay for a second launch
 HOST_DEVICE constexpr int skinny_stages(int rows) { return rows == 4 ? 4 : 3; }
 HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per block at most, each with a chunk
+
+// What is left of a tile's rate where the whole result is smaller than it: every copy is checked then.
+inline constexpr double kEdgeRate = 0.5;
 
 // What a block costs to start, as products of float32 that a multiprocessor would compute.
 inline constexpr double kBlockStart = 1e5;
