@@ -24,10 +24,12 @@ bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {
   if (args.m > kNarrow && args.n > kNarrow) return false;
   const bool few_rows = has_few_rows(args);
   if ((few_rows ? columns_of(args) : rows_of(args)).vectors) return true;
-  // Element by element a block waits for each stage about as long as for another launch.
-  const int64_t tiles = args.batch * ceil_div(few_rows ? args.n : args.m, int64_t(kNarrowLines));
+  // About how many nanoseconds: a block waits for each stage that is shifted into place; to pack the operands takes
+  // launches, and their bytes, and wgmma's chain is longer than that of mma.sync.
+  const int64_t lines = few_rows ? args.n : args.m, tiles = args.batch * ceil_div(lines, int64_t(kNarrowLines));
   const int64_t rounds = ceil_div(tiles, int64_t(kNarrowBlocks * multiprocessors(context.device)));
-  return rounds * ceil_div(args.k * size_of(args.dtype), int64_t(kNarrowDepthBytes)) < 2;
+  const double stages = double(rounds * ceil_div(args.k * size_of(args.dtype), int64_t(kNarrowDepthBytes)));
+  return 750 * stages < 8000 + 3. * args.k + 1e-3 * args.batch * lines * args.k * size_of(args.dtype);
 }
 
 void tensor_core(const MatmulArgs& args, Context& context) {

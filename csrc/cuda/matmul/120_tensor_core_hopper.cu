@@ -80,8 +80,8 @@ Packing packing(const MatrixBatch& from, const MatrixBatch& to, int size) {
           to.outer_stride * size};
 }
 
-// The operand as it lies if the TMA can read it, otherwise a copy.
-OperandLayout prepare(const GemmOperand& o, int size, Context& context) {
+// The operand as it lies if the TMA can read it, otherwise a copy; `rows` learns which rows are still to be copied.
+OperandLayout prepare(const GemmOperand& o, int size, Rows& rows, Context& context) {
   const bool along_k = o.k_stride == 1 || o.k == 1, along_mn = o.mn_stride == 1 || o.mn == 1;
   const OperandLayout as_k = layout_of(o, Major::k, size), as_mn = layout_of(o, Major::mn, size);
   if (along_k && reads(as_k.rows, size)) return as_k;
@@ -90,9 +90,9 @@ OperandLayout prepare(const GemmOperand& o, int size, Context& context) {
   if (along_k || size == 2) {
     const MatrixBatch to = packed(from.rows, from.rows.columns, from.rows.rows, size, context);
     const int64_t parts = ceil_div(from.rows.columns * size, int64_t(32 * kPackVectors * 16));
-    const int64_t all = from.rows.outer * from.rows.rows * parts;
-    launch(copy_rows, ceil_div(all, int64_t(kPackThreads / 32)), kPackThreads, 0, context.stream,
-           packing(from.rows, to, size), parts, all);
+    const int operand = rows.all[0] > 0;
+    rows.packing[operand] = packing(from.rows, to, size);
+    rows.parts[operand] = parts, rows.all[operand] = from.rows.outer * from.rows.rows * parts;
     return {to, from.major};
   }
   const MatrixBatch to = packed(from.rows, from.rows.rows, from.rows.columns, size, context);
@@ -271,12 +271,15 @@ void tensor_core_hopper(const MatmulArgs& args, Context& context) {
     fail("variant 'tensor_core_hopper' needs a GPU of compute capability 9.0 and code for 9.0a");
   if (args.k == 0) return one_element(args, context);  // nothing to copy, only +0 to store
   const int size = size_of(args.dtype);
+  Rows rows{};
   const OperandLayout a =
       prepare({args.a.data, args.m, args.k, args.batch, args.a.row_stride, args.a.column_stride, args.a.batch_stride},
-              size, context);
+              size, rows, context);
   const OperandLayout b =
       prepare({args.b.data, args.n, args.k, args.batch, args.b.column_stride, args.b.row_stride, args.b.batch_stride},
-              size, context);
+              size, rows, context);
+  if (const int64_t all = rows.all[0] + rows.all[1]; all > 0)
+    launch(copy_rows, ceil_div(all, int64_t(kPackThreads / 32)), kPackThreads, 0, context.stream, rows);
   switch (args.dtype) {
     case Dtype::float16: return run_layout<Half>(args, a, b, context);
     case Dtype::bfloat16: return run_layout<BFloat16>(args, a, b, context);

@@ -17,12 +17,21 @@ struct Packing {
   int64_t to_row_stride, to_outer_stride;
 };
 
+// Both operands of a product, or one: a row in `parts`, of which there are `all`.
+struct Rows {
+  Packing packing[2];
+  int64_t parts[2], all[2];
+};
+
 // A warp copies 4 KB of a row. Vectors are read where they are aligned, and shifted. What the first and last vector
 // hold besides the row is read too, and not used; reading it is safe, because a page begins and ends with a vector.
-__global__ void __launch_bounds__(kPackThreads)
-    copy_rows(const __grid_constant__ Packing p, int64_t parts, int64_t all) {
-  const int64_t part = blockIdx.x * int64_t(kPackThreads / 32) + threadIdx.x / 32;
-  if (part >= all) return;
+__global__ void __launch_bounds__(kPackThreads) copy_rows(const __grid_constant__ Rows rows) {
+  int64_t part = blockIdx.x * int64_t(kPackThreads / 32) + threadIdx.x / 32;
+  const int operand = part >= rows.all[0];
+  if (operand == 1) part -= rows.all[0];
+  if (part >= rows.all[operand]) return;
+  const Packing& p = rows.packing[operand];
+  const int64_t parts = rows.parts[operand];
   const int64_t line = part / parts, outer = line / p.rows, row = line % p.rows;
   const char* const from = p.from + outer * p.outer_stride + row * p.row_stride;
   char* const to = p.to + outer * p.to_outer_stride + row * p.to_row_stride;

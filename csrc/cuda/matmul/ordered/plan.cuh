@@ -43,14 +43,18 @@ class ProductPlan {
     return {static_cast<const T*>(matrix.data), matrix.batch_stride, mn_stride, k_stride, lines};
   }
 
+  // May lines that are neighbours in memory be copied in vectors?
+  bool copies_vectors(const Operand<T>& x) const {
+    return x.mn_stride == 1 && x.k_stride != 1 && aligned(x, x.k_stride) && x.lines % kV == 0;
+  }
+
   // body(constant layout), with vectors where MnVectors or KVectors allows them and every one is whole and aligned.
   template <bool MnVectors, bool KVectors, class Body>
   void with_layout(const Operand<T>& x, Body body) const {
     if constexpr (!std::is_same_v<T, P>) body(std::integral_constant<Layout, Layout::any>());
     else if (x.mn_stride == 1 && x.k_stride != 1) {
       if constexpr (MnVectors) {
-        if (aligned(x, x.k_stride) && x.lines % kV == 0)
-          return body(std::integral_constant<Layout, Layout::mn_major_vec>());
+        if (copies_vectors(x)) return body(std::integral_constant<Layout, Layout::mn_major_vec>());
       }
       body(std::integral_constant<Layout, Layout::mn_major>());
     } else {
@@ -95,7 +99,7 @@ class ProductPlan {
     const Operand<T>&few = few_are_columns ? b_ : a_, &many = few_are_columns ? a_ : b_;
     SkinnyJob<T> job{args_, few, many, few_are_columns};
     job.line_groups = unsigned(ceil_div(many.lines, int64_t(32)));
-    job.first = 0, job.last = chunks_, job.partials = nullptr;
+    job.first = 0, job.last = chunks_, job.partials = nullptr, job.side_by_side = false;
     with_layout<sizeof(T) == 4, sizeof(T) == 4>(many, [&](auto layout) {
       if (few.lines == 1) skinny<1, layout>(job);
       else if (few.lines <= 4) skinny<4, layout>(job);
@@ -107,12 +111,17 @@ class ProductPlan {
   void skinny(SkinnyJob<T>& job) {
     constexpr size_t kBytes = SkinnySizes<P, Rows, kLayout>::kBytes;
     const int64_t most = std::min(int64_t(skinny_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
+    const int64_t groups = args_.batch * job.line_groups;
     const auto start = [&](int64_t warps) {
-      const int64_t blocks = args_.batch * job.line_groups * ceil_div(job.last - job.first, warps);
+      const int64_t blocks =
+          job.side_by_side ? ceil_div(groups, warps) : groups * ceil_div(job.last - job.first, warps);
       launch(multiply_skinny<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream,
              job);
     };
-    const int64_t groups = args_.batch * job.line_groups;
+    if (chunks_ == 1 && groups >= kSkinnyGroups * int64_t(multiprocessors_)) {
+      job.side_by_side = true;
+      return start(std::min(most, int64_t(4)));
+    }
     // One launch, unless a few multiprocessors would have all the work.
     if (chunks_ <= most && (chunks_ < kSkinnySpread || 4 * groups >= multiprocessors_)) return start(chunks_);
     multiply_split_k<P, Out>(
@@ -156,8 +165,9 @@ class ProductPlan {
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
     const double edge = args_.m < Shape::kM || args_.n < Shape::kN ? kEdgeRate : 1;
-    const double rate = edge * Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
-    const double round = busiest * (Shape::kM * Shape::kN * depth / rate + kBlockStart);
+    const int full = copies_vectors(a_) || copies_vectors(b_) ? Shape::kRate : Shape::kScalarRate;
+    const double rate = edge * full / 100. * std::min(1., busiest / Shape::kFill);
+    const double round = busiest * (Shape::kM * Shape::kN * (depth / rate + kOutByte * sizeof(P)) + kBlockStart);
     if (run == 0) return round;
     const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);
     return double(chunks_) / at_once * (round + kFoldLaunch) + kFoldByte * bytes / multiprocessors_;

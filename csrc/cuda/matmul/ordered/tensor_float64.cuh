@@ -295,16 +295,25 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
         if (folds) pair = total_of(pair_index);
         totals[pair_index * Shape::kThreads] = pair;
       }
-#pragma unroll 1
-      for (int pair_index = 0; pair_index < kPairs; pair_index++) {
-        const int row = row_of(pair_index), column = column_of(pair_index);
-        const Pair pair = totals[pair_index * Shape::kThreads];
+      const auto for_own = [&]<int Unrolled>(auto store) {
+#pragma unroll Unrolled
+        for (int pair_index = 0; pair_index < kPairs; pair_index++) {
+          const int row = row_of(pair_index), column = column_of(pair_index);
+          const Pair pair = totals[pair_index * Shape::kThreads];
 #pragma unroll
-        for (int v = 0; v < 2; v++) {
-          if (!is_own(row, column + v)) continue;
-          if (to_partials) partial[start + row * args.n + column + v] = pair.element[v];
-          else store_product<double>(args, here.batch, here.i + row, here.j + column + v, pair.element[v]);
+          for (int v = 0; v < 2; v++)
+            if (is_own(row, column + v)) store(row, column + v, pair.element[v]);
         }
+      };
+      if (!to_partials && args.added.data != nullptr) {
+        for_own.template operator()<1>([&](int row, int column, double value) {
+          store_product<double>(args, here.batch, here.i + row, here.j + column, value);
+        });
+      } else {
+        double* const to = (to_partials ? partial : static_cast<double*>(args.output)) + start;
+        const double alpha = to_partials ? 1 : args.alpha;
+        for_own.template operator()<4>(
+            [&](int row, int column, double value) { to[row * args.n + column] = alpha * value; });
       }
     }
     if (stage == stages) break;
