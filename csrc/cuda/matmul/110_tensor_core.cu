@@ -29,7 +29,7 @@ bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {
   const int64_t lines = few_rows ? args.n : args.m, tiles = args.batch * ceil_div(lines, int64_t(kNarrowLines));
   const int64_t rounds = ceil_div(tiles, int64_t(kNarrowBlocks * multiprocessors(context.device)));
   const double stages = double(rounds * ceil_div(args.k * size_of(args.dtype), int64_t(kNarrowDepthBytes)));
-  return 750 * stages < 8000 + 3. * args.k + 1e-3 * args.batch * lines * args.k * size_of(args.dtype);
+  return 750 * stages < 5500 + 3. * args.k + 1e-3 * args.batch * lines * args.k * size_of(args.dtype);
 }
 
 void tensor_core(const MatmulArgs& args, Context& context) {

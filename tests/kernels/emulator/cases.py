@@ -637,9 +637,11 @@ FEW_PRODUCTS = (
 # partials; skinny products of each height, their chunks in one block and in partials.
 TILE_LAYOUTS = tuple(itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
 SKINNY_LAYOUTS = (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
-LARGE_TILES = tuple(Product(252, 252, 5 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(TILE_LAYOUTS))
-MIDDLE_TILES = tuple(Product(124, 64, 21, a, b) for a, b in TILE_LAYOUTS)
-SMALL_TILES = tuple(Product(60, 100, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
+LARGE_LAYOUTS = (("r", "r"), ("c", "c"), ("r1", "r"), ("c", "r1"), ("c", "r"))  # at least one operand in vectors
+LARGE_TILES = tuple(Product(252, 252, 165 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(LARGE_LAYOUTS))
+MIDDLE_TILES = tuple(Product(252, 128, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
+SMALL_TILES = tuple(Product(124, 124, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
+TINY_TILES = tuple(Product(m, 36, 21, a, b) for m in (20, 40) for a, b in TILE_LAYOUTS[::4])
 TOTALS = (
     *(Product(100, 256, 1030, multiprocessors=1), Product(30, 41, 1030, "c", "c", batch=4)),
     Product(128, 64, 530, "r", "c", "r", beta=2),
@@ -666,14 +668,15 @@ SKINNY = (
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
     Product(68, 2, 8710, "r1", "r", "r", batch=2),
 )
-MAIN_ORDERED_PRODUCTS = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TOTALS, *SPLITS, *SKINNY[::5])
+MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TINY_TILES[::2])
+MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *SKINNY[::5])
 # Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
 WIDENED_PRODUCTS = tuple(
     replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *SKINNY[:2], *TOTALS[1:])
 )
 BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
 ORDERED_PRODUCTS = (
-    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *SKINNY)),
+    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *TINY_TILES, *SKINNY)),
     (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *SKINNY)),
     (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *SKINNY)),
     (torch.int64, (*SMALL_TILES, *SPLITS, *SKINNY)),

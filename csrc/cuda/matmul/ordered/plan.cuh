@@ -99,7 +99,7 @@ class ProductPlan {
     const Operand<T>&few = few_are_columns ? b_ : a_, &many = few_are_columns ? a_ : b_;
     SkinnyJob<T> job{args_, few, many, few_are_columns};
     job.line_groups = unsigned(ceil_div(many.lines, int64_t(32)));
-    job.first = 0, job.last = chunks_, job.partials = nullptr, job.side_by_side = false;
+    job.first = 0, job.last = chunks_, job.partials = nullptr;
     with_layout<sizeof(T) == 4, sizeof(T) == 4>(many, [&](auto layout) {
       if (few.lines == 1) skinny<1, layout>(job);
       else if (few.lines <= 4) skinny<4, layout>(job);
@@ -111,17 +111,12 @@ class ProductPlan {
   void skinny(SkinnyJob<T>& job) {
     constexpr size_t kBytes = SkinnySizes<P, Rows, kLayout>::kBytes;
     const int64_t most = std::min(int64_t(skinny_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
-    const int64_t groups = args_.batch * job.line_groups;
     const auto start = [&](int64_t warps) {
-      const int64_t blocks =
-          job.side_by_side ? ceil_div(groups, warps) : groups * ceil_div(job.last - job.first, warps);
+      const int64_t blocks = args_.batch * job.line_groups * ceil_div(job.last - job.first, warps);
       launch(multiply_skinny<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream,
              job);
     };
-    if (chunks_ == 1 && groups >= kSkinnyGroups * int64_t(multiprocessors_)) {
-      job.side_by_side = true;
-      return start(std::min(most, int64_t(4)));
-    }
+    const int64_t groups = args_.batch * job.line_groups;
     // One launch, unless a few multiprocessors would have all the work.
     if (chunks_ <= most && (chunks_ < kSkinnySpread || 4 * groups >= multiprocessors_)) return start(chunks_);
     multiply_split_k<P, Out>(
@@ -156,6 +151,7 @@ class ProductPlan {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
     if (std::is_same_v<Shape, TinyTile> && args_.parts > 1) return INFINITY;
+    if (std::is_same_v<Shape, LargeTile> && !copies_vectors(a_) && !copies_vectors(b_)) return INFINITY;
     if constexpr (std::is_same_v<Shape, DmmaTile>) {  // only for 9.0 it is known that the bits are those of fma
       if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
     }
@@ -165,9 +161,10 @@ class ProductPlan {
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
     const double edge = args_.m < Shape::kM || args_.n < Shape::kN ? kEdgeRate : 1;
-    const int full = copies_vectors(a_) || copies_vectors(b_) ? Shape::kRate : Shape::kScalarRate;
-    const double rate = edge * full / 100. * std::min(1., busiest / Shape::kFill);
-    const double round = busiest * (Shape::kM * Shape::kN * (depth / rate + kOutByte * sizeof(P)) + kBlockStart);
+    const double rate = edge * Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
+    const double alone = std::max(1., Shape::kBlocks / busiest) * (Shape::kM * Shape::kN > 8192 ? kLargeOut : 1);
+    const double of_result = depth / rate + kOutByte * sizeof(P) * alone;
+    const double round = busiest * (Shape::kM * Shape::kN * of_result + kBlockStart);
     if (run == 0) return round;
     const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);
     return double(chunks_) / at_once * (round + kFoldLaunch) + kFoldByte * bytes / multiprocessors_;
@@ -207,11 +204,14 @@ class ProductPlan {
       constexpr bool kWhole = std::is_same_v<T, float> && !std::is_same_v<Shape, TinyTile>;
       with_layout<kWhole, false>(a_, [&](auto layout_a) {
         with_layout<kWhole, false>(b_, [&](auto layout_b) {
-          this->template with_parts<Shape>([&](auto in_parts) {
-            using Sizes = TileSizes<T, Shape, layout_a, layout_b>;
-            start_tiles<Shape>(multiply_tiles<T, Out, Shape, layout_a, layout_b, in_parts>, Sizes::kStageBytes,
-                               Sizes::kTotalBytes);
-          });
+          if constexpr (!std::is_same_v<Shape, LargeTile> || layout_a() == Layout::mn_major_vec ||
+                        layout_b() == Layout::mn_major_vec) {
+            this->template with_parts<Shape>([&](auto in_parts) {
+              using Sizes = TileSizes<T, Shape, layout_a, layout_b>;
+              start_tiles<Shape>(multiply_tiles<T, Out, Shape, layout_a, layout_b, in_parts>, Sizes::kStageBytes,
+                                 Sizes::kTotalBytes);
+            });
+          }
         });
       });
     }

@@ -12,7 +12,6 @@ struct SkinnyJob {
   MatmulArgs args;
   Operand<T> few, many;
   bool few_are_columns;  // the few lines are b's
-  bool side_by_side;     // there is one chunk, and the warps of a block take groups of lines
   unsigned line_groups;
   // Chunks `first` to `last`. Each one's values go to a partial, if there are partials.
   int64_t first, last;
@@ -43,10 +42,9 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
   const MatmulArgs& args = job.args;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   P* const stages = reinterpret_cast<P*>(memory) + warp * Sizes::kWarp;
-  const unsigned group = job.side_by_side ? blockIdx.x * warps + warp : blockIdx.x, piece = group / job.line_groups;
-  const int64_t first_line = int64_t(group % job.line_groups) * 32;
-  const int64_t batch = piece % unsigned(args.batch), round = piece / unsigned(args.batch);
-  const int64_t chunk = job.first + (job.side_by_side ? round : round * warps + warp);
+  const int64_t first_line = int64_t(blockIdx.x % job.line_groups) * 32;
+  const int64_t batch = blockIdx.x / job.line_groups % unsigned(args.batch);
+  const int64_t chunk = job.first + int64_t(blockIdx.x / job.line_groups / unsigned(args.batch)) * warps + warp;
   const int depth =
       int(max(min((min(chunk + 1, job.last)) * kProductChunk, args.k) - chunk * kProductChunk, int64_t(0)));
   const int rows = int(job.few.lines), lines = int(min(job.many.lines - first_line, int64_t(32)));
@@ -149,9 +147,8 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
 #pragma unroll
   for (int r = 0; r < Rows; r++) stages[r * 32 + lane] = sums[r];
   __syncthreads();
-  if (depth <= 0) return;
-  for (int r = job.side_by_side ? 0 : warp; r < rows; r += job.side_by_side ? 1 : warps) {
-    const P* const value = (job.side_by_side ? stages : reinterpret_cast<const P*>(memory)) + r * 32 + lane;
+  for (int r = warp; r < rows; r += warps) {
+    const P* const value = reinterpret_cast<const P*>(memory) + r * 32 + lane;
     P total = *value;
     for (int w = 1; w < int(job.last); w++) total += value[w * Sizes::kWarp];
     const int64_t l = first_line + lane;

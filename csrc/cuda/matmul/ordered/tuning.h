@@ -8,18 +8,18 @@
 namespace torch_reductions::cuda::matmul {
 
 // M x N results of a block, WarpsM x WarpsN warps; `Blocks` of them share a multiprocessor, which reaches Rate
-// hundredths of its peak when it holds at least Fill of them, or ScalarRate where no operand is copied in vectors.
-template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate, int ScalarRate = Rate>
+// hundredths of its peak when it holds at least Fill of them.
+template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
 struct TileShape {
   static constexpr int kM = M, kN = N, kWarpsM = WarpsM, kWarpsN = WarpsN, kThreads = 32 * WarpsM * WarpsN;
-  static constexpr int kBlocks = Blocks, kFill = Fill, kRate = Rate, kScalarRate = ScalarRate;
+  static constexpr int kBlocks = Blocks, kFill = Fill, kRate = Rate;
 };
 template <class... T>
 struct List {};
 
-using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 76, 60>;
+using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 76>;  // where an operand is copied in vectors
 using MiddleTile = TileShape<128, 64, 2, 2, 3, 1, 68>;
-using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 66>;
+using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 62>;
 using TinyTile = TileShape<32, 32, 1, 2, 8, 4, 50>;   // for results of few lines
 using WideTile = TileShape<128, 64, 2, 2, 2, 1, 68>;  // of 8 bytes an element
 // Of float64 on tensor cores; the rate is of DFMA's peak, which is half of theirs.
@@ -65,7 +65,6 @@ inline constexpr int kBurst = 5;                // copies that a thread issues t
 // A warp of a skinny product computes 32 results of each row, one per lane, and at most kSkinnyRows rows; a stage holds
 // kSkinnyDepth of k.
 inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 16;
-inline constexpr int kSkinnyGroups = 8;  // of lines for each multiprocessor, from which several share a block
 inline constexpr int kSkinnySpread = 4;  // chunks, from which spreading them over blocks may pay for a second launch
 HOST_DEVICE constexpr int skinny_stages(int rows) { return rows == 4 ? 4 : 3; }
 HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per block at most, each with a chunk
@@ -74,7 +73,7 @@ HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per
 inline constexpr double kEdgeRate = 0.5;
 
 // What a block costs to start, and a result on its way to memory for each of its bytes, as products of float32 that a
-// multiprocessor would compute.
-inline constexpr double kBlockStart = 1e5, kOutByte = 18;
+// multiprocessor would compute; of results so many times as much in tiles as large as leave no room for other blocks, with which stores overlap.
+inline constexpr double kBlockStart = 1e5, kOutByte = 18, kLargeOut = 1.3;
 
 }  // namespace torch_reductions::cuda::matmul
