@@ -51,12 +51,12 @@ struct Piece {
 };
 
 // The tile of segment s that stands in the window, before which the segment stands; n <= 0 where it ends earlier.
-template <class S>
-__device__ __forceinline__ Piece later_piece(const Job<S>& job, int64_t s, int64_t window) {
-  const int64_t tile = int64_t(1) << job.log_tile, begin = job.segments.begin(s),
-                ahead = ((window << job.log_tile) - begin - s + tile - 1) >> job.log_tile << job.log_tile,
+template <class AnySegments>
+__device__ __forceinline__ Piece later_piece(const AnySegments& segments, int log_tile, int64_t s, int64_t window) {
+  const int64_t tile = int64_t(1) << log_tile, begin = segments.begin(s),
+                ahead = ((window << log_tile) - begin - s + tile - 1) >> log_tile << log_tile,
                 from = ahead > tile ? ahead : tile,  // whatever the offsets are
-      left = job.segments.end(s) - begin - from;
+      left = segments.end(s) - begin - from;
   return {begin + from, int(left < tile ? (left > 0 ? left : 0) : tile)};
 }
 
