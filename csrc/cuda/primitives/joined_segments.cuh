@@ -11,6 +11,10 @@ struct JoinedSegments {
   int64_t count, length;  // of all lines
   FastDiv by_count;
 
+  struct Ends {
+    int64_t begin, end;
+  };
+
   explicit JoinedSegments(const Segments& line, int64_t lines = 1)
       : line(line), count(lines * line.count), length(lines * line.length) {
     if (lines > 1) by_count = FastDiv(line.count);
@@ -20,18 +24,16 @@ struct JoinedSegments {
   static bool may_join(const Segments& line, int64_t lines) { return lines > 1 && lines <= INT32_MAX / line.count; }
 
   __device__ __forceinline__ int64_t begin(int64_t s) const {
-    int64_t front = 0;
-    if (count != line.count) {
-      const unsigned before = by_count.div(unsigned(s));
-      front = before * line.length;
-      s = unsigned(s) - before * by_count.divisor;
-      if (s == 0) return front;
-    }
-    return front + line.begin(s);
+    if (count == line.count) return line.begin(s);
+    const unsigned before = by_count.div(unsigned(s)), of_line = unsigned(s) - before * by_count.divisor;
+    const int64_t begin = line.begin(of_line);  // no branch, so that loads are in flight together
+    return before * line.length + (of_line == 0 ? 0 : begin);
   }
-  __device__ __forceinline__ int64_t end(int64_t s) const {
+  // Where segment s begins and ends.
+  __device__ __forceinline__ Ends ends(int64_t s) const {
+    if (count == line.count) return {line.begin(s), line.end(s)};
     const int64_t from = begin(s), to = begin(s + 1);
-    return from < to ? to : from;
+    return {from, from < to ? to : from};
   }
 };
 

@@ -59,7 +59,11 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Joine
                 start = window << job.log_tile;
   const char* const row = job.layout.line(line);
   int64_t s = first_from_by_warp(segments, start);
-  Piece piece = s > 0 ? later_piece(segments, job.log_tile, s - 1, window) : Piece{};
+  Piece piece{};
+  if (s > 0) {
+    const auto before = segments.ends(s - 1);
+    piece = later_piece(job.log_tile, s - 1, before.begin, before.end, window);
+  }
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
   for (bool later = piece.n > 0;; later = false) {
     int64_t n = piece.n;
@@ -98,7 +102,7 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Joine
         s += count;
         continue;
       }
-      n = segments.end(s) - base;
+      n = segments.ends(s).end - base;
       piece = {base, int(n < tile ? n : tile)};
     }
     const Value v = fold_in_warp(job.source, row + piece.begin * S::kBytes, piece.n,
