@@ -50,7 +50,7 @@ def test_the_initial_element(function: str, dtype: str, device: str) -> None:
 
 @table("function dtype device", ON_DEVICES)
 def test_one_element_is_its_own_scan(function: str, dtype: str, device: str) -> None:
-    """A dim of one element is copied; with a mask that hides nothing it is scanned. Into out, too, and over the input."""
+    """A dim of one element is copied; with a mask that hides nothing it is scanned. Into out and over the input too."""
     for shape, dim in (((1, 300), 0), ((40, 1, 7), 1), ((500, 1), -1), ((1,), 0), ((), 0), ((3, 1, 0), 1)):
         both = wild((*shape, 2), dtype, function, device)
         if both.is_floating_point() and both.numel() > 8:
