@@ -174,10 +174,16 @@ Results scan(Call call, const Results* out = nullptr, Carried* carried = nullptr
   if (out) check_results(call, *out, types.result, shape);
   if (carried) check_carried(call, *carried, types);
 
-  if (kDevice != kCpu && (rung != kScanAuto || call.cu_seqlens || has_few_columns(shape, ndim == 0 ? 0 : call.dim)))
-    types.read = types.scanned;
-  if (types.read == types.scanned) call.input = cast(cast(std::move(call.input), types.result), types.scanned);
-  else call.input = cast(std::move(call.input), types.read);
+  // One element is its own scan, and torch's copy casts it; but the bytes of a bool may be any.
+  const bool copies = length == 1 && results == 1 && rung == kScanAuto && !call.exclusive && !call.cu_seqlens &&
+                      !call.mask && !carried && call.input.scalar_type() != ScalarType::Bool &&
+                      types.scanned == types.result;
+  if (!copies) {
+    if (kDevice != kCpu && (rung != kScanAuto || call.cu_seqlens || has_few_columns(shape, ndim == 0 ? 0 : call.dim)))
+      types.read = types.scanned;
+    if (types.read == types.scanned) call.input = cast(cast(std::move(call.input), types.result), types.scanned);
+    else call.input = cast(std::move(call.input), types.read);
+  }
   const int64_t dim = rung == kScanAuto ? call.dim : make_rows(call, shape);
   const bool moved = dim != call.dim;
   const bool has_indices = call.has_indices();
@@ -187,7 +193,10 @@ Results scan(Call call, const Results* out = nullptr, Carried* carried = nullptr
   else if (carried)
     made.total = totals_for(call.input, call.dim, length, carried->return_total, accumulator_of(types.scanned));
 
-  if (made.values.numel() > 0) {
+  if (copies) {
+    torch::stable::copy_(made.values, call.input);
+    if (has_indices) torch::stable::zero_(*made.indices);
+  } else if (made.values.numel() > 0) {
     const View view = view_around(call.input, dim);
     const OptionalTensor before = carried ? carried->before : std::nullopt;
     const ScanArgs args{.function = call.function,

@@ -74,6 +74,37 @@ def test_each_segment_has_the_bits_of_its_slice(function: str, dtype: str, devic
             same(scan(function, x, dim, cu_seqlens=cu, **options), expected, (name, shape, options))
 
 
+# Of short lines, of which there are many: no segment reaches from one into the next.
+SHORT = ([1], [5], [0, 2, 0, 1, 4, 0], [0, 0, 12], [100, 1, 0, 99, 7])
+
+
+def apart(x: Tensor, dim: int) -> Tensor:
+    """The same values, the lines apart in memory."""
+    around = torch.zeros_like(torch.cat([x, x], dim))
+    part = around.narrow(dim, 0, x.shape[dim])
+    return part.copy_(x)
+
+
+@table("function dtype device", ON_DEVICES)
+def test_short_lines(function: str, dtype: str, device: str) -> None:
+    """As rows and as columns, one behind the other in memory and apart; with a mask, too."""
+    kinds = itertools.cycle([torch.int32, torch.int64])
+    for lengths, options in itertools.product(SHORT, FORMS):
+        n, cu = sum(lengths), offsets(lengths, device, next(kinds))
+        for shape, dim in (((2600 // n, n), 1), ((2, 300 // n + 1, n), -1), ((700 // n + 3, n, 2), 1), ((9, n, 40), 1)):
+            x = wild(shape, dtype, function, device)
+            expected = one_by_one(function, x, dim, lengths, **options)
+            same(scan(function, x, dim, cu_seqlens=cu, **options), expected, (lengths, shape, options))
+            same(scan(function, apart(x, dim), dim, cu_seqlens=cu, **options), expected, (lengths, shape, options))
+            mask = torch.rand(shape, device=device) < 0.7
+            masked = [
+                scan(function, y, dim, cu_seqlens=cu, mask=m, **options)
+                for y, m in ((x, mask), (apart(x, dim), mask), (x, apart(mask, dim)))
+            ]
+            same(masked[0], masked[1], (lengths, shape, options))
+            same(masked[0], masked[2], (lengths, shape, options))
+
+
 @table("function device", itertools.product(SCANS, DEVICES))
 def test_a_scalar_is_one_segment(function: str, device: str) -> None:
     x = torch.tensor(2.5, device=device)
@@ -92,6 +123,23 @@ def recur(gates: Tensor, tokens: Tensor, dim: int, lengths: list[int], h: Tensor
         for i, (g, t) in enumerate(zip(*(slices(x, dim, lengths) for x in (gates, tokens)), strict=True))
     ]
     return torch.cat([states for states, _ in done], dim), torch.stack([last for _, last in done], dim)
+
+
+@table("dtype device", itertools.product(FLOATS, DEVICES))
+def test_recurrence_of_short_lines(dtype: str, device: str) -> None:
+    for lengths in SHORT:
+        n, cu = sum(lengths), offsets(lengths, device)
+        for shape, dim in (((2600 // n, n), 1), ((700 // n + 3, n, 2), 1), ((9, n, 40), 1)):
+            gates = torch.rand(shape, device=device).to(getattr(torch, dtype))
+            tokens = wild(shape, dtype, "cumsum", device)
+            states = [len(lengths) if d == dim else s for d, s in enumerate(shape)]
+            for reverse, h in itertools.product((False, True), (None, torch.randn(states, device=device))):
+                h = None if h is None else h.to(gates.dtype)
+                expected = recur(gates, tokens, dim, lengths, h, reverse)
+                for g, t in ((gates, tokens), (apart(gates, dim), tokens), (gates, apart(tokens, dim))):
+                    options: dict[str, Any] = {"initial": h, "reverse": reverse, "cu_seqlens": cu}
+                    actual = tr.linear_recurrence(g, t, dim, return_last=True, **options)
+                    same(actual, expected, (lengths, shape, reverse, h is None))
 
 
 @table("dtype device", itertools.product(FLOATS, DEVICES))

@@ -48,6 +48,29 @@ def test_the_initial_element(function: str, dtype: str, device: str) -> None:
             same(first, (value, torch.tensor(-1))[: len(first)], (shape, reverse, form))
 
 
+@table("function dtype device", ON_DEVICES)
+def test_one_element_is_its_own_scan(function: str, dtype: str, device: str) -> None:
+    """A dim of one element is copied; with a mask that hides nothing it is scanned. Into out and over the input too."""
+    for shape, dim in (((1, 300), 0), ((40, 1, 7), 1), ((500, 1), -1), ((1,), 0), ((), 0), ((3, 1, 0), 1)):
+        both = wild((*shape, 2), dtype, function, device)
+        if both.is_floating_point() and both.numel() > 8:
+            both.view(-1)[:8:2] = torch.tensor([-0.0, float("nan"), float("inf"), -float("inf")]).to(both)
+        kinds = [None, torch.float16, torch.int64] if function in ("cumsum", "cumprod") else [None]
+        for x, kind, reverse in itertools.product((both[..., 0].contiguous(), both[..., 0]), kinds, (False, True)):
+            if kind == torch.int64 and x.is_floating_point():
+                continue
+            options = {"reverse": reverse} | ({} if kind is None else {"dtype": kind})
+            expected = scan(function, x, dim, mask=torch.ones_like(x, dtype=torch.bool), **options)
+            same(scan(function, x, dim, **options), expected, (shape, options))
+            out = tuple(torch.empty_like(part) for part in expected)
+            scan(function, x, dim, out=out if len(out) > 1 else out[0], **options)
+            same(out, expected, (shape, options))
+            if len(out) == 1 and x.dtype == out[0].dtype:
+                copy = x.clone()
+                scan(function, copy, dim, out=copy, **options)
+                same((copy,), expected, (shape, options))
+
+
 # The scans and the folds
 
 

@@ -142,6 +142,21 @@ def test_every_length(fold: str, device: str) -> None:
     assert_same_bits(run(fold, x.transpose(1, 2).contiguous(), cu_seqlens, -1), result.transpose(1, 2))
 
 
+@table("fold dtype device", CASES)
+def test_short_lines(fold: str, dtype: str, device: str) -> None:
+    """Many lines of few elements, one behind the other in memory and apart: no segment reaches into the next line."""
+    for lengths in ([1], [5], [0, 2, 0, 1, 4, 0], [0, 0, 12], [100, 1, 0, 99, 7]):
+        cu_seqlens = torch.tensor([0, *itertools.accumulate(lengths)], device=device)
+        n = sum(lengths)
+        for shape, dim in (((5000 // n, n), 1), ((2, 300 // n + 1, n), -1), ((700 // n + 3, n, 2), 1), ((9, n, 40), 1)):
+            x = wild(shape, dtype, fold, device)
+            result = run(fold, x, cu_seqlens, dim)
+            for s, expected in alone(fold, x, cu_seqlens, dim):
+                assert_same_bits(result.select(dim, s), expected, (lengths, shape))
+            around = torch.cat([x, x], dim)
+            assert_same_bits(run(fold, around.narrow(dim, 0, n), cu_seqlens, dim), result, (lengths, shape))
+
+
 @needs_cuda
 def test_under_a_cuda_graph() -> None:
     """Of segments that change between the replays; nothing is read back to the host."""
@@ -163,7 +178,7 @@ def test_wrong_offsets_on_a_gpu(fold: str) -> None:
     """Any result, but no access outside: the next call is right."""
     x = torch.ones(5000, device="cuda")
     for offsets in ([-5, 7, 3, 10**9], [4000, 100, 6000, 5000], [9, 9, -(2**40), 2**40]):
-        for dim, y in ((0, x), (0, x.reshape(-1, 2)), (1, x.reshape(2, -1))):
+        for dim, y in ((0, x), (0, x.reshape(-1, 2)), (1, x.reshape(2, -1)), (1, x.reshape(-1, 5))):
             assert run(fold, y, torch.tensor(offsets, device="cuda"), dim).shape[dim] == 3
             torch.cuda.synchronize()
     assert run("sum", x, torch.tensor([0, 5000], device="cuda")).item() == 5000

@@ -292,7 +292,10 @@ CARRIED = (
     *(("logcumsumexp", torch.float32), ("linear_recurrence", torch.float32), ("linear_recurrence", torch.bfloat16)),
 )
 PACKED_RECURRENCE_FORMS = ("s", "hs", "rs", "hrs", "hb")
-PACKED_FORM_VIEWS = (rows(1, 50_001), rows(1, 70_000), rows(2, 16_385, 1), columns(1, 1500, 40), columns(2, 2000, 6))
+PACKED_FORM_VIEWS = (
+    *(rows(1, 50_001), rows(1, 70_000), rows(2, 16_385, 1), columns(1, 1500, 40), columns(2, 2000, 6)),
+    *(rows(900, 5, 1), columns(150, 3, 33)),  # lines so short that a window holds many
+)
 PACKED_VIEWS = (
     *(rows(1, n) for n in (1, 2, 15, 16, 17, 100, 1024, 2048, 4095, 4096, 4097, 8192, 20_000, 32_768)),
     *(rows(1, n, offset) for n, offset in ((99_999, 0), (60_000, 1), (65_536, 3))),
@@ -300,11 +303,14 @@ PACKED_VIEWS = (
     *(columns(1, n, 64) for n in (1, 31, 127, 128, 129, 1000, 3000)),
     *(columns(2, 2100, 33), columns(1, 5001, 2), columns(3, 4096, 3), columns(2, 700, 5), columns(1, 9000, 8)),
     *(View(3, 500, 7, 9000, 18, 2), View(5, 3000, 1, 7000, 2, 0), View(1, 9000, 1, 0, 0, 0), View(4, 600, 4, 1, 16, 4)),
+    # Short lines: behind one another, apart, and as strided as what lies between them.
+    *(rows(9000, 1), rows(700, 7, 3), rows(13, 1000), rows(3, 4096, 1), rows(5, 2048), columns(300, 2, 5)),
+    *(columns(40, 12, 65), columns(300, 1, 33), View(300, 5, 1, 9, 1, 0), View(90, 5, 3, 30, 6, 2)),
 )
 # Many tiles, several of them a line; misaligned; columns of several kinds.
 MASKED_VIEWS = (
     *(rows(1, 40_000), rows(2, 9000, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1)),
-    *(columns(1, 1500, 64), View(3, 500, 7, 9000, 18, 2)),
+    *(columns(1, 1500, 64), View(3, 500, 7, 9000, 18, 2), rows(900, 5), columns(150, 3, 33)),
 )
 FORM_VIEWS = (rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
 SCAN_VIEWS = (
@@ -430,6 +436,9 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
         "1",
     ),  # two rounds of the tiles that a block folds at once, and a ragged one
     *((View(3, 500, 7, 9000, 18, 2), "9"), (View(5, 3000, 1, 7000, 2, 0), "4w"), (View(1, 20_000, 1, 0, 0, 0), "30")),
+    # Short lines behind one another, and apart.
+    *((rows(9000, 1), "1"), (rows(3000, 5, 1), "1"), (rows(2000, 17, 3), "11zw"), (rows(2000, 7), "5x")),
+    *((rows(40, 1500), "20x"), (rows(30, 4000, 1), "4"), (rows(12, 16_000), "300z"), (View(300, 5, 1, 9, 1, 0), "3z")),
     *((View(4, 600, 4, 1, 16, 4), "12"), (View(3, 1000, 4, 4444, 1, 1111), "21z"), (View(70, 300, 1, 1, 70, 0), "8")),
 )
 

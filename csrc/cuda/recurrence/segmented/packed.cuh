@@ -19,6 +19,13 @@ struct RecurrenceJob {
   Strides gate_bytes, token_bytes;
   bool reverse;
 
+  bool join(int64_t outer) {
+    for (const Strides& bytes : {gate_bytes, token_bytes})
+      if (bytes.outer != length * bytes.length) return false;
+    length *= outer;
+    return true;
+  }
+
   __device__ __forceinline__ int64_t element(int64_t position) const {
     return reverse ? length - 1 - position : position;
   }

@@ -22,23 +22,28 @@ void scan_stretches(const Job& job, const Windows& windows, Context& context) {
          windows);
 }
 
+// Job::join makes all lines one, and is false where they do not follow one another in memory: a window then holds many
+// short ones, whose segments end where they do.
 template <class Job>
-void run_segments(const Job& job, const Segments& segments, int64_t outer, int64_t inner, bool reverse,
-                  Context& context) {
+void run_segments(Job job, const Segments& segments, int64_t outer, int64_t inner, bool reverse, Context& context) {
   using Value = typename Job::Op::Value;
-  Windows windows{.segments = segments, .tile_state = {}, .list = nullptr, .inner = inner, .lines = outer * inner};
+  Windows windows{.segments = JoinedSegments(segments), .tile_state = {}, .list = nullptr, .inner = inner};
   windows.reverse = reverse;
   while (windows.log_lines < kSegmentLogLines<Value, false> && int64_t(1) << windows.log_lines < inner)
     windows.log_lines++;
   windows.log_window = log2_of(SegmentMemory<Value, false>::kTile) - windows.log_lines;
-  const int64_t count = ceil_div(segments.length, int64_t(1) << windows.log_window);
+  const int64_t tiles = ceil_div(segments.length, int64_t(1) << windows.log_window);  // of a segment, at most
+  if (tiles == 1 && JoinedSegments::may_join(segments, outer) && job.join(outer))
+    windows.segments = JoinedSegments(segments, outer), outer = 1;
+  windows.lines = outer * inner;
+  const int64_t count = ceil_div(windows.segments.length, int64_t(1) << windows.log_window);
   const int64_t strips_of_outer = ceil_div(inner, int64_t(1) << windows.log_lines);
   const int64_t strips = outer * strips_of_outer;
   if (strips > INT32_MAX || count > INT32_MAX / strips) fail("more windows of segments than 2^31 - 1");
   windows.windows = unsigned(count);
   windows.strips_of_outer = unsigned(strips_of_outer);
   windows.strips = unsigned(strips);
-  while ((count - 1) >> (kSegmentRadix * windows.levels) > 0) windows.levels++;
+  while ((tiles - 1) >> (kSegmentRadix * windows.levels) > 0) windows.levels++;
   if (windows.levels > kMaxLevels) fail("segments of too many tiles");
   if (windows.levels > 0)
     windows.tile_state = context.tile_state(windows.levels * count * windows.lines * kTaggedWords<Value>);

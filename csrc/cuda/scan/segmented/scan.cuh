@@ -1,5 +1,6 @@
 // Scans of packed segments: how a block reads their elements and stores their results.
 #pragma once
+#include "../../primitives/fast_div.cuh"
 #include "../ordered/mask.cuh"
 #include "plan.cuh"
 
@@ -17,6 +18,24 @@ struct ScanJob {
   S source;
   Lines lines;
   bool exclusive, reverse;
+  bool joined = false;  // are several lines one?
+  FastDiv line_length{};
+
+  bool join(int64_t outer) {
+    const int64_t length = lines.length;
+    if (lines.outer_bytes != length * lines.length_bytes) return false;
+    if (masked() && lines.mask.strides.outer != length * lines.mask.strides.length) return false;
+    if (IsIndexed<Value>::value && outer > INT32_MAX / length) return false;
+    joined = true, line_length = FastDiv(length);
+    lines.length = lines.results = outer * length;
+    return true;
+  }
+  // The index of a place in one of the joined lines becomes that of the same place in the foremost one.
+  template <class Index>
+  __device__ __forceinline__ void move_in_front(Index& index) const {
+    const Index in_line = index - Index(line_length.div(unsigned(index)) * line_length.divisor);
+    if (index >= 0) index = in_line + (reverse ? Index(lines.length) - Index(line_length.divisor) : 0);
+  }
 
   // Elements `step` positions apart; linear: 32 places apart in memory, so that the way there is a constant.
   struct Reader {
@@ -49,7 +68,7 @@ struct ScanJob {
     int64_t step;
     __device__ __forceinline__ bool hides(int k) const { return from[k * step] == 0; }
   };
-  __device__ __forceinline__ bool masked() const { return lines.mask.data != nullptr; }
+  HOST_DEVICE bool masked() const { return lines.mask.data != nullptr; }
   __device__ __forceinline__ Shown shown(int64_t outer, int64_t inner, int64_t position, int step) const {
     return {lines.mask.at(outer, lines.element(position), inner),
             (lines.reverse ? -step : step) * lines.mask.strides.length};

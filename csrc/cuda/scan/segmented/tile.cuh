@@ -154,9 +154,17 @@ struct SegmentTile {
       });
     }
   }
+  // The indices of joined lines.
+  __device__ __forceinline__ void move_in_front(const Share& s, int count) const {
+#pragma unroll 1
+    for (int k = 0; k < R; k++)
+      if (s.e + s.back * k * 32 < count) job.move_in_front(slot_of(s, k)->index);
+  }
   __device__ __forceinline__ void store() const {
     for_each_part(stretch.length << log_lines(), [&](int part, int count) {
       const Share s = share(part);
+      if constexpr (IsIndexed<Value>::value)
+        if (job.joined) move_in_front(s, count);
       const auto writer = job.writer(work.outer, inner(), stretch.begin + (s.e >> log_lines()), step_of(s));
       move_share(count, s, writer, [&]<bool Linear, int N>(int k, auto there) {
 #pragma unroll

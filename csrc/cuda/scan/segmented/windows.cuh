@@ -8,7 +8,7 @@
 // A first kernel lists the stretches of every window (stretches.cu), so that the second one reads a list entry where it
 // would have to search.
 #pragma once
-#include "../../../common/segments.h"
+#include "../../primitives/joined_segments.cuh"
 #include "../ordered/carry.cuh"
 
 namespace torch_reductions::cuda::scan {
@@ -45,7 +45,7 @@ struct alignas(16) Stretch {
 // Strips of 2^log_lines neighbouring lines of [outer, length, inner]; of each, windows of 2^log_window positions, which
 // are counted in the order of the scan.
 struct Windows {
-  Segments segments;
+  JoinedSegments segments;
   TileState tile_state;
   Stretch* list;         // the first one of each window, and then the other one of each
   int64_t inner, lines;  // of all outers
@@ -58,7 +58,8 @@ struct Windows {
   __device__ __forceinline__ int64_t start(int64_t s) const {
     if (s <= 0) return 0;
     if (s >= segments.count) return segments.length;
-    return reverse ? segments.length - segments.begin(segments.count - s) : segments.begin(s);
+    const int64_t at = segments.begin(reverse ? segments.count - s : s);
+    return reverse ? segments.length - at : at;
   }
 
   // The totals of level k from a window on: that of a group of 8^k tiles stands at the window of its last tile.

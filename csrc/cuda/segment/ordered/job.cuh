@@ -50,13 +50,13 @@ struct Piece {
   int n;
 };
 
-// The tile of segment s that stands in the window, before which the segment stands; n <= 0 where it ends earlier.
-template <class S>
-__device__ __forceinline__ Piece later_piece(const Job<S>& job, int64_t s, int64_t window) {
-  const int64_t tile = int64_t(1) << job.log_tile, begin = job.segments.begin(s),
-                ahead = ((window << job.log_tile) - begin - s + tile - 1) >> job.log_tile << job.log_tile,
+// The tile of segment s, [begin, end), that stands in the window, before which the segment stands; n <= 0 where it ends
+// earlier.
+__device__ __forceinline__ Piece later_piece(int log_tile, int64_t s, int64_t begin, int64_t end, int64_t window) {
+  const int64_t tile = int64_t(1) << log_tile,
+                ahead = ((window << log_tile) - begin - s + tile - 1) >> log_tile << log_tile,
                 from = ahead > tile ? ahead : tile,  // whatever the offsets are
-      left = job.segments.end(s) - begin - from;
+      left = end - begin - from;
   return {begin + from, int(left < tile ? (left > 0 ? left : 0) : tile)};
 }
 

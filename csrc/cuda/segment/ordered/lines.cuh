@@ -64,7 +64,8 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
         n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); }, digits);
   };
   int64_t s = first_from(job, start), begin = 0;
-  Piece piece = s > 0 ? later_piece(job, s - 1, window) : Piece{};
+  Piece piece{};
+  if (s > 0) piece = later_piece(job.log_tile, s - 1, job.segments.begin(s - 1), job.segments.end(s - 1), window);
   Value* digits = piece.n > 0 ? job.later_tile(line, window) : nullptr;
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
   for (bool later = piece.n > 0;; later = false) {

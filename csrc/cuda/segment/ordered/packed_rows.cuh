@@ -2,6 +2,7 @@
 // loads, as many as there is room for, and folded from there, one thread per segment; longer ones are folded by the
 // whole warp.
 #pragma once
+#include "../../primitives/joined_segments.cuh"
 #include "../../reduce/ordered/rows.cuh"
 #include "../../reduce/ordered/short_rows.cuh"
 #include "job.cuh"
@@ -13,13 +14,12 @@ inline constexpr int kPackedBytes = 8192;  // that a warp stages at once
 inline constexpr int kPackedLane = 4;      // segments per thread
 
 // The first segment whose work index is not below `index`: each lane tests one of 32.
-template <class S>
-__device__ __forceinline__ int64_t first_from_by_warp(const Job<S>& job, int64_t index) {
+__device__ __forceinline__ int64_t first_from_by_warp(const JoinedSegments& segments, int64_t index) {
   const int lane = threadIdx.x & 31;
-  int64_t low = 0, high = job.segments.count;
+  int64_t low = 0, high = segments.count;
   while (low < high) {
     const int64_t step = (high - low + 31) >> 5, at = low + lane * step;
-    const unsigned behind = __ballot_sync(kFullWarp, at >= high || job.work_index(at) >= index);
+    const unsigned behind = __ballot_sync(kFullWarp, at >= high || segments.begin(at) + at >= index);
     const int before = behind == 0 ? 32 : __ffs(int(behind)) - 1;  // lanes whose segment stands before `index`
     if (before < 32) high = min(high, low + before * step);
     if (before > 0) low = low + (before - 1) * step + 1;
@@ -47,20 +47,23 @@ __device__ __forceinline__ void stage(char* shared, const char* aligned, int end
 }
 
 template <class S>
-__global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job) {
+__global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, JoinedSegments segments) {
   using Value = typename S::Value;
   constexpr int Staged_ = padded<S::kBytes>(kPackedBytes + 16) + 16;
   __shared__ uint4 memory[kPackedThreads / 32][(Staged_ + 15) / 16];
   char* const shared = reinterpret_cast<char*>(memory[threadIdx.x >> 5]);
-  const Segments& segments = job.segments;
   const int lane = threadIdx.x & 31;
   const int64_t i = int64_t(blockIdx.x) * (kPackedThreads / 32) + (threadIdx.x >> 5);
   if (i >= job.lines * job.windows) return;
   const int64_t line = i / job.windows, window = i - line * job.windows, tile = int64_t(1) << job.log_tile,
                 start = window << job.log_tile;
   const char* const row = job.layout.line(line);
-  int64_t s = first_from_by_warp(job, start);
-  Piece piece = s > 0 ? later_piece(job, s - 1, window) : Piece{};
+  int64_t s = first_from_by_warp(segments, start);
+  Piece piece{};
+  if (s > 0) {
+    const auto before = segments.ends(s - 1);
+    piece = later_piece(job.log_tile, s - 1, before.begin, before.end, window);
+  }
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
   for (bool later = piece.n > 0;; later = false) {
     int64_t n = piece.n;
@@ -99,7 +102,7 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job) {
         s += count;
         continue;
       }
-      n = segments.end(s) - base;
+      n = segments.ends(s).end - base;
       piece = {base, int(n < tile ? n : tile)};
     }
     const Value v = fold_in_warp(job.source, row + piece.begin * S::kBytes, piece.n,

@@ -22,9 +22,10 @@ class SegmentPlan {
       : args_(args), context_(context), sms_(multiprocessors(context.device)) {}
 
   void run() {
-    const bool rows = args_.length_stride == 1 && args_.length > 1;
+    const bool joined = joins(), rows = joined || (args_.length_stride == 1 && args_.length > 1);
+    const JoinedSegments segments(args_.segments, joined ? args_.outer : 1);
     // The largest tile that leaves work for every multiprocessor.
-    const int64_t lines = args_.outer * args_.inner, places = args_.length + args_.segments.count;
+    const int64_t lines = (joined ? 1 : args_.outer) * args_.inner, places = segments.length + segments.count;
     const auto work = [&](int log_tile) { return lines * ceil_div(places, int64_t(1) << log_tile); };
     int log_tile = rows ? kLogUnit<S> + 5 : kLogLineTile;
     const int least = rows ? kLogUnit<S> : kLeastLogLineTile, wanted = rows ? 64 : 1024;
@@ -36,7 +37,8 @@ class SegmentPlan {
       job.slots =
           static_cast<Value*>(context_.workspace(size_t(work(log_tile)) * size_t(log_tile + 2) * sizeof(Value)));
     if (rows)
-      launch(&segment_rows<S>, ceil_div(work(log_tile), kPackedThreads / 32), kPackedThreads, 0, context_.stream, job);
+      launch(&segment_rows<S>, ceil_div(work(log_tile), kPackedThreads / 32), kPackedThreads, 0, context_.stream, job,
+             segments);
     else launch(&segment_lines<S>, ceil_div(work(log_tile), kLineThreads), kLineThreads, 0, context_.stream, job);
     if (!several) return;
     const int64_t pairs = lines * args_.segments.count;
@@ -45,6 +47,13 @@ class SegmentPlan {
   }
 
  private:
+  // Are the lines one? Where they follow one another in memory, and the least tile holds more than one of them.
+  bool joins() const {
+    const int64_t length = args_.length, count = args_.segments.count;
+    return args_.inner == 1 && args_.length_stride == 1 && args_.outer_stride == length && length > 0 &&
+           length + count <= 1 << kLogUnit<S> && JoinedSegments::may_join(args_.segments, args_.outer);
+  }
+
   Job<S> job(int64_t lines, int64_t windows, int log_tile) const {
     const bool flipped = args_.function == Segment::segment_amin;
     const int64_t size = sizeof(T);
