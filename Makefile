@@ -11,7 +11,8 @@ help:
 	@echo "make setup    a Python with torch and the test tools; where there is no torch, downloads it"
 	@echo "make build    set-up, and the two libraries in torch_reductions/: minutes"
 	@echo "make test     set-up, build, the quick suite: a quarter of an hour; with progress, and a summary at the end"
-	@echo "make test-deep  every CUDA source, more schedules and cases, mutants, the fuzzer: most of an hour"
+	@echo "make test-deep  every CUDA source, more schedules and cases, mutants, the fuzzer: most of an hour;"
+	@echo "                MINUTES=30 begins nothing more after so many, and says what it left out"
 	@echo "make wheel    set-up, build, then the wheel in dist/ that pip installs anywhere: minutes"
 	@echo "make demo     set-up, build, then every rung timed on this machine, and demo.svg: a minute"
 	@echo "make compile-times  the CPU seconds of each compile"
@@ -28,7 +29,7 @@ test: setup
 	@$(python) tools/suite.py
 
 test-deep: setup
-	@$(python) tools/suite.py deep
+	@$(python) tools/suite.py deep $(if $(MINUTES),--minutes $(MINUTES))
 
 wheel: setup
 	@$(python) tools/wheel.py

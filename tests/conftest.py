@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+import until
 from covering import covering
 from helpers import EMULATED
 
@@ -53,7 +54,8 @@ def pytest_testnodedown(node: Any) -> None:
         node.config.stash[LEFT_OUT] = node.workeroutput["left_out"]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.register(until)
     group = parser.getgroup("cases")
     group.addoption(
         "--cover",

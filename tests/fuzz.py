@@ -1159,6 +1159,7 @@ def folder(sanitize: bool) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--until", type=float, default=math.inf, help="seconds since the epoch, the end if earlier")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--function", choices=list(RECORDS))
     parser.add_argument("--repeat", metavar="SEED:BATCH:NUMBER")
@@ -1177,6 +1178,7 @@ def main() -> int:
         return subprocess.run(
             [sys.executable, "-m", "tests.fuzz", *sys.argv[1:]], env=env, cwd=folder(given.sanitize)
         ).returncode
+    wanted, given.seconds = given.seconds, min(given.seconds, max(given.until - time.time(), 0))
     begun, ended, failures = time.monotonic(), collections.Counter[tuple[str, str]](), 0
     shown = begun
     for batch in itertools.count():
@@ -1221,6 +1223,8 @@ def main() -> int:
         print(f"{sum(parts.values()):7d} {function}: {', '.join(f'{n} {how}' for how, n in parts.items())}")
     missing = [] if given.function else [name for name in RECORDS if name not in names]
     print(f"{ended.total()} calls, {failures} failures{', never called: ' + ', '.join(missing) if missing else ''}")
+    if given.seconds < wanted:
+        print(f"{wanted - given.seconds:.0f} seconds left out: the time was over")
     incomplete = bool(missing) and not failures and given.seconds >= EVERY_FUNCTION_SECONDS
     if incomplete:
         print(f"That is a failure: in {EVERY_FUNCTION_SECONDS} seconds or more each function is called.")

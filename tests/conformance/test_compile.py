@@ -108,11 +108,17 @@ def test_the_second_size_makes_the_graph_dynamic(function: str, sample: str, dev
     assert counter.frame_count <= 3
 
 
+LAST = "last_of_each_family"  # which returns indices, too, where the family has such functions
+
+
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_compiled_by_the_real_backend(family: str, device: str) -> None:
-    """A graph of all functions of a family, with what stands around them."""
-    subjects = [subject for subject in SUBJECTS.values() if subject.family == family]
+@pytest.mark.parametrize("which", [LAST, *(pytest.param(family, marks=pytest.mark.deep) for family in FAMILIES)])
+def test_compiled_by_the_real_backend(which: str, device: str) -> None:
+    """A graph of a function of each family, or of all of one, with what stands around them: most of the time goes into
+    a graph, whatever is in it."""
+    last = {subject.family: subject for subject in SUBJECTS.values()}
+    every = list(last.values()) if which == LAST else list(SUBJECTS.values())
+    subjects = [subject for subject in every if which in (LAST, subject.family)]
     calls = [(subject, call) for subject in subjects for call in few(subject)]
 
     def model(*inputs: list[Tensor]) -> list[Any]:

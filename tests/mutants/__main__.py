@@ -14,9 +14,11 @@ and where one cannot be run.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
@@ -53,6 +55,11 @@ def sampled(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
     return turns[:count]
 
 
+def run_before(until: float, mutant: Mutant, selections: Sequence[str]) -> Result | MutantError | None:
+    """None if it would begin too late."""
+    return run(mutant, selections) if time.time() < until else None
+
+
 def fail_without_a_fault(tests: Iterable[str]) -> list[str]:
     """Of the tests that found mutants those that fail in the tree as it is: they have found nothing."""
     ids = sorted({test.split(" (SIG")[0] for test in tests})
@@ -76,6 +83,9 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many of them, from all places")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument(
+        "--until", type=float, default=math.inf, metavar="SECONDS", help="since the epoch, after which none begins"
+    )
     parser.add_argument("--new", action="store_true", help="only those of which nothing is kept")
     parser.add_argument(
         "--quick", action="store_true", help="the quick suite alone; what that leaves alive is not kept"
@@ -100,11 +110,14 @@ def main() -> int:
     if kinds:
         emulator.make(kinds | {schedule.kind for schedule, _ in emulator.QUICK})
     selections = ("quick",) if options.quick else tuple(SELECTIONS)
-    wrong, total, tests = 0, 0.0, []
+    wrong, late, total, tests = 0, 0, 0.0, []
     with ProcessPoolExecutor(options.jobs) as pool:
-        running = {pool.submit(run, mutant, selections): mutant for mutant in mutants}
+        running = {pool.submit(run_before, options.until, mutant, selections): mutant for mutant in mutants}
         for done, future in enumerate(as_completed(running), start=1):
             mutant, result = running[future], future.result()
+            if result is None:
+                late += 1
+                continue
             head = f"{done:3}/{len(mutants)}"
             if isinstance(result, MutantError):
                 wrong += 1
@@ -125,7 +138,9 @@ def main() -> int:
     for test in fail_without_a_fault(tests):
         wrong += 1
         print(f"ERROR: fails without a fault, too: {test}")
-    print(f"{len(mutants)} mutants, {total:.0f} CPU seconds; {wrong} not as they should be")
+    if late:
+        print(f"{late} mutants left out: the time was over")
+    print(f"{len(mutants) - late} mutants, {total:.0f} CPU seconds; {wrong} not as they should be")
     return wrong > 0
 
 

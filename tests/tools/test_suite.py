@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
+import os
 import re
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from covering import covering
@@ -14,8 +19,8 @@ from tools import suite
 from tools.suite import Outcome, Part
 
 
-def part(code: str, needed: bool = False) -> Part:
-    return Part("name", "what it is", ["-c", code], needed=needed)
+def part(code: str, needed: bool = False, weight: float = 0) -> Part:
+    return Part("name", "what it is", ["-c", code], needed=needed, weight=weight)
 
 
 def test_output_comes_through_and_is_read(capfd: pytest.CaptureFixture[str]) -> None:
@@ -44,6 +49,76 @@ def test_a_part_that_fails(needed: bool, monkeypatch: pytest.MonkeyPatch, capfd:
     said = capfd.readouterr().out
     assert ("the second" in said) != needed
     assert "FAILED" in said.split("minutes and seconds of each part")[1]
+
+
+def test_shares_of_a_limit() -> None:
+    """Of what is left then; a part without a weight has no limit, and without a limit none has."""
+    parts, end = [part("", weight=1), part("", weight=3), part("")], time.time() + 400
+    assert abs(suite.end_of(parts, end) - (end - 300)) < 60
+    assert abs(suite.end_of(parts[1:], end) - end) < 60
+    assert suite.end_of(parts[2:], end) == suite.end_of(parts, math.inf) == math.inf
+    assert all(bool(part.weight) == ("build" not in part.name) for part in suite.deep())
+
+
+def test_end_of_a_part() -> None:
+    code = (
+        "import sys; print('12 tests left out: the time was over'); raise SystemExit(sys.argv[1:] != ['--until', '5'])"
+    )
+    done = suite.run(part(code), 5.0)
+    assert (done.code, done.late) == (0, "12 tests")
+    lines = suite.summary("deep", [done, Outcome(part(""), 0, 0, late=suite.EVERYTHING)]).splitlines()
+    assert lines[2].split()[1:3] == ["ok", "name"] and "12 tests left out" in lines[2]
+    assert lines[3].split()[1:3] == ["-", "name"]
+    assert lines[-1].endswith("not known to pass: 12 tests of name, everything of name.")
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_limit_that_is_over(status: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """What the others need runs all the same, and its failure is one; the others are left out, which is none."""
+    first = part(f"print('the first'); raise SystemExit({status})", needed=True)
+    monkeypatch.setattr(suite, "deep", lambda: [first, part("print('the second')", weight=1)])
+    monkeypatch.setattr(sys, "argv", ["suite.py", "deep", "--minutes", "0"])
+    assert suite.main() == status
+    said = capfd.readouterr().out
+    assert "the first" in said and "the second" not in said
+    assert ("everything of name" in said) == (status == 0)
+
+
+THREE_TESTS = """
+import pytest
+
+@pytest.fixture(scope="module")
+def shared():
+    yield
+    print("taken down")
+
+def test_1(request, shared):
+    request.config.option.until = 0
+    assert {passes}
+
+def test_2(shared):
+    raise AssertionError
+
+def test_3():
+    raise AssertionError
+"""
+
+
+@pytest.mark.parametrize("passes", [True, False])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_tests_that_would_begin_too_late(workers: int, passes: bool, tmp_path: Path) -> None:
+    """They are counted, not run and not named; the fixtures they share with one that ran end; its failure stays one."""
+    if workers:
+        pytest.importorskip("xdist")
+    (tmp_path / "test_it.py").write_text(THREE_TESTS.format(passes=passes))
+    env = os.environ | {"PYTHONPATH": str(suite.ROOT / "tests"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-p", "until", "-p", "no:cacheprovider", "test_it.py"]
+    command += ["-s", "--until", str(time.time() + 1e6), *(["-p", "xdist", "-n", str(workers)] if workers else [])]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == (0 if passes else 1), done.stdout + done.stderr
+    assert "\n2 tests left out: the time was over\n" in done.stdout
+    assert f"1 {'passed' if passes else 'failed'} in" in done.stdout
+    assert "test_2" not in done.stdout and (workers or "taken down" in done.stdout)
 
 
 def test_reasons_of_skipped_tests_are_shown() -> None:

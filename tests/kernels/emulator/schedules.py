@@ -57,13 +57,13 @@ QUICK_RUNS = (
     (Schedule("plain", "greedy"), ONCE),
     (Schedule("races", "forward"), RUNGS),
 )
-DEEP_RUNS = (
-    (Schedule("plain", "greedy"), ALL),
-    (Schedule("plain", "greedy", 2), RUNGS),
-    (Schedule("plain", "reverse"), RUNGS),
-    (Schedule("plain", "random"), RUNGS),
-    (Schedule("races", "forward"), VIEWS),
-    (Schedule("races", "reverse"), JOINED),
-    (Schedule("races", "forward"), LONG),
+DEEP_RUNS = (  # first what is least like QUICK_RUNS: a limit of time leaves out the last
     (Schedule("asan", "forward"), RUNGS),
+    (Schedule("races", "forward"), LONG),
+    (Schedule("races", "reverse"), JOINED),
+    (Schedule("races", "forward"), VIEWS),
+    (Schedule("plain", "greedy"), ALL),
+    (Schedule("plain", "random"), RUNGS),
+    (Schedule("plain", "reverse"), RUNGS),
+    (Schedule("plain", "greedy", 2), RUNGS),
 )
