@@ -5,15 +5,18 @@
 
 namespace torch_reductions::cuda {
 
+struct Ends {
+  int64_t begin, end;
+};
+__device__ __forceinline__ Ends ends_of(const Segments& segments, int64_t s) {
+  return {segments.begin(s), segments.end(s)};
+}
+
 // Every line has the same offsets; whatever these are, its first segment begins where it does.
 struct JoinedSegments {
   Segments line;
   int64_t count, length;  // of all lines
   FastDiv by_count;
-
-  struct Ends {
-    int64_t begin, end;
-  };
 
   explicit JoinedSegments(const Segments& line, int64_t lines = 1)
       : line(line), count(lines * line.count), length(lines * line.length) {
@@ -29,12 +32,11 @@ struct JoinedSegments {
     const int64_t begin = line.begin(of_line);  // no branch, so that loads are in flight together
     return before * line.length + (of_line == 0 ? 0 : begin);
   }
-  // Where segment s begins and ends.
-  __device__ __forceinline__ Ends ends(int64_t s) const {
-    if (count == line.count) return {line.begin(s), line.end(s)};
-    const int64_t from = begin(s), to = begin(s + 1);
-    return {from, from < to ? to : from};
-  }
 };
+__device__ __forceinline__ Ends ends_of(const JoinedSegments& segments, int64_t s) {
+  if (segments.count == segments.line.count) return ends_of(segments.line, s);
+  const int64_t from = segments.begin(s), to = segments.begin(s + 1);
+  return {from, from < to ? to : from};
+}
 
 }  // namespace torch_reductions::cuda

@@ -14,7 +14,8 @@ inline constexpr int kPackedBytes = 8192;  // that a warp stages at once
 inline constexpr int kPackedLane = 4;      // segments per thread
 
 // The first segment whose work index is not below `index`: each lane tests one of 32.
-__device__ __forceinline__ int64_t first_from_by_warp(const JoinedSegments& segments, int64_t index) {
+template <class Offsets>
+__device__ __forceinline__ int64_t first_from_by_warp(const Offsets& segments, int64_t index) {
   const int lane = threadIdx.x & 31;
   int64_t low = 0, high = segments.count;
   while (low < high) {
@@ -46,8 +47,9 @@ __device__ __forceinline__ void stage(char* shared, const char* aligned, int end
   }
 }
 
-template <class S>
-__global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, JoinedSegments segments) {
+// Offsets: of a line, or of lines joined.
+template <class S, class Offsets>
+__global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Offsets segments) {
   using Value = typename S::Value;
   constexpr int Staged_ = padded<S::kBytes>(kPackedBytes + 16) + 16;
   __shared__ uint4 memory[kPackedThreads / 32][(Staged_ + 15) / 16];
@@ -61,7 +63,7 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Joine
   int64_t s = first_from_by_warp(segments, start);
   Piece piece{};
   if (s > 0) {
-    const auto before = segments.ends(s - 1);
+    const auto before = ends_of(segments, s - 1);
     piece = later_piece(job.log_tile, s - 1, before.begin, before.end, window);
   }
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
@@ -102,7 +104,7 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Joine
         s += count;
         continue;
       }
-      n = segments.ends(s).end - base;
+      n = ends_of(segments, s).end - base;
       piece = {base, int(n < tile ? n : tile)};
     }
     const Value v = fold_in_warp(job.source, row + piece.begin * S::kBytes, piece.n,

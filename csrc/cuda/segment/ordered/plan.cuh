@@ -36,9 +36,12 @@ class SegmentPlan {
     if (several)
       job.slots =
           static_cast<Value*>(context_.workspace(size_t(work(log_tile)) * size_t(log_tile + 2) * sizeof(Value)));
-    if (rows)
-      launch(&segment_rows<S>, ceil_div(work(log_tile), kPackedThreads / 32), kPackedThreads, 0, context_.stream, job,
-             segments);
+    const auto launch_rows = [&](const auto& offsets) {
+      launch(&segment_rows<S, std::decay_t<decltype(offsets)>>, ceil_div(work(log_tile), kPackedThreads / 32),
+             kPackedThreads, 0, context_.stream, job, offsets);
+    };
+    if (joined) launch_rows(segments);
+    else if (rows) launch_rows(args_.segments);
     else launch(&segment_lines<S>, ceil_div(work(log_tile), kLineThreads), kLineThreads, 0, context_.stream, job);
     if (!several) return;
     const int64_t pairs = lines * args_.segments.count;
