@@ -5,7 +5,7 @@
 namespace torch_reductions::cuda::segment {
 
 inline constexpr int kLineThreads = 256;
-inline constexpr int kLeastLogLineTile = 6, kLogLineTile = 10;
+inline constexpr int kLeastLogLineTile = 3, kSmallLogLineTile = 6, kLogLineTile = 10;
 
 // The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. Its digits too, where
 // `digits` is not null.

@@ -24,12 +24,14 @@ class SegmentPlan {
   void run() {
     const bool joined = joins(), rows = joined || (args_.length_stride == 1 && args_.length > 1);
     const JoinedSegments segments(args_.segments, joined ? args_.outer : 1);
-    // The largest tile that leaves work for every multiprocessor.
+    // The largest tile that leaves work for every multiprocessor; of lines a small one only where threads are few, which
+    // then fold one after the other what waits for memory.
     const int64_t lines = (joined ? 1 : args_.outer) * args_.inner, places = segments.length + segments.count;
     const auto work = [&](int log_tile) { return lines * ceil_div(places, int64_t(1) << log_tile); };
     int log_tile = rows ? kLogUnit<S> + 5 : kLogLineTile;
-    const int least = rows ? kLogUnit<S> : kLeastLogLineTile, wanted = rows ? 64 : 1024;
-    while (log_tile > least && work(log_tile) < int64_t(wanted) * sms_) log_tile--;
+    const int least = rows ? kLogUnit<S> : kLeastLogLineTile;
+    const auto wanted = [&] { return int64_t(rows ? 64 : log_tile > kSmallLogLineTile ? 1024 : 32); };
+    while (log_tile > least && work(log_tile) < wanted() * sms_) log_tile--;
 
     Job<S> job = this->job(lines, work(log_tile) / lines, log_tile);
     const bool several = args_.length > int64_t(1) << log_tile;  // a segment may have more than one tile
