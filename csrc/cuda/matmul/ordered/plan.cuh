@@ -102,21 +102,27 @@ class ProductPlan {
     job.first = 0, job.last = chunks_, job.partials = nullptr;
     with_layout<sizeof(T) == 4, sizeof(T) == 4>(many, [&](auto layout) {
       if (few.lines == 1) skinny<1, layout>(job);
-      else if (few.lines <= 4) skinny<4, layout>(job);
+      else if (few.lines <= 4 || spreads_rows(job)) skinny<4, layout>(job);
       else skinny<kSkinnyRows, layout>(job);
     });
   }
 
+  // Would warps with all of the few lines be so few that each multiprocessor has room for more?
+  bool spreads_rows(const SkinnyJob<T>& job) const {
+    return args_.batch * job.line_groups * chunks_ <= kSkinnyRoom * multiprocessors_;
+  }
+
   template <int Rows, Layout kLayout>
   void skinny(SkinnyJob<T>& job) {
+    job.row_groups = unsigned(ceil_div(job.few.lines, int64_t(Rows)));
+    const int64_t groups = args_.batch * job.row_groups * job.line_groups;
     constexpr size_t kBytes = SkinnySizes<P, Rows, kLayout>::kBytes;
     const int64_t most = std::min(int64_t(skinny_warps(sizeof(P))), int64_t(shared_memory(context_.device) / kBytes));
     const auto start = [&](int64_t warps) {
-      const int64_t blocks = args_.batch * job.line_groups * ceil_div(job.last - job.first, warps);
+      const int64_t blocks = groups * ceil_div(job.last - job.first, warps);
       launch(multiply_skinny<T, Out, Rows, kLayout>, blocks, unsigned(32 * warps), warps * kBytes, context_.stream,
              job);
     };
-    const int64_t groups = args_.batch * job.line_groups;
     // One launch, unless a few multiprocessors would have all the work.
     if (chunks_ <= most && (chunks_ < kSkinnySpread || 4 * groups >= multiprocessors_)) return start(chunks_);
     multiply_split_k<P, Out>(
