@@ -774,6 +774,7 @@ TENSOR_CORE = "tensor_core"
 TENSOR_PRODUCTS = (
     *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
     *(Product(40, 40, 8196), Product(3, 100, 8196, multiprocessors=1)),
+    *(Product(13, 70, 1301), Product(40, 5, 1301, "r", "c1"), Product(40, 11, 1301, "c1", "r")),  # shifted into place
     *(
         Product(20, 40, 12000, "r", "c", multiprocessors=8),
         Product(5, 40, 16384, "c", "rx", batch=2, multiprocessors=9),
