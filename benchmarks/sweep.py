@@ -58,6 +58,7 @@ RESULTS = Path(__file__).parent / "results" / "sweep"
 SMALLEST, LARGEST = 10, 28  # log2 of the elements
 LARGE = 1 << 22  # elements from which on shares of the ceiling are summed up
 CHECKED = 1 << 20  # elements of whole lines that are compared with the CPU's
+BROADCAST = 1 << 31  # elements of the differences that torch's distances write, of which a GPU holds several
 WORST = 30
 FAMILIES = {"reduce": 30, "scan": 28, "recurrence": 5, "segment": 9, "matmul": 14, "add": 10, "distance": 4}  # of 100
 FLOATS = ("float32", "float32", "float32", "bfloat16", "bfloat16", "float16", "float64")
@@ -207,7 +208,9 @@ def ours(case: Case, inputs: Inputs) -> Callable[[], Output]:
 
 
 def torchs(case: Case, inputs: Inputs) -> Call | None:
-    """torch's own function, if it has one for these options."""
+    """torch's own function, if it has one for these options, and for that much memory."""
+    if case.family == "distance" and math.prod(case.shape) * (case.centers or 1) > BROADCAST:
+        return None
     if case.family == "recurrence" or (case.family == "segment" and torch_name(case) != "torch"):
         return None
     if case.family == "scan":

@@ -647,8 +647,8 @@ FEW_PRODUCTS = (
 TILE_LAYOUTS = tuple(itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
 SKINNY_LAYOUTS = (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
 LARGE_LAYOUTS = (("r", "r"), ("c", "c"), ("r1", "r"), ("c", "r1"), ("c", "r"))  # at least one operand in vectors
-LARGE_TILES = tuple(Product(252, 252, 165 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(LARGE_LAYOUTS))
-MIDDLE_TILES = tuple(Product(252, 128, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
+LARGE_TILES = tuple(Product(252, 252, 5 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(LARGE_LAYOUTS))
+MIDDLE_TILES = tuple(Product(380, 64, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
 SMALL_TILES = tuple(Product(124, 124, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
 TINY_TILES = tuple(Product(m, 36, 21, a, b) for m in (20, 40) for a, b in TILE_LAYOUTS[::4])
 TOTALS = (

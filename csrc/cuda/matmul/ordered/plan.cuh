@@ -168,8 +168,10 @@ class ProductPlan {
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
     const double edge = args_.m < Shape::kM || args_.n < Shape::kN ? kEdgeRate : 1;
     const double rate = edge * Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
-    const double alone = std::max(1., Shape::kBlocks / busiest) * (Shape::kM * Shape::kN > 8192 ? kLargeOut : 1);
-    const double of_result = depth / rate + kOutByte * sizeof(P) * alone;
+    const bool direct =
+        args_.n % (16 / int64_t(sizeof(P))) == 0 && std::is_same_v<Out, P> && args_.added.data == nullptr;
+    const double out_byte = direct ? kDirectByte : Shape::kM * Shape::kN > 8192 ? kLargeOut * kOutByte : kOutByte;
+    const double of_result = depth / rate + out_byte * sizeof(P) * std::max(1., Shape::kBlocks / busiest);
     const double round = busiest * (Shape::kM * Shape::kN * of_result + kBlockStart);
     if (run == 0) return round;
     const double bytes = double(args_.batch) * args_.m * args_.n * chunks_ * sizeof(P);

@@ -74,7 +74,8 @@ HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per
 inline constexpr double kEdgeRate = 0.5;
 
 // What a block costs to start, and a result on its way to memory for each of its bytes, as products of float32 that a
-// multiprocessor would compute; of results so many times as much in tiles as large as leave no room for other blocks, with which stores overlap.
-inline constexpr double kBlockStart = 1e5, kOutByte = 18, kLargeOut = 1.3;
+// multiprocessor would compute: where registers are stored as they are, or by way of shared memory, then so many times
+// as much in tiles as large as leave no room for other blocks, with which stores overlap.
+inline constexpr double kBlockStart = 1e5, kDirectByte = 8, kOutByte = 18, kLargeOut = 1.3;
 
 }  // namespace torch_reductions::cuda::matmul
