@@ -7,18 +7,19 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
 
 import pytest
 import torch
 import torch.distributed as dist
 from helpers import assert_same_bits, parts
-from subjects import SUBJECTS, Sample, differentiable, few
+from subjects import SUBJECTS, Sample, cases, differentiable, few
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-from world import SIZES, World
+from world import SIZES, TIMEOUT, World
 
 import torch_reductions as tr
 from torch_reductions.distributed._dtensor import Cut, offsets_of
@@ -33,7 +34,9 @@ MESHES: dict[tuple[int, ...], DeviceMesh] = {}  # of each process, kept: every n
 
 def make_mesh(group: dist.ProcessGroup, shape: tuple[int, ...]) -> None:
     """Called by every process of the world, as groups must be; the mesh has the first ones."""
-    MESHES[shape] = DeviceMesh("cpu", torch.arange(math.prod(shape)).view(shape))
+    MESHES[shape] = mesh = DeviceMesh("cpu", torch.arange(math.prod(shape)).view(shape))
+    for own in mesh.get_all_groups() if mesh.get_coordinate() else ():  # by default half an hour
+        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=TIMEOUT), own)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -122,10 +125,11 @@ def test_placements(world: World, name: str) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("shape", [(), (2, 2), (2, 3)], ids=str)
-@pytest.mark.parametrize("name", SUBJECTS)
-def test_every_call(world: World, name: str, shape: tuple[int, ...]) -> None:
-    assert len(set(world.run(math.prod(shape) if shape else 3, check, name, shape, SUBJECTS[name].samples))) == 1
+@cases(shape=[(), (2, 2), (2, 3)])
+def test_every_call(world: World, function: str, sample: str, shape: tuple[int, ...]) -> None:
+    """A test each: where messages are slow, all calls of a scan take minutes, and what has begun ends."""
+    size = math.prod(shape) if shape else 3
+    assert len(set(world.run(size, check, function, shape, [SUBJECTS[function].sample(sample)]))) == 1
 
 
 # --- Longer dims, and what moves --------------------------------------------------------------------------------------

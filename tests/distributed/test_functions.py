@@ -194,6 +194,19 @@ def test_no_segments(world: World) -> None:
     world.run(2, no_segments)
 
 
+def no_lines(group: dist.ProcessGroup) -> None:
+    for function in ("sum", "cumsum", "cummin"):
+        x = torch.ones(dist.get_rank(group) + 1, 0, requires_grad=True)
+        first = parts_of(getattr(tr.distributed, function)(x, 0, group=group, offsets=(0, 1, 3, 6)))[0]
+        first.sum().backward()
+        assert first.shape == (() if function == "sum" else (len(x),)) + (0,) and x.grad is not None
+
+
+def test_no_lines(world: World) -> None:
+    """As a shard of a DTensor that another axis of the mesh cuts to nothing."""
+    world.run(3, no_lines)
+
+
 def product_of_all(group: dist.ProcessGroup) -> None:
     """torch's rule for several zeros, where no dim is named."""
     rank = dist.get_rank(group)

@@ -210,7 +210,7 @@ def _first_message(
     memory = bytearray(shards.world * MESSAGE)
     at = shards.rank * MESSAGE
     memory[at : at + HEADER.size] = header_of(shards.call, length, is_wrong)
-    if data is not None:
+    if data is not None and data.numel() > 0:  # no lines have no bytes
         torch.frombuffer(memory, dtype=torch.uint8, count=data.numel(), offset=at + HEADER.size).copy_(data)
     swap_bytes(memory, shards, device)
     if not is_wrong:  # otherwise it has an error of its own
