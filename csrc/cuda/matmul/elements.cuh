@@ -15,11 +15,15 @@ __device__ __forceinline__ const T* element_of(const Matrix& matrix, int64_t bat
 // alpha value + beta added, rounded to storage; at the place that MatmulArgs gives.
 template <class Out, class A>
 __device__ __forceinline__ Out product_of(const MatmulArgs& args, int64_t batch, int64_t i, int64_t j, A value) {
-  constexpr bool kScales = std::is_floating_point_v<A>;  // by 1 changes nothing, and a comparison of doubles takes long
-  if constexpr (kScales) value = A(args.alpha) * value;
+  // Compared as A: a comparison of doubles for each result takes long.
+  if constexpr (std::is_floating_point_v<A>) {
+    if (A(args.alpha) != 1) value = A(args.alpha) * value;
+  }
   if (args.added.data != nullptr) {
     A other = factor(*element_of<Out>(args.added, batch, i, j));
-    if constexpr (kScales) other = A(args.beta) * other;
+    if constexpr (std::is_floating_point_v<A>) {
+      if (A(args.beta) != 1) other = A(args.beta) * other;
+    }
     value += other;
   }
   return rounded<Out>(value);
