@@ -209,6 +209,8 @@ def pairs() -> list[Pair]:
         for counter in COUNTERS:
             kept.setdefault((rung, name, counter), "0")  # zeros are not written
     for (rung, name, counter), value in kept.items():
+        if not value:  # the kernel has changed, and has not been measured since
+            continue
         counts = counts_of(*rung.split("/"))
         kernel = next((one for one in counts.kernels if one.name == name), None) if counts else None
         if kernel is None:
