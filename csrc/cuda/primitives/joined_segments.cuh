@@ -34,7 +34,6 @@ struct JoinedSegments {
   }
 };
 __device__ __forceinline__ Ends ends_of(const JoinedSegments& segments, int64_t s) {
-  if (segments.count == segments.line.count) return ends_of(segments.line, s);
   const int64_t from = segments.begin(s), to = segments.begin(s + 1);
   return {from, from < to ? to : from};
 }
