@@ -152,6 +152,14 @@ class ProductPlan {
     (consider(std::type_identity<Shapes>()), ...);
   }
 
+  // Are rows of results whole vectors?
+  bool is_wide() const { return args_.n % (16 / int64_t(sizeof(P))) == 0; }
+  // And may they go to the output as they are, in vectors?
+  bool stores_directly() const {
+    return is_wide() && std::is_same_v<Out, P> && args_.added.data == nullptr &&
+           reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
+  }
+
   template <class Shape>
   double cost(int run) const {
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
@@ -168,9 +176,9 @@ class ProductPlan {
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
     const double edge = args_.m < Shape::kM || args_.n < Shape::kN ? kEdgeRate : 1;
     const double rate = edge * Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
-    const bool direct =
-        args_.n % (16 / int64_t(sizeof(P))) == 0 && std::is_same_v<Out, P> && args_.added.data == nullptr;
-    const double out_byte = direct ? kDirectByte : Shape::kM * Shape::kN > 8192 ? kLargeOut * kOutByte : kOutByte;
+    const double out_byte = stores_directly()              ? kDirectByte
+                            : Shape::kM * Shape::kN > 8192 ? kLargeOut * kOutByte
+                                                           : kOutByte;
     const double of_result = depth / rate + out_byte * sizeof(P) * std::max(1., Shape::kBlocks / busiest);
     const double round = busiest * (Shape::kM * Shape::kN * of_result + kBlockStart);
     if (run == 0) return round;
@@ -227,7 +235,6 @@ class ProductPlan {
 
   template <class Shape>
   void start_tiles(void (*kernel)(TileJob<T>), size_t stage_bytes, size_t total_bytes) {
-    constexpr int kStored = 16 / int(sizeof(P));
     TileJob<T> job{args_, a_, b_};
     job.tiles_m = unsigned(ceil_div(args_.m, int64_t(Shape::kM)));
     job.tiles_n = unsigned(ceil_div(args_.n, int64_t(Shape::kN)));
@@ -241,11 +248,9 @@ class ProductPlan {
       const size_t bytes = stage_bytes + has_totals * total_bytes;
       launch(kernel, blocks * pieces, Shape::kThreads, bytes, context_.stream, job);
     };
-    const bool wide = args_.n % kStored == 0;
     if (run_ == 0) {
       job.first = 0, job.last = job.run = chunks_, job.partials = nullptr;
-      job.direct = wide && std::is_same_v<Out, P> && args_.added.data == nullptr &&
-                   reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
+      job.direct = stores_directly();
       if (args_.parts == 1) return start(1);
       job.parts = unsigned(args_.parts), job.part = int(ceil_div(args_.k, int64_t(args_.parts)));
       job.tiles = unsigned(blocks);
@@ -254,7 +259,7 @@ class ProductPlan {
       job.waiting = static_cast<P*>(context_.workspace(waiting));
       return launch(kernel, resident, Shape::kThreads, stage_bytes + total_bytes, context_.stream, job);
     }
-    job.run = run_, job.direct = wide;
+    job.run = run_, job.direct = is_wide();
     multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(run_),
                              [&](int64_t first, int64_t count, P* partials) {
                                job.first = first, job.last = first + count, job.partials = partials;
