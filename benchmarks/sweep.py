@@ -351,9 +351,7 @@ def picture(results: Sequence[Result], title: str) -> str:
     for exponent in range(SMALLEST, LARGEST + 1, 2):
         x, y = place(1 << exponent, 0)
         drawn_parts.append(svg.text(x - 10, y + 20, f"2^{exponent}"))
-    colours = dict(
-        zip(FAMILIES, ("#4477aa", "#ee6677", "#ccbb44", "#228833", "#aa3377", "#66ccee", "#888888"), strict=True)
-    )
+    colours = dict(zip(FAMILIES, COLOURS, strict=True))
     for result in results:
         if (share := share_of(result)) is not None:
             x, y = place(result.case.elements, share)
