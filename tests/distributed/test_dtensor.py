@@ -34,6 +34,8 @@ MESHES: dict[tuple[int, ...], DeviceMesh] = {}  # of each process, kept: every n
 
 def make_mesh(group: dist.ProcessGroup, shape: tuple[int, ...]) -> None:
     """Called by every process of the world, as groups must be; the mesh has the first ones."""
+    if shape in MESHES:  # a module's fixture runs anew whenever a test of another module came between
+        return
     MESHES[shape] = mesh = DeviceMesh("cpu", torch.arange(math.prod(shape)).view(shape))
     for own in mesh.get_all_groups() if mesh.get_coordinate() else ():  # by default half an hour
         dist.distributed_c10d._set_pg_timeout(timedelta(seconds=TIMEOUT), own)
@@ -51,6 +53,17 @@ def mesh_of(group: dist.ProcessGroup, shape: tuple[int, ...] = ()) -> DeviceMesh
     if not shape and size not in MESHES:
         MESHES[size] = DeviceMesh.from_group(group, "cpu")
     return MESHES[shape or size]
+
+
+def groups_of_another_call(group: dist.ProcessGroup, shape: tuple[int, ...]) -> int:
+    before = len(dist.distributed_c10d._world.pg_map)
+    make_mesh(group, shape)
+    return len(dist.distributed_c10d._world.pg_map) - before
+
+
+def test_a_mesh_starts_its_groups_once(world: World) -> None:
+    """Each has threads that wake a hundred times a second: hundreds of groups made tests wait for minutes."""
+    assert world.run(max(SIZES), groups_of_another_call, (2, 2)) == [0] * max(SIZES)
 
 
 def placed(full: Tensor, mesh: DeviceMesh, placements: Placements) -> DTensor:

@@ -8,8 +8,8 @@
 // The totals of earlier chunks wait in shared memory, those of earlier parts in the L2, as in multiply_tiles.
 // Behind the end of k stand -0 in a and +0 in b: their product is -0, which changes no sum.
 //
-// Local:   multiply_tensor_tiles (40 bytes): behind a part, whose sums and what they are added to fill the registers;
-//          the loop over k has none.
+// Local:   multiply_tensor_tiles (52 bytes): behind a part, whose sums and what they are added to fill the registers,
+//          and in the loop over single stages before its end; the loop over pairs of whole stages has none.
 #pragma once
 #include "../../primitives/mma.cuh"
 #include "tile.cuh"

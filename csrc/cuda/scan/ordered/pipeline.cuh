@@ -22,8 +22,7 @@ template <class S>
 inline constexpr bool kTakesSeveral = [] {
   using Op = typename S::Op;
   using T = typename S::Element;
-  if constexpr (IsIndexed<typename S::Value>::value)
-    return std::is_same_v<T, float> && sizeof(S::Value::index) == 4;
+  if constexpr (IsIndexed<typename S::Value>::value) return std::is_same_v<T, float> && sizeof(S::Value::index) == 4;
   else if constexpr (!kIsNone<Op, Prod>) return std::is_same_v<T, float>;
   else return !kIsDear<Op> && (!std::is_integral_v<T> || sizeof(typename ResultOf<S>::type) == 8);
 }();
