@@ -7,6 +7,7 @@ import multiprocessing
 import pickle
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
@@ -18,6 +19,7 @@ import torch.distributed as dist
 
 SIZES = (1, 2, 3, 4, 6, 8)
 TIMEOUT = 60  # seconds: ranks that wait for one that has failed end with an error
+LONGEST = 10 * TIMEOUT  # of a call: what takes longer never ends
 
 
 class Failed(Exception):
@@ -30,6 +32,7 @@ class Failed(Exception):
 
 class World:
     def __init__(self) -> None:
+        self.longest: float = LONGEST
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["torch", "torch.distributed", "torch_reductions"])  # imported once
         self.folder = tempfile.TemporaryDirectory(prefix="world-")
@@ -51,6 +54,11 @@ class World:
         task = pickle.dumps((size, function.__module__, function.__qualname__, args))
         for pipe in self.pipes[:size]:
             pipe.send_bytes(task)
+        end = time.monotonic() + self.longest
+        silent = [rank for rank, pipe in enumerate(self.pipes[:size]) if not pipe.poll(max(0, end - time.monotonic()))]
+        if silent:
+            self.close()
+            raise TimeoutError(f"ranks {silent} gave no answer in {self.longest} s: the world has ended")
         answers = [pickle.loads(pipe.recv_bytes()) for pipe in self.pipes[:size]]
         errors = {rank: text for rank, (good, text) in enumerate(answers) if not good}
         if errors:
@@ -60,9 +68,11 @@ class World:
     def close(self) -> None:
         for pipe in self.pipes:
             pipe.close()
+        end = time.monotonic() + 10
         for process in self.processes:
-            process.join(10)
+            process.join(max(0, end - time.monotonic()))
             process.kill()
+            process.join()
         self.folder.cleanup()
 
 
@@ -80,7 +90,7 @@ def _serve(rank: int, store: str, pipe: Connection, path: list[str]) -> None:
     while True:
         try:
             task = pipe.recv_bytes()
-        except EOFError:  # the tests have ended
+        except (EOFError, ConnectionResetError):  # the tests have ended
             return
         size, module, name, args = pickle.loads(task)
         try:
