@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,16 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         command_line.main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"torch_reductions {__version__}, torch {torch.__version__}, ")
+
+
+@pytest.fixture(autouse=True)
+def heeds_ctrl_c() -> Iterator[None]:
+    """A shell makes what a script starts with `&` ignore it, these tests and whatever they start."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupt(modules: int, *shell: str) -> tuple[int, list[str]]:
