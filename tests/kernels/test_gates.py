@@ -494,6 +494,7 @@ def test_local_memory_has_a_reason(objects: dict[Path, Object], source: Path) ->
     assert {kernel for kernel, usage in objects[source].usage.items() if usage.local} <= seen
 
 
+@cache
 def local_on_any_architecture() -> list[tuple[Path, str, str]]:
     """The sources that are compiled for all architectures, and for which of them a kernel uses local memory."""
     outputs = [(source, ROOT / output) for source, output in build.planned() if "all_archs" in output.parts]
