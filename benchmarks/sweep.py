@@ -339,16 +339,18 @@ def print_all(results: Sequence[Result], title: str) -> None:
 def picture(results: Sequence[Result], title: str) -> str:
     """The share of the ceiling against the number of elements, a dot a case, in colours by family."""
     width, height, left, top = 760.0, 420.0, 60.0, 40.0
+    least = min(max(result.case.elements, 1) for result in results)  # a few are smaller than what was drawn
+    low = min(SMALLEST, (least.bit_length() - 1) & ~1)
 
     def place(elements: int, share: float) -> tuple[float, float]:
-        x = (math.log2(max(elements, 1)) - SMALLEST) / (LARGEST - SMALLEST)
+        x = (math.log2(max(elements, 1)) - low) / (LARGEST - low)
         return left + x * (width - left - 20), top + (1 - min(share, 1.1) / 1.1) * (height - top - 60)
 
     drawn_parts = [svg.text(left, 20, title)]
     for tenths in range(0, 11, 2):
-        _, y = place(1 << SMALLEST, tenths / 10)
+        _, y = place(1 << low, tenths / 10)
         drawn_parts += [svg.line(left, width - 20, y, y, "grid"), svg.text(left - 40, y + 4, f"{tenths * 10}%")]
-    for exponent in range(SMALLEST, LARGEST + 1, 2):
+    for exponent in range(low, LARGEST + 1, 2):
         x, y = place(1 << exponent, 0)
         drawn_parts.append(svg.text(x - 10, y + 20, f"2^{exponent}"))
     colours = dict(zip(FAMILIES, COLOURS, strict=True))
