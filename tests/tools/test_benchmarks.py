@@ -546,6 +546,16 @@ def test_a_sweep(sweep: ModuleType, family: str, tmp_path: Path) -> None:
     )
 
 
+def test_a_disturbed_case_of_a_sweep(sweep: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is timed once more, no matter which time was shorter; a calm one is not."""
+    case = Case("sum", (1000,), None)
+    for highs, kept, left in (((20.0, 12.0), 11.0, 0), ((12.0, 20.0), 11.0, 1), ((40.0, 20.0), 15.0, 0)):
+        runs = [Timing((10 + high) / 2, 10.0, high, 5) for high in highs]
+        monkeypatch.setattr(CpuTimer, "compare", lambda _, calls, __, runs=runs: dict.fromkeys(calls, runs.pop(0)))
+        result = sweep.measure(case, "cpu", 0.0)
+        assert result.ours and result.ours.timing.median == kept and len(runs) == left
+
+
 def test_a_wrong_result_of_a_sweep(sweep: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "made_up.csv"
     command = ["--cpu", "--only", "mean", "--cases", "100", "--seconds-per-case", "0", "--output", str(path)]
