@@ -7,10 +7,10 @@
     python benchmarks/sweep.py --draw FILE         # what a kept CSV says, and its picture
 
 Elements are log-uniform from 2^10 to 2^28 (of products: at most 2^38 multiplications), aspects log-uniform too. Ours,
-torch's and the ceiling take turns for 0.1 s a case, with a cold cache. Small inputs have the ceiling of a kernel that
-does nothing else: its launch. Some lines of each result are compared with the CPU's, bit for bit. Tune on one seed, and
-report another. Prints the 5th percentile and the median of the ratios to torch and of the shares of the ceiling, and
-the cases furthest behind. The exit status is 1 if a result was wrong.
+torch's and the ceiling take turns for 0.1 s a case, with a cold cache; once more where something disturbed them. Small
+inputs have the ceiling of a kernel that does nothing else: its launch. Some lines of each result are compared with the
+CPU's, bit for bit. Tune on one seed, and report another. Prints the 5th percentile and the median of the ratios to
+torch and of the shares of the ceiling, and the cases furthest behind. The exit status is 1 if a result was wrong.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ LARGE = 1 << 22  # elements from which on shares of the ceiling are summed up
 CHECKED = 1 << 20  # elements of whole lines that are compared with the CPU's
 BROADCAST = 1 << 31  # elements of the differences that torch's distances write, of which a GPU holds several
 WORST = 30
-DISTURBED = 1.5  # a spread from which on a case is timed once more, and the calmer of the two kept
+DISTURBED = 1.5  # a p80 so many times p20: the case is timed once more, and the calmer of the two kept
 FAMILIES = {"reduce": 30, "scan": 28, "recurrence": 5, "segment": 9, "matmul": 14, "add": 10, "distance": 4}  # of 100
 FLOATS = ("float32", "float32", "float32", "bfloat16", "bfloat16", "float16", "float64")
 DTYPES = (*FLOATS, "float32", "int32", "int64", "int8")
@@ -255,14 +255,14 @@ def measure(case: Case, device: str, seconds: float) -> Result:
         return runner.compare(harness, calls, slow, seconds)
 
     timings = timed()
-    if spread(timings) > DISTURBED:
-        timings = min(timings, timed(), key=spread)
+    if disturbance(timings) > DISTURBED:
+        timings = min(timings, timed(), key=disturbance)
     result.rows = rows_of(case, timings, nbytes, operations=operations, shares=device != "cpu")
     return result
 
 
-def spread(timings: Mapping[str, Timing]) -> float:
-    """How far apart a call's samples are, of the call where they are furthest."""
+def disturbance(timings: Mapping[str, Timing]) -> float:
+    """p80 beside p20, of the call where they are furthest apart."""
     return max(timing.p80 / timing.p20 for timing in timings.values())
 
 
