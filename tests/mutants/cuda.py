@@ -172,7 +172,7 @@ MUTANTS = (
         "layout",
         "plain",
         SCAN + "rows.cuh",
-        "if ($shift > 0 && $q * Run > $at && i < n)",
+        "if ($shift > 0 && $q * run() > $at && i < n)",
         "if (false)",
         function="cumsum",
     ),

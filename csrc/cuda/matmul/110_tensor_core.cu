@@ -24,12 +24,15 @@ bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {
   if (args.m > kNarrow && args.n > kNarrow) return false;
   const bool few_rows = has_few_rows(args);
   if ((few_rows ? columns_of(args) : rows_of(args)).vectors) return true;
-  // About how many nanoseconds: a block waits for each stage that is shifted into place; to pack the operands takes
-  // launches, and their bytes, and wgmma's chain is longer than that of mma.sync.
-  const int64_t lines = few_rows ? args.n : args.m, tiles = args.batch * ceil_div(lines, int64_t(kNarrowLines));
-  const int64_t rounds = ceil_div(tiles, int64_t(kNarrowBlocks * multiprocessors(context.device)));
-  const double stages = double(rounds * ceil_div(args.k * size_of(args.dtype), int64_t(kNarrowDepthBytes)));
-  return 750 * stages < 5500 + 3. * args.k + 1e-3 * args.batch * lines * args.k * size_of(args.dtype);
+  // About how many nanoseconds: a block waits for each stage that is shifted into place. To pack the operands takes a
+  // launch, and their bytes, some of which go to memory and back; wgmma's chain is longer than that of mma.sync.
+  const int64_t lines = few_rows ? args.n : args.m, processors = multiprocessors(context.device);
+  const auto rounds = [&](int64_t tile, int64_t blocks) {
+    return double(ceil_div(args.batch * ceil_div(lines, tile), blocks * processors));
+  };
+  const int64_t row = args.k * size_of(args.dtype);
+  const double narrow = rounds(kNarrowLines, kNarrowBlocks) * (2700 + 680. * ceil_div(row, int64_t(kNarrowDepthBytes)));
+  return narrow < 2500 + 2500 * rounds(128, 1) + .8 * row + 6e-4 * args.batch * lines * row;
 }
 
 void tensor_core(const MatmulArgs& args, Context& context) {

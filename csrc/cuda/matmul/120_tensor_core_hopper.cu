@@ -89,10 +89,11 @@ OperandLayout prepare(const GemmOperand& o, int size, Rows& rows, Context& conte
   const OperandLayout from = along_k ? as_k : as_mn;
   if (along_k || size == 2) {
     const MatrixBatch to = packed(from.rows, from.rows.columns, from.rows.rows, size, context);
-    const int64_t parts = ceil_div(from.rows.columns * size, int64_t(32 * kPackVectors * 16));
-    const int operand = rows.all[0] > 0;
-    rows.packing[operand] = packing(from.rows, to, size);
-    rows.parts[operand] = parts, rows.all[operand] = from.rows.outer * from.rows.rows * parts;
+    const int64_t pieces = ceil_div(from.rows.columns * size, int64_t(kPackVectors * 16));
+    const int operand = rows.all[0] > 0, log_lanes = std::min(int(std::bit_width(uint64_t(pieces - 1))), 5);
+    rows.packing[operand] = packing(from.rows, to, size), rows.log_lanes[operand] = log_lanes;
+    rows.parts[operand] = ceil_div(pieces, int64_t(1) << log_lanes);
+    rows.all[operand] = from.rows.outer * from.rows.rows * rows.parts[operand] << log_lanes;
     return {to, from.major};
   }
   const MatrixBatch to = packed(from.rows, from.rows.rows, from.rows.columns, size, context);
@@ -186,8 +187,9 @@ void run(const MatmulArgs& args, const MatrixBatch& a, const MatrixBatch& b, con
         plan.totals = static_cast<uint4*>(context.workspace(size_t(levels) * blocks * M * N * sizeof(float)));
     } else if (plan.chain < plan.piece)
       plan.totals = static_cast<uint4*>(context.workspace(size_t(blocks) * M * N * sizeof(float)));
-    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N, InParts>, 1 << log_cluster, blocks, kBlockThreads<M>,
-                    kSharedBytes<M>, context.stream, map_a, map_b, plan);
+    const bool packed = a.data != args.a.data || b.data != args.b.data;
+    launch_clusters(multiply_bulk_tiles<T, major_a, major_b, M, N, InParts>, 1 << log_cluster, packed, blocks,
+                    kBlockThreads<M>, kSharedBytes<M>, context.stream, map_a, map_b, plan);
   };
   if (!schedule.split_k) return start(1);
   if constexpr (sizeof(T) == 2) {
@@ -279,7 +281,7 @@ void tensor_core_hopper(const MatmulArgs& args, Context& context) {
       prepare({args.b.data, args.n, args.k, args.batch, args.b.column_stride, args.b.row_stride, args.b.batch_stride},
               size, rows, context);
   if (const int64_t all = rows.all[0] + rows.all[1]; all > 0)
-    launch(copy_rows, ceil_div(all, int64_t(kPackThreads / 32)), kPackThreads, 0, context.stream, rows);
+    launch(copy_rows, ceil_div(all, int64_t(kPackThreads)), kPackThreads, 0, context.stream, rows);
   switch (args.dtype) {
     case Dtype::float16: return run_layout<Half>(args, a, b, context);
     case Dtype::bfloat16: return run_layout<BFloat16>(args, a, b, context);

@@ -258,6 +258,7 @@ ORDERED_VIEWS = (
     *(columns(1, 300, 257, 0, 1), columns(1, 256, 389, 1, 1), columns(2, 260, 131), columns(1, 1000, 97, 3, 1)),
     *(View(3, 500, 7, 9000, 18, 2), View(5, 3000, 1, 7000, 2, 0), View(50, 100, 1, 131, 1, 0)),
     *(View(3, 1000, 4, 4444, 1, 1111), View(1, 70_000, 1, 0, 0, 0), View(4, 600, 40, 1, 160, 4, 1)),
+    *(columns(1, 71, 1100, 0, 1), columns(2, 300, 515, 1, 1)),  # a thread a column, of extremes with an index
 )
 TEXTBOOK_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 33, 64, 65, 511, 513, 1024, 4097, 10_007)),
@@ -312,7 +313,10 @@ MASKED_VIEWS = (
     *(rows(1, 40_000), rows(2, 9000, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1)),
     *(columns(1, 1500, 64), View(3, 500, 7, 9000, 18, 2), rows(900, 5), columns(150, 3, 33)),
 )
-FORM_VIEWS = (rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0))
+FORM_VIEWS = (
+    *(rows(2, 9000), rows(5, 300, 1), rows(40, 33), columns(2, 700, 33), columns(1, 3000, 4, 1), rows(3, 0)),
+    *(columns(20, 7, 33), columns(1, 8, 300), columns(60, 2, 9)),
+)
 SCAN_VIEWS = (
     *(rows(1, n) for n in (1, 2, 31, 32, 33, 256, 1023, 1024, 1025, 2048, 8192, 16_384, 65_536, 99_999)),
     *(rows(1, 65_537, 1), rows(3, 20_011, 3), rows(300, 1), rows(64, 2), rows(700, 7), rows(21, 300), rows(9, 512, 1)),
@@ -321,6 +325,8 @@ SCAN_VIEWS = (
     *(columns(1, 5001, 2), columns(3, 8192, 2), columns(1, 20_000, 3, 1), columns(2, 257, 100), columns(1, 100, 600)),
     *(columns(40, 20, 5), columns(3, 9, 640), columns(2, 33, 32, 1), columns(1, 700, 36), columns(1, 9000, 8)),
     *(columns(5, 1000, 12, 0, 1), columns(1, 900, 100, 0, 1), columns(2, 2100, 16, 3)),
+    # A thread each.
+    *(columns(1, 2, 900), columns(300, 3, 5), columns(7, 5, 66, 1), columns(2, 8, 300), View(90, 6, 3, 30, 6, 2)),
     # On many multiprocessors tiles are small, and totals have several levels.
     *(rows(1, 99_999, 0, 200), columns(1, 20_000, 3, 0, 200), columns(1, 9000, 33, 0, 200)),
     *(
@@ -358,7 +364,14 @@ FEW_CARRIED_VIEWS = (
     columns(1, 4, 64),
     rows(1, 16),
 )
-CARRIED_FORM_VIEWS = (rows(2, 16_384), rows(40, 32), columns(2, 1024, 33), columns(1, 2048, 4, 1), columns(1, 128, 64))
+CARRIED_FORM_VIEWS = (
+    rows(2, 16_384),
+    rows(40, 32),
+    columns(2, 1024, 33),
+    columns(1, 2048, 4, 1),
+    columns(1, 128, 64),
+    columns(9, 8, 33),
+)
 # Two neighbouring lines at a time: of half types, and of floats where there are two. Every form on each: two lines,
 # strips of 32 and of 16 pairs, of fewer, of any strides; alone and carried; and what makes no pairs, at an odd place or
 # stride.
@@ -647,10 +660,10 @@ FEW_PRODUCTS = (
 TILE_LAYOUTS = tuple(itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
 SKINNY_LAYOUTS = (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
 LARGE_LAYOUTS = (("r", "r"), ("c", "c"), ("r1", "r"), ("c", "r1"), ("c", "r"))  # at least one operand in vectors
-LARGE_TILES = tuple(Product(252, 252, 5 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(LARGE_LAYOUTS))
-MIDDLE_TILES = tuple(Product(380, 64, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
-SMALL_TILES = tuple(Product(124, 124, 21, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
-TINY_TILES = tuple(Product(m, 36, 21, a, b) for m in (20, 40) for a, b in TILE_LAYOUTS[::4])
+LARGE_TILES = tuple(Product(252, 252, 37 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(LARGE_LAYOUTS))
+MIDDLE_TILES = tuple(Product(380, 64, 37, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
+SMALL_TILES = tuple(Product(124, 124, 37, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
+TINY_TILES = tuple(Product(m, n, 37, a, b) for m, n in ((20, 164), (40, 36)) for a, b in TILE_LAYOUTS[::4])
 TOTALS = (
     *(Product(100, 256, 1030, multiprocessors=1), Product(30, 41, 1030, "c", "c", batch=4)),
     Product(128, 64, 530, "r", "c", "r", beta=2),
@@ -662,7 +675,7 @@ SPLITS = (
 ROUNDS = (Product(64, 64, 33300, multiprocessors=1, capability=80),)  # of 8-byte types
 # Of float64 on tensor cores, in every layout, by pairs and one by one: tiles moved inside and cut off, all ends of a
 # stage and of a chunk, totals in shared memory, and a k split over blocks.
-DOUBLE_KS = (48, 17, 50, 64, 34, 1, 15, 33, 130)
+DOUBLE_KS = (48, 65, 50, 64, 34, 49, 63, 33, 130)
 DOUBLE_TILES = (
     *(Product(132, 160 - i % 3, DOUBLE_KS[i], a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
     *(Product(128, 128, 511, "c", "c", multiprocessors=1), Product(100, 130, 513, "r2", "r@2", multiprocessors=1)),
@@ -675,19 +688,25 @@ BEFORE_9_0 = tuple(replace(view, capability=80) for view in (*MIDDLE_TILES, *SMA
 SKINNY = (
     *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in SKINNY_LAYOUTS),
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
-    Product(68, 2, 8710, "r1", "r", "r", batch=2),
+    *(Product(68, 2, 8710, "r1", "r", "r", batch=2), Product(20, 40, 70), Product(40, 31, 600, "c", "r1")),
+)
+# With a short k, of floats: lanes along rows of the result, and along columns; warps beside one another and below.
+SHALLOW_SIZES = ((70, 300, 1), (65, 66, 8), (9, 140, 7), (130, 17, 6), (300, 3, 5), (64, 1, 8), (1, 100, 3))
+SHALLOW = (
+    *(Product(*sizes, *ab) for sizes, ab in zip(SHALLOW_SIZES, TILE_LAYOUTS, strict=False)),
+    *(Product(70, 520, 5, "c1", "r1", batch=2), Product(40, 70, 7, "r", "c", "r", 2, 2, 3), Product(20, 64, 4, "rx")),
 )
 MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TINY_TILES[::2])
-MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *SKINNY[::5])
+MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *SKINNY[::5], *SHALLOW)
 # Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
 WIDENED_PRODUCTS = tuple(
     replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *SKINNY[:2], *TOTALS[1:])
 )
 BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
 ORDERED_PRODUCTS = (
-    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *TINY_TILES, *SKINNY)),
+    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *TINY_TILES, *SKINNY, *SHALLOW)),
     (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *SKINNY)),
-    (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *SKINNY)),
+    (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *SKINNY, *SHALLOW)),
     (torch.int64, (*SMALL_TILES, *SPLITS, *SKINNY)),
     *((dtype, WIDENED_PRODUCTS) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)),
     *((dtype, BY_TENSOR_CORES) for dtype in (torch.bfloat16, torch.uint8)),

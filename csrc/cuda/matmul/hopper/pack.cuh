@@ -1,12 +1,13 @@
 // Operands that the TMA cannot read as they lie, copied into rows that it can: aligned, and of bytes along k.
 #pragma once
 #include "../../../common/ceil_div.h"
+#include "../../primitives/dependent.cuh"
 #include "../../primitives/thread.cuh"
 
 namespace torch_reductions::cuda::matmul {
 namespace {
 
-constexpr int kPackThreads = 256, kPackVectors = 8;  // of 16 bytes, that a thread copies
+constexpr int kPackThreads = 256, kPackVectors = 4;  // of 16 bytes, that a thread copies
 constexpr int kAcross = 64, kDown = 128;             // the tile that a block transposes: columns and rows of the source
 
 // Bytes of `outer` matrices of `rows` rows; the target's rows are whole vectors.
@@ -17,36 +18,47 @@ struct Packing {
   int64_t to_row_stride, to_outer_stride;
 };
 
-// Both operands of a product, or one: a row in `parts`, of which there are `all`.
+// Both operands of a product, or one: a row in `parts`, each of which 2^log_lanes threads copy; `all` threads.
 struct Rows {
   Packing packing[2];
   int64_t parts[2], all[2];
+  int log_lanes[2];
 };
 
-// A warp copies 4 KB of a row. Vectors are read where they are aligned, and shifted. What the first and last vector
-// hold besides the row is read too, and not used; reading it is safe, because a page begins and ends with a vector.
+// Vectors are read where they are aligned, and shifted: all of a thread's before it writes the first one. What the first
+// and last vector hold besides the row is read too, and not used; reading it is safe, because a page begins and ends
+// with a vector.
 __global__ void __launch_bounds__(kPackThreads) copy_rows(const __grid_constant__ Rows rows) {
-  int64_t part = blockIdx.x * int64_t(kPackThreads / 32) + threadIdx.x / 32;
-  const int operand = part >= rows.all[0];
-  if (operand == 1) part -= rows.all[0];
-  if (part >= rows.all[operand]) return;
+  start_next_launch();
+  int64_t thread = blockIdx.x * int64_t(kPackThreads) + threadIdx.x;
+  const int operand = thread >= rows.all[0];
+  if (operand == 1) thread -= rows.all[0];
+  if (thread >= rows.all[operand]) return;
   const Packing& p = rows.packing[operand];
-  const int64_t parts = rows.parts[operand];
-  const int64_t line = part / parts, outer = line / p.rows, row = line % p.rows;
+  const int log_lanes = rows.log_lanes[operand];
+  const int64_t parts = rows.parts[operand], part = thread >> log_lanes;
+  const int64_t line = part / parts, outer = line / p.rows, row = line - outer * p.rows;
   const char* const from = p.from + outer * p.outer_stride + row * p.row_stride;
   char* const to = p.to + outer * p.to_outer_stride + row * p.to_row_stride;
   const int shift = int(reinterpret_cast<uintptr_t>(from) % 16);
-  const int64_t first = part % parts * (32 * kPackVectors * 16) + threadIdx.x % 32 * 16;
+  const int64_t lane = thread & ((1 << log_lanes) - 1);
+  const int64_t first = (((part - line * parts) * kPackVectors << log_lanes) + lane) * 16;
+  const auto column = [&](int i) { return first + (i * 16 << log_lanes); };
+  uint4 low[kPackVectors], high[kPackVectors];
 #pragma unroll
   for (int i = 0; i < kPackVectors; i++) {
-    const int64_t at = first + i * (32 * 16);
-    if (at >= p.columns) break;
-    const uint4* const source = reinterpret_cast<const uint4*>(from + at - shift);  // holds an element of the row
-    const uint4 low = source[0], high = at - shift + 16 < p.columns ? source[1] : uint4{};
-    uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    const int64_t at = column(i) - shift;
+    const uint4* const source = reinterpret_cast<const uint4*>(from + at);
+    low[i] = at + shift < p.columns ? source[0] : uint4{};  // holds an element of the row
+    high[i] = shift > 0 && at + 16 < p.columns ? source[1] : uint4{};
+  }
+#pragma unroll
+  for (int i = 0; i < kPackVectors; i++) {
+    if (column(i) >= p.columns) break;
+    uint32_t words[8] = {low[i].x, low[i].y, low[i].z, low[i].w, high[i].x, high[i].y, high[i].z, high[i].w};
     realign<true>(words, shift);
     const uint4 vector{words[0], words[1], words[2], words[3]};
-    *reinterpret_cast<uint4*>(to + at) = vector;
+    *reinterpret_cast<uint4*>(to + column(i)) = vector;
   }
 }
 

@@ -13,6 +13,7 @@
 // Local:   multiply_bulk_tiles (8 bytes): in parts, of the thread that loads, and from tile to tile.
 #pragma once
 #include "../../primitives/cluster.cuh"
+#include "../../primitives/dependent.cuh"
 #include "../../primitives/tma.cuh"
 #include "../../primitives/warp.cuh"
 #include "../../primitives/wgmma.cuh"
@@ -152,6 +153,7 @@ template <class T, Major major_a, Major major_b, int M, int N, bool InParts>
 __device__ __forceinline__ void load_tiles(const CUtensorMap* map_a, const CUtensorMap* map_b, const Plan& plan,
                                            Ring ring, int rank) {
   Slot<kSlots<M, N, InParts>> slot;
+  await_launch_before();  // which may have packed what is loaded
   for (int number = blockIdx.x >> plan.log_cluster; number < plan.tiles; number += gridDim.x >> plan.log_cluster) {
     const TileOrigin tile = tile_at<M, N>(plan, number, rank);
     const int batch = tile.batch % plan.batches, batch_a = batch * plan.a_batches, batch_b = batch * plan.b_batches;
@@ -376,6 +378,7 @@ __device__ __forceinline__ void write_rounded_tile(const Plan& plan, const uint3
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int part = 0; part < N / kRows; part++) {
+    if (tile.j + part * kRows >= plan.args.n) break;
     uint32_t* const words =
         reinterpret_cast<uint32_t*>(staging + part % 2 * (kStagingBytes / 2));  // the other half is read
 #pragma unroll
@@ -400,6 +403,7 @@ __device__ __forceinline__ void write_tile(const Plan& plan, const uint32_t (&d)
   uint2* const pairs = reinterpret_cast<uint2*>(staging) + lane / 4 * 32;
 #pragma unroll
   for (int part = 0; part < N / kRows; part++) {
+    if (tile.j + part * kRows >= plan.args.n) break;
     __syncwarp();  // all have read the part before
 #pragma unroll
     for (int c = 0; c < 8; c++) {

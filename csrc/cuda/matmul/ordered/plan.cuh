@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "shallow.cuh"
 #include "skinny.cuh"
 #include "split_k.cuh"
 #include "tensor_float64.cuh"
@@ -28,8 +29,12 @@ class ProductPlan {
 
   void run() {
     if (args_.k == 0) return multiply_split_k<P, Out>(args_, context_, 0, 1, [](int64_t, int64_t, P*) {});
+    if constexpr (std::is_floating_point_v<T> && std::is_same_v<T, Out>) {
+      if (args_.parts == 1 && args_.k <= kShallowDepth && std::max(args_.m, args_.n) >= kShallowLeast) return shallow();
+    }
     if constexpr (Tuning<T>::kSkinny) {
-      if (args_.parts == 1 && std::min(args_.m, args_.n) <= kSkinnyRows) return skinny();
+      const int64_t few = std::min(args_.m, args_.n);
+      if (args_.parts == 1 && (few <= kSkinnyRows || (few < TinyTile::kM && has_few_warps()))) return skinny();
     }
     choose(typename Tuning<T>::Tiles());
     tiles(typename Tuning<T>::Tiles());
@@ -92,24 +97,47 @@ class ProductPlan {
     return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && stride % kV == 0 && x.batch_stride % kV == 0;
   }
 
+  // --- Shallow products ----------------------------------------------------------------------------------------------
+
+  // Lanes lie along the rows of the result, unless these are short.
+  void shallow() {
+    const bool lines_are_rows = args_.n <= kSkinnyRows && args_.n < args_.m;
+    const Operand<T>&rows = lines_are_rows ? b_ : a_, &lines = lines_are_rows ? a_ : b_;
+    ShallowJob<T> job{args_, rows, lines, lines_are_rows};
+    // As many rows a warp as leave work for every multiprocessor: it reads its lines once for all of them.
+    for (job.log_rows = kMostLogShallowRows;; job.log_rows--) {
+      job.log_down = 0;
+      while (job.log_down < kLogShallowWarps && int64_t(1) << (job.log_rows + job.log_down) < rows.lines)
+        job.log_down++;
+      const int64_t wide = int64_t(32 * kShallowLines) << (kLogShallowWarps - job.log_down);
+      job.row_groups = unsigned(ceil_div(rows.lines, int64_t(1) << (job.log_rows + job.log_down)));
+      job.line_groups = unsigned(ceil_div(lines.lines, wide));
+      const int64_t blocks = args_.batch * job.row_groups * job.line_groups;
+      if (job.log_rows > kLeastLogShallowRows && blocks < kShallowBlocks * multiprocessors_) continue;
+      return launch(multiply_shallow<T>, blocks, kShallowThreads,
+                    sizeof(T) * kShallowDepth << (job.log_rows + job.log_down), context_.stream, job);
+    }
+  }
+
   // --- Skinny products -----------------------------------------------------------------------------------------------
 
   void skinny() {
-    const bool few_are_columns = args_.m > kSkinnyRows;
+    const bool few_are_columns = args_.m > kSkinnyRows && args_.n <= args_.m;
     const Operand<T>&few = few_are_columns ? b_ : a_, &many = few_are_columns ? a_ : b_;
     SkinnyJob<T> job{args_, few, many, few_are_columns};
     job.line_groups = unsigned(ceil_div(many.lines, int64_t(32)));
     job.first = 0, job.last = chunks_, job.partials = nullptr;
     with_layout<sizeof(T) == 4, sizeof(T) == 4>(many, [&](auto layout) {
       if (few.lines == 1) skinny<1, layout>(job);
-      else if (few.lines <= 4 || spreads_rows(job)) skinny<4, layout>(job);
+      else if (few.lines <= 4 || has_few_warps()) skinny<4, layout>(job);
       else skinny<kSkinnyRows, layout>(job);
     });
   }
 
   // Would warps with all of the few lines be so few that each multiprocessor has room for more?
-  bool spreads_rows(const SkinnyJob<T>& job) const {
-    return args_.batch * job.line_groups * chunks_ <= kSkinnyRoom * multiprocessors_;
+  bool has_few_warps() const {
+    const int64_t line_groups = ceil_div(std::max(args_.m, args_.n), int64_t(32));
+    return args_.batch * line_groups * chunks_ <= kSkinnyRoom * multiprocessors_;
   }
 
   template <int Rows, Layout kLayout>

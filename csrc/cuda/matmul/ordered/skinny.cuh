@@ -2,6 +2,7 @@
 // one lane per line, over one chunk of k. Each warp has its own pipeline of copies: the only barrier is at the end,
 // where a block whose warps have all chunks of a group of lines adds them from left to right.
 #pragma once
+#include "../../primitives/dependent.cuh"
 #include "operand.cuh"
 #include "tuning.h"
 
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
   constexpr int kV = Sizes::kVector, kDepth = Sizes::kDepth, kStages = Sizes::kStages, kCopied = vector_of<T>(kLayout);
   using Vector = AlignedVector<P, kV>;
   using Own = Pieces<32, kDepth, 32, Sizes::kKMajor, kCopied, kDepth / kCopied>;
+  start_next_launch();
   const MatmulArgs& args = job.args;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   P* const stages = reinterpret_cast<P*>(memory) + warp * Sizes::kWarp;

@@ -5,6 +5,7 @@
 
 #include "../../../common/ceil_div.h"
 #include "../../primitives/async.cuh"
+#include "../../primitives/dependent.cuh"
 #include "../../primitives/launch.h"
 #include "../../primitives/shared.cuh"
 #include "../elements.cuh"
@@ -23,6 +24,7 @@ inline constexpr double kFoldLaunch = 1e6, kFoldByte = 10;
 template <class P, class Out>
 __global__ void __launch_bounds__(kFoldThreads)
     add_partials(const __grid_constant__ MatmulArgs args, const P* partials, int count, P* into) {
+  await_launch_before();
   const int64_t elements = args.batch * args.m * args.n;
   const int64_t index = int64_t(blockIdx.x) * kFoldThreads + threadIdx.x;
   if (index >= elements) return;
@@ -74,8 +76,9 @@ void multiply_split_k(const MatmulArgs& args, Context& context, int64_t chunks, 
     const int64_t count = std::min(at_once, chunks - first);
     P* const fresh = has_rounds ? partials + elements : partials;
     if (count > 0) multiply(first, count, fresh);
-    launch(add_partials<P, Out>, ceil_div(elements, int64_t(kFoldThreads)), kFoldThreads, kBytes, context.stream, args,
-           first > 0 ? partials : fresh, int(count) + (first > 0), first + count < chunks ? partials : nullptr);
+    launch_dependent(add_partials<P, Out>, ceil_div(elements, int64_t(kFoldThreads)), kFoldThreads, kBytes, context,
+                     args, first > 0 ? partials : fresh, int(count) + (first > 0),
+                     first + count < chunks ? partials : nullptr);
   }
 }
 

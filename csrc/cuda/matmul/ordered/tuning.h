@@ -70,6 +70,10 @@ inline constexpr int kSkinnySpread = 4;  // chunks, from which spreading them ov
 HOST_DEVICE constexpr int skinny_stages(int rows) { return rows == 4 ? 4 : 3; }
 HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per block at most, each with a chunk
 
+// Up to which k, and from how many rows or columns on, a product is a shallow one.
+inline constexpr int kShallowDepth = 8, kShallowLeast = 64;
+inline constexpr int kShallowBlocks = 4;  // of a multiprocessor, that are better than more rows a warp
+
 // What is left of a tile's rate where the whole result is smaller than it: every copy is checked then.
 inline constexpr double kEdgeRate = 0.5;
 

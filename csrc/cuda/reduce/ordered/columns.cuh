@@ -9,19 +9,20 @@
 
 namespace torch_reductions::cuda::reduce {
 
-// A run is at most 2^kLogMaxRun elements: each level of its binary counter is kept in registers.
+// A run is at most 2^kLogMaxRun elements: each level of its binary counter is kept in registers. Of extremes with an
+// index the order does not show: the blocks of a run become one value as they come.
 template <class S, int V>
-inline constexpr int kLogMaxRun = V * sizeof(typename S::Value) <= 4    ? 12
-                                  : V * sizeof(typename S::Value) <= 8  ? 11
-                                  : V * sizeof(typename S::Value) <= 16 ? 9
-                                                                        : 8;
+inline constexpr int kLogMaxRun = kArg<S> || V * sizeof(typename S::Value) <= 4 ? 12
+                                  : V * sizeof(typename S::Value) <= 8          ? 11
+                                  : V * sizeof(typename S::Value) <= 16         ? 9
+                                                                                : 8;
 // A warp's stage of the ring is 2 KB of rows of 32 groups of V.
 inline constexpr int kStages = 3, kStageBytesOfWarp = 2048;
 
 // The rows that a thread folds at once: those of a stage, or as many as it can load into registers.
 template <class S, int V, bool Staged>
 inline constexpr int kLogBatch = Staged                              ? log2_of(kStageBytesOfWarp / 32 / (V * S::kBytes))
-                                 : sizeof(typename S::Value) == 16   ? 2
+                                 : sizeof(typename S::Value) == 16   ? 2 + kArg<S>
                                  : V * sizeof(typename S::Value) > 8 ? 3
                                                                      : 4;
 
@@ -155,28 +156,46 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
                                                           uint4* memory) {
   using Op = typename S::Op;
   using Value = typename S::Value;
-  constexpr int LogR = kLogBatch<S, V, Staged>, Levels = kLogMaxRun<S, V> - LogR + 1;
+  constexpr int LogR = kLogBatch<S, V, Staged>, Levels = kArg<S> ? 1 : kLogMaxRun<S, V> - LogR + 1;
   const int log_run = config.log_run;
   const int y = threadIdx.x / config.width, column = (threadIdx.x - y * config.width) * V, pitch = config.width * V;
   const int whole = int(n >> log_run);  // complete runs
   Value* const table = reinterpret_cast<Value*>(memory);
   Value* const digit = table + (pitch << config.log_height);
+  const auto take = [&](Value(&wait)[Levels][V], Value(&v)[V], int r) {
+    if constexpr (!kArg<S>) push<Op, V>(wait, v, r);
+    else
+#pragma unroll
+      for (int e = 0; e < V; e++) wait[0][e] = r == 0 ? v[e] : Op::combine(wait[0][e], v[e]);
+  };
   const auto finish_run = [&](Value(&wait)[Levels][V], int count) {
     const bool complete = count == 1 << log_run;
-    static_for<Levels>([&](auto l) {
-      if (count >> (LogR + l.value) & 1)
-        put(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
-    });
-    // What is left of a run that is not complete; or a complete one shorter than a batch, whose digit is its total.
-    if (complete && log_run >= LogR) return;
+    if constexpr (!kArg<S>) {
+      static_for<Levels>([&](auto l) {
+        if (count >> (LogR + l.value) & 1)
+          put(complete ? table + y * pitch + column : digit + (LogR + l.value) * pitch + column, wait[l.value]);
+      });
+      // What is left of a run that is not complete; or a complete one shorter than a batch, whose digit is its total.
+      if (complete && log_run >= LogR) return;
+    }
     Value* const to = complete ? table + y * pitch + column - log_run * pitch : digit + column;
-    for_each_digit<LogR>(count & ((1 << LogR) - 1), [&](auto k, int) {
+    for_each_digit<LogR>(count & ((1 << LogR) - 1), [&](auto k, int at) {
       Value v[V];
       column_block<V, k.value>(source, v, p, step, index);
-      put(to + k.value * pitch, v);
+      if constexpr (kArg<S>) take(wait, v, count >> LogR | at);
+      else put(to + k.value * pitch, v);
       p += step << k.value;
       index += 1 << k.value;
     });
+    if constexpr (kArg<S>) {
+      if (complete) return put(table + y * pitch + column, wait[0]);
+      // The highest digit is all of them.
+      for (int k = 0; count >> k != 0; k++) {
+        if (!(count >> k & 1)) continue;
+#pragma unroll
+        for (int e = 0; e < V; e++) digit[k * pitch + column + e] = count >> k == 1 ? wait[0][e] : Op::identity();
+      }
+    }
   };
   if (Staged || y < 1 << config.log_height) {  // every warp of a ring has a run
     Value wait[Levels][V];
@@ -192,7 +211,7 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
     for (int r = 0; r < count >> LogR; r++) {
       Value v[V];
       batches.next(source, v, p, step, index);
-      push<Op, V>(wait, v, r);
+      take(wait, v, r);
       p += step << LogR;
       index += 1 << LogR;
     }
@@ -205,11 +224,17 @@ __device__ __forceinline__ typename S::Value* column_fold(const S& source, const
 }
 
 template <class S, int V, bool Staged>
-inline constexpr int kColumnThreads = !Staged && V * sizeof(typename S::Value) <= 8 ? 1024 : 512;
+inline constexpr int kColumnThreads = Staged                               ? 512
+                                      : V * sizeof(typename S::Value) <= 8 ? 1024
+                                      : kArg<S>                            ? 256
+                                                                           : 512;
+// Blocks that share a multiprocessor: while one merges its runs the others read.
+template <class S, int V, bool Staged>
+inline constexpr int kColumnBlocks = kColumnThreads<S, V, Staged> == 256 ? 2 : 1;
 
 // A block takes a tile of the lines of one column block.
 template <class S, int V, bool Staged>
-__global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, 1)
+__global__ void __launch_bounds__(kColumnThreads<S, V, Staged>, kColumnBlocks<S, V, Staged>)
     columns(S source, Lines columns, int64_t all_groups, Output out, ColumnConfig config, Split split) {
   using Op = typename S::Op;
   const unsigned workers = config.blocks_across * split.tiles;

@@ -222,8 +222,15 @@ class Plan {
     int64_t width = min(results, int64_t(128)), narrow = width;
     while (narrow >= 64 && ceil_div(results, narrow) < busy) narrow = ceil_div(narrow, 2);
     if (ceil_div(results, narrow) >= busy || bytes_per_block < 128 << 10) width = narrow;
+    // Or half of it, where the last blocks would have most multiprocessors wait for them.
+    const auto rounds = [&](int64_t width) { return ceil_div(ceil_div(results, width), int64_t(sms_)); };
+    if (sizeof(T) >= 4 && width >= 64 && ceil_div(results, width) >= busy && rounds(width / 2) < 1.6 * rounds(width))
+      width /= 2;
     ColumnConfig config = column_config<1, false>(width);
     if (config.log_height == 0) config = column_config<1, false>(min(results, int64_t(256)));
+    // Where there are threads enough, one takes a column: none waits for a shorter run, or merges.
+    if (kArg<S> && results >= sms_ * 1024)
+      config = {256, 0, kLogMaxRun<S, 1>, unsigned(ceil_div(results, int64_t(256)))};
     // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
     int64_t fill = busy * (1024 / kColumnThreads<S, 1, false>);
     if (config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20) fill *= 2;

@@ -2,7 +2,7 @@
 //
 // A warp copies runs of its lines into shared memory, where each thread reads a run of one line, twice: for its total,
 // and to scan it in registers, part by part: few of them, so that many threads are resident, of the general kernel
-// three blocks.
+// three blocks. Where to combine is dear, the run stays in registers in between.
 //
 // Local:   scan_columns (16 bytes): of extremes of halves, three of whose blocks of 32 lines fit
 #pragma once
@@ -20,15 +20,16 @@ inline constexpr int kColumnRadix = 3;
 
 // The elements of a part, which registers hold, and of a run.
 inline constexpr int kPart = 8;
-template <class Value>
-inline constexpr int kRun = sizeof(Value) <= 4 || IsPair<Value>::value ? 32
-                            : sizeof(Value) == 8                       ? 16
-                                                                       : 8;
+template <class Op, class Value = typename Op::Value>
+inline constexpr int kRun = kIsDear<Op>                                  ? kDearRun<Value>
+                            : sizeof(Value) <= 4 || IsPair<Value>::value ? 32
+                            : sizeof(Value) == 8                         ? 16
+                                                                         : 8;
 
 // Blocks that a multiprocessor holds. LogAdd needs registers for itself.
 template <class Op, int Width, class Value = typename Op::Value>
 inline constexpr int kColumnBlocks = sizeof(Value) == 4 || (Width > 0 && IsIndexed<Value>::value) ? 3
-                                     : sizeof(Value) == 8 && kIsNone<Op, LogAdd>                  ? 2
+                                     : sizeof(Value) == 8                                         ? 2
                                                                                                   : 1;
 
 // The step from a run in shared memory to the next: those of a warp that has several meet different banks.
@@ -67,7 +68,7 @@ struct ColumnTiles {
   static constexpr bool Wide = Width > 0;
   static constexpr int kLines = Wide ? Width : 32;        // of a strip, at most
   using Offset = std::conditional_t<Wide, int, int64_t>;  // in bytes, from a row of the run to another
-  static constexpr int Run = kRun<Value>, Parts = Run / kPart, Warps = 1 << kLogColumnWarps;
+  static constexpr int Run = kRun<Op>, Parts = Run / kPart, Warps = 1 << kLogColumnWarps;
 
   const S& source;
   const Lines& lines;
@@ -279,7 +280,7 @@ struct ColumnTiles {
   }
 
   // Part j of the run.
-  __device__ __forceinline__ void load(Value (&x)[kPart], const RunCoord& p, int j, Hidden hidden) const {
+  __device__ __forceinline__ void load(Value* x, const RunCoord& p, int j, Hidden hidden) const {
     const char* const from = mine();
     if (idle()) {
 #pragma unroll
@@ -292,8 +293,7 @@ struct ColumnTiles {
       clear_index(x[i], hidden >> (j * kPart + i) & 1);
     }
   }
-  static constexpr bool kKeeps = kKeepsBlocks<Op, T>;
-  __device__ __forceinline__ void store(const Value (&x)[kPart], int j) const {
+  __device__ __forceinline__ void store(const Value* x, int j) const {
     char* const to = mine();
     if (idle()) return;
 #pragma unroll
@@ -304,10 +304,27 @@ struct ColumnTiles {
     return block_of<Op>([&](int i) { return warp_total[first + i][column()]; }, log_count);
   }
 
-  // node[Parts + j]: part j of the run; node[1]: all of it. keep[k]: the block of 2^k runs left of this one's.
+  // node[Parts + j]: part j of the run; node[1]: all of it. Where to combine is dear, the blocks that end at its
+  // elements. keep[k]: the block of 2^k runs left of this one's.
   struct State {
-    Value node[2 * Parts], keep[5], of_warp;
+    Value node[kIsDear<Op> ? Run : 2 * Parts], keep[5], of_warp;
   };
+  // The blocks of a run of what is dear. Those of doubles wait in shared memory.
+  static constexpr bool kBack = kIsDear<Op> && sizeof(Value) == 8;
+  __device__ __forceinline__ void load_blocks(Value (&x)[Run], const RunCoord& p, const State& s) const {
+    if constexpr (kBack) {
+#pragma unroll
+      for (int j = 0; j < Parts; j++) load(x + j * kPart, p, j, 0);
+    } else {
+#pragma unroll
+      for (int i = 0; i < Run; i++) x[i] = s.node[i];
+    }
+  }
+  // The elements of a run that are combined where that is dear: of a short line no more than it has.
+  static constexpr int kLeast = sizeof(Value) == 4 ? 2 : Run;
+  __device__ __forceinline__ int needed() const {
+    return lines.results >= Run ? Run : lines.results <= kLeast ? kLeast : 2 << highest_bit(lines.results - 1);
+  }
   // The runs of a line that lie in one warp.
   __device__ __forceinline__ Value up_warp(Value total, Value (&keep)[5]) const {
 #pragma unroll
@@ -321,29 +338,41 @@ struct ColumnTiles {
     const RunCoord p = run_coord(coord);
     State s;
     if (masks<Value>(lines)) hide(hidden);
+    Value total;
+    if constexpr (kIsDear<Op>) {
 #pragma unroll
-    for (int j = 0; j < Parts; j++) {
-      s.node[Parts + j] = Op::identity();
-      if (kIsDear<Op> && j * kPart >= lines.results) continue;
-      Value x[kPart];
-      load(x, p, j, hidden);
-      blocks_of_run<Op, kPart>(x);
-      if constexpr (kKeeps) store(x, j);
-      s.node[Parts + j] = x[kPart - 1];
+      for (int j = 0; j < Parts; j++)
+        if (j * kPart < lines.results) load(s.node + j * kPart, p, j, hidden);
+      total = blocks_of_first<Op, kLeast>(s.node, needed());
+      if constexpr (kBack) {
+#pragma unroll
+        for (int j = 0; j < Parts; j++) store(s.node + j * kPart, j);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < Parts; j++) {
+        Value x[kPart];
+        load(x, p, j, hidden);
+        blocks_of_run<Op, kPart>(x);
+        s.node[Parts + j] = x[kPart - 1];
+      }
+      tree_up<Op, Parts>(s.node);
+      total = s.node[1];
     }
-    if (kIsDear<Op> && lines.results <= kPart) s.node[1] = s.node[Parts];
-    else tree_up<Op, Parts>(s.node);
-    s.of_warp = up_warp(s.node[1], s.keep);
+    s.of_warp = up_warp(total, s.keep);
     if (leads()) warp_total[threadIdx.x >> 5][threadIdx.x & 31] = s.of_warp;
     return s;
   }
 
+  // Do the words of seven totals not fit into the registers, beside a run?
+  static constexpr bool kHalves = kIsDear<Op> && sizeof(Value) == 4;
   // One lane per line.
   __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     const RunCoord p = run_coord(coord);
     if (threadIdx.x + 32 < blockDim.x || !leads() || !p.exists) return;
     const LineTotals<kColumnRadix, Value> line{carry, unsigned(p.line), tag};
-    publish_totals<kColumnRadix, total_by_lane<Op, false>>(line, coord.tile, block_of_warps(0, config.log_warps), true);
+    publish_totals<kColumnRadix, total_by_lane<Op, kHalves>>(line, coord.tile, block_of_warps(0, config.log_warps),
+                                                             true);
   }
 
   // One warp per level, one lane per line.
@@ -357,8 +386,8 @@ struct ColumnTiles {
       auto* const to = &kept[kColumnRadix * level];
 #pragma unroll
       for (int k = 0; k < kColumnRadix; k++) to[k][column()] = Op::identity();
-      look_back_by_lane<Op, false>(line.totals(level, at - d), p.exists ? d : 0,
-                                   [&](int k, Value block) { to[k][column()] = block; });
+      look_back_by_lane<Op, kHalves>(line.totals(level, at - d), p.exists ? d : 0,
+                                     [&](int k, Value block) { to[k][column()] = block; });
     }
   }
 
@@ -376,7 +405,8 @@ struct ColumnTiles {
     // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in
     // fold_next.
     Value left[kLogColumnWarps], own = s.of_warp, base = before;
-    const int ones = __ffs(~warp) - 1;  // trailing ones
+    if constexpr (kIsDear<Op>) __syncwarp(), own = block_of_warps(warp, 0);  // a register less
+    const int ones = __ffs(~warp) - 1;                                       // trailing ones
 #pragma unroll
     for (int k = 0; k < kLogColumnWarps; k++)
       if (warp >> k & 1) {
@@ -421,14 +451,25 @@ struct ColumnTiles {
         if (run == 1 << k && lines.length == Run << k) *to = s.keep[k];
     } else if (run == 0) {
       const int n = int(lines.length);
-      Value x[kPart], total = s.node[Parts];
+      Value total;
+      if constexpr (kIsDear<Op>) {
+        Value x[Run];
+        load_blocks(x, p, s);
+        total = x[0];
 #pragma unroll
-      for (int d = 1; 1 << d < Parts; d++)
-        if (n == Run >> d) total = s.node[1 << d];
-      if (n < kPart) {
-        load(x, p, 0, 0);
-        if constexpr (!kKeeps) blocks_of_run<Op, kPart>(x);
-        total = n == 1 ? x[0] : n == 2 ? x[1] : x[3];
+        for (int i = 2; i < Run; i *= 2)
+          if (n == i) total = x[i - 1];
+      } else {
+        Value x[kPart];
+        total = s.node[Parts];
+#pragma unroll
+        for (int d = 1; 1 << d < Parts; d++)
+          if (n == Run >> d) total = s.node[1 << d];
+        if (n < kPart) {
+          load(x, p, 0, 0);
+          blocks_of_run<Op, kPart>(x);
+          total = n == 1 ? x[0] : n == 2 ? x[1] : x[3];
+        }
       }
       *to = total;
     }
@@ -437,12 +478,15 @@ struct ColumnTiles {
   __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
     const RunCoord p = run_coord(coord);
     const Ends ends = ends_of_run(coord, p, s);
-    Value lo[2 * Parts], hi[2 * Parts];
+    Value lo[2 * Parts], hi[2 * Parts], fold[Run];
     lo[1] = ends.before, hi[1] = ends.after;
-    // A line of a single part, before which nothing stands.
-    const bool alone = kIsDear<Op> && lines.results <= kPart && lines.before == nullptr;
-    if (alone) lo[Parts] = lo[1], hi[Parts] = s.node[Parts];
-    else tree_down<Op, Parts>(s.node, lo, hi);
+    if constexpr (kIsDear<Op>) {
+      const bool alone = lines.results <= Run && lines.before == nullptr;  // before such a line nothing stands
+      load_blocks(fold, p, s);
+      folds_of_first<Op, kLeast>(fold, SoFar<Op>{lo[1], !alone}, hi[1], needed());
+    } else {
+      tree_down<Op, Parts>(s.node, lo, hi);
+    }
     // The fold up to an element is its own result, or that of the next position where exclusive.
     const int shift = lines.exclusive && !packed();
     const int results = p.exists ? within(lines.results - shift - p.start) : 0;
@@ -466,14 +510,20 @@ struct ColumnTiles {
     for (int j = 0; j < Parts; j++) {
       const int there = results - j * kPart;
       if (there <= 0) break;
-      Value x[kPart];
-      load(x, p, j, hidden);
-      if constexpr (!kKeeps) blocks_of_run<Op, kPart>(x);
-      folds_of_run<Op, kPart>(x, SoFar<Op>{lo[Parts + j], !alone}, hi[Parts + j]);
+      Value x[kPart], before = lo[kIsDear<Op> ? 1 : Parts + j];
+      if constexpr (kIsDear<Op>) {
+#pragma unroll
+        for (int i = 0; i < kPart; i++) x[i] = fold[j * kPart + i];
+        if (j > 0) before = fold[j > 0 ? j * kPart - 1 : 0];
+      } else {
+        load(x, p, j, hidden);
+        blocks_of_run<Op, kPart>(x);
+        folds_of_run<Op, kPart>(x, SoFar<Op>{before, true}, hi[Parts + j]);
+      }
       if (packed() && lines.exclusive) {
 #pragma unroll
         for (int i = kPart - 1; i > 0; i--) x[i] = x[i - 1];
-        x[0] = j == 0 && p.start == 0 && lines.before == nullptr ? empty_value(source) : lo[Parts + j];
+        x[0] = j == 0 && p.start == 0 && lines.before == nullptr ? empty_value(source) : before;
       }
       if constexpr (IsIndexed<Value>::value)
 #pragma unroll

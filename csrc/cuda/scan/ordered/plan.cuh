@@ -5,6 +5,7 @@
 #include "../../primitives/launch.h"
 #include "columns.cuh"
 #include "rows.cuh"
+#include "short_columns.cuh"
 
 namespace torch_reductions::cuda::scan {
 
@@ -51,28 +52,39 @@ class ScanPlan {
   void run() {
     if constexpr (kRows)
       if (args_.inner == 1 && (args_.length_stride == 1 || args_.length <= 1)) return rows();
-    if constexpr (kColumns) columns();
+    if constexpr (kColumns) {
+      if (args_.length > 0 && args_.length <= kShort) short_columns();
+      else columns();
+    }
   }
 
  private:
-  static constexpr int kRowRun = kVectors<Value> * S::E;
+  static constexpr int64_t kThreadsAtWork = 512;  // of a multiprocessor
+  static constexpr int kRowRun = kVectors<S> * S::E;
 
   // A tile of as many threads as still leave every multiprocessor some of them; several lines per block where they are
   // short.
   void rows() {
     const int64_t count = args_.outer, results = args_.results;
-    // As many threads as a short line takes, or the most.
-    int log_block = results > int64_t(kRowRun) * kRowThreads / 2 ? log2_of(kRowThreads) : log2_of(kRowThreads) - 1;
+    int log_block = log2_of(kRowThreads), log_run = log2_of(kRowRun);
     while (!fits(kRowBytes<S> << log_block, kIndexBytes<S> << log_block)) log_block--;
-    const auto tiles_of = [&](int log_block) { return ceil_div(results, int64_t(kRowRun) << log_block); };
-    const auto tiles = [&] { return tiles_of(log_block); };
+    const auto tiles_of = [&](int log_tile) { return ceil_div(results, int64_t(1) << log_tile); };
+    const auto tiles = [&] { return tiles_of(log_block + log_run); };
     const auto blocks = [&] {
-      return tiles() > 1 ? count * tiles() : ceil_div(count * ceil_div(results, kRowRun), int64_t(1) << log_block);
+      return tiles() > 1 ? count * tiles() : ceil_div(count * tiles_of(log_run), int64_t(1) << log_block);
     };
-    while (log_block > 6 && blocks() < sms_ && is_as_deep<kRowRadix>(tiles_of(log_block - 1), tiles())) log_block--;
+    const auto halves_are_as_deep = [&] { return is_as_deep<kRowRadix>(tiles_of(log_block + log_run - 1), tiles()); };
+    // Runs as short as a line, or so short that all multiprocessors are at work.
+    if constexpr (kIsDear<Op>)
+      while (log_run > kLogE<S> && (results <= int64_t(1) << (log_run - 1) ||
+                                    (count * tiles_of(log_run - 1) <= sms_ * kThreadsAtWork && halves_are_as_deep())))
+        log_run--;
+    // As many threads as a short line takes, or the most.
+    if (log_block == log2_of(kRowThreads) && results <= int64_t(kRowThreads / 2) << log_run) log_block--;
+    while (log_block > 6 && blocks() < sms_ && halves_are_as_deep()) log_block--;
     int log_threads = log_block;
     if (tiles() == 1)
-      while (log_threads > 0 && int64_t(kRowRun) << (log_threads - 1) >= results) log_threads--;
+      while (log_threads > 0 && results <= int64_t(1) << (log_threads - 1 + log_run)) log_threads--;
     const int64_t groups = tiles() > 1 ? count : ceil_div(count, int64_t(1) << (log_block - log_threads));
     auto kernel = &scan_rows<S, kDirection, false>;
     if constexpr (kTwoWays<Op>)
@@ -80,7 +92,15 @@ class ScanPlan {
     if (args_.before != nullptr || args_.totals != nullptr || args_.front != 0)
       kernel = &scan_rows<S, kDirection, true>;
     start(kernel, kRowBlocks<Op> * kRowThreads, groups * tiles(), 1u << log_block, kRowBytes<S> << log_block,
-          kIndexBytes<S> << log_block, carry<kRowRadix>(tiles(), groups), count, log_threads);
+          kIndexBytes<S> << log_block, carry<kRowRadix>(tiles(), groups), count,
+          kIsDear<Op> ? log_threads | log_run << 8 : log_threads);
+  }
+
+  void short_columns() {
+    const int64_t count = args_.outer * args_.inner, blocks = ceil_div(count, int64_t(kShortThreads));
+    if (blocks > INT32_MAX) fail("more than 2^39 lines in one launch");
+    launch(scan_short_columns<S>, unsigned(blocks), kShortThreads, 0, context_.stream, source_, lines_,
+           args_.inner <= INT32_MAX ? FastDiv(args_.inner) : FastDiv(), count);
   }
 
   void columns() {
@@ -100,7 +120,7 @@ class ScanPlan {
     } else if (in_vectors && config.lines == 32 && (inner % 32 == 0 || args_.outer == 1)) {
       config.kind = ColumnConfig::rows;
     }
-    const int64_t run = kRun<Value>, of_warp = run * config.runs();
+    const int64_t run = kRun<Op>, of_warp = run * config.runs();
     config.row_bytes = config.lines * int(size);
     config.run_bytes = bytes_of_run(int(run), config.lines, int(size));
     config.outer_bytes = lines_.outer_bytes;
@@ -146,7 +166,7 @@ class ScanPlan {
   }
 
   // Do the offsets of a run's rows from the first one fit in 32 bits?
-  static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Value>; }
+  static bool are_near(int64_t row_bytes) { return row_bytes <= INT32_MAX / kRun<Op>; }
   static bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
   // Do the buffers of tiles of tile_bytes, and the bytes beside them, fit? Shared memory also holds the totals of warps

@@ -2,7 +2,8 @@
 // it out.
 //
 // A thread scans a run of kVectors neighbouring vectors of 16 bytes. After each run one vector stays free, so that the
-// lanes of a warp, whose runs lie side by side, access different banks.
+// lanes of a warp, whose runs lie side by side, access different banks. Where to combine is dear, a run stays in
+// registers, so that nothing is combined twice; and it may be shorter, for more threads to share little work.
 //
 // Local:   scan_rows (128 bytes): of bytes, 64-bit products, values of 16 bytes and what goes on, so that two blocks or
 //          three fit
@@ -18,17 +19,19 @@ namespace torch_reductions::cuda::scan {
 inline constexpr int kRowThreads = 256, kLogRowWarps = 3;
 inline constexpr int kRowRadix = 5;
 
-template <class Value>
-inline constexpr int kVectors = sizeof(Value) <= 8 && !IsIndexed<Value>::value ? 8 : 4;
+template <class S, class Value = typename S::Value>
+inline constexpr int kVectors = kIsDear<typename S::Op>                          ? kDearRun<Value> / S::E
+                                : sizeof(Value) <= 8 && !IsIndexed<Value>::value ? 8
+                                                                                 : 4;
 
 // Bytes of shared memory that a thread takes: of each tile, and before the tiles for the indices of the one whose
 // results are stored, in the order of its elements; behind each run's one stays free.
 template <class S>
-inline constexpr int kRowBytes = 16 * (kVectors<typename S::Value> + 1);
+inline constexpr int kRowBytes = 16 * (kVectors<S> + 1);
 template <class S>
 inline constexpr int kIndexBytes = [] {
   using Value = typename S::Value;
-  if constexpr (IsIndexed<Value>::value) return (kVectors<Value> * S::E + 1) * int(sizeof(Value::index));
+  if constexpr (IsIndexed<Value>::value) return (kVectors<S> * S::E + 1) * int(sizeof(Value::index));
   else return 0;
 }();
 
@@ -58,20 +61,22 @@ struct RowTiles {
   using Value = typename S::Value;
   using T = typename S::Element;
   using Result = typename ResultOf<S>::type;
-  static constexpr int E = S::E, Vectors = kVectors<Value>, Run = Vectors * E, Warps = 1 << kLogRowWarps;
+  static constexpr int E = S::E, Vectors = kVectors<S>, Run = Vectors * E, Warps = 1 << kLogRowWarps;
   static constexpr int kPitch = Vectors + 1;  // of runs, in vectors
 
   const S& source;
   const Lines& lines;
   const Carry<kRowRadix>& carry;
   const int64_t count;
-  const int log_threads;
+  const int log_threads, log_run;
   char* const space;
   Value (&warp_totals)[kBuffers][Warps];
   Value (&kept)[kRowRadix * kMaxLevels];
   // Threads of a line that lie in one warp, and this one's number among them: they copy the part of the line, of `all`
   // positions, that only they scan.
-  const int lanes = 1 << (log_threads < 5 ? log_threads : 5), q = threadIdx.x & (lanes - 1), all = lanes * Run;
+  const int lanes = 1 << (log_threads < 5 ? log_threads : 5), q = threadIdx.x & (lanes - 1), all = lanes * run();
+  // The elements of a thread's run.
+  __device__ __forceinline__ int run() const { return kIsDear<Op> ? 1 << log_run : Run; }
   // What belongs to the tile in use.
   uint4* memory = tile_memory(0);
   Value* warp_total = warp_totals[0];
@@ -103,7 +108,7 @@ struct RowTiles {
   __device__ __forceinline__ PartCoord part_coord(TileCoord coord) const {
     const int64_t line = int64_t(coord.group) * (blockDim.x >> log_threads) + (threadIdx.x >> log_threads);
     const unsigned thread = threadIdx.x & ((1 << log_threads) - 1) & ~31;
-    const int64_t first = ((int64_t(coord.tile) << log_threads) + thread) * Run;
+    const int64_t first = ((int64_t(coord.tile) << log_threads) + thread) * run();
     const auto within = [&](int64_t n) {
       return line >= count || n < first ? 0 : n - first < all ? int(n - first) : all;
     };
@@ -115,10 +120,10 @@ struct RowTiles {
   static constexpr int kNarrower = Run * int(sizeof(Result) - sizeof(T));  // in bytes
   template <class X = T>
   __device__ __forceinline__ X* element(unsigned i) const {
-    constexpr int kGap = kPitch * 16 / int(sizeof(X)) - Run;  // from run to run
+    const int gap = kPitch * 16 / int(sizeof(X)) - run();  // from run to run
     const int begin = std::is_same_v<X, Result> || reverse() ? 0 : kNarrower;
     return reinterpret_cast<X*>(reinterpret_cast<char*>(memory + (threadIdx.x - q) * kPitch) + begin) + i +
-           i / Run * kGap;
+           (kIsDear<Op> ? i >> log_run : i / Run) * gap;
   }
   __device__ __forceinline__ auto* index_slot(int i) const {
     using Index = decltype(Value::index);
@@ -134,7 +139,7 @@ struct RowTiles {
   // those of a whole warp lie at constant distances.
   template <class X, int U, class Body>
   __device__ __forceinline__ void for_each(int at, int n, Body body) const {
-    if (lanes == 32) {
+    if (lanes == 32 && run() == Run) {
       constexpr int kStep = Run < 32 * U ? 32 * U : Run, kUnroll = U > 1 ? Vectors : 8;
 #pragma unroll
       for (int m = 0; m < kStep; m += 32 * U) {
@@ -167,7 +172,7 @@ struct RowTiles {
     const int n = p.elements, shift = shift_of(from, at), behind = reverse() ? 0 : n;
     const bool is_whole = in_vectors(from, at, n), all_whole = !kShifts || __all_sync(kFullWarp, is_whole);
     if (!all_whole) {  // vectors of which only a part is copied
-      *my_run() = my_run()[Vectors] = uint4{};
+      *my_run() = my_run()[run() / E] = uint4{};
       __syncwarp();
     }
 #pragma unroll 1
@@ -193,8 +198,8 @@ struct RowTiles {
     const int lead = lead_of(from), head = head_of(from), shift = shift_of(from, at);
     if (q == 0 && lead > 0 && n > 0) cp_async(element(at) + shift - lead, from - lead);
     for_each<T, E>(at + head, n - head, [&](T* to, int i) { cp_async(to + shift, from + head + i); });
-    const int i = q * Run - shift - at;
-    if (shift > 0 && q * Run > at && i < n) cp_async(element(q * Run), from + i);
+    const int i = q * run() - shift - at;
+    if (shift > 0 && q * run() > at && i < n) cp_async(element(q * run()), from + i);
   }
   __device__ __forceinline__ void store_vectors(T* to, int at, int n) const {
     const int shift = shift_of(to, at), head = n < head_of(to) ? n : head_of(to), tail = (n - head) & (E - 1);
@@ -225,6 +230,7 @@ struct RowTiles {
     uint4 now = *run;
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
+      if (!has(j)) break;
       const uint4 next = run[j + 1];
       run[j] = between(now, next, shift * int(sizeof(T)));
       now = next;
@@ -235,7 +241,8 @@ struct RowTiles {
     uint4 last{};
 #pragma unroll
     for (int j = 0; j <= Vectors; j++) {
-      const uint4 now = j < Vectors ? run[j] : first_behind;
+      if (j > 0 && !has(j - 1)) break;
+      const uint4 now = j < Vectors && has(j) ? run[j] : first_behind;
       run[j] = between(last, now, 16 - shift * int(sizeof(T)));
       last = now;
     }
@@ -253,13 +260,14 @@ struct RowTiles {
     const int64_t step = lines.mask.strides.length;
 #pragma unroll
     for (int k = 0; k < Run / kBits; k++) {
-      const int start = q * Run + (reverse() ? Run - (k + 1) * kBits : k * kBits), more = p.elements - start;
-      const int n = more < 0 ? 0 : more < kBits ? more : kBits;
+      const int bits = run() < kBits ? run() : kBits;
+      const int start = q * run() + (reverse() ? run() - (k + 1) * bits : k * bits), more = p.elements - start;
+      const int n = more < 0 ? 0 : more < bits ? more : bits;
       const uint8_t* const shown = lines.mask.at(p.line, lines.element(p.first + start) - (reverse() ? n - 1 : 0), 0);
       if (n > 0)
         hidden.bits[k] = (step == 1 && in_whole_vectors(lines, shown, n) ? hidden_neighbours<kBits>(shown, n)
                                                                          : hidden_bits<uint64_t>(shown, step, n))
-                         << (reverse() ? kBits - n : 0);
+                         << (reverse() ? bits - n : 0);
     }
     return hidden;
   }
@@ -276,6 +284,7 @@ struct RowTiles {
     uint4* const run = reinterpret_cast<uint4*>(narrow_run());
 #pragma unroll
     for (int j = 0; j < Run / kOfVector; j++) {
+      if (j * kOfVector >= this->run()) break;
       T elements[kOfVector];
       memcpy(elements, run + j, 16);
 #pragma unroll
@@ -287,35 +296,30 @@ struct RowTiles {
     }
   }
 
+  // Is there such a vector in any run?
+  __device__ __forceinline__ bool has(int j) const { return j * E < run(); }
   // This thread's vector j in the order of the scan, and its values.
-  __device__ __forceinline__ uint4* run_vector(int j) const { return my_run() + (reverse() ? Vectors - 1 - j : j); }
+  __device__ __forceinline__ int vector(int j) const { return reverse() ? run() / E - 1 - j : j; }
+  __device__ __forceinline__ uint4* run_vector(int j) const { return my_run() + vector(j); }
   __device__ __forceinline__ void load(Value* x, const PartCoord& p, int j, uint64_t hidden) const {
     constexpr int kBytes = E * int(sizeof(T));
     uint32_t words[4];
-    load_words<kBytes>(reinterpret_cast<uint32_t (&)[kBytes / 4]>(words),
-                       narrow_run() + (reverse() ? Vectors - 1 - j : j) * kBytes);
+    load_words<kBytes>(reinterpret_cast<uint32_t (&)[kBytes / 4]>(words), narrow_run() + vector(j) * kBytes);
     if (reverse()) {
       if constexpr (kBytes == 16) mirror<sizeof(T)>(words);
       else words[2] = words[0], words[0] = words[1], words[1] = words[2];
     }
 #pragma unroll
     for (int i = 0; i < E; i++) {
-      x[i] = source.value(words, i, p.first + q * Run + j * E + i);
+      x[i] = source.value(words, i, p.first + q * run() + j * E + i);
       if constexpr (IsIndexed<Value>::value) clear_index(x[i], hidden >> (j * E + i) & 1);
     }
   }
 
-  // Is there such a vector in any run?
-  __device__ __forceinline__ bool has(int j) const { return !kIsDear<Op> || j * E < lines.results; }
   // The blocks that end at its elements.
-  static constexpr bool kKeeps = kKeepsBlocks<Op, T>;
   __device__ __forceinline__ void load_blocks(Value (&x)[E], const PartCoord& p, int j, uint64_t hidden) const {
     load(x, p, j, hidden);
     blocks_of_run<Op, E>(x);
-  }
-  __device__ __forceinline__ void load_blocks_again(Value (&x)[E], const PartCoord& p, int j, uint64_t hidden) const {
-    if constexpr (kKeeps) load(x, p, j, hidden);
-    else load_blocks(x, p, j, hidden);
   }
   __device__ __forceinline__ void store(const Value (&x)[E], int j) const {
     uint32_t words[4];
@@ -327,9 +331,10 @@ struct RowTiles {
 
   __device__ __forceinline__ int log_warps() const { return log_threads > 5 ? log_threads - 5 : 0; }
 
-  // node[Vectors + j]: vector j of the run; node[1]: all of it. keep[k]: the block of 2^k threads left of this one's.
+  // node[Vectors + j]: vector j of the run; node[1]: all of it. Where to combine is dear, the blocks that end at its
+  // elements. keep[k]: the block of 2^k threads left of this one's.
   struct State {
-    Value node[2 * Vectors], keep[5], of_warp;
+    Value node[kIsDear<Op> ? Run : 2 * Vectors], keep[5], of_warp;
   };
   __device__ __forceinline__ State up(TileCoord coord, const Hidden& hidden) const {
     const PartCoord p = part_coord(coord);
@@ -339,17 +344,21 @@ struct RowTiles {
     }
     State s;
     if (masks<Value>(lines)) hide(hidden);
+    if constexpr (kIsDear<Op>) {
 #pragma unroll
-    for (int j = 0; j < Vectors; j++) {
-      s.node[Vectors + j] = Op::identity();
-      if (!has(j)) continue;
-      Value x[E];
-      load_blocks(x, p, j, in_order(hidden));
-      if constexpr (kKeeps) store(x, j);
-      s.node[Vectors + j] = x[E - 1];
+      for (int j = 0; j < Vectors; j++)
+        if (has(j)) load(s.node + j * E, p, j, 0);
+      s.of_warp = blocks_of_first<Op, E>(s.node, run());
+    } else {
+#pragma unroll
+      for (int j = 0; j < Vectors; j++) {
+        Value x[E];
+        load_blocks(x, p, j, in_order(hidden));
+        s.node[Vectors + j] = x[E - 1];
+      }
+      tree_up<Op, Vectors>(s.node);
+      s.of_warp = s.node[1];
     }
-    tree_up<Op, Vectors>(s.node);
-    s.of_warp = s.node[1];
     const int lane = threadIdx.x & 31;
 #pragma unroll
     for (int k = 0; k < 5; k++) {
@@ -395,27 +404,41 @@ struct RowTiles {
     const int lane = threadIdx.x & 31, warps = log_warps(), warp = (threadIdx.x >> 5) & ((1 << warps) - 1);
     const Value begin = begin_of(p);
     if (warps == 0) {
-      if (asks_total() && q == 0) put_total(p, lines.length < Run ? total_of_run(p, s) : s.of_warp);
+      if (asks_total() && q == 0) put_total(p, lines.length < run() ? total_of_run(p, s) : s.of_warp);
       return {begin, begins() ? Op::combine(begin, s.of_warp) : s.of_warp};
     }
-    // Lane w holds warp w; then what stands before it. Behind the last one stands the fold of them all.
+    // Lane w holds warp w; then what stands before it. Behind the last one stands the fold of them all. Where to combine
+    // is dear, a line's first warp does that for the others.
     const int first = (threadIdx.x >> 5) - warp, bits = kRowRadix * carry.levels;
-    Value v = lane < 1 << warps ? warp_total[first + lane] : Op::identity(), keep[kLogRowWarps + 1];
+    Ends ends;
+    if (!kIsDear<Op> || warp == 0) {
+      Value v = lane < 1 << warps ? warp_total[first + lane] : Op::identity(), keep[kLogRowWarps + 1];
 #pragma unroll
-    for (int k = 0; k <= kLogRowWarps; k++) {
-      keep[k] = Op::identity();
-      if (k <= warps) left_block<Op>(v, keep[k], k, lane);
+      for (int k = 0; k <= kLogRowWarps; k++) {
+        keep[k] = Op::identity();
+        if (k <= warps) left_block<Op>(v, keep[k], k, lane);
+      }
+      const Value all_warps = v;
+      v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1, coord.tile, begin) : begin;
+#pragma unroll
+      for (int k = kLogRowWarps; k >= 0; k--)
+        if (!kIsDear<Op> || k <= warps) v = Op::combine(v, keep[k]);
+      const int of = kIsDear<Op> ? lane : warp;
+      ends = {shuffle(v, of), shuffle(v, (of + 1) & 31)};
+      if ((kIsDear<Op> || warp + 1 == 1 << warps) && (carry.tiles > 1 || asks_total())) {
+        Value own = shuffle(all_warps, 0);
+        if (carry.tiles > 1) {
+          const Value after = fold_next<Op>(kept, bits, 1, coord.tile, own, begin);
+          if (of + 1 == 1 << warps) ends.after = after;
+        }
+        if (asks_total() && coord.tile + 1 == carry.tiles && lane == 0) put_total(p, own);
+      }
     }
-    const Value all_warps = v;
-    v = carry.tiles > 1 ? fold_kept<Op, kRowRadix>(kept, bits, 1, coord.tile, begin) : begin;
-#pragma unroll
-    for (int k = kLogRowWarps; k >= 0; k--)
-      if (!kIsDear<Op> || k <= warps) v = Op::combine(v, keep[k]);
-    Ends ends{shuffle(v, warp), shuffle(v, warp + 1)};
-    if (warp + 1 == 1 << warps && (carry.tiles > 1 || asks_total())) {
-      Value own = shuffle(all_warps, 0);
-      if (carry.tiles > 1) ends.after = fold_next<Op>(kept, bits, 1, coord.tile, own, begin);
-      if (asks_total() && coord.tile + 1 == carry.tiles && lane == 0) put_total(p, own);
+    if constexpr (kIsDear<Op>) {
+      __shared__ Ends of_warps[Warps];
+      if (warp == 0 && lane < 1 << warps) of_warps[first + lane] = ends;
+      __syncthreads();
+      ends = of_warps[threadIdx.x >> 5];
     }
     return ends;
   }
@@ -434,23 +457,31 @@ struct RowTiles {
   // The total of a line of 2^k elements that is shorter than a run: its first elements are a block of the run.
   __device__ __forceinline__ Value total_of_run(const PartCoord& p, const State& s) const {
     const int n = int(lines.length);
-    Value x[E], total = s.node[Vectors];
+    if constexpr (kIsDear<Op>) {
+      Value total = s.node[0];
 #pragma unroll
-    for (int d = 1; 1 << d < Vectors; d++)
-      if (n == Run >> d) total = s.node[1 << d];
-    if (n >= E) return total;
-    load_blocks_again(x, p, 0, 0);
+      for (int i = 2; i < Run; i *= 2)
+        if (n == i) total = s.node[i - 1];
+      return total;
+    } else {
+      Value x[E], total = s.node[Vectors];
 #pragma unroll
-    for (int i = 1; i < E; i *= 2)
-      if (n == i) total = x[i - 1];
-    return total;
+      for (int d = 1; 1 << d < Vectors; d++)
+        if (n == Run >> d) total = s.node[1 << d];
+      if (n >= E) return total;
+      load_blocks(x, p, 0, 0);
+#pragma unroll
+      for (int i = 1; i < E; i *= 2)
+        if (n == i) total = x[i - 1];
+      return total;
+    }
   }
 
   __device__ __forceinline__ void down(TileCoord coord, const State& s) const {
     const PartCoord p = part_coord(coord);
     const Ends ends = ends_of_warp(coord, p, s);
     // Down: the folds before this thread's run and up to its last element, then the vectors and their elements.
-    Value lo[2 * Vectors], hi[2 * Vectors];
+    Value lo[2 * Vectors], hi[2 * Vectors], fold[Run];
     lo[1] = ends.before;
 #pragma unroll
     for (int k = 4; k >= 0; k--)
@@ -458,17 +489,29 @@ struct RowTiles {
     const int lane = threadIdx.x & 31;
     const Value next = shuffle(lo[1], (lane + 1) & 31);
     hi[1] = (lane + 1) & (lanes - 1) ? next : ends.after;
-    tree_down<Op, Vectors>(s.node, lo, hi);
+    if constexpr (kIsDear<Op>) {
+#pragma unroll
+      for (int i = 0; i < Run; i++) fold[i] = s.node[i];
+      folds_of_first<Op, E>(fold, SoFar<Op>{lo[1], true}, hi[1], run());
+    } else {
+      tree_down<Op, Vectors>(s.node, lo, hi);
+    }
     const uint64_t hidden = IsIndexed<Value>::value ? in_order(begin(coord)) : 0;
 
 #pragma unroll
     for (int j = 0; j < Vectors; j++) {
       if (!has(j)) break;
-      Value x[E], y[E];
-      load_blocks_again(x, p, j, hidden);
-      folds_of_run<Op, E>(x, SoFar<Op>{lo[Vectors + j], true}, hi[Vectors + j]);
+      Value x[E], y[E], before = lo[kIsDear<Op> ? 1 : Vectors + j];
+      if constexpr (kIsDear<Op>) {
 #pragma unroll
-      for (int i = 0; i < E; i++) y[i] = !lines.exclusive ? x[i] : i > 0 ? x[i > 0 ? i - 1 : 0] : lo[Vectors + j];
+        for (int i = 0; i < E; i++) x[i] = fold[j * E + i];
+        if (j > 0) before = fold[j > 0 ? j * E - 1 : 0];
+      } else {
+        load_blocks(x, p, j, hidden);
+        folds_of_run<Op, E>(x, SoFar<Op>{before, true}, hi[Vectors + j]);
+      }
+#pragma unroll
+      for (int i = 0; i < E; i++) y[i] = !lines.exclusive ? x[i] : i > 0 ? x[i > 0 ? i - 1 : 0] : before;
       if (j == 0)
         if (lines.exclusive && p.first + q == 0 && !begins()) y[0] = empty_value(source);
       store(y, j);
@@ -512,11 +555,14 @@ struct RowTiles {
 
 template <class S, Direction direction, bool Continued>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks<typename S::Op>)
-    scan_rows(const __grid_constant__ S source, const __grid_constant__ Lines lines, int64_t count, int log_threads,
+    scan_rows(const __grid_constant__ S source, const __grid_constant__ Lines lines, int64_t count, int threads_and_run,
               unsigned work, const __grid_constant__ Carry<kRowRadix> carry) {
   using Tiles = RowTiles<S, direction, Continued>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps], kept[kRowRadix * kMaxLevels];
-  Tiles tiles{source, lines, carry, count, log_threads, reinterpret_cast<char*>(memory), warp_totals, kept};
+  // In one parameter, so that the kernels whose runs have one length keep theirs where they were.
+  const bool dear = kIsDear<typename S::Op>;
+  const int log_threads = dear ? threads_and_run & 255 : threads_and_run, log_run = dear ? threads_and_run >> 8 : 0;
+  Tiles tiles{source, lines, carry, count, log_threads, log_run, reinterpret_cast<char*>(memory), warp_totals, kept};
   if constexpr (kTakesSeveral<S>)
     if (gridDim.x < work) return scan_carried(tiles, carry.tile_state, work);
   scan_one(tiles, log_threads > 5, carry.tiles > 1, carry.tile_state);

@@ -41,12 +41,6 @@ __device__ __forceinline__ void blocks_of_run(typename Op::Value (&x)[N]) {
     for (int i = 2 * half - 1; i < N; i += 2 * half) x[i] = Op::combine(x[i - half], x[i]);
 }
 
-// Where to combine is dear, nothing is combined with what is not there if that is the same for a whole warp. And what
-// up() computed of the elements is stored over them, if they have the type, for down() to go on from: each element
-// becomes the block that ends there.
-template <class Op, class T>
-inline constexpr bool kKeepsBlocks = kIsDear<Op> && std::is_same_v<T, typename Op::Value>;
-
 // A step of a scan over lanes: v, the block of 2^k lanes around this one, becomes that of 2^(k + 1); in the right half
 // of it `left` becomes the left half's.
 template <class Op>
@@ -80,6 +74,39 @@ __device__ __forceinline__ void folds_of_run(typename Op::Value (&x)[N], const S
     else if (before.there) x[i] = Op::combine(before.value, x[i]);
   }
   x[N - 1] = last;
+}
+
+// The values of a run that registers hold from up() to down(), where to combine is dear.
+template <class Value>
+inline constexpr int kDearRun = sizeof(Value) == 4 ? 32 : 16;
+
+// The same two of the first `run` values, a power of two, where to combine is dear: those behind them are not combined.
+// Least: run is no less. Half: of so many all is done already. The blocks stay in registers from the one to the other;
+// returns that of them all.
+template <class Op, int Least, int N, int Half = 1>
+__device__ __forceinline__ typename Op::Value blocks_of_first(typename Op::Value (&x)[N], int run) {
+  if constexpr (Half == N) return x[N - 1];
+  else {
+    if (Half >= Least && Half == run) return x[Half - 1];  // uniform
+#pragma unroll
+    for (int size = 1; size <= Half; size *= 2)
+#pragma unroll
+      for (int i = (size < Half ? Half : 0) + 2 * size - 1; i < 2 * Half; i += 2 * size)
+        x[i] = Op::combine(x[i - size], x[i]);
+    return blocks_of_first<Op, Least, N, 2 * Half>(x, run);
+  }
+}
+template <class Op, int Least, int N, int Half = 1>
+__device__ __forceinline__ void folds_of_first(typename Op::Value (&x)[N], const SoFar<Op>& before,
+                                               typename Op::Value last, int run) {
+  if (Half == N || (Half >= Least && Half == run)) x[Half - 1] = last;
+  else if (before.there) x[Half - 1] = Op::combine(before.value, x[Half - 1]);
+  if constexpr (Half < N) {
+    if (Half >= Least && Half == run) return;
+#pragma unroll
+    for (int i = Half; i + 1 < 2 * Half; i++) x[i] = Op::combine(x[(i & (i + 1)) - 1], x[i]);
+    folds_of_first<Op, Least, N, 2 * Half>(x, before, last, run);
+  }
 }
 
 // Up the lanes of a line of 2^log_lines side by side: the total of all its runs in the warp. left[k]: the block of 2^k

@@ -36,11 +36,18 @@ struct Job {
     return first_tile(line, window) + 1;
   }
 
-  __device__ __forceinline__ void store(int64_t line, int64_t s, int64_t n, Value fold) const {
+  // Where the results of a line begin.
+  __device__ __forceinline__ int64_t place(int64_t line) const {
     const int64_t inner = layout.inner, o = inner == 1 ? line : line / inner;
+    return o * segments.count * inner + (line - o * inner);
+  }
+  __device__ __forceinline__ void store_at(int64_t place, int64_t s, int64_t n, Value fold) const {
     Output to = out;
     to.divisor = mean ? n : 0;
-    to.store<Op>((o * segments.count + s) * inner + (line - o * inner), n > 0 ? fold : empty);
+    to.store<Op>(place + s * layout.inner, n > 0 ? fold : empty);
+  }
+  __device__ __forceinline__ void store(int64_t line, int64_t s, int64_t n, Value fold) const {
+    store_at(place(line), s, n, fold);
   }
 };
 

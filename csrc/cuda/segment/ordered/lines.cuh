@@ -1,5 +1,7 @@
 // Lines of any strides: a thread folds what a window owns of a line; neighbouring threads take neighbouring lines.
 #pragma once
+#include "../../primitives/async.cuh"
+#include "../../primitives/dependent.cuh"
 #include "job.cuh"
 
 namespace torch_reductions::cuda::segment {
@@ -27,7 +29,7 @@ __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, t
     v[0] = tree<Op, 8>(x);
     push<Op, 1>(wait, v, b);
   }
-  for_each_digit<Levels>(blocks, [&](auto k, int) { take(3 + k.value, wait[k.value][0]); });
+  if (blocks > 0) for_each_digit<Levels>(blocks, [&](auto k, int) { take(3 + k.value, wait[k.value][0]); });
   for_each_digit<3>(n & 7, [&](auto k, int at) {
     constexpr int Size = 1 << k.value;
     Value x[Size];
@@ -53,17 +55,27 @@ __device__ __forceinline__ int64_t first_from(const Job<S>& job, int64_t index) 
 template <class S>
 __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
   using Value = typename S::Value;
-  const int64_t i = int64_t(blockIdx.x) * kLineThreads + threadIdx.x;
-  if (i >= job.lines * job.windows) return;
-  const int64_t window = i / job.lines, line = i - window * job.lines, start = window << job.log_tile,
-                tile = int64_t(1) << job.log_tile;
+  start_next_launch();
+  const bool one_window = job.windows == 1;
+  const int64_t i = int64_t(blockIdx.x) * kLineThreads + threadIdx.x, all = job.lines * job.windows;
+  const int64_t own = i < all ? i : all - 1, window = one_window ? 0 : own / job.lines, line = own - window * job.lines,
+                start = window << job.log_tile, tile = int64_t(1) << job.log_tile;
   const char* const data = job.layout.line(line);
+  int64_t s = one_window ? 0 : first_from(job, start), begin = 0;
+  // Few threads, one element after the other: the L2 fetches them beforehand, a row of a warp's lines per lane.
+  if (job.log_tile <= kSmallLogLineTile && __all_sync(kFullWarp, window == shuffle(window, 0)) &&
+      s < job.segments.count) {
+    const char* const first = reinterpret_cast<const char*>(shuffle(reinterpret_cast<int64_t>(data), 0));
+    const int64_t from = job.segments.begin(s > 0 ? s - 1 : 0), to = min(from + tile, job.segments.length);
+    for (int64_t at = from + threadIdx.x % 32; at < to; at += 32) prefetch_to_l2(first + at * job.layout.length_bytes);
+  }
+  if (i >= all) return;
   const auto fold = [&](int64_t begin, int n, Value* digits) {
     const char* const p = data + begin * job.layout.length_bytes;
     return fold_in_thread<typename S::Op>(
         n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); }, digits);
   };
-  int64_t s = first_from(job, start), begin = 0;
+  const int64_t place = job.place(line);
   Piece piece{};
   if (s > 0) piece = later_piece(job.log_tile, s - 1, job.segments.begin(s - 1), job.segments.end(s - 1), window);
   Value* digits = piece.n > 0 ? job.later_tile(line, window) : nullptr;
@@ -80,7 +92,7 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
     }
     const Value v = fold(piece.begin, piece.n, digits);
     if (later) continue;
-    if (n <= tile) job.store(line, s, n, v);
+    if (n <= tile) job.store_at(place, s, n, v);
     else *job.first_tile(line, window) = v;
     s++;
   }

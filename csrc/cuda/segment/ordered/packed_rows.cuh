@@ -4,6 +4,7 @@
 //
 // Local:   segment_rows (0 bytes): 8 on 8.0, where ptxas keeps a line's number there, which is read once a segment.
 #pragma once
+#include "../../primitives/dependent.cuh"
 #include "../../primitives/joined_segments.cuh"
 #include "../../reduce/ordered/rows.cuh"
 #include "../../reduce/ordered/short_rows.cuh"
@@ -56,6 +57,7 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Offse
   constexpr int Staged_ = padded<S::kBytes>(kPackedBytes + 16) + 16;
   __shared__ uint4 memory[kPackedThreads / 32][(Staged_ + 15) / 16];
   char* const shared = reinterpret_cast<char*>(memory[threadIdx.x >> 5]);
+  start_next_launch();
   const int lane = threadIdx.x & 31;
   const int64_t i = int64_t(blockIdx.x) * (kPackedThreads / 32) + (threadIdx.x >> 5);
   if (i >= job.lines * job.windows) return;

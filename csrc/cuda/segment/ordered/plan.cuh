@@ -31,10 +31,15 @@ class SegmentPlan {
     int log_tile = rows ? kLogUnit<S> + 5 : kLogLineTile;
     const int least = rows ? kLogUnit<S> : kLeastLogLineTile;
     const auto wanted = [&] { return int64_t(rows ? 64 : log_tile > kSmallLogLineTile ? 1024 : 32); };
-    while (log_tile > least && work(log_tile) < wanted() * sms_) log_tile--;
+    // Nor so small that segments of lines this short have several tiles: the second launch would take longer.
+    const int64_t one_launch = rows ? int64_t(4) << kLogUnit<S> : int64_t(1) << kSmallLogLineTile;
+    const auto splits = [&](int log_tile) { return args_.length > int64_t(1) << log_tile; };
+    while (log_tile > least && work(log_tile) < wanted() * sms_ &&
+           !(args_.length <= one_launch && splits(log_tile - 1)))
+      log_tile--;
 
     Job<S> job = this->job(lines, work(log_tile) / lines, log_tile);
-    const bool several = args_.length > int64_t(1) << log_tile;  // a segment may have more than one tile
+    const bool several = splits(log_tile);  // a segment may have more than one tile
     if (several)
       job.slots =
           static_cast<Value*>(context_.workspace(size_t(work(log_tile)) * size_t(log_tile + 2) * sizeof(Value)));
@@ -48,7 +53,7 @@ class SegmentPlan {
     if (!several) return;
     const int64_t pairs = lines * args_.segments.count;
     const int each_block = int(std::clamp(pairs / (int64_t(8) * sms_), int64_t(1), int64_t(kRestThreads)));
-    launch(&segment_rest<S>, ceil_div(pairs, each_block), kRestThreads, 0, context_.stream, job, each_block);
+    launch_dependent(&segment_rest<S>, ceil_div(pairs, each_block), kRestThreads, 0, context_, job, each_block);
   }
 
  private:

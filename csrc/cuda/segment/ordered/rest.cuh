@@ -1,6 +1,7 @@
 // The second launch: segments of several tiles, from what the tiles have passed on. A thread folds a few tiles, a block
 // many.
 #pragma once
+#include "../../primitives/dependent.cuh"
 #include "../../reduce/ordered/split.cuh"
 #include "lines.cuh"
 
@@ -82,6 +83,7 @@ __device__ __forceinline__ typename S::Value fold_tiles_in_block(const Tiles<S>&
 template <class S>
 __global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int each_block) {
   __shared__ bool is_long[kRestThreads];
+  await_launch_before();
   const int64_t first = int64_t(blockIdx.x) * each_block, pairs = job.lines * job.segments.count;
   const int here = pairs - first < each_block ? int(pairs - first) : each_block;
   bool too_long = false;

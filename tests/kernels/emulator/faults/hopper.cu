@@ -83,7 +83,7 @@ __global__ void meet(int* out) {
 }
 FAULT(block_that_leaves_its_cluster, kPlain | kRaces | kAsan, "has not begun, or has returned") {
   Buffer<int> out(4 * 32);
-  launch_clusters(meet<sound>, 2, 4, 32, 0, nullptr, out.begin());
+  launch_clusters(meet<sound>, 2, false, 4, 32, 0, nullptr, out.begin());
   for (int i = 0; i < 128; i++)
     if (out[i] != i / 32 % 2) return "wrong result";
   return "";

@@ -1,0 +1,91 @@
+// Lines of at most kShort elements, a thread each: what scan_columns would do in shared memory happens in registers, and
+// a position that is not there costs nothing.
+#pragma once
+#include "../../primitives/fast_div.cuh"
+#include "lines.cuh"
+#include "mask.cuh"
+#include "tree.cuh"
+
+namespace torch_reductions::cuda::scan {
+
+inline constexpr int kShortThreads = 256, kShort = 8;
+
+// x[i] becomes the block that ends at i, for i < n, as blocks_of_run() does.
+template <class Op>
+__device__ __forceinline__ void blocks_of_line(typename Op::Value (&x)[kShort], int n) {
+#pragma unroll
+  for (int i = 1; i < kShort; i++) {
+    if (i >= n) break;
+#pragma unroll
+    for (int half = 1; i & half; half *= 2) x[i] = Op::combine(x[i - half], x[i]);
+  }
+}
+
+// inner: of lines.inner, if that is less than 2^31.
+template <class S>
+__global__ void __launch_bounds__(kShortThreads)
+    scan_short_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
+                       const __grid_constant__ FastDiv inner, int64_t count) {
+  using Op = typename S::Op;
+  using Value = typename S::Value;
+  using Result = typename ResultOf<S>::type;
+  const int64_t line = int64_t(blockIdx.x) * kShortThreads + threadIdx.x;
+  if (line >= count) return;
+  const int64_t o = line < lines.inner ? 0 : line >> 31 ? line / lines.inner : inner.div(unsigned(line));
+  const int64_t i_of_outer = line - o * lines.inner;
+  const int n = int(lines.length), results = int(lines.results);
+
+  const char* from =
+      lines.input + o * lines.outer_bytes + i_of_outer * lines.inner_bytes + lines.element(0) * lines.length_bytes;
+  const int64_t next = lines.reverse ? -lines.length_bytes : lines.length_bytes;
+  Value x[kShort];
+#pragma unroll
+  for (int i = 0; i < kShort; i++, from = opaque(from + next))
+    if (i < n) x[i] = load_one(source, from, i);
+  if (masks<Value>(lines)) {
+    const int64_t step = lines.reverse ? -lines.mask.strides.length : lines.mask.strides.length;
+    const auto hidden = hidden_bits<uint32_t>(lines.mask.at(o, lines.element(0), i_of_outer), step, n);
+    const Value put = hidden_value(source);
+#pragma unroll
+    for (int i = 0; i < kShort; i++)
+      if (hidden >> i & 1) x[i] = put;
+  }
+  blocks_of_line<Op>(x, n);
+  if (gives_totals<Value>(lines)) {
+#pragma unroll
+    for (int size = 1; size <= kShort; size *= 2)
+      if (n == size) static_cast<Value*>(lines.totals)[line] = x[size - 1];
+  }
+
+  SoFar<Op> before;
+  if (lines.before != nullptr) before = {value_before(source, lines, line), true};
+  const Value empty = before.there ? before.value : empty_value(source);
+#pragma unroll
+  for (int i = 0; i < kShort; i++) {
+    if (i >= n) break;
+    const int start = i + 1 - ((i + 1) & -(i + 1));  // of the block that ends at i
+    if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
+    else if (before.there) x[i] = Op::combine(before.value, x[i]);
+  }
+
+  // Of extremes: what index -1 stands for, and how the others count from the front.
+  const int64_t none = IsIndexed<Value>::value ? index_before(lines, line) : -1;
+  const int64_t front = lines.front + lines.element(0), row = lines.reverse ? -lines.inner : lines.inner;
+  const int64_t at = (o * lines.results + lines.result(0)) * lines.inner + i_of_outer;
+  Result* to = reinterpret_cast<Result*>(lines.output) + at;
+  int64_t* index = IsIndexed<Value>::value ? lines.indices + at : nullptr;
+  const auto store = [&](Value value) {
+    *to = result_of(source, value);
+    to = opaque(to + row);
+    if constexpr (IsIndexed<Value>::value) {
+      *index = value.index < 0 ? none : front + (lines.reverse ? -int64_t(value.index) : value.index);
+      index = opaque(index + row);
+    }
+  };
+  if (lines.exclusive && results > 0) store(empty);
+#pragma unroll
+  for (int i = 0; i < kShort; i++)
+    if (i < n && i + lines.exclusive < results) store(x[i]);
+}
+
+}  // namespace torch_reductions::cuda::scan
