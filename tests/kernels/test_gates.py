@@ -61,10 +61,12 @@ BUDGETS: dict[str, Budget] = {
     "scan_columns-wide": (256, {4: (80, 3), 8: (128, 2)}),
     "scan_short_columns": (256, {4: (40, 6), 8: (40, 6), 16: (64, 4)}),
     "scan_rows-pairs": (256, {8: (80, 3)}),
+    "scan_short_columns-pairs": (256, {8: (40, 6)}),
     "scan_columns-pairs": (256, {8: (128, 2)}),
     "scan_columns-wide-pairs": (256, {8: (128, 2)}),
     "scan_rows-log_add": (256, {4: (64, 4), 8: (128, 2)}),
     "scan_columns-log_add": (256, {4: (80, 3), 8: (128, 2)}),
+    "scan_short_columns-log_add": (256, {4: (40, 6), 8: (48, 5)}),
     "recur_lines-SideBySide": (256, {8: (64, 4), 16: (64, 4)}),
     "recur_lines-SideBySide-carried": (256, {8: (80, 3), 16: (128, 2)}),
     "recur_lines-Contiguous": (256, {8: (64, 4), 16: (80, 3)}),
@@ -89,7 +91,7 @@ BUDGETS: dict[str, Budget] = {
     "multiply_tensor_tiles-pairs": (256, {8: (256, 1)}),
     "multiply_skinny": (512, {4: (128, 1)}),
     "multiply_skinny-wide": (256, {8: (168, 1)}),
-    "multiply_shallow": (256, {4: (112, 2), 8: (112, 2)}),
+    "multiply_shallow": (256, {4: (64, 4), 8: (112, 2)}),
     "add_partials": (128, {4: (40, 12), 8: (48, 10)}),
     "join_planes": (128, {4: (40, 12), 8: (48, 10)}),
     "multiply_fragments-128x256": (256, {4: (256, 1)}),
@@ -149,6 +151,8 @@ INSTRUCTIONS = {
     "columns-staged": [*ASYNC_COPY, PUBLISH],
     "few_rows": [],
     "scan_short_columns": [],
+    "scan_short_columns-pairs": [PACK_HALVES],
+    "scan_short_columns-log_add": [],
     "shifted_columns": [VECTOR_LOAD, r"SHFL\.DOWN"],
     "scan_rows": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"STS\.128"],
     "scan_columns": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
@@ -350,7 +354,7 @@ def value_bytes(kernel: str) -> int:
     of two tensors and of distances those of an element in memory, which say how many a thread has at once."""
     if kernel.startswith("list_windows"):
         return 8  # positions
-    if product := re.match(r"(?:multiply_\w+|add_partials|join_planes)<([\w ]+),", kernel):
+    if product := re.match(r"(?:multiply_\w+|add_partials|join_planes)<([\w ]+)[,>]", kernel):
         return 8 if product[1] in ("double", "unsigned long") else 4
     if element := re.match(r"add_\w+<(?:unsigned )?(\w+)[,>]", kernel):
         return BYTES[element[1]]
