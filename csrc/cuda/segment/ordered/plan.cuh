@@ -12,6 +12,8 @@
 
 namespace torch_reductions::cuda::segment {
 
+inline constexpr int64_t kFewSegments = 8;
+
 template <class T, class Op>
 class SegmentPlan {
   using S = Input<T, Op>;
@@ -31,8 +33,10 @@ class SegmentPlan {
     int log_tile = rows ? kLogUnit<S> + 5 : kLogLineTile;
     const int least = rows ? kLogUnit<S> : kLeastLogLineTile;
     const auto wanted = [&] { return int64_t(rows ? 64 : log_tile > kSmallLogLineTile ? 1024 : 32); };
-    // Nor so small that segments of lines this short have several tiles: the second launch would take longer.
-    const int64_t one_launch = rows ? int64_t(4) << kLogUnit<S> : int64_t(1) << kSmallLogLineTile;
+    // Nor so small that segments of lines this short have several tiles: the second launch would take longer. A warp
+    // folds the segments of a row one after the other, so that they must be few.
+    const int64_t row = segments.count <= kFewSegments ? int64_t(4) << kLogUnit<S> : 0;
+    const int64_t one_launch = rows ? row : int64_t(1) << kSmallLogLineTile;
     const auto splits = [&](int log_tile) { return args_.length > int64_t(1) << log_tile; };
     while (log_tile > least && work(log_tile) < wanted() * sms_ &&
            !(args_.length <= one_launch && splits(log_tile - 1)))
