@@ -10,7 +10,7 @@
 //          float16 and bfloat16 from 8.0 on: the steps of the tensor cores, as in tensor_core. Parts of k begin anew,
 //          and are joined by a balanced tree.
 // Needs:   7.5 and up; any layout.
-// See:     ordered/plan.cuh chooses the kernel by the data in ordered/tuning.h; ordered/tile.cuh, tensor_float64.cuh
+// See:     ordered/plan.cuh chooses the kernel by the data in ordered/tuning.h; ordered/tile.cuh, tensor_float64.cuh,
 //          skinny.cuh and shallow.cuh are the kernels; ordered/split_k.cuh adds chunks that different blocks have
 //          multiplied, ordered/parts.cu joins parts.
 #include "hopper/hopper.h"

@@ -67,30 +67,8 @@ void launch(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, siz
   launch(kernel, dim3{unsigned(blocks)}, dim3{threads}, shared_bytes, stream, arguments...);
 }
 
-// The same for a kernel that reads what the launch before has written, and awaits it (dependent.cuh): its blocks are
-// started meanwhile.
-template <class... Parameters, class... Arguments>
-void launch_dependent(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, size_t shared_bytes,
-                      const Context& context, Arguments... arguments) {
-#ifdef __CUDACC__
-  if (architecture(context.device) >= 90) {
-    if (blocks > INT32_MAX) fail("more than 2^31 - 1 blocks in one launch");
-    if (shared_bytes > 16 * 1024) allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(threads);
-    config.dynamicSmemBytes = shared_bytes, config.stream = context.stream;
-    config.attrs = &attribute, config.numAttrs = 1;
-    return check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "a kernel launch");
-  }
-#endif
-  launch(kernel, blocks, threads, shared_bytes, context.stream, arguments...);
-}
-
-// The same in clusters: `cluster` neighbouring blocks run at the same time (cluster.cuh). From 9.0 on. dependent: as
-// launch_dependent().
+// The same in clusters: `cluster` neighbouring blocks run at the same time (cluster.cuh), or 0: none. From 9.0 on.
+// dependent: the kernel awaits the launch before (dependent.cuh), and its blocks are started meanwhile.
 template <class... Parameters, class... Arguments>
 void launch_clusters(void (*kernel)(Parameters...), int cluster, bool dependent, int64_t blocks, unsigned threads,
                      size_t shared_bytes, cudaStream_t stream, Arguments... arguments) {
@@ -98,20 +76,35 @@ void launch_clusters(void (*kernel)(Parameters...), int cluster, bool dependent,
 #ifdef __CUDACC__
   if (shared_bytes > 16 * 1024) allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
   cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = unsigned(cluster);
-  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  int count = 0;
+  if (dependent) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 0) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {unsigned(cluster), 1, 1};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(unsigned(blocks)), config.blockDim = dim3(threads);
   config.dynamicSmemBytes = shared_bytes, config.stream = stream;
-  config.attrs = attributes, config.numAttrs = dependent ? 2 : 1;
+  config.attrs = attributes, config.numAttrs = unsigned(count);
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "a kernel launch");
 #else
   const emulator::Launch launch{dim3(unsigned(blocks)), dim3(threads), shared_bytes, false, unsigned(cluster)};
   emulator::launch(kernel, launch, static_cast<Parameters>(arguments)...);
 #endif
+}
+
+// A launch without clusters of a kernel that awaits the one before, where the device can.
+template <class... Parameters, class... Arguments>
+void launch_dependent(void (*kernel)(Parameters...), int64_t blocks, unsigned threads, size_t shared_bytes,
+                      const Context& context, Arguments... arguments) {
+#ifdef __CUDACC__
+  if (architecture(context.device) >= 90)
+    return launch_clusters(kernel, 0, true, blocks, threads, shared_bytes, context.stream, arguments...);
+#endif
+  launch(kernel, blocks, threads, shared_bytes, context.stream, arguments...);
 }
 #endif
 

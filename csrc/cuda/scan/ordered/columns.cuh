@@ -455,10 +455,7 @@ struct ColumnTiles {
       if constexpr (kIsDear<Op>) {
         Value x[Run];
         load_blocks(x, p, s);
-        total = x[0];
-#pragma unroll
-        for (int i = 2; i < Run; i *= 2)
-          if (n == i) total = x[i - 1];
+        total = first_block(x, n, x[0]);
       } else {
         Value x[kPart];
         total = s.node[Parts];
@@ -512,9 +509,7 @@ struct ColumnTiles {
       if (there <= 0) break;
       Value x[kPart], before = lo[kIsDear<Op> ? 1 : Parts + j];
       if constexpr (kIsDear<Op>) {
-#pragma unroll
-        for (int i = 0; i < kPart; i++) x[i] = fold[j * kPart + i];
-        if (j > 0) before = fold[j > 0 ? j * kPart - 1 : 0];
+        before = part_of(fold, j, before, x);
       } else {
         load(x, p, j, hidden);
         blocks_of_run<Op, kPart>(x);

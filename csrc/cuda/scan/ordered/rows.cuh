@@ -458,11 +458,7 @@ struct RowTiles {
   __device__ __forceinline__ Value total_of_run(const PartCoord& p, const State& s) const {
     const int n = int(lines.length);
     if constexpr (kIsDear<Op>) {
-      Value total = s.node[0];
-#pragma unroll
-      for (int i = 2; i < Run; i *= 2)
-        if (n == i) total = s.node[i - 1];
-      return total;
+      return first_block(s.node, n, s.node[0]);
     } else {
       Value x[E], total = s.node[Vectors];
 #pragma unroll
@@ -470,10 +466,7 @@ struct RowTiles {
         if (n == Run >> d) total = s.node[1 << d];
       if (n >= E) return total;
       load_blocks(x, p, 0, 0);
-#pragma unroll
-      for (int i = 1; i < E; i *= 2)
-        if (n == i) total = x[i - 1];
-      return total;
+      return first_block(x, n, total);
     }
   }
 
@@ -503,9 +496,7 @@ struct RowTiles {
       if (!has(j)) break;
       Value x[E], y[E], before = lo[kIsDear<Op> ? 1 : Vectors + j];
       if constexpr (kIsDear<Op>) {
-#pragma unroll
-        for (int i = 0; i < E; i++) x[i] = fold[j * E + i];
-        if (j > 0) before = fold[j > 0 ? j * E - 1 : 0];
+        before = part_of(fold, j, before, x);
       } else {
         load_blocks(x, p, j, hidden);
         folds_of_run<Op, E>(x, SoFar<Op>{before, true}, hi[Vectors + j]);

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kShortThreads)
 #pragma unroll
   for (int i = 0; i < kShort; i++) {
     if (i >= n) break;
-    const int start = i + 1 - ((i + 1) & -(i + 1));  // of the block that ends at i
+    const int start = i & (i + 1);  // of the block that ends at i
     if (start > 0) x[i] = Op::combine(x[start > 0 ? start - 1 : 0], x[i]);
     else if (before.there) x[i] = Op::combine(before.value, x[i]);
   }

@@ -109,6 +109,23 @@ __device__ __forceinline__ void folds_of_first(typename Op::Value (&x)[N], const
   }
 }
 
+// x: elements j * N and on of folds; returns the one before them, which `before` is of the first.
+template <class Value, int N, int Run>
+__device__ __forceinline__ Value part_of(const Value (&folds)[Run], int j, Value before, Value (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; i++) x[i] = folds[j * N + i];
+  return j > 0 ? folds[j > 0 ? j * N - 1 : 0] : before;
+}
+
+// The block of the first n of N elements, where that is a power of two less than N; otherwise the other one.
+template <class Value, int N>
+__device__ __forceinline__ Value first_block(const Value (&x)[N], int n, Value other) {
+#pragma unroll
+  for (int i = 1; i < N; i *= 2)
+    if (n == i) other = x[i - 1];
+  return other;
+}
+
 // Up the lanes of a line of 2^log_lines side by side: the total of all its runs in the warp. left[k]: the block of 2^k
 // runs left of this one's, where its place among them has bit k.
 template <class Op>

@@ -12,7 +12,7 @@
 
 namespace torch_reductions::cuda::segment {
 
-inline constexpr int64_t kFewSegments = 8;
+inline constexpr int64_t kFewSegments = 8;  // that a warp folds sooner than a second launch begins
 
 template <class T, class Op>
 class SegmentPlan {
