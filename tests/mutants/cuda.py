@@ -286,8 +286,8 @@ MUTANTS = (
         "order",
         "plain",
         RECURRENCE + "lines.cuh",
-        "if (kLineRadix * $level + $k == $ones) $rest",
-        "if (kLineRadix * $level + $k + 1 == $ones) $rest",
+        "if (kLaneRadix * $level + $k == $ones) $rest",
+        "if (kLaneRadix * $level + $k + 1 == $ones) $rest",
         function="linear_recurrence",
     ),
     kernel(

@@ -12,7 +12,6 @@
 namespace torch_reductions::cuda::recurrence {
 
 inline constexpr int kLineThreads = 32 << kLogLineWarps;
-inline constexpr int kLineRadix = 3;
 
 // Tiles of a strip of lines: each the runs of its warps. Continued: what came before a line may be given, and its total
 // may be asked for.
@@ -29,14 +28,14 @@ struct LineTiles {
   // bit k; before_all: the fold of all tiles before this one.
   struct TempStorage {
     Value warp_totals[Carried ? kBuffers : 1][Warps][Columns];
-    Value kept[Carried ? kLineRadix * kMaxLevels : 1][Columns];
+    Value kept[Carried ? kLaneRadix * kMaxLevels : 1][Columns];
     Value before_all[Columns];
   };
 
   Layout layout;
   const RecurrenceLines& lines;
   const LineConfig& config;
-  const Carry<kLineRadix>& carry;
+  const Carry<kLaneRadix>& carry;
   char* const buffers;
   TempStorage& storage;
   Value (*warp_total)[Columns] = storage.warp_totals[0];  // of the tile in use
@@ -89,21 +88,15 @@ struct LineTiles {
     const RunCoord p = layout.run_coord(coord);
     if (!leads() || !p.exists) return;
     const Value v = block_of<Op>([&](int i) { return warp_total[i][column()]; }, config.log_block);
-    const LineTotals<kLineRadix, Value> line{carry, p.column, tag};
-    publish_totals<kLineRadix, total_by_lane<Op, true>>(line, coord.tile, v, true);
+    const LineTotals<kLaneRadix, Value> line{carry, p.column, tag};
+    publish_totals<kLaneRadix, total_by_lane<Op, true>>(line, coord.tile, v, true);
   }
 
-  // One warp per level, one lane per line: the blocks of the digits of the tile's number.
   __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
-    for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
-      const RunCoord p = layout.run_coord(coord);
-      if (!leads() || !p.exists) return;
-      const LineTotals<kLineRadix, Value> line{carry, p.column, tag};
-      const unsigned at = coord.tile >> (kLineRadix * level);
-      auto* const to = &storage.kept[kLineRadix * level];
-      look_back_by_lane<Op, true>(line.totals(level, at & ~7u), at & 7,
-                                  [&](int k, Value block) { to[k][column()] = block; });
-    }
+    if (int(threadIdx.x >> 5) >= carry.levels || !leads()) return;
+    const RunCoord p = layout.run_coord(coord);
+    const LineTotals<kLaneRadix, Value> line{carry, p.column, tag};
+    if (p.exists) look_back_by_lane<Op, true, false>(line, coord.tile, true, storage.kept, column());
   }
   // What came before the lane's line.
   __device__ __forceinline__ bool begins() const { return Continued && lines.before_gates != nullptr; }
@@ -160,12 +153,12 @@ struct LineTiles {
     const int ones = __ffs(int(~tile)) - 1;
 #pragma unroll 1
     for (int level = carry.levels - 1; level >= 0; level--) {
-      const auto* const digit = &storage.kept[kLineRadix * level];
-      const unsigned bits = tile >> (kLineRadix * level);
+      const auto* const digit = &storage.kept[kLaneRadix * level];
+      const unsigned bits = tile >> (kLaneRadix * level);
 #pragma unroll
-      for (int k = kLineRadix - 1; k >= 0; k--) {
+      for (int k = kLaneRadix - 1; k >= 0; k--) {
         if (bits >> k & 1) a.before.append(digit[k][column()]);
-        if (kLineRadix * level + k == ones) rest = a.before;
+        if (kLaneRadix * level + k == ones) rest = a.before;
       }
     }
 #pragma unroll 1
@@ -270,7 +263,7 @@ struct LineTiles {
 template <class Layout, bool Continued>
 __global__ void __launch_bounds__(kLineThreads, Layout::kBlocks)
     recur_lines(const __grid_constant__ RecurrenceLines lines, const __grid_constant__ LineConfig config, unsigned work,
-                const __grid_constant__ Carry<kLineRadix> carry) {
+                const __grid_constant__ Carry<kLaneRadix> carry) {
   using Tiles = LineTiles<Layout, Continued>;
   __shared__ typename Tiles::TempStorage storage;
   char* const buffers = reinterpret_cast<char*>(memory);

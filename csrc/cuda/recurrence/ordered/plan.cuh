@@ -97,7 +97,7 @@ class RecurrencePlan {
     if (work > INT32_MAX) fail("more than 2^31 - 1 tiles in one launch");
     config.groups = FastDiv(groups);
 
-    Carry<kLineRadix> carry{};
+    Carry<kLaneRadix> carry{};
     const int64_t columns = strips << config.log_lines, totals = carry.set(tiles, columns);
     const unsigned threads = 32u << config.log_block;
     int64_t blocks = work;

@@ -11,6 +11,7 @@
 namespace torch_reductions::cuda::scan {
 
 inline constexpr int kMaxLevels = 8;
+inline constexpr int kLaneRadix = 3;  // where a lane looks back: it has registers for seven totals
 
 // The tiles of `lines` lines. The words of a level's totals stand behind those of the level below, lines side by side.
 template <int Radix>
@@ -79,7 +80,7 @@ __device__ __forceinline__ int publish_totals(const Line& line, unsigned tile, V
 // same time; in halves, where the words of seven would not fit into the registers. In place of those that are not
 // needed, the first one again.
 template <class Op, bool Halves, class Keep>
-__device__ __forceinline__ void look_back_by_lane(const Totals& totals, int d, Keep keep) {
+__device__ __forceinline__ void await_by_lane(const Totals& totals, int d, Keep keep) {
   using Value = typename Op::Value;
   const auto keep_lower = [&](const Value* v) {
     if (d & 2) keep(1, Op::combine(v[0], v[1]));
@@ -103,8 +104,25 @@ __device__ __forceinline__ void look_back_by_lane(const Totals& totals, int d, K
 template <class Op, bool Halves>
 __device__ __forceinline__ typename Op::Value total_by_lane(const Totals& totals, typename Op::Value last) {
   typename Op::Value block[3];
-  look_back_by_lane<Op, Halves>(totals, 7, [&](int k, typename Op::Value v) { block[k] = v; });
+  await_by_lane<Op, Halves>(totals, 7, [&](int k, typename Op::Value v) { block[k] = v; });
   return Op::combine(block[2], Op::combine(block[1], Op::combine(block[0], last)));
+}
+
+// The look-back of a tile, one lane per line and one warp per level: kept[k][column] becomes the block of bit k of the
+// tile's number, where that is set; otherwise, if Fills, the identity. exists: is there such a line?
+template <class Op, bool Halves, bool Fills, class Line, class Kept>
+__device__ __forceinline__ void look_back_by_lane(const Line& line, unsigned tile, bool exists, Kept& kept,
+                                                  int column) {
+  for (int level = threadIdx.x >> 5; level < line.levels(); level += blockDim.x >> 5) {
+    const unsigned at = tile >> (kLaneRadix * level);
+    auto* const to = &kept[kLaneRadix * level];
+    if constexpr (Fills) {
+#pragma unroll
+      for (int k = 0; k < kLaneRadix; k++) to[k][column] = Op::identity();
+    }
+    await_by_lane<Op, Halves>(line.totals(level, at & ~7u), exists ? at & 7 : 0,
+                              [&](int k, typename Op::Value block) { to[k][column] = block; });
+  }
 }
 
 // By a warp: lane i, modulo 2^Radix, has total i of the first n, or `other`.
@@ -125,6 +143,40 @@ __device__ __forceinline__ typename Op::Value total_by_warp(const Totals& totals
 #pragma unroll
   for (int k = 0; k < Radix; k++) v = xor_step<Op>(v, k, threadIdx.x & 31);
   return v;
+}
+
+// The same of one line, one lane per total.
+template <class Op, int Radix, class Line>
+__device__ __forceinline__ void look_back_by_warp(const Line& line, unsigned tile, typename Op::Value* kept) {
+  const int lane = threadIdx.x & 31;
+  for (int level = threadIdx.x >> 5; level < line.levels(); level += blockDim.x >> 5) {
+    const unsigned at = tile >> (Radix * level);
+    const int d = at & ((1 << Radix) - 1);
+    typename Op::Value digit[Radix];
+    lane_digits<Op>(await_by_warp<Radix>(line.totals(level, at - d), d, Op::identity()), d, digit, lane);
+    if (lane == d)
+#pragma unroll
+      for (int k = 0; k < Radix; k++) kept[Radix * level + k] = digit[k];
+  }
+}
+
+// The same by groups of 2^kLaneRadix lanes, so that a warp has four levels.
+template <class Op, class Line, class Kept>
+__device__ __forceinline__ void look_back_by_groups(const Line& line, unsigned tile, Kept& kept) {
+  if (int(threadIdx.x >> 5) * 4 >= line.levels()) return;
+  const int lane = threadIdx.x & 31, level = threadIdx.x >> kLaneRadix, i = lane & 7;
+  const unsigned at = level < line.levels() ? tile >> (kLaneRadix * level) : 0;
+  const int d = at & 7;
+  const Totals totals = line.totals(level, at - d);
+  typename Op::Value one[1]{};
+  if (i < d) await(one, [&](int) { return totals.word(i); }, totals.awaited);
+  __syncwarp();
+  const typename Op::Value two = Op::combine(one[0], shuffle(one[0], (lane + 1) & 31));
+  const typename Op::Value four = Op::combine(two, shuffle(two, (lane + 2) & 31));
+  auto* const to = &kept[kLaneRadix * level];
+  if (i == 0 && d & 4) to[2][0] = four;
+  if (i == (d & 4) && d & 2) to[1][0] = two;
+  if (i == (d & 6) && d & 1) to[0][0] = one[0];
 }
 
 // A number and the tag of the launch, from one atomic: blocks get their numbers in the order of their requests, so that

@@ -16,7 +16,6 @@
 namespace torch_reductions::cuda::scan {
 
 inline constexpr int kColumnThreads = 256, kLogColumnWarps = 3;
-inline constexpr int kColumnRadix = 3;
 
 // The elements of a part, which registers hold, and of a run.
 inline constexpr int kPart = 8;
@@ -73,11 +72,11 @@ struct ColumnTiles {
   const S& source;
   const Lines& lines;
   const ColumnConfig& config;
-  const Carry<kColumnRadix>& carry;
+  const Carry<kLaneRadix>& carry;
   const int64_t count;
   char* const buffers;
   Value (&warp_totals)[kBuffers][Warps][kLines];
-  Value (&kept)[kColumnRadix * kMaxLevels][kLines];
+  Value (&kept)[kLaneRadix * kMaxLevels][kLines];
   // What belongs to the tile in use.
   char* memory = buffers;
   Value (*warp_total)[kLines] = warp_totals[0];
@@ -370,25 +369,14 @@ struct ColumnTiles {
   __device__ __forceinline__ void publish(TileCoord coord, unsigned tag) const {
     const RunCoord p = run_coord(coord);
     if (threadIdx.x + 32 < blockDim.x || !leads() || !p.exists) return;
-    const LineTotals<kColumnRadix, Value> line{carry, unsigned(p.line), tag};
-    publish_totals<kColumnRadix, total_by_lane<Op, kHalves>>(line, coord.tile, block_of_warps(0, config.log_warps),
-                                                             true);
+    const LineTotals<kLaneRadix, Value> line{carry, unsigned(p.line), tag};
+    publish_totals<kLaneRadix, total_by_lane<Op, kHalves>>(line, coord.tile, block_of_warps(0, config.log_warps), true);
   }
 
-  // One warp per level, one lane per line.
   __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
     const RunCoord p = run_coord(coord);
-    if (!leads()) return;
-    const LineTotals<kColumnRadix, Value> line{carry, unsigned(p.line), tag};
-    for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
-      const unsigned at = coord.tile >> (kColumnRadix * level);
-      const int d = at & 7;
-      auto* const to = &kept[kColumnRadix * level];
-#pragma unroll
-      for (int k = 0; k < kColumnRadix; k++) to[k][column()] = Op::identity();
-      look_back_by_lane<Op, kHalves>(line.totals(level, at - d), p.exists ? d : 0,
-                                     [&](int k, Value block) { to[k][column()] = block; });
-    }
+    const LineTotals<kLaneRadix, Value> line{carry, unsigned(p.line), tag};
+    if (leads()) look_back_by_lane<Op, kHalves, true>(line, coord.tile, p.exists, kept, column());
   }
 
   // The folds of what stands before this thread's run, and of all up to its end.
@@ -397,11 +385,11 @@ struct ColumnTiles {
   };
   __device__ __forceinline__ Ends ends_of_run(TileCoord coord, const RunCoord& p, const State& s) const {
     const int lane = threadIdx.x & 31, warp = warp_of_strip(), warps = config.log_warps;
-    const int bits = kColumnRadix * carry.levels;
+    const int bits = kLaneRadix * carry.levels;
     Value begin = Op::identity();
     if (lines.before != nullptr && p.exists) begin = value_before(source, lines, p.line);
     Value before = begin;
-    if (carry.tiles > 1) before = fold_kept<Op, kColumnRadix>(&kept[0][column()], bits, kLines, coord.tile, begin);
+    if (carry.tiles > 1) before = fold_kept<Op, kLaneRadix>(&kept[0][column()], bits, kLines, coord.tile, begin);
     // Blocks of warps left of this one, a digit of its number each; behind it a step of the binary counter, as in
     // fold_next.
     Value left[kLogColumnWarps], own = s.of_warp, base = before;
@@ -554,10 +542,10 @@ template <class S, int Width>
 __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks<typename S::Op, Width>)
     scan_columns(const __grid_constant__ S source, const __grid_constant__ Lines lines,
                  const __grid_constant__ ColumnConfig config, int64_t count, unsigned work,
-                 const __grid_constant__ Carry<kColumnRadix> carry) {
+                 const __grid_constant__ Carry<kLaneRadix> carry) {
   using Tiles = ColumnTiles<S, Width>;
   __shared__ typename S::Value warp_totals[kBuffers][Tiles::Warps][Tiles::kLines];
-  __shared__ typename S::Value kept[kColumnRadix * kMaxLevels][Tiles::kLines];
+  __shared__ typename S::Value kept[kLaneRadix * kMaxLevels][Tiles::kLines];
   Tiles tiles{source, lines, config, carry, count, reinterpret_cast<char*>(memory), warp_totals, kept};
   if constexpr (kTakesSeveral<S>)
     if (gridDim.x < work) return scan_carried(tiles, carry.tile_state, work);

@@ -138,7 +138,7 @@ class ScanPlan {
     };
     int& log_block = config.log_block;
     while (log_block > 0 && groups_of(log_block) * tiles_of(log_block) < sms_ &&
-           is_as_deep<kColumnRadix>(tiles_of(log_block - 1), tiles_of(log_block)))
+           is_as_deep<kLaneRadix>(tiles_of(log_block - 1), tiles_of(log_block)))
       log_block--;
     config.log_warps = log_warps_of(log_block);
     const int64_t groups = groups_of(log_block), tiles = tiles_of(log_block);
@@ -156,7 +156,7 @@ class ScanPlan {
         if (config.lines == 16) take(std::integral_constant<int, 16>());
     }
     start(kernel, resident * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(), 0,
-          carry<kColumnRadix>(tiles, count), config, count);
+          carry<kLaneRadix>(tiles, count), config, count);
   }
 
   // Smaller tiles keep more multiprocessors busy, but a level more of totals takes longer than a larger tile.

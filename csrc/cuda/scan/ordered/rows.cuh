@@ -381,19 +381,8 @@ struct RowTiles {
     publish_totals<kRowRadix, total_by_warp<Op, kRowRadix>>(line, coord.tile, v, lane == 0);
   }
 
-  // One warp per level, one lane per total.
   __device__ __forceinline__ void look_back(TileCoord coord, unsigned tag) const {
-    const LineTotals<kRowRadix, Value> line{carry, coord.group, tag};
-    const int lane = threadIdx.x & 31;
-    for (int level = threadIdx.x >> 5; level < carry.levels; level += blockDim.x >> 5) {
-      const unsigned at = coord.tile >> (kRowRadix * level);
-      const int d = at & 31;
-      Value digit[kRowRadix];
-      lane_digits<Op>(await_by_warp<kRowRadix>(line.totals(level, at - d), d, Op::identity()), d, digit, lane);
-      if (lane == d)
-#pragma unroll
-        for (int k = 0; k < kRowRadix; k++) kept[kRowRadix * level + k] = digit[k];
-    }
+    look_back_by_warp<Op, kRowRadix>(LineTotals<kRowRadix, Value>{carry, coord.group, tag}, coord.tile, kept);
   }
 
   // What stands before this warp's part of the line, and all up to its end.

@@ -43,7 +43,7 @@ void run_segments(Job job, const Segments& segments, int64_t outer, int64_t inne
   windows.windows = unsigned(count);
   windows.strips_of_outer = unsigned(strips_of_outer);
   windows.strips = unsigned(strips);
-  while ((tiles - 1) >> (kSegmentRadix * windows.levels) > 0) windows.levels++;
+  while ((tiles - 1) >> (kLaneRadix * windows.levels) > 0) windows.levels++;
   if (windows.levels > kMaxLevels) fail("segments of too many tiles");
   if (windows.levels > 0)
     windows.tile_state = context.tile_state(windows.levels * count * windows.lines * kTaggedWords<Value>);

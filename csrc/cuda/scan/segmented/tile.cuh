@@ -32,9 +32,9 @@ struct SegmentMemory {
     Value total;  // of the thread's run, where a stretch is one tile
     int end;      // of the thread's segment, where it is several segments
   } own[kStretches][kSegmentThreads];
-  Value node[kElements / R];                       // totals of whole runs [runs, lines]
-  Value group[kElements / (32 * R)][kLines];       // of as many runs as a warp has of a line
-  Value kept[kSegmentRadix * kMaxLevels][kLines];  // [k]: the block of 2^k tiles before this one
+  Value node[kElements / R];                    // totals of whole runs [runs, lines]
+  Value group[kElements / (32 * R)][kLines];    // of as many runs as a warp has of a line
+  Value kept[kLaneRadix * kMaxLevels][kLines];  // [k]: the block of 2^k tiles before this one
   Work work[kStretches + 1];
   struct {
     uint16_t begin, end;
@@ -194,7 +194,7 @@ struct SegmentTile {
   // Of groups `first` and up of a level's tiles, of this stretch's first segment.
   __device__ __forceinline__ Totals totals(int level, unsigned first) const {
     const int64_t from = stretch.segment_begin >> windows.log_window;
-    return windows.template totals<Value>(level, from + (int64_t(first + 1) << (kSegmentRadix * level)) - 1, line(),
+    return windows.template totals<Value>(level, from + (int64_t(first + 1) << (kLaneRadix * level)) - 1, line(),
                                           memory.tag);
   }
   // Of the tile, or of the group that ends with it.
@@ -207,42 +207,19 @@ struct SegmentTile {
     for (int level = from; level < windows.levels; level++) publish_total(level, 0, Value{});
   }
   __device__ __forceinline__ static Value total_of_group(const Totals& totals, Value last) {
-    if constexpr (Rows) return total_by_warp<Op, kSegmentRadix>(totals, last);
+    if constexpr (Rows) return total_by_warp<Op, kLaneRadix>(totals, last);
     else return total_by_lane<Op, true>(totals, last);
   }
   // A whole tile's total, by the first warp; on how many levels.
   __device__ __forceinline__ int publish(Value total) const {
     const bool publishes = leads() && exists;
     if (!Rows && !publishes) return 0;
-    return 1 + publish_totals<kSegmentRadix, total_of_group>(*this, stretch.tile, total, publishes);
+    return 1 + publish_totals<kLaneRadix, total_of_group>(*this, stretch.tile, total, publishes);
   }
-  // The blocks of the digits of the tile's number: one lane per total, 4 levels per warp; or one lane per line, one
-  // warp per level.
   __device__ __forceinline__ void look_back() const {
     if (stretch.tile == 0) return;
-    if constexpr (Rows) {
-      if (4 * (threadIdx.x >> 5) >= windows.levels) return;
-      const int lane = threadIdx.x & 31, level = threadIdx.x >> 3, i = lane & 7;
-      const unsigned at = level < windows.levels ? stretch.tile >> (kSegmentRadix * level) : 0;
-      const int digit = at & 7;
-      const Totals before = totals(level, at - digit);
-      Value one[1]{};
-      if (i < digit) await(one, [&](int) { return before.word(i); }, before.awaited);
-      __syncwarp();
-      const Value two = Op::combine(one[0], shuffle(one[0], (lane + 1) & 31));
-      const Value four = Op::combine(two, shuffle(two, (lane + 2) & 31));
-      if (i == 0 && digit & 4) memory.kept[kSegmentRadix * level + 2][0] = four;
-      if (i == (digit & 4) && digit & 2) memory.kept[kSegmentRadix * level + 1][0] = two;
-      if (i == (digit & 6) && digit & 1) memory.kept[kSegmentRadix * level][0] = one[0];
-    } else {
-      if (!leads() || !exists) return;
-      for (int level = threadIdx.x >> 5; level < windows.levels; level += Memory::kWarps) {
-        const unsigned at = stretch.tile >> (kSegmentRadix * level);
-        auto* const to = &memory.kept[kSegmentRadix * level];
-        look_back_by_lane<Op, true>(totals(level, at & ~7u), at & 7,
-                                    [&](int k, Value block) { to[k][column()] = block; });
-      }
-    }
+    if constexpr (Rows) look_back_by_groups<Op>(*this, stretch.tile, memory.kept);
+    else if (leads() && exists) look_back_by_lane<Op, true, false>(*this, stretch.tile, true, memory.kept, column());
   }
   __device__ __forceinline__ SoFar<Op> before_tile(unsigned tile) const {
     SoFar<Op> v;

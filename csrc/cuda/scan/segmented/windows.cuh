@@ -14,7 +14,6 @@
 namespace torch_reductions::cuda::scan {
 
 inline constexpr int kSegmentThreads = 256;
-inline constexpr int kSegmentRadix = 3;
 template <class Value>
 inline constexpr int kSegmentRun = 64 / int(sizeof(Value));  // elements that a thread scans
 // Lines of a block, at most: the logarithm.
@@ -66,7 +65,7 @@ struct Windows {
   template <class Value>
   __device__ __forceinline__ Totals totals(int level, int64_t window, int64_t line, unsigned tag) const {
     const int64_t place = (level * int64_t(windows) + window) * lines + line, step = lines * kTaggedWords<Value>;
-    return {tile_state.words + place * kTaggedWords<Value>, step << (kSegmentRadix * level), {tag}};
+    return {tile_state.words + place * kTaggedWords<Value>, step << (kLaneRadix * level), {tag}};
   }
 };
 
