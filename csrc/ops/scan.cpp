@@ -174,10 +174,12 @@ Results scan(Call call, const Results* out = nullptr, Carried* carried = nullptr
   if (out) check_results(call, *out, types.result, shape);
   if (carried) check_carried(call, *carried, types);
 
-  // One element is its own scan, and torch's copy casts it; but the bytes of a bool may be any.
+  // One element is its own scan, and torch's copy casts it; but the bytes of a bool may be any. With indices to be set
+  // too, that is two launches, which pay off where the copy takes longer than a launch.
   const bool copies = length == 1 && results == 1 && rung == kScanAuto && !call.exclusive && !call.cu_seqlens &&
                       !call.mask && !carried && call.input.scalar_type() != ScalarType::Bool &&
-                      types.scanned == types.result;
+                      types.scanned == types.result &&
+                      (kDevice == kCpu || !call.has_indices() || call.input.numel() >= 1 << 20);
   if (!copies) {
     if (kDevice != kCpu && (rung != kScanAuto || call.cu_seqlens || has_few_columns(shape, ndim == 0 ? 0 : call.dim)))
       types.read = types.scanned;

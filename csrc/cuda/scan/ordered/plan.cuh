@@ -50,10 +50,13 @@ class ScanPlan {
   }
 
   void run() {
+    const bool is_short = kColumns && args_.length > 0 && args_.length <= kShort;
+    const bool are_few =
+        args_.outer <= sms_ * int64_t(kShortThreads);  // a thread of rows() would scan a whole run each
     if constexpr (kRows)
-      if (args_.inner == 1 && (args_.length_stride == 1 || args_.length <= 1)) return rows();
+      if (args_.inner == 1 && (args_.length_stride == 1 || args_.length <= 1) && !(is_short && are_few)) return rows();
     if constexpr (kColumns) {
-      if (args_.length > 0 && args_.length <= kShort) short_columns();
+      if (is_short) short_columns();
       else columns();
     }
   }
@@ -142,6 +145,9 @@ class ScanPlan {
       log_block--;
     config.log_warps = log_warps_of(log_block);
     const int64_t groups = groups_of(log_block), tiles = tiles_of(log_block);
+    // Where a block has one strip, and no tile follows, the warps behind the end of its lines are left out.
+    int64_t warps = int64_t(1) << log_block;
+    if (tiles == 1 && config.log_warps == log_block) warps = max(ceil_div(args_.results, of_warp), int64_t(1));
     config.groups = FastDiv(groups);
     if (inner <= INT32_MAX) config.inner = FastDiv(inner);
     auto kernel = &scan_columns<S, 0>;
@@ -155,8 +161,8 @@ class ScanPlan {
       if constexpr (kNarrow)
         if (config.lines == 16) take(std::integral_constant<int, 16>());
     }
-    start(kernel, resident * kColumnThreads, groups * tiles, 32u << config.log_block, config.tile_bytes(), 0,
-          carry<kLaneRadix>(tiles, count), config, count);
+    start(kernel, resident * kColumnThreads, groups * tiles, unsigned(32 * warps),
+          int(warps) * config.runs() * config.run_bytes, 0, carry<kLaneRadix>(tiles, count), config, count);
   }
 
   // Smaller tiles keep more multiprocessors busy, but a level more of totals takes longer than a larger tile.
