@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "few_lines.cuh"
 #include "shallow.cuh"
 #include "skinny.cuh"
 #include "split_k.cuh"
@@ -34,6 +35,8 @@ class ProductPlan {
     }
     if constexpr (Tuning<T>::kSkinny) {
       const int64_t few = std::min(args_.m, args_.n);
+      if constexpr (std::is_floating_point_v<T>)
+        if (args_.parts == 1 && few < TinyTile::kM && has_few_warps()) return few_lines();
       if (args_.parts == 1 && (few <= kSkinnyRows || (few < TinyTile::kM && has_few_warps()))) return skinny();
     }
     choose(typename Tuning<T>::Tiles());
@@ -121,16 +124,43 @@ class ProductPlan {
 
   // --- Skinny products -----------------------------------------------------------------------------------------------
 
-  void skinny() {
+  SkinnyJob<T> skinny_job() const {
     const bool few_are_columns = args_.m > kSkinnyRows && args_.n <= args_.m;
     const Operand<T>&few = few_are_columns ? b_ : a_, &many = few_are_columns ? a_ : b_;
     SkinnyJob<T> job{args_, few, many, few_are_columns};
     job.line_groups = unsigned(ceil_div(many.lines, int64_t(32)));
     job.first = 0, job.last = chunks_, job.partials = nullptr;
-    with_layout<sizeof(T) == 4, sizeof(T) == 4>(many, [&](auto layout) {
-      if (few.lines == 1) skinny<1, layout>(job);
-      else if (few.lines <= 4 || has_few_warps()) skinny<4, layout>(job);
+    return job;
+  }
+
+  void skinny() {
+    SkinnyJob<T> job = skinny_job();
+    with_layout<sizeof(T) == 4, sizeof(T) == 4>(job.many, [&](auto layout) {
+      if (job.few.lines == 1) skinny<1, layout>(job);
+      else if (job.few.lines <= 4 || has_few_warps()) skinny<4, layout>(job);
       else skinny<kSkinnyRows, layout>(job);
+    });
+  }
+
+  // The same where blocks are few.
+  void few_lines() {
+    SkinnyJob<T> job = skinny_job();
+    with_major(job.many, [&](auto k_major) {
+      const int64_t few = job.few.lines, groups = args_.batch * job.line_groups;
+      const size_t bytes = sizeof(T) * FewSizes<T, k_major>::of_stage(int(few));
+      const int stages = int(std::clamp(int64_t(shared_memory(context_.device) / bytes), int64_t(1),
+                                        std::min(int64_t(kFewStages), ceil_div(args_.k, int64_t(kFewDepth)))));
+      const int warps = std::max(kFewWarps, int(ceil_div(few, int64_t(kFewRows))));
+      const auto start = [&](int64_t chunks) {
+        launch(multiply_few_lines<T, Out, k_major>, groups * chunks, unsigned(32 * warps), stages * bytes,
+               context_.stream, job, stages);
+      };
+      if (chunks_ == 1) return start(1);
+      multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(1),
+                               [&](int64_t first, int64_t count, P* partials) {
+                                 job.first = first, job.last = first + count, job.partials = partials;
+                                 start(count);
+                               });
     });
   }
 
