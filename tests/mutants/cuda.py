@@ -8,6 +8,7 @@ from .mutant import Mutant
 
 TOP = "csrc/cuda/"
 REDUCE, SCAN, SEGMENTED = "reduce/ordered/", "scan/ordered/", "scan/segmented/"
+SEGMENT = "segment/ordered/"
 RECURRENCE, DISTANCE, MATMUL = "recurrence/ordered/", "distance/", "matmul/"
 ADD, PRODUCTS, HOPPER, TENSOR = "add/vectorized/", MATMUL + "ordered/", MATMUL + "hopper/", MATMUL + "tensor/"
 PRIMITIVES, FOLD = "primitives/", "../common/fold.h"
@@ -18,6 +19,7 @@ SOURCES = {
     "cumsum": SCAN + "sum.cu",
     "linear_recurrence": RECURRENCE + "linear.cu",
     "mm": PRODUCTS + "float32.cu",
+    "segment_sum": SEGMENT + "sum.cu",
 }
 PACKED_SOURCE = SEGMENTED + "packed_sum.cu"
 
@@ -262,6 +264,34 @@ MUTANTS = (
         "aligned($args.output)",
         function="cumsum",
         source=SCAN + "pairs_sum.cu",
+    ),
+    kernel(
+        "a short line's blocks that are joined from the largest on",
+        "order",
+        "plain",
+        SCAN + "short_columns.cuh",
+        "for (int $half = 1; $i & $half; $half *= 2)",
+        "for (int $half = ($i + 1 & ~$i) / 2; $half > 0; $half /= 2)",
+        function="cumsum",
+    ),
+    kernel(
+        "a short line's results that lie as its elements do",
+        "stride",
+        "plain",
+        SCAN + "short_columns.cuh",
+        "($o * $lines.results + $lines.result(0)) *",
+        "($o * $lines.length + $lines.result(0)) *",
+        function="cumsum",
+    ),
+    kernel(
+        "an index of a short line that grows against the scan's direction",
+        "sign",
+        "plain",
+        SCAN + "short_columns.cuh",
+        "$lines.reverse ? -int64_t($value.index) : $value.index",
+        "$value.index",
+        function="cummin",
+        source=SCAN + "extreme.cu",
     ),
     kernel(
         "a recurrence's barrier before the folds of its warps are read",
@@ -567,6 +597,78 @@ MUTANTS = (
         function="mm",
     ),
     kernel(
+        "the second half of a short k before the first",
+        "order",
+        "plain",
+        PRODUCTS + "shallow.cuh",
+        "for (int $v = 0; $v < kDepth / kV; $v++)",
+        "for (int $v = kDepth / kV - 1; $v >= 0; $v--)",
+        function="mm",
+    ),
+    kernel(
+        "a short k that steps as in rows as long as the result's",
+        "stride",
+        "plain",
+        PRODUCTS + "shallow.cuh",
+        "$from[$at * $job.lines.k_stride]",
+        "$from[$at * args.n]",
+        function="mm",
+    ),
+    kernel(
+        "a barrier before the rows of a product with a short k are read",
+        "barrier",
+        "races",
+        PRODUCTS + "shallow.cuh",
+        "__syncthreads(); const int $own_rows",
+        "const int $own_rows",
+        function="mm",
+    ),
+    kernel(
+        "few lines that are read before all threads have waited for their copies",
+        "barrier",
+        "races",
+        PRODUCTS + "few_lines.cuh",
+        "cp_async_wait<kFewStages - 1>(); __syncthreads(); const $T* const $stage",
+        "cp_async_wait<kFewStages - 1>(); const $T* const $stage",
+        function="mm",
+    ),
+    kernel(
+        "a tail of k that few lines leave out",
+        "tail",
+        "plain",
+        PRODUCTS + "few_lines.cuh",
+        "for (; $k < $left; $k++)",
+        "for (; $k + 1 < $left; $k++)",
+        function="mm",
+    ),
+    kernel(
+        "a row of a short k's product that takes the addend of its column",
+        "index",
+        "plain",
+        PRODUCTS + "shallow.cuh",
+        "job.lines_are_rows ? $line : $row, job.lines_are_rows ? $row : $line, $sums",
+        "job.lines_are_rows ? $row : $line, job.lines_are_rows ? $line : $row, $sums",
+        function="mm",
+    ),
+    kernel(
+        "a window that keeps the total of a whole tile to itself",
+        "bound",
+        "plain",
+        SEGMENT + "later_tiles.cuh",
+        "if ($lane <= job.log_tile)",
+        "if ($lane < job.log_tile)",
+        function="segment_sum",
+    ),
+    kernel(
+        "a thread's later tiles without the first one",
+        "bound",
+        "plain",
+        SEGMENT + "later_tiles.cuh",
+        "if ($t == 0) $x[0] = $first;",
+        "",
+        function="segment_sum",
+    ),
+    kernel(
         "a strip's lanes that read before the others' copies are there",
         "copies",
         "races",
@@ -779,6 +881,33 @@ MUTANTS = (
         HOPPER + "tiles.cuh",
         "$tile.batch % $plan.batches",
         "$tile.batch",
+        source=MATMUL + "120_tensor_core_hopper.cu",
+    ),
+    kernel(
+        "the last bytes of a misaligned row that is packed",
+        "tail",
+        "plain",
+        HOPPER + "pack.cuh",
+        "$shift > 0 && $at + 16 < $p.columns",
+        "$shift > 0 && $at + 32 <= $p.columns",
+        source=MATMUL + "120_tensor_core_hopper.cu",
+    ),
+    kernel(
+        "parts of a packed row that begin within one another",
+        "stride",
+        "plain",
+        HOPPER + "pack.cuh",
+        "($part - $line * $parts) * kPackVectors <<",
+        "($part - $line * $parts) <<",
+        source=MATMUL + "120_tensor_core_hopper.cu",
+    ),
+    kernel(
+        "the rows of a second operand that is packed too",
+        "bound",
+        "plain",
+        HOPPER + "pack.cuh",
+        "if ($operand == 1) $thread -= $rows.all[0];",
+        "",
         source=MATMUL + "120_tensor_core_hopper.cu",
     ),
     kernel(

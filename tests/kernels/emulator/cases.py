@@ -452,7 +452,8 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
     # Short lines behind one another, and apart.
     *((rows(9000, 1), "1"), (rows(3000, 5, 1), "1"), (rows(2000, 17, 3), "11zw"), (rows(2000, 7), "5x")),
     *((rows(40, 1500), "20x"), (rows(30, 4000, 1), "4"), (rows(12, 16_000), "300z"), (View(300, 5, 1, 9, 1, 0), "3z")),
-    # One segment of many tiles among short ones, each of which has a block or a thread of its own.
+    # One segment of many tiles among short ones, which windows fold; or each of which has a block or a thread of its own.
+    *((rows(1, 30_000, 1), "2000g"), (rows(2, 20_000), "1500gw")),
     *((rows(1, 150_000, 1), "300g"), (rows(2, 40_000), "100g"), (rows(1, 50_000, 3), "700xw")),
     *((columns(1, 6000, 3), "100g"), (columns(2, 9000, 5), "250g"), (columns(1, 9000, 2, 0, 1), "200xw")),
     *((View(4, 600, 4, 1, 16, 4), "12"), (View(3, 1000, 4, 4444, 1, 1111), "21z"), (View(70, 300, 1, 1, 70, 0), "8")),
@@ -693,9 +694,18 @@ SKINNY = (
     *(Product(36, 2, 600, "r", "c"), Product(40, 11, 1300, "c", "r1", batch=2), Product(3, 36, 8710, "r", "c")),
     *(Product(68, 2, 8710, "r1", "r", "r", batch=2), Product(20, 40, 70), Product(40, 31, 600, "c", "r1")),
 )
-# With so few of the many lines that a block's warps share them: every layout of both, ends of a stage and of a chunk; of
-# float64 a chunk that shared memory does not hold at once.
-FEW_SIZES = ((1, 60, 500), (3, 33, 129), (9, 70, 128), (16, 20, 700), (31, 32, 512), (40, 17, 513), (65, 5, 300), (2, 1, 77))
+# With so few of the many lines that a block's warps share them: every layout of both, ends of a stage and of a chunk.
+# Shared memory does not hold a chunk of float64 at once.
+FEW_SIZES = (
+    (1, 60, 500),
+    (3, 33, 129),
+    (9, 70, 128),
+    (16, 20, 700),
+    (31, 32, 512),
+    (40, 17, 513),
+    (65, 5, 300),
+    (2, 1, 77),
+)
 FEW_LINES = (
     *(Product(*sizes, *ab) for sizes, ab in zip(FEW_SIZES, TILE_LAYOUTS, strict=False)),
     *(Product(31, 31, 500, "c1", "r1@1", "r", 2, 2, 2), Product(18, 33, 1030, "rx", "c", batch=2), Product(5, 9, 1300)),
@@ -705,6 +715,7 @@ SHALLOW_SIZES = ((70, 300, 1), (65, 66, 8), (9, 140, 7), (130, 17, 6), (300, 3, 
 SHALLOW = (
     *(Product(*sizes, *ab) for sizes, ab in zip(SHALLOW_SIZES, TILE_LAYOUTS, strict=False)),
     *(Product(70, 520, 5, "c1", "r1", batch=2), Product(40, 70, 7, "r", "c", "r", 2, 2, 3), Product(20, 64, 4, "rx")),
+    Product(70, 3, 5, "c", "r", "r", 1, 2, 3),
 )
 MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TINY_TILES[::2])
 MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *SKINNY[::5], *FEW_LINES, *SHALLOW)

@@ -45,10 +45,7 @@ __global__ void __launch_bounds__(32 << kLogRowWarps, kRowBlocks<S, false>) segm
     publish_digits(job, line, window, piece.n, shared.digit, tag);
   } else {
     Value v = fold_set_digits<Op>(Op::identity(), shared.digit, piece.n);
-    if (n > tile) {
-      __syncwarp();
-      v = fold_later_tiles(job, line, (piece.begin + s) >> job.log_tile, n, v, tag, shared.digit);
-    }
+    if (n > tile) v = fold_later_tiles(job, line, (piece.begin + s) >> job.log_tile, n, v, tag, shared.digit);
     if (lane == 0) job.store(line, s, n, v);
   }
   if (windows > 0 && lane == 0) release(job.tile_state, gridDim.x, tag);
