@@ -643,7 +643,7 @@ MUTANTS = (
     ),
     kernel(
         "a row of a short k's product that takes the addend of its column",
-        "index",
+        "stride",
         "plain",
         PRODUCTS + "shallow.cuh",
         "job.lines_are_rows ? $line : $row, job.lines_are_rows ? $row : $line, $sums",

@@ -213,8 +213,8 @@ def test_a_loop_of_torch_is_called_one(capsys: pytest.CaptureFixture[str]) -> No
     assert bench.bench(["cumsum", *small]) == 0
     assert "torch loop" not in capsys.readouterr().out
     assert bench.bench(["linear_recurrence", *small]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("torch loop") for line in printed) == 2  # its row and its legend; rows may be unranked too
+    printed = capsys.readouterr().out.splitlines()  # the row and the legend, beside which a line may name unranked rows
+    assert sum(line.startswith("torch loop") for line in printed) == 2
     assert calls.torch_name(case_of("segment_sum")) == "torch"
     assert calls.torch_name(case_of("segment_sum", "int32")) == "torch loop"
 

@@ -35,9 +35,8 @@ class ProductPlan {
     }
     if constexpr (Tuning<T>::kSkinny) {
       const int64_t few = std::min(args_.m, args_.n);
-      if constexpr (std::is_floating_point_v<T>)
-        if (args_.parts == 1 && few < TinyTile::kM && has_few_warps()) return few_lines();
-      if (args_.parts == 1 && (few <= kSkinnyRows || (few < TinyTile::kM && has_few_warps()))) return skinny();
+      if (args_.parts == 1 && few < TinyTile::kM && has_few_blocks()) return few_lines();
+      if (args_.parts == 1 && few <= kSkinnyRows) return skinny();
     }
     choose(typename Tuning<T>::Tiles());
     tiles(typename Tuning<T>::Tiles());
@@ -137,7 +136,7 @@ class ProductPlan {
     SkinnyJob<T> job = skinny_job();
     with_layout<sizeof(T) == 4, sizeof(T) == 4>(job.many, [&](auto layout) {
       if (job.few.lines == 1) skinny<1, layout>(job);
-      else if (job.few.lines <= 4 || has_few_warps()) skinny<4, layout>(job);
+      else if (job.few.lines <= 4) skinny<4, layout>(job);
       else skinny<kSkinnyRows, layout>(job);
     });
   }
@@ -164,10 +163,10 @@ class ProductPlan {
     });
   }
 
-  // Would warps with all of the few lines be so few that each multiprocessor has room for more?
-  bool has_few_warps() const {
+  // Would a block for each 32 lines and chunk leave room for more on a multiprocessor?
+  bool has_few_blocks() const {
     const int64_t line_groups = ceil_div(std::max(args_.m, args_.n), int64_t(32));
-    return args_.batch * line_groups * chunks_ <= kSkinnyRoom * multiprocessors_;
+    return args_.batch * line_groups * chunks_ <= kFewBlocks * multiprocessors_;
   }
 
   template <int Rows, Layout kLayout>

@@ -65,7 +65,7 @@ inline constexpr int kBurst = 5;                // copies that a thread issues t
 // A warp of a skinny product computes 32 results of each row, one per lane, and at most kSkinnyRows rows; a stage holds
 // kSkinnyDepth of k.
 inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 16;
-inline constexpr int kSkinnyRoom = 2;    // warps of a multiprocessor, up to which the few lines are spread too
+inline constexpr int kFewBlocks = 2;     // of a multiprocessor, up to which a block's warps share a chunk
 inline constexpr int kSkinnySpread = 4;  // chunks, from which spreading them over blocks may pay for a second launch
 HOST_DEVICE constexpr int skinny_stages(int rows) { return rows == 4 ? 4 : 3; }
 HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per block at most, each with a chunk
