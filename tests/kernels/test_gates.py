@@ -319,11 +319,13 @@ def demangle(names: Iterable[str]) -> dict[str, str]:
     plain = {}
     for name, text in zip(names, done.stdout.splitlines(), strict=True):
         text = re.sub(r"\(anonymous namespace\)::|\b[a-z_]+::|\bcub::\w+::", "", text).removeprefix("void ")
-        depth = end = 0
+        depth = start = end = 0
         while end < len(text) and (text[end] != "(" or depth > 0):
             depth += {"<": 1, ">": -1}.get(text[end], 0)
             end += 1
-        plain[name] = text[:end].split("::")[-1] if "<" not in text[:end] else text[:end]
+            if text[end - 1] == " " and depth == 0:  # behind a result
+                start = end
+        plain[name] = text[start:end].split("::")[-1] if "<" not in text[start:end] else text[start:end]
     return plain
 
 

@@ -84,7 +84,6 @@ DIFFERENT = (
     ("reduce/ordered", "*", "global load requests", POLLING),
     ("scan/look_back", "*", "global load *", POLLING),
     ("scan/ordered", "*", "global load sectors", POLLING),
-    ("segment/ordered", "*", "global load *", PREDICATED),
     ("distance/shared_memory", "*", "barriers", SKIPPED),
     ("distance/ordered", "*", "barriers", SKIPPED),
     ("scan/reduce_then_scan:256x150", "reduce_parts_kernel", "barriers", SKIPPED),
@@ -200,18 +199,28 @@ def measured(path: Path, rungs: Path) -> Iterator[list[object]]:
             kernels.setdefault(name, []).append(row)
 
 
+def rows() -> dict[tuple[str, str, str], str]:
+    """What is kept, by rung, kernel and counter: empty where the kernel has changed, and was not measured since."""
+    return {
+        (rung, name, counter): value for rung, name, counter, value in csv.reader(FILE.read_text().splitlines()[1:])
+    }
+
+
+def waiting() -> list[str]:
+    """The rungs of which something is to be measured on a GPU again."""
+    return list(dict.fromkeys(rung for (rung, _, _), value in rows().items() if not value))
+
+
 @functools.cache
 def pairs() -> list[Pair]:
     """Every kept counter of Nsight Compute beside what is kept of the emulator."""
     found = []
-    kept = {
-        (rung, name, counter): value for rung, name, counter, value in csv.reader(FILE.read_text().splitlines()[1:])
-    }
+    kept = rows()
     for rung, name in dict.fromkeys((rung, name) for rung, name, _ in kept):
         for counter in COUNTERS:
             kept.setdefault((rung, name, counter), "0")  # zeros are not written
     for (rung, name, counter), value in kept.items():
-        if not value:  # the kernel has changed, and has not been measured since
+        if not value:
             continue
         counts = counts_of(*rung.split("/"))
         kernel = next((one for one in counts.kernels if one.name == name), None) if counts else None
@@ -238,6 +247,8 @@ def table() -> str:
             lines.append(
                 f"| `{worst.rung}`{more} | {counter} | {worst.counted:,.0f} / {worst.measured:,.0f} | {row[3]} |"
             )
+    if names := ", ".join(f"`{rung}`" for rung in waiting()):
+        lines += ["", f"Changed, and to be measured again: {names}."]
     return "\n".join(lines)
 
 

@@ -2,6 +2,8 @@
 //
 // A segment of several tiles has a block of its own for its first one; the others belong to the windows that they stand
 // in (job.cuh), whose blocks come first in the grid, and publish them for it.
+//
+// Local:   segment_blocks (8 bytes): of extremes of halves, an address, for a third block.
 #pragma once
 #include "../../reduce/ordered/long_rows.cuh"
 #include "later_tiles.cuh"

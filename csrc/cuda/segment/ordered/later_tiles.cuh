@@ -3,6 +3,8 @@
 //
 // Every window publishes all its digits, whether there is such a tile or not, so that nobody waits for ever, whatever the
 // offsets are; and releases the tile state, or it might begin when all others have ended, and publish for the next launch.
+//
+// Local:   fold_later_tiles_in_thread (320 bytes): the binary counter, which few threads need.
 #pragma once
 #include "../../reduce/ordered/split.cuh"
 #include "job.cuh"

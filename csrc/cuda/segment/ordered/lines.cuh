@@ -2,7 +2,6 @@
 //
 // A segment of several tiles has a thread of its own for its first one; the others have a thread for each window of each
 // line (job.cuh), whose blocks come first in the grid.
-// Local:   segment_lines (320 bytes): off the hot path, the binary counter of later tiles.
 #pragma once
 #include "../../primitives/fast_div.cuh"
 #include "later_tiles.cuh"

@@ -1,8 +1,6 @@
 // Contiguous lines: a warp folds what a window owns of a line. Short segments are staged in shared memory by 16-byte
 // loads, as many as there is room for, and folded from there, one thread per segment; longer ones are folded by the
 // whole warp.
-//
-// Local:   segment_rows (0 bytes): 8 on 8.0, where ptxas keeps a line's number there, which is read once a segment.
 #pragma once
 #include "../../primitives/joined_segments.cuh"
 #include "../../reduce/ordered/rows.cuh"
