@@ -78,8 +78,8 @@ BUDGETS: dict[str, Budget] = {
     "scan_segments-log_add": (256, {4: (80, 3), 8: (208, 1)}),
     "list_windows": (256, {8: (32, 8)}),
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
-    "segment_blocks": (256, {4: (80, 3), 8: (128, 2)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
+    "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
     "multiply_tiles-128x128": (128, {4: (240, 2)}),
     "multiply_tiles-128x64": (128, {4: (168, 3), 8: (256, 2)}),
     "multiply_tiles-64x64": (64, {4: (168, 6), 8: (256, 4)}),
@@ -173,9 +173,7 @@ INSTRUCTIONS = {
     "scan_segments-row": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR", r"SHFL\.BFLY"],
     "scan_segments-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR"],
     "list_windows": [r"VOTE"],
-    "segment_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
-    "segment_blocks": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
-    "segment_lines": [PUBLISH],
+    "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
     "multiply_scalar_panels": [r"LDG\.E R", r"LDS R", r"STS \["],
     "multiply_vector_panels": [VECTOR_LOAD, r"LDS\.128", r"STS\.128"],
     "multiply_copied_panels": [*ASYNC_COPY, r"LDGSTS\.E ", r"LDS\.128"],
@@ -319,13 +317,11 @@ def demangle(names: Iterable[str]) -> dict[str, str]:
     plain = {}
     for name, text in zip(names, done.stdout.splitlines(), strict=True):
         text = re.sub(r"\(anonymous namespace\)::|\b[a-z_]+::|\bcub::\w+::", "", text).removeprefix("void ")
-        depth = start = end = 0
+        depth = end = 0
         while end < len(text) and (text[end] != "(" or depth > 0):
             depth += {"<": 1, ">": -1}.get(text[end], 0)
             end += 1
-            if text[end - 1] == " " and depth == 0:  # behind a result
-                start = end
-        plain[name] = text[start:end].split("::")[-1] if "<" not in text[start:end] else text[start:end]
+        plain[name] = text[:end].split("::")[-1] if "<" not in text[:end] else text[:end]
     return plain
 
 

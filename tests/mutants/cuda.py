@@ -8,7 +8,6 @@ from .mutant import Mutant
 
 TOP = "csrc/cuda/"
 REDUCE, SCAN, SEGMENTED = "reduce/ordered/", "scan/ordered/", "scan/segmented/"
-SEGMENT = "segment/ordered/"
 RECURRENCE, DISTANCE, MATMUL = "recurrence/ordered/", "distance/", "matmul/"
 ADD, PRODUCTS, HOPPER, TENSOR = "add/vectorized/", MATMUL + "ordered/", MATMUL + "hopper/", MATMUL + "tensor/"
 PRIMITIVES, FOLD = "primitives/", "../common/fold.h"
@@ -19,7 +18,6 @@ SOURCES = {
     "cumsum": SCAN + "sum.cu",
     "linear_recurrence": RECURRENCE + "linear.cu",
     "mm": PRODUCTS + "float32.cu",
-    "segment_sum": SEGMENT + "sum.cu",
 }
 PACKED_SOURCE = SEGMENTED + "packed_sum.cu"
 
@@ -649,24 +647,6 @@ MUTANTS = (
         "job.lines_are_rows ? $line : $row, job.lines_are_rows ? $row : $line, $sums",
         "job.lines_are_rows ? $row : $line, job.lines_are_rows ? $line : $row, $sums",
         function="mm",
-    ),
-    kernel(
-        "a window that keeps the total of a whole tile to itself",
-        "bound",
-        "plain",
-        SEGMENT + "later_tiles.cuh",
-        "if ($lane <= job.log_tile)",
-        "if ($lane < job.log_tile)",
-        function="segment_sum",
-    ),
-    kernel(
-        "a thread's later tiles without the first one",
-        "bound",
-        "plain",
-        SEGMENT + "later_tiles.cuh",
-        "if ($t == 0) $x[0] = $first;",
-        "",
-        function="segment_sum",
     ),
     kernel(
         "a strip's lanes that read before the others' copies are there",

@@ -452,7 +452,7 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
     # Short lines behind one another, and apart.
     *((rows(9000, 1), "1"), (rows(3000, 5, 1), "1"), (rows(2000, 17, 3), "11zw"), (rows(2000, 7), "5x")),
     *((rows(40, 1500), "20x"), (rows(30, 4000, 1), "4"), (rows(12, 16_000), "300z"), (View(300, 5, 1, 9, 1, 0), "3z")),
-    # One segment of many tiles among short ones, which windows fold, or which have a block or a thread each.
+    # One segment of many tiles among short ones.
     *((rows(1, 30_000, 1), "2000g"), (rows(2, 20_000), "1500gw")),
     *((rows(1, 150_000, 1), "300g"), (rows(2, 40_000), "100g"), (rows(1, 50_000, 3), "700xw")),
     *((columns(1, 6000, 3), "100g"), (columns(2, 9000, 5), "250g"), (columns(1, 9000, 2, 0, 1), "200xw")),

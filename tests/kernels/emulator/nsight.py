@@ -84,6 +84,7 @@ DIFFERENT = (
     ("reduce/ordered", "*", "global load requests", POLLING),
     ("scan/look_back", "*", "global load *", POLLING),
     ("scan/ordered", "*", "global load sectors", POLLING),
+    ("segment/ordered", "*", "global load *", PREDICATED),
     ("distance/shared_memory", "*", "barriers", SKIPPED),
     ("distance/ordered", "*", "barriers", SKIPPED),
     ("scan/reduce_then_scan:256x150", "reduce_parts_kernel", "barriers", SKIPPED),

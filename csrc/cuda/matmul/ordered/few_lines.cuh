@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(32 * kFewMostWarps, 1)
   const int first_row = warp * kFewRows;
 #pragma unroll 1
   for (int step = 0; step < steps; step++) {
-    if (stages < steps) cp_async_wait<0>();
+    if (step >= stages) cp_async_wait<0>();
     else cp_async_wait<kFewStages - 1>();
     __syncthreads();
     const T* const stage = buffers + step % stages * Sizes::of_stage(few);

@@ -149,7 +149,8 @@ class ProductPlan {
       const size_t bytes = sizeof(T) * FewSizes<T, k_major>::of_stage(int(few));
       const int stages = int(std::clamp(int64_t(shared_memory(context_.device) / bytes), int64_t(1),
                                         std::min(int64_t(kFewStages), ceil_div(args_.k, int64_t(kFewDepth)))));
-      const int warps = std::max(kFewWarps, int(ceil_div(few, int64_t(kFewRows))));
+      // Whole rows of kFewDepth threads, which copy.
+      const int warps = std::max(kFewWarps, int(ceil_div(few, int64_t(4 * kFewRows))) * 4);
       const auto start = [&](int64_t chunks) {
         launch(multiply_few_lines<T, Out, k_major>, groups * chunks, unsigned(32 * warps), stages * bytes,
                context_.stream, job, stages);

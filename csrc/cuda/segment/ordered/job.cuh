@@ -3,9 +3,9 @@
 // Segment s has the work index begin(s) + s: a segment is as much work as it has elements, plus one. Tile t of it,
 // 2^log_tile elements counted from its own first one, stands t * 2^log_tile further on. A window, 2^log_tile of the
 // work, owns the tiles that stand in it: at most one of a segment that stands before it, and those of the segments that
-// stand in it, of which the last one alone may be longer than a tile.
+// stand in it, of which the last one alone may be longer than a tile. So a window's tiles have two slots for what a
+// segment of several tiles passes on, and a tile's slot follows from its work index.
 #pragma once
-#include "../../primitives/grid.cuh"
 #include "../../reduce/ordered/output.cuh"
 #include "../ladder.h"
 
@@ -24,25 +24,30 @@ struct Job {
   Segments segments;
   Output out;
   bool mean;
-  Value empty;           // the result of an empty segment
-  TileState tile_state;  // where segments may have several tiles: [line][window][digits 0 ... log_tile of a later tile]
+  Value empty;   // the result of an empty segment
+  Value* slots;  // [line][window][a segment's first tile, then the digits 0 ... log_tile of a later one]
 
   __device__ __forceinline__ int64_t work_index(int64_t s) const { return segments.begin(s) + s; }
-  __device__ __forceinline__ uint64_t* words(int64_t line, int64_t window) const {
-    return tile_state.words + (line * windows + window) * (log_tile + 1) * kTaggedWords<Value>;
+
+  __device__ __forceinline__ Value* first_tile(int64_t line, int64_t window) const {
+    return slots + (line * windows + window) * (log_tile + 2);
+  }
+  __device__ __forceinline__ Value* later_tile(int64_t line, int64_t window) const {
+    return first_tile(line, window) + 1;
   }
 
-  __device__ __forceinline__ int64_t outer_of(int64_t line) const {
-    return layout.inner == 1 ? line : line < layout.inner ? 0 : line / layout.inner;
+  // Where the results of a line begin.
+  __device__ __forceinline__ int64_t place(int64_t line) const {
+    const int64_t inner = layout.inner, o = inner == 1 ? line : line / inner;
+    return o * segments.count * inner + (line - o * inner);
   }
-  // outer: of the line.
-  __device__ __forceinline__ void store(int64_t outer, int64_t line, int64_t s, int64_t n, Value fold) const {
+  __device__ __forceinline__ void store_at(int64_t place, int64_t s, int64_t n, Value fold) const {
     Output to = out;
     to.divisor = mean ? n : 0;
-    to.store<Op>((outer * (segments.count - 1) + s) * layout.inner + line, n > 0 ? fold : empty);
+    to.store<Op>(place + s * layout.inner, n > 0 ? fold : empty);
   }
   __device__ __forceinline__ void store(int64_t line, int64_t s, int64_t n, Value fold) const {
-    store(outer_of(line), line, s, n, fold);
+    store_at(place(line), s, n, fold);
   }
 };
 

@@ -1,49 +1,43 @@
-// Lines of any strides: one thread per segment of a line, neighbouring threads with neighbouring lines.
-//
-// A segment of several tiles has a thread of its own for its first one; the others have a thread for each window of each
-// line (job.cuh), whose blocks come first in the grid.
+// Lines of any strides: a thread folds what a window owns of a line; neighbouring threads take neighbouring lines.
 #pragma once
-#include "../../primitives/fast_div.cuh"
-#include "later_tiles.cuh"
+#include "../../primitives/async.cuh"
+#include "../../primitives/dependent.cuh"
+#include "job.cuh"
 
 namespace torch_reductions::cuda::segment {
 
 inline constexpr int kLineThreads = 256;
-inline constexpr int kLeastLogLineTile = 5, kLogLineTile = 10;
+inline constexpr int kLeastLogLineTile = 3, kSmallLogLineTile = 6, kLogLineTile = 10;
 
-// The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. take(k, digit): its digits,
-// from the highest down.
-template <class Op, class Load, class Take>
-__device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, Take take) {
+// The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. Its digits too, where
+// `digits` is not null.
+template <class Op, class Load>
+__device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, typename Op::Value* digits = nullptr) {
   using Value = typename Op::Value;
   constexpr int Levels = kLogLineTile - 2;
-  Value wait[Levels][1], v[1], x[8], all = Op::identity();
-  const auto append = [&](int k, Value digit) {
+  Value wait[Levels][1], v[1], all = Op::identity();
+  const auto take = [&](int k, Value digit) {
     all = Op::combine(all, digit);
-    take(k, digit);
+    if (digits != nullptr) digits[k] = digit;
   };
-  const int blocks = n >> 3, rest = n & 7;
+  const int blocks = n >> 3;
 #pragma unroll 1
   for (int b = 0; b < blocks; b++) {
+    Value x[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) x[i] = load(b * 8 + i);
     v[0] = tree<Op, 8>(x);
     push<Op, 1>(wait, v, b);
   }
+  if (blocks > 0) for_each_digit<Levels>(blocks, [&](auto k, int) { take(3 + k.value, wait[k.value][0]); });
+  for_each_digit<3>(n & 7, [&](auto k, int at) {
+    constexpr int Size = 1 << k.value;
+    Value x[Size];
 #pragma unroll
-  for (int i = 0; i < 7; i++) {  // all at once, whatever digits they belong to
-    x[i] = Op::identity();
-    if (i < rest) x[i] = load(blocks * 8 + i);
-  }
-  if (blocks > 0) for_each_digit<Levels>(blocks, [&](auto k, int) { append(3 + k.value, wait[k.value][0]); });
-  if (rest & 4) append(2, tree<Op, 4>(x));
-  if (rest & 2) append(1, rest & 4 ? Op::combine(x[4], x[5]) : Op::combine(x[0], x[1]));
-  if (rest & 1) append(0, rest & 4 ? (rest & 2 ? x[6] : x[4]) : rest & 2 ? x[2] : x[0]);
+    for (int i = 0; i < Size; i++) x[i] = load(blocks * 8 + at + i);
+    take(k.value, tree<Op, Size>(x));
+  });
   return all;
-}
-template <class Op, class Load>
-__device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load) {
-  return fold_in_thread<Op>(n, load, [](int, typename Op::Value) {});
 }
 
 // The first segment whose work index is not below `index`.
@@ -58,56 +52,50 @@ __device__ __forceinline__ int64_t first_from(const Job<S>& job, int64_t index) 
   return low;
 }
 
-// The blocks of all windows but the first; then those of the segments of all lines. lines: of job.lines, if that is less
-// than 2^31.
 template <class S>
-__global__ void __launch_bounds__(kLineThreads, 4)
-    segment_lines(Job<S> job, FastDiv lines, int64_t segments, unsigned window_blocks) {
-  using Op = typename S::Op;
+__global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
   using Value = typename S::Value;
-  const bool of_window = blockIdx.x < window_blocks;
-  const int64_t i = int64_t(blockIdx.x - (of_window ? 0 : window_blocks)) * kLineThreads + threadIdx.x,
-                all = of_window ? job.lines * (job.windows - 1) : segments;
-  uint64_t number = 0;
-  if (window_blocks > 0) number = launch_number(job.tile_state);
-  const int64_t tile = int64_t(1) << job.log_tile;
-  if (i < all) {
-    const int64_t of_line = i < job.lines ? 0
-                            : i >> 31     ? i / job.lines
-                                          : lines.div(unsigned(i)),
-                  line = i - of_line * job.lines, outer = job.outer_of(line), window = of_line + 1;
-    int64_t s = of_line, n = 0;
-    Piece piece{};
-    if (of_window) {
-      s = first_from(job, window << job.log_tile) - 1;
-      if (s >= 0) piece = later_piece(job.log_tile, s, job.segments.begin(s), job.segments.end(s), window);
-    } else {
-      const int64_t begin = job.segments.begin(s);
+  start_next_launch();
+  const bool one_window = job.windows == 1;
+  const int64_t i = int64_t(blockIdx.x) * kLineThreads + threadIdx.x, all = job.lines * job.windows;
+  const int64_t own = i < all ? i : all - 1, window = one_window ? 0 : own / job.lines, line = own - window * job.lines,
+                start = window << job.log_tile, tile = int64_t(1) << job.log_tile;
+  const char* const data = job.layout.line(line);
+  int64_t s = one_window ? 0 : first_from(job, start), begin = 0;
+  // Few threads, one element after the other: the L2 fetches them beforehand, a row of a warp's lines per lane.
+  if (job.log_tile <= kSmallLogLineTile && __all_sync(kFullWarp, window == shuffle(window, 0)) &&
+      s < job.segments.count) {
+    const char* const first = reinterpret_cast<const char*>(shuffle(reinterpret_cast<int64_t>(data), 0));
+    const int64_t from = job.segments.begin(s > 0 ? s - 1 : 0), to = min(from + tile, job.segments.length);
+    for (int64_t at = from + threadIdx.x % 32; at < to; at += 32) prefetch_to_l2(first + at * job.layout.length_bytes);
+  }
+  if (i >= all) return;
+  const auto fold = [&](int64_t begin, int n, Value* digits) {
+    const char* const p = data + begin * job.layout.length_bytes;
+    return fold_in_thread<typename S::Op>(
+        n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); }, digits);
+  };
+  const int64_t place = job.place(line);
+  Piece piece{};
+  if (s > 0) piece = later_piece(job.log_tile, s - 1, job.segments.begin(s - 1), job.segments.end(s - 1), window);
+  Value* digits = piece.n > 0 ? job.later_tile(line, window) : nullptr;
+  // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
+  for (bool later = piece.n > 0;; later = false) {
+    int64_t n = piece.n;
+    if (!later) {
+      if (s >= job.segments.count) return;
+      begin = job.segments.begin(s);
+      if (begin + s >= start + tile) return;
       n = job.segments.end(s) - begin;
       piece = {begin, int(n < tile ? n : tile)};
+      digits = nullptr;
     }
-    const char* const p = job.layout.data + outer * job.layout.outer_bytes +
-                          (line - outer * job.layout.inner) * job.layout.inner_bytes +
-                          piece.begin * job.layout.length_bytes;
-    uint64_t* const words = job.words(line, window);
-    Value v = fold_in_thread<Op>(
-        piece.n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); },
-        [&](int k, Value digit) {
-          if (of_window) publish(words + k * kTaggedWords<Value>, digit, launch_tag(number));
-        });
-    if (of_window) {
-      for (int k = 0; k <= job.log_tile; k++)
-        if (!(piece.n >> k & 1)) publish(words + k * kTaggedWords<Value>, Value{}, launch_tag(number));
-    } else {
-      if (n > tile)
-        v = fold_later_tiles_in_thread<Op>(job.words(line, (piece.begin + s) >> job.log_tile), job.log_tile, n, v,
-                                           launch_tag(number));
-      job.store(outer, line, s, n, v);
-    }
+    const Value v = fold(piece.begin, piece.n, digits);
+    if (later) continue;
+    if (n <= tile) job.store_at(place, s, n, v);
+    else *job.first_tile(line, window) = v;
+    s++;
   }
-  if (window_blocks == 0) return;
-  __syncthreads();
-  if (threadIdx.x == 0) release(job.tile_state, gridDim.x, launch_tag(number));
 }
 
 }  // namespace torch_reductions::cuda::segment

@@ -1,11 +1,14 @@
 // Contiguous lines: a warp folds what a window owns of a line. Short segments are staged in shared memory by 16-byte
 // loads, as many as there is room for, and folded from there, one thread per segment; longer ones are folded by the
 // whole warp.
+//
+// Local:   segment_rows (0 bytes): 8 on 8.0, where ptxas keeps a line's number there, which is read once a segment.
 #pragma once
+#include "../../primitives/dependent.cuh"
 #include "../../primitives/joined_segments.cuh"
 #include "../../reduce/ordered/rows.cuh"
 #include "../../reduce/ordered/short_rows.cuh"
-#include "later_tiles.cuh"
+#include "job.cuh"
 
 namespace torch_reductions::cuda::segment {
 
@@ -47,23 +50,18 @@ __device__ __forceinline__ void stage(char* shared, const char* aligned, int end
   }
 }
 
-// Offsets: of a line, or of lines joined. Windows in descending order: those of a segment's later tiles begin before that
-// of its first one, which waits for them.
+// Offsets: of a line, or of lines joined.
 template <class S, class Offsets>
 __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Offsets segments) {
   using Value = typename S::Value;
   constexpr int Staged_ = padded<S::kBytes>(kPackedBytes + 16) + 16;
   __shared__ uint4 memory[kPackedThreads / 32][(Staged_ + 15) / 16];
   char* const shared = reinterpret_cast<char*>(memory[threadIdx.x >> 5]);
-  __shared__ Value digits[kPackedThreads / 32][kMaxDigits];
-  Value* const digit = digits[threadIdx.x >> 5];
+  start_next_launch();
   const int lane = threadIdx.x & 31;
-  const bool several = job.tile_state.words != nullptr;
   const int64_t i = int64_t(blockIdx.x) * (kPackedThreads / 32) + (threadIdx.x >> 5);
   if (i >= job.lines * job.windows) return;
-  unsigned tag = 0;
-  if (several) tag = launch_tag(launch_number(job.tile_state));
-  const int64_t line = i / job.windows, window = (line + 1) * job.windows - 1 - i, tile = int64_t(1) << job.log_tile,
+  const int64_t line = i / job.windows, window = i - line * job.windows, tile = int64_t(1) << job.log_tile,
                 start = window << job.log_tile;
   const char* const row = job.layout.line(line);
   int64_t s = first_from_by_warp(segments, start);
@@ -73,12 +71,12 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Offse
     piece = later_piece(job.log_tile, s - 1, before.begin, before.end, window);
   }
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
-  for (bool later = several;; later = false) {
+  for (bool later = piece.n > 0;; later = false) {
     int64_t n = piece.n;
     if (!later) {
-      if (s >= segments.count) break;
+      if (s >= segments.count) return;
       const int64_t base = segments.begin(s);
-      if (base + s >= start + tile) break;
+      if (base + s >= start + tile) return;
       // The next `count` segments can be staged together.
       int count = 0, from[kPackedLane], length[kPackedLane];
 #pragma unroll
@@ -113,20 +111,15 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Offse
       n = ends_of(segments, s).end - base;
       piece = {base, int(n < tile ? n : tile)};
     }
-    Value v{};
-    if (piece.n > 0) v = fold_in_warp(job.source, row + piece.begin * S::kBytes, piece.n, later ? digit : nullptr);
-    __syncwarp();
-    if (later) {
-      publish_digits(job, line, window, piece.n, digit, tag);
-      __syncwarp();
-      continue;
+    const Value v = fold_in_warp(job.source, row + piece.begin * S::kBytes, piece.n,
+                                 later ? job.later_tile(line, window) : nullptr);
+    if (later) continue;
+    if (lane == 0) {
+      if (n <= tile) job.store(line, s, n, v);
+      else *job.first_tile(line, window) = v;
     }
-    // Offsets that are wrong may lead to a segment before this window, whose tiles nobody has begun.
-    if (n > tile && piece.begin + s >= start) v = fold_later_tiles(job, line, window, n, v, tag, digit);
-    if (lane == 0) job.store(line, s, n, v);
     s++;
   }
-  if (several && lane == 0) release(job.tile_state, unsigned(job.lines * job.windows), tag);
 }
 
 }  // namespace torch_reductions::cuda::segment

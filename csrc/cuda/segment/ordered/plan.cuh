@@ -6,11 +6,13 @@
 
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
-#include "blocks.cuh"
 #include "lines.cuh"
 #include "packed_rows.cuh"
+#include "rest.cuh"
 
 namespace torch_reductions::cuda::segment {
+
+inline constexpr int64_t kFewSegments = 8;  // that a warp folds sooner than a second launch begins
 
 template <class T, class Op>
 class SegmentPlan {
@@ -19,72 +21,51 @@ class SegmentPlan {
 
  public:
   SegmentPlan(const SegmentArgs& args, Context& context)
-      : args_(args), context_(context), sms_(multiprocessors(context.device)), lines_(args.outer * args.inner) {}
+      : args_(args), context_(context), sms_(multiprocessors(context.device)) {}
 
   void run() {
-    const bool joined = joins();
-    if (args_.segments.count == 0 || results() == 0) return;
-    if (!joined && (args_.length_stride != 1 || args_.length <= 1)) lines();
-    else if (!joined && is_long()) blocks();
-    else if (joined) rows(JoinedSegments(args_.segments, args_.outer), 1);
-    else rows(args_.segments, lines_);
+    const bool joined = joins(), rows = joined || (args_.length_stride == 1 && args_.length > 1);
+    const JoinedSegments segments(args_.segments, joined ? args_.outer : 1);
+    // The largest tile that leaves work for every multiprocessor; of lines a small one only where threads are few, which
+    // then fold one after the other what waits for memory.
+    const int64_t lines = (joined ? 1 : args_.outer) * args_.inner, places = segments.length + segments.count;
+    const auto work = [&](int log_tile) { return lines * ceil_div(places, int64_t(1) << log_tile); };
+    int log_tile = rows ? kLogUnit<S> + 5 : kLogLineTile;
+    const int least = rows ? kLogUnit<S> : kLeastLogLineTile;
+    const auto wanted = [&] { return int64_t(rows ? 64 : log_tile > kSmallLogLineTile ? 1024 : 32); };
+    // Nor so small that segments of lines this short have several tiles: the second launch would take longer. A warp
+    // folds the segments of a row one after the other, so that they must be few.
+    const int64_t row = segments.count <= kFewSegments ? int64_t(4) << kLogUnit<S> : 0;
+    const int64_t one_launch = rows ? row : int64_t(1) << kSmallLogLineTile;
+    const auto splits = [&](int log_tile) { return args_.length > int64_t(1) << log_tile; };
+    while (log_tile > least && work(log_tile) < wanted() * sms_ &&
+           !(args_.length <= one_launch && splits(log_tile - 1)))
+      log_tile--;
+
+    Job<S> job = this->job(lines, work(log_tile) / lines, log_tile);
+    const bool several = splits(log_tile);  // a segment may have more than one tile
+    if (several)
+      job.slots =
+          static_cast<Value*>(context_.workspace(size_t(work(log_tile)) * size_t(log_tile + 2) * sizeof(Value)));
+    const auto launch_rows = [&](const auto& offsets) {
+      launch(&segment_rows<S, std::decay_t<decltype(offsets)>>, ceil_div(work(log_tile), kPackedThreads / 32),
+             kPackedThreads, 0, context_.stream, job, offsets);
+    };
+    if (joined) launch_rows(segments);
+    else if (rows) launch_rows(args_.segments);
+    else launch(&segment_lines<S>, ceil_div(work(log_tile), kLineThreads), kLineThreads, 0, context_.stream, job);
+    if (!several) return;
+    const int64_t pairs = lines * args_.segments.count;
+    const int each_block = int(std::clamp(pairs / (int64_t(8) * sms_), int64_t(1), int64_t(kRestThreads)));
+    launch_dependent(&segment_rest<S>, ceil_div(pairs, each_block), kRestThreads, 0, context_, job, each_block);
   }
 
  private:
-  static constexpr int64_t kUnit = int64_t(1) << kLogUnit<S>;
-
   // Are the lines one? Where they follow one another in memory, and the least tile holds more than one of them.
   bool joins() const {
     const int64_t length = args_.length, count = args_.segments.count;
     return args_.inner == 1 && args_.length_stride == 1 && args_.outer_stride == length && length > 0 &&
-           length + count <= kUnit && JoinedSegments::may_join(args_.segments, args_.outer);
-  }
-  int64_t results() const { return lines_ * args_.segments.count; }
-  int64_t average() const { return args_.length / args_.segments.count; }
-
-  // Are segments as long as the loads of a warp, or so few that most multiprocessors would idle?
-  bool is_long() const { return average() >= kUnit || (average() >= 32 && results() <= sms_ * int64_t(128)); }
-
-  // Windows of work, where a segment may have several tiles.
-  int64_t windows_of(int log_tile) const {
-    const int64_t tile = int64_t(1) << log_tile;
-    return args_.length > tile ? ceil_div(args_.length + args_.segments.count, tile) : 1;
-  }
-
-  // A warp per window: the largest tile that leaves work for every multiprocessor.
-  template <class Offsets>
-  void rows(const Offsets& segments, int64_t lines) {
-    const auto windows = [&](int log_tile) {
-      return ceil_div(segments.length + segments.count, int64_t(1) << log_tile);
-    };
-    int log_tile = kLogUnit<S> + 5;
-    while (log_tile > kLogUnit<S> && lines * windows(log_tile) < 64 * sms_) log_tile--;
-    launch(&segment_rows<S, Offsets>, ceil_div(lines * windows(log_tile), kPackedThreads / 32), kPackedThreads, 0,
-           context_.stream, job(lines, windows(log_tile), log_tile), segments);
-  }
-
-  // A block per segment: as many warps as one of average length has units; more for the longer ones where blocks are
-  // few. A tile is several times as long, so that few have a second one, but leaves work for every multiprocessor.
-  void blocks() {
-    int log_warps = 0;
-    while (log_warps < kLogRowWarps && (average() > kUnit << log_warps ||
-                                        (4 * average() > kUnit << log_warps && results() << log_warps <= sms_ * 8)))
-      log_warps++;
-    const auto all = [&](int log_tile) { return lines_ * (windows_of(log_tile) - 1) + results(); };
-    int log_tile = kLogUnit<S> + log_warps + 3;
-    while (log_tile > kLogUnit<S> + log_warps && all(log_tile) < 3 * sms_) log_tile--;
-    launch(&segment_blocks<S>, all(log_tile), 32u << log_warps, 0, context_.stream,
-           job(lines_, windows_of(log_tile), log_tile));
-  }
-
-  // A thread per segment of a line: the largest tile that leaves work for every multiprocessor.
-  void lines() {
-    int log_tile = kLogLineTile;
-    while (log_tile > kLeastLogLineTile && lines_ * windows_of(log_tile) + results() < 1024 * sms_) log_tile--;
-    const int64_t windows = windows_of(log_tile), window_blocks = ceil_div(lines_ * (windows - 1), kLineThreads);
-    launch(&segment_lines<S>, window_blocks + ceil_div(results(), kLineThreads), kLineThreads, 0, context_.stream,
-           job(lines_, windows, log_tile), lines_ <= INT32_MAX ? FastDiv(lines_) : FastDiv(), results(),
-           unsigned(window_blocks));
+           length + count <= 1 << kLogUnit<S> && JoinedSegments::may_join(args_.segments, args_.outer);
   }
 
   Job<S> job(int64_t lines, int64_t windows, int log_tile) const {
@@ -100,9 +81,7 @@ class SegmentPlan {
             .out = {args_.output, args_.output_dtype, flipped, 0},
             .mean = args_.function == Segment::segment_mean,
             .empty = empty_value(flipped),
-            .tile_state = args_.length > int64_t(1) << log_tile
-                              ? context_.tile_state(lines * windows * (log_tile + 1) * kTaggedWords<Value>)
-                              : TileState{}};
+            .slots = nullptr};
   }
 
   // The result of an empty segment: 0, 1, NaN for a mean; for an extreme the value that every element of the type
@@ -128,7 +107,6 @@ class SegmentPlan {
   const SegmentArgs& args_;
   Context& context_;
   const int sms_;
-  const int64_t lines_;
 };
 
 }  // namespace torch_reductions::cuda::segment
