@@ -1,6 +1,6 @@
-// Products with few lines on one side, and so few blocks that each has a multiprocessor for itself: a block computes 32
-// lines of the other side by the few over one chunk of k. All its threads copy, with all of a chunk in flight where
-// shared memory holds it; a warp multiplies two of the few lines.
+// Products with few lines on one side, and so few blocks that a multiprocessor has one or two: a block computes 32 lines
+// of the other side by the few over one chunk of k. All its threads copy, with all of a chunk in flight where shared
+// memory holds it; a warp multiplies two of the few lines.
 #pragma once
 #include "skinny.cuh"
 
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(32 * kFewMostWarps, 1)
   const int depth = int(min(args.k - first_k, int64_t(kProductChunk))),
             lines = int(min(job.many.lines - first_line, int64_t(32))), steps = (depth + kFewDepth - 1) / kFewDepth;
 
-  // Threads are neighbours along memory. What lies behind the end is the last element again, and is not multiplied.
+  // Of the many lines threads are neighbours along memory. Behind the end it is the last element again, never multiplied.
   const T* const many = job.many.at(batch, first_line, first_k);
   const T* const rows = job.few.at(batch, 0, first_k);
   const auto copy = [&](int step) {
