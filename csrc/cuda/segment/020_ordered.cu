@@ -1,11 +1,11 @@
-// Changes: the elements are divided into windows of equal work, whatever the segments' lengths; tiles are counted from
-//          each segment's own first element.
-// Costs:   a search in the offsets for each window; a second launch where a segment may be longer than a tile.
+// Changes: short segments of rows are divided into windows of equal work, a warp each; a long one has a block, one of
+//          columns a thread for each line. Tiles are counted from each segment's own first element.
+// Costs:   a search in the offsets for each window; who has the first tile of a long segment waits for the others.
 // Gains:   the bits of the reduction of the segment alone; one huge segment and a million short ones keep the memory
-//          equally busy; nothing is read back to the host.
+//          equally busy; one launch; nothing is read back to the host.
 // Order:   Fold(length of the segment), docs/order.md.
 // Needs:   7.5 and up.
-// See:     ordered/job.cuh, what a window owns; ordered/{packed_rows,lines,rest}.cuh, the kernels; Blelloch, Prefix
+// See:     ordered/job.cuh, what a window owns; ordered/{packed_rows,blocks,lines}.cuh, the kernels; Blelloch, Prefix
 //          Sums and Their Applications, 1990, section 1.5; Merrill and Garland, Merge-based Parallel Sparse
 //          Matrix-Vector Multiplication, 2016: elements and rows counted as work alike.
 #include "ladder.h"

@@ -87,9 +87,10 @@ struct Staged {
     }
     return v[0];
   }
-  // The fold of a row of n <= kThreadRow elements.
+  // The fold of a row of n <= Most elements.
+  template <int Most = kThreadRow>
   __device__ __forceinline__ typename S::Value fold_row(int n) const {
-    constexpr int Levels = log2_of(kThreadRow) - 3;
+    constexpr int Levels = log2_of(Most) - 3;
     typename S::Value wait[Levels][1], all = S::Op::identity();
     blocks(wait, 0, n >> 4);
     for_each_digit<Levels>(n >> 4, [&](auto k, int) { all = S::Op::combine(all, wait[k.value][0]); });

@@ -86,15 +86,16 @@ __device__ __forceinline__ void digits_in_lane(const typename Op::Value (&x)[kLa
   });
 }
 
-// base ∘ the ragged tile's digits, one per lane.
+// base ∘ the ragged tile's digits, one per lane, `pitch` words apart.
 template <class Op>
 __device__ __forceinline__ typename Op::Value fold_ragged(typename Op::Value base, const uint64_t* digits, int log_tile,
-                                                          int64_t length, Awaited awaited, int lane) {
+                                                          int64_t length, Awaited awaited, int lane,
+                                                          int64_t pitch = kTaggedWords<typename Op::Value>) {
   unsigned set = unsigned(length) & ((1u << log_tile) - 1);
   if (set == 0) return base;
   typename Op::Value mine[1];
   const int from = lane < log_tile && set >> lane & 1 ? lane : highest_bit(set);  // any digit that is there
-  while (!arrived(mine, [&](int) { return digits + from * kTaggedWords<typename Op::Value>; }, awaited)) {
+  while (!arrived(mine, [&](int) { return digits + from * pitch; }, awaited)) {
   }
   __syncwarp();
   for (; set != 0; set ^= 1u << highest_bit(set)) base = Op::combine(base, shuffle(mine[0], highest_bit(set)));

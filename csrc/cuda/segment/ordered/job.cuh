@@ -3,9 +3,10 @@
 // Segment s has the work index begin(s) + s: a segment is as much work as it has elements, plus one. Tile t of it,
 // 2^log_tile elements counted from its own first one, stands t * 2^log_tile further on. A window, 2^log_tile of the
 // work, owns the tiles that stand in it: at most one of a segment that stands before it, and those of the segments that
-// stand in it, of which the last one alone may be longer than a tile. So a window's tiles have two slots for what a
-// segment of several tiles passes on, and a tile's slot follows from its work index.
+// stand in it, of which the last one alone may be longer than a tile. So a window passes on at most the digits of one
+// later tile, and a first tile, and a tile's window follows from its work index.
 #pragma once
+#include "../../primitives/grid.cuh"
 #include "../../reduce/ordered/output.cuh"
 #include "../ladder.h"
 
@@ -24,30 +25,27 @@ struct Job {
   Segments segments;
   Output out;
   bool mean;
-  Value empty;   // the result of an empty segment
-  Value* slots;  // [line][window][a segment's first tile, then the digits 0 ... log_tile of a later one]
+  Value empty;           // the result of an empty segment
+  TileState tile_state;  // of one launch where segments may have several tiles: [window][digit of a later tile][line]
+  Value* slots;          // of two launches: [line][window][a segment's first tile, then the digits of a later one]
 
   __device__ __forceinline__ int64_t work_index(int64_t s) const { return segments.begin(s) + s; }
 
-  __device__ __forceinline__ Value* first_tile(int64_t line, int64_t window) const {
-    return slots + (line * windows + window) * (log_tile + 2);
+  // Which line of several the elements of a line lie in.
+  __device__ __forceinline__ int64_t outer_of(int64_t line) const {
+    return layout.inner == 1 ? line : line < layout.inner ? 0 : line / layout.inner;
   }
-  __device__ __forceinline__ Value* later_tile(int64_t line, int64_t window) const {
-    return first_tile(line, window) + 1;
+  // outer: of the line.
+  __device__ __forceinline__ const char* data(int64_t outer, int64_t line) const {
+    return layout.data + outer * layout.outer_bytes + (line - outer * layout.inner) * layout.inner_bytes;
   }
-
-  // Where the results of a line begin.
-  __device__ __forceinline__ int64_t place(int64_t line) const {
-    const int64_t inner = layout.inner, o = inner == 1 ? line : line / inner;
-    return o * segments.count * inner + (line - o * inner);
-  }
-  __device__ __forceinline__ void store_at(int64_t place, int64_t s, int64_t n, Value fold) const {
+  __device__ __forceinline__ void store(int64_t outer, int64_t line, int64_t s, int64_t n, Value fold) const {
     Output to = out;
     to.divisor = mean ? n : 0;
-    to.store<Op>(place + s * layout.inner, n > 0 ? fold : empty);
+    to.store<Op>((outer * (segments.count - 1) + s) * layout.inner + line, n > 0 ? fold : empty);
   }
   __device__ __forceinline__ void store(int64_t line, int64_t s, int64_t n, Value fold) const {
-    store_at(place(line), s, n, fold);
+    store(outer_of(line), line, s, n, fold);
   }
 };
 
@@ -56,6 +54,13 @@ struct Piece {
   int64_t begin;
   int n;
 };
+
+// The first tile of segment s.
+template <class S>
+__device__ __forceinline__ Piece first_piece(const Job<S>& job, int64_t begin, int64_t n) {
+  const int64_t tile = int64_t(1) << job.log_tile;
+  return {begin, int(n < tile ? n : tile)};
+}
 
 // The tile of segment s, [begin, end), that stands in the window, before which the segment stands; n <= 0 where it ends
 // earlier.

@@ -1,20 +1,18 @@
 // Contiguous lines: a warp folds what a window owns of a line. Short segments are staged in shared memory by 16-byte
 // loads, as many as there is room for, and folded from there, one thread per segment; longer ones are folded by the
 // whole warp.
-//
-// Local:   segment_rows (0 bytes): 8 on 8.0, where ptxas keeps a line's number there, which is read once a segment.
 #pragma once
-#include "../../primitives/dependent.cuh"
 #include "../../primitives/joined_segments.cuh"
 #include "../../reduce/ordered/rows.cuh"
 #include "../../reduce/ordered/short_rows.cuh"
-#include "job.cuh"
+#include "later_tiles.cuh"
 
 namespace torch_reductions::cuda::segment {
 
 inline constexpr int kPackedThreads = 128;
 inline constexpr int kPackedBytes = 8192;  // that a warp stages at once
 inline constexpr int kPackedLane = 4;      // segments per thread
+inline constexpr int kPackedRow = 512;     // the longest segment of a thread
 
 // The first segment whose work index is not below `index`: each lane tests one of 32.
 template <class Offsets>
@@ -50,17 +48,13 @@ __device__ __forceinline__ void stage(char* shared, const char* aligned, int end
   }
 }
 
-// Offsets: of a line, or of lines joined.
+// By a warp: what window number `i` of all lines owns. Offsets: of a line, or of lines joined. shared: room for what is
+// staged, digit: for kMaxDigits values.
 template <class S, class Offsets>
-__global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Offsets segments) {
+__device__ __forceinline__ void fold_window(const Job<S>& job, const Offsets& segments, int64_t i, bool several,
+                                            unsigned tag, char* shared, typename S::Value* digit) {
   using Value = typename S::Value;
-  constexpr int Staged_ = padded<S::kBytes>(kPackedBytes + 16) + 16;
-  __shared__ uint4 memory[kPackedThreads / 32][(Staged_ + 15) / 16];
-  char* const shared = reinterpret_cast<char*>(memory[threadIdx.x >> 5]);
-  start_next_launch();
   const int lane = threadIdx.x & 31;
-  const int64_t i = int64_t(blockIdx.x) * (kPackedThreads / 32) + (threadIdx.x >> 5);
-  if (i >= job.lines * job.windows) return;
   const int64_t line = i / job.windows, window = i - line * job.windows, tile = int64_t(1) << job.log_tile,
                 start = window << job.log_tile;
   const char* const row = job.layout.line(line);
@@ -71,7 +65,7 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Offse
     piece = later_piece(job.log_tile, s - 1, before.begin, before.end, window);
   }
   // One loop for all pieces, so that the fold is there once: first a later tile, then the segments of the window.
-  for (bool later = piece.n > 0;; later = false) {
+  for (bool later = several;; later = false) {
     int64_t n = piece.n;
     if (!later) {
       if (s >= segments.count) return;
@@ -86,7 +80,7 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Offse
         if (at < segments.count) {
           const int64_t begin = segments.begin(at), end = segments.begin(at + 1);
           from[g] = int(begin - base), length[g] = int(end - begin);
-          fits = begin + at < start + tile && begin >= base && end >= begin && end - begin <= kThreadRow &&
+          fits = begin + at < start + tile && begin >= base && end >= begin && end - begin <= kPackedRow &&
                  end - base <= kPackedBytes / S::kBytes;
         }
         const unsigned others = ~__ballot_sync(kFullWarp, fits);
@@ -103,23 +97,48 @@ __global__ void __launch_bounds__(kPackedThreads) segment_rows(Job<S> job, Offse
         for (int g = 0; g < kPackedLane; g++) {
           if (g * 32 + lane >= count) continue;
           const Staged<S> staged{shared, shift + from[g] * S::kBytes, job.source};
-          job.store(line, s + g * 32 + lane, length[g], staged.fold_row(length[g]));
+          job.store(line, s + g * 32 + lane, length[g], staged.template fold_row<kPackedRow>(length[g]));
         }
         s += count;
         continue;
       }
       n = ends_of(segments, s).end - base;
-      piece = {base, int(n < tile ? n : tile)};
+      piece = first_piece(job, base, n);
     }
-    const Value v = fold_in_warp(job.source, row + piece.begin * S::kBytes, piece.n,
-                                 later ? job.later_tile(line, window) : nullptr);
-    if (later) continue;
-    if (lane == 0) {
-      if (n <= tile) job.store(line, s, n, v);
-      else *job.first_tile(line, window) = v;
+    Value v{};
+    if (piece.n > 0) v = fold_in_warp(job.source, row + piece.begin * S::kBytes, piece.n, later ? digit : nullptr);
+    __syncwarp();
+    const Published<Value> tiles = published(job, line, window, tag);
+    if (later) {
+      publish_digits(tiles, piece.n, digit);
+    } else {
+      // Offsets that are wrong may lead to a segment before this window, whose tiles nobody has begun.
+      if (n > tile && piece.begin + s >= start) v = fold_tiles_in_warp<typename S::Op>(tiles, n, v, digit);
+      if (lane == 0) job.store(line, s, n, v);
+      s++;
     }
-    s++;
+    __syncwarp();
   }
+}
+
+// Windows in descending order: those of a segment's later tiles begin before that
+// of its first one, which waits for them.
+template <class S, class Offsets>
+__global__ void __launch_bounds__(kPackedThreads, sizeof(typename S::Value) == 8 ? 4 : 5) segment_rows(Job<S> job, Offsets segments) {
+  using Value = typename S::Value;
+  constexpr int Staged_ = padded<S::kBytes>(kPackedBytes + 16) + 16;
+  __shared__ uint4 memory[kPackedThreads / 32][(Staged_ + 15) / 16];
+  __shared__ Value digits[kPackedThreads / 32][kMaxDigits];
+  const int warp = threadIdx.x >> 5;
+  const int64_t i = int64_t(blockIdx.x) * (kPackedThreads / 32) + warp, windows = job.lines * job.windows;
+  const bool several = job.tile_state.words != nullptr;
+  unsigned tag = 0;
+  if (several) tag = launch_tag(launch_number(job.tile_state));
+  if (i < windows)
+    fold_window(job, segments, windows - 1 - i, several, tag, reinterpret_cast<char*>(memory[warp]), digits[warp]);
+  if (!several) return;
+  __syncthreads();
+  if (threadIdx.x == 0) release(job.tile_state, gridDim.x, tag);
 }
 
 }  // namespace torch_reductions::cuda::segment

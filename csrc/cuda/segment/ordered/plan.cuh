@@ -7,12 +7,12 @@
 #include "../../../common/ceil_div.h"
 #include "../../primitives/launch.h"
 #include "lines.cuh"
+#include "long_rows.cuh"
 #include "packed_rows.cuh"
 #include "rest.cuh"
+#include "short_lines.cuh"
 
 namespace torch_reductions::cuda::segment {
-
-inline constexpr int64_t kFewSegments = 8;  // that a warp folds sooner than a second launch begins
 
 template <class T, class Op>
 class SegmentPlan {
@@ -21,51 +21,119 @@ class SegmentPlan {
 
  public:
   SegmentPlan(const SegmentArgs& args, Context& context)
-      : args_(args), context_(context), sms_(multiprocessors(context.device)) {}
+      : args_(args), context_(context), sms_(multiprocessors(context.device)), lines_(args.outer * args.inner) {}
 
   void run() {
-    const bool joined = joins(), rows = joined || (args_.length_stride == 1 && args_.length > 1);
-    const JoinedSegments segments(args_.segments, joined ? args_.outer : 1);
-    // The largest tile that leaves work for every multiprocessor; of lines a small one only where threads are few, which
-    // then fold one after the other what waits for memory.
-    const int64_t lines = (joined ? 1 : args_.outer) * args_.inner, places = segments.length + segments.count;
-    const auto work = [&](int log_tile) { return lines * ceil_div(places, int64_t(1) << log_tile); };
-    int log_tile = rows ? kLogUnit<S> + 5 : kLogLineTile;
-    const int least = rows ? kLogUnit<S> : kLeastLogLineTile;
-    const auto wanted = [&] { return int64_t(rows ? 64 : log_tile > kSmallLogLineTile ? 1024 : 32); };
-    // Nor so small that segments of lines this short have several tiles: the second launch would take longer. A warp
-    // folds the segments of a row one after the other, so that they must be few.
-    const int64_t row = segments.count <= kFewSegments ? int64_t(4) << kLogUnit<S> : 0;
-    const int64_t one_launch = rows ? row : int64_t(1) << kSmallLogLineTile;
-    const auto splits = [&](int log_tile) { return args_.length > int64_t(1) << log_tile; };
-    while (log_tile > least && work(log_tile) < wanted() * sms_ &&
-           !(args_.length <= one_launch && splits(log_tile - 1)))
-      log_tile--;
-
-    Job<S> job = this->job(lines, work(log_tile) / lines, log_tile);
-    const bool several = splits(log_tile);  // a segment may have more than one tile
-    if (several)
-      job.slots =
-          static_cast<Value*>(context_.workspace(size_t(work(log_tile)) * size_t(log_tile + 2) * sizeof(Value)));
-    const auto launch_rows = [&](const auto& offsets) {
-      launch(&segment_rows<S, std::decay_t<decltype(offsets)>>, ceil_div(work(log_tile), kPackedThreads / 32),
-             kPackedThreads, 0, context_.stream, job, offsets);
-    };
-    if (joined) launch_rows(segments);
-    else if (rows) launch_rows(args_.segments);
-    else launch(&segment_lines<S>, ceil_div(work(log_tile), kLineThreads), kLineThreads, 0, context_.stream, job);
-    if (!several) return;
-    const int64_t pairs = lines * args_.segments.count;
-    const int each_block = int(std::clamp(pairs / (int64_t(8) * sms_), int64_t(1), int64_t(kRestThreads)));
-    launch_dependent(&segment_rest<S>, ceil_div(pairs, each_block), kRestThreads, 0, context_, job, each_block);
+    const bool joined = joins();
+    if (args_.segments.count == 0 || results() == 0) return;
+    if (joined) rows(JoinedSegments(args_.segments, args_.outer), 1);
+    else if (args_.length_stride != 1 || args_.length <= 1) are_short() ? short_lines() : lines();
+    else if (average() < 32) rows(args_.segments, lines_);
+    else if (results() <= sms_ * kBlocksPerSm || average() > kUnit << kLogSegmentUnits) blocks();
+    else if (average() >= kWarpLength) warps();
+    else rows(args_.segments, lines_);
   }
 
  private:
+  static constexpr int64_t kUnit = int64_t(1) << kLogUnit<S>;
+  static constexpr int kLogSegmentUnits = 5;      // that a warp folds, at most
+  static constexpr int64_t kBlocksPerSm = 16;  // segments of a multiprocessor, up to which each has a block
+  static constexpr int64_t kWarpLength = 256;  // from which a segment of many has a warp
+
   // Are the lines one? Where they follow one another in memory, and the least tile holds more than one of them.
   bool joins() const {
     const int64_t length = args_.length, count = args_.segments.count;
     return args_.inner == 1 && args_.length_stride == 1 && args_.outer_stride == length && length > 0 &&
-           length + count <= 1 << kLogUnit<S> && JoinedSegments::may_join(args_.segments, args_.outer);
+           length + count <= kUnit && JoinedSegments::may_join(args_.segments, args_.outer);
+  }
+  int64_t results() const { return lines_ * args_.segments.count; }
+  int64_t average() const { return args_.length / args_.segments.count; }
+
+  // Would threads that take a window of a line fold many segments one after the other, or be few?
+  bool are_short() const {
+    return args_.segments.count > 1 && lines_ < sms_ * int64_t(256) &&
+           (average() <= 16 || (average() <= 100 && results() >= sms_ * int64_t(32)));
+  }
+
+  // Windows of work, where a segment may have several tiles.
+  int64_t windows_of(int log_tile) const {
+    const int64_t tile = int64_t(1) << log_tile;
+    return args_.length > tile ? ceil_div(args_.length + args_.segments.count, tile) : 1;
+  }
+
+  // A warp per window: the largest tile that leaves work for every multiprocessor.
+  template <class Offsets>
+  void rows(const Offsets& segments, int64_t lines) {
+    const auto windows = [&](int log_tile) {
+      return ceil_div(segments.length + segments.count, int64_t(1) << log_tile);
+    };
+    int log_tile = kLogUnit<S> + 5;
+    while (log_tile > kLogUnit<S> && lines * windows(log_tile) < 64 * sms_) log_tile--;
+    launch(&segment_rows<S, Offsets>, ceil_div(lines * windows(log_tile), kPackedThreads / 32), kPackedThreads, 0,
+           context_.stream, publishing(job(lines, windows(log_tile), log_tile)), segments);
+  }
+
+  // A block per segment: as many warps as one of average length has units; more for the longer ones where blocks are
+  // few. A tile is several times as long, so that few have a second one, but leaves work for every multiprocessor, more
+  // of it where lengths differ: a block folds the units of its warps one after the other.
+  void blocks() {
+    int log_warps = 0, log_units = 5;
+    while (log_warps < kLogRowWarps && (average() > kUnit << log_warps ||
+                                        (4 * average() > kUnit << log_warps && results() << log_warps <= sms_ * 8)))
+      log_warps++;
+    const auto log_tile = [&] { return kLogUnit<S> + log_warps + log_units; };
+    const auto all = [&] { return lines_ * (windows_of(log_tile()) - 1) + results(); };
+    while (log_units > 0 && all() < sms_ * int64_t(log_units > 3 ? 16 : average() < int64_t(1) << log_tile() ? 10 : 3))
+      log_units--;
+    launch(&segment_long_rows<S, true>, all(), 32u << log_warps, 0, context_.stream,
+           publishing(job(lines_, windows_of(log_tile()), log_tile())));
+  }
+
+  // A warp per segment.
+  void warps() {
+    int log_tile = kLogUnit<S> + 3;
+    while (log_tile < kLogUnit<S> + kLogSegmentUnits && 8 * average() > int64_t(1) << log_tile) log_tile++;
+    const int64_t all = lines_ * (windows_of(log_tile) - 1) + results();
+    launch(&segment_long_rows<S, false>, ceil_div(all, int64_t(1) << kLogRowWarps), 32u << kLogRowWarps, 0,
+           context_.stream, publishing(job(lines_, windows_of(log_tile), log_tile)));
+  }
+
+  // A thread per segment of a line.
+  void short_lines() {
+    const int64_t windows = windows_of(kLogLineTile), window_blocks = ceil_div(lines_ * (windows - 1), kLineThreads);
+    launch(&segment_short_lines<S>, window_blocks + ceil_div(results(), kLineThreads), kLineThreads, 0, context_.stream,
+           publishing(job(lines_, windows, kLogLineTile)), lines_ <= INT32_MAX ? FastDiv(lines_) : FastDiv(), results(),
+           unsigned(window_blocks));
+  }
+
+  // A thread per window of a line: the largest tile that leaves work for every multiprocessor; a small one only where
+  // threads are few, which then fold one after the other what waits for memory. Nor so small that segments of lines this
+  // short have several tiles: the second launch would take longer.
+  void lines() {
+    const auto windows = [&](int log_tile) {
+      return ceil_div(args_.length + args_.segments.count, int64_t(1) << log_tile);
+    };
+    const auto splits = [&](int log_tile) { return args_.length > int64_t(1) << log_tile; };
+    int log_tile = kLogLineTile;
+    while (log_tile > kLeastLogLineTile &&
+           lines_ * windows(log_tile) < int64_t(log_tile > kSmallLogLineTile ? 1024 : 32) * sms_ &&
+           !(args_.length <= 1 << kSmallLogLineTile && splits(log_tile - 1)))
+      log_tile--;
+    Job<S> job = this->job(lines_, windows(log_tile), log_tile);
+    const int64_t work = lines_ * job.windows;
+    if (splits(log_tile))
+      job.slots = static_cast<Value*>(context_.workspace(size_t(work) * size_t(log_tile + 2) * sizeof(Value)));
+    launch(&segment_lines<S>, ceil_div(work, kLineThreads), kLineThreads, 0, context_.stream, job);
+    if (!splits(log_tile)) return;
+    const int each_block = int(std::clamp(results() / (int64_t(8) * sms_), int64_t(1), int64_t(kRestThreads)));
+    launch_dependent(&segment_rest<S>, ceil_div(results(), each_block), kRestThreads, 0, context_, job, each_block);
+  }
+
+  // With room for what windows publish, where segments may have several tiles.
+  Job<S> publishing(Job<S> job) const {
+    if (args_.length > int64_t(1) << job.log_tile)
+      job.tile_state = context_.tile_state(job.lines * job.windows * (job.log_tile + 1) * kTaggedWords<Value>);
+    return job;
   }
 
   Job<S> job(int64_t lines, int64_t windows, int log_tile) const {
@@ -81,6 +149,7 @@ class SegmentPlan {
             .out = {args_.output, args_.output_dtype, flipped, 0},
             .mean = args_.function == Segment::segment_mean,
             .empty = empty_value(flipped),
+            .tile_state = {},
             .slots = nullptr};
   }
 
@@ -107,6 +176,7 @@ class SegmentPlan {
   const SegmentArgs& args_;
   Context& context_;
   const int sms_;
+  const int64_t lines_;
 };
 
 }  // namespace torch_reductions::cuda::segment

@@ -1,4 +1,4 @@
-// The second launch: segments of several tiles, from what the tiles have passed on. A thread folds a few tiles, a block
+// The second launch of lines: segments of several tiles, from what the tiles have passed on. A thread folds a few tiles, a block
 // many.
 #pragma once
 #include "../../primitives/dependent.cuh"
@@ -29,11 +29,11 @@ struct Tiles {
   __device__ __forceinline__ int64_t whole() const { return n >> job.log_tile; }
   __device__ __forceinline__ bool several() const { return n > int64_t(1) << job.log_tile; }
   __device__ __forceinline__ Value tile(int64_t t) const {
-    return t == 0 ? *job.first_tile(line, window) : job.later_tile(line, window + t)[job.log_tile];
+    return t == 0 ? *first_tile(job, line, window) : later_tile(job, line, window + t)[job.log_tile];
   }
   __device__ __forceinline__ void store(Value fold) const {
     const uint64_t rest = uint64_t(n) & ((uint64_t(1) << job.log_tile) - 1);
-    if (rest != 0) fold = fold_set_digits<Op>(fold, job.later_tile(line, window + whole()), rest);
+    if (rest != 0) fold = fold_set_digits<Op>(fold, later_tile(job, line, window + whole()), rest);
     job.store(line, s, n, fold);
   }
 };
@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int 
     const Tiles<S> tiles(job, first + threadIdx.x);
     too_long = tiles.whole() > kThreadTiles;
     if (tiles.several() && !too_long)
-      tiles.store(fold_in_thread<typename S::Op>(int(tiles.whole()), [&](int t) { return tiles.tile(t); }));
+      tiles.store(fold_in_thread<typename S::Op>(
+          int(tiles.whole()), [&](int t) { return tiles.tile(t); }, [](int, typename S::Value) {}));
   }
   if (!__syncthreads_or(too_long)) return;
   is_long[threadIdx.x] = too_long;

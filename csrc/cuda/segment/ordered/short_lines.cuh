@@ -1,0 +1,75 @@
+// Lines of any strides whose segments are short: a thread per segment of a line, neighbouring threads with neighbouring
+// lines, so that the loads of all segments are in flight together.
+//
+// A segment of several tiles has a thread of its own for its first one; the others have a thread for each window of each
+// line (job.cuh), whose blocks come first in the grid.
+#pragma once
+#include "../../primitives/fast_div.cuh"
+#include "later_tiles.cuh"
+#include "lines.cuh"
+
+namespace torch_reductions::cuda::segment {
+
+inline constexpr int64_t kFewTiles = 64;  // that a thread folds sooner than a warp folds those of its threads in turn
+
+// The blocks of all windows but the first; then those of the segments of all lines. lines: of job.lines, if that is less
+// than 2^31.
+template <class S>
+__global__ void __launch_bounds__(kLineThreads, 4)
+    segment_short_lines(Job<S> job, FastDiv lines, int64_t segments, unsigned window_blocks) {
+  using Op = typename S::Op;
+  using Value = typename S::Value;
+  __shared__ Value digits[kLineThreads / 32][kMaxDigits];
+  const bool of_window = blockIdx.x < window_blocks;
+  const int64_t i = int64_t(blockIdx.x - (of_window ? 0 : window_blocks)) * kLineThreads + threadIdx.x,
+                all = of_window ? job.lines * (job.windows - 1) : segments;
+  uint64_t number = 0;
+  if (window_blocks > 0) number = launch_number(job.tile_state);
+  int64_t outer = 0, line = 0, window = 0, s = 0, n = 0;
+  Piece piece{};
+  Value v = Op::identity();
+  bool waits = false;  // for more tiles than a thread folds
+  if (i < all) {
+    const int64_t of_line = i < job.lines ? 0 : i >> 31 ? i / job.lines : int64_t(lines.div(unsigned(i)));
+    line = i - of_line * job.lines, outer = job.outer_of(line);
+    if (of_window) {
+      window = of_line + 1;
+      s = first_from(job, window << job.log_tile) - 1;
+      if (s >= 0) piece = later_piece(job.log_tile, s, job.segments.begin(s), job.segments.end(s), window);
+    } else {
+      s = of_line;
+      const int64_t begin = job.segments.begin(s);
+      n = job.segments.end(s) - begin;
+      piece = first_piece(job, begin, n);
+      window = (begin + s) >> job.log_tile;
+    }
+    const char* const p = job.data(outer, line) + piece.begin * job.layout.length_bytes;
+    v = fold_in_thread<Op>(
+        piece.n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); },
+        [&](int k, Value digit) {
+          if (of_window) published(job, line, window, launch_tag(number)).publish(k, digit);
+        });
+    if (of_window) {
+      const Published<Value> to = published(job, line, window, launch_tag(number));
+      for (int k = 0; k <= job.log_tile; k++)
+        if (!(piece.n >> k & 1)) to.publish(k, Value{});
+    } else {
+      waits = n >> job.log_tile > kFewTiles;
+      if (n > piece.n && !waits) v = fold_tiles_in_thread<Op>(published(job, line, window, launch_tag(number)), n, v);
+      if (!waits) job.store(outer, line, s, n, v);
+    }
+  }
+  if (window_blocks == 0) return;
+  const int lane = threadIdx.x & 31;
+  for (unsigned left = __ballot_sync(kFullWarp, waits); left != 0; left &= left - 1) {
+    const int of = __ffs(int(left)) - 1;
+    const Published<Value> tiles = published(job, shuffle(line, of), shuffle(window, of), launch_tag(number));
+    const Value fold = fold_tiles_in_warp<Op>(tiles, shuffle(n, of), shuffle(v, of), digits[threadIdx.x >> 5]);
+    if (lane == of) job.store(outer, line, s, n, fold);
+    __syncwarp();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) release(job.tile_state, gridDim.x, launch_tag(number));
+}
+
+}  // namespace torch_reductions::cuda::segment
