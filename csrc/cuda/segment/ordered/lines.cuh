@@ -11,8 +11,8 @@ inline constexpr int kLineThreads = 256;
 inline constexpr int kLeastLogLineTile = 3, kSmallLogLineTile = 6, kLogLineTile = 10;
 
 // The fold of n <= 2^kLogLineTile values load(0) ... load(n - 1), eight of them at a time. take(k, digit): its digits,
-// from the highest down.
-template <class Op, class Load, class Take>
+// from the highest down. AtOnce: the last n mod 8 values are loaded at the same time, whatever digits they belong to.
+template <class Op, bool AtOnce, class Load, class Take>
 __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, Take take) {
   using Value = typename Op::Value;
   constexpr int Levels = kLogLineTile - 2;
@@ -29,15 +29,26 @@ __device__ __forceinline__ typename Op::Value fold_in_thread(int n, Load load, T
     v[0] = tree<Op, 8>(x);
     push<Op, 1>(wait, v, b);
   }
+  if constexpr (AtOnce) {
 #pragma unroll
-  for (int i = 0; i < 7; i++) {  // all at once, whatever digits they belong to
-    x[i] = Op::identity();
-    if (i < rest) x[i] = load(blocks * 8 + i);
+    for (int i = 0; i < 7; i++) {
+      x[i] = Op::identity();
+      if (i < rest) x[i] = load(blocks * 8 + i);
+    }
   }
   if (blocks > 0) for_each_digit<Levels>(blocks, [&](auto k, int) { append(3 + k.value, wait[k.value][0]); });
-  if (rest & 4) append(2, tree<Op, 4>(x));
-  if (rest & 2) append(1, rest & 4 ? Op::combine(x[4], x[5]) : Op::combine(x[0], x[1]));
-  if (rest & 1) append(0, rest & 4 ? (rest & 2 ? x[6] : x[4]) : rest & 2 ? x[2] : x[0]);
+  if constexpr (AtOnce) {
+    if (rest & 4) append(2, tree<Op, 4>(x));
+    if (rest & 2) append(1, rest & 4 ? Op::combine(x[4], x[5]) : Op::combine(x[0], x[1]));
+    if (rest & 1) append(0, rest & 4 ? (rest & 2 ? x[6] : x[4]) : rest & 2 ? x[2] : x[0]);
+  } else {
+    for_each_digit<3>(rest, [&](auto k, int at) {
+      constexpr int Size = 1 << k.value;
+#pragma unroll
+      for (int i = 0; i < Size; i++) x[i] = load(blocks * 8 + at + i);
+      append(k.value, tree<Op, Size>(x));
+    });
+  }
   return all;
 }
 
@@ -97,7 +108,7 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
       digits = nullptr;
     }
     const char* const p = data + piece.begin * job.layout.length_bytes;
-    const Value v = fold_in_thread<typename S::Op>(
+    const Value v = fold_in_thread<typename S::Op, false>(
         piece.n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); },
         [&](int k, Value digit) {
           if (digits != nullptr) digits[k] = digit;

@@ -36,7 +36,7 @@ class SegmentPlan {
 
  private:
   static constexpr int64_t kUnit = int64_t(1) << kLogUnit<S>;
-  static constexpr int kLogSegmentUnits = 5;      // that a warp folds, at most
+  static constexpr int kLogSegmentUnits = 5;   // that a warp folds, at most
   static constexpr int64_t kBlocksPerSm = 16;  // segments of a multiprocessor, up to which each has a block
   static constexpr int64_t kWarpLength = 256;  // from which a segment of many has a warp
 
@@ -51,7 +51,7 @@ class SegmentPlan {
 
   // Would threads that take a window of a line fold many segments one after the other, or be few?
   bool are_short() const {
-    return args_.segments.count > 1 && lines_ < sms_ * int64_t(256) &&
+    return args_.segments.count > 1 && (lines_ < sms_ * int64_t(256) || average() >= 8) &&
            (average() <= 16 || (average() <= 100 && results() >= sms_ * int64_t(32)));
   }
 
@@ -98,11 +98,16 @@ class SegmentPlan {
            context_.stream, publishing(job(lines_, windows_of(log_tile), log_tile)));
   }
 
-  // A thread per segment of a line.
+  // A thread per segment of a line. Where threads are few, a tile is not much longer than a segment of average length:
+  // a thread folds one element after the other.
   void short_lines() {
-    const int64_t windows = windows_of(kLogLineTile), window_blocks = ceil_div(lines_ * (windows - 1), kLineThreads);
+    int log_tile = kLogLineTile;
+    while (log_tile > kLeastLogShortTile && int64_t(4) * average() <= int64_t(1) << log_tile &&
+           lines_ * windows_of(log_tile) + results() < sms_ * int64_t(256))
+      log_tile--;
+    const int64_t windows = windows_of(log_tile), window_blocks = ceil_div(lines_ * (windows - 1), kLineThreads);
     launch(&segment_short_lines<S>, window_blocks + ceil_div(results(), kLineThreads), kLineThreads, 0, context_.stream,
-           publishing(job(lines_, windows, kLogLineTile)), lines_ <= INT32_MAX ? FastDiv(lines_) : FastDiv(), results(),
+           publishing(job(lines_, windows, log_tile)), lines_ <= INT32_MAX ? FastDiv(lines_) : FastDiv(), results(),
            unsigned(window_blocks));
   }
 

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kRestThreads, 4) segment_rest(Job<S> job, int 
     const Tiles<S> tiles(job, first + threadIdx.x);
     too_long = tiles.whole() > kThreadTiles;
     if (tiles.several() && !too_long)
-      tiles.store(fold_in_thread<typename S::Op>(
+      tiles.store(fold_in_thread<typename S::Op, false>(
           int(tiles.whole()), [&](int t) { return tiles.tile(t); }, [](int, typename S::Value) {}));
   }
   if (!__syncthreads_or(too_long)) return;

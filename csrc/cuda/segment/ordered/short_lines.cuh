@@ -10,6 +10,7 @@
 
 namespace torch_reductions::cuda::segment {
 
+inline constexpr int kLeastLogShortTile = 7;
 inline constexpr int64_t kFewTiles = 64;  // that a thread folds sooner than a warp folds those of its threads in turn
 
 // The blocks of all windows but the first; then those of the segments of all lines. lines: of job.lines, if that is less
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kLineThreads, 4)
       window = (begin + s) >> job.log_tile;
     }
     const char* const p = job.data(outer, line) + piece.begin * job.layout.length_bytes;
-    v = fold_in_thread<Op>(
+    v = fold_in_thread<Op, true>(
         piece.n, [&](int k) { return load_one(job.source, p + k * job.layout.length_bytes, 0); },
         [&](int k, Value digit) {
           if (of_window) published(job, line, window, launch_tag(number)).publish(k, digit);
