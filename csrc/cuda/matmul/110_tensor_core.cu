@@ -6,7 +6,10 @@
 // Order:   steps of 16 of k, ascending, as the device's tensor core adds them, on 9.0 as hopper_model does; chunks of
 //          8192 are added left to right, docs/order.md. Bytes wrap, in any order.
 // Needs:   8.0 and up; float16, bfloat16, int8, uint8; any layout, other than 16-byte pieces more slowly.
-// See:     NVIDIA, PTX ISA, warp-level matrix instructions; tensor/kernel.cuh, tensor/narrow.cuh, tensor/plan.cuh.
+// See:     NVIDIA, PTX ISA, warp-level matrix instructions; tensor/kernel.cuh, tensor/narrow.cuh,
+//          tensor/shallow.cuh, tensor/plan.cuh.
+#include <algorithm>
+
 #include "../../common/ceil_div.h"
 #include "ladder.h"
 #include "tensor/operand.h"
@@ -18,6 +21,20 @@ bool tensor_core_runs(const MatmulArgs& args, const Context& context) {
   const bool half = args.dtype == Dtype::float16 || args.dtype == Dtype::bfloat16;
   return (half || args.dtype == Dtype::int8 || args.dtype == Dtype::uint8) && architecture(context.device) >= 80 &&
          tensor_core_compiled();
+}
+
+bool suits_shallow_tiles(const MatmulArgs& args) {
+  const TensorOperand rows = rows_of(args), columns = columns_of(args);
+  const int size = size_of(args.dtype);
+  const auto in_lines = [&](const TensorOperand& operand) {
+    return operand.k_stride == 1 || (operand.width_stride == 1 && size == 2);
+  };
+  const int64_t bytes = args.k * size, few = std::min(args.m, args.n), many = std::max(args.m, args.n);
+  if (bytes == 0 || bytes > kShallowBytes || (rows.vectors && columns.vectors) || !in_lines(rows) || !in_lines(columns))
+    return false;
+  // What larger tiles win by is that they read the operands less often, once these are packed.
+  const bool large = args.batch * args.m * args.n >= 2 << 20, packs_much = few <= 32 && args.batch * many >= 4096;
+  return bytes <= 128 || (bytes <= 256 && (!large || few <= 64)) || packs_much;
 }
 
 bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {

@@ -5,6 +5,7 @@
 #include "../../../common/ceil_div.h"
 #include "../ordered/split_k.cuh"
 #include "narrow.cuh"
+#include "shallow.cuh"
 #include "tensor_core.h"
 
 namespace torch_reductions::cuda::matmul {
@@ -51,10 +52,13 @@ void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
   }
   const auto start = [&]<bool RowsAlongK, bool ColumnsAlongK>() {
     constexpr auto kernel = [] {
-      if constexpr (Tile::kFirstCopying > 0) return multiply_narrow<T, Tile, RowsAlongK, ColumnsAlongK>;
+      if constexpr (kIsShallow<Tile>) return multiply_shallow_fragments<T, Tile, RowsAlongK, ColumnsAlongK>;
+      else if constexpr (Tile::kFirstCopying > 0) return multiply_narrow<T, Tile, RowsAlongK, ColumnsAlongK>;
       else return multiply_fragments<T, Tile, RowsAlongK, ColumnsAlongK>;
     }();
-    launch(kernel, blocks, Tile::kThreads, Tile::kBytes, context.stream, product);
+    size_t bytes = Tile::kBytes;
+    if constexpr (kIsShallow<Tile>) bytes = Tile::bytes(product.args.k * int64_t(sizeof(T)));
+    launch(kernel, blocks, Tile::kThreads, bytes, context.stream, product);
   };
   if constexpr (sizeof(T) == 1) {
     start.template operator()<true, true>();
@@ -94,7 +98,8 @@ void launch_product(const MatmulArgs& args, Context& context) {
   const int out = size_of(args.output_dtype);
   TensorProduct product{
       .args = args, .rows = rows_of(args), .columns = columns_of(args), .height = args.m, .width = args.n};
-  product.transposed = has_few_rows(args);  // what is narrow has the place of the columns
+  const bool shallow = suits_shallow_tiles(args);
+  product.transposed = !shallow && has_few_rows(args);  // what is narrow has the place of the columns
   if (product.transposed) {
     std::swap(product.rows, product.columns);
     std::swap(product.height, product.width);
@@ -108,7 +113,9 @@ void launch_product(const MatmulArgs& args, Context& context) {
         may_split_k && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
     launch_pieces<T, Tile>(product, split_k, context);
   };
-  if (product.width <= 8) start(std::type_identity<NarrowTensorTile<8>>());
+  if (shallow && args.k * int64_t(sizeof(T)) <= 32) start(std::type_identity<ShallowTensorTile<32>>());
+  else if (shallow) start(std::type_identity<ShallowTensorTile<128>>());
+  else if (product.width <= 8) start(std::type_identity<NarrowTensorTile<8>>());
   else if (product.width <= kNarrow) start(std::type_identity<NarrowTensorTile<kNarrow>>());
   else if (4 * tiles_of<WideTensorTile>(product) >= 3 * processors) start(std::type_identity<WideTensorTile>());
   else start(std::type_identity<SquareTensorTile>());

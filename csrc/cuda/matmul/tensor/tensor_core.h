@@ -17,6 +17,11 @@ inline bool has_few_rows(const MatmulArgs& args) { return args.m <= kNarrow && a
 // Is a result narrow, and its other operand one that these tiles load in 16-byte pieces, or sooner than it is packed?
 bool suits_narrow_tiles(const MatmulArgs& args, const Context& context);
 
+// Is k so short, and an operand one that the TMA cannot read, that a small tile of which all of k is loaded at once
+// wins?
+inline constexpr int kShallowBytes = 512;  // of k, at most
+bool suits_shallow_tiles(const MatmulArgs& args);
+
 // Is the code that the device runs newer than that for GPUs without the instructions, whose kernels are empty there?
 bool tensor_core_compiled();
 
