@@ -78,6 +78,9 @@ BUDGETS: dict[str, Budget] = {
     "scan_segments-log_add": (256, {4: (80, 3), 8: (208, 1)}),
     "list_windows": (256, {8: (32, 8)}),
     "segment_rows": (128, {4: (96, 5), 8: (128, 4)}),
+    "segment_long_rows": (256, {4: (72, 3), 8: (128, 2)}),
+    "segment_long_rows-blocks": (256, {4: (80, 3), 8: (128, 2)}),
+    "segment_short_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_lines": (256, {4: (64, 4), 8: (64, 4)}),
     "segment_rest": (256, {4: (64, 4), 8: (64, 4)}),
     "multiply_tiles-128x128": (128, {4: (240, 2)}),
@@ -99,6 +102,8 @@ BUDGETS: dict[str, Budget] = {
     "multiply_fragments-64x64": (128, {4: (168, 3)}),
     "multiply_narrow-32x8": (192, {4: (168, 2)}),  # the copying warps hold stages on their way
     "multiply_narrow-32x16": (192, {4: (168, 2)}),
+    "multiply_shallow_fragments-32": (128, {4: (72, 6)}),
+    "multiply_shallow_fragments-128": (128, {4: (80, 6)}),
     "add_flat": (256, {1: (32, 8), 2: (32, 8), 4: (32, 8), 8: (32, 8)}),
     "add_vectors": (256, {1: (152, 1), 2: (96, 2), 4: (64, 4), 8: (64, 4)}),
     "add_tiles": (256, {1: (72, 3), 2: (72, 3), 4: (72, 3), 8: (48, 5)}),
@@ -113,6 +118,7 @@ FLAGS = {
     "short_rows": "lanes",
     "columns": "staged",
     "scan_segments": "row",
+    "segment_long_rows": "blocks",
 }  # what the kernel's last argument says
 
 # The instructions that a design rests on.
@@ -173,7 +179,12 @@ INSTRUCTIONS = {
     "scan_segments-row": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR", r"SHFL\.BFLY"],
     "scan_segments-log_add": [*ASYNC_COPY, PUBLISH, r"ATOM\w*\.E\.ADD\.64\.STRONG\.GPU", r"BAR\.RED\.OR"],
     "list_windows": [r"VOTE"],
-    "segment_rows": [VECTOR_LOAD, r"SHFL\.BFLY", r"VOTE"],
+    "segment_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
+    "segment_long_rows": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
+    "segment_long_rows-blocks": [VECTOR_LOAD, PUBLISH, r"SHFL\.BFLY", r"VOTE"],
+    "segment_short_lines": [PUBLISH, r"VOTE"],
+    "fold_tiles_in_warp": [r"LDG\.E\.64\.STRONG\.GPU", r"SHFL\.BFLY"],
+    "fold_tiles_in_thread": [r"LDG\.E\.64\.STRONG\.GPU"],
     "multiply_scalar_panels": [r"LDG\.E R", r"LDS R", r"STS \["],
     "multiply_vector_panels": [VECTOR_LOAD, r"LDS\.128", r"STS\.128"],
     "multiply_copied_panels": [*ASYNC_COPY, r"LDGSTS\.E ", r"LDS\.128"],
@@ -201,6 +212,8 @@ INSTRUCTIONS = {
     "multiply_fragments-64x64": [*ASYNC_COPY, *FRAGMENTS],
     "multiply_narrow-32x8": [*ASYNC_COPY, *FRAGMENTS, *HANDED_OVER],
     "multiply_narrow-32x16": [*ASYNC_COPY, *FRAGMENTS, *HANDED_OVER],
+    "multiply_shallow_fragments-32": [VECTOR_LOAD, *FRAGMENTS],
+    "multiply_shallow_fragments-128": [VECTOR_LOAD, *FRAGMENTS],
     "add_partials": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE"],
     "read_lines": [r"LDG\.E\.64\.STRONG\.GPU", r"ATOM\w*\.E\.INC\.STRONG\.GPU", r"NANOSLEEP"],
     "multiply_bulk_tiles-128": [*BULK_TILES, r"USETMAXREG\.DEALLOC", r"USETMAXREG\.TRY_ALLOC"],
@@ -317,11 +330,13 @@ def demangle(names: Iterable[str]) -> dict[str, str]:
     plain = {}
     for name, text in zip(names, done.stdout.splitlines(), strict=True):
         text = re.sub(r"\(anonymous namespace\)::|\b[a-z_]+::|\bcub::\w+::", "", text).removeprefix("void ")
-        depth = end = 0
+        depth = start = end = 0
         while end < len(text) and (text[end] != "(" or depth > 0):
             depth += {"<": 1, ">": -1}.get(text[end], 0)
             end += 1
-        plain[name] = text[:end].split("::")[-1] if "<" not in text[:end] else text[:end]
+            if text[end - 1] == " " and depth == 0:  # behind a result
+                start = end
+        plain[name] = text[start:end].split("::")[-1] if "<" not in text[start:end] else text[start:end]
     return plain
 
 
@@ -345,6 +360,8 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-{work[1]}-{work[2]}"
     if tile := re.match(r"multiply_(?:fragments|narrow)<[\w ]+, TensorTile<(\d+), (\d+)", kernel):
         return f"{name}-{tile[1]}x{tile[2]}"
+    if depth := re.match(r"multiply_shallow_fragments<[\w ]+, ShallowTensorTile<(\d+)>", kernel):
+        return f"{name}-{depth[1]}"
     if rows := re.match(r"multiply_bulk_tiles<.*, (\d+), \d+, (?:true|false)>", kernel):
         return f"{name}-{rows[1]}"
     flagged = name in FLAGS and re.search(r", (true|[1-9]\d*)>$", kernel)
@@ -756,6 +773,8 @@ def test_reasons_are_read() -> None:
         ("add_ordered<BFloat16, 3, 4>", "add_ordered", 2),
         ("add_ordered<double, 2, 1>", "add_ordered", 8),
         ("add_tile<float>", "add_tile", 4),
+        ("segment_long_rows<Input<int, Sum<long>, 4>, true>", "segment_long_rows-blocks", 8),
+        ("multiply_shallow_fragments<Half, ShallowTensorTile<32>, true, false>", "multiply_shallow_fragments-32", 4),
         (
             "multiply_narrow<signed char, TensorTile<32, 8, 256, 8, 16, 8, 2, 4>, true, true>",
             "multiply_narrow-32x8",

@@ -40,7 +40,8 @@ bool suits_shallow_tiles(const MatmulArgs& args) {
 bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {
   if (args.m > kNarrow && args.n > kNarrow) return false;
   const bool few_rows = has_few_rows(args);
-  if ((few_rows ? columns_of(args) : rows_of(args)).vectors) return true;
+  const bool many_in_vectors = (few_rows ? columns_of(args) : rows_of(args)).vectors;
+  if (many_in_vectors && (!few_rows || rows_of(args).vectors)) return true;
   // About how many nanoseconds: a block waits for each stage that is shifted into place. To pack the operands takes a
   // launch, and their bytes, some of which go to memory and back; wgmma's chain is longer than that of mma.sync.
   const int64_t lines = few_rows ? args.n : args.m, processors = multiprocessors(context.device);
@@ -49,7 +50,7 @@ bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {
   };
   const int64_t row = args.k * size_of(args.dtype);
   const double narrow = rounds(kNarrowLines, kNarrowBlocks) * (2700 + 680. * ceil_div(row, int64_t(kNarrowDepthBytes)));
-  return narrow < 2500 + 2500 * rounds(128, 1) + .8 * row + 6e-4 * args.batch * lines * row;
+  return narrow < 2500 + 2500 * rounds(128, 1) + .8 * row + (many_in_vectors ? 0 : 6e-4 * args.batch * lines * row);
 }
 
 void tensor_core(const MatmulArgs& args, Context& context) {

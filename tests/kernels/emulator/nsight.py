@@ -123,8 +123,8 @@ def metrics() -> str:
     return ",".join(dict.fromkeys([*every, *(metric for metric, _ in OF_A_LAUNCH.values())]))
 
 
-def call(path: Path) -> None:
-    """Calls each counted rung twice, the second time between two kernels of torch."""
+def call(path: Path, only: str) -> None:
+    """Calls each counted rung that `only` matches twice, the second time between two kernels of torch."""
     import torch
 
     import torch_reductions as tr
@@ -150,7 +150,7 @@ def call(path: Path) -> None:
     marker = torch.zeros(7, device="cuda")
     with path.open("w") as file:
         for family, rung in emulated():
-            if rung.block_size:  # the default is enough
+            if rung.block_size or not fnmatch.fnmatchcase(f"{family}/{rung.name}", only):  # the default block is enough
                 continue
             calls[family](rung.name)
             marker.add_(1)
@@ -262,19 +262,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--metrics", action="store_true", help="print what ncu shall measure")
     parser.add_argument("--call", type=Path, metavar="RUNGS", help="call the rungs, on a GPU")
+    parser.add_argument("--only", metavar="PATTERN", default="*", help="call only rungs like segment/*")
     parser.add_argument("files", nargs="*", type=Path, metavar="NCU.csv RUNGS")
     options = parser.parse_args()
     if options.metrics:
         print(metrics())
     elif options.call:
-        call(options.call)
+        call(options.call, options.only)
     else:
         if len(options.files) != 2:
             parser.error("name the CSV that ncu has written, and the file of rungs")
+        found = list(measured(*options.files))
+        again = {rung for rung, *_ in found}
+        kept = [[*names, value] for names, value in rows().items() if names[0] not in again]
         with FILE.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["rung", "kernel", "counter", "measured"])
-            writer.writerows(line for line in measured(*options.files) if line[3] != "0")
+            writer.writerows(line for line in sorted([*kept, *found], key=lambda line: str(line[0])) if line[3] != "0")
         write_table()
         print(f"{FILE.name} and the table in {PAGE.name} are written")
     return 0

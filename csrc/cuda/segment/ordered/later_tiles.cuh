@@ -5,8 +5,7 @@
 // offsets are; and its block releases the tile state, or it might begin when all others have ended, and publish for the
 // next launch.
 //
-// Local:   fold_tiles_in_warp (160 bytes), fold_tiles_in_thread (320 bytes): functions of their own, which few segments
-//          need, and binary counters.
+// Local:   fold_tiles_in_thread (320 bytes): the binary counter, which few threads need.
 #pragma once
 #include "../../reduce/ordered/split.cuh"
 #include "job.cuh"

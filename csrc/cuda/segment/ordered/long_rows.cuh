@@ -3,8 +3,6 @@
 //
 // A segment of several tiles has a worker of its own for its first one; the others belong to the windows that they stand
 // in (job.cuh), whose workers come first in the grid, and publish them for it.
-//
-// Local:   segment_long_rows (8 bytes): of extremes of halves, an address, for a third block.
 #pragma once
 #include "../../reduce/ordered/long_rows.cuh"
 #include "later_tiles.cuh"

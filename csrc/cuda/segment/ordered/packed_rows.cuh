@@ -1,6 +1,9 @@
 // Contiguous lines: a warp folds what a window owns of a line. Short segments are staged in shared memory by 16-byte
 // loads, as many as there is room for, and folded from there, one thread per segment; longer ones are folded by the
 // whole warp.
+//
+// Local:   segment_rows (36 bytes): places and counts, which wait there while a long segment is folded, for another
+//          block.
 #pragma once
 #include "../../primitives/joined_segments.cuh"
 #include "../../reduce/ordered/rows.cuh"

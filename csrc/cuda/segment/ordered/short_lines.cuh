@@ -3,6 +3,8 @@
 //
 // A segment of several tiles has a thread of its own for its first one; the others have a thread for each window of each
 // line (job.cuh), whose blocks come first in the grid.
+//
+// Local:   segment_short_lines (8 bytes): a place in the result, which waits there until the segment is folded.
 #pragma once
 #include "../../primitives/fast_div.cuh"
 #include "later_tiles.cuh"
