@@ -32,9 +32,12 @@ bool suits_shallow_tiles(const MatmulArgs& args) {
   const int64_t bytes = args.k * size, few = std::min(args.m, args.n), many = std::max(args.m, args.n);
   if (bytes == 0 || bytes > kShallowBytes || (rows.vectors && columns.vectors) || !in_lines(rows) || !in_lines(columns))
     return false;
-  // What larger tiles win by is that they read the operands less often, once these are packed.
-  const bool large = args.batch * args.m * args.n >= 2 << 20, packs_much = few <= 32 && args.batch * many >= 4096;
-  return bytes <= 128 || (bytes <= 256 && (!large || few <= 64)) || packs_much;
+  // What larger tiles win by is that they read the operands less often, once these are packed, and store in vectors.
+  const bool large = args.batch * args.m * args.n >= 2 << 20;
+  const bool many_in_vectors = (args.m < args.n ? columns : rows).vectors;
+  const bool packs_much = few <= 32 && args.batch * many >= 4096 && !(few <= kNarrow && many_in_vectors);
+  return bytes <= 32 || (bytes <= 128 && !(large && args.n % 8 == 0)) || (bytes <= 256 && (!large || few <= 64)) ||
+         packs_much;
 }
 
 bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {

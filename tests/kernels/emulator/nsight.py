@@ -64,7 +64,6 @@ MERGED_LOADS = "nvcc loads neighbouring words of shared memory at once, where th
 MERGED_STORES = "nvcc stores neighbouring words of shared memory at once, where the source stores one after another"
 WORDS = "nvcc stores a vector of results word by word"
 BULK = "bulk copies and wgmma are not counted, and its epilogue is merged"
-PREDICATED = "nvcc loads before it knows whether the value is needed"
 SKIPPED = "a barrier behind a condition is one instruction that Nsight counts where the condition is false, too"
 PARAMETERS = "parameters of a kernel lie in constant memory, too, and nvcc loads several constants at once"
 DIFFERENT = (
@@ -84,7 +83,6 @@ DIFFERENT = (
     ("reduce/ordered", "*", "global load requests", POLLING),
     ("scan/look_back", "*", "global load *", POLLING),
     ("scan/ordered", "*", "global load sectors", POLLING),
-    ("segment/ordered", "*", "global load *", PREDICATED),
     ("distance/shared_memory", "*", "barriers", SKIPPED),
     ("distance/ordered", "*", "barriers", SKIPPED),
     ("scan/reduce_then_scan:256x150", "reduce_parts_kernel", "barriers", SKIPPED),

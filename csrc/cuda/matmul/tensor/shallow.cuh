@@ -11,7 +11,7 @@
 
 namespace torch_reductions::cuda::matmul {
 
-// DepthBytes: 32 where one step is all of k.
+// DepthBytes: 32 where one step is all of k; so many stages as there is room for what is stored, of which one is used.
 template <int DepthBytes>
 struct ShallowTensorTile
     : TensorTile<64, 64, DepthBytes, DepthBytes == 32 ? 5 : kShallowBytes / DepthBytes, 16, 64, 6, 0> {

@@ -14,7 +14,7 @@ inline constexpr int64_t kNarrow = 16;
 inline constexpr int kNarrowLines = 32, kNarrowDepthBytes = 256;  // of the other operand, in a stage of such a tile
 inline constexpr int kNarrowBlocks = 2;                           // of a multiprocessor
 inline bool has_few_rows(const MatmulArgs& args) { return args.m <= kNarrow && args.m <= args.n; }
-// Is a result narrow, and its other operand one that these tiles load in 16-byte pieces, or sooner than it is packed?
+// Is a result narrow, and are its operands ones that these tiles load in 16-byte pieces, or sooner than they are packed?
 bool suits_narrow_tiles(const MatmulArgs& args, const Context& context);
 
 // Is k so short, and an operand one that the TMA cannot read, that a small tile of which all of k is loaded at once

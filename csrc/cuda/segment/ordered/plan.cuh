@@ -24,9 +24,7 @@ class SegmentPlan {
       : args_(args), context_(context), sms_(multiprocessors(context.device)), lines_(args.outer * args.inner) {}
 
   void run() {
-    const bool joined = joins();
-    if (args_.segments.count == 0 || results() == 0) return;
-    if (joined) rows(JoinedSegments(args_.segments, args_.outer), 1);
+    if (joins()) rows(JoinedSegments(args_.segments, args_.outer), 1);
     else if (args_.length_stride != 1 || args_.length <= 1) are_short() ? short_lines() : lines();
     else if (average() < 32) rows(args_.segments, lines_);
     else if (results() <= sms_ * kBlocksPerSm || average() > kUnit << kLogSegmentUnits) blocks();
@@ -98,8 +96,8 @@ class SegmentPlan {
            context_.stream, publishing(job(lines_, windows_of(log_tile), log_tile)));
   }
 
-  // A thread per segment of a line. Where threads are few, a tile is not much longer than a segment of average length:
-  // a thread folds one element after the other.
+  // A thread per segment of a line. Where threads are few, tiles are smaller, down to twice the average length: a
+  // thread folds one element after the other.
   void short_lines() {
     int log_tile = kLogLineTile;
     while (log_tile > kLeastLogShortTile && int64_t(4) * average() <= int64_t(1) << log_tile &&
