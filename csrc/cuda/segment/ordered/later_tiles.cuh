@@ -49,31 +49,18 @@ __device__ __noinline__ typename Op::Value fold_tiles_in_warp(Published<typename
   using Value = typename Op::Value;
   const int lane = threadIdx.x & 31;
   const int64_t whole = n >> from.log_tile;
-  for (int64_t round = 0; round << kLogWarpReads < whole; round++) {
-    const int64_t at = (round << kLogWarpReads) + lane * kLaneReads, left = whole - (round << kLogWarpReads);
-    const int here = left < kWarpReads ? int(left) : kWarpReads, lanes = here >> kLogLaneReads;
-    Value x[kLaneReads], steps[5], low[kLogLaneReads];
-    await(x,
-          [&](int i) {  // one that there is, past the end too; the first one is not published
-            const int64_t tile = at + i < whole ? at + i : whole - 1;
-            return from.word(tile > 0 ? tile : 1, from.log_tile);
-          },
-          {from.tag});
-    if (at == 0) x[0] = first;
-#pragma unroll
-    for (int i = 0; i < kLaneReads; i++)
-      if (at + i >= whole) x[i] = Op::identity();
+  for (int64_t round = 0; round << 5 < whole; round++) {
+    const int64_t at = (round << 5) + lane, left = whole - (round << 5);
+    const int here = left < 32 ? int(left) : 32;
+    Value v[1] = {at == 0 ? first : Op::identity()}, steps[5];
+    if (at > 0 && lane < here) await(v, [&](int) { return from.word(at, from.log_tile); }, {from.tag});
     __syncwarp();
-    Value all = lane_digits<Op, 5>(tree<Op, kLaneReads>(x), lanes, steps, lane);
-    if (here < kWarpReads) {
-      if (lane == lanes) {
-        digits_in_lane<Op>(x, here, low);
-        static_for<kLogLaneReads>([&](auto k) { digit[k.value] = low[k.value]; });
-        static_for<5>([&](auto k) { digit[kLogLaneReads + k.value] = steps[k.value]; });
-      }
+    Value all = lane_digits<Op, 5>(v[0], here, steps, lane);
+    if (here < 32) {
+      if (lane == here) static_for<5>([&](auto k) { digit[k.value] = steps[k.value]; });
     } else if (lane == 0) {  // the binary counter
-      int k = kLogWarpReads;
-      for (; round >> (k - kLogWarpReads) & 1; k++) all = Op::combine(digit[k], all);
+      int k = 5;
+      for (; round >> (k - 5) & 1; k++) all = Op::combine(digit[k], all);
       digit[k] = all;
     }
     __syncwarp();
