@@ -39,17 +39,10 @@ struct Job {
   __device__ __forceinline__ const char* data(int64_t outer, int64_t line) const {
     return layout.data + outer * layout.outer_bytes + (line - outer * layout.inner) * layout.inner_bytes;
   }
-  // Where the results of a line begin.
-  __device__ __forceinline__ int64_t place(int64_t outer, int64_t line) const {
-    return outer * (segments.count - 1) * layout.inner + line;
-  }
-  __device__ __forceinline__ void store_at(int64_t place, int64_t s, int64_t n, Value fold) const {
+  __device__ __forceinline__ void store(int64_t outer, int64_t line, int64_t s, int64_t n, Value fold) const {
     Output to = out;
     to.divisor = mean ? n : 0;
-    to.store<Op>(place + s * layout.inner, n > 0 ? fold : empty);
-  }
-  __device__ __forceinline__ void store(int64_t outer, int64_t line, int64_t s, int64_t n, Value fold) const {
-    store_at(place(outer, line), s, n, fold);
+    to.store<Op>((outer * (segments.count - 1) + s) * layout.inner + line, n > 0 ? fold : empty);
   }
   __device__ __forceinline__ void store(int64_t line, int64_t s, int64_t n, Value fold) const {
     store(outer_of(line), line, s, n, fold);

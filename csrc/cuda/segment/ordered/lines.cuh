@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
   const int64_t i = int64_t(blockIdx.x) * kLineThreads + threadIdx.x, all = job.lines * job.windows;
   const int64_t own = i < all ? i : all - 1, window = one_window ? 0 : own / job.lines, line = own - window * job.lines,
                 start = window << job.log_tile, tile = int64_t(1) << job.log_tile;
-  const int64_t outer = job.outer_of(line), place = job.place(outer, line);
+  const int64_t outer = job.outer_of(line);
   const char* const data = job.data(outer, line);
   int64_t s = one_window ? 0 : first_from(job, start), begin = 0;
   // Few threads, one element after the other: the L2 fetches them beforehand, a row of a warp's lines per lane.
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kLineThreads, 4) segment_lines(Job<S> job) {
           if (digits != nullptr) digits[k] = digit;
         });
     if (later) continue;
-    if (n <= tile) job.store_at(place, s, n, v);
+    if (n <= tile) job.store(outer, line, s, n, v);
     else *first_tile(job, line, window) = v;
     s++;
   }
