@@ -1,7 +1,8 @@
 // Changes: short segments of rows are divided into windows of equal work, a warp each; a long one has a warp or a block,
 //          a short one of columns a thread for each line. Tiles are counted from each segment's own first element.
-// Costs:   a search in the offsets for each window; who has the first tile of a long segment waits for the others. Of
-//          columns with long segments every one is divided into windows, and a second launch joins what these leave.
+// Costs:   a search in the offsets for each window; a warp that has the first tile of a long segment waits for the
+//          others, and joins them all. Of columns with long segments every one is divided into windows, and a second
+//          launch joins what these leave.
 // Gains:   the bits of the reduction of the segment alone; one huge segment and a million short ones keep the memory
 //          equally busy; nothing is read back to the host.
 // Order:   Fold(length of the segment), docs/order.md.
