@@ -272,11 +272,12 @@ def main() -> int:
             parser.error("name the CSV that ncu has written, and the file of rungs")
         found = list(measured(*options.files))
         again = {rung for rung, *_ in found}
-        kept = [[*names, value] for names, value in rows().items() if names[0] not in again]
+        kept: list[list[object]] = [[*names, value] for names, value in rows().items() if names[0] not in again]
+        every = sorted([*kept, *found], key=lambda line: str(line[0]))
         with FILE.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["rung", "kernel", "counter", "measured"])
-            writer.writerows(line for line in sorted([*kept, *found], key=lambda line: str(line[0])) if line[3] != "0")
+            writer.writerows(line for line in every if line[3] != "0")
         write_table()
         print(f"{FILE.name} and the table in {PAGE.name} are written")
     return 0
