@@ -26,11 +26,12 @@ bool tensor_core_runs(const MatmulArgs& args, const Context& context) {
 bool suits_shallow_tiles(const MatmulArgs& args) {
   const TensorOperand rows = rows_of(args), columns = columns_of(args);
   const int size = size_of(args.dtype);
-  const auto in_lines = [&](const TensorOperand& operand) {
-    return operand.k_stride == 1 || (operand.width_stride == 1 && size == 2);
+  const auto lies_in_lines = [&](const TensorOperand& operand) {
+    return in_lines(operand.width_stride, operand.k_stride, size);
   };
   const int64_t bytes = args.k * size, few = std::min(args.m, args.n), many = std::max(args.m, args.n);
-  if (bytes == 0 || bytes > kShallowBytes || (rows.vectors && columns.vectors) || !in_lines(rows) || !in_lines(columns))
+  if (bytes == 0 || bytes > kShallowBytes || (rows.vectors && columns.vectors) || !lies_in_lines(rows) ||
+      !lies_in_lines(columns))
     return false;
   // What larger tiles win by is that they read the operands less often, once these are packed, and store in vectors.
   const bool large = args.batch * args.m * args.n >= 2 << 20;

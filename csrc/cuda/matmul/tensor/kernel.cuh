@@ -102,6 +102,15 @@ __device__ __forceinline__ void add_to_total(const TensorProduct& product, float
   }
 }
 
+// 16 rows of a warp's sums to shared memory.
+template <class Tile, class Sum, int Across>
+__device__ __forceinline__ void stage_rows(Sum* staged, const Sum (&sums)[Across][4]) {
+  const int lane = int(threadIdx.x % 32);
+#pragma unroll
+  for (int j = 0; j < Across * 4; j++)
+    staged[(lane / 4 + j / 2 % 2 * 8) * Tile::kOutStride + j / 4 * 8 + lane % 4 * 2 + j % 2] = sums[j / 4][j % 4];
+}
+
 // 16 rows of a warp's sums, staged in shared memory, to the result from (row, column) on: four neighbours of a row each
 // lane where these are vectors, else neighbouring lanes store neighbours in memory, one by one.
 template <class Out, class Tile, class Sum>
@@ -138,7 +147,7 @@ template <class T, class Tile, class Sum, int Down, int Across>
 __device__ __forceinline__ void store_sums(const TensorProduct& product, const TensorTileCoord& coord, void* shared,
                                            const Sum (&sums)[Down][Across][4]) {
   using Wide = std::conditional_t<std::is_integral_v<T>, int32_t, float>;
-  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32);
+  const int warp = int(threadIdx.x / 32);
   const int64_t first_row = int64_t(coord.row) * Tile::kRows + warp / Tile::kWarpsAcross * Tile::kWarpRows;
   const int64_t column = int64_t(coord.column) * Tile::kColumns + warp % Tile::kWarpsAcross * Tile::kWarpColumns;
   Sum* const out = static_cast<Sum*>(shared) + warp * (16 * Tile::kOutStride);
@@ -147,9 +156,7 @@ __device__ __forceinline__ void store_sums(const TensorProduct& product, const T
 #pragma unroll
     for (int i = 0; i < Down; i++) {
       if (i != row_tile) continue;  // registers have no index at run time
-#pragma unroll
-      for (int j = 0; j < Across * 4; j++)
-        out[(lane / 4 + j / 2 % 2 * 8) * Tile::kOutStride + j / 4 * 8 + lane % 4 * 2 + j % 2] = sums[i][j / 4][j % 4];
+      stage_rows<Tile>(out, sums[i]);
     }
     __syncwarp();
     const int64_t row = first_row + row_tile * 16;

@@ -13,15 +13,20 @@ struct TensorOperand {
   bool vectors;  // does every piece of it that begins at a multiple of 16 bytes of a line lie at an aligned address?
 };
 
+// Do its elements lie side by side in lines, along k or, of two bytes each, along the other direction?
+inline bool in_lines(int64_t width_stride, int64_t k_stride, int size) {
+  return k_stride == 1 || (width_stride == 1 && size == 2);
+}
+
 inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, int64_t width, int64_t width_stride,
                                 int64_t k_stride, int size) {
   const auto aligned = [&](int64_t stride, int64_t count) { return count <= 1 || stride * size % 16 == 0; };
-  const bool along_k = k_stride == 1, lines = along_k || (width_stride == 1 && size == 2);
+  const bool along_k = k_stride == 1;
   return {.data = matrix.data,
           .batch_stride = matrix.batch_stride,
           .width_stride = width_stride,
           .k_stride = k_stride,
-          .vectors = lines && reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
+          .vectors = in_lines(width_stride, k_stride, size) && reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
                      aligned(matrix.batch_stride, args.batch) &&
                      aligned(along_k ? width_stride : k_stride, along_k ? width : args.k)};
 }

@@ -86,9 +86,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   }
   __syncthreads();  // no thread reads the stages any more
   Sum* const out = reinterpret_cast<Sum*>(shared) + threadIdx.x / 32 * (16 * Tile::kOutStride);
-#pragma unroll
-  for (int j = 0; j < kAcross * 4; j++)
-    out[(lane / 4 + j / 2 % 2 * 8) * Tile::kOutStride + j / 4 * 8 + lane % 4 * 2 + j % 2] = sums[0][j / 4][j % 4];
+  stage_rows<Tile>(out, sums[0]);
   __syncwarp();
   const int64_t row = int64_t(coord.row) * Tile::kRows + warp_row, column = int64_t(coord.column) * Tile::kColumns;
   if (product.args.alpha == 1 && product.args.added.data == nullptr && product.args.output_dtype == product.args.dtype)

@@ -124,8 +124,8 @@ __device__ __forceinline__ void fold_window(const Job<S>& job, const Offsets& se
   }
 }
 
-// Windows in descending order: those of a segment's later tiles begin before that
-// of its first one, which waits for them.
+// Windows in descending order: those of a segment's later tiles begin before that of its first one, which waits for
+// them.
 template <class S, class Offsets>
 __global__ void __launch_bounds__(kPackedThreads, sizeof(typename S::Value) == 8 ? 4 : 5)
     segment_rows(Job<S> job, Offsets segments) {
