@@ -96,6 +96,8 @@ BUDGETS: dict[str, Budget] = {
     "multiply_skinny-wide": (256, {8: (168, 1)}),
     "multiply_few_lines": (512, {4: (128, 1), 8: (128, 1)}),
     "multiply_shallow": (256, {4: (64, 4), 8: (112, 2)}),
+    "multiply_shallow_tile-64x128": (128, {4: (112, 4)}),
+    "multiply_shallow_tile-64x64": (128, {4: (80, 6)}),
     "add_partials": (128, {4: (40, 12), 8: (48, 10)}),
     "join_planes": (128, {4: (40, 12), 8: (48, 10)}),
     "multiply_fragments-128x256": (256, {4: (256, 1)}),
@@ -105,6 +107,7 @@ BUDGETS: dict[str, Budget] = {
     "multiply_shallow_fragments-32": (128, {4: (72, 6)}),
     "multiply_shallow_fragments-128": (128, {4: (80, 6)}),
     "add_flat": (256, {1: (32, 8), 2: (32, 8), 4: (32, 8), 8: (32, 8)}),
+    "add_rows": (256, {1: (48, 5), 2: (32, 8), 4: (32, 8), 8: (32, 8)}),
     "add_vectors": (256, {1: (152, 1), 2: (96, 2), 4: (64, 4), 8: (64, 4)}),
     "add_tiles": (256, {1: (72, 3), 2: (72, 3), 4: (72, 3), 8: (48, 5)}),
     "add_ordered": (128, {2: (64, 8), 4: (48, 10), 8: (56, 9)}),
@@ -206,6 +209,8 @@ INSTRUCTIONS = {
     "multiply_tensor_tiles-pairs": [*ASYNC_COPY, r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
     "multiply_few_lines": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_shallow": [r"LDS\.128", r"[FD]FMA"],
+    "multiply_shallow_tile-64x128": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"FFMA"],
+    "multiply_shallow_tile-64x64": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"FFMA"],
     "multiply_skinny": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_skinny-wide": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_fragments-128x256": [*ASYNC_COPY, *FRAGMENTS],
@@ -352,6 +357,8 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-log_add"
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
         return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
+    if tile := re.match(r"multiply_shallow_tile<\w+, ShallowTileShape<(\d+), (\d+),", kernel):
+        return f"{name}-{tile[1]}x{tile[2]}"
     if tile := re.match(r"multiply_tiles<.*\bTileShape<(\d+), (\d+),", kernel):
         return f"{name}-{tile[1]}x{tile[2]}{'-parts' if kernel.endswith(', true>') else ''}"
     if re.match(r"multiply_skinny<(double|unsigned long),", kernel):
@@ -760,6 +767,7 @@ def test_reasons_are_read() -> None:
             "multiply_tiles-128x64",
             4,
         ),
+        ("multiply_shallow_tile<float, ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 70>>", "multiply_shallow_tile-64x128", 4),
         ("multiply_skinny<unsigned long, unsigned long, 4, (Layout)0>", "multiply_skinny-wide", 8),
         ("multiply_skinny<unsigned int, unsigned int, 16, (Layout)0>", "multiply_skinny", 4),
         ("multiply_tensor_tiles<double, true, true, false>", "multiply_tensor_tiles", 8),
@@ -768,6 +776,7 @@ def test_reasons_are_read() -> None:
         ("add_partials<double, double>", "add_partials", 8),
         ("add_partials<float, BFloat16>", "add_partials", 4),
         ("add_vectors<unsigned char, 16, false>", "add_vectors", 1),
+        ("add_rows<BFloat16>", "add_rows", 2),
         ("add_vectors<Half, 8, true>", "add_vectors", 2),
         ("add_tiles<unsigned int>", "add_tiles", 4),
         ("add_ordered<BFloat16, 3, 4>", "add_ordered", 2),

@@ -36,7 +36,7 @@ def cases_for(mutant: KernelMutant) -> list[cases.Case]:
         lists = ((torch.float32, cases.MAIN_ORDERED_PRODUCTS), (torch.float64, cases.ROUNDS))
         return [case for dtype, views in lists for case in cases.product_cases_of(dtype, views, cases.ORDERED)]
     if source.startswith("add/"):
-        every = list(cases.addition_cases_of(torch.float32))
+        every = [case for dtype in (torch.float32, torch.uint8) for case in cases.addition_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == number // 10]
     if file.startswith(cuda.MATMUL + "tensor/"):
         views = [*cases.PRODUCTS, *cases.TENSOR_PRODUCTS, *cases.OTHER_TENSOR_PRODUCTS]

@@ -5,9 +5,10 @@
 // Gains:   every type and layout at the speed of the memory; a transposed operand goes through shared memory.
 // Order:   alpha other + input, rounded once, in float32 for half types: no neighbour takes part.
 // Needs:   7.5 and up; any layout. 16-byte accesses where rows and addresses are multiples of 16 bytes.
-// See:     vectorized/vectors.cuh, vectorized/tiles.cuh; Luitjens, CUDA Pro Tip: Increase Performance with Vectorized
+// See:     vectorized/vectors.cuh, rows.cuh, tiles.cuh; Luitjens, CUDA Pro Tip: Increase Performance with Vectorized
 //          Memory Access, 2013.
 #include "ladder.h"
+#include "vectorized/rows.cuh"
 #include "vectorized/tiles.cuh"
 #include "vectorized/vectors.cuh"
 
@@ -25,6 +26,8 @@ void vectorized(const AddArgs& args, Context& context) {
   with_storage(args.dtype, [&]<class Storage>(std::type_identity<Storage>) {
     using T = Stored<Storage>;
     if (across.rows > 0) add_by_tiles<T>(args, across, context);
+    else if (lie_flat<T>(args)) add_where_flat<T>(args, context);
+    else if (args.dims <= 2 && args.count <= INT32_MAX) add_by_rows<T>(args, context);
     else add_by_vectors<T>(args, context);
   });
 }

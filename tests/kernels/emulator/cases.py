@@ -661,14 +661,15 @@ FEW_PRODUCTS = (
 )
 # Of the ordered rung, which chooses its kernel by the sizes and the device: large tiles, moved inside and cut off, in
 # every layout; chunks whose totals wait in shared memory; a k split over blocks, in runs of chunks, in rounds of
-# partials; skinny products of each height, their chunks in one block and in partials.
+# partials; skinny products of each height, their chunks in one block and in partials. k is no short one: those of
+# float32 have tiles of their own.
 TILE_LAYOUTS = tuple(itertools.product(("r", "c", "c1"), ("r", "r1", "c")))
 SKINNY_LAYOUTS = (("r", "r"), ("r1", "r1"), ("c", "c"), ("r", "c1"))
 LARGE_LAYOUTS = (("r", "r"), ("c", "c"), ("r1", "r"), ("c", "r1"), ("c", "r"))  # at least one operand in vectors
-LARGE_TILES = tuple(Product(252, 252, 37 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(LARGE_LAYOUTS))
-MIDDLE_TILES = tuple(Product(380, 64, 37, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
-SMALL_TILES = tuple(Product(124, 124, 37, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
-TINY_TILES = tuple(Product(m, n, 37, a, b) for m, n in ((20, 164), (40, 36)) for a, b in TILE_LAYOUTS[::4])
+LARGE_TILES = tuple(Product(252, 252, 133 + 16 * (i % 3), a, b) for i, (a, b) in enumerate(LARGE_LAYOUTS))
+MIDDLE_TILES = tuple(Product(380, 64, 133, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
+SMALL_TILES = tuple(Product(124, 124, 133, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
+TINY_TILES = tuple(Product(m, n, 133, a, b) for m, n in ((20, 164), (40, 36)) for a, b in TILE_LAYOUTS[::4])
 TOTALS = (
     *(Product(100, 256, 1030, multiprocessors=1), Product(30, 41, 1030, "c", "c", batch=4)),
     Product(128, 64, 530, "r", "c", "r", beta=2),
@@ -718,15 +719,26 @@ SHALLOW = (
     *(Product(70, 520, 5, "c1", "r1", batch=2), Product(40, 70, 7, "r", "c", "r", 2, 2, 3), Product(20, 64, 4, "rx")),
     Product(70, 3, 5, "c", "r", "r", 1, 2, 3),
 )
+# With a k up to 128, of float32: wide tiles and square ones, cut off below and at the right, in every layout; whole
+# stages of k and not; a result smaller than a tile.
+SHALLOW_TILE_SIZES = ((124, 252, 9), (124, 124, 37), (65, 131, 128), (20, 500, 30), (300, 20, 33))
+SHALLOW_TILES = (
+    *(Product(*SHALLOW_TILE_SIZES[i % 5], *ab, multiprocessors=1) for i, ab in enumerate(TILE_LAYOUTS)),
+    *(Product(*sizes, "r", "r", multiprocessors=1) for sizes in SHALLOW_TILE_SIZES),
+    Product(40, 68, 12, "c", "r1", "r", 2, 2, 3, multiprocessors=1),
+    Product(70, 132, 17, "rx", "c", batch=2, multiprocessors=1),
+    Product(68, 260, 64, "r", "r4", "e", alpha=0.5, multiprocessors=1),
+)
 MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TINY_TILES[::2])
-MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *SKINNY[::5], *FEW_LINES, *SHALLOW)
+MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *SKINNY[::5], *FEW_LINES, *SHALLOW, *SHALLOW_TILES)
 # Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
 WIDENED_PRODUCTS = tuple(
     replace(view, capability=75) for view in (*SMALL_TILES[:4], *SPLITS[:2], *SKINNY[:2], *TOTALS[1:])
 )
 BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
 ORDERED_PRODUCTS = (
-    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *TINY_TILES, *SKINNY, *FEW_LINES, *SHALLOW)),
+    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *TINY_TILES, *SKINNY, *FEW_LINES)),
+    (torch.float32, (*SHALLOW, *SHALLOW_TILES)),
     (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *SKINNY)),
     (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *SKINNY, *FEW_LINES, *SHALLOW)),
     (torch.int64, (*SMALL_TILES, *SPLITS, *SKINNY)),
@@ -858,11 +870,13 @@ ADDITIONS = (
     *(Addition((m, n), (n, 1), (1, m), alpha=5) for m, n in ((64, 32), (70, 33), (3, 5))),
     Addition((40, 33), (1, 40), (35, 1)),
     Addition((40, 33), (33, 1), (34, 1), alpha=0.5),
+    *(Addition((n, 3, 40), (1, n + 1, 4 * n), (t, n, 3 * n + 5)) for n, t in ((35, 1), (36, 0), (3, 1))),
     Addition((33, 3, 40), (120, 40, 1), (1, 33, 99)),
     Addition((20, 36, 3), (36, 1, 720), (0, 1, 36)),
     Addition((4, 3, 2, 5, 2), (1, 8, 24, 48, 240), (0, 1, 3, 0, 6), columns=2),
     *(Addition((n, 5), (s, n + 3), (1, n + 1), alpha=2) for n, s in ((1300, 1), (2047, 0), (1024, 1), (129, 2))),
 )
+BYTES = (torch.uint8, torch.bool)  # which are added four at once
 MORE_BLOCKS = (  # more rows and more matrices than a grid of blocks of 2 x 2 has, more than one block in each direction
     Addition((2, 131100), (1, 2), (1, 3)),
     Addition((2, 3, 65600), (3, 1, 6), (1, 2, 7)),
@@ -886,6 +900,7 @@ def main_cases() -> list[Case]:
     operator alone, and of packed segments and masks."""
     return (
         [case for dtype in DTYPES for case in addition_cases_of(dtype)]
+        + [case for dtype in BYTES for case in addition_cases_of(dtype, ADDITIONS[:8], "vectorized")]
         + [case for dtype in MAIN_PRODUCT_DTYPES for case in product_cases_of(dtype)]
         + list(product_cases_of(torch.float32, MAIN_ORDERED_PRODUCTS, ORDERED))
         + list(product_cases_of(torch.float64, MAIN_DOUBLE_TILES, ORDERED))

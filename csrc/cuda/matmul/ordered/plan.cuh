@@ -6,6 +6,7 @@
 
 #include "few_lines.cuh"
 #include "shallow.cuh"
+#include "shallow_tile.cuh"
 #include "skinny.cuh"
 #include "split_k.cuh"
 #include "tensor_float64.cuh"
@@ -85,8 +86,8 @@ class ProductPlan {
   // body(is the operand K-major?)
   template <class Body>
   static void with_major(const Operand<T>& x, Body body) {
-    if (x.mn_stride == 1 && x.k_stride != 1) body(std::false_type());
-    else body(std::true_type());
+    if (is_k_major(x)) body(std::true_type());
+    else body(std::false_type());
   }
 
   // May two neighbours be copied at once, wherever a tile begins?
@@ -218,8 +219,20 @@ class ProductPlan {
            reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
   }
 
+  static bool is_k_major(const Operand<T>& x) { return x.mn_stride != 1 || x.k_stride == 1; }
+
+  // Are copies of the operand checked, because a tile is larger?
+  template <class Shape, int Lines>
+  bool checks_edges(const Operand<T>& x) const {
+    return !Shape::kShallow && x.lines < Lines &&
+           (is_k_major(x) || std::is_same_v<Shape, LargeTile> || args_.parts > 1);
+  }
+
   template <class Shape>
   double cost(int run) const {
+    if (Shape::kShallow &&
+        (run > 0 || args_.parts > 1 || args_.k > (stores_directly() ? kShallowTileDepth : kMostShallowTileDepth)))
+      return INFINITY;
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
     if (std::is_same_v<Shape, TinyTile> && args_.parts > 1) return INFINITY;
@@ -231,10 +244,13 @@ class ProductPlan {
     const double tiles =
         double(args_.batch) * ceil_div(args_.m, int64_t(Shape::kM)) * ceil_div(args_.n, int64_t(Shape::kN));
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
+    if (Shape::kShallow && busiest <= Shape::kBlocks && is_k_major(a_) && is_k_major(b_)) return INFINITY;
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
-    const double edge = args_.m < Shape::kM || args_.n < Shape::kN ? kEdgeRate : 1;
-    const double rate = edge * Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
-    const double out_byte = stores_directly()              ? kDirectByte
+    const double edge = checks_edges<Shape, Shape::kM>(a_) || checks_edges<Shape, Shape::kN>(b_) ? kEdgeRate : 1;
+    const bool singly = std::is_same_v<Shape, SmallTile> && !copies_vectors(a_) && !copies_vectors(b_);
+    const double rate = edge * (singly ? kSingleRate : 1) * Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
+    const double out_byte = Shape::kShallow                ? kShallowOutByte
+                            : stores_directly()            ? kDirectByte
                             : Shape::kM * Shape::kN > 8192 ? kLargeOut * kOutByte
                                                            : kOutByte;
     const double of_result = depth / rate + out_byte * sizeof(P) * std::max(1., Shape::kBlocks / busiest);
@@ -248,6 +264,8 @@ class ProductPlan {
   static constexpr size_t most_bytes() {
     if constexpr (std::is_same_v<Shape, DmmaTile>) {
       return TensorStages::kBytes + TensorStages::kTotalBytes;
+    } else if constexpr (Shape::kShallow) {
+      return ShallowTileSizes<T, Shape>::bytes(kMostShallowTileDepth);
     } else {
       using Padded = TileSizes<T, Shape, Layout::k_major, Layout::k_major>;
       using OnePadded = TileSizes<T, Shape, Layout::k_major, Layout::mn_major>;
@@ -274,6 +292,12 @@ class ProductPlan {
           });
         });
       });
+    } else if constexpr (Shape::kShallow) {
+      ShallowTileJob<T> job{args_, a_, b_, copies_vectors(a_), copies_vectors(b_), 0, 0};
+      job.tiles_m = unsigned(ceil_div(args_.m, int64_t(Shape::kM)));
+      job.tiles_n = unsigned(ceil_div(args_.n, int64_t(Shape::kN)));
+      launch(multiply_shallow_tile<T, Shape>, args_.batch * job.tiles_m * job.tiles_n, Shape::kThreads,
+             ShallowTileSizes<T, Shape>::bytes(int(args_.k)), context_.stream, job);
     } else {
       constexpr bool kWhole = std::is_same_v<T, float> && !std::is_same_v<Shape, TinyTile>;
       with_layout<kWhole, false>(a_, [&](auto layout_a) {

@@ -63,7 +63,9 @@ struct TileSizes {
 
 // What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece,
 // because registers are few: it is opaque, otherwise each piece would have an address of its own.
-template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout>
+// kMayBeLess: may fewer lines than a panel's be copied without a check? Of neighbours, which all lie with one thread, the
+// last one that is there is copied again.
+template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout, bool kMayBeLess>
 struct Panel {
   using P = ProductOf<T>;
   static constexpr bool kKMajor = is_k_major(kLayout) || kLayout == Layout::any;
@@ -77,9 +79,14 @@ struct Panel {
 
   __device__ __forceinline__ Panel(const Operand<T>& from, int64_t batch, int64_t first_line, int64_t first_k)
       : operand(from),
-        cursor(from.at(batch, 0, 0) + (first_line + line()) * line_step() + (first_k + depth()) * depth_step()),
+        cursor(from.at(batch, 0, 0) + (first_line + first_of(from)) * line_step() + (first_k + depth()) * depth_step()),
         offset(depth() * Row + line()) {}
 
+  static constexpr bool kClamps = kMayBeLess && !kKMajor;
+  static __device__ __forceinline__ int first_of(const Operand<T>& from) {
+    static_assert(!kClamps || Own::kLineSteps == 1);
+    return kClamps ? min(line(), int(min(from.lines, int64_t(Lines))) - kVector) : line();
+  }
   // Of the first piece in a panel: computed again where they are needed.
   static __device__ __forceinline__ int line() { return Own::line_of(opaque(int(threadIdx.x))); }
   static __device__ __forceinline__ int depth() { return Own::depth_of(opaque(int(threadIdx.x))); }
@@ -101,7 +108,7 @@ struct Panel {
     const int own_line = line(), own_depth = depth();
 #pragma unroll 1
     for (int piece = 0; piece < kCount; piece++) {
-      const int l = min(own_line + Own::line_step(piece), lines - kVector) - own_line;
+      const int l = kClamps ? 0 : min(own_line + Own::line_step(piece), lines - kVector) - own_line;
       const int d = min(own_depth + Own::depth_step(piece), left - 1) - own_depth;
       copy_piece<kVector>(stage + offset + offset_of(piece), cursor + l * line_step() + d * depth_step());
     }
@@ -145,12 +152,16 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
 
   const TileCoord<T, Shape> coord(job, tile);
   const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
-  const bool inside = lines_a == Shape::kM && lines_b == Shape::kN && A != Layout::any;
+  constexpr bool kMayBeLess = !std::is_same_v<Shape, LargeTile> && !InParts;  // they have no register for that
+  using PanelA = Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A, kMayBeLess>;
+  using PanelB = Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B, kMayBeLess>;
+  const bool inside =
+      (PanelA::kClamps || lines_a == Shape::kM) && (PanelB::kClamps || lines_b == Shape::kN) && A != Layout::any;
   const int depth = coord.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
 
-  Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A> panel_a(job.a, coord.batch, coord.i, coord.chunk * kProductChunk);
-  Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B> panel_b(job.b, coord.batch, coord.j, coord.chunk * kProductChunk);
-  constexpr int kPiecesA = decltype(panel_a)::kCount, kPieces = kPiecesA + decltype(panel_b)::kCount;
+  PanelA panel_a(job.a, coord.batch, coord.i, coord.chunk * kProductChunk);
+  PanelB panel_b(job.b, coord.batch, coord.j, coord.chunk * kProductChunk);
+  constexpr int kPiecesA = PanelA::kCount, kPieces = kPiecesA + PanelB::kCount;
   const auto copy_piece_of = [&](int piece, bool wanted, P* stage) {
     if (piece < kPiecesA) panel_a.copy(piece, wanted, stage);
     else panel_b.copy(piece - kPiecesA, wanted, stage + Sizes::kPanelA);

@@ -13,9 +13,19 @@ template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
 struct TileShape {
   static constexpr int kM = M, kN = N, kWarpsM = WarpsM, kWarpsN = WarpsN, kThreads = 32 * WarpsM * WarpsN;
   static constexpr int kBlocks = Blocks, kFill = Fill, kRate = Rate;
+  static constexpr bool kShallow = false;
 };
 template <class... T>
 struct List {};
+
+// With all of k in shared memory at once; LanesN lanes of a warp lie along the columns.
+template <int M, int N, int WarpsM, int WarpsN, int LanesN, int Blocks, int Fill, int Rate>
+struct ShallowTileShape : TileShape<M, N, WarpsM, WarpsN, Blocks, Fill, Rate> {
+  static constexpr int kLanesN = LanesN;
+  static constexpr bool kShallow = true;
+};
+using WideShallowTile = ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 70>;
+using SquareShallowTile = ShallowTileShape<64, 64, 2, 2, 8, 5, 3, 72>;
 
 using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 76>;  // where an operand is copied in vectors
 using MiddleTile = TileShape<128, 64, 2, 2, 3, 1, 68>;
@@ -32,7 +42,7 @@ struct Tuning {  // of elements that are widened as they are loaded
 };
 template <>
 struct Tuning<float> {
-  using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile>;
+  using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile, WideShallowTile, SquareShallowTile>;
   static constexpr bool kSkinny = true;
 };
 template <>
@@ -73,13 +83,18 @@ HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per
 // Up to which k, and from how many rows or columns on, a product is a shallow one.
 inline constexpr int kShallowDepth = 8, kShallowLeast = 64;
 inline constexpr int kShallowBlocks = 4;  // of a multiprocessor, that are better than more rows a warp
+// Up to which k a tile may have all of it at once: where other tiles store results in vectors, and elsewhere.
+inline constexpr int kShallowTileDepth = 64, kMostShallowTileDepth = 128;
 
 // What is left of a tile's rate where the whole result is smaller than it: every copy is checked then.
 inline constexpr double kEdgeRate = 0.5;
+// And of small tiles', where elements are copied one by one.
+inline constexpr double kSingleRate = 0.9;
 
 // What a block costs to start, and a result on its way to memory for each of its bytes, as products of float32 that a
 // multiprocessor would compute: where registers are stored as they are, or by way of shared memory, then so many times
 // as much in tiles as large as leave no room for other blocks, with which stores overlap.
 inline constexpr double kBlockStart = 1e5, kDirectByte = 8, kOutByte = 18, kLargeOut = 1.3;
+inline constexpr double kShallowOutByte = 5;  // of tiles with all of k at once
 
 }  // namespace torch_reductions::cuda::matmul

@@ -222,6 +222,9 @@ class Plan {
     int64_t width = min(results, int64_t(128)), narrow = width;
     while (narrow >= 64 && ceil_div(results, narrow) < busy) narrow = ceil_div(narrow, 2);
     if (ceil_div(results, narrow) >= busy || bytes_per_block < 128 << 10) width = narrow;
+    // Narrower rather than split where a multiprocessor has room for several blocks: readers of many lines cost more.
+    const int64_t fill_all = busy * (1024 / kColumnThreads<S, 1, false>);
+    while (width >= 64 && ceil_div(results, width) >= busy && ceil_div(results, width) < fill_all) width /= 2;
     // Or half of it, where the last blocks would have most multiprocessors wait for them.
     const auto rounds = [&](int64_t width) { return ceil_div(ceil_div(results, width), int64_t(sms_)); };
     if (sizeof(T) >= 4 && width >= 64 && ceil_div(results, width) >= busy && rounds(width / 2) < 1.6 * rounds(width))
@@ -231,8 +234,14 @@ class Plan {
     // Where there are threads enough, one takes a column: none waits for a shorter run, or merges.
     if (kArg<S> && results >= sms_ * 1024)
       config = {256, 0, kLogMaxRun<S, 1>, unsigned(ceil_div(results, int64_t(256)))};
+    // Where blocks are many and short, smaller ones share a multiprocessor: while one merges its runs the others read.
+    const int least = args_.length <= 64 ? 128 : 512;
+    const auto threads = [&] { return int64_t(config.width) << config.log_height; };
+    if (width * args_.length * int64_t(sizeof(T)) <= 512 << 10)
+      while (config.log_height > 0 && threads() > least && config.blocks_across >= 2 * 1024 * sms_ / threads())
+        config.log_height--;
     // The longest runs whose tiles still fill the multiprocessors once; twice for large inputs in wide blocks.
-    int64_t fill = busy * (1024 / kColumnThreads<S, 1, false>);
+    int64_t fill = fill_all;
     if (config.width == 128 && int64_t(config.blocks_across) < busy && bytes_per_block >= 1 << 20) fill *= 2;
     while (config.log_run > kLogBatch<S, 1, false> && column_tiles(config) < fill) config.log_run--;
     launch_columns<1, false>(config);
