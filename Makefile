@@ -10,7 +10,7 @@ export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 help:
 	@echo "make setup    a Python with torch and the test tools; where there is no torch, downloads it"
 	@echo "make build    set-up, and the two libraries in torch_reductions/: minutes"
-	@echo "make test     set-up, build, the quick suite: a quarter of an hour; with progress, and a summary at the end"
+	@echo "make test     set-up, build, the quick suite: half an hour on two cores; with progress, and a summary at the end"
 	@echo "make test-deep  every CUDA source, more schedules and cases, mutants, the fuzzer: most of an hour;"
 	@echo "                MINUTES=30 begins nothing more after so many, and says what it left out"
 	@echo "make wheel    set-up, build, then the wheel in dist/ that pip installs anywhere: minutes"

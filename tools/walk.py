@@ -106,7 +106,7 @@ def walk(fresh: bool) -> Iterator[str]:
                 continue
             print(f"{block.text}", end="", flush=True)
             run = ["bash", "-e", "-o", "pipefail", "-c", block.script]
-            # What is printed is shown at once, too: make test takes a quarter of an hour.
+            # What is printed is shown at once, too: make test takes half an hour.
             with subprocess.Popen(run, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True) as process:
                 assert process.stdout
                 printed = ""

@@ -767,7 +767,11 @@ def test_reasons_are_read() -> None:
             "multiply_tiles-128x64",
             4,
         ),
-        ("multiply_shallow_tile<float, ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 70>>", "multiply_shallow_tile-64x128", 4),
+        (
+            "multiply_shallow_tile<float, ShallowTileShape<64, 128, 4, 1, 16, 4, 1, 70>>",
+            "multiply_shallow_tile-64x128",
+            4,
+        ),
         ("multiply_skinny<unsigned long, unsigned long, 4, (Layout)0>", "multiply_skinny-wide", 8),
         ("multiply_skinny<unsigned int, unsigned int, 16, (Layout)0>", "multiply_skinny", 4),
         ("multiply_tensor_tiles<double, true, true, false>", "multiply_tensor_tiles", 8),

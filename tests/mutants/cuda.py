@@ -8,7 +8,7 @@ from .mutant import Mutant
 
 TOP = "csrc/cuda/"
 REDUCE, SCAN, SEGMENTED = "reduce/ordered/", "scan/ordered/", "scan/segmented/"
-RECURRENCE, DISTANCE, MATMUL = "recurrence/ordered/", "distance/", "matmul/"
+RECURRENCE, SEGMENT, DISTANCE, MATMUL = "recurrence/ordered/", "segment/ordered/", "distance/", "matmul/"
 ADD, PRODUCTS, HOPPER, TENSOR = "add/vectorized/", MATMUL + "ordered/", MATMUL + "hopper/", MATMUL + "tensor/"
 PRIMITIVES, FOLD = "primitives/", "../common/fold.h"
 # The file that is compiled for a mutant of a header, unless the mutant names one.
@@ -18,6 +18,7 @@ SOURCES = {
     "cumsum": SCAN + "sum.cu",
     "linear_recurrence": RECURRENCE + "linear.cu",
     "mm": PRODUCTS + "float32.cu",
+    "segment_sum": SEGMENT + "sum.cu",
 }
 PACKED_SOURCE = SEGMENTED + "packed_sum.cu"
 
@@ -651,7 +652,7 @@ MUTANTS = (
     kernel(
         "lines of a narrow tile that are read beyond the operand",
         "bound",
-        "plain",
+        "asan",
         PRODUCTS + "tile.cuh",
         "kClamps ? min(line(), int(min($from.lines, int64_t(Lines))) - kVector) : line()",
         "line()",
@@ -683,6 +684,51 @@ MUTANTS = (
         "job.lines_are_rows ? $line : $row, job.lines_are_rows ? $row : $line, $sums",
         "job.lines_are_rows ? $row : $line, job.lines_are_rows ? $line : $row, $sums",
         function="mm",
+    ),
+    kernel(
+        "a window that keeps the total of a whole tile to itself",
+        "bound",
+        "plain",
+        SEGMENT + "later_tiles.cuh",
+        "if ($lane <= to.log_tile) to.publish",
+        "if ($lane < to.log_tile) to.publish",
+        function="segment_sum",
+    ),
+    kernel(
+        "a warp's later tiles without the first one",
+        "bound",
+        "plain",
+        SEGMENT + "later_tiles.cuh",
+        "$at == 0 ? first : Op::identity()",
+        "Op::identity()",
+        function="segment_sum",
+    ),
+    kernel(
+        "long rows of segments without their later tiles",
+        "bound",
+        "plain",
+        SEGMENT + "long_rows.cuh",
+        "if ($n > piece.n) $v = fold_tiles_in_warp",
+        "if ($n < piece.n) $v = fold_tiles_in_warp",
+        function="segment_sum",
+    ),
+    kernel(
+        "short lines of segments whose many later tiles a warp folds without their first one",
+        "bound",
+        "plain",
+        SEGMENT + "short_lines.cuh",
+        "shuffle(n, $of), shuffle(v, $of)",
+        "shuffle(n, $of), Op::identity()",
+        function="segment_sum",
+    ),
+    kernel(
+        "a short k's fragments that are read before all threads have put theirs",
+        "barrier",
+        "races",
+        TENSOR + "shallow.cuh",
+        "__syncthreads(); Sum $sums",
+        "Sum $sums",
+        source=TENSOR + "bfloat16.cu",
     ),
     kernel(
         "a strip's lanes that read before the others' copies are there",

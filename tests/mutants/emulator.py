@@ -12,7 +12,7 @@ import torch
 
 from tests.kernels.emulator import build, cases
 from tests.kernels.emulator.schedules import ALL, FORWARD, QUICK_RUNS, Schedule, Selection
-from torch_reductions.catalog import OPERATORS
+from torch_reductions.catalog import OPERATORS, SEGMENTS
 
 from . import cuda
 from .cuda import KernelMutant
@@ -51,8 +51,10 @@ def cases_for(mutant: KernelMutant) -> list[cases.Case]:
     if source.startswith(cuda.MATMUL):
         every = [case for dtype in cases.MAIN_PRODUCT_DTYPES for case in cases.product_cases_of(dtype)]
         return [case for case in every if case.rung.number // 10 == number // 10]
-    operator = next(operator for operator in OPERATORS if operator.name == mutant.function)
+    operator = next(operator for operator in (*OPERATORS, *SEGMENTS) if operator.name == mutant.function)
     dtypes = [dtype for dtype in (torch.float32, torch.bfloat16, torch.int64) if dtype in operator.dtypes]
+    if source.startswith(cuda.SEGMENT):
+        return [case for dtype in dtypes for case in cases.segment_cases_of(operator, dtype)]
     if mutant.packed:
         return [case for dtype in dtypes for case in cases.packed_cases_of(operator, dtype)]
     if mutant.masked:

@@ -456,7 +456,7 @@ SEGMENT_VIEWS: tuple[tuple[View, str], ...] = (
     *((rows(1, 30_000, 1), "2000g"), (rows(2, 20_000), "1500gw")),
     *((rows(1, 150_000, 1), "300g"), (rows(2, 40_000), "100g"), (rows(1, 50_000, 3), "700xw")),
     *((columns(1, 6000, 3), "100g"), (columns(2, 9000, 5), "250g"), (columns(1, 9000, 2, 0, 1), "200xw")),
-    (columns(1, 90_000, 2), "6000g"),  # of more tiles than a thread folds
+    (replace(columns(1, 90_000, 2), multiprocessors=64), "6000g"),  # of more tiles than a thread folds
     *((View(4, 600, 4, 1, 16, 4), "12"), (View(3, 1000, 4, 4444, 1, 1111), "21z"), (View(70, 300, 1, 1, 70, 0), "8")),
 )
 

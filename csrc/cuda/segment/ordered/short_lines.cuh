@@ -13,10 +13,8 @@
 namespace torch_reductions::cuda::segment {
 
 inline constexpr int kLeastLogShortTile = 7;
-// A thread folds so many tiles. More are folded by its warp, for one thread after the other, unless many of them wait:
-// neighbours have the same segment of neighbouring lines.
+// A thread folds so many tiles. More are folded by its warp, for one thread after the other.
 inline constexpr int64_t kFewTiles = 64;
-inline constexpr int kFewWaiting = 8;
 
 // The blocks of all windows but the first; then those of the segments of all lines. lines: of job.lines, if that is less
 // than 2^31.
