@@ -138,6 +138,8 @@ def installed(tmp_path: Path) -> Path:
     package = tmp_path / "torch_reductions"
     shutil.copytree(ROOT / "torch_reductions", package, ignore=shutil.ignore_patterns("__pycache__", "_C_cuda.so"))
     shutil.copytree(ROOT / "csrc", package / "csrc")
+    if (library := ROOT / "torch_reductions" / "_C_cuda.so").exists():  # too large to be copied
+        (package / library.name).symlink_to(library)
     return tmp_path
 
 
