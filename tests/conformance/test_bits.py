@@ -241,14 +241,15 @@ def test_half_is_the_rounded_float32(function: str, dtype: str, device: str) -> 
 
 
 def test_instruction_sets() -> None:
-    """One process each; a processor without a set runs the next lower one."""
+    """One process each; a processor without a set runs the next lower one. Of two threads: the time of many that wait
+    for one another on a busy machine counts, and is limited."""
     code = """
         import sys
         sys.path[:0] = ["tests"]
         import matrices, numerics
         print(numerics.digests(), matrices.digests())
     """
-    found = {limit: run_python(code, TORCH_REDUCTIONS_CPU=limit).split() for limit in LIMITS}
+    found = {limit: run_python(code, TORCH_REDUCTIONS_CPU=limit, OMP_NUM_THREADS="2").split() for limit in LIMITS}
     assert len(found[""]) == 10 and all(len(digest.split("=")[1]) == 64 for digest in found[""])
     for limit, digests in found.items():
         assert digests == found[""], limit
