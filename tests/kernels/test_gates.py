@@ -357,9 +357,7 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-log_add"
     if layout := re.match(r"recur_lines<(\w+)<\w+, (true|false)", kernel):
         return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
-    if tile := re.match(r"multiply_shallow_tile<\w+, ShallowTileShape<(\d+), (\d+),", kernel):
-        return f"{name}-{tile[1]}x{tile[2]}"
-    if tile := re.match(r"multiply_tiles<.*\bTileShape<(\d+), (\d+),", kernel):
+    if tile := re.match(r"multiply_(?:shallow_tile|tiles)<.*\b(?:Shallow)?TileShape<(\d+), (\d+),", kernel):
         return f"{name}-{tile[1]}x{tile[2]}{'-parts' if kernel.endswith(', true>') else ''}"
     if re.match(r"multiply_skinny<(double|unsigned long),", kernel):
         return f"{name}-wide"

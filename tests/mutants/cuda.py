@@ -1022,7 +1022,7 @@ MUTANTS = (
         "bound",
         "plain",
         ADD + "vectors.cuh",
-        "$args.dims == 1 || $width % E == 0",
+        "$args.dims == 1 || args.sizes[0] % kElements<T> == 0",
         "true",
         source="add/050_vectorized.cu",
     ),

@@ -17,16 +17,9 @@ template <class T>
 __device__ __forceinline__ AlignedVector<T, kElements<T>> load_elements(const RowsOperand<T>& from, unsigned row,
                                                                         unsigned column, unsigned width) {
   constexpr int E = kElements<T>;
-  using Vector = AlignedVector<T, E>;
   const T* p = from.data + row * from.row_step + column * from.step;
-  if (from.load == Load::vector) return *reinterpret_cast<const Vector*>(p);
-  Vector v;
-  if (from.load == Load::broadcast) {
-    const T x = *p;
-#pragma unroll
-    for (int e = 0; e < E; e++) v.element[e] = x;
-    return v;
-  }
+  if (from.load != Load::strided) return load_vector<T, E, false>(p, p, E, from.load, 0);
+  AlignedVector<T, E> v;
   const int64_t to_next_row = from.row_step - (width - 1) * from.step;
 #pragma unroll
   for (int e = 0; e < E; e++) {
@@ -62,15 +55,13 @@ __global__ void __launch_bounds__(kVectorThreads)
 
 template <class T>
 void add_by_rows(const AddArgs& args, Context& context) {
-  const int64_t width = args.sizes[0];
-  const bool whole = args.dims == 1 || width % kElements<T> == 0;
   const auto operand = [&](const void* data, const int64_t (&strides)[kAddDims]) {
     return RowsOperand<T>{static_cast<const T*>(data), strides[0], args.dims == 1 ? 0 : strides[1],
-                          load_of<T>(args, data, strides, whole)};
+                          load_of<T>(args, data, strides, rows_are_whole<T>(args))};
   };
   launch(add_rows<T>, vector_blocks<T>(args.count), kVectorThreads, 0, context.stream,
          operand(args.input, args.input_strides), operand(args.other, args.other_strides), static_cast<T*>(args.output),
-         unsigned(args.count), FastDiv(width), Adder<T>(args));
+         unsigned(args.count), FastDiv(args.sizes[0]), Adder<T>(args));
 }
 
 }  // namespace torch_reductions::cuda::add

@@ -124,6 +124,12 @@ __global__ void __launch_bounds__(kVectorThreads)
   }
 }
 
+// Does no row end inside a vector?
+template <class T>
+bool rows_are_whole(const AddArgs& args) {
+  return args.dims == 1 || args.sizes[0] % kElements<T> == 0;
+}
+
 // whole: whether no row ends inside a vector.
 template <class T>
 Load load_of(const AddArgs& args, const void* data, const int64_t (&strides)[kAddDims], bool whole) {
@@ -158,8 +164,7 @@ void add_where_flat(const AddArgs& args, Context& context) {
 template <class T>
 void add_by_vectors(const AddArgs& args, Context& context) {
   constexpr int E = kElements<T>;
-  const int64_t width = args.sizes[0];
-  const bool whole = args.dims == 1 || width % E == 0, tiny = !whole && width < E;
+  const bool whole = rows_are_whole<T>(args), tiny = !whole && args.sizes[0] < E;
   const Load input = load_of<T>(args, args.input, args.input_strides, whole);
   const Load other = load_of<T>(args, args.other, args.other_strides, whole);
   Walk walk{tiny ? Load::strided : input, tiny ? Load::strided : other, args.count <= INT32_MAX, {}};

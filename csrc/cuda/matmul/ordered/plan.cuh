@@ -51,16 +51,18 @@ class ProductPlan {
     return {static_cast<const T*>(matrix.data), matrix.batch_stride, mn_stride, k_stride, lines};
   }
 
+  static bool is_k_major(const Operand<T>& x) { return x.mn_stride != 1 || x.k_stride == 1; }
+
   // May lines that are neighbours in memory be copied in vectors?
   bool copies_vectors(const Operand<T>& x) const {
-    return x.mn_stride == 1 && x.k_stride != 1 && aligned(x, x.k_stride) && x.lines % kV == 0;
+    return !is_k_major(x) && aligned(x, x.k_stride) && x.lines % kV == 0;
   }
 
   // body(constant layout), with vectors where MnVectors or KVectors allows them and every one is whole and aligned.
   template <bool MnVectors, bool KVectors, class Body>
   void with_layout(const Operand<T>& x, Body body) const {
     if constexpr (!std::is_same_v<T, P>) body(std::integral_constant<Layout, Layout::any>());
-    else if (x.mn_stride == 1 && x.k_stride != 1) {
+    else if (!is_k_major(x)) {
       if constexpr (MnVectors) {
         if (copies_vectors(x)) return body(std::integral_constant<Layout, Layout::mn_major_vec>());
       }
@@ -219,13 +221,10 @@ class ProductPlan {
            reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
   }
 
-  static bool is_k_major(const Operand<T>& x) { return x.mn_stride != 1 || x.k_stride == 1; }
-
   // Are copies of the operand checked, because a tile is larger?
   template <class Shape, int Lines>
   bool checks_edges(const Operand<T>& x) const {
-    return !Shape::kShallow && x.lines < Lines &&
-           (is_k_major(x) || std::is_same_v<Shape, LargeTile> || args_.parts > 1);
+    return !Shape::kShallow && x.lines < Lines && (is_k_major(x) || !takes_fewer_lines<Shape>(args_.parts > 1));
   }
 
   template <class Shape>

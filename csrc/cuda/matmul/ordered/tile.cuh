@@ -63,8 +63,8 @@ struct TileSizes {
 
 // What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece,
 // because registers are few: it is opaque, otherwise each piece would have an address of its own.
-// kMayBeLess: may fewer lines than a panel's be copied without a check? Of neighbours, which all lie with one thread, the
-// last one that is there is copied again.
+// kMayBeLess: may fewer lines than a panel's be copied without a check, where they are neighbours in memory? See
+// takes_fewer_lines().
 template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout, bool kMayBeLess>
 struct Panel {
   using P = ProductOf<T>;
@@ -152,7 +152,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
 
   const TileCoord<T, Shape> coord(job, tile);
   const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
-  constexpr bool kMayBeLess = !std::is_same_v<Shape, LargeTile> && !InParts;  // they have no register for that
+  constexpr bool kMayBeLess = takes_fewer_lines<Shape>(InParts);
   using PanelA = Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A, kMayBeLess>;
   using PanelB = Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B, kMayBeLess>;
   const bool inside =

@@ -86,7 +86,15 @@ inline constexpr int kShallowBlocks = 4;  // of a multiprocessor, that are bette
 // Up to which k a tile may have all of it at once: where other tiles store results in vectors, and elsewhere.
 inline constexpr int kShallowTileDepth = 64, kMostShallowTileDepth = 128;
 
-// What is left of a tile's rate where the whole result is smaller than it: every copy is checked then.
+// May a result have fewer lines than a tile, of an operand whose lines are neighbours in memory, without a check of every
+// copy? Each of these lies with one thread, which copies the last one that is there again. Large tiles and those in
+// parts have no register for that.
+template <class Shape>
+HOST_DEVICE constexpr bool takes_fewer_lines(bool in_parts) {
+  return !std::is_same_v<Shape, LargeTile> && !std::is_same_v<Shape, DmmaTile> && !in_parts;
+}
+
+// What is left of a tile's rate where the whole result is smaller than it, and every copy is checked.
 inline constexpr double kEdgeRate = 0.5;
 // And of small tiles', where elements are copied one by one.
 inline constexpr double kSingleRate = 0.9;
