@@ -104,6 +104,7 @@ BUDGETS: dict[str, Budget] = {
     "multiply_fragments-64x64": (128, {4: (168, 3)}),
     "multiply_narrow-32x8": (192, {4: (168, 2)}),  # the copying warps hold stages on their way
     "multiply_narrow-32x16": (192, {4: (168, 2)}),
+    "multiply_narrow-16x8": (288, {4: (168, 1)}),
     "multiply_shallow_fragments-32": (128, {4: (72, 6)}),
     "multiply_shallow_fragments-128": (128, {4: (80, 6)}),
     "add_flat": (256, {1: (32, 8), 2: (32, 8), 4: (32, 8), 8: (32, 8)}),
@@ -217,6 +218,7 @@ INSTRUCTIONS = {
     "multiply_fragments-64x64": [*ASYNC_COPY, *FRAGMENTS],
     "multiply_narrow-32x8": [*ASYNC_COPY, *FRAGMENTS, *HANDED_OVER],
     "multiply_narrow-32x16": [*ASYNC_COPY, *FRAGMENTS, *HANDED_OVER],
+    "multiply_narrow-16x8": [ASYNC_COPY[0], *FRAGMENTS, *HANDED_OVER],
     "multiply_shallow_fragments-32": [VECTOR_LOAD, *FRAGMENTS],
     "multiply_shallow_fragments-128": [VECTOR_LOAD, *FRAGMENTS],
     "add_partials": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE"],
@@ -455,7 +457,7 @@ def listing(source: Path, path: Path) -> str:
 def read_object(source: Path, path: Path) -> Object:
     """The usage of every kernel, and the code of all of them if a table asks for it or one has local memory."""
     usage = usages(output_of(tool("cuobjdump"), *ONE_ARCH, "-res-usage", path))
-    folders = (*PRODUCTION, "measure", "matmul", "distance")
+    folders = (*PRODUCTION, "measure", "matmul", "distance", "hopper")
     wanted = source in LAST or source.parent.name in folders or any(item.local for item in usage.values())
     code = functions(listing(source, path)) if wanted else []
     plain = demangle({*usage, *(name for item in code for name in (item.kernel, item.callee))})
@@ -787,7 +789,7 @@ def test_reasons_are_read() -> None:
         ("segment_long_rows<Input<int, Sum<long>, 4>, true>", "segment_long_rows-blocks", 8),
         ("multiply_shallow_fragments<Half, ShallowTensorTile<32>, true, false>", "multiply_shallow_fragments-32", 4),
         (
-            "multiply_narrow<signed char, TensorTile<32, 8, 256, 8, 16, 8, 2, 4>, true, true>",
+            "multiply_narrow<signed char, TensorTile<32, 8, 256, 8, 16, 8, 2, 1>, true, true>",
             "multiply_narrow-32x8",
             4,
         ),

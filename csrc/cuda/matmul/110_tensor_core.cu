@@ -2,7 +2,8 @@
 // Changes: a warp's instruction multiplies tiles of 16 x 16 by 16 x 8 (mma.sync), out of fragments that ldmatrix loads.
 // Costs:   an order of its own: 16 products of float16 or bfloat16 are one sum. On 9.0 it reaches two thirds of the
 //          rate that wgmma has. Where k is split into its chunks over blocks, a second launch adds these.
-// Gains:   many times the rate of multiply-adds one by one; 16-byte copies (cp.async) fill several stages ahead.
+// Gains:   many times the rate of multiply-adds one by one; 16-byte copies (cp.async) fill several stages ahead. A few
+//          results of a long k have the smallest tiles, and operands that are copied to whole vectors first.
 // Order:   steps of 16 of k, ascending, as the device's tensor core adds them, on 9.0 as hopper_model does; chunks of
 //          8192 are added left to right, docs/order.md. Bytes wrap, in any order.
 // Needs:   8.0 and up; float16, bfloat16, int8, uint8; any layout, other than 16-byte pieces more slowly.
@@ -39,6 +40,15 @@ bool suits_shallow_tiles(const MatmulArgs& args) {
   const bool packs_much = few <= 32 && args.batch * many >= 4096 && !(few <= kNarrow && many_in_vectors);
   return bytes <= 32 || (bytes <= 128 && !(large && args.n % 8 == 0)) || (bytes <= 256 && (!large || few <= 64)) ||
          packs_much;
+}
+
+bool suits_long_tiles(const MatmulArgs& args, const Context& context) {
+  const int64_t few = std::min(args.m, args.n), many = std::max(args.m, args.n);
+  if (size_of(args.dtype) != 2 || args.k < kLongChain || shared_memory(context.device) < kLongBytes) return false;
+  const bool in_vectors = rows_of(args).vectors && columns_of(args).vectors;
+  return (in_vectors || args.batch * many <= kLongPacked) &&
+         args.batch * ceil_div(few, int64_t(kLongColumns)) * ceil_div(many, int64_t(kLongLines)) <=
+             multiprocessors(context.device);
 }
 
 bool suits_narrow_tiles(const MatmulArgs& args, const Context& context) {

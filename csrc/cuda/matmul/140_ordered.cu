@@ -25,7 +25,9 @@ void ordered(const MatmulArgs& args, Context& context) {
     return hopper_takes_parts(args, context) ? tensor_core_hopper(args, context) : multiply_parts(args, context);
   }
   if (tensor_core_runs(args, context)) {
-    const bool hopper = !suits_shallow_tiles(args) && !suits_narrow_tiles(args, context) && hopper_runs(args, context);
+    const bool small =
+        suits_shallow_tiles(args) || suits_long_tiles(args, context) || suits_narrow_tiles(args, context);
+    const bool hopper = !small && hopper_runs(args, context);
     return hopper ? tensor_core_hopper(args, context) : tensor_core(args, context);
   }
   switch (args.dtype) {

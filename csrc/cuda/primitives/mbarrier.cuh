@@ -55,6 +55,22 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint64_t* barrier, uns
 #endif
 }
 
+// Has a phase of that parity ended? If so, what mbarrier_wait promises; its answer is there some time later.
+__device__ __forceinline__ bool mbarrier_test(uint64_t* barrier, unsigned parity) {
+#ifdef CUDA_ON_CPU
+  return emulator::mbarrier_test(barrier, parity);
+#elif __CUDA_ARCH__ >= 800
+  unsigned ended;
+  asm volatile("{\n\t.reg .pred p;\n\tmbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+               : "=r"(ended)
+               : "r"(shared_address(barrier)), "r"(parity)
+               : "memory");
+  return ended != 0;
+#else
+  return true;
+#endif
+}
+
 __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, unsigned parity) {
 #ifdef CUDA_ON_CPU
   emulator::mbarrier_wait(barrier, parity);

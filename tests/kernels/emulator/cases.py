@@ -828,6 +828,9 @@ TENSOR_PRODUCTS = (
     *(Product(16, 72, 520, "r", "c"), Product(130, 264, 96), Product(40, 3, 70, "c", added="r")),
     *(Product(40, 40, 8196), Product(3, 100, 8196, multiprocessors=1)),
     *(Product(13, 70, 1301), Product(40, 5, 1301, "r", "c1"), Product(40, 11, 1301, "c1", "r")),  # shifted into place
+    # A long k of few results, of operands that are packed first, or one, or none; two chunks.
+    *(Product(7, 30, 1300, "r1", "c1", multiprocessors=3), Product(20, 8, 1160, "c", "r", "r", 1, 0.5, 2, 4)),
+    *(Product(24, 5, 2100, "c", "r3", batch=2, multiprocessors=5), Product(4, 20, 16392, "r", "c")),
     # A short k, of operands in no vectors.
     *(Product(70, 130, 100, "r1", "r1"), Product(3, 72, 5), Product(65, 66, 128, "c1", "c3", batch=2)),
     *(Product(130, 3, 17, "r", "c", "r", 1, 0.5, 2), Product(129, 68, 64, "c1", "r@4"), Product(1, 1, 1)),
@@ -838,6 +841,7 @@ TENSOR_PRODUCTS = (
 )
 OTHER_TENSOR_PRODUCTS = (
     *(Product(16, 64, 512), Product(16, 72, 520, "c", "c"), Product(9, 40, 17000, batch=2)),
+    *(Product(9, 20, 1100, "c1", "r3", multiprocessors=4), Product(16, 8, 1024, "r", "r", multiprocessors=1)),
     *(Product(64, 72, 256, "r", "c"), Product(72, 64, 256, "c"), Product(300, 16, 96, "c", "c")),
     *(Product(136, 264, 72, "r", "c"), Product(136, 264, 72, "c"), Product(130, 264, 260, "c", "c")),
     *(Product(129, 40, 8196, "c", multiprocessors=1), Product(100, 200, 8196, "r", "c"), Product(3, 40, 16400)),

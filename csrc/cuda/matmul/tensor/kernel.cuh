@@ -5,16 +5,17 @@
 
 namespace torch_reductions::cuda::matmul {
 
-// A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyWarps: how
-// many more warps only copy (narrow.cuh); with none, those that multiply copy too.
-template <int Rows, int Columns, int DepthBytes, int Stages, int WarpRows, int WarpColumns, int Blocks, int CopyWarps>
+// A block's tile of the result, 32 bytes of k a step and DepthBytes a stage, and its warps' tiles in it. CopyGroups:
+// how many groups of 128 more threads only copy (narrow.cuh); with none, those that multiply copy too.
+template <int Rows, int Columns, int DepthBytes, int Stages, int WarpRows, int WarpColumns, int Blocks, int CopyGroups>
 struct TensorTile {
   static constexpr int kRows = Rows, kColumns = Columns, kDepthBytes = DepthBytes, kStages = Stages;
   static constexpr int kWarpRows = WarpRows, kWarpColumns = WarpColumns, kWarpsAcross = Columns / WarpColumns;
   static constexpr int kMultiplying = Rows / WarpRows * kWarpsAcross * 32;  // threads
-  static constexpr int kThreads = kMultiplying + CopyWarps * 32;
-  static constexpr int kFirstCopying = CopyWarps > 0 ? kMultiplying : 0, kCopying = kThreads - kFirstCopying;
-  static constexpr int kBlocks = Blocks;  // of a multiprocessor of 9.0
+  static constexpr int kCopyGroups = CopyGroups, kThreads = kMultiplying + CopyGroups * 128;
+  static constexpr int kFirstCopying = CopyGroups > 0 ? kMultiplying : 0;
+  static constexpr int kCopying = CopyGroups > 0 ? 128 : kMultiplying;  // threads that copy a stage
+  static constexpr int kBlocks = Blocks;                                // of a multiprocessor of 9.0
   static constexpr int kStageBytes = (Rows + Columns) * DepthBytes, kBytes = Stages * kStageBytes;
   // Sums that are staged for stores, 16 rows of a warp at a time: with 8 words after each 32, stores of a warp use all
   // banks.
@@ -31,6 +32,7 @@ struct TensorProduct {
   unsigned batches;              // of each piece
   int64_t first, piece;          // of k: where the first piece begins, and how long each is
   bool transposed, vectors;      // vectors: n is whole and the result aligned for four neighbours at once
+  bool packed;                   // a launch before has packed operands, and is awaited
   void* totals;                  // where k has more than one chunk: room for the tile of each block
 };
 

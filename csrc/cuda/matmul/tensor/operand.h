@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "../../../common/args.h"
+#include "../hopper/pack.h"
 
 namespace torch_reductions::cuda::matmul {
 
@@ -29,6 +30,16 @@ inline TensorOperand operand_of(const MatmulArgs& args, const Matrix& matrix, in
           .vectors = in_lines(width_stride, k_stride, size) && reinterpret_cast<uintptr_t>(matrix.data) % 16 == 0 &&
                      aligned(matrix.batch_stride, args.batch) &&
                      aligned(along_k ? width_stride : k_stride, along_k ? width : args.k)};
+}
+
+inline TensorOperand operand_of(const OperandLayout& layout) {
+  const MatrixBatch& rows = layout.rows;
+  const bool along_k = layout.major == Major::k;
+  return {.data = rows.data,
+          .batch_stride = rows.outer > 1 ? rows.outer_stride : 0,
+          .width_stride = along_k ? rows.row_stride : 1,
+          .k_stride = along_k ? 1 : rows.row_stride,
+          .vectors = true};
 }
 
 inline TensorOperand rows_of(const MatmulArgs& args) {

@@ -10,14 +10,17 @@
 
 namespace torch_reductions::cuda::matmul {
 
-// Rows, columns, bytes of k per stage, stages, rows and columns of a warp, blocks per multiprocessor, warps that only
-// copy.
+// Rows, columns, bytes of k per stage, stages, rows and columns of a warp, blocks per multiprocessor, groups of warps
+// that only copy.
 using WideTensorTile = TensorTile<128, 256, 64, 4, 64, 64, 1, 0>;  // 96 KB: what 8.6 and 8.9 have too
 using SquareTensorTile =
     TensorTile<64, 64, 128, 4, 32, 32, 3, 0>;  // for results too small to fill the device with the other
 // At most 8 or 16 columns: bytes in flight are what counts, so warps that wait for a product do not copy.
 template <int Columns>
-using NarrowTensorTile = TensorTile<kNarrowLines, Columns, kNarrowDepthBytes, 8, 16, Columns, kNarrowBlocks, 4>;
+using NarrowTensorTile = TensorTile<kNarrowLines, Columns, kNarrowDepthBytes, 8, 16, Columns, kNarrowBlocks, 1>;
+// Where a block has a multiprocessor for itself, and one group would take longer to copy a stage than it is multiplied.
+using LongTensorTile = TensorTile<kLongLines, kLongColumns, kNarrowDepthBytes, kLongStages, 16, kLongColumns, 1, 2>;
+static_assert(LongTensorTile::kBytes + kBarrierBytes<LongTensorTile> == kLongBytes);
 
 template <class Tile>
 int64_t tiles_of(const TensorProduct& product) {
@@ -53,11 +56,13 @@ void launch_tiles(TensorProduct product, int64_t pieces, Context& context) {
   const auto start = [&]<bool RowsAlongK, bool ColumnsAlongK>() {
     constexpr auto kernel = [] {
       if constexpr (kIsShallow<Tile>) return multiply_shallow_fragments<T, Tile, RowsAlongK, ColumnsAlongK>;
-      else if constexpr (Tile::kFirstCopying > 0) return multiply_narrow<T, Tile, RowsAlongK, ColumnsAlongK>;
+      else if constexpr (Tile::kCopyGroups > 0) return multiply_narrow<T, Tile, RowsAlongK, ColumnsAlongK>;
       else return multiply_fragments<T, Tile, RowsAlongK, ColumnsAlongK>;
     }();
     size_t bytes = Tile::kBytes;
     if constexpr (kIsShallow<Tile>) bytes = Tile::bytes(product.args.k * int64_t(sizeof(T)));
+    bytes += kBarrierBytes<Tile>;
+    if (product.packed) return launch_dependent(kernel, blocks, Tile::kThreads, bytes, context, product);
     launch(kernel, blocks, Tile::kThreads, bytes, context.stream, product);
   };
   if constexpr (sizeof(T) == 1) {
@@ -99,7 +104,14 @@ void launch_product(const MatmulArgs& args, Context& context) {
   TensorProduct product{
       .args = args, .rows = rows_of(args), .columns = columns_of(args), .height = args.m, .width = args.n};
   const bool shallow = suits_shallow_tiles(args);
-  product.transposed = !shallow && has_few_rows(args);  // what is narrow has the place of the columns
+  const bool long_chain = !shallow && suits_long_tiles(args, context);
+  if (long_chain) {
+    const Operands operands = pack(args, context);
+    product.rows = operand_of(operands.a), product.columns = operand_of(operands.b);
+    product.packed = packed(args, operands);
+  }
+  // What is narrow has the place of the columns.
+  product.transposed = !shallow && (long_chain ? args.m <= args.n : has_few_rows(args));
   if (product.transposed) {
     std::swap(product.rows, product.columns);
     std::swap(product.height, product.width);
@@ -113,6 +125,9 @@ void launch_product(const MatmulArgs& args, Context& context) {
         may_split_k && time_of<Tile>(product, kTensorChunk, processors) < time_of<Tile>(product, args.k, processors);
     launch_pieces<T, Tile>(product, split_k, context);
   };
+  if constexpr (sizeof(T) == 2) {
+    if (long_chain) return start(std::type_identity<LongTensorTile>());
+  }
   if (shallow && args.k * int64_t(sizeof(T)) <= 32) start(std::type_identity<ShallowTensorTile<32>>());
   else if (shallow) start(std::type_identity<ShallowTensorTile<128>>());
   else if (product.width <= 8) start(std::type_identity<NarrowTensorTile<8>>());

@@ -17,8 +17,8 @@
 namespace torch_reductions::cuda::matmul {
 
 // Width elements along m or n, DepthBytes of k. Which of them are neighbours in shared memory: AlongK.
-// `Threads` threads copy, the first of which is thread `First` of the block.
-template <class T, int Width, int DepthBytes, bool AlongK, int First, int Threads>
+// `Threads` threads copy, the first of which is thread `First` of the block; behind them there may be more such groups.
+template <class T, int Width, int DepthBytes, bool AlongK, int First, int Threads, int Groups = 1>
 struct SharedTile {
   static_assert(AlongK || sizeof(T) == 2, "there is no transposing ldmatrix of bytes");
   static constexpr int kPiece = 16 / sizeof(T), kDepth = DepthBytes / sizeof(T);  // in elements
@@ -71,6 +71,30 @@ struct SharedTile {
       own += AlongK ? kDepth : kDepth * operand.k_stride;
     }
 
+    // This thread's pieces of a whole stage, and what it copies of each: found once, and kept in registers.
+    struct Places {
+      const T* from[kPiecesAThread];
+      int bytes[kPiecesAThread];
+
+      __device__ __forceinline__ explicit Places(const Loader& loader) {
+#pragma unroll
+        for (int i = 0; i < kPiecesAThread; i++) {
+          const bool there = AlongK ? line() + i * kLinesAThread < loader.width : piece() * kPiece < loader.width;
+          from[i] = opaque(there ? loader.own + i * loader.between : static_cast<const T*>(loader.operand.data));
+          bytes[i] = there ? (AlongK ? 16 : bytes_of(loader.width - piece() * kPiece)) : 0;
+        }
+      }
+      // And `step` elements further next time.
+      __device__ __forceinline__ void load(char* tile, int64_t step) {
+        char* const to = tile + swizzled(line(), piece());
+#pragma unroll
+        for (int i = 0; i < kPiecesAThread; i++) {
+          cp_async_zfill(to + i * Threads * 16, from[i], bytes[i]);
+          from[i] += step;
+        }
+      }
+    };
+
     // Any other one, before which `left` of k are left.
     __device__ __forceinline__ void load(char* tile, int64_t left) {
       const int64_t lines = AlongK ? width : left, length = AlongK ? left : width;
@@ -85,18 +109,9 @@ struct SharedTile {
         next();
         return;
       }
+      if (operand.vectors) return load_vectors(tile, left);
       const T* const first = own;
       next();
-      if (operand.vectors) {
-        const int bytes = bytes_of(length - piece() * kPiece);
-#pragma unroll
-        for (int i = 0; i < kPiecesAThread; i++) {
-          const int present = line() + i * kLinesAThread < lines ? bytes : 0;
-          const void* const from = present > 0 ? first + i * between : operand.data;  // always an aligned address
-          cp_async_zfill(tile + swizzled(line(), piece()) + i * Threads * 16, from, present);
-        }
-        return;
-      }
       const int64_t stride = AlongK ? operand.k_stride : operand.width_stride;
       const T* const begin = first - line() * line_stride() - piece() * kPiece;
 #pragma unroll 1
@@ -106,6 +121,18 @@ struct SharedTile {
         *reinterpret_cast<uint4*>(tile + swizzled(line, piece)) =
             gather(from, stride, line < lines ? bytes_of(length - piece * kPiece) / int(sizeof(T)) : 0);
       }
+    }
+
+    __device__ __forceinline__ void load_vectors(char* tile, int64_t left) {
+      const int64_t lines = AlongK ? width : left, length = AlongK ? left : width;
+      const int bytes = bytes_of(length - piece() * kPiece);
+#pragma unroll
+      for (int i = 0; i < kPiecesAThread; i++) {
+        const int present = line() + i * kLinesAThread < lines ? bytes : 0;
+        const void* const from = present > 0 ? own + i * between : operand.data;  // always an aligned address
+        cp_async_zfill(tile + swizzled(line(), piece()) + i * Threads * 16, from, present);
+      }
+      next();
     }
 
     // Do elements of a line lie side by side?
@@ -156,12 +183,15 @@ struct SharedTile {
                                                                                                    words[2], words[3]};
       }
     }
-    __device__ __forceinline__ void next() { own += kDepth * operand.k_stride; }
+    __device__ __forceinline__ void next() { skip(1); }
+    __device__ __forceinline__ void skip(int64_t stages) { own += stages * kDepth * operand.k_stride; }
 
     __device__ __forceinline__ int64_t line_stride() const { return AlongK ? operand.width_stride : operand.k_stride; }
     static __device__ __forceinline__ int line() { return int(thread() / kPieces); }
     static __device__ __forceinline__ int piece() { return int(thread() % kPieces); }
-    static __device__ __forceinline__ unsigned thread() { return threadIdx.x - First; }
+    static __device__ __forceinline__ unsigned thread() {
+      return Groups > 1 ? (threadIdx.x - First) % Threads : threadIdx.x - First;
+    }
 
     // How many bytes of a piece exist where `left` elements are left of the line?
     static __device__ __forceinline__ int bytes_of(int64_t left) {

@@ -17,6 +17,14 @@ inline bool has_few_rows(const MatmulArgs& args) { return args.m <= kNarrow && a
 // Is a result narrow, and are its operands ones that these tiles load in 16-byte pieces, or sooner than they are packed?
 bool suits_narrow_tiles(const MatmulArgs& args, const Context& context);
 
+// Is k long, and the result so small that each tile of few lines and columns has a multiprocessor for itself? Then the
+// chain of steps is what takes time. Of float16 and bfloat16; operands that are not vectors are packed before, which takes
+// longer than narrow tiles do where they have many lines.
+inline constexpr int kLongLines = 16, kLongColumns = 8, kLongStages = 16;
+inline constexpr int kLongBytes = kLongStages * ((kLongLines + kLongColumns) * kNarrowDepthBytes + 2 * 8);
+inline constexpr int64_t kLongChain = 1024, kLongPacked = 2048;  // of k, at least; lines, at most
+bool suits_long_tiles(const MatmulArgs& args, const Context& context);
+
 // Is k so short, and an operand one that the TMA cannot read, that a small tile of which all of k is loaded at once
 // wins?
 inline constexpr int kShallowBytes = 512;  // of k, at most
