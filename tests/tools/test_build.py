@@ -338,7 +338,7 @@ def test_a_second_copy_in_one_process_is_refused(tmp_path: Path) -> None:
         torch.ops.load_library({str(package / "_C.so")!r})
         print(tr.sum(torch.ones(5)), flush=True)
     """
-    said = run_python(code).splitlines()
+    said = [line for line in run_python(code).splitlines() if not line.startswith("[E")]  # torch 2.11's log
     assert (
         run_python("""
         import ctypes

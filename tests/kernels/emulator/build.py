@@ -11,6 +11,7 @@ Four executables of the same sources, in build/emulator/<kind>/runner:
 from __future__ import annotations
 
 import argparse
+import fcntl
 import functools
 import os
 import platform
@@ -190,7 +191,13 @@ class Emulator:
         )
 
     def make(self, name: str, targets: Iterable[Path], log: bool = False) -> None:
-        """Brings the targets up to date; shows the compilers at work where `log` says so."""
+        """Brings the targets up to date, one process at a time; shows the compilers at work where `log` says so."""
+        (ROOT / BUILD).mkdir(parents=True, exist_ok=True)
+        with (ROOT / BUILD / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.make_alone(name, targets, log)
+
+    def make_alone(self, name: str, targets: Iterable[Path], log: bool) -> None:
         self.plan.targets[name] = list(targets)
         headers = [step.output for step in self.plan.steps if step.output.suffix == ".gch"]
         for path, text in (self.package.stamps | self.plan.stamps | self.headers).items():

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const bool multiplies = threadIdx.x < kFirst;
   if (threadIdx.x < kStages) {
     mbarrier_init(full + threadIdx.x, Tile::kCopying);
-    mbarrier_init(empty + threadIdx.x, Tile::kMultiplying / 32);
+    mbarrier_init(empty + threadIdx.x, Tile::kMultiplying);  // every lane: racecheck sees no order by way of one
   }
   __syncthreads();
 
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       };
       const auto release = [&](unsigned number) {
         __syncwarp();
-        if (lane == 0) mbarrier_arrive(empty + number % kStages);
+        mbarrier_arrive(empty + number % kStages);
       };
       unsigned slot = 0;
       if (stages > 0) {
