@@ -87,14 +87,18 @@ BUDGETS: dict[str, Budget] = {
     "multiply_tiles-128x64": (128, {4: (168, 3), 8: (256, 2)}),
     "multiply_tiles-64x64": (64, {4: (168, 6), 8: (256, 4)}),
     "multiply_tiles-32x32": (64, {4: (96, 10), 8: (128, 8)}),
+    "multiply_tiles-low": (64, {4: (96, 10), 8: (128, 8)}),
     "multiply_tiles-128x128-parts": (128, {4: (256, 2)}),
     "multiply_tiles-128x64-parts": (128, {4: (168, 3), 8: (256, 2)}),
     "multiply_tiles-64x64-parts": (64, {4: (192, 5), 8: (256, 4)}),
-    "multiply_tensor_tiles": (256, {8: (256, 1)}),
-    "multiply_tensor_tiles-pairs": (256, {8: (256, 1)}),
+    "multiply_tensor_tiles-128": (256, {8: (256, 1)}),
+    "multiply_tensor_tiles-128-pairs": (256, {8: (256, 1)}),
+    "multiply_tensor_tiles-64": (128, {8: (256, 2)}),
+    "multiply_tensor_tiles-64-pairs": (128, {8: (256, 2)}),
     "multiply_skinny": (512, {4: (128, 1)}),
-    "multiply_skinny-wide": (256, {8: (168, 1)}),
-    "multiply_few_lines": (512, {4: (128, 1), 8: (128, 1)}),
+    "multiply_skinny-wide": (256, {8: (128, 2)}),
+    "multiply_few_lines-2": (256, {4: (96, 2), 8: (96, 2)}),
+    "multiply_few_lines-4": (256, {4: (128, 2), 8: (128, 2)}),
     "multiply_shallow": (256, {4: (64, 4), 8: (112, 2)}),
     "multiply_shallow_tile-64x128": (128, {4: (112, 4)}),
     "multiply_shallow_tile-64x64": (128, {4: (80, 6)}),
@@ -118,7 +122,6 @@ BUDGETS: dict[str, Budget] = {
 FLAGS = {
     "scan_columns": "wide",
     "split_rows": "whole",
-    "multiply_tensor_tiles": "pairs",
     "short_rows": "lanes",
     "columns": "staged",
     "scan_segments": "row",
@@ -195,6 +198,7 @@ INSTRUCTIONS = {
     "multiply_tiles-128x128": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128", r"FFMA"],
     "multiply_tiles-128x64": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
     "multiply_tiles-64x64": [r"LDS\.128", r"STG\.E\.128"],  # of types that are widened no asynchronous copies
+    "multiply_tiles-low": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
     "multiply_tiles-32x32": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128", r"STG\.E\.128"],
     "multiply_tiles-128x128-parts": [
         r"LDGSTS\.E",
@@ -206,9 +210,12 @@ INSTRUCTIONS = {
     ],
     "multiply_tiles-128x64-parts": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"LDG\.E\S*\.128", r"STG\.E\.128"],
     "multiply_tiles-64x64-parts": [r"LDS\.128", r"LDG\.E\S*\.128", r"STG\.E\.128"],
-    "multiply_tensor_tiles": [r"LDGDEPBAR", r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
-    "multiply_tensor_tiles-pairs": [*ASYNC_COPY, r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
-    "multiply_few_lines": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
+    "multiply_tensor_tiles-128": [r"LDGDEPBAR", r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
+    "multiply_tensor_tiles-128-pairs": [*ASYNC_COPY, r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
+    "multiply_tensor_tiles-64": [r"LDGDEPBAR", r"LDGSTS\.E\S*\.64\b", r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
+    "multiply_tensor_tiles-64-pairs": [*ASYNC_COPY, r"LDS\.64", r"DMMA\.16x8x8", r"STG\.E\.128"],
+    "multiply_few_lines-2": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
+    "multiply_few_lines-4": [r"LDGSTS\.E", r"LDGDEPBAR", r"DEPBAR\.LE", r"LDS\.128"],
     "multiply_shallow": [r"LDS\.128", r"[FD]FMA"],
     "multiply_shallow_tile-64x128": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"FFMA"],
     "multiply_shallow_tile-64x64": [r"LDGSTS\.E", r"DEPBAR\.LE", r"LDS\.128", r"FFMA"],
@@ -361,6 +368,12 @@ def kernel_name(kernel: str) -> str:
         return f"{name}-{layout[1]}{'-carried' if layout[2] == 'true' else ''}"
     if tile := re.match(r"multiply_(?:shallow_tile|tiles)<.*\b(?:Shallow)?TileShape<(\d+), (\d+),", kernel):
         return f"{name}-{tile[1]}x{tile[2]}{'-parts' if kernel.endswith(', true>') else ''}"
+    if "LowTile" in kernel:
+        return f"{name}-low"
+    if tile := re.match(r"multiply_tensor_tiles<double, DmmaTileShape<(\d+),", kernel):
+        return f"{name}-{tile[1]}{'-pairs' if kernel.endswith(', true>') else ''}"
+    if rows := re.match(r"multiply_few_lines<[\w ]+, [\w ]+, (\d)", kernel):
+        return f"{name}-{rows[1]}"
     if re.match(r"multiply_skinny<(double|unsigned long),", kernel):
         return f"{name}-wide"
     if work := re.match(r"repeat<(\w+)<(\w+)", kernel):
@@ -773,9 +786,19 @@ def test_reasons_are_read() -> None:
             4,
         ),
         ("multiply_skinny<unsigned long, unsigned long, 4, (Layout)0>", "multiply_skinny-wide", 8),
-        ("multiply_skinny<unsigned int, unsigned int, 16, (Layout)0>", "multiply_skinny", 4),
-        ("multiply_tensor_tiles<double, true, true, false>", "multiply_tensor_tiles", 8),
-        ("multiply_tensor_tiles<double, true, false, true>", "multiply_tensor_tiles-pairs", 8),
+        ("multiply_skinny<unsigned int, unsigned int, 4, (Layout)0>", "multiply_skinny", 4),
+        ("multiply_tiles<float, float, LowTile, (Layout)2, (Layout)0, false>", "multiply_tiles-low", 4),
+        ("multiply_few_lines<unsigned long, unsigned long, 4, true>", "multiply_few_lines-4", 8),
+        (
+            "multiply_tensor_tiles<double, DmmaTileShape<64, 2, 2, 2, 2, 140>, true, true, false, false>",
+            "multiply_tensor_tiles-64",
+            8,
+        ),
+        (
+            "multiply_tensor_tiles<double, DmmaTileShape<128, 2, 4, 1, 1, 170>, true, false, false, true>",
+            "multiply_tensor_tiles-128-pairs",
+            8,
+        ),
         ("multiply_bulk_tiles<BFloat16, (Major)1, (Major)0, 64, 128, false>", "multiply_bulk_tiles-64", 4),
         ("add_partials<double, double>", "add_partials", 8),
         ("add_partials<float, BFloat16>", "add_partials", 4),

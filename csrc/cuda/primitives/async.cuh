@@ -24,6 +24,7 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global) {
 }
 
 // The same if `wanted`: one predicated instruction, so that no branch stands between the multiplications around it.
+// Copies that nobody reads are better left out: where lanes copy the same bytes, each takes as long as all together.
 template <int Bytes = 16>
 __device__ __forceinline__ void cp_async_if(bool wanted, void* shared, const void* global) {
 #if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800

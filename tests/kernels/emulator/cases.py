@@ -670,6 +670,13 @@ LARGE_TILES = tuple(Product(252, 252, 133 + 16 * (i % 3), a, b) for i, (a, b) in
 MIDDLE_TILES = tuple(Product(380, 64, 133, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
 SMALL_TILES = tuple(Product(124, 124, 133, a, b, multiprocessors=1) for a, b in TILE_LAYOUTS)
 TINY_TILES = tuple(Product(m, n, 133, a, b) for m, n in ((20, 164), (40, 36)) for a, b in TILE_LAYOUTS[::4])
+# Results with fewer rows or columns than the tile.
+LOW_TILES = (
+    *(Product(164, 20, 133, "c", "c"), Product(9, 164, 70, "c", "r")),
+    Product(20, 24, 600, "r", "c", multiprocessors=1),
+    *(Product(130, 40, 60, a, "r", multiprocessors=1) for a in ("r", "c")),
+    Product(42, 130, 60, "c", "r", multiprocessors=1),
+)
 TOTALS = (
     *(Product(100, 256, 1030, multiprocessors=1), Product(30, 41, 1030, "c", "c", batch=4)),
     Product(128, 64, 530, "r", "c", "r", beta=2),
@@ -688,8 +695,16 @@ DOUBLE_TILES = (
     *(Product(131, 100, 1030, "c@2", "c2", multiprocessors=1), Product(80, 70, 33, "c", "r", "r", 2, 2, 3)),
     *(Product(136, 128, 1040, "r", "c", "r", alpha=2, multiprocessors=1), Product(128, 128, 1600, "c", "r")),
     Product(100, 127, 1100, "r1", "c1", multiprocessors=3),
+    # Small ones, and smaller results.
+    *(Product(70, 96 - i % 3, DOUBLE_KS[i], a, b) for i, (a, b) in enumerate(TILE_LAYOUTS)),
+    *(Product(40, 50 - i % 2, 66, a, b) for i, (a, b) in enumerate((("r", "c"), ("c", "r"), ("r1", "c1"), ("c", "c")))),
+    *(Product(70, 66, 1030, "r", "r", "r", beta=2, multiprocessors=1), Product(64, 64, 1600, multiprocessors=4)),
+    *(Product(70, 66, 160, "r", "c", parts=2, multiprocessors=1), Product(66, 33, 40, "c", "r1", batch=2)),
 )
-MAIN_DOUBLE_TILES = (*DOUBLE_TILES[:2], DOUBLE_TILES[10], *DOUBLE_TILES[-4:-2], DOUBLE_TILES[-1])
+MAIN_DOUBLE_TILES = (
+    *(*DOUBLE_TILES[:2], DOUBLE_TILES[10], *DOUBLE_TILES[13:15]),
+    *(*DOUBLE_TILES[16:19], *DOUBLE_TILES[-7:]),
+)
 BEFORE_9_0 = tuple(replace(view, capability=80) for view in (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS))
 SKINNY = (
     *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in SKINNY_LAYOUTS),
@@ -729,7 +744,7 @@ SHALLOW_TILES = (
     Product(70, 132, 17, "rx", "c", batch=2, multiprocessors=1),
     Product(68, 260, 64, "r", "r4", "e", alpha=0.5, multiprocessors=1),
 )
-MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TINY_TILES[::2])
+MAIN_TILES = (*LARGE_TILES[::4], *MIDDLE_TILES[::4], *SMALL_TILES[::4], *TINY_TILES[::2], *LOW_TILES)
 MAIN_ORDERED_PRODUCTS = (*MAIN_TILES, *TOTALS, *SPLITS, *SKINNY[::5], *FEW_LINES, *SHALLOW, *SHALLOW_TILES)
 # Elements of up to 2 bytes, on a device without tensor cores for them; and on one that has them, by which rung is open.
 WIDENED_PRODUCTS = tuple(
@@ -737,7 +752,7 @@ WIDENED_PRODUCTS = tuple(
 )
 BY_TENSOR_CORES = (*(Product(m, 40, 130, capability=cc) for m in (3, 33) for cc in (80, 90)), Product(33, 3, 4100))
 ORDERED_PRODUCTS = (
-    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *TINY_TILES, *SKINNY, *FEW_LINES)),
+    (torch.float32, (*LARGE_TILES, *MIDDLE_TILES, *SMALL_TILES, *TINY_TILES, *LOW_TILES, *SKINNY, *FEW_LINES)),
     (torch.float32, (*SHALLOW, *SHALLOW_TILES)),
     (torch.int32, (*MIDDLE_TILES, *SMALL_TILES, *SPLITS, *SKINNY)),
     (torch.float64, (*BEFORE_9_0, *DOUBLE_TILES, *SKINNY, *FEW_LINES, *SHALLOW)),

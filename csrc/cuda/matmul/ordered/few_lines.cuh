@@ -1,25 +1,25 @@
 // Products with few lines on one side, and so few blocks that a multiprocessor has one or two: a block computes 32 lines
 // of the other side by the few over one chunk of k. All its threads copy, with all of a chunk in flight where shared
-// memory holds it; a warp multiplies two of the few lines.
+// memory holds it; a warp multiplies `Rows` of the few lines.
 #pragma once
 #include "skinny.cuh"
 
 namespace torch_reductions::cuda::matmul {
 
-inline constexpr int kFewDepth = 128, kFewStages = kProductChunk / kFewDepth, kFewRows = 2;  // rows of a warp
-inline constexpr int kFewWarps = 8, kFewMostWarps = 16;  // they copy, also where they have no rows
+inline constexpr int kFewDepth = 128, kFewStages = kProductChunk / kFewDepth;
+inline constexpr int kFewThreads = 256;  // they copy, also those of warps without rows
 
 // A stage: 32 of the many lines, as they lie in memory, and the few, whose k is the last index.
 template <class P, bool kKMajor>
 struct FewSizes {
   static constexpr int kVector = 16 / int(sizeof(P));
   static constexpr int kRow = kKMajor ? kFewDepth + kVector : 32;  // padded, so that lanes' vectors lie in other banks
-  static constexpr int kMany = kKMajor ? 32 * kRow : kFewDepth * kRow;
-  static HOST_DEVICE int of_stage(int few) { return kMany + few * kFewDepth; }  // elements
+  static constexpr int kCopied = kKMajor ? 32 : kFewDepth, kMany = kCopied * kRow;  // rows of the many lines' panel
+  static HOST_DEVICE int of_stage(int few) { return kMany + few * kFewDepth; }      // elements
 };
 
-template <class T, class Out, bool kKMajor>
-__global__ void __launch_bounds__(32 * kFewMostWarps, 1)
+template <class T, class Out, int Rows, bool kKMajor>
+__global__ void __launch_bounds__(kFewThreads, 1)
     multiply_few_lines(const __grid_constant__ SkinnyJob<T> job, int stages) {
   using Sizes = FewSizes<T, kKMajor>;
   constexpr int kV = Sizes::kVector, kRow = Sizes::kRow;
@@ -35,48 +35,62 @@ __global__ void __launch_bounds__(32 * kFewMostWarps, 1)
   const int depth = int(min(args.k - first_k, int64_t(kProductChunk))),
             lines = int(min(job.many.lines - first_line, int64_t(32))), steps = (depth + kFewDepth - 1) / kFewDepth;
 
-  // Of the many lines threads are neighbours along memory. Behind the end it is the last element again, never multiplied.
-  const T* const many = job.many.at(batch, first_line, first_k);
-  const T* const rows = job.few.at(batch, 0, first_k);
-  const auto copy = [&](int step) {
-    T* const to = buffers + step % stages * Sizes::of_stage(few);
-    const int k0 = step * kFewDepth, last = depth - 1;
-    if constexpr (kKMajor) {
-      const int k = threadIdx.x % kFewDepth;
-      const T* const from = many + min(k0 + k, last) * job.many.k_stride;
-      for (int l = threadIdx.x / kFewDepth; l < 32; l += blockDim.x / kFewDepth)
-        cp_async<sizeof(T)>(to + l * kRow + k, from + min(l, lines - 1) * job.many.mn_stride);
-    } else {
-      const T* const from = many + min(lane, lines - 1);
-      for (int k = warp; k < kFewDepth; k += blockDim.x / 32)
-        cp_async<sizeof(T)>(to + k * kRow + lane, from + min(k0 + k, last) * job.many.k_stride);
+  // Threads are neighbours along k, but along the many lines where these are neighbours in memory: there a warp has an
+  // element of k. What a thread copies lies at one distance from the last, so that an address is an addition. What lies
+  // behind the end is neither copied nor used.
+  const int thread = int(threadIdx.x), line = thread / kFewDepth, k_of_thread = thread % kFewDepth;
+  const int many_k = kKMajor ? k_of_thread : warp, first = kKMajor ? line : warp;
+  constexpr int kRounds = kFewThreads / (kKMajor ? kFewDepth : 32), kFewRounds = kFewThreads / kFewDepth;
+  const int64_t many_step = kRounds * (kKMajor ? job.many.mn_stride : job.many.k_stride);
+  const int64_t few_step = kFewRounds * job.few.mn_stride;
+  const T* many = job.many.at(batch, first_line + (kKMajor ? line : lane), first_k + many_k);
+  const T* rows = job.few.at(batch, line, first_k + k_of_thread);
+  const auto copy = [&](T* stage, int left) {
+    T* to = stage + (kKMajor ? line * kRow + many_k : thread);
+    const T* from = many;
+    if (kKMajor ? lines == 32 && left >= kFewDepth : lane < lines && left >= kFewDepth) {
+#pragma unroll
+      for (int i = 0; i < Sizes::kCopied; i += kRounds, from = opaque(from + many_step))
+        cp_async<sizeof(T)>(to + i * kRow, from);
+    } else if (kKMajor ? many_k < left : lane < lines) {
+      const int count = kKMajor ? lines : min(left, kFewDepth);
+#pragma unroll 1
+      for (int i = first; i < count; i += kRounds, to += kRounds * kRow, from += many_step)
+        cp_async<sizeof(T)>(to, from);
     }
-    for (int i = threadIdx.x; i < few * kFewDepth; i += blockDim.x)
-      cp_async<sizeof(T)>(to + Sizes::kMany + i,
-                          rows + i / kFewDepth * job.few.mn_stride + min(k0 + i % kFewDepth, last) * job.few.k_stride);
+    if (k_of_thread < left) {
+      to = stage + Sizes::kMany + thread, from = rows;
+#pragma unroll 4
+      for (int i = line; i < few; i += kFewRounds, to += kFewThreads, from += few_step) cp_async<sizeof(T)>(to, from);
+    }
+    many += kFewDepth * job.many.k_stride;
+    rows += kFewDepth * job.few.k_stride;
   };
+  const int stage_size = Sizes::of_stage(few);
 #pragma unroll 1
   for (int step = 0; step < kFewStages; step++) {  // a group each, so that kFewStages - 1 are those behind the next one
-    if (step < stages && step < steps) copy(step);
+    if (step < stages && step < steps) copy(buffers + step * stage_size, depth - step * kFewDepth);
     cp_async_commit();
   }
 
-  T sums[kFewRows];
+  T sums[Rows];
 #pragma unroll
-  for (int r = 0; r < kFewRows; r++) sums[r] = 0;
-  const int first_row = warp * kFewRows;
+  for (int r = 0; r < Rows; r++) sums[r] = 0;
+  const int first_row = warp * Rows;
+  int slot = 0;
 #pragma unroll 1
   for (int step = 0; step < steps; step++) {
     if (step >= stages) cp_async_wait<0>();
     else cp_async_wait<kFewStages - 1>();
     __syncthreads();
-    const T* const stage = buffers + step % stages * Sizes::of_stage(few);
+    T* const stage = buffers + slot * stage_size;
+    slot = slot == stages - 1 ? 0 : slot + 1;
     const T* const own = stage + lane * (kKMajor ? kRow : 1);
-    const T* row[kFewRows];
+    const T* row[Rows];
 #pragma unroll
-    for (int r = 0; r < kFewRows; r++) row[r] = stage + Sizes::kMany + min(first_row + r, few - 1) * kFewDepth;
+    for (int r = 0; r < Rows; r++) row[r] = stage + Sizes::kMany + min(first_row + r, few - 1) * kFewDepth;
     const int left = min(depth - step * kFewDepth, kFewDepth);
-    if (first_row < few) {
+    if (first_row < few && lane < lines) {
       int k = 0;
 #pragma unroll 4
       for (; k + kV <= left; k += kV) {
@@ -87,7 +101,7 @@ __global__ void __launch_bounds__(32 * kFewMostWarps, 1)
           for (int v = 0; v < kV; v++) b.element[v] = own[(k + v) * kRow];
         }
 #pragma unroll
-        for (int r = 0; r < kFewRows; r++) {
+        for (int r = 0; r < Rows; r++) {
           const Vector a = *reinterpret_cast<const Vector*>(row[r] + k);
 #pragma unroll
           for (int v = 0; v < kV; v++) sums[r] = multiply_add(a.element[v], b.element[v], sums[r]);
@@ -96,11 +110,11 @@ __global__ void __launch_bounds__(32 * kFewMostWarps, 1)
 #pragma unroll 1
       for (; k < left; k++)
 #pragma unroll
-        for (int r = 0; r < kFewRows; r++) sums[r] = multiply_add(row[r][k], own[k * (kKMajor ? 1 : kRow)], sums[r]);
+        for (int r = 0; r < Rows; r++) sums[r] = multiply_add(row[r][k], own[k * (kKMajor ? 1 : kRow)], sums[r]);
     }
     if (step + stages < steps) {  // whose stage this was
       __syncthreads();
-      copy(step + stages);
+      copy(stage, depth - (step + stages) * kFewDepth);
     }
     cp_async_commit();
   }
@@ -109,7 +123,7 @@ __global__ void __launch_bounds__(32 * kFewMostWarps, 1)
   if (lane >= lines) return;
   const int64_t row_step = job.few_are_columns ? 1 : args.n, line_step = job.few_are_columns ? args.n : 1;
 #pragma unroll
-  for (int r = 0; r < kFewRows; r++) {
+  for (int r = 0; r < Rows; r++) {
     const int64_t l = first_line + lane, own = first_row + r;
     if (own >= few) continue;
     if (job.partials != nullptr)

@@ -104,7 +104,7 @@ bool tiles_take_parts(const MatmulArgs& args, const Context& context) {
   const int64_t tiles =
       args.batch * ceil_div(args.m, int64_t(SmallTile::kM)) * ceil_div(args.n, int64_t(SmallTile::kN));
   return wide && args.k <= kMostDepth && ceil_div(args.k, int64_t(args.parts)) % kPartDepth == 0 &&
-         std::min(args.m, args.n) > kSkinnyRows && tiles >= multiprocessors(context.device);
+         std::min(args.m, args.n) >= kPartLines && tiles >= multiprocessors(context.device);
 }
 
 void multiply_parts(const MatmulArgs& args, Context& context) {

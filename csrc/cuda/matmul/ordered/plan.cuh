@@ -17,6 +17,8 @@ namespace torch_reductions::cuda::matmul {
 // T: float, double, or the unsigned integer that products are computed in; or a type that is widened to one of them.
 template <class T, class Out>
 class ProductPlan {
+  template <class Shape>
+  static constexpr bool kIsTiny = std::is_base_of_v<TinyTile, Shape>;
   using P = ProductOf<T>;
   static constexpr int kV = 16 / int(sizeof(T));
 
@@ -79,7 +81,7 @@ class ProductPlan {
   // body(are there parts?), of types that have them.
   template <class Shape, class Body>
   void with_parts(Body body) const {
-    if constexpr (std::is_floating_point_v<T> && !std::is_same_v<Shape, TinyTile>) {
+    if constexpr (std::is_floating_point_v<T> && !kIsTiny<Shape>) {
       if (args_.parts > 1) return body(std::true_type());
     }
     body(std::false_type());
@@ -106,7 +108,7 @@ class ProductPlan {
 
   // Lanes lie along the rows of the result, unless these are short.
   void shallow() {
-    const bool lines_are_rows = args_.n <= kSkinnyRows && args_.n < args_.m;
+    const bool lines_are_rows = args_.n <= kShallowNarrow && args_.n < args_.m;
     const Operand<T>&rows = lines_are_rows ? b_ : a_, &lines = lines_are_rows ? a_ : b_;
     ShallowJob<T> job{args_, rows, lines, lines_are_rows};
     // As many rows a warp as leave work for every multiprocessor: it reads its lines once for all of them.
@@ -139,7 +141,6 @@ class ProductPlan {
     SkinnyJob<T> job = skinny_job();
     with_layout<sizeof(T) == 4, sizeof(T) == 4>(job.many, [&](auto layout) {
       if (job.few.lines == 1) skinny<1, layout>(job);
-      else if (job.few.lines <= 4) skinny<4, layout>(job);
       else skinny<kSkinnyRows, layout>(job);
     });
   }
@@ -152,11 +153,10 @@ class ProductPlan {
       const size_t bytes = sizeof(T) * FewSizes<T, k_major>::of_stage(int(few));
       const int stages = int(std::clamp(int64_t(shared_memory(context_.device) / bytes), int64_t(1),
                                         std::min(int64_t(kFewStages), ceil_div(args_.k, int64_t(kFewDepth)))));
-      // Whole rows of kFewDepth threads, which copy.
-      const int warps = std::max(kFewWarps, int(ceil_div(few, int64_t(4 * kFewRows))) * 4);
       const auto start = [&](int64_t chunks) {
-        launch(multiply_few_lines<T, Out, k_major>, groups * chunks, unsigned(32 * warps), stages * bytes,
-               context_.stream, job, stages);
+        const auto kernel = few <= kFewThreads / 32 * 2 ? multiply_few_lines<T, Out, 2, k_major>
+                                                        : multiply_few_lines<T, Out, 4, k_major>;
+        launch(kernel, groups * chunks, kFewThreads, stages * bytes, context_.stream, job, stages);
       };
       if (chunks_ == 1) return start(1);
       multiply_split_k<P, Out>(args_, context_, chunks_, partials_at_once(1),
@@ -170,7 +170,7 @@ class ProductPlan {
   // Would a block for each 32 lines and chunk leave room for more on a multiprocessor?
   bool has_few_blocks() const {
     const int64_t line_groups = ceil_div(std::max(args_.m, args_.n), int64_t(32));
-    return args_.batch * line_groups * chunks_ <= kFewBlocks * multiprocessors_;
+    return args_.batch * line_groups * chunks_ <= few_blocks(std::min(args_.m, args_.n)) * multiprocessors_;
   }
 
   template <int Rows, Layout kLayout>
@@ -221,10 +221,11 @@ class ProductPlan {
            reinterpret_cast<uintptr_t>(args_.output) % 16 == 0;
   }
 
-  // Are copies of the operand checked, because a tile is larger?
+  // Is every stage checked, because a tile is larger?
   template <class Shape, int Lines>
   bool checks_edges(const Operand<T>& x) const {
-    return !Shape::kShallow && x.lines < Lines && (is_k_major(x) || !takes_fewer_lines<Shape>(args_.parts > 1));
+    const bool may_lack = is_k_major(x) ? Shape::kMayLack : takes_fewer_lines<Shape>(args_.parts > 1);
+    return !Shape::kShallow && !Shape::kTensor && x.lines < Lines && !may_lack;
   }
 
   template <class Shape>
@@ -234,10 +235,12 @@ class ProductPlan {
       return INFINITY;
     if (run == 0 ? args_.k > kMostDepth : run >= chunks_ && run > 1) return INFINITY;
     if (most_bytes<Shape>() > size_t(shared_memory(context_.device))) return INFINITY;
-    if (std::is_same_v<Shape, TinyTile> && args_.parts > 1) return INFINITY;
+    if (kIsTiny<Shape> && args_.parts > 1) return INFINITY;
+    if (kIsTiny<Shape> && Shape::kMayLack != (std::min(args_.m, args_.n) < Shape::kM)) return INFINITY;
     if (std::is_same_v<Shape, LargeTile> && !copies_vectors(a_) && !copies_vectors(b_)) return INFINITY;
-    if constexpr (std::is_same_v<Shape, DmmaTile>) {  // only for 9.0 it is known that the bits are those of fma
+    if constexpr (Shape::kTensor) {  // only for 9.0 it is known that the bits are those of fma
       if (architecture(context_.device) != 90 || !tensor_tiles_compiled<T>()) return INFINITY;
+      if (Shape::kM == DmmaTile::kM && std::min(args_.m, args_.n) < DmmaTile::kM) return INFINITY;
     }
     const int64_t at_once = run == 0 ? chunks_ : std::min(partials_at_once(run), chunks_);
     const double tiles =
@@ -245,9 +248,12 @@ class ProductPlan {
     const double busiest = std::ceil(tiles * (run == 0 ? 1 : ceil_div(at_once, int64_t(run))) / multiprocessors_);
     if (Shape::kShallow && busiest <= Shape::kBlocks && is_k_major(a_) && is_k_major(b_)) return INFINITY;
     const double depth = double(run == 0 ? args_.k : std::min(args_.k, run * kProductChunk));
-    const double edge = checks_edges<Shape, Shape::kM>(a_) || checks_edges<Shape, Shape::kN>(b_) ? kEdgeRate : 1;
     const bool singly = std::is_same_v<Shape, SmallTile> && !copies_vectors(a_) && !copies_vectors(b_);
-    const double rate = edge * (singly ? kSingleRate : 1) * Shape::kRate / 100. * std::min(1., busiest / Shape::kFill);
+    // Blocks come in waves. The last one takes as long as one of kFill blocks.
+    const double last = std::fmod(busiest, Shape::kBlocks);
+    const double as_busy = busiest + (last > 0 ? std::max(Shape::kFill - last, 0.) : 0);
+    const double edge = checks_edges<Shape, Shape::kM>(a_) || checks_edges<Shape, Shape::kN>(b_) ? kEdgeRate : 1;
+    const double rate = edge * (singly ? kSingleRate : 1) * Shape::kRate / 100. * busiest / as_busy;
     const double out_byte = Shape::kShallow                ? kShallowOutByte
                             : stores_directly()            ? kDirectByte
                             : Shape::kM * Shape::kN > 8192 ? kLargeOut * kOutByte
@@ -261,8 +267,8 @@ class ProductPlan {
 
   template <class Shape>
   static constexpr size_t most_bytes() {
-    if constexpr (std::is_same_v<Shape, DmmaTile>) {
-      return TensorStages::kBytes + TensorStages::kTotalBytes;
+    if constexpr (Shape::kTensor) {
+      return TensorStages<Shape>::kBytes + TensorStages<Shape>::kTotalBytes;
     } else if constexpr (Shape::kShallow) {
       return ShallowTileSizes<T, Shape>::bytes(kMostShallowTileDepth);
     } else {
@@ -280,14 +286,14 @@ class ProductPlan {
 
   template <class Shape>
   void tiles() {
-    if constexpr (std::is_same_v<Shape, DmmaTile>) {
+    if constexpr (Shape::kTensor) {
       with_major(a_, [&](auto k_major_a) {
         with_major(b_, [&](auto k_major_b) {
           this->template with_parts<Shape>([&](auto in_parts) {
             const bool in_pairs = pairs<k_major_a>(a_) && pairs<k_major_b>(b_);
-            start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, k_major_a, k_major_b, in_parts, true>
-                                        : multiply_tensor_tiles<T, k_major_a, k_major_b, in_parts, false>,
-                               TensorStages::kBytes, TensorStages::kTotalBytes);
+            start_tiles<Shape>(in_pairs ? multiply_tensor_tiles<T, Shape, k_major_a, k_major_b, in_parts, true>
+                                        : multiply_tensor_tiles<T, Shape, k_major_a, k_major_b, in_parts, false>,
+                               TensorStages<Shape>::kBytes, TensorStages<Shape>::kTotalBytes);
           });
         });
       });
@@ -298,7 +304,7 @@ class ProductPlan {
       launch(multiply_shallow_tile<T, Shape>, args_.batch * job.tiles_m * job.tiles_n, Shape::kThreads,
              ShallowTileSizes<T, Shape>::bytes(int(args_.k)), context_.stream, job);
     } else {
-      constexpr bool kWhole = std::is_same_v<T, float> && !std::is_same_v<Shape, TinyTile>;
+      constexpr bool kWhole = std::is_same_v<T, float> && !kIsTiny<Shape>;
       with_layout<kWhole, false>(a_, [&](auto layout_a) {
         with_layout<kWhole, false>(b_, [&](auto layout_b) {
           if constexpr (!std::is_same_v<Shape, LargeTile> || layout_a() == Layout::mn_major_vec ||

@@ -24,8 +24,8 @@ struct ShallowTileSizes {
   static HOST_DEVICE constexpr size_t bytes(int k) { return sizeof(T) * depth(k) * (kRowA + kRowB); }
 };
 
-// `Lines` lines of an operand from `first` on; what lies beyond the last one is that one again. Behind k, up to
-// `depth`, stands `behind`.
+// `Lines` lines of an operand from `first` on; for those beyond the last one stand earlier ones: if all were the same, each
+// copy would take as long as all together. Behind k, up to `depth`, stands `behind`.
 template <int Lines, int Threads, class T>
 __device__ __forceinline__ void copy_lines(T* panel, const Operand<T>& from, bool vectors, int64_t batch, int64_t first,
                                            int k, int depth, T behind) {
@@ -35,20 +35,20 @@ __device__ __forceinline__ void copy_lines(T* panel, const Operand<T>& from, boo
   if (vectors) {
     constexpr int kAcross = Lines / kV;
     const int l = thread % kAcross * kV;
-    const T* const line = start + min(l, lines - kV);
+    const T* const line = start + l % lines;
 #pragma unroll 4
     for (int at = thread / kAcross; at < k; at += Threads / kAcross)
       cp_async<16>(panel + at * kRow + l, line + at * from.k_stride);
   } else if (from.k_stride == 1) {
 #pragma unroll 1
     for (int l = thread / kAlong; l < Lines; l += Threads / kAlong) {
-      const T* const line = start + min(l, lines - 1) * from.mn_stride;
+      const T* const line = start + (l < lines ? l : l % lines) * from.mn_stride;
 #pragma unroll 4
       for (int at = thread % kAlong; at < k; at += kAlong) cp_async<sizeof(T)>(panel + at * kRow + l, line + at);
     }
   } else {
     const int l = thread % Lines;
-    const T* const line = start + min(l, lines - 1) * from.mn_stride;
+    const T* const line = start + l % lines * from.mn_stride;
 #pragma unroll 4
     for (int at = thread / Lines; at < k; at += Threads / Lines)
       cp_async<sizeof(T)>(panel + at * kRow + l, line + at * from.k_stride);

@@ -1,4 +1,4 @@
-// Products with at most 16 lines on one side: a warp computes 32 lines of the other side by the few, or some of these,
+// Products with at most 4 lines on one side: a warp computes 32 lines of the other side by the few, or some of these,
 // one lane per line, over one chunk of k. Each warp has its own pipeline of copies: the only barrier is at the end,
 // where a block whose warps have all chunks of a group of lines adds them from left to right.
 #pragma once
@@ -80,15 +80,14 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
       } else {
 #pragma unroll 1
         for (int piece = 0; piece < Own::kCount; piece++) {
-          const int l = min(line + Own::line_step(piece), lines - Own::kWide);
-          const int k = min(k0 + k_of_lane + Own::depth_step(piece), depth - Own::kLong);
-          copy_piece<kCopied>(slot_of(piece), many + l * line_step + k * depth_step);
+          const int l = line + Own::line_step(piece), k = k0 + k_of_lane + Own::depth_step(piece);
+          copy_piece<kCopied>(l < lines && k < depth, slot_of(piece), many + l * line_step + k * depth_step);
         }
       }
-      const T* from = few + min(k0 + lane, depth - 1) * job.few.k_stride;
+      const T* from = few + (k0 + lane) * job.few.k_stride;
 #pragma unroll
       for (int r = 0; r < Rows; r++) {
-        copy_piece<1>(to + r * kDepth + lane, from);
+        copy_piece<1>(k0 + lane < depth, to + r * kDepth + lane, from);
         if (r + 1 < rows) from = opaque(from + job.few.mn_stride);
       }
     };
@@ -109,7 +108,7 @@ __global__ void __launch_bounds__(32 * skinny_warps(sizeof(ProductOf<T>)), 1)
       const P* const own = few_of_stage + Sizes::kFew + lane * (Sizes::kKMajor ? Sizes::kRow : 1);
       reading = reading == kStages - 1 ? 0 : reading + 1;
       writing = writing == kStages - 1 ? 0 : writing + 1;
-      const int left = depth - step * kDepth;
+      const int left = lane < lines ? depth - step * kDepth : 0;
       if (left >= kDepth) {
 #pragma unroll
         for (int k = 0; k < kDepth; k += kV) {

@@ -16,21 +16,24 @@
 
 namespace torch_reductions::cuda::matmul {
 
-// What a block of a tile of 128 x 128 holds in shared memory: stages of both panels, and the totals.
+// What a block holds in shared memory: stages of both panels, and the totals.
+template <class Shape>
 struct TensorStages {
-  static constexpr int kLines = 128, kDepth = 16, kCount = 3;
+  static_assert(Shape::kM == Shape::kN && Shape::kThreads == 2 * Shape::kM);
+  static constexpr int kLines = Shape::kM, kDepth = 16, kCount = 3;
   static constexpr int kPanel = kLines * kDepth, kStage = 2 * kPanel;
   static constexpr size_t kBytes = sizeof(double) * kCount * kStage, kTotalBytes = sizeof(double) * kLines * kLines;
 };
 
 // One operand's panel of a stage. KMajor: elements of a line are contiguous in memory; otherwise it is MN-major, and
 // lines are. Pairs: each copy moves two neighbouring elements.
-template <bool KMajor, bool Pairs>
+template <class Shape, bool KMajor, bool Pairs>
 struct TensorPanel {
-  static constexpr int kLines = TensorStages::kLines, kDepth = TensorStages::kDepth, kThreads = DmmaTile::kThreads;
+  using Stages = TensorStages<Shape>;
+  static constexpr int kLines = Stages::kLines, kDepth = Stages::kDepth, kThreads = Shape::kThreads;
   // Threads along the contiguous dimension, and across it, where each copies one element.
   static constexpr int kThreadsContiguous = KMajor ? kDepth : kLines, kThreadsAcross = kThreads / kThreadsContiguous;
-  static constexpr int kHalfQuarter = TensorStages::kPanel / 8;  // what they copy at once, one element each
+  static constexpr int kHalfQuarter = Stages::kPanel / 8;  // what they copy at once, one element each
   static constexpr int kWide = Pairs ? 2 : 1;
 
   const Operand<double>& operand;
@@ -52,32 +55,52 @@ struct TensorPanel {
         cursor(corner + across() * stride() + along()),
         own(KMajor ? offset_of(across(), along()) : offset_of(along(), across())) {}
 
-  // A quarter of a stage that is wholly there. The last one leaves the cursor at the next stage.
-  __device__ __forceinline__ void copy(double* panel, int quarter) {
+  // May fewer lines than a panel's be copied? Large tiles have no register for that.
+  static constexpr bool kMayLack = kLines < 128;
+  // A quarter of a stage whose depth is wholly there, as far as `lines` lines are. The last one leaves the cursor at the
+  // next stage.
+  __device__ __forceinline__ void copy(double* panel, int quarter, int lines) {
+    const int below = lines - (KMajor ? across() : along());
+    const auto copy_line = [&]<int Bytes>(std::integral_constant<int, Bytes>, int line, double* to,
+                                          const double* from) {
+      if constexpr (kMayLack) cp_async_if<Bytes>((KMajor ? line : 0) < below, to, from);
+      else cp_async<Bytes>(to, from);
+    };
+    const int line = 2 * kThreadsAcross * quarter;
     double* const to = panel + own + 2 * kHalfQuarter * quarter;
     if constexpr (Pairs) {
-      cp_async<16>(to, cursor);
+      copy_line(std::integral_constant<int, 16>(), line, to, cursor);
     } else {
-      cp_async<8>(to, cursor);
-      cp_async<8>(panel + (KMajor ? own : own ^ 8) + kHalfQuarter * (2 * quarter + 1),
-                  cursor + kThreadsAcross * stride());
+      constexpr std::integral_constant<int, 8> kBytes;
+      copy_line(kBytes, line, to, cursor);
+      copy_line(kBytes, line + kThreadsAcross, panel + (KMajor ? own : own ^ 8) + kHalfQuarter * (2 * quarter + 1),
+                cursor + kThreadsAcross * stride());
     }
     cursor = opaque(cursor + 2 * kThreadsAcross * stride());
     if (KMajor && quarter == 3) cursor = opaque(cursor + (kDepth - kLines * stride()));
   }
 
-  // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are read at the edge, and their
-  // results are not used; after the end of k stands `padding`.
+  // A stage of which `lines` and `left` elements of k are there. Lines beyond the edge are not copied, and their results
+  // are not used; after the end of k stands `padding`.
   __device__ __forceinline__ void copy_edge(double* panel, int lines, int left, double padding) {
     const double* const corner = cursor - across() * stride() - along();
 #pragma unroll 1
-    for (int piece = int(threadIdx.x); piece < TensorStages::kPanel; piece += kThreads) {
+    for (int piece = int(threadIdx.x); piece < Stages::kPanel; piece += kThreads) {
       const int line = KMajor ? piece / kDepth : piece % kLines, k = KMajor ? piece % kDepth : piece / kLines;
       double* const to = panel + offset_of(line, k);
-      if (k < left) cp_async<8>(to, corner + min(line, lines - 1) * operand.mn_stride + k * operand.k_stride);
-      else *to = padding;
+      if (k >= left) *to = padding;
+      else if (line < lines) cp_async<8>(to, corner + line * operand.mn_stride + k * operand.k_stride);
     }
     cursor += kDepth * operand.k_stride;
+  }
+
+  // Of lines beyond `lines`, which nobody copies: they are multiplied, though not used.
+  static __device__ __forceinline__ void clear(double* panel, int lines) {
+#pragma unroll 1
+    for (int piece = int(threadIdx.x); piece < Stages::kPanel; piece += kThreads) {
+      const int line = KMajor ? piece / kDepth : piece % kLines, k = KMajor ? piece % kDepth : piece / kLines;
+      if (line >= lines) panel[offset_of(line, k)] = 0;
+    }
   }
 
   // A lane's element of a fragment: of line first + 8 eight + lane / 4, where first is a multiple of 16, and of k
@@ -89,13 +112,13 @@ struct TensorPanel {
   }
 };
 
-template <class T, bool KMajorA, bool KMajorB, bool InParts, bool Pairs>
+template <class T, class Shape, bool KMajorA, bool KMajorB, bool InParts, bool Pairs>
 __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsigned tile) {
-  using Shape = DmmaTile;
   using Pair = AlignedVector<double, 2>;
-  using PanelA = TensorPanel<KMajorA, Pairs>;
-  using PanelB = TensorPanel<KMajorB, Pairs>;
-  constexpr int kStages = TensorStages::kCount, kStage = TensorStages::kStage, kDepth = TensorStages::kDepth;
+  using Stages = TensorStages<Shape>;
+  using PanelA = TensorPanel<Shape, KMajorA, Pairs>;
+  using PanelB = TensorPanel<Shape, KMajorB, Pairs>;
+  constexpr int kStages = Stages::kCount, kStage = Stages::kStage, kDepth = Stages::kDepth;
   constexpr int kHeight = Shape::kM / Shape::kWarpsM, kWidth = Shape::kN / Shape::kWarpsN;  // of a warp's tile
   constexpr int kDown = kHeight / 16, kAcross = kWidth / 8, kPairs = kDown * kAcross * 2;   // 16 x 8 are 2 pairs a lane
   double* const ring = reinterpret_cast<double*>(memory);
@@ -109,16 +132,16 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
   PanelA panel_a(job.a, job.a.at(coord.batch, coord.i, first_k));
   PanelB panel_b(job.b, job.b.at(coord.batch, coord.j, first_k));
   int left = coord.depth;  // of k, not loaded yet
-  const auto is_whole = [&] { return args.m >= Shape::kM && args.n >= Shape::kN && left >= kDepth; };
-  const auto lines_of = [&](int64_t size) { return int(min(size, int64_t(TensorStages::kLines))); };
+  const auto is_whole = [&] { return left >= kDepth; };
+  const auto lines_of = [&](int64_t size) { return int(min(size, int64_t(Stages::kLines))); };
   const auto issue_edge = [&](int slot) {
     if (left <= 0) return;
     panel_a.copy_edge(ring + slot * kStage, lines_of(args.m), left, -0.);
-    panel_b.copy_edge(ring + slot * kStage + TensorStages::kPanel, lines_of(args.n), left, +0.);
+    panel_b.copy_edge(ring + slot * kStage + Stages::kPanel, lines_of(args.n), left, +0.);
   };
   const auto issue_load = [&](int slot, int quarter) {
-    panel_a.copy(ring + slot * kStage, quarter);
-    panel_b.copy(ring + slot * kStage + TensorStages::kPanel, quarter);
+    panel_a.copy(ring + slot * kStage, quarter, lines_of(args.m));
+    panel_b.copy(ring + slot * kStage + Stages::kPanel, quarter, lines_of(args.n));
   };
 
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
@@ -132,8 +155,8 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
   const auto load_b = [&](int slot, int half) {
 #pragma unroll
     for (int e = 0; e < kAcross * 2; e++)
-      b[half][e / 2][e % 2] = PanelB::element(ring + slot * kStage + TensorStages::kPanel, warp_column + e / 4 * 16,
-                                              e / 2 % 2, 2 * half + e % 2);
+      b[half][e / 2][e % 2] =
+          PanelB::element(ring + slot * kStage + Stages::kPanel, warp_column + e / 4 * 16, e / 2 % 2, 2 * half + e % 2);
   };
   // A pair of sums that are neighbours in a row: where it stands among the sums, and in the tile.
   const auto sum_at = [&](int pair_index, int which) -> double& {
@@ -155,6 +178,13 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
     for (int j = 0; j < kAcross; j++) mma_sync(sums[i][j], a[i], b[half][j]);
   };
 
+  if (PanelA::kMayLack && (args.m < Shape::kM || args.n < Shape::kN)) {
+#pragma unroll 1
+    for (int slot = 0; slot < kStages; slot++) {
+      PanelA::clear(ring + slot * kStage, lines_of(args.m));
+      PanelB::clear(ring + slot * kStage + Stages::kPanel, lines_of(args.n));
+    }
+  }
 #pragma unroll 1
   for (int slot = 0; slot < kStages - 1; slot++) {
     if (is_whole()) {
@@ -190,7 +220,10 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
       if (i == kDown - 1) load_b(reading, 1);
       multiply(i, 0);
       load_a(i, reading, 1);
-      if (whole) issue_load(writing, i);
+      constexpr int kQuarters = 4 / kDown;
+#pragma unroll
+      for (int q = 0; q < kQuarters; q++)
+        if (whole) issue_load(writing, i * kQuarters + q);
     }
     left -= kDepth;
     cp_async_commit();
@@ -321,12 +354,12 @@ __device__ __forceinline__ void multiply_tensor_tile(const TileJob<T>& job, unsi
   cp_async_wait<0>();
 }
 
-template <class T, bool KMajorA, bool KMajorB, bool InParts, bool Pairs>
-__global__ void __launch_bounds__(DmmaTile::kThreads, DmmaTile::kBlocks)
+template <class T, class Shape, bool KMajorA, bool KMajorB, bool InParts, bool Pairs>
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocks)
     multiply_tensor_tiles(const __grid_constant__ TileJob<T> job) {
 #if defined(CUDA_ON_CPU) || __CUDA_ARCH__ == 900
-  if constexpr (!InParts) multiply_tensor_tile<T, KMajorA, KMajorB, false, Pairs>(job, blockIdx.x);
-  else for_tiles(job, [&](unsigned tile) { multiply_tensor_tile<T, KMajorA, KMajorB, true, Pairs>(job, tile); });
+  if constexpr (!InParts) multiply_tensor_tile<T, Shape, KMajorA, KMajorB, false, Pairs>(job, blockIdx.x);
+  else for_tiles(job, [&](unsigned tile) { multiply_tensor_tile<T, Shape, KMajorA, KMajorB, true, Pairs>(job, tile); });
 #endif
 }
 
@@ -336,7 +369,7 @@ bool tensor_tiles_compiled() {
 #ifdef __CUDACC__
   static const bool found = [] {
     cudaFuncAttributes attributes{};
-    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, true, true, false, true>),
+    check(cudaFuncGetAttributes(&attributes, multiply_tensor_tiles<T, DmmaTile, true, true, false, true>),
           "cudaFuncGetAttributes");
     return attributes.ptxVersion == 90;
   }();

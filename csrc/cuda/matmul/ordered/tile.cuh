@@ -3,8 +3,8 @@
 //
 // The totals of the chunks before the open one wait in shared memory: registers hold one set of sums alone, so that two
 // large blocks share a multiprocessor. A tile that reaches beyond the result is moved inside and computes some elements
-// that another block stores; where the whole result is smaller, lines and depth beyond the edge are read at the edge,
-// and their results are not used.
+// that another block stores; where the whole result is smaller, other lines stand in for those beyond the edge,
+// and what is computed of them is not used.
 //
 // In parts, the totals of the open part wait there; those of earlier parts wait in memory, each thread's own, for the
 // L2 to hold: blocks go from tile to tile.
@@ -63,14 +63,20 @@ struct TileSizes {
 
 // What a thread copies of the panel of one operand: its own pieces of each stage. The cursor goes from piece to piece,
 // because registers are few: it is opaque, otherwise each piece would have an address of its own.
-// kMayBeLess: may fewer lines than a panel's be copied without a check, where they are neighbours in memory? See
-// takes_fewer_lines().
-template <class T, int Lines, int Depth, int Threads, int Row, Layout kLayout, bool kMayBeLess>
+//
+// Fewer lines than a panel's can be copied by copy() if kMayLack. Where threads are neighbours along the lines, each has
+// one, and those beyond the last one copy earlier ones again: if all copied the same one, each would take as long as all
+// together. Along k a thread has several lines, which LowTile checks one by one, and clears the others before: every
+// check parts the copies, between which the compiler sets empty instructions.
+template <class T, class Shape, int Lines, int Depth, int Row, Layout kLayout, bool InParts>
 struct Panel {
   using P = ProductOf<T>;
   static constexpr bool kKMajor = is_k_major(kLayout) || kLayout == Layout::any;
   static constexpr int kVector = vector_of<T>(kLayout);
-  using Own = Pieces<Lines, Depth, Threads, kKMajor, kVector, 8>;
+  using Own = Pieces<Lines, Depth, Shape::kThreads, kKMajor, kVector, 8>;
+  static constexpr bool kChecks = kKMajor && Shape::kMayLack, kWraps = !kKMajor && takes_fewer_lines<Shape>(InParts);
+  static constexpr bool kMayLack = kChecks || kWraps;
+  static_assert(!kWraps || Own::kLineSteps == 1);
   static constexpr int kCount = Own::kCount;
 
   const Operand<T>& operand;
@@ -82,11 +88,6 @@ struct Panel {
         cursor(from.at(batch, 0, 0) + (first_line + first_of(from)) * line_step() + (first_k + depth()) * depth_step()),
         offset(depth() * Row + line()) {}
 
-  static constexpr bool kClamps = kMayBeLess && !kKMajor;
-  static __device__ __forceinline__ int first_of(const Operand<T>& from) {
-    static_assert(!kClamps || Own::kLineSteps == 1);
-    return kClamps ? min(line(), int(min(from.lines, int64_t(Lines))) - kVector) : line();
-  }
   // Of the first piece in a panel: computed again where they are needed.
   static __device__ __forceinline__ int line() { return Own::line_of(opaque(int(threadIdx.x))); }
   static __device__ __forceinline__ int depth() { return Own::depth_of(opaque(int(threadIdx.x))); }
@@ -96,21 +97,39 @@ struct Panel {
   }
   static HOST_DEVICE constexpr int offset_of(int piece) { return Own::depth_step(piece) * Row + Own::line_step(piece); }
 
-  // The next piece of a stage that is wholly there. The last one leaves the cursor at the next stage.
-  __device__ __forceinline__ void copy(int piece, bool wanted, P* stage) {
-    copy_piece<kVector>(wanted, stage + offset + offset_of(piece), cursor + (kKMajor ? Own::depth_step(piece) : 0));
+  static __device__ __forceinline__ int first_of(const Operand<T>& from) {
+    return kWraps ? line() % int(min(from.lines, int64_t(Lines))) : line();
+  }
+  // How many of `lines` lines are this thread's first one, and behind it.
+  static __device__ __forceinline__ int from_own(int lines) { return lines - line(); }
+  // The next piece of a stage whose depth is wholly there, if `wanted`; `own` is from_own(lines). The last one leaves the
+  // cursor at the next stage.
+  __device__ __forceinline__ void copy(int piece, bool wanted, int own, P* stage) {
+    copy_piece<kVector>(wanted && (!kChecks || Own::line_step(piece) < own), stage + offset + offset_of(piece),
+                        cursor + (kKMajor ? Own::depth_step(piece) : 0));
     const int64_t jump = kKMajor ? Own::kAcross * operand.mn_stride : Own::kThreadsOfK * operand.k_stride;
     if (!kKMajor || piece % Own::kDepthSteps == Own::kDepthSteps - 1) cursor = opaque(cursor + jump);
     if (kKMajor && piece == kCount - 1) cursor = opaque(cursor + (Depth - Own::kLineSteps * jump));
   }
-  // A whole stage, of which `lines` and `left` elements of k are there.
+  // This thread's places of lines beyond `lines`, which nobody copies: they are multiplied, though not used.
+  __device__ __forceinline__ void clear(P* stage, int lines) const {
+    const int own = from_own(lines);
+#pragma unroll 1
+    for (int piece = 0; piece < kCount; piece++)
+      if (Own::line_step(piece) >= own) stage[offset + offset_of(piece)] = 0;
+  }
+  // A whole stage, of which `lines` and `left` elements of k are there; beyond them are others that are.
   __device__ __forceinline__ void copy_edge(P* stage, int lines, int left) const {
     const int own_line = line(), own_depth = depth();
 #pragma unroll 1
     for (int piece = 0; piece < kCount; piece++) {
-      const int l = kClamps ? 0 : min(own_line + Own::line_step(piece), lines - kVector) - own_line;
+      int l = own_line + Own::line_step(piece);
       const int d = min(own_depth + Own::depth_step(piece), left - 1) - own_depth;
-      copy_piece<kVector>(stage + offset + offset_of(piece), cursor + l * line_step() + d * depth_step());
+      const bool wanted = !kChecks || l < lines;
+      if (kWraps) l = own_line;
+      else if (l >= lines) l %= lines;
+      copy_piece<kVector>(wanted, stage + offset + offset_of(piece),
+                          cursor + (l - own_line) * line_step() + d * depth_step());
     }
   }
   __device__ __forceinline__ void skip() { cursor += Depth * depth_step(); }
@@ -152,19 +171,18 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
 
   const TileCoord<T, Shape> coord(job, tile);
   const int lines_a = int(min(args.m, int64_t(Shape::kM))), lines_b = int(min(args.n, int64_t(Shape::kN)));
-  constexpr bool kMayBeLess = takes_fewer_lines<Shape>(InParts);
-  using PanelA = Panel<T, Shape::kM, BK, kThreads, Sizes::kRowA, A, kMayBeLess>;
-  using PanelB = Panel<T, Shape::kN, BK, kThreads, Sizes::kRowB, B, kMayBeLess>;
+  using PanelA = Panel<T, Shape, Shape::kM, BK, Sizes::kRowA, A, InParts>;
+  using PanelB = Panel<T, Shape, Shape::kN, BK, Sizes::kRowB, B, InParts>;
   const bool inside =
-      (PanelA::kClamps || lines_a == Shape::kM) && (PanelB::kClamps || lines_b == Shape::kN) && A != Layout::any;
+      (PanelA::kMayLack || lines_a == Shape::kM) && (PanelB::kMayLack || lines_b == Shape::kN) && A != Layout::any;
   const int depth = coord.depth, whole = depth / BK, tail = depth % BK;  // stages, and what a last one holds
 
   PanelA panel_a(job.a, coord.batch, coord.i, coord.chunk * kProductChunk);
   PanelB panel_b(job.b, coord.batch, coord.j, coord.chunk * kProductChunk);
   constexpr int kPiecesA = PanelA::kCount, kPieces = kPiecesA + PanelB::kCount;
-  const auto copy_piece_of = [&](int piece, bool wanted, P* stage) {
-    if (piece < kPiecesA) panel_a.copy(piece, wanted, stage);
-    else panel_b.copy(piece - kPiecesA, wanted, stage + Sizes::kPanelA);
+  const auto copy_piece_of = [&](int piece, bool wanted, int own_a, int own_b, P* stage) {
+    if (piece < kPiecesA) panel_a.copy(piece, wanted, own_a, stage);
+    else panel_b.copy(piece - kPiecesA, wanted, own_b, stage + Sizes::kPanelA);
   };
   const auto copy_edge = [&](int step, P* stage) {
     panel_a.copy_edge(stage, lines_a, depth - step * BK);
@@ -209,12 +227,21 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
   const auto row_of = [&](int i) { return i_of_thread + i / kV * 8 * kV + i % kV; };
   const auto column_of = [&](int j) { return j_of_thread + j * 4 * kV; };
 
+  if constexpr (PanelA::kChecks || PanelB::kChecks) {
+    const bool clears_a = PanelA::kChecks && lines_a < Shape::kM, clears_b = PanelB::kChecks && lines_b < Shape::kN;
+#pragma unroll 1
+    for (int stage = 0; stage < kStages; stage++) {
+      if (clears_a) panel_a.clear(stages + stage * Sizes::kStage, lines_a);
+      if (clears_b) panel_b.clear(stages + stage * Sizes::kStage + Sizes::kPanelA, lines_b);
+    }
+  }
 #pragma unroll 1
   for (int stage = 0; stage < kStages - 1; stage++) {
     P* const to = stages + stage * Sizes::kStage;
     if (inside && stage < whole) {
 #pragma unroll
-      for (int piece = 0; piece < kPieces; piece++) copy_piece_of(piece, true, to);
+      for (int piece = 0; piece < kPieces; piece++)
+        copy_piece_of(piece, true, PanelA::from_own(lines_a), PanelB::from_own(lines_b), to);
     } else {
       copy_edge(stage, to);
       skip();
@@ -239,6 +266,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
     for (; step < end; step++) {
       const int ahead = step + kStages - 1;
       const bool fast = inside && ahead < whole;
+      const int own_a = fast ? PanelA::from_own(lines_a) : 0, own_b = fast ? PanelB::from_own(lines_b) : 0;
       P* const to = stages + writing * Sizes::kStage;
       // Every stage of memory is written once: what stands behind the last one of k is loaded, though not used.
       if (!fast && (ahead * BK < depth || ahead == kStages - 1)) copy_edge(ahead, to);
@@ -261,7 +289,7 @@ __device__ __forceinline__ void multiply_tile(const TileJob<T>& job, unsigned ti
           if (k % kEvery == 0 && k / kEvery < kBursts) {
 #pragma unroll
             for (int piece = k / kEvery * kPieces / kBursts; piece < (k / kEvery + 1) * kPieces / kBursts; piece++)
-              copy_piece_of(piece, fast, to);
+              copy_piece_of(piece, fast, own_a, own_b, to);
           }
         }
         multiply(k % 2);

@@ -13,7 +13,8 @@ template <int M, int N, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
 struct TileShape {
   static constexpr int kM = M, kN = N, kWarpsM = WarpsM, kWarpsN = WarpsN, kThreads = 32 * WarpsM * WarpsN;
   static constexpr int kBlocks = Blocks, kFill = Fill, kRate = Rate;
-  static constexpr bool kShallow = false;
+  static constexpr bool kShallow = false, kTensor = false;
+  static constexpr bool kMayLack = false;  // lines of an operand along k, without a check of every stage
 };
 template <class... T>
 struct List {};
@@ -30,10 +31,19 @@ using SquareShallowTile = ShallowTileShape<64, 64, 2, 2, 8, 5, 3, 72>;
 using LargeTile = TileShape<128, 128, 2, 2, 2, 2, 76>;  // where an operand is copied in vectors
 using MiddleTile = TileShape<128, 64, 2, 2, 3, 1, 68>;
 using SmallTile = TileShape<64, 64, 1, 2, 4, 2, 62>;
-using TinyTile = TileShape<32, 32, 1, 2, 8, 4, 50>;   // for results of few lines
+using TinyTile = TileShape<32, 32, 1, 2, 8, 4, 46>;   // for results of few lines
 using WideTile = TileShape<128, 64, 2, 2, 2, 1, 68>;  // of 8 bytes an element
-// Of float64 on tensor cores; the rate is of DFMA's peak, which is half of theirs.
-struct DmmaTile : TileShape<128, 128, 2, 4, 1, 1, 170> {};
+// For results with fewer rows or columns than the smallest tile has.
+struct LowTile : TinyTile {
+  static constexpr bool kMayLack = true;
+};
+// Of float64 on tensor cores, as high as wide; the rate is of DFMA's peak, which is half of theirs.
+template <int Lines, int WarpsM, int WarpsN, int Blocks, int Fill, int Rate>
+struct DmmaTileShape : TileShape<Lines, Lines, WarpsM, WarpsN, Blocks, Fill, Rate> {
+  static constexpr bool kTensor = true;
+};
+using DmmaTile = DmmaTileShape<128, 2, 4, 1, 1, 170>;
+using SmallDmmaTile = DmmaTileShape<64, 2, 2, 2, 2, 140>;
 
 template <class T>
 struct Tuning {  // of elements that are widened as they are loaded
@@ -42,22 +52,22 @@ struct Tuning {  // of elements that are widened as they are loaded
 };
 template <>
 struct Tuning<float> {
-  using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile, WideShallowTile, SquareShallowTile>;
+  using Tiles = List<LargeTile, MiddleTile, SmallTile, TinyTile, LowTile, WideShallowTile, SquareShallowTile>;
   static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<uint32_t> {  // half the rate of float's: more threads per block gain nothing
-  using Tiles = List<MiddleTile, SmallTile>;
+  using Tiles = List<MiddleTile, SmallTile, LowTile>;
   static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<double> {
-  using Tiles = List<DmmaTile, WideTile, SmallTile, TinyTile>;
+  using Tiles = List<DmmaTile, SmallDmmaTile, WideTile, SmallTile, TinyTile, LowTile>;
   static constexpr bool kSkinny = true;
 };
 template <>
 struct Tuning<uint64_t> {
-  using Tiles = List<SmallTile>;
+  using Tiles = List<SmallTile, LowTile>;
   static constexpr bool kSkinny = true;
 };
 
@@ -69,32 +79,34 @@ HOST_DEVICE constexpr int tile_stages(int bytes, int threads, bool halved) {
   return (bytes == 4 && threads == 64) || halved ? 4 : 3;  // of 8 bytes 4 would pass what 7.5 has
 }
 inline constexpr int kPartDepth = 16;           // parts of a multiple of it are whole stages, of any tile
+inline constexpr int64_t kPartLines = 17;       // rows and columns, from which tiles take parts
 inline constexpr int64_t kMostDepth = 1 << 30;  // of a block: its stages are counted by an int
 inline constexpr int kBurst = 5;                // copies that a thread issues together, between its multiplications
 
 // A warp of a skinny product computes 32 results of each row, one per lane, and at most kSkinnyRows rows; a stage holds
 // kSkinnyDepth of k.
-inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 16;
-inline constexpr int kFewBlocks = 2;     // of a multiprocessor, up to which a block's warps share a chunk
+inline constexpr int kSkinnyDepth = 32, kSkinnyRows = 4;
+// Blocks of a multiprocessor, up to which they share a chunk of few lines; with more rows tiles are faster sooner.
+HOST_DEVICE constexpr int few_blocks(int64_t few) { return few <= 8 ? 2 : 1; }
 inline constexpr int kSkinnySpread = 4;  // chunks, from which spreading them over blocks may pay for a second launch
 HOST_DEVICE constexpr int skinny_stages(int rows) { return rows == 4 ? 4 : 3; }
 HOST_DEVICE constexpr int skinny_warps(int bytes) { return 64 / bytes; }  // per block at most, each with a chunk
 
 // Up to which k, and from how many rows or columns on, a product is a shallow one.
 inline constexpr int kShallowDepth = 8, kShallowLeast = 64;
-inline constexpr int kShallowBlocks = 4;  // of a multiprocessor, that are better than more rows a warp
+inline constexpr int kShallowNarrow = 16;  // columns, up to which lanes lie along the rows
+inline constexpr int kShallowBlocks = 4;   // of a multiprocessor, that are better than more rows a warp
 // Up to which k a tile may have all of it at once: where other tiles store results in vectors, and elsewhere.
 inline constexpr int kShallowTileDepth = 64, kMostShallowTileDepth = 128;
 
 // May a result have fewer lines than a tile, of an operand whose lines are neighbours in memory, without a check of every
-// copy? Each of these lies with one thread, which copies the last one that is there again. Large tiles and those in
-// parts have no register for that.
+// stage? Large tiles and those in parts have no register for that.
 template <class Shape>
 HOST_DEVICE constexpr bool takes_fewer_lines(bool in_parts) {
-  return !std::is_same_v<Shape, LargeTile> && !std::is_same_v<Shape, DmmaTile> && !in_parts;
+  return !std::is_same_v<Shape, LargeTile> && !Shape::kTensor && !in_parts;
 }
 
-// What is left of a tile's rate where the whole result is smaller than it, and every copy is checked.
+// What is left of a tile's rate where every stage is checked, because it is larger than the result.
 inline constexpr double kEdgeRate = 0.5;
 // And of small tiles', where elements are copied one by one.
 inline constexpr double kSingleRate = 0.9;
