@@ -120,14 +120,14 @@ struct Panel {
   }
   // A whole stage, of which `lines` and `left` elements of k are there; beyond them are others that are.
   __device__ __forceinline__ void copy_edge(P* stage, int lines, int left) const {
-    const int own_line = line(), own_depth = depth();
+    const int own_line = line(), own_depth = depth(), earlier = (1 << highest_bit(unsigned(lines))) - 1;
 #pragma unroll 1
     for (int piece = 0; piece < kCount; piece++) {
       int l = own_line + Own::line_step(piece);
       const int d = min(own_depth + Own::depth_step(piece), left - 1) - own_depth;
       const bool wanted = !kChecks || l < lines;
       if (kWraps) l = own_line;
-      else if (l >= lines) l %= lines;
+      else if (l >= lines) l &= earlier;
       copy_piece<kVector>(wanted, stage + offset + offset_of(piece),
                           cursor + (l - own_line) * line_step() + d * depth_step());
     }
