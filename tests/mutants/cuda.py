@@ -808,8 +808,8 @@ MUTANTS = (
         "identity",
         "plain",
         PRODUCTS + "tensor_float64.cuh",
-        "else *$to = $padding;",
-        "",
+        "if ($k >= $left) *$to = $padding; else if ($line < $lines)",
+        "if ($k < $left && $line < $lines)",
         source=PRODUCTS + "float64.cu",
     ),
     kernel(
