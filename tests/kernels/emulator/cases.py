@@ -701,10 +701,7 @@ DOUBLE_TILES = (
     *(Product(70, 66, 1030, "r", "r", "r", beta=2, multiprocessors=1), Product(64, 64, 1600, multiprocessors=4)),
     *(Product(70, 66, 160, "r", "c", parts=2, multiprocessors=1), Product(66, 33, 40, "c", "r1", batch=2)),
 )
-MAIN_DOUBLE_TILES = (
-    *(*DOUBLE_TILES[:2], DOUBLE_TILES[10], *DOUBLE_TILES[13:15]),
-    *(*DOUBLE_TILES[16:19], *DOUBLE_TILES[-7:]),
-)
+MAIN_DOUBLE_TILES = tuple(DOUBLE_TILES[i] for i in (0, 1, 10, 13, 14, 16, 17, 18, *range(-7, 0)))
 BEFORE_9_0 = tuple(replace(view, capability=80) for view in (*MIDDLE_TILES, *SMALL_TILES, *TOTALS, *SPLITS, *ROUNDS))
 SKINNY = (
     *(Product(m, n, 1100, *ab) for m, n in ((1, 36), (3, 68), (9, 40)) for ab in SKINNY_LAYOUTS),

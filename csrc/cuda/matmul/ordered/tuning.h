@@ -103,7 +103,7 @@ inline constexpr int kShallowTileDepth = 64, kMostShallowTileDepth = 128;
 // stage? Large tiles and those in parts have no register for that.
 template <class Shape>
 HOST_DEVICE constexpr bool takes_fewer_lines(bool in_parts) {
-  return !std::is_same_v<Shape, LargeTile> && !Shape::kTensor && !in_parts;
+  return !std::is_same_v<Shape, LargeTile> && !in_parts;
 }
 
 // What is left of a tile's rate where every stage is checked, because it is larger than the result.
